@@ -1,4 +1,4 @@
-"""Executes notebooks, each in its folder: run-notebooks.py FILE... (needs nbclient, ipykernel and what they import)."""
+"""Executes notebooks, each in its directory: run-notebooks.py FILE... (needs nbclient, ipykernel and the imports of the notebooks)."""
 
 import pathlib
 import sys

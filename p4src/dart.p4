@@ -3,7 +3,7 @@
 //   sender --- data ---> [switch: queue of the port too long?] --x--> [switch] ---> receiver
 //                            '--- the whole message by another port ---> [switch] ---^
 //
-// Deflection comes before marking: its threshold is below ECN's, and what it takes away never reaches that.
+// Deflection acts before marking: its threshold is below ECN's, and deflected packets do not join the queue that marks.
 #define WEIR_DEFLECTS
 #include "include/weir.p4"
 #include "include/ecn_egress.p4"

@@ -1,4 +1,4 @@
-// ECN alone: switches mark, hosts do the rest (DCTCP, DCQCN; also schemes that only look at time).
+// ECN only: switches mark, hosts react (DCTCP, DCQCN). Also for schemes that measure only delay.
 //
 //   sender --- data, ECT ---> [switch: CE if the queue is long] ---> receiver
 //          <-- ACK with ECN_ECHO, or CNP ---------------------------

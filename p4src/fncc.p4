@@ -1,10 +1,10 @@
-// FNCC: every switch writes the state of the data's queue into the ACK on its return path, and into the NACK.
+// FNCC: every switch writes the state of the queue that the data passed into the ACK or NACK on its return path.
 //
 //   sender --- data ----------------> [switch] ---------> [switch] ---------> receiver
 //          <-- ACK, all records ----- [+ record] <------- [+ record] <------- ACK
 //
-// Data is not touched; the sender knows half a round trip earlier (Xu et al., FNCC, arXiv
-// 2405.07608, section 3.2.1). Needs symmetric paths: the ACK must come in by the port the data left by.
+// Data is not modified; the sender learns the state half a round trip earlier (Xu et al., FNCC, arXiv
+// 2405.07608, section 3.2.1). Needs symmetric paths: the ACK must arrive by the port that the data left by.
 #include "include/weir.p4"
 #include "controls/int_push.p4"
 #include "controls/all_int_table.p4"
@@ -19,18 +19,18 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     Depart() depart;
     AllIntUpdate() all_int_update;
     Ecn() ecn;
-    port_t described;                // the port that the profile, and a record, are about
-    bit<24> period;                  // of all_int_table; 0: every dequeue
+    port_t described_port;           // the port whose profile is read and whose state a record has
+    bit<24> period;                  // ticks between updates of all_int_table; 0: update at every dequeue
     bit<24> time;
     bit<20> tx;
     bit<32> queue;
 
     apply {
-        described = target.egress_port;
+        described_port = target.egress_port;
         if (hdr.weir.isValid() && IS_ANSWER(hdr.weir)) {
-            described = target.ingress_port;
+            described_port = target.ingress_port;
         }
-        port_profile.apply(meta, described);
+        port_profile.apply(meta, described_port);
         dequeue.apply(meta, target);
         int_refresh.apply(period);
         if (hdr.weir.isValid()) {

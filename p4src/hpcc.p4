@@ -1,4 +1,4 @@
-// HPCC: every switch writes an INT record into data packets and probes that ask for it.
+// HPCC: every switch writes an INT record into data packets and probes that request it.
 //
 //   sender --- data, TELEMETRY ---> [switch: + record] ---> [switch: + record] ---> receiver
 //          <-- ACK with the records, copied by the receiver ----------------------

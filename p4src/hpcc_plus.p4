@@ -1,18 +1,18 @@
-// HPCC++: as hpcc.p4, and a record names its switch and port and has, if the sender asks for it, the time that
-// the packet was queued instead of how much is queued behind it, or what its own queue has sent and may send. A sender
-// may ask for records of congested ports only.
+// HPCC++: as hpcc.p4, and a record can name its switch and port. If the sender requests it, a record has the time that the
+// packet was queued instead of the bytes queued behind it, and the bytes that the packet's own queue has sent and its share of
+// the port's rate. A sender may request records of congested ports only.
 //
 //   sender --- data or probe, TELEMETRY, int_format ---> [switch: + ids and record] ---> receiver
 //          <-- the records, copied by the receiver -------------------------------------
 //
-// All of a record is taken at one moment, when the packet is dequeued (Miao et al., HPCC++,
+// All fields of a record are read at one moment, when the packet is dequeued (Miao et al., HPCC++,
 // draft-miao-iccrg-hpcc, section 6.1: "one consistent snapshot").
 #define WITH_LINK_IDS
 #define WITH_QUEUE_INFO
-// In front of a record, behind the ids, where int_format asks for it: of the queue in which the packet was.
+// Between the ids and the record, if int_format requests it: state of the priority queue that the packet was in.
 header queue_t {
-    bit<12> share;                   // of the port's rate, in 4096ths; 0: all of it
-    bit<20> tx_bytes;                // as in the record
+    bit<12> share;                   // of the port's rate, in 4096ths; 0: the whole rate
+    bit<20> tx_bytes;                // sent by the queue, in the units of record_t
 }
 #define TARGET_HEADERS queue_t queue;
 #define PROGRAM_CONTROLS "../controls/queue_class.p4"
@@ -36,7 +36,7 @@ control HpccPlusEgress(inout headers_t hdr, inout metadata_t meta, inout target_
     bit<12> path_before;
     bit<32> port_sent;
     bit<32> queue_sent;
-    bit<1> is_told;
+    bit<1> wants_record;
 
     apply {
         port_profile.apply(meta, target.egress_port);
@@ -47,8 +47,8 @@ control HpccPlusEgress(inout headers_t hdr, inout metadata_t meta, inout target_
             path_before = hdr.weir.path_id;
             switch_identity.apply(hdr);
             if (ASKS_ON_DATA(hdr.weir)) {
-                record_condition.apply(hdr, meta, target, is_told);
-                if (is_told == 1) {
+                record_condition.apply(hdr, meta, target, wants_record);
+                if (wants_record == 1) {
                     int_push.apply(hdr, meta, TIMESTAMP(target), TX_UNITS(meta.tx_bytes), meta.queue_bytes);
                     link_push.apply(hdr, meta, target, path_before);
                     queue_push.apply(hdr, meta, target, queue_sent);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Builds and checks p4src/build: what was compiled from what.
+"""Builds and checks p4src/build, with a manifest of the sources and the artifacts.
 
   manifest.py --build hpcc fncc   compile, then write build/manifest.json
-  manifest.py --check             fail when a source or an artifact is not the one in the manifest;
-                                  where the same p4c is installed, recompile and compare bytes
+  manifest.py --check             fail if a source or an artifact differs from the manifest;
+                                  if the same p4c is installed, recompile and compare bytes
 
-Only the standard library is used. Exit status 0: all agrees; 1: it does not; 2: p4c failed.
+Only the standard library is used. Exit status 0: success; 1: a difference; 2: p4c failed.
 """
 
 import json
@@ -16,19 +16,19 @@ import subprocess
 import sys
 import tempfile
 
-from agreement import differences, options, sha256, verdict
+from artifact_check import differences, options, report_problems, sha256
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE / "build"
 MANIFEST = BUILD / "manifest.json"
-# What p4c is asked to do; {out} is build/ in earnest and a temporary directory in a check.
+# The command; {out} is build/, or a temporary directory for --check.
 COMMAND = "p4c-bm2-ss --p4v 16 --p4runtime-files {out}/{program}.p4info.txtpb -o {out}/{program}.json {program}.p4"
 
 
 def sources():
-    """Every .p4 file, by its name relative to p4src."""
-    found = [*HERE.glob("*.p4"), *HERE.glob("include/*.p4"), *HERE.glob("controls/*.p4")]
-    return {path.relative_to(HERE).as_posix(): sha256(path) for path in sorted(found)}
+    """Returns the checksum of every .p4 file, by name relative to p4src."""
+    paths = [*HERE.glob("*.p4"), *HERE.glob("include/*.p4"), *HERE.glob("controls/*.p4")]
+    return {path.relative_to(HERE).as_posix(): sha256(path) for path in sorted(paths)}
 
 
 def artifacts(program, out=BUILD):
@@ -37,11 +37,11 @@ def artifacts(program, out=BUILD):
 
 
 def p4c_version(p4c):
-    """The version line of the compiler, or None if it is not there."""
+    """Returns the version of the compiler; None if it is not installed."""
     if shutil.which(p4c) is None:
         return None
-    answer = subprocess.run([p4c, "--version"], capture_output=True, text=True, check=False)
-    for line in (answer.stdout + answer.stderr).splitlines():
+    result = subprocess.run([p4c, "--version"], capture_output=True, text=True, check=False)
+    for line in (result.stdout + result.stderr).splitlines():
         if line.lower().startswith("version"):
             return line.split(None, 1)[1].split(" (")[0]
     return None
@@ -49,15 +49,15 @@ def p4c_version(p4c):
 
 def compile_program(program, p4c, flags, out):
     command = shlex.split(COMMAND.format(program=program, out=out))
-    done = subprocess.run([p4c, *shlex.split(flags), *command[1:]], cwd=HERE, check=False)
-    if done.returncode != 0:
+    result = subprocess.run([p4c, *shlex.split(flags), *command[1:]], cwd=HERE, check=False)
+    if result.returncode != 0:
         sys.exit(2)
 
 
 def build(programs, p4c, flags):
     version = p4c_version(p4c)
     if version is None:
-        print(f"{p4c}: not found; install p4c, or say where it is: make p4 P4C=/path/to/p4c-bm2-ss", file=sys.stderr)
+        print(f"{p4c}: not found; install p4c, or specify its path: make p4 P4C=/path/to/p4c-bm2-ss", file=sys.stderr)
         sys.exit(2)
     BUILD.mkdir(exist_ok=True)
     for program in programs:
@@ -83,13 +83,13 @@ def check(p4c, flags):
     if version is None:
         print(f"not recompiled: {p4c} is not installed")
     elif f"p4c-bm2-ss {version}" != manifest["compiler"]:
-        print(f"not recompiled: p4c {version} is installed, the artifacts are by {manifest['compiler']}")
+        print(f"not recompiled: p4c {version} is installed, the artifacts were built with {manifest['compiler']}")
     else:
         with tempfile.TemporaryDirectory() as out:
             for program, recorded in manifest["programs"].items():
                 compile_program(program, p4c, flags, out)
                 problems += differences("recompiled", recorded, artifacts(program, pathlib.Path(out)))
-    return verdict(problems, "p4src/build", "make p4")
+    return report_problems(problems, "p4src/build", "make p4")
 
 
 def main():

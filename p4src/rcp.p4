@@ -1,10 +1,10 @@
-// RCP: every port computes the rate that all flows through it should have, and ACKs bring the least to the sender.
+// RCP: every port computes one rate for all flows through it, and ACKs carry the lowest rate of the path to the sender.
 //
 //   sender --- data ---------------------> [switch: R] -----------------> [switch: R] ------> receiver
 //          <-- ACK, grant = min over path  [min(grant, R of data's port)] [min(grant, R)] <-- ACK, grant = no limit
 //
-// (Dukkipati, RCP: Congestion control to make flows complete quickly, 2008.) There data carries the rate and the
-// receiver echoes it; here the ACK takes it on its return path, half a round trip fresher.
+// (Dukkipati, RCP: Congestion control to make flows complete quickly, 2008.) In the paper data carries the rate and the
+// receiver echoes it; here the ACK collects it on its return path, so that it is half a round trip newer.
 #include "include/weir.p4"
 #include "controls/fair_rate.p4"
 #include "controls/rcp_rate.p4"

@@ -1,17 +1,17 @@
-// RoCC: every port computes a fair rate from its queue and tells the senders.
+// RoCC: every port computes a fair rate from its queue and sends it to the senders.
 //
 //   sender --- data ---------------> [switch: PI controller] ---> receiver
-//          <-- RATE, when asked for by TELEMETRY; or the least rate of the path, in the ACK's grant ---
+//          <-- RATE, if requested by TELEMETRY; or the lowest rate of the path, in the ACK's grant ---
 //
-// (Taheri et al., RoCC, CoNEXT 2020.) The paper's feedback is the RATE packet; that on ACKs is ours.
-#define PROGRAM_METADATA @field_list(1) bit<32> notice_rate; @field_list(1) port_t notice_port;
-#define PROGRAM_CONTROLS "../controls/rate_notice.p4"
-#define PROGRAM_INGRESS Notify
+// (Taheri et al., RoCC, CoNEXT 2020.) The paper's feedback is the RATE packet; the grant in ACKs is an addition of Weir's.
+#define PROGRAM_METADATA @field_list(1) bit<32> feedback_rate; @field_list(1) port_t feedback_port;
+#define PROGRAM_CONTROLS "../controls/rate_feedback.p4"
+#define PROGRAM_INGRESS TriggerRateFeedback
 #include "include/weir.p4"
 #include "controls/rocc_rate.p4"
 
 control RoccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
-    MakeNotice() make_notice;
+    BuildRatePacket() build_rate_packet;
     PortProfile() port_profile;
     Dequeue() dequeue;
     SwitchIdentity() switch_identity;
@@ -24,7 +24,7 @@ control RoccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         port_profile.apply(meta, target.egress_port);
         dequeue.apply(meta, target);
         if (IS_CLONE(target)) {
-            make_notice.apply(hdr, meta, target);
+            build_rate_packet.apply(hdr, meta, target);
             meta.enqueued_bytes = RATE_FRAME_BYTES;
         } else {
             rocc_rate.apply(meta, target);

@@ -1,13 +1,13 @@
-// All of it in one program: telemetry on data (hpcc.p4) and on ACKs (fncc.p4), ECN, and deflection (dart.p4). Which of them a
-// packet meets is the choice of its host, by its flags and tokens, and of the ports' entries in tables.
+// All in one program: telemetry on data (hpcc.p4) and on ACKs (fncc.p4), ECN, and deflection (dart.p4). Which of them apply
+// to a packet depends on the flags and tokens that its host sets, and on the table entries of the ports.
 //
 //   sender --- data, TELEMETRY ---> [switch: + record] ---> [switch: + record] ---> receiver      as HPCC
 //          --- data --------------> [switch] ------x------> [switch] ---+                         as Dart
 //                                       '---> another port -> [switch] -+-----> receiver
 //          <-- ACK, TELEMETRY ----- [+ record] <----------- [+ record] <-----------------         as FNCC
 //
-// None of the papers has them together. With it pairs of hosts that use different schemes can share a fabric, and all can
-// change from one to another while the switches stay as they are.
+// No paper combines them. With this program, hosts that use different schemes can share a fabric, and can change their scheme
+// without a change to the switches.
 #define WEIR_DEFLECTS
 #include "include/weir.p4"
 #include "controls/int_push.p4"
@@ -25,25 +25,25 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
     Depart() depart;
     AllIntUpdate() all_int_update;
     Ecn() ecn;
-    port_t described;                // the port that the profile, and a record, are about
-    bit<1> asks;
-    bit<24> period;                  // of all_int_table; 0: every dequeue
+    port_t described_port;           // the port whose profile is read and whose state a record has
+    bit<1> wants_record;
+    bit<24> period;                  // ticks between updates of all_int_table; 0: update at every dequeue
     bit<24> time;
     bit<20> tx;
     bit<32> queue;
 
     apply {
-        described = target.egress_port;
+        described_port = target.egress_port;
         if (hdr.weir.isValid() && IS_ANSWER(hdr.weir)) {
-            described = target.ingress_port;
+            described_port = target.ingress_port;
         }
-        port_profile.apply(meta, described);
+        port_profile.apply(meta, described_port);
         dequeue.apply(meta, target);
         int_refresh.apply(period);
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
-            port_telemetry.apply(hdr, described, asks);
-            if (asks == 1) {
+            port_telemetry.apply(hdr, described_port, wants_record);
+            if (wants_record == 1) {
                 if (IS_ANSWER(hdr.weir)) {
                     all_int_read.apply(target, period, time, tx, queue);
                 } else {

@@ -1,10 +1,10 @@
-// ExpressPass: receivers send credits, switches drop those that there would be no room for data for.
+// ExpressPass: receivers send credits, and switches drop the credits whose data would exceed the rate of the link.
 //
 //   sender --- PROBE: a request ------------> [switch] -------------------> receiver
 //          <-- PROBE_REPLY: credits --------- [switch: credits limited] <--- credits
 //   sender --- one data packet per credit --> [switch] -------------------> receiver
 //
-// (Cho, Jang and Han, ExpressPass, SIGCOMM 2017.) Needs symmetric paths: credits must cross the links that their data will.
+// (Cho, Jang and Han, ExpressPass, SIGCOMM 2017.) Needs symmetric paths: credits must cross the links that their data will use.
 #include "include/weir.p4"
 #include "controls/credit_shaper.p4"
 

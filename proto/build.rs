@@ -1,5 +1,5 @@
-//! Compiles the .proto files with protox, which needs no protoc, and keeps their descriptors beside the
-//! generated code: the text format of P4Info and the check against the published files read them.
+//! Compiles the .proto files with protox, which needs no protoc. Also writes their descriptors, which the text format
+//! of P4Info and the check against the published files read.
 
 use prost::Message;
 use std::{env, error::Error, fs, path::Path};
@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes the server's side of the service, whose requests stay encoded, and what it reads too; the other messages are those of the crate.
+/// Generates the server side of the service. Requests and the entities of read responses stay encoded; all other
+/// messages are those of the crate.
 #[cfg(feature = "server")]
 fn server(descriptors: prost_types::FileDescriptorSet, out: &Path) -> Result<(), Box<dyn Error>> {
     let mut config = prost_build::Config::new();
@@ -35,7 +36,7 @@ fn server(descriptors: prost_types::FileDescriptorSet, out: &Path) -> Result<(),
         config.extern_path(method.input_type(), format!("crate::received::Received<crate{request}>"));
     }
     config.extern_path(".p4.v1.ReadResponse", "crate::received::EncodedReadResponse");
-    // Methods that a server leaves out are Unimplemented.
+    // Methods that a server does not implement return UNIMPLEMENTED.
     let server = tonic_prost_build::configure().build_client(false).generate_default_stubs(true);
     let server = server.codec_path("crate::received::ReceivedCodec");
     fs::create_dir_all(out)?;

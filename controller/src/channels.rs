@@ -21,12 +21,12 @@ use std::net::Ipv4Addr;
 /// Number of priority classes that PFC distinguishes.
 const PFC_CLASSES: usize = 8;
 
-/// The size of the dependency graph that was proved acyclic.
+/// Size of the dependency graph that was proved acyclic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelProof {
     /// Number of channels that packets use.
     pub channels: usize,
-    /// Number of edges: pairs of channels of which the first depends on the second.
+    /// Number of edges of the graph.
     pub dependencies: usize,
 }
 
@@ -71,18 +71,19 @@ pub fn verify_channels(
     routes: &Routes,
     deflection: Option<&DeflectionConfig>,
 ) -> Result<ChannelProof, ChannelCycle> {
-    let deflects = deflection.map(|config| {
+    let deflection = deflection.map(|config| {
         // `plan` rejects a configuration with more tokens.
         let tokens = config.tokens.min(MAX_DEFLECTIONS);
         DeflectionModel { tokens, at_hosts: config.at_hosts, classes: escape_classes(tokens).collect() }
     });
-    prove(topology, routes, deflects.as_ref())
+    prove(topology, routes, deflection.as_ref())
 }
 
-/// What the plan allows in deflection: number of tokens and candidate ports.
+/// The deflections that the plan allows.
 struct DeflectionModel {
     /// Maximum number of deflections per packet.
     tokens: u8,
+    /// Packets are also deflected from ports to hosts.
     at_hosts: bool,
     /// Indexed by the number of tokens that a packet still has.
     classes: Vec<EscapeClass>,
@@ -91,12 +92,12 @@ struct DeflectionModel {
 fn prove(
     topology: &Topology,
     routes: &Routes,
-    deflects: Option<&DeflectionModel>,
+    deflection: Option<&DeflectionModel>,
 ) -> Result<ChannelProof, ChannelCycle> {
-    let mut walk = ChannelWalk::new(topology, routes, deflects);
+    let mut walk = ChannelWalk::new(topology, routes, deflection);
     for rack in topology.switch_ixs() {
         let Some(&host) = topology.switch(rack).hosts.first() else { continue };
-        // One host stands for its rack: only the rack's own switch distinguishes its hosts.
+        // One host per rack suffices: only the rack's own switch distinguishes its hosts.
         let destination = topology.host(host).ip;
         for tree in 0..trees_to(routes, destination) {
             walk.follow(destination, tree);
@@ -107,7 +108,7 @@ fn prove(
 
 /// Returns the number of trees to a destination, or 1 if its routes do not use trees.
 fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
-    let count = |it: &SwitchRoutes| match it.lookup(destination) {
+    let count = |switch: &SwitchRoutes| match switch.lookup(destination) {
         Some((_, NextHop::Trees { count })) => usize::from(count),
         _ => 1,
     };
@@ -117,7 +118,7 @@ fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
 /// State of the walk: a packet that has arrived at a switch.
 #[derive(Clone, Copy)]
 struct PacketState {
-    at: SwitchIx,
+    switch: SwitchIx,
     in_port: u16,
     /// Channel that the packet occupies; `None` if it came from a host.
     arrival_channel: Option<usize>,
@@ -128,7 +129,7 @@ struct PacketState {
 struct ChannelWalk<'a> {
     topology: &'a Topology,
     routes: &'a Routes,
-    deflects: Option<&'a DeflectionModel>,
+    deflection: Option<&'a DeflectionModel>,
     /// Ports to which packets for each port may be deflected.
     candidates: BTreeMap<(SwitchIx, u16), Vec<u16>>,
     graph: ChannelDependencyGraph<'a>,
@@ -138,58 +139,61 @@ impl<'a> ChannelWalk<'a> {
     fn new(
         topology: &'a Topology,
         routes: &'a Routes,
-        deflects: Option<&'a DeflectionModel>,
+        deflection: Option<&'a DeflectionModel>,
     ) -> ChannelWalk<'a> {
         let mut deflected_to = BTreeMap::new();
-        for at in topology.switch_ixs() {
-            let Some(deflects) = deflects else { break };
-            let ports = topology.switch(at).ports().map(|(port, _)| port);
-            for port in ports.filter(|&port| deflects.at_hosts || !topology.leads_to_host(at, port)) {
-                deflected_to.insert((at, port), candidates(topology, routes, at, port));
+        for switch in topology.switch_ixs() {
+            let Some(deflection) = deflection else { break };
+            let ports = topology.switch(switch).ports().map(|(port, _)| port);
+            for port in ports.filter(|&port| deflection.at_hosts || !topology.leads_to_host(switch, port)) {
+                deflected_to.insert((switch, port), candidates(topology, routes, switch, port));
             }
         }
         ChannelWalk {
             topology,
             routes,
-            deflects,
+            deflection,
             candidates: deflected_to,
             graph: ChannelDependencyGraph::new(topology),
         }
     }
 
-    /// Follows packets from all racks to one destination. If the routes use trees, only those of tree number `tree`.
+    /// Follows packets from all racks to one destination. If the routes use trees, follows only those of tree `tree`.
     fn follow(&mut self, destination: Ipv4Addr, tree: usize) {
         let next_ports: Vec<Vec<u16>> = self
             .topology
             .switch_ixs()
-            .map(|at| {
-                let here = self.routes.of(at);
-                match here.lookup(destination) {
-                    Some((_, NextHop::Trees { .. })) => here
+            .map(|switch| {
+                let routes = self.routes.of(switch);
+                match routes.lookup(destination) {
+                    Some((_, NextHop::Trees { .. })) => routes
                         .trees
                         .get(tree)
                         .and_then(|tree| tree.get(&destination))
                         .copied()
                         .into_iter()
                         .collect(),
-                    _ => ports(here, destination),
+                    _ => ports(routes, destination),
                 }
             })
             .collect();
-        let levels = self.deflects.map_or(0, |it| usize::from(it.tokens)) + 1;
+        // A channel is visited once for each number of deflections, since this decides the further ones.
+        let levels = self.deflection.map_or(0, |model| usize::from(model.tokens)) + 1;
         let mut seen = vec![false; self.graph.channels() * levels];
-        let racks = self.topology.switch_ixs().filter(|&at| !self.topology.switch(at).hosts.is_empty());
-        let start = |at| PacketState { at, in_port: HOST_PORT, arrival_channel: None, deflected: 0 };
+        let racks = self.topology.switch_ixs().filter(|&ix| !self.topology.switch(ix).hosts.is_empty());
+        let start = |switch| PacketState { switch, in_port: HOST_PORT, arrival_channel: None, deflected: 0 };
         let mut stack: Vec<PacketState> = racks.map(start).collect();
-        while let Some(place) = stack.pop() {
-            for &port in &next_ports[place.at.0 as usize] {
-                for (by, class, deflected) in self.next_channels(place, port) {
-                    let Some((channel, end)) = self.graph.channel_out(place.at, by, class) else { continue };
-                    self.graph.add_dependency(place.arrival_channel, channel);
-                    let Node::Switch(at) = end.node else { continue };
+        while let Some(packet) = stack.pop() {
+            for &port in &next_ports[packet.switch.0 as usize] {
+                for (out_port, class, deflected) in self.next_channels(packet, port) {
+                    let Some((channel, end)) = self.graph.channel_out(packet.switch, out_port, class) else {
+                        continue;
+                    };
+                    self.graph.add_dependency(packet.arrival_channel, channel);
+                    let Node::Switch(switch) = end.node else { continue };
                     if !std::mem::replace(&mut seen[channel * levels + usize::from(deflected)], true) {
                         stack.push(PacketState {
-                            at,
+                            switch,
                             in_port: end.port,
                             arrival_channel: Some(channel),
                             deflected,
@@ -202,26 +206,25 @@ impl<'a> ChannelWalk<'a> {
 
     /// Returns the possible next steps of a packet whose route names `port`: egress port, class in which the packet
     /// waits, and number of deflections after the step.
-    fn next_channels(&self, place: PacketState, port: u16) -> Vec<(u16, u8, u8)> {
-        let PacketState { at, in_port, deflected, .. } = place;
-        let class_of =
-            |deflects: &DeflectionModel| deflects.classes[usize::from(deflects.tokens - deflected)];
-        let stays = match self.deflects {
-            Some(deflects) if deflected > 0 => class_of(deflects).escape,
+    fn next_channels(&self, packet: PacketState, port: u16) -> Vec<(u16, u8, u8)> {
+        let PacketState { switch, in_port, deflected, .. } = packet;
+        let classes_of = |model: &DeflectionModel| model.classes[usize::from(model.tokens - deflected)];
+        let class = match self.deflection {
+            Some(model) if deflected > 0 => classes_of(model).escape,
             _ => DATA_PRIORITY,
         };
         // A packet that was never deflected does not leave by its ingress port.
         if port == in_port && deflected == 0 {
             return Vec::new();
         }
-        let mut choices = vec![(port, stays, deflected)];
-        if let Some(deflects) = self.deflects.filter(|it| it.tokens > deflected)
-            && let Some(others) = self.candidates.get(&(at, port))
+        let mut steps = vec![(port, class, deflected)];
+        if let Some(model) = self.deflection.filter(|model| model.tokens > deflected)
+            && let Some(others) = self.candidates.get(&(switch, port))
         {
             let others = others.iter().filter(|&&other| other != in_port);
-            choices.extend(others.map(|&other| (other, class_of(deflects).detour, deflected + 1)));
+            steps.extend(others.map(|&other| (other, classes_of(model).detour, deflected + 1)));
         }
-        choices
+        steps
     }
 }
 
@@ -229,31 +232,31 @@ impl<'a> ChannelWalk<'a> {
 struct ChannelDependencyGraph<'a> {
     topology: &'a Topology,
     /// For each switch, the index of the direction that leaves by port 0; the other ports follow.
-    first: Vec<usize>,
+    first_direction: Vec<usize>,
     directions: usize,
     used: Vec<bool>,
     /// For each channel, a bit set of the channels on which it depends. Bit 0 is the first channel that leaves the
     /// switch at the end of the channel: dependencies lead only to channels that leave this switch.
-    depends: Vec<Vec<u64>>,
+    dependencies: Vec<Vec<u64>>,
 }
 
 impl<'a> ChannelDependencyGraph<'a> {
     fn new(topology: &'a Topology) -> ChannelDependencyGraph<'a> {
         let mut directions = 0;
-        let first = topology.switches.iter().map(|switch| {
+        let first_direction = topology.switches.iter().map(|switch| {
             let last = switch.ports().map(|(port, _)| usize::from(port)).max().unwrap_or(0);
             let first = directions;
             directions += last + 1;
             first
         });
-        let first = first.collect();
+        let first_direction = first_direction.collect();
         let channels = directions * PFC_CLASSES;
         ChannelDependencyGraph {
             topology,
-            first,
+            first_direction,
             directions,
             used: vec![false; channels],
-            depends: vec![Vec::new(); channels],
+            dependencies: vec![Vec::new(); channels],
         }
     }
 
@@ -265,25 +268,26 @@ impl<'a> ChannelDependencyGraph<'a> {
     /// leads to a host, where no packet waits.
     fn channel_out(
         &mut self,
-        at: SwitchIx,
+        switch: SwitchIx,
         port: u16,
         class: u8,
     ) -> Option<(usize, crate::topology::Endpoint)> {
-        let (_, end) = self.topology.peer(at, port)?;
+        let (_, end) = self.topology.peer(switch, port)?;
         if let Node::Host(_) = end.node {
             return None;
         }
-        let channel = (self.first[at.0 as usize] + usize::from(port)) * PFC_CLASSES + usize::from(class);
+        let channel =
+            (self.first_direction[switch.0 as usize] + usize::from(port)) * PFC_CLASSES + usize::from(class);
         self.used[channel] = true;
         Some((channel, end))
     }
 
-    /// Records that a packet that occupies channel `came_by` may wait for channel `on`. `on` leaves the switch at the
-    /// end of `came_by`. Packets from hosts occupy no channel and add no dependency.
-    fn add_dependency(&mut self, came_by: Option<usize>, on: usize) {
-        let Some(came_by) = came_by else { return };
-        let bit = on - self.first[self.end_of(came_by).0 as usize] * PFC_CLASSES;
-        let bits = &mut self.depends[came_by];
+    /// Records that a packet in channel `from` may wait for channel `to`, which leaves the switch at the end of `from`.
+    /// Packets from hosts occupy no channel and add no dependency.
+    fn add_dependency(&mut self, from: Option<usize>, to: usize) {
+        let Some(from) = from else { return };
+        let bit = to - self.first_direction[self.end_of(from).0 as usize] * PFC_CLASSES;
+        let bits = &mut self.dependencies[from];
         if bits.len() <= bit / 64 {
             bits.resize(bit / 64 + 1, 0);
         }
@@ -293,8 +297,8 @@ impl<'a> ChannelDependencyGraph<'a> {
     /// Returns the switch and the egress port of a channel.
     fn start_of(&self, channel: usize) -> (SwitchIx, u16) {
         let direction = channel / PFC_CLASSES;
-        let switch = self.first.partition_point(|&first| first <= direction) - 1;
-        (SwitchIx(switch as u32), (direction - self.first[switch]) as u16)
+        let switch = self.first_direction.partition_point(|&first| first <= direction) - 1;
+        (SwitchIx(switch as u32), (direction - self.first_direction[switch]) as u16)
     }
 
     /// Returns the switch at the end of a channel.
@@ -308,8 +312,8 @@ impl<'a> ChannelDependencyGraph<'a> {
 
     /// Returns the channels on which a channel depends.
     fn dependencies(&self, channel: usize) -> impl Iterator<Item = usize> + '_ {
-        let base = self.first[self.end_of(channel).0 as usize] * PFC_CLASSES;
-        let words = self.depends[channel].iter().enumerate();
+        let base = self.first_direction[self.end_of(channel).0 as usize] * PFC_CLASSES;
+        let words = self.dependencies[channel].iter().enumerate();
         words.flat_map(move |(n, &word)| {
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| base + n * 64 + bit)
         })
@@ -322,16 +326,16 @@ impl<'a> ChannelDependencyGraph<'a> {
         let mut out_degree = vec![0; self.channels()];
         let mut dependents = vec![Vec::new(); self.channels()];
         for channel in all() {
-            for on in self.dependencies(channel) {
+            for to in self.dependencies(channel) {
                 out_degree[channel] += 1;
-                dependents[on].push(channel);
+                dependents[to].push(channel);
             }
         }
         let proof = ChannelProof { channels: all().count(), dependencies: out_degree.iter().sum() };
         let mut free: Vec<usize> = all().filter(|&channel| out_degree[channel] == 0).collect();
-        let mut left = proof.channels;
+        let mut remaining = proof.channels;
         while let Some(channel) = free.pop() {
-            left -= 1;
+            remaining -= 1;
             for &dependent in &dependents[channel] {
                 out_degree[dependent] -= 1;
                 if out_degree[dependent] == 0 {
@@ -339,25 +343,25 @@ impl<'a> ChannelDependencyGraph<'a> {
                 }
             }
         }
-        if left == 0 {
+        if remaining == 0 {
             return Ok(proof);
         }
-        // Every remaining channel depends on another remaining one, so that following dependencies closes a cycle.
-        let next = |channel: usize| self.dependencies(channel).find(|&on| out_degree[on] > 0);
+        // Every remaining channel depends on another remaining one, so following dependencies closes a cycle.
+        let next = |channel: usize| self.dependencies(channel).find(|&to| out_degree[to] > 0);
         let mut path: Vec<usize> = all().find(|&channel| out_degree[channel] > 0).into_iter().collect();
-        while let Some(on) = path.last().copied().and_then(next) {
-            if let Some(begins) = path.iter().position(|&channel| channel == on) {
-                path.drain(..begins);
+        while let Some(to) = path.last().copied().and_then(next) {
+            if let Some(start) = path.iter().position(|&channel| channel == to) {
+                path.drain(..start);
                 break;
             }
-            path.push(on);
+            path.push(to);
         }
-        let name = |channel: usize| {
+        let id = |channel: usize| {
             let (switch, port) = self.start_of(channel);
             let class = (channel % PFC_CLASSES) as u8;
             ChannelId { switch: self.topology.switch(switch).name.clone(), port, class }
         };
-        Err(ChannelCycle(path.into_iter().map(name).collect()))
+        Err(ChannelCycle(path.into_iter().map(id).collect()))
     }
 }
 
@@ -374,25 +378,25 @@ mod tests {
     const LEAF_SPINE: &str = "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 1}";
     const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
 
-    /// As switches did it before: the class changed behind the switch that took the last token, so that packets with
-    /// tokens left turned down and up again in the class of data.
+    /// An earlier scheme: a packet changes its class only after its last deflection. Packets that still have tokens go
+    /// down and up again in the class of data.
     fn last_token_escapes(tokens: u8) -> DeflectionModel {
-        let rule = |left| EscapeClass {
+        let class = |left| EscapeClass {
             tokens: left,
             escape: if left == 0 { 2 } else { DATA_PRIORITY },
             detour: DATA_PRIORITY,
         };
-        DeflectionModel { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
+        DeflectionModel { tokens, at_hosts: false, classes: (0..=tokens).map(class).collect() }
     }
 
-    /// One class for a deflected packet from its deflection on.
+    /// One class for a packet from its first deflection on.
     fn one_escape_class(tokens: u8) -> DeflectionModel {
-        let rule = |left| EscapeClass { tokens: left, escape: 2, detour: 2 };
-        DeflectionModel { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
+        let class = |left| EscapeClass { tokens: left, escape: 2, detour: 2 };
+        DeflectionModel { tokens, at_hosts: false, classes: (0..=tokens).map(class).collect() }
     }
 
     #[test]
-    fn a_class_that_changes_with_the_last_token_has_a_cycle() {
+    fn changing_the_class_only_after_the_last_deflection_has_a_cycle() {
         for yaml in [LEAF_SPINE, FAT_TREE] {
             let topology = fabric(yaml);
             let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
@@ -407,9 +411,9 @@ mod tests {
         }
     }
 
-    /// Its first hop may lead down to a rack from where it has to go up.
+    /// The hop after the deflection may lead down to a rack, from which the packet must go up again.
     #[test]
-    fn one_class_from_the_deflection_on_has_a_cycle() {
+    fn one_class_for_all_deflected_packets_has_a_cycle() {
         for yaml in [LEAF_SPINE, FAT_TREE] {
             let topology = fabric(yaml);
             let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_named_link_by_link() {
+    fn a_cycle_is_formatted_link_by_link() {
         let topology = fabric(LEAF_SPINE);
         let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
         let cycle = prove(&topology, &routes, Some(&one_escape_class(1))).unwrap_err();

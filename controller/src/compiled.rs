@@ -8,7 +8,7 @@ use crate::route_table::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, SwitchIx, Topology};
 use std::collections::BTreeMap;
 
-/// What a switch does with packets to a host.
+/// The forwarding decision of a switch for packets to a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForwardingDecision {
     NoRoute,
@@ -41,22 +41,23 @@ impl CompiledRoutes {
     pub fn new(topology: &Topology, routes: &Routes) -> CompiledRoutes {
         let mut order: Vec<HostIx> = topology.host_ixs().collect();
         order.sort_by_key(|&h| topology.host(h).ip);
-        let mut pool = DecisionInterner::default();
+        let mut interner = DecisionInterner::default();
         // Partition refinement: hosts of one switch start in one class, and each other switch splits classes whose
         // hosts it treats differently.
         let mut class_of: Vec<usize> = topology.hosts.iter().map(|h| h.switch.0 as usize).collect();
         let mut local = vec![ForwardingDecision::NoRoute; topology.hosts.len()];
-        for (ix, it) in topology.switch_ixs().zip(&routes.switches) {
-            let column = decisions_of_switch(topology, it, &order, &mut pool);
+        for (ix, switch_routes) in topology.switch_ixs().zip(&routes.switches) {
+            let column = decisions_of_switch(topology, switch_routes, &order, &mut interner);
             for &host in &topology.switch(ix).hosts {
-                local[host.0 as usize] = pool.decisions[column[host.0 as usize] as usize].clone();
+                local[host.0 as usize] = interner.decisions[column[host.0 as usize] as usize].clone();
             }
-            let mut split = BTreeMap::new();
+            let mut new_classes = BTreeMap::new();
             for host in topology.host_ixs() {
                 let i = host.0 as usize;
-                let seen = if topology.host(host).switch == ix { u32::MAX } else { column[i] };
-                let fresh = split.len();
-                class_of[i] = *split.entry((class_of[i], seen)).or_insert(fresh);
+                // The hosts' own switch does not split their class.
+                let decision = if topology.host(host).switch == ix { u32::MAX } else { column[i] };
+                let next = new_classes.len();
+                class_of[i] = *new_classes.entry((class_of[i], decision)).or_insert(next);
             }
         }
         let count = class_of.iter().max().map_or(0, |&last| last + 1);
@@ -68,13 +69,13 @@ impl CompiledRoutes {
         }
         // The first host of a class represents the class.
         let mut table = vec![Vec::with_capacity(routes.switches.len()); count];
-        for it in &routes.switches {
-            let column = decisions_of_switch(topology, it, &order, &mut pool);
+        for switch_routes in &routes.switches {
+            let column = decisions_of_switch(topology, switch_routes, &order, &mut interner);
             for (row, class) in table.iter_mut().zip(&classes) {
                 row.push(column[class.hosts[0].0 as usize]);
             }
         }
-        CompiledRoutes { classes, class_of, table, decisions: pool.decisions, local }
+        CompiledRoutes { classes, class_of, table, decisions: interner.decisions, local }
     }
 
     /// Returns the decision of switch `at` for class `to`, whose hosts are on another switch.
@@ -87,18 +88,19 @@ impl CompiledRoutes {
 #[derive(Default)]
 struct DecisionInterner {
     decisions: Vec<ForwardingDecision>,
-    numbers: BTreeMap<ForwardingDecision, u32>,
+    indices: BTreeMap<ForwardingDecision, u32>,
 }
 
 impl DecisionInterner {
+    /// Returns the index of the decision in `decisions`.
     fn intern(&mut self, decision: ForwardingDecision) -> u32 {
-        if let Some(&number) = self.numbers.get(&decision) {
-            return number;
+        if let Some(&index) = self.indices.get(&decision) {
+            return index;
         }
-        let number = self.decisions.len() as u32;
+        let index = self.decisions.len() as u32;
         self.decisions.push(decision.clone());
-        self.numbers.insert(decision, number);
-        number
+        self.indices.insert(decision, index);
+        index
     }
 }
 
@@ -106,21 +108,21 @@ impl DecisionInterner {
 /// a prefix covers a contiguous range. Prefixes are applied from short to long: longer ones overwrite shorter ones.
 fn decisions_of_switch(
     topology: &Topology,
-    it: &SwitchRoutes,
+    routes: &SwitchRoutes,
     order: &[HostIx],
-    pool: &mut DecisionInterner,
+    interner: &mut DecisionInterner,
 ) -> Vec<u32> {
-    let mut column = vec![pool.intern(ForwardingDecision::NoRoute); order.len()];
-    let mut prefixes: Vec<_> = it.forward.iter().collect();
+    let mut column = vec![interner.intern(ForwardingDecision::NoRoute); order.len()];
+    let mut prefixes: Vec<_> = routes.forward.iter().collect();
     prefixes.sort_by_key(|(prefix, _)| prefix.len);
     for (prefix, hop) in prefixes {
         let start = order.partition_point(|&h| topology.host(h).ip < prefix.addr);
         let covered = order[start..].iter().take_while(|&&h| prefix.contains(topology.host(h).ip));
-        let same = match *hop {
+        let decision = match *hop {
             NextHop::Deliver { port, mac } => Some(ForwardingDecision::Port(port, Some(mac))),
             NextHop::Via { port } => Some(ForwardingDecision::Port(port, None)),
             NextHop::Ecmp { group, size, slice } => {
-                let ports = it.groups.get(&group);
+                let ports = routes.groups.get(&group);
                 let member = |i| ports.and_then(|ports| ports.get(usize::from(i)).copied());
                 // BMv2 treats a group size of 0 as 1.
                 Some(ForwardingDecision::Select(
@@ -128,16 +130,18 @@ fn decisions_of_switch(
                     (0..size.max(1)).map(member).collect(),
                 ))
             }
+            // The ports differ from host to host.
             NextHop::Trees { .. } => None,
         };
-        let same = same.map(|decision| pool.intern(decision));
+        let shared = decision.map(|decision| interner.intern(decision));
         for &host in covered {
-            column[host.0 as usize] = same.unwrap_or_else(|| {
+            column[host.0 as usize] = shared.unwrap_or_else(|| {
                 let ip = topology.host(host).ip;
                 let count = if let NextHop::Trees { count } = hop { (*count).max(1) } else { 1 };
                 let port =
-                    |tree: u8| it.trees.get(usize::from(tree)).and_then(|table| table.get(&ip).copied());
-                pool.intern(ForwardingDecision::Select(Selector::FullHash, (0..count).map(port).collect()))
+                    |tree: u8| routes.trees.get(usize::from(tree)).and_then(|table| table.get(&ip).copied());
+                interner
+                    .intern(ForwardingDecision::Select(Selector::FullHash, (0..count).map(port).collect()))
             });
         }
     }

@@ -10,59 +10,63 @@ use std::net::Ipv4Addr;
 
 /// Returns the ports to which a switch may deflect packets for `port`, in port order. If `port` leads to a host, all
 /// ports to other switches are candidates: the packet comes back to this switch.
-pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16) -> Vec<u16> {
-    if topology.leads_to_host(at, port) {
-        return topology.neighbours(at).map(|next| next.port).collect();
+pub fn candidates(topology: &Topology, routes: &Routes, switch: SwitchIx, port: u16) -> Vec<u16> {
+    if topology.leads_to_host(switch, port) {
+        return topology.neighbours(switch).map(|next| next.port).collect();
     }
-    let behind: Vec<HostIx> = topology
+    let destinations: Vec<HostIx> = topology
         .switch_ixs()
-        .filter(|&rack| rack != at)
-        // One host stands for its rack: only the rack's own switch distinguishes its hosts.
+        .filter(|&rack| rack != switch)
+        // One host per rack suffices: only the rack's own switch distinguishes its hosts.
         .filter_map(|rack| topology.switch(rack).hosts.first().copied())
-        .filter(|&host| ports(routes.of(at), topology.host(host).ip).contains(&port))
+        .filter(|&host| ports(routes.of(switch), topology.host(host).ip).contains(&port))
         .collect();
-    if behind.is_empty() {
+    if destinations.is_empty() {
         return Vec::new();
     }
-    let others = topology.neighbours(at).filter(|next| next.port != port);
-    let leads_on = |next: SwitchIx| {
-        behind.iter().all(|&host| {
+    let others = topology.neighbours(switch).filter(|next| next.port != port);
+    let reaches_all = |next: SwitchIx| {
+        destinations.iter().all(|&host| {
             topology.host(host).switch == next
-                || has_alternate_path(topology, routes, (at, port), next, topology.host(host).ip)
+                || has_alternate_path(topology, routes, (switch, port), next, topology.host(host).ip)
         })
     };
-    others.filter(|next| leads_on(next.switch)).map(|next| next.port).collect()
+    others.filter(|next| reaches_all(next.switch)).map(|next| next.port).collect()
 }
 
-/// Returns whether a packet for `dst` that `at` sends to `next` instead of by `port` can continue from `next` without
-/// returning to `at` at once.
+/// Returns whether `next` can forward a packet for `dst` without sending it straight back, if `switch` sends the packet
+/// to `next` instead of by `port`.
 fn has_alternate_path(
     topology: &Topology,
     routes: &Routes,
-    (at, port): (SwitchIx, u16),
+    (switch, port): (SwitchIx, u16),
     next: SwitchIx,
     dst: Ipv4Addr,
 ) -> bool {
-    let on = |out: u16| {
-        let peer = topology.peer(next, out).map(|(_, peer)| peer.node);
-        peer.is_some_and(|node| node != Node::Switch(at))
+    let leads_on = |out_port: u16| {
+        let peer = topology.peer(next, out_port).map(|(_, peer)| peer.node);
+        peer.is_some_and(|node| node != Node::Switch(switch))
     };
-    let (here, there) = (routes.of(at), routes.of(next));
-    if let Some((_, NextHop::Trees { .. })) = here.lookup(dst) {
+    let (routes_here, routes_next) = (routes.of(switch), routes.of(next));
+    if let Some((_, NextHop::Trees { .. })) = routes_here.lookup(dst) {
         // A deflected packet continues on its own tree.
-        let mut trees = here.trees.iter().zip(&there.trees).filter(|(tree, _)| tree.get(&dst) == Some(&port));
-        return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out| on(out)));
+        let mut trees = routes_here
+            .trees
+            .iter()
+            .zip(&routes_next.trees)
+            .filter(|(tree, _)| tree.get(&dst) == Some(&port));
+        return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out_port| leads_on(out_port)));
     }
-    ports(there, dst).into_iter().any(on)
+    ports(routes_next, dst).into_iter().any(leads_on)
 }
 
 /// Returns all ports by which a switch may send packets to `dst`, for any path hash.
-pub(crate) fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
-    match it.lookup(dst) {
+pub(crate) fn ports(routes: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
+    match routes.lookup(dst) {
         Some((_, NextHop::Deliver { port, .. } | NextHop::Via { port })) => vec![port],
-        Some((_, NextHop::Ecmp { group, .. })) => it.groups.get(&group).cloned().unwrap_or_default(),
+        Some((_, NextHop::Ecmp { group, .. })) => routes.groups.get(&group).cloned().unwrap_or_default(),
         Some((_, NextHop::Trees { .. })) => {
-            it.trees.iter().filter_map(|tree| tree.get(&dst).copied()).collect()
+            routes.trees.iter().filter_map(|tree| tree.get(&dst).copied()).collect()
         }
         None => Vec::new(),
     }

@@ -54,10 +54,10 @@ pub(crate) fn set_tree(
     switches: &mut [SwitchRoutes],
 ) {
     let tree: BTreeSet<_> = tree.into_iter().collect();
-    for (ix, it) in topology.switch_ixs().zip(switches) {
-        let of_tree = |link| !topology.is_fabric_link(link) || tree.contains(&link);
-        let ports = topology.switch(ix).ports().filter(|(_, link)| of_tree(*link)).map(|(port, _)| port);
-        it.flood = other_ports(&ports.collect());
+    for (ix, routes) in topology.switch_ixs().zip(switches) {
+        let is_flooded = |link| !topology.is_fabric_link(link) || tree.contains(&link);
+        let ports = topology.switch(ix).ports().filter(|(_, link)| is_flooded(*link)).map(|(port, _)| port);
+        routes.flood = other_ports(&ports.collect());
     }
 }
 
@@ -67,7 +67,7 @@ fn other_ports(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
     ports.iter().filter(|_| ports.len() > 1).map(|&port| (port, others(port))).collect()
 }
 
-/// The extent of a proved flooding tree.
+/// Size of a flooding tree that was proved correct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FloodProof {
     /// Number of hosts. Each receives every packet of every other host of its connected component exactly once.
@@ -75,7 +75,7 @@ pub struct FloodProof {
     /// Number of links between switches that belong to a tree.
     pub links: usize,
     /// Number of connected components of the fabric that contain hosts; more than one if links have failed.
-    pub islands: usize,
+    pub components: usize,
 }
 
 /// A fault of the flooding ports.
@@ -84,23 +84,23 @@ pub enum FloodFault {
     /// A host can neither send nor receive POLICY packets, since its port is not part of the tree.
     #[error("{host} is not on the flooding tree: {switch} does not flood out of its port {port}")]
     HostNotOnTree { host: String, switch: String, port: u16 },
-    /// A switch floods packets from a port to other ports than all the others of the tree.
+    /// A switch does not flood packets from a port to exactly the other ports of the tree.
     #[error(
-        "{switch}: packets from port {port} are flooded to {found:?}, the tree's other ports are {others:?}"
+        "{switch}: packets from port {port} are flooded to {found:?}, but the other ports of the tree are {others:?}"
     )]
     WrongPortSet { switch: String, port: u16, found: Vec<u16>, others: Vec<u16> },
     /// A switch floods out of a port without a device, or to a switch whose port is not part of the tree.
     #[error("{switch} floods out of port {port}, where no device accepts the packet")]
     DeadEnd { switch: String, port: u16 },
     /// A link of the tree closes a cycle: packets arrive twice and loop.
-    #[error("the flooding tree is none: the link at port {port} of {switch} closes a circle")]
+    #[error("the flooding tree has a cycle, which the link at port {port} of {switch} closes")]
     Cycle { switch: String, port: u16 },
     /// Two switches with hosts are connected by the fabric but not by the flooding tree.
     #[error("the flooding tree does not reach {b} from {a}")]
     Partitioned { a: String, b: String },
 }
 
-/// Proves that every host receives every other host's POLICY packets exactly once, as far as links are up.
+/// Proves that every host receives each POLICY packet of every other host that it can reach exactly once.
 ///
 /// The proof has three parts. At each switch, a packet that arrives on a port of the tree leaves by all other ports
 /// of the tree. Both ends of each link of the tree belong to the tree. The links form no cycle and connect all
@@ -138,7 +138,7 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
             }
         }
     }
-    proof.islands = check_components(topology, routes, &joined, &mut faults);
+    proof.components = check_components(topology, routes, &joined, &mut faults);
     if faults.is_empty() { Ok(proof) } else { Err(faults) }
 }
 
@@ -149,7 +149,7 @@ fn check_components(
     joined: &UnionFind<usize>,
     faults: &mut Vec<FloodFault>,
 ) -> usize {
-    let islands = topology.islands();
+    let components = topology.components();
     let mut first: BTreeMap<usize, HostIx> = BTreeMap::new();
     let mut hosts_per_component: BTreeMap<usize, usize> = BTreeMap::new();
     let is_up = |host: HostIx| {
@@ -157,20 +157,21 @@ fn check_components(
         topology.switch(it.switch).link_at(it.switch_port).is_some()
     };
     for host in topology.host_ixs().filter(|&host| is_up(host)) {
-        *hosts_per_component.entry(islands[topology.host(host).switch.0 as usize]).or_default() += 1;
+        *hosts_per_component.entry(components[topology.host(host).switch.0 as usize]).or_default() += 1;
     }
     for host in topology.host_ixs().filter(|&host| is_up(host)) {
         let it = topology.host(host);
-        let island = islands[it.switch.0 as usize];
-        let has_company = hosts_per_component[&island] > 1;
-        if has_company && !routes.of(it.switch).flood.contains_key(&it.switch_port) {
+        let component = components[it.switch.0 as usize];
+        // A host without others in its component needs no flooding.
+        let has_others = hosts_per_component[&component] > 1;
+        if has_others && !routes.of(it.switch).flood.contains_key(&it.switch_port) {
             let switch = topology.switch(it.switch).name.clone();
             faults.push(FloodFault::HostNotOnTree { host: it.name.clone(), switch, port: it.switch_port });
         }
-        let one = topology.host(*first.entry(island).or_insert(host));
-        if !joined.equiv(one.switch.0 as usize, it.switch.0 as usize) {
+        let first_host = topology.host(*first.entry(component).or_insert(host));
+        if !joined.equiv(first_host.switch.0 as usize, it.switch.0 as usize) {
             let name = |ix: SwitchIx| topology.switch(ix).name.clone();
-            let fault = FloodFault::Partitioned { a: name(one.switch), b: name(it.switch) };
+            let fault = FloodFault::Partitioned { a: name(first_host.switch), b: name(it.switch) };
             if faults.last() != Some(&fault) {
                 faults.push(fault);
             }

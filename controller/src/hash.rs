@@ -15,7 +15,7 @@ pub(crate) static CRC_32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 /// UDP's protocol number, for [`FiveTuple`].
 pub const UDP: u8 = 17;
 
-/// The header fields that decide the path of a packet.
+/// The header fields that determine the path of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiveTuple {
     pub src: Ipv4Addr,
@@ -75,16 +75,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_directions_have_one_hash_and_ports_distinguish_flows() {
-        let there = FiveTuple {
+    fn both_directions_have_the_same_hash_and_ports_distinguish_flows() {
+        let tuple = FiveTuple {
             src: Ipv4Addr::new(10, 0, 1, 1),
             dst: Ipv4Addr::new(10, 0, 2, 7),
             src_port: 49152,
             dst_port: 22341,
             protocol: UDP,
         };
-        assert_eq!(there.path_hash(), there.reversed().path_hash());
-        assert_ne!(there.path_hash(), FiveTuple { src_port: 49153, ..there }.path_hash());
+        assert_eq!(tuple.path_hash(), tuple.reversed().path_hash());
+        assert_ne!(tuple.path_hash(), FiveTuple { src_port: 49153, ..tuple }.path_hash());
     }
 
     /// Rank over GF(2) of the map from a hash to the low `bits` bits of each slice. A CRC without preset is
@@ -106,15 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn two_tiers_choose_independently_up_to_512_ways_each() {
+    fn two_tiers_select_independently_up_to_512_members_each() {
         for bits in 1..=9 {
             assert_eq!(rank(&[0, 16], bits), 2 * bits, "{bits} bits");
         }
     }
 
-    /// Chi-squared over its degrees of freedom of the members that 64 consecutive ports choose, mean over
-    /// 256 starts. Chance gives 1.
-    fn crowding(slice: u8, size: u16) -> f64 {
+    /// Returns chi-squared per degree of freedom for the members selected by 64 consecutive ports, averaged over 256
+    /// starts. A uniform random selection gives 1.
+    fn chi_squared(slice: u8, size: u16) -> f64 {
         const PORTS: u16 = 64;
         let tuple = |src_port| FiveTuple {
             src: Ipv4Addr::new(10, 0, 1, 1),
@@ -135,24 +135,24 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_ports_spread_on_our_slices_and_crowd_on_a_slice_of_8() {
+    fn consecutive_ports_spread_evenly_on_slices_0_and_16_but_not_8() {
         for size in [2, 4, 8] {
             for slice in [0, 16] {
-                let measured = crowding(slice, size);
+                let measured = chi_squared(slice, size);
                 assert!(measured < 2.0, "slice {slice}, {size} members: {measured}");
             }
         }
-        assert!(crowding(8, 2) > 5.0, "{}", crowding(8, 2));
+        assert!(chi_squared(8, 2) > 5.0, "{}", chi_squared(8, 2));
     }
 
     #[test]
-    fn a_fourth_slice_would_not_even_reach_four_members() {
+    fn slice_24_does_not_reach_all_of_four_members() {
         assert_eq!(rank(&[24], 2), 1);
     }
 
     #[test]
-    fn a_salt_would_leave_tiers_polarised() {
-        // Flows that chose member 0 of 4 in one tier, and a second tier that salts the same bits.
+    fn a_salt_per_tier_would_polarise_flows() {
+        // Flows that select member 0 of 4 in one tier meet a second tier that salts the same bits.
         let met: Vec<u32> = (0..4096u32)
             .map(|i| i.wrapping_mul(0x9e37_79b1))
             .filter(|&h| PathHash(h).member(0, 4) == 0)

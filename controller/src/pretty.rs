@@ -19,17 +19,18 @@ pub fn update(update: &Update, p4info: &Index) -> String {
         Type::Delete => '-',
         Type::Unspecified => '?',
     };
-    let words = update.entity.as_ref().map_or_else(|| "nothing".to_owned(), |it| entity(it, p4info));
-    format!("{sign} {words}")
+    let text = update.entity.as_ref().map_or_else(|| "nothing".to_owned(), |it| entity(it, p4info));
+    format!("{sign} {text}")
 }
 
+/// Formats an entity.
 pub fn entity(entity: &Entity, p4info: &Index) -> String {
     match &entity.entity {
         Some(Kind::TableEntry(entry)) => table_entry(entry, p4info),
         Some(Kind::ActionProfileMember(it)) => {
             let name = profile(it.action_profile_id, p4info);
-            let says = it.action.as_ref().map_or_else(|| "nothing".into(), |action| call(action, p4info));
-            format!("{name} member {} -> {says}", it.member_id)
+            let action = it.action.as_ref().map_or_else(|| "nothing".into(), |action| call(action, p4info));
+            format!("{name} member {} -> {action}", it.member_id)
         }
         Some(Kind::ActionProfileGroup(it)) => {
             let name = profile(it.action_profile_id, p4info);
@@ -77,20 +78,22 @@ fn table_entry(entry: &TableEntry, p4info: &Index) -> String {
         let fields = entry.r#match.iter().map(|field| {
             let info = table.and_then(|table| table.match_field_by_id(field.field_id));
             let (name, bits) = info.map_or(("?", 0), |info| (info.name.as_str(), info.bitwidth));
-            let text = |bytes: &[u8]| number(bytes, bits, name);
-            let says = match &field.field_match_type {
-                Some(FieldMatchType::Exact(it)) => text(&it.value),
-                Some(FieldMatchType::Optional(it)) => text(&it.value),
-                Some(FieldMatchType::Lpm(it)) => format!("{}/{}", text(&it.value), it.prefix_len),
-                Some(FieldMatchType::Ternary(it)) => format!("{}&&&{}", text(&it.value), text(&it.mask)),
-                Some(FieldMatchType::Range(it)) => format!("{}..{}", text(&it.low), text(&it.high)),
+            let formatted = |bytes: &[u8]| number(bytes, bits, name);
+            let value = match &field.field_match_type {
+                Some(FieldMatchType::Exact(it)) => formatted(&it.value),
+                Some(FieldMatchType::Optional(it)) => formatted(&it.value),
+                Some(FieldMatchType::Lpm(it)) => format!("{}/{}", formatted(&it.value), it.prefix_len),
+                Some(FieldMatchType::Ternary(it)) => {
+                    format!("{}&&&{}", formatted(&it.value), formatted(&it.mask))
+                }
+                Some(FieldMatchType::Range(it)) => format!("{}..{}", formatted(&it.low), formatted(&it.high)),
                 Some(FieldMatchType::Other(_)) | None => "?".into(),
             };
-            format!("{name}={says}")
+            format!("{name}={value}")
         });
         fields.collect::<Vec<_>>().join(" ")
     };
-    let says = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+    let action = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         Some(ActionType::Action(action)) => call(action, p4info),
         Some(ActionType::ActionProfileMemberId(id)) => format!("member {id}"),
         Some(ActionType::ActionProfileGroupId(id)) => format!("group {id}"),
@@ -109,13 +112,15 @@ fn table_entry(entry: &TableEntry, p4info: &Index) -> String {
         };
         format!(" meter={}/s:{}{peak}", it.cir, it.cburst)
     });
-    format!("{name}[{key}]{priority} -> {says}{meter}")
+    format!("{name}[{key}]{priority} -> {action}{meter}")
 }
 
 fn call(action: &Action, p4info: &Index) -> String {
     let info = p4info.actions.id(action.action_id);
-    let name = info
-        .map_or_else(|| format!("{:#x}", action.action_id), |info| last(&info.preamble().name).to_owned());
+    let name = info.map_or_else(
+        || format!("{:#x}", action.action_id),
+        |info| last_component(&info.preamble().name).to_owned(),
+    );
     let params = action.params.iter().map(|param| {
         let info = info.and_then(|info| info.param_by_id(param.param_id));
         let (name, bits) = info.map_or(("?", 0), |info| (info.name.as_str(), info.bitwidth));
@@ -125,7 +130,7 @@ fn call(action: &Action, p4info: &Index) -> String {
 }
 
 /// Returns the last component of a dotted name.
-fn last(name: &str) -> &str {
+fn last_component(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
@@ -137,17 +142,20 @@ pub fn number(bytes: &[u8], bits: i32, name: &str) -> String {
     const IPV6_BITS: i32 = 128;
     let name = name.to_ascii_lowercase();
     let is_address = ["addr", "ip", "dst", "src"].iter().any(|word| name.contains(word));
-    let wide = |size: usize| {
-        let mut all = vec![0; size.saturating_sub(bytes.len())];
-        all.extend_from_slice(&bytes[bytes.len().saturating_sub(size)..]);
-        all
+    // Pads or truncates to `size` bytes.
+    let resized = |size: usize| {
+        let mut resized = vec![0; size.saturating_sub(bytes.len())];
+        resized.extend_from_slice(&bytes[bytes.len().saturating_sub(size)..]);
+        resized
     };
     match (bits, value::to_u64(bytes)) {
         (IPV4_BITS, Some(value)) if is_address => Ipv4Addr::from_bits(value as u32).to_string(),
-        (MAC_BITS, Some(_)) => wide(6).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
+        (MAC_BITS, Some(_)) => {
+            resized(6).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+        }
         (IPV6_BITS, _) => {
             let mut octets = [0; 16];
-            octets.copy_from_slice(&wide(16));
+            octets.copy_from_slice(&resized(16));
             Ipv6Addr::from(octets).to_string()
         }
         (_, Some(value)) => value.to_string(),

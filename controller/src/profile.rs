@@ -7,26 +7,26 @@ use serde_with::{serde_as, skip_serializing_none};
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Ratio};
 
-/// ECN thresholds: never below `kmin`, always above `kmax`, between them with a probability that rises
-/// to `pmax`. `kmin` = `kmax` is DCTCP's step.
+/// ECN marking thresholds: no packet is marked up to `kmin`, every packet above `kmax`, and in between the probability
+/// rises linearly to `pmax`. `kmin` = `kmax` is DCTCP's step.
 ///
-/// With `per`, the thresholds are those of a port of that rate and scale with the port: HPCC §5.1 gives
-/// DCQCN `kmin: 100KB, kmax: 400KB, per: 25Gbps` and DCTCP `kmin: 30KB, kmax: 30KB, per: 10Gbps`.
+/// With `per`, the thresholds apply to a port of that rate and scale with the rate of each port. HPCC §5.1 uses
+/// `kmin: 100KB, kmax: 400KB, per: 25Gbps` for DCQCN and `kmin: 30KB, kmax: 30KB, per: 10Gbps` for DCTCP.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EcnConfig {
-    /// Never mark up to here.
+    /// Queue length up to which no packet is marked.
     #[serde_as(as = "AsText")]
     pub kmin: Bytes,
-    /// Always mark beyond this.
+    /// Queue length above which every packet is marked.
     #[serde_as(as = "AsText")]
     pub kmax: Bytes,
-    /// Probability just below `kmax`.
+    /// Marking probability just below `kmax`.
     #[serde_as(as = "AsText")]
     pub pmax: Ratio,
-    /// The rate that the thresholds are for; they are for any rate if it is left out.
+    /// Port rate for which the thresholds are given; they scale with each port's rate. Absent: they apply unscaled.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     pub per: Option<Bandwidth>,
@@ -35,9 +35,9 @@ pub struct EcnConfig {
 /// The ECN ramp of a port, as `p4src/controls/ecn.p4` reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnRamp {
-    /// In bytes.
+    /// Queue length up to which no packet is marked, in bytes.
     pub kmin: u32,
-    /// In bytes; 0: never mark.
+    /// Queue length above which every packet is marked, in bytes; 0: never mark.
     pub kmax: u32,
     /// Probability per byte above `kmin`, in units of 2^-32.
     pub slope: u32,
@@ -81,7 +81,7 @@ impl EcnConfig {
         if per == Bandwidth::ZERO {
             return Err(EcnError::PerZero);
         }
-        let scale = |at| scale(at, rate, per).map_err(|kmax| EcnError::TooLarge { kmax, rate });
+        let scale = |threshold| scale(threshold, rate, per).map_err(|kmax| EcnError::TooLarge { kmax, rate });
         // To the switch, kmax 0 means "never mark"; a threshold that rounds to 0 means the opposite.
         let (kmin, kmax) = (scale(self.kmin)?, scale(self.kmax)?.max(1));
         let slope = match kmax - kmin {
@@ -94,32 +94,33 @@ impl EcnConfig {
 
 /// Scales a threshold that holds for ports of rate `per` to a port of `rate`. The error is the scaled value if it does
 /// not fit in 32 bits.
-fn scale(at: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
-    let bytes = u128::from(at.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
+fn scale(threshold: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
+    let bytes = u128::from(threshold.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
     u32::try_from(bytes).map_err(|_| Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
 }
 
-/// The queue above which a port is congested, so that switches deflect from it (Dart's IOFD): 15 KB, below the 22.5 KB
-/// at which it marks.
+/// Deflection of packets from congested ports (Dart's IOFD). In Dart's paper the threshold is 15 KB, below its ECN
+/// threshold of 22.5 KB.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeflectionConfig {
-    /// With more in its queue.
+    /// Queue length above which a port is congested.
     #[serde_as(as = "AsText")]
     pub threshold: Bytes,
-    /// The rate that the threshold is for; it is for any rate if it is left out.
+    /// Port rate for which the threshold is given; it scales with the rate of each port. Absent: it applies unscaled.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     pub per: Option<Bandwidth>,
-    /// From ports to hosts too: the message goes back into the network.
+    /// Also deflects from ports to hosts; the message then returns into the network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_hosts: bool,
-    /// Entries idle for more than this many ticks of the switch's clock (on BMv2 microseconds) may be reused; 0: never.
+    /// Number of ticks of the switch's clock (1 us on BMv2) without a packet after which the entry of a deflected
+    /// message may be reused; 0: never.
     #[serde(default = "default_lifetime")]
     pub lifetime: u64,
-    /// Deflections of one packet, at most [`MAX_DEFLECTIONS`]. Each needs two priority classes of its own.
+    /// Maximum number of deflections per packet, up to [`MAX_DEFLECTIONS`]. Each needs two priority classes of its own.
     #[serde(default = "default_tokens")]
     pub tokens: u8,
 }
@@ -145,7 +146,7 @@ pub enum ThresholdError {
     #[error("deflection: the threshold is {threshold} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
     TooLarge { threshold: Bytes, rate: Bandwidth },
     /// There are not enough priority classes.
-    #[error("deflection: {0} tokens, but eight priority queues are enough for {MAX_DEFLECTIONS}")]
+    #[error("deflection: {0} tokens; with eight priority queues at most {MAX_DEFLECTIONS} are possible")]
     Tokens(u8),
 }
 
@@ -218,19 +219,25 @@ mod tests {
         assert!(many.contains("4 tokens"), "{many}");
         assert_eq!(dart.limit(Bandwidth::from_gbps(100)), Ok(150_000));
         assert_eq!(DeflectionConfig { per: None, ..dart }.limit(Bandwidth::from_gbps(100)), Ok(15_000));
-        let bad = |config: DeflectionConfig| config.limit(Bandwidth::from_gbps(100)).unwrap_err().to_string();
-        assert!(bad(DeflectionConfig { per: Some(Bandwidth::ZERO), ..dart }).contains("per is zero"));
-        assert!(bad(DeflectionConfig { threshold: Bytes::MAX, ..dart }).contains("at most"));
+        let error =
+            |config: DeflectionConfig| config.limit(Bandwidth::from_gbps(100)).unwrap_err().to_string();
+        assert!(error(DeflectionConfig { per: Some(Bandwidth::ZERO), ..dart }).contains("per is zero"));
+        assert!(error(DeflectionConfig { threshold: Bytes::MAX, ..dart }).contains("at most"));
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_ecn_thresholds_are_rejected() {
         let rate = Bandwidth::from_gbps(100);
-        let bad = |config: EcnConfig| config.ramp(rate).unwrap_err().to_string();
-        assert_eq!(bad(EcnConfig { kmin: Bytes::from_kb(500), ..dcqcn() }), "kmin 500KB is above kmax 400KB");
-        assert!(bad(EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, ..dcqcn() }).contains("kmax is zero"));
-        assert!(bad(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("above 1"));
-        assert!(bad(EcnConfig { per: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero"));
-        assert!(bad(EcnConfig { kmax: Bytes::MAX, ..dcqcn() }).contains("at most"));
+        let error = |config: EcnConfig| config.ramp(rate).unwrap_err().to_string();
+        assert_eq!(
+            error(EcnConfig { kmin: Bytes::from_kb(500), ..dcqcn() }),
+            "kmin 500KB is above kmax 400KB"
+        );
+        assert!(
+            error(EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, ..dcqcn() }).contains("kmax is zero")
+        );
+        assert!(error(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("above 1"));
+        assert!(error(EcnConfig { per: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero"));
+        assert!(error(EcnConfig { kmax: Bytes::MAX, ..dcqcn() }).contains("at most"));
     }
 }

@@ -1,8 +1,8 @@
-//! Sets of path hashes that no table distinguishes.
+//! Sets of path hashes for which all switches make the same choices.
 //!
-//! A switch uses a hash only as `number % size`, where `number` is a slice of the hash or the hash itself. Walking
+//! A switch uses a hash only as `number % size`, where `number` is a slice of the hash or the hash itself. A walk over
 //! residue classes therefore covers all 2^32 hashes: each choice constrains the number, and later choices by the same
-//! number are limited to the residues that remain.
+//! number are limited to the remaining residues.
 
 use crate::hash::PathHash;
 use smallvec::SmallVec;
@@ -40,8 +40,8 @@ struct Congruence {
     residue: u64,
 }
 
-/// Constraints on the path hash that result from the choices on a path so far; empty: any hash. There is inline storage
-/// for four selectors, enough for a fat-tree, because a proof creates millions of these.
+/// Constraints on the path hash that result from the choices on a path so far; empty: any hash. Four are stored inline,
+/// enough for a fat-tree, because a proof creates millions of these sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HashConstraints(SmallVec<[Congruence; 4]>);
 
@@ -52,7 +52,7 @@ impl HashConstraints {
         selector: Selector,
         size: u64,
     ) -> impl Iterator<Item = (usize, HashConstraints)> + '_ {
-        let known = self.of(selector);
+        let known = self.on(selector);
         let step = gcd(known.modulus, size);
         (known.residue % step..size).step_by(step as usize).filter_map(move |index| {
             let next = intersect(known, size, index)?;
@@ -65,7 +65,7 @@ impl HashConstraints {
 
     /// Returns only the indices of [`choices`](Self::choices).
     pub fn indices(&self, selector: Selector, size: u64) -> impl Iterator<Item = usize> + use<> {
-        let known = self.of(selector);
+        let known = self.on(selector);
         let step = gcd(known.modulus, size);
         (known.residue % step..size)
             .step_by(step as usize)
@@ -84,9 +84,10 @@ impl HashConstraints {
             .find(|&hash| self.0.iter().all(|k| k.selector.number(hash) % k.modulus == k.residue))
     }
 
-    fn of(&self, selector: Selector) -> Congruence {
-        let anything = Congruence { selector, modulus: 1, residue: 0 };
-        self.0.iter().copied().find(|k| k.selector == selector).unwrap_or(anything)
+    /// Returns the constraint on this selector.
+    fn on(&self, selector: Selector) -> Congruence {
+        let unconstrained = Congruence { selector, modulus: 1, residue: 0 };
+        self.0.iter().copied().find(|k| k.selector == selector).unwrap_or(unconstrained)
     }
 }
 
@@ -128,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_second_choice_is_free_only_as_far_as_the_first_left_it() {
+    fn a_choice_constrains_later_choices_of_the_same_selector() {
         let four = after(&[(SLICE, 4, 3)]).unwrap();
         assert_eq!(four.indices(SLICE, 2).collect::<Vec<_>>(), [1]);
         assert_eq!(four.indices(SLICE, 8).collect::<Vec<_>>(), [3, 7]);
         assert_eq!(four.indices(SLICE, 3).collect::<Vec<_>>(), [0, 1, 2]);
-        // another slice knows nothing of it
+        // Another slice is not constrained.
         assert_eq!(four.indices(Selector::Slice(8), 2).count(), 2);
         assert_eq!(after(&[(SLICE, 4, 3), (SLICE, 2, 0)]), None);
     }
@@ -153,17 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn the_number_itself_is_known_in_the_end() {
-        // 499 * 500 > 2^16: at most one number is left, and some pairs of indices have none.
+    fn constraints_may_fix_the_number_completely() {
+        // 499 * 500 > 2^16: at most one number remains, and some pairs of indices have none.
         let exact = after(&[(SLICE, 499, 7), (SLICE, 500, 12)]);
         let number = (0..1u64 << 16).find(|n| n % 499 == 7 && n % 500 == 12);
         assert_eq!(exact.is_some(), number.is_some());
-        let sure = after(&[(SLICE, 499, 1), (SLICE, 500, 1)]).unwrap();
-        assert_eq!(sure.indices(SLICE, 77).collect::<Vec<_>>(), [1]);
+        let fixed = after(&[(SLICE, 499, 1), (SLICE, 500, 1)]).unwrap();
+        assert_eq!(fixed.indices(SLICE, 77).collect::<Vec<_>>(), [1]);
     }
 
     #[test]
-    fn an_example_is_one() {
+    fn a_witness_satisfies_all_constraints() {
         let all = after(&[(SLICE, 8, 5), (Selector::Slice(8), 8, 2), (Selector::FullHash, 3, 1)]).unwrap();
         let hash = all.witness().unwrap();
         assert_eq!((hash.member(0, 8), hash.member(8, 8), hash.tree(3)), (5, 2, 1));

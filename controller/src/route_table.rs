@@ -1,4 +1,4 @@
-//! Routes in the form of the switches' tables.
+//! Routes as the content of the switches' tables.
 
 use crate::topology::{Prefix, SwitchIx};
 use schemars::JsonSchema;
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// The method that makes paths symmetric.
+/// Method of computing symmetric routes: data and its ACKs use the same links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RoutingMethod {
-    /// ECMP where it can be proved symmetric, else trees.
+    /// ECMP if it is proved symmetric on the topology, otherwise trees.
     #[default]
     Auto,
-    /// Ordered groups of equal-cost next hops, FNCC Fig. 5.
+    /// ECMP with ordered groups of equal-cost next hops, FNCC Fig. 5.
     Ecmp,
     /// Several spanning trees, FNCC Fig. 6. Works on any graph.
     Trees,
@@ -29,13 +29,14 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// Returns the routes of one switch.
     pub fn of(&self, switch: SwitchIx) -> &SwitchRoutes {
         &self.switches[switch.0 as usize]
     }
 
     /// Returns the number of spanning trees; 0 with ECMP.
     pub fn trees(&self) -> usize {
-        self.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0)
+        self.switches.iter().map(|routes| routes.trees.len()).max().unwrap_or(0)
     }
 }
 

@@ -4,8 +4,8 @@
 //! - A packet and its ACK pass the same links in opposite order. FNCC requires this, since an ACK carries the telemetry
 //!   of the port by which it arrived, and so does the comparison of `path_id`s.
 //!
-//! Hosts are grouped into classes and hashes into residue classes (`crate::residue`). Nothing is sampled: the proof
-//! covers all 2^32 hashes.
+//! Hosts are grouped into classes and hashes into residue classes (`crate::residue`). The proof covers all
+//! 2^32 hashes, without sampling.
 
 use crate::compiled::{CompiledRoutes, ForwardingDecision};
 use crate::hash::PathHash;
@@ -19,7 +19,7 @@ use thiserror::Error;
 /// Number of violations after which the search stops.
 pub const MAX_VIOLATIONS: usize = 100;
 
-/// The extent of a successful proof.
+/// Size of a successful proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Ordered pairs of distinct hosts that can reach each other; all pairs, while all links are up.
@@ -49,13 +49,13 @@ pub struct Violation {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RouteFault {
-    #[error("lost after {}: {lost}", path.join(" "))]
+    #[error("lost after {}: {error}", path.join(" "))]
     Undelivered {
         /// Names of the switches on the path.
         path: Vec<String>,
-        lost: PathError,
+        error: PathError,
     },
-    /// The destination's own switch does not deliver packets to it.
+    /// The switch of the destination does not deliver packets to it.
     #[error("{0} does not deliver to it")]
     NoLocalDelivery(String),
     /// The ACK takes another path than its data.
@@ -83,12 +83,12 @@ pub enum RouteFault {
 /// Returns the violations, at least one. The search stops after [`MAX_VIOLATIONS`].
 pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violation>> {
     let compiled = CompiledRoutes::new(topology, routes);
-    let check = Verifier { topology, compiled: &compiled };
-    let mut violations = check.check_local_delivery();
+    let verifier = Verifier { topology, compiled: &compiled };
+    let mut violations = verifier.check_local_delivery();
     let hosts = topology.hosts.len() as u64;
     let mut proof = Proof { pairs: hosts * hosts.saturating_sub(1), ..Proof::default() };
-    let islands = topology.islands();
-    let island = |class: usize| islands[compiled.classes[class].switch.0 as usize];
+    let components = topology.components();
+    let component = |class: usize| components[compiled.classes[class].switch.0 as usize];
     // One direction per pair suffices: the check of a path requires, for each hash, that the return path be the same,
     // so the other direction is walked too.
     for a in 0..compiled.classes.len() {
@@ -96,7 +96,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
             if compiled.classes[a].switch == compiled.classes[b].switch {
                 continue;
             }
-            if island(a) != island(b) {
+            if component(a) != component(b) {
                 proof.partitioned_pairs +=
                     2 * (compiled.classes[a].hosts.len() * compiled.classes[b].hosts.len()) as u64;
                 continue;
@@ -105,7 +105,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
             for_each_path(topology, &compiled, a, b, &mut |path| {
                 paths += 1;
                 proof.max_path_len = proof.max_path_len.max(path.hops.len());
-                violations.extend(check.path(a, b, path));
+                violations.extend(verifier.check_path(a, b, path));
                 violations.len() < MAX_VIOLATIONS
             });
             proof.class_pairs += 1;
@@ -147,20 +147,20 @@ impl Verifier<'_> {
     }
 
     /// Checks one path from class `a` to class `b`, and the return paths of all hashes that take it.
-    fn path(&self, a: usize, b: usize, path: WalkedPath<'_>) -> Option<Violation> {
+    fn check_path(&self, a: usize, b: usize, path: WalkedPath<'_>) -> Option<Violation> {
         let (src, dst) = (self.compiled.classes[a].hosts[0], self.compiled.classes[b].hosts[0]);
-        if let Err(lost) = path.end {
-            let fault = RouteFault::Undelivered { path: self.names(path.hops), lost };
-            return Some(self.violation(src, dst, path.residues.witness(), fault));
+        if let Err(error) = path.end {
+            let fault = RouteFault::Undelivered { path: self.names(path.hops), error };
+            return Some(self.violation(src, dst, path.constraints.witness(), fault));
         }
         // Walk back from the destination. The first switch delivers to the source, which `check_local_delivery` has
         // checked.
         path.hops.iter().skip(1).rev().find_map(|hop| {
-            let (back_port, residues) = self.find_asymmetry(hop, a, path.residues)?;
+            let (back_port, constraints) = self.find_asymmetry(hop, a, path.constraints)?;
             let at = self.topology.switch(hop.switch).name.clone();
             let fault =
                 RouteFault::Asymmetric { path: self.names(path.hops), at, port: hop.in_port, back_port };
-            Some(self.violation(src, dst, residues.witness(), fault))
+            Some(self.violation(src, dst, constraints.witness(), fault))
         })
     }
 
@@ -170,19 +170,19 @@ impl Verifier<'_> {
         &self,
         hop: &PathHop,
         back_to: usize,
-        residues: &HashConstraints,
+        constraints: &HashConstraints,
     ) -> Option<(Option<u16>, HashConstraints)> {
         match self.compiled.decision(hop.switch, back_to) {
-            ForwardingDecision::NoRoute => Some((None, residues.clone())),
+            ForwardingDecision::NoRoute => Some((None, constraints.clone())),
             &ForwardingDecision::Port(port, _) => {
-                (port != hop.in_port).then(|| (Some(port), residues.clone()))
+                (port != hop.in_port).then(|| (Some(port), constraints.clone()))
             }
             ForwardingDecision::Select(selector, ports) => {
                 let size = ports.len() as u64;
                 let wrong = |&index: &usize| ports[index] != Some(hop.in_port);
-                let index = residues.indices(*selector, size).find(wrong)?;
-                let (_, residues) = residues.choices(*selector, size).find(|(i, _)| *i == index)?;
-                Some((ports[index], residues))
+                let index = constraints.indices(*selector, size).find(wrong)?;
+                let (_, constraints) = constraints.choices(*selector, size).find(|(i, _)| *i == index)?;
+                Some((ports[index], constraints))
             }
         }
     }

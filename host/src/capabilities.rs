@@ -5,7 +5,8 @@ use std::fmt;
 /// A set of [`Capability`] values.
 ///
 /// A program declares each capability by an object in its P4Info, see [`Capability::declaration`]. A scheme works
-/// with every program that has the capabilities returned by [`Needs::abilities`](crate::scheme::Needs::abilities).
+/// with every program that has the capabilities in
+/// [`Needs::capabilities`](crate::scheme::Needs::capabilities).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities(u16);
 
@@ -115,19 +116,19 @@ impl Capabilities {
     pub const NONE: Capabilities = Capabilities(0);
 
     /// Returns the set of the given capabilities.
-    pub const fn of(abilities: &[Capability]) -> Capabilities {
+    pub const fn of(capabilities: &[Capability]) -> Capabilities {
         let (mut set, mut i) = (0, 0);
-        while i < abilities.len() {
-            set |= abilities[i].bit();
+        while i < capabilities.len() {
+            set |= capabilities[i].bit();
             i += 1;
         }
         Capabilities(set)
     }
 
-    /// Returns the set with `ability` added.
+    /// Returns the set with `capability` added.
     #[must_use]
-    pub const fn with(self, ability: Capability) -> Capabilities {
-        Capabilities(self.0 | ability.bit())
+    pub const fn with(self, capability: Capability) -> Capabilities {
+        Capabilities(self.0 | capability.bit())
     }
 
     /// Returns whether the set has all capabilities of `needed`.
@@ -143,20 +144,20 @@ impl Capabilities {
 
     /// Returns the capabilities in the order of [`Capability::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Capability> {
-        Capability::ALL.into_iter().filter(move |ability| self.0 & ability.bit() != 0)
+        Capability::ALL.into_iter().filter(move |capability| self.0 & capability.bit() != 0)
     }
 }
 
 impl FromIterator<Capability> for Capabilities {
-    fn from_iter<I: IntoIterator<Item = Capability>>(abilities: I) -> Capabilities {
-        abilities.into_iter().fold(Capabilities::NONE, Capabilities::with)
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Capabilities {
+        capabilities.into_iter().fold(Capabilities::NONE, Capabilities::with)
     }
 }
 
 impl fmt::Display for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, ability) in self.iter().enumerate() {
-            write!(f, "{}{ability}", if i == 0 { "" } else { ", " })?;
+        for (i, capability) in self.iter().enumerate() {
+            write!(f, "{}{capability}", if i == 0 { "" } else { ", " })?;
         }
         Ok(())
     }

@@ -29,14 +29,14 @@ pub struct HostConfig {
     pub mtu: Bytes,
     /// `T`: the base round-trip time, one value for the whole fabric, slightly above the largest.
     pub base_rtt: Time,
-    /// Tick of the switches' clocks: 1 ns, or 1 us with BMv2.
+    /// Unit of the switches' clocks: 1 ns, or 1 us with BMv2.
     pub tick: Time,
     /// The congestion control scheme of all flows.
     pub scheme: Arc<dyn SchemeConfig>,
     /// The schemes that a policy may name. Default: [`Registry::builtin`].
     pub registry: Registry,
-    /// The capabilities of the switch program, if it is not the scheme's own. Policies may then select every scheme
-    /// whose needs it meets.
+    /// The capabilities of the switch program; `None` for the program that the scheme needs. With a profile, policies
+    /// may select every scheme that the program supports.
     pub switch_profile: Option<SwitchProfile>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3). At least 1.
     pub ack_every: u32,
@@ -53,13 +53,6 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// Returns the class of DATA with this priority.
-    pub(crate) fn class_of(&self, priority: Priority) -> u8 {
-        match priority {
-            Priority::Express => self.express_class,
-            Priority::Ordinary => self.data_class,
-        }
-    }
     /// Creates the configuration of a host with the default MTU, an ACK per packet, class 0 for all packets and
     /// default timers.
     pub fn new(addr: Ipv4Addr, nic_rate: Bandwidth, base_rtt: Time, scheme: Arc<dyn SchemeConfig>) -> Self {
@@ -85,24 +78,32 @@ impl HostConfig {
         }
     }
 
-    /// Returns what the switch program lacks of `needs`; `None` if it lacks nothing.
+    /// Returns the priority class of DATA packets with this priority.
+    pub(crate) fn class_of(&self, priority: Priority) -> u8 {
+        match priority {
+            Priority::Express => self.express_class,
+            Priority::Ordinary => self.data_class,
+        }
+    }
+
+    /// Returns the first of `needs` that the switch program does not meet; `None` if it meets all.
     pub(crate) fn unmet_needs(&self, needs: &Needs) -> Option<UnmetNeed> {
         match &self.switch_profile {
-            Some(offer) => offer.unmet_need(needs),
-            None => SwitchProfile::from(self.scheme.needs().program.abilities()).unmet_need(needs),
+            Some(profile) => profile.unmet_need(needs),
+            None => SwitchProfile::from(self.scheme.needs().program.capabilities()).unmet_need(needs),
         }
     }
 
     /// Returns the layout of the switch program's custom telemetry records and the names of the fields that the
     /// scheme reads; `None` if the records have one of Weir's formats.
-    fn own_record(&self) -> Option<(&RecordLayout, &'static [&'static str])> {
+    fn custom_record(&self) -> Option<(&RecordLayout, &'static [&'static str])> {
         self.switch_profile.as_ref()?.record.as_ref().zip(self.scheme.needs().custom_record_fields)
     }
 
     /// Returns the needs of the scheme, with the record format that the switch program uses for it.
     pub(crate) fn needs(&self) -> Needs {
         let needs = self.scheme.needs();
-        Needs { records: self.own_record().map_or(needs.records, |(layout, _)| layout.format()), ..needs }
+        Needs { records: self.custom_record().map_or(needs.records, |(layout, _)| layout.format()), ..needs }
     }
 
     /// Returns the payload bytes of a full packet: the MTU less the headers and, if DATA gathers telemetry, less room
@@ -125,13 +126,13 @@ impl HostConfig {
 
     /// Returns the parameters of a flow with full packets of `payload` bytes.
     pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
-        let ticks = self.switch_profile.as_ref().map_or(1, |offer| offer.ticks_per_unit);
+        let ticks_per_unit = self.switch_profile.as_ref().map_or(1, |profile| profile.ticks_per_unit);
         FlowParams {
             nic_rate: self.nic_rate,
             base_rtt: self.base_rtt,
             payload: Bytes::new(u64::from(payload)),
-            tick: self.tick * u64::from(ticks),
-            record: self.own_record().map(|(layout, names)| layout.fields(names)).unwrap_or_default(),
+            tick: self.tick * u64::from(ticks_per_unit),
+            record: self.custom_record().map(|(layout, names)| layout.fields(names)).unwrap_or_default(),
         }
     }
 
@@ -140,16 +141,16 @@ impl HostConfig {
         self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
 
-    /// Checks that a host can be made from it.
+    /// Checks that [`Host::new`](crate::Host::new) accepts the configuration.
     ///
     /// # Errors
     ///
-    /// As of [`Host::new`](crate::Host::new).
+    /// The error that [`Host::new`](crate::Host::new) would return.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.resolve().map(|_| ())
     }
 
-    /// Fills in the defaults of the transport.
+    /// Checks the configuration and fills in the defaults of the transport.
     pub(crate) fn resolve(&self) -> Result<ResolvedTransport, ConfigError> {
         let payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
         if self.mtu > MAX_MTU {
@@ -197,26 +198,26 @@ impl HostConfig {
             ("user_timeout", transport.user_timeout),
             ("ack_delay", resolved.ack_delay),
         ];
-        for (what, time) in times {
+        for (key, time) in times {
             if time == Time::ZERO {
-                return Err(ConfigError::ZeroTimer { what });
+                return Err(ConfigError::ZeroTimer { key });
             }
         }
         if let Some(policy) = &self.policy {
             policy.trickle.check()?;
-            let packet = self.mtu.min(Bytes::new((HEADERS_LEN + MAX_POLICY_PACKET) as u64));
-            policy.trickle.check_link_time(self.nic_rate.tx_time(packet))?;
+            let max_frame = self.mtu.min(Bytes::new((HEADERS_LEN + MAX_POLICY_PACKET) as u64));
+            policy.trickle.check_link_time(self.nic_rate.tx_time(max_frame))?;
         }
         if transport.max_inbound == 0 {
             return Err(ConfigError::ZeroMaxInbound);
         }
-        let (needs, transport_needs) = (self.scheme.needs(), self.scheme.needs().transport);
+        let needs = self.scheme.needs();
         let scheme = self.scheme.name();
         if let Some(missing) = self.unmet_needs(&needs) {
             return Err(ConfigError::UnsupportedBySwitches { scheme, missing });
         }
         match resolved.recovery {
-            LossRecovery::GoBackN if transport_needs.subflows > 1 => {
+            LossRecovery::GoBackN if needs.transport.subflows > 1 => {
                 return Err(ConfigError::SubflowsNeedSelective { scheme });
             }
             LossRecovery::Selective
@@ -228,7 +229,10 @@ impl HostConfig {
             }
             _ => {}
         }
-        debug_assert!((1..=MAX_SUBFLOWS).contains(&transport_needs.subflows), "a parameter's range");
+        debug_assert!(
+            (1..=MAX_SUBFLOWS).contains(&needs.transport.subflows),
+            "the range of the parameter ensures this"
+        );
         Ok(resolved)
     }
 }
@@ -270,10 +274,11 @@ pub const DEFAULT_TOMBSTONES: u32 = 4_096;
 pub const DEFAULT_MIN_RTO: Time = Time::from_ms(200);
 /// Default retransmission timeout with [`LossRecovery::Selective`] before the first RTT sample (RFC 6298 §2.1).
 pub const DEFAULT_INITIAL_RTO: Time = Time::from_secs(1);
-/// Time without progress after which a sender gives a message up: the least that RFC 1122 (§4.2.3.5, R2) recommends.
+/// Default time without new acknowledgements after which a sender gives up a message: the minimum that RFC 1122
+/// recommends (§4.2.3.5, R2).
 pub const DEFAULT_USER_TIMEOUT: Time = Time::from_secs(100);
-/// Stretches of bytes behind gaps that a receiver keeps account of. Ours: 1 MiB in all, and more than a
-/// thousand messages with sixty gaps each.
+/// Default maximum number of byte ranges behind gaps that a receiver tracks over all messages. Weir's choice: 1 MiB of
+/// memory, enough for a thousand messages with sixty gaps each.
 pub const DEFAULT_MAX_REORDER_RANGES: u32 = 65_536;
 /// Default length of the queue of control frames. Weir's choice: two milliseconds of full frames at 100 Gbit/s, so
 /// that only a long pause of the control class fills it.
@@ -291,10 +296,11 @@ pub struct TransportConfig {
     pub min_rto: Time,
     /// Retransmission timeout with [`LossRecovery::Selective`] before the first RTT sample.
     pub initial_rto: Time,
-    /// Time for which nothing new may be acknowledged before a message fails, as TCP's user timeout (RFC 5482). It is
-    /// looked at when a retransmission timeout expires.
+    /// Time without new acknowledgements after which a message fails, like TCP's user timeout (RFC 5482). Checked when
+    /// a retransmission timeout expires.
     pub user_timeout: Time,
-    /// Stretches of bytes behind gaps that a receiver keeps account of, with [`LossRecovery::Selective`].
+    /// Maximum number of byte ranges behind gaps that a receiver tracks over all messages, with
+    /// [`LossRecovery::Selective`].
     pub max_reorder_ranges: u32,
     /// Minimum interval between NACKs for the same expected byte. Default: the larger of [`DEFAULT_NACK_INTERVAL`]
     /// and [`DEFAULT_NACK_RTTS`] base RTTs.
@@ -304,8 +310,8 @@ pub struct TransportConfig {
     /// Time for which a flow counts as active after its last packet. Default: the larger of [`DEFAULT_ACTIVE_RTTS`]
     /// base RTTs and [`DEFAULT_ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
-    /// Flows a receiver keeps at once. Room for a new one makes the oldest one that was not heard again a base RTT after its
-    /// first packet, or else the longest idle one.
+    /// Maximum number of incoming messages in progress. A new message beyond it evicts the oldest one of which no
+    /// packet has arrived later than a base RTT after the first, or else the one idle for longest.
     pub max_inbound: u32,
     /// Number of completed messages that a receiver remembers in order to acknowledge retransmissions of them. The
     /// oldest is forgotten first.
@@ -349,7 +355,7 @@ pub(crate) struct ResolvedTransport {
 }
 
 /// The reason why a configuration is invalid.
-#[allow(missing_docs)] // the fields are named in the message
+#[allow(missing_docs)] // the messages explain the fields
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The MTU leaves no room for payload.
@@ -375,10 +381,10 @@ pub enum ConfigError {
     #[error("invalid priority class {class}: expected 0 to 7")]
     InvalidClass { class: u8 },
     /// A timer is zero.
-    #[error("{what}: must be greater than zero; omit it to use the default")]
+    #[error("{key}: must be greater than zero; omit it to use the default")]
     ZeroTimer {
-        /// Key of the timer.
-        what: &'static str,
+        /// Name of the timer in [`TransportConfig`].
+        key: &'static str,
     },
     /// `max_inbound` is zero.
     #[error("max_inbound: must be at least 1")]

@@ -17,7 +17,7 @@ pub const MAX_FIELDS: usize = 8;
 /// A field of a record: an unsigned integer of at most 64 bits, big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordField {
-    /// Bits of the record before the field.
+    /// Offset of the field in the record, in bits.
     offset: u16,
     /// Length of the field in bits.
     width: u8,
@@ -26,8 +26,10 @@ pub struct RecordField {
 impl RecordField {
     /// Returns the value of the field in `record`; 0 if the record is too short.
     pub fn read(self, record: &[u8]) -> u64 {
-        let (first, end) = (usize::from(self.offset), usize::from(self.offset) + usize::from(self.width));
-        let Some(bytes) = record.get(first / 8..end.div_ceil(8)) else { return 0 };
+        let start = usize::from(self.offset);
+        let end = start + usize::from(self.width);
+        let Some(bytes) = record.get(start / 8..end.div_ceil(8)) else { return 0 };
+        // A field of 64 bits may lie in nine bytes.
         let value = bytes.iter().fold(0u128, |value, &byte| value << 8 | u128::from(byte));
         let value = value >> (end.div_ceil(8) * 8 - end);
         (value & ((1u128 << self.width) - 1)) as u64
@@ -39,11 +41,11 @@ impl RecordField {
 pub struct RecordFields([RecordField; MAX_FIELDS]);
 
 impl RecordFields {
-    /// Returns the field at index `place` of
+    /// Returns the field at position `index` of
     /// [`Needs::custom_record_fields`](crate::scheme::Needs::custom_record_fields); for an index out of range, a
     /// field that is always 0.
-    pub fn get(&self, place: usize) -> RecordField {
-        self.0.get(place).copied().unwrap_or_default()
+    pub fn get(&self, index: usize) -> RecordField {
+        self.0.get(index).copied().unwrap_or_default()
     }
 }
 
@@ -78,22 +80,22 @@ impl RecordLayout {
     ///
     /// # Errors
     ///
-    /// The record has no length of 4, 8, ... 64 bytes, or a field has no width of 1 to 64 bits.
+    /// The length of the record is not 4, 8, ... or 64 bytes, or a field is not 1 to 64 bits wide.
     pub fn new<'a>(fields: impl IntoIterator<Item = (&'a str, u32)>) -> Result<RecordLayout, RecordError> {
-        let (mut bits, mut placed) = (0u32, Vec::new());
+        let (mut bits, mut layout) = (0u32, Vec::new());
         for (name, width) in fields {
-            let narrow = u8::try_from(width).ok().filter(|width| (1..=64).contains(width));
-            let too_wide = || RecordError::Width { name: name.to_owned(), width };
+            let valid_width = u8::try_from(width).ok().filter(|width| (1..=64).contains(width));
+            let invalid_width = || RecordError::Width { name: name.to_owned(), width };
             let field = RecordField {
                 offset: u16::try_from(bits).map_err(|_| RecordError::Length { bits })?,
-                width: narrow.ok_or_else(too_wide)?,
+                width: valid_width.ok_or_else(invalid_width)?,
             };
-            placed.push((name.to_owned(), field));
+            layout.push((name.to_owned(), field));
             bits = bits.saturating_add(width);
         }
-        let whole = bits.is_multiple_of(8).then_some(bits as usize / 8);
-        let format = whole.and_then(RecordFormat::custom).ok_or(RecordError::Length { bits })?;
-        Ok(RecordLayout { fields: placed, format })
+        let len = bits.is_multiple_of(8).then_some(bits as usize / 8);
+        let format = len.and_then(RecordFormat::custom).ok_or(RecordError::Length { bits })?;
+        Ok(RecordLayout { fields: layout, format })
     }
 
     /// Returns the format that packets with such records carry in their header.
@@ -108,14 +110,14 @@ impl RecordLayout {
 
     /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<RecordField> {
-        self.fields.iter().find(|(it, _)| it == name).map(|&(_, field)| field)
+        self.fields.iter().find(|(known, _)| known == name).map(|&(_, field)| field)
     }
 
     /// Returns the named fields, in the order of `names`. An unknown name yields a field that is always 0.
     pub(crate) fn fields(&self, names: &[&str]) -> RecordFields {
         let mut fields = RecordFields::default();
-        for (place, name) in fields.0.iter_mut().zip(names) {
-            *place = self.field(name).unwrap_or_default();
+        for (field, name) in fields.0.iter_mut().zip(names) {
+            *field = self.field(name).unwrap_or_default();
         }
         fields
     }

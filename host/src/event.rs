@@ -17,8 +17,8 @@ pub struct FlowSpec {
     pub peer: Ipv4Addr,
     /// Destination MAC address of DATA: the peer's, or the gateway's on a routed path.
     pub next_hop_mac: MacAddr,
-    /// UDP source port, by which switches spread flows over paths; the port of the first subflow, from which those of
-    /// the others follow ([`subflow_port`]).
+    /// UDP source port of the first subflow; those of the others are derived from it ([`subflow_port`]). Switches hash
+    /// it to choose a path.
     pub entropy_port: u16,
     /// Bytes to send; `None` to send until [`Host::stop`](crate::Host::stop).
     pub size: Option<Bytes>,
@@ -40,8 +40,8 @@ pub fn subflow_port(first: u16, subflow: u8) -> u16 {
         // The caller chose this port, possibly outside the dynamic range.
         return first;
     }
-    let place = first.wrapping_add(u16::from(subflow).wrapping_mul(SUBFLOW_PORT_STRIDE)) % DYNAMIC_PORT_COUNT;
-    FIRST_DYNAMIC_PORT + place
+    let index = first.wrapping_add(u16::from(subflow).wrapping_mul(SUBFLOW_PORT_STRIDE)) % DYNAMIC_PORT_COUNT;
+    FIRST_DYNAMIC_PORT + index
 }
 
 /// The reason why a message cannot be opened.
@@ -106,19 +106,19 @@ pub enum HostEvent {
         /// Number of packets sent again.
         retransmits: u64,
     },
-    /// A flow was given up; its state is gone.
+    /// The host gave up a flow and removed its state.
     FlowFailed {
-        /// The flow that has failed.
+        /// Id of the failed flow.
         flow: FlowId,
-        /// Its message id.
+        /// Message id.
         message: u32,
-        /// Time at which it was given up.
+        /// Time at which the host gave up.
         end: Time,
-        /// Payload bytes that were acknowledged.
+        /// Payload bytes acknowledged until then.
         acked: Bytes,
-        /// Packets sent more than once.
+        /// Number of packets sent again.
         retransmits: u64,
-        /// The reason.
+        /// Why the host gave up.
         error: FlowError,
     },
     /// The last byte of a peer's message arrived.
@@ -136,10 +136,10 @@ pub enum HostEvent {
     Policy(PolicyEvent),
 }
 
-/// A reason why a flow was given up.
+/// The reason why a host gave up a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowError {
-    /// The receiver asks for bytes again that it had acknowledged: it was restarted, or others took the message's place.
+    /// The receiver requests bytes that it has acknowledged before: it has restarted, or has evicted the message.
     #[error("the receiver has lost the message")]
     ForgottenByReceiver,
     /// Nothing new was acknowledged for the user timeout.
@@ -150,7 +150,7 @@ pub enum FlowError {
     },
 }
 
-/// The fate of a policy at a host.
+/// A change of the policy state of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyEvent {
     /// The host received a newer policy and holds it now.
@@ -239,10 +239,10 @@ pub struct FlowInfo {
     pub rtt: Option<Time>,
     /// XOR of the switch ids on the path of the newest ACK of the first subflow.
     pub ack_path: u16,
-    /// XOR of the switch ids on the path of the DATA packet which that ACK acknowledged; `None` if the scheme uses
-    /// the field that echoes it.
+    /// XOR of the switch ids on the path of the DATA packet that this ACK acknowledged; `None` if the scheme uses the
+    /// header field that would echo it.
     pub data_path: Option<u16>,
-    /// The next retransmission timeout, before which the flow cannot fail; `Open` if no answer is expected.
+    /// The next retransmission timeout, before which the flow cannot fail; `None` if no answer is expected.
     pub timeout: Option<Time>,
 }
 

@@ -1,6 +1,6 @@
 //! The algorithms that switches run for each port on behalf of a scheme, apart from telemetry and ECN marks. They are
 //! part of a scheme's needs; the controller translates them into table entries in the integer units of the P4
-//! program. Nothing is computed here.
+//! program. This module only describes them; the P4 programs in `p4src` run them.
 
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -28,16 +28,16 @@ pub enum PortAlgorithm {
 /// The queue length from which a port counts as congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CongestionThreshold {
-    /// Queue length in bytes at a port of rate `per`; scaled in proportion for other rates.
+    /// Queue length in bytes at a port of rate `reference_rate`, scaled in proportion for other rates.
     pub queue: Bytes,
     /// The port rate to which `queue` applies.
-    pub per: Bandwidth,
+    pub reference_rate: Bandwidth,
 }
 
 /// Frame length of a credit in bytes: the headers.
 pub const CREDIT_BYTES: u64 = 66;
 
-/// A port forwards credits up to a rate and drops the excess.
+/// The rate limit up to which a port forwards credits; it drops the excess.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CreditLimit {
     /// Share of the port's rate that credits may use, in bytes of credits.
@@ -47,8 +47,8 @@ pub struct CreditLimit {
 }
 
 /// Parameters of RoCC's PI controller. Rates are relative to the port's rate and queue lengths to the bytes that the
-/// port sends in a period, so that the gains fit ports of any rate. The paper's units are 1/10,000 of the port's
-/// rate, and 600 B at 100 Gbit/s, which is 3/2,500 of the bytes of a period.
+/// port sends in a period, so that the gains fit ports of any rate. The paper's units are 1/10,000 of the port's rate
+/// for rates, and 600 B at 100 Gbit/s for queues, which is 3/2,500 of the bytes that the port sends in a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoccParams {
     /// T: interval between two computations of the rate.
@@ -83,12 +83,12 @@ pub struct RcpParams {
     pub period: Time,
     /// d: the base round-trip time of the fabric.
     pub rtt: Time,
-    /// Weight of the spare capacity.
+    /// Gain of the spare capacity.
     pub alpha: f64,
     /// Gain of the queue.
     pub beta: f64,
     /// gamma: the share of the port's rate that is assigned to flows.
     pub target: f64,
     /// Minimum rate, over the port's rate.
-    pub floor: f64,
+    pub min_share: f64,
 }

@@ -5,15 +5,15 @@
 /// several rings per port.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
-    /// The slots: a power of two of them, or none.
-    places: Box<[Option<T>]>,
+    /// The slots. Their number is a power of two, or 0.
+    slots: Box<[Option<T>]>,
     head: u32,
     len: u32,
 }
 
 impl<T> Default for Ring<T> {
     fn default() -> Ring<T> {
-        Ring { places: Box::default(), head: 0, len: 0 }
+        Ring { slots: Box::default(), head: 0, len: 0 }
     }
 }
 
@@ -40,42 +40,42 @@ impl<T> Ring<T> {
 
     /// Returns the number of items that fit without growing.
     pub fn capacity(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Returns the oldest item; `None` if the queue is empty.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.places.get(self.head as usize)?.as_ref()
+        self.slots.get(self.head as usize)?.as_ref()
     }
 
-    /// Returns the slot of the item at index `others` from the front, without reading it: used to prefetch an item
-    /// whose cache line may be cold.
+    /// Returns the slot of the item at position `index` from the front, without reading it. For prefetching an item
+    /// that is probably not in the cache.
     #[inline]
-    pub fn slot_at(&self, others: usize) -> Option<&Option<T>> {
-        self.places.get((self.head as usize + others) & self.places.len().wrapping_sub(1))
+    pub fn slot_at(&self, index: usize) -> Option<&Option<T>> {
+        self.slots.get((self.head as usize + index) & self.slots.len().wrapping_sub(1))
     }
 
     /// Appends an item.
     #[inline]
     pub fn push_back(&mut self, item: T) {
-        if self.len as usize == self.places.len() {
+        if self.len as usize == self.slots.len() {
             self.grow();
         }
-        let place = (self.head + self.len) as usize & (self.places.len() - 1);
+        let index = (self.head + self.len) as usize & (self.slots.len() - 1);
         // The slot is known to be `None`. Dropping the old value would read it first; `forget` makes the access a
         // pure store, which does not stall on a cache miss.
-        std::mem::forget(self.places[place].replace(item));
+        std::mem::forget(self.slots[index].replace(item));
         self.len += 1;
     }
 
     /// Removes and returns the oldest item.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
-        let item = self.places.get_mut(self.head as usize)?.take()?;
+        let item = self.slots.get_mut(self.head as usize)?.take()?;
         self.len -= 1;
         // An emptied queue starts again at the first slots, which are still in the cache.
-        let mask = self.places.len() as u32 - 1;
+        let mask = self.slots.len() as u32 - 1;
         self.head = if self.len == 0 { 0 } else { (self.head + 1) & mask };
         Some(item)
     }
@@ -83,12 +83,12 @@ impl<T> Ring<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let mut places = std::mem::take(&mut self.places).into_vec();
-        places.rotate_left(self.head as usize);
+        let mut slots = std::mem::take(&mut self.slots).into_vec();
+        slots.rotate_left(self.head as usize);
         self.head = 0;
-        let more = (2 * places.len()).max(Self::MIN_CAPACITY);
-        places.resize_with(more, || None);
-        self.places = places.into_boxed_slice();
+        let capacity = (2 * slots.len()).max(Self::MIN_CAPACITY);
+        slots.resize_with(capacity, || None);
+        self.slots = slots.into_boxed_slice();
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn it_is_a_queue_however_it_grows() {
+    fn behaves_like_a_vec_deque_while_growing() {
         let (mut ring, mut model, mut next) = (Ring::new(), VecDeque::new(), 0_u32);
         for round in 0..200_u32 {
             for _ in 0..round * 7 % 23 {
@@ -111,8 +111,8 @@ mod tests {
                 assert_eq!(ring.pop_front(), model.pop_front());
             }
             assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
-            for (others, item) in model.iter().enumerate() {
-                assert_eq!(ring.slot_at(others), Some(&Some(*item)));
+            for (index, item) in model.iter().enumerate() {
+                assert_eq!(ring.slot_at(index), Some(&Some(*item)));
             }
         }
         while let Some(item) = model.pop_front() {

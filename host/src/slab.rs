@@ -12,7 +12,7 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// Values in slots that are reused. A key of an earlier value in a slot finds nothing.
+/// Values in slots, which are reused after removal. The key of a removed value finds nothing.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -35,27 +35,27 @@ impl<T> Slab<T> {
             self.slots.push(Slot { generation: 0, value: None });
             (self.slots.len() - 1) as u32
         });
-        let place = &mut self.slots[slot as usize];
-        place.value = Some(value);
-        Key { slot, generation: place.generation }
+        let entry = &mut self.slots[slot as usize];
+        entry.value = Some(value);
+        Key { slot, generation: entry.generation }
     }
 
     pub fn remove(&mut self, slot: u32) -> Option<T> {
-        let place = self.slots.get_mut(slot as usize)?;
-        let value = place.value.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        let entry = self.slots.get_mut(slot as usize)?;
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
         self.free.push(slot);
         Some(value)
     }
 
     pub fn get(&self, key: Key) -> Option<&T> {
-        let place = self.slots.get(key.slot as usize)?;
-        place.value.as_ref().filter(|_| place.generation == key.generation)
+        let entry = self.slots.get(key.slot as usize)?;
+        entry.value.as_ref().filter(|_| entry.generation == key.generation)
     }
 
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let place = self.slots.get_mut(key.slot as usize)?;
-        place.value.as_mut().filter(|_| place.generation == key.generation)
+        let entry = self.slots.get_mut(key.slot as usize)?;
+        entry.value.as_mut().filter(|_| entry.generation == key.generation)
     }
 
     /// Returns all values, in the order of their slots.
@@ -68,7 +68,7 @@ impl<T> Slab<T> {
         0..self.slots.len() as u32
     }
 
-    /// Returns the value in `slot`, of whatever generation.
+    /// Returns the value in `slot`, of any generation.
     pub fn get_slot(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
@@ -77,7 +77,7 @@ impl<T> Slab<T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }
 
-    /// Returns the key of the value that is in `slot` now.
+    /// Returns the key of the present value in `slot`.
     pub fn key(&self, slot: u32) -> Key {
         Key { slot, generation: self.slots[slot as usize].generation }
     }

@@ -24,7 +24,7 @@ mod tests {
     use super::did_you_mean;
 
     #[test]
-    fn a_slip_has_a_suggestion_and_another_word_has_none() {
+    fn a_typo_has_a_suggestion_and_another_word_has_none() {
         let names = ["hpcc", "fncc", "dcqcn", "expresspass"];
         assert_eq!(did_you_mean("fnc", names), "; did you mean \"fncc\"?");
         assert_eq!(did_you_mean("dqccn", names), "; did you mean \"dcqcn\"?");

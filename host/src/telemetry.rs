@@ -36,7 +36,7 @@ impl QueueShare {
 
     /// Decodes 12 bits of share and 20 bits of the byte counter; `None` for a share of 0, which means that the port
     /// has no other queue.
-    fn read(word: u32) -> Option<QueueShare> {
+    fn from_word(word: u32) -> Option<QueueShare> {
         let (share, units) = ((word >> 20) as u16, word & 0xf_ffff);
         (share != 0).then(|| QueueShare { share, tx_bytes: units * IntRecord::TX_UNIT.get() as u32 })
     }
@@ -65,7 +65,7 @@ impl Hop {
 
 impl Hop {
     /// Converts a record; `is_sojourn` if its queue field is a sojourn time.
-    fn read(record: IntRecord, is_sojourn: bool, link: u32, share: Option<QueueShare>) -> Hop {
+    fn from_record(record: IntRecord, is_sojourn: bool, link: u32, share: Option<QueueShare>) -> Hop {
         let queue = match is_sojourn {
             true => u32::from(record.queue_units) * IntRecord::SOJOURN_UNIT,
             false => record.queue_bytes().get() as u32,
@@ -87,8 +87,9 @@ pub struct Telemetry<'a> {
     hops: [Hop; MAX_HOPS],
     len: u8,
     format: RecordFormat,
-    /// Custom records in wire format.
-    own: &'a [u8],
+    /// Custom records in wire format; empty if the records have one of Weir's formats.
+    custom: &'a [u8],
+    /// True if DATA gathered the custom records, false if an ACK did. See [`Telemetry::from_wire`].
     gathered_by_data: bool,
 }
 
@@ -99,7 +100,7 @@ impl<'a> Telemetry<'a> {
             MAX_HOPS],
         len: 0,
         format: RecordFormat::BASE,
-        own: &[],
+        custom: &[],
         gathered_by_data: false,
     };
 
@@ -120,7 +121,7 @@ impl<'a> Telemetry<'a> {
     /// therefore the last element here.
     pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry<'a> {
         if format.is_custom() {
-            return Telemetry { format, own: records, gathered_by_data, ..Telemetry::EMPTY };
+            return Telemetry { format, custom: records, gathered_by_data, ..Telemetry::EMPTY };
         }
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         if records.is_empty() {
@@ -128,19 +129,19 @@ impl<'a> Telemetry<'a> {
         }
         let record_len = format.record_len();
         let count = (records.len() / record_len).min(MAX_HOPS);
-        let (has_queue, waits) =
-            (format.contains(RecordFormat::QUEUE), format.contains(RecordFormat::SOJOURN));
+        let has_queue = format.contains(RecordFormat::QUEUE);
+        let is_sojourn = format.contains(RecordFormat::SOJOURN);
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
-            let place = if gathered_by_data { count - 1 - i } else { i };
+            let index = if gathered_by_data { count - 1 - i } else { i };
             // Ids and queue, if present, precede the 64-bit record.
-            let Some((mut front, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
+            let Some((mut front, word)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
             let mut share = None;
             if has_queue && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_FIELD_LEN>() {
-                (front, share) = (ids, QueueShare::read(u32::from_be_bytes(*queue)));
+                (front, share) = (ids, QueueShare::from_word(u32::from_be_bytes(*queue)));
             }
             let link = front.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
-            let record = IntRecord::unpack(u64::from_be_bytes(*entry));
-            telemetry.hops[place] = Hop::read(record, waits, link, share);
+            let record = IntRecord::unpack(u64::from_be_bytes(*word));
+            telemetry.hops[index] = Hop::from_record(record, is_sojourn, link, share);
         }
         telemetry.len = count as u8;
         telemetry
@@ -159,7 +160,7 @@ impl<'a> Telemetry<'a> {
     /// Returns the custom records, that of the first hop after the sender first; empty if the records have one of
     /// Weir's formats. [`RecordField::read`](crate::custom_record::RecordField::read) reads their fields.
     pub fn records(&self) -> impl Iterator<Item = &'a [u8]> {
-        let newest_first = self.own.chunks_exact(self.format.record_len());
+        let newest_first = self.custom.chunks_exact(self.format.record_len());
         let (last_hop_first, first_hop_first) = match self.gathered_by_data {
             true => (Some(newest_first), None),
             false => (None, Some(newest_first)),

@@ -129,7 +129,7 @@ pub struct Trickle {
     /// t, as a time; `None` after its event.
     transmit_at: Option<Time>,
     /// Time at which the interval ends.
-    ends: Time,
+    interval_end: Time,
     /// c: consistent messages received in the present interval.
     counter: u32,
 }
@@ -137,8 +137,9 @@ pub struct Trickle {
 impl Trickle {
     /// Rule 1: starts a timer with an interval of length `first`, clamped to the range from Imin to Imax.
     pub fn start(config: TrickleConfig, first: Time, now: Time, rng: &mut impl Rng) -> Trickle {
-        let mut timer = Trickle { config, interval: config.imin, transmit_at: None, ends: now, counter: 0 };
-        timer.begin(now, first.max(config.imin).min(config.imax()), rng);
+        let mut timer =
+            Trickle { config, interval: config.imin, transmit_at: None, interval_end: now, counter: 0 };
+        timer.begin_interval(now, first.max(config.imin).min(config.imax()), rng);
         timer
     }
 
@@ -146,17 +147,17 @@ impl Trickle {
     pub fn configure(&mut self, config: TrickleConfig, now: Time, rng: &mut impl Rng) {
         if config != self.config {
             self.config = config;
-            self.begin(now, config.imin, rng);
+            self.begin_interval(now, config.imin, rng);
         }
     }
 
-    /// Rule 2: sets c to 0 and t to a random time in `[I/2, I)`.
-    fn begin(&mut self, now: Time, interval: Time, rng: &mut impl Rng) {
+    /// Rule 2: starts an interval, sets c to 0 and t to a random time in `[I/2, I)`.
+    fn begin_interval(&mut self, now: Time, interval: Time, rng: &mut impl Rng) {
         let length = interval.as_ps();
-        let moment = Time::from_ps(rng.random_range(length.div_ceil(2)..length));
+        let offset = Time::from_ps(rng.random_range(length.div_ceil(2)..length));
         self.interval = interval;
-        self.transmit_at = Some(now.saturating_add(moment));
-        self.ends = now.saturating_add(interval);
+        self.transmit_at = Some(now.saturating_add(offset));
+        self.interval_end = now.saturating_add(interval);
         self.counter = 0;
     }
 
@@ -169,11 +170,11 @@ impl Trickle {
     /// true, unless the present interval is that short already: in that case nothing changes, so that inconsistent
     /// nodes cannot postpone the transmission for ever.
     pub fn reset(&mut self, now: Time, rng: &mut impl Rng) -> bool {
-        let resets = self.interval > self.config.imin;
-        if resets {
-            self.begin(now, self.config.imin, rng);
+        let is_above_imin = self.interval > self.config.imin;
+        if is_above_imin {
+            self.begin_interval(now, self.config.imin, rng);
         }
-        resets
+        is_above_imin
     }
 
     /// Returns the next event that is due at `now`; `None` if there is none. Call until it returns `None`.
@@ -181,25 +182,25 @@ impl Trickle {
         if self.transmit_at.take_if(|at| *at <= now).is_some() {
             return Some(if self.is_redundant() { TrickleEvent::Suppressed } else { TrickleEvent::Transmit });
         }
-        if self.ends > now {
+        if self.interval_end > now {
             return None;
         }
         // Rule 5: the interval has ended, so double it up to Imax.
         let doubled = Time::from_ps(self.interval.as_ps().saturating_mul(2)).min(self.config.imax());
         // If the caller is late by a whole interval, for example after a suspend, the missed intervals are skipped.
-        let from = if self.ends.saturating_add(doubled) > now { self.ends } else { now };
-        self.begin(from, doubled, rng);
+        let from = if self.interval_end.saturating_add(doubled) > now { self.interval_end } else { now };
+        self.begin_interval(from, doubled, rng);
         Some(TrickleEvent::Interval(doubled))
     }
 
     /// Returns the time of the next event of [`poll`](Self::poll).
-    pub fn next(&self) -> Time {
-        self.transmit_at.unwrap_or(self.ends)
+    pub fn next_event(&self) -> Time {
+        self.transmit_at.unwrap_or(self.interval_end)
     }
 
     /// Returns the end of the present interval, before which a due packet must be sent.
-    pub fn ends(&self) -> Time {
-        self.ends
+    pub fn interval_end(&self) -> Time {
+        self.interval_end
     }
 
     /// Returns whether k consistent messages were received in this interval.
@@ -213,7 +214,7 @@ impl Trickle {
     }
 
     /// Returns c, the number of consistent messages received in the present interval.
-    pub fn heard(&self) -> u32 {
+    pub fn counter(&self) -> u32 {
         self.counter
     }
 
@@ -245,7 +246,7 @@ mod tests {
     fn imax_is_doublings() {
         assert_eq!(config(16, 1).imax(), Time::from_ms(6_553_600));
         assert_eq!(config(0, 1).imax(), IMIN);
-        // What no Time can hold is as long as it can be.
+        // An Imax beyond the range of Time saturates.
         assert_eq!(config(63, 1).imax(), Time::MAX);
         assert!(TrickleConfig::new(Time::ZERO, 1, 1).is_err());
         assert!(TrickleConfig::new(IMIN, 64, 1).is_err());
@@ -266,7 +267,7 @@ mod tests {
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         let mut lengths = Vec::new();
         while lengths.len() < 6 {
-            let now = timer.next();
+            let now = timer.next_event();
             if let Some(TrickleEvent::Interval(length)) = timer.poll(now, &mut rng) {
                 lengths.push(length.as_ps() / IMIN.as_ps());
             }
@@ -274,34 +275,34 @@ mod tests {
         assert_eq!(lengths, [2, 4, 8, 8, 8, 8]);
     }
 
-    /// At Imin a difference changes nothing: neither c nor t nor the end.
+    /// In an interval of Imin a reset changes neither c nor t nor the end of the interval.
     #[test]
     fn resets_only_above_imin() {
         let mut rng = rng(3);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         timer.on_consistent();
-        let (due, ends) = (timer.next(), timer.ends);
+        let (due, interval_end) = (timer.next_event(), timer.interval_end);
         assert!(!timer.reset(Time::from_ms(10), &mut rng));
-        assert_eq!((timer.heard(), timer.next(), timer.ends), (1, due, ends));
+        assert_eq!((timer.counter(), timer.next_event(), timer.interval_end), (1, due, interval_end));
         assert_eq!(timer.poll(due, &mut rng), Some(TrickleEvent::Suppressed));
-        assert_eq!(timer.poll(ends, &mut rng), Some(TrickleEvent::Interval(IMIN * 2)));
+        assert_eq!(timer.poll(interval_end, &mut rng), Some(TrickleEvent::Interval(IMIN * 2)));
         timer.on_consistent();
-        let now = ends + Time::from_ms(7);
+        let now = interval_end + Time::from_ms(7);
         assert!(timer.reset(now, &mut rng));
-        assert_eq!((timer.interval(), timer.heard(), timer.ends), (IMIN, 0, now + IMIN));
-        // Nothing is sent at a reset.
+        assert_eq!((timer.interval(), timer.counter(), timer.interval_end), (IMIN, 0, now + IMIN));
+        // A reset does not transmit at once.
         assert_eq!(timer.poll(now, &mut rng), None);
-        assert!(timer.next() >= now + IMIN / 2);
-        // With Imax at Imin there is nothing to reset to.
+        assert!(timer.next_event() >= now + IMIN / 2);
+        // If Imax equals Imin, a reset never changes anything.
         let mut flat = Trickle::start(config(0, 1), IMIN, Time::ZERO, &mut rng);
-        assert_eq!(flat.poll(flat.next(), &mut rng), Some(TrickleEvent::Transmit));
+        assert_eq!(flat.poll(flat.next_event(), &mut rng), Some(TrickleEvent::Transmit));
         assert_eq!(flat.poll(IMIN, &mut rng), Some(TrickleEvent::Interval(IMIN)));
         assert!(!flat.reset(IMIN, &mut rng));
     }
 
     #[test]
-    fn k_others_suppress_and_0_never_does() {
-        for (k, heard, tick) in [
+    fn k_consistent_messages_suppress_and_k_of_0_never_does() {
+        for (k, counter, event) in [
             (1, 0, TrickleEvent::Transmit),
             (1, 1, TrickleEvent::Suppressed),
             (3, 2, TrickleEvent::Transmit),
@@ -310,82 +311,82 @@ mod tests {
         ] {
             let mut rng = rng(4);
             let mut timer = Trickle::start(config(3, k), IMIN, Time::ZERO, &mut rng);
-            (0..heard).for_each(|_| timer.on_consistent());
-            assert_eq!(timer.poll(timer.next(), &mut rng), Some(tick), "k {k}, heard {heard}");
+            (0..counter).for_each(|_| timer.on_consistent());
+            assert_eq!(timer.poll(timer.next_event(), &mut rng), Some(event), "k {k}, c {counter}");
         }
     }
 
-    /// c counts from the beginning of an interval to its end, t or no t.
+    /// c also counts messages received after t, and every interval starts with c = 0.
     #[test]
-    fn messages_heard_after_t_are_forgotten_with_the_interval() {
+    fn messages_received_after_t_do_not_count_in_the_next_interval() {
         let mut rng = rng(5);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
-        assert_eq!(timer.poll(timer.next(), &mut rng), Some(TrickleEvent::Transmit));
+        assert_eq!(timer.poll(timer.next_event(), &mut rng), Some(TrickleEvent::Transmit));
         timer.on_consistent();
         assert_eq!(timer.poll(IMIN, &mut rng), Some(TrickleEvent::Interval(IMIN * 2)));
-        assert_eq!(timer.heard(), 0);
-        assert_eq!(timer.poll(timer.next(), &mut rng), Some(TrickleEvent::Transmit));
+        assert_eq!(timer.counter(), 0);
+        assert_eq!(timer.poll(timer.next_event(), &mut rng), Some(TrickleEvent::Transmit));
     }
 
-    /// A laptop that was closed for a year does not send a year's worth of messages.
+    /// After a suspend of many intervals, one event per kind is due, not one per missed interval.
     #[test]
     fn a_late_caller_continues_from_now() {
         let mut rng = rng(6);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         let late = Time::from_secs(1_000_000);
-        let ticks: Vec<_> = std::iter::from_fn(|| timer.poll(late, &mut rng)).collect();
-        assert_eq!(ticks, [TrickleEvent::Transmit, TrickleEvent::Interval(IMIN * 2)]);
-        assert!(timer.next() >= late + IMIN);
-        // One that is only a little late keeps the rhythm.
+        let events: Vec<_> = std::iter::from_fn(|| timer.poll(late, &mut rng)).collect();
+        assert_eq!(events, [TrickleEvent::Transmit, TrickleEvent::Interval(IMIN * 2)]);
+        assert!(timer.next_event() >= late + IMIN);
+        // If the caller is late by less than an interval, intervals are not shifted.
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         while timer.poll(IMIN + Time::from_ms(1), &mut rng).is_some() {}
-        assert_eq!(timer.ends, IMIN * 3);
+        assert_eq!(timer.interval_end, IMIN * 3);
     }
 
     proptest! {
         /// For any sequence of messages: I stays within [Imin, Imax], t within [I/2, I) of its interval, there is at
-        /// most one transmission in an interval, and none when k others were heard in it.
+        /// most one transmission in an interval, and none when k consistent messages were received in it.
         #[test]
         fn the_rules_hold(
             seed: u64,
             imin_ps in 1_000u64..1_000_000_000,
             doublings in 0u32..10,
             k in 0u32..4,
-            what in prop::collection::vec((0u64..3_000_000_000, 0u8..3), 1..200),
+            steps in prop::collection::vec((0u64..3_000_000_000, 0u8..3), 1..200),
         ) {
             let config = TrickleConfig::new(Time::from_ps(imin_ps), doublings, k).unwrap();
             let mut rng = rng(seed);
             let mut timer = Trickle::start(config, config.imin, Time::ZERO, &mut rng);
-            let (mut begun, mut heard, mut sent) = (Time::ZERO, 0u32, false);
+            let (mut interval_start, mut counter, mut sent) = (Time::ZERO, 0u32, false);
             let mut now = Time::ZERO;
-            for (wait, event) in what {
+            for (wait, event) in steps {
                 let until = now + Time::from_ps(wait);
-                // On time, so that intervals begin where they should.
-                while timer.next() <= until {
-                    now = timer.next();
+                // Poll on time: a late poll would shift the intervals.
+                while timer.next_event() <= until {
+                    now = timer.next_event();
                     match timer.poll(now, &mut rng).unwrap() {
                         TrickleEvent::Interval(length) => {
                             prop_assert_eq!(length, timer.interval());
-                            (begun, heard, sent) = (now, 0, false);
+                            (interval_start, counter, sent) = (now, 0, false);
                         }
-                        tick => {
-                            let since = now - begun;
+                        event => {
+                            let since = now - interval_start;
                             prop_assert!(!sent);
                             sent = true;
                             prop_assert!(since * 2 >= timer.interval() && since < timer.interval());
-                            prop_assert_eq!(tick == TrickleEvent::Suppressed, k > 0 && heard >= k);
+                            prop_assert_eq!(event == TrickleEvent::Suppressed, k > 0 && counter >= k);
                         }
                     }
                 }
                 now = until;
                 match event {
                     0 => {}
-                    1 => { timer.on_consistent(); heard += 1; }
+                    1 => { timer.on_consistent(); counter += 1; }
                     _ => {
-                        let was = timer.interval();
-                        let did = timer.reset(now, &mut rng);
-                        prop_assert_eq!(did, was > config.imin);
-                        if did { (begun, heard, sent) = (now, 0, false); }
+                        let interval_before = timer.interval();
+                        let was_reset = timer.reset(now, &mut rng);
+                        prop_assert_eq!(was_reset, interval_before > config.imin);
+                        if was_reset { (interval_start, counter, sent) = (now, 0, false); }
                     }
                 }
                 prop_assert!(timer.interval() >= config.imin && timer.interval() <= config.imax());

@@ -1,4 +1,4 @@
-//! Compresses the compiled P4 programs, which are 2.5 MB of text, to a twentieth: they are part of every binary.
+//! Compresses the compiled P4 programs, which are embedded in every binary: 2.5 MB of text shrink to a twentieth.
 
 use miniz_oxide::deflate::compress_to_vec;
 use std::path::Path;
@@ -7,13 +7,14 @@ use std::{env, fs};
 fn main() {
     let programs = Path::new("assets/p4");
     println!("cargo::rerun-if-changed={}", programs.display());
-    let out = env::var_os("OUT_DIR").expect("cargo sets it");
-    for entry in fs::read_dir(programs).expect("the compiled programs") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|ending| ending == "json" || ending == "txtpb") {
-            let text = fs::read(&path).expect("a compiled program");
-            let name = path.file_name().expect("it has a name");
-            fs::write(Path::new(&out).join(name), compress_to_vec(&text, 9)).expect("written");
+    let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    for entry in fs::read_dir(programs).expect("cannot read assets/p4") {
+        let path = entry.expect("cannot read assets/p4").path();
+        if path.extension().is_some_and(|extension| extension == "json" || extension == "txtpb") {
+            let text = fs::read(&path).expect("cannot read a compiled program");
+            let name = path.file_name().expect("directory entries have a name");
+            fs::write(Path::new(&out).join(name), compress_to_vec(&text, 9))
+                .expect("cannot write to OUT_DIR");
         }
     }
 }

@@ -8,7 +8,7 @@ def main() -> int:
     if os.geteuid() != 0:
         print("error: Mininet needs root; run this with sudo", file=sys.stderr)
         return 2
-    from . import serve  # Mininet itself is imported here
+    from . import serve  # imports Mininet
 
     if sys.argv[1:] == ["clean"]:
         return serve.clean()

@@ -1,4 +1,4 @@
-"""A fabric from a plan, in Mininet's own objects, so that Mininet's CLI works on it."""
+"""Creates a fabric from a plan as a Mininet network, so that Mininet's CLI can be used."""
 
 import subprocess
 from typing import Dict, List, Optional
@@ -7,47 +7,47 @@ from mininet.link import Intf
 from mininet.net import Mininet
 from mininet.node import Host as HostNode
 
-from . import emulator, links, ours
-from .plan import HOST_INTERFACE, Plan, Problem, interface
-from .processes import Part
-from .switches import SwitchNode, answers, servers
+from . import emulator, links, ownership
+from .plan import HOST_INTERFACE, Plan, SetupError, interface
+from .processes import ManagedProcess
+from .switches import SwitchNode, is_listening, servers
 
 
 class Port(Intf):
-    """An interface that is configured already."""
+    """An existing, configured interface."""
 
     def config(self, **_params):
         return {}
 
 
-class InnerPort(Port):
-    """A port on a link between two switches of one process: there is no interface."""
+class VirtualPort(Port):
+    """A port on a link between two switches of the same process, which has no interface."""
 
     def __init__(self, name, node, weir: str, link: str, **params):
-        self.weir, self.of_link = weir, link
+        self.weir, self.link_name = weir, link
         super().__init__(name, node, **params)
 
     def status(self):
         return "OK"
 
     def ifconfig(self, *args):
-        """Mininet's `link s1 s2 down` and `up`; anything else there is nothing to do it with."""
+        """Implements Mininet's `link s1 s2 down` and `up`, and returns an error message or an empty string."""
         if args not in (("up",), ("down",)):
-            return f"{self.name} is no interface: one process runs all switches\n"
-        done = subprocess.run([self.weir, "link", "set", "--quiet", self.of_link, f"--{args[0]}"],
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        return done.stderr
+            return f"{self.name} has no interface: one process runs all switches\n"
+        result = subprocess.run([self.weir, "link", "set", "--quiet", self.link_name, f"--{args[0]}"],
+                                capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        return result.stderr
 
 
-class Cable:
-    """A link for Mininet's list; it is made and removed with all others."""
+class LinkStub:
+    """An entry of Mininet's list of links. The fabric creates and removes the interfaces of all links together."""
 
     def __init__(self, intf1, intf2):
         self.intf1, self.intf2 = intf1, intf2
         intf1.link = intf2.link = self
 
     def stop(self):
-        """Nothing left to do."""
+        """Does nothing: the fabric removes all links."""
 
     def status(self):
         return f"({self.intf1.status()} {self.intf2.status()})"
@@ -57,28 +57,29 @@ class Cable:
 
 
 class Fabric:
-    """Comes up whole or not at all, and is gone after `stop`."""
+    """The hosts, switches and links of a plan. If `start` fails, `stop` removes what it has created."""
 
     def __init__(self, plan: Plan):
         self.plan = plan
         self.net = None
         self.hosts: Dict[str, HostNode] = {}
         self.switches: List[SwitchNode] = []
-        # The processes that the fabric consists of, in the order in which they are stopped.
-        self.parts: List[Part] = []
+        # Processes of switches and links, in the order in which they are stopped.
+        self.processes: List[ManagedProcess] = []
 
     def start(self) -> None:
         plan = self.plan
-        taken = ours.interfaces()
+        # Interfaces of an earlier run of Weir were removed before.
+        existing = ownership.interfaces()
         for name in plan.interfaces():
-            if name in taken:
-                raise Problem(f"there is an interface {name} already, and it is not ours: is another Mininet running? "
-                              "`sudo mn -c` removes what is left of one")
+            if name in existing:
+                raise SetupError(f"interface {name} already exists and was not created by Weir; if an old Mininet left it, "
+                                 "run `sudo mn -c`")
         for switch in plan.switches:
             for port in (switch.grpc_port, switch.thrift_port):
-                if answers(port):
-                    raise Problem(f"port {port}, for {switch.name}, is in use already")
-        # Mininet would raise limits of the whole machine; we need none, and leave things as they are.
+                if is_listening(port):
+                    raise SetupError(f"port {port} of {switch.name} is in use by another process")
+        # Skip Mininet.init, which raises limits of the whole machine (sysctl, ulimit); Weir does not need them.
         Mininet.inited = True
         self.net = Mininet(build=False, controller=None, waitConnected=False)
         for host in plan.hosts:
@@ -86,37 +87,38 @@ class Fabric:
         for switch in plan.switches:
             self.switches.append(self.net.addSwitch(switch.name, cls=SwitchNode))
         pids = {name: host.pid for name, host in self.hosts.items()}
-        links.lay(plan, pids)
+        links.create_links(plan, pids)
         for name, pid in pids.items():
-            links.settle_host(plan, name, pid)
+            links.configure_host(plan, name, pid)
         for link in plan.links:
-            is_inner = plan.one_process and not {link.a[0], link.b[0]} & set(self.hosts)
-            ends = [self.port(*end, inner_link=link.name if is_inner else None) for end in (link.a, link.b)]
-            self.net.links.append(Cable(*ends))
+            is_virtual = plan.one_process and not {link.a[0], link.b[0]} & set(self.hosts)
+            ends = [self.add_port(*end, virtual_link=link.name if is_virtual else None) for end in (link.a, link.b)]
+            self.net.links.append(LinkStub(*ends))
         self.net.built = True
         if not plan.one_process:
-            self.parts.append(emulator.Emulator(plan))
-            self.parts[0].start()
-        processes = servers(plan)
-        self.parts = processes + self.parts
+            self.processes.append(emulator.Emulator(plan))
+            self.processes[0].start()
+        switch_processes = servers(plan)
+        self.processes = switch_processes + self.processes
         if not plan.one_process:
-            for switch, process in zip(self.switches, processes):
+            for switch, process in zip(self.switches, switch_processes):
                 switch.server = process
-        for process in processes:
+        for process in switch_processes:
             process.start()
-        for process in processes:
+        for process in switch_processes:
             process.wait_until_ready()
         for host in plan.hosts:
             for command in host.commands:
                 self.run_command(host.name, command)
 
-    def port(self, node: str, number: int, inner_link: Optional[str]) -> Port:
-        """Tells Mininet of an interface that is there, or of a port on a link that has none."""
+    def add_port(self, node: str, number: int, virtual_link: Optional[str]) -> Port:
+        """Adds an existing interface to Mininet's node; with `virtual_link`, a port without an interface on this link."""
         name = HOST_INTERFACE if node in self.hosts else interface(node, number)
-        about = {"port": number, "moveIntfFn": lambda *_: None}
-        if inner_link:
-            return InnerPort(name, self.net[node], self.plan.weir, inner_link, **about)
-        port = Port(name, self.net[node], **about)
+        # The interface is in the namespace of its node already, so Mininet must not move it.
+        params = {"port": number, "moveIntfFn": lambda *_: None}
+        if virtual_link:
+            return VirtualPort(name, self.net[node], self.plan.weir, virtual_link, **params)
+        port = Port(name, self.net[node], **params)
         if node in self.hosts:
             host = next(host for host in self.plan.hosts if host.name == node)
             if host.ip:
@@ -125,21 +127,21 @@ class Fabric:
         return port
 
     def run_command(self, host: str, command: str) -> None:
-        """A command of the tutorials' topology.json."""
-        done = subprocess.run([*links.enter(self.hosts[host].pid), "sh", "-c", command],
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise Problem(f"{host}: \"{command}\" ended with status {done.returncode}: {done.stderr.strip()}")
+        """Runs one of a host's `commands` in the topology.json of the p4 tutorials."""
+        result = subprocess.run([*links.in_namespace(self.hosts[host].pid), "sh", "-c", command],
+                                capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if result.returncode != 0:
+            raise SetupError(f"{host}: \"{command}\" exited with status {result.returncode}: {result.stderr.strip()}")
 
     def check(self) -> None:
-        """Raises if a switch or the links have ended."""
-        for part in self.parts:
-            part.check()
+        """Raises SetupError if the process of a switch or the link emulator has ended."""
+        for process in self.processes:
+            process.check()
 
     def packets(self) -> Dict[str, Dict[str, int]]:
-        """What the ports of the switches have received and sent since they were made."""
+        """Returns the packet counters of the switches' ports since the start of the fabric."""
         if self.plan.one_process:
-            return self.packets_on_links()
+            return self.emulator_packets()
         counts = {}
         for name in self.plan.ports():
             files = {key: f"/sys/class/net/{name}/statistics/{key}" for key in ("rx_packets", "tx_packets", "tx_dropped")}
@@ -149,24 +151,25 @@ class Fabric:
                     counts[name][key] = int(file.read())
         return counts
 
-    def packets_on_links(self) -> Dict[str, Dict[str, int]]:
-        """The same by the process that carries the links, which counts what it loses there (`emulator.drops`)."""
+    def emulator_packets(self) -> Dict[str, Dict[str, int]]:
+        """Returns the same counters from the link emulator. `tx_dropped` is 0, because `emulator.drops` counts its drops."""
         switches = {switch.name for switch in self.plan.switches}
         counts = {}
-        for link, seen in zip(self.plan.links, emulator.links(self.plan)):
-            for end, sent, received in ((link.a, *seen["directions"]), (link.b, *reversed(seen["directions"]))):
+        for link, state in zip(self.plan.links, emulator.links(self.plan)):
+            directions = state["directions"]
+            for end, sent, received in ((link.a, *directions), (link.b, *reversed(directions))):
                 if end[0] in switches:
                     counts[interface(*end)] = {"rx_packets": received["delivered"], "tx_packets": sent["offered"],
                                                "tx_dropped": 0}
         return counts
 
     def stop(self) -> None:
-        """Takes everything down, whatever state it is in."""
-        for part in self.parts:
-            part.stop()
-        for part in self.parts:
-            part.wait_until_gone()
-        # The hosts' namespaces go with their shells, their links with the namespaces.
+        """Removes the fabric in any state, for example after a failed `start`."""
+        for process in self.processes:
+            process.stop()
+        for process in self.processes:
+            process.wait_until_exited()
+        # The kernel removes the namespace of a host with its shell, and the host's interfaces with the namespace.
         for node in [*self.hosts.values(), *self.switches]:
             node.terminate()
-        ours.sweep()
+        ownership.cleanup()

@@ -1,4 +1,4 @@
-"""What runs in the hosts: pings, and the agents of an experiment."""
+"""Programs in the hosts: pings, and the agents of an experiment."""
 
 import re
 import select
@@ -9,29 +9,31 @@ import time
 from typing import Callable, Dict, List, Optional
 
 from .fabric import Fabric
-from .links import enter
-from .plan import HOST_INTERFACE, Problem
-from .processes import LAST_WORDS, punctual, tethered
+from .links import in_namespace
+from .plan import HOST_INTERFACE, SetupError
+from .processes import STDERR_TAIL, die_with_parent, realtime_prefix
 
 # iputils: "rtt min/avg/max/mdev = 0.045/0.052/0.060/0.007 ms"
 PING_RTT = re.compile(r"(?:rtt|round-trip) min/\S+ = ([0-9.]+)/")
-# UDP port of the agents (docs/agent.md), as /proc/net/udp writes it.
+# UDP port of the agents (docs/agent.md) in hexadecimal, as in /proc/net/udp.
 AGENT_PORT = "5745"
-# From the first agent's launch to the common start.
+# Time from the launch of the first agent to the common start of the traffic.
 LEAD_S, LEAD_PER_AGENT_S = 2.0, 0.15
-# How long agents may take to end after they were interrupted.
-PATIENCE_S = 10.0
+# Time limit for agents to end after SIGINT.
+STOP_TIMEOUT_S = 10.0
 
 
 def in_host(fabric: Fabric, host: str, command: List[str], **options) -> subprocess.Popen:
-    # A session of its own: Ctrl-C is ours to pass on.
-    return subprocess.Popen([*enter(fabric.hosts[host].pid), *tethered(command)], start_new_session=True, **options)
+    # In its own session, so that Ctrl-C in the terminal does not reach the command; this process sends SIGINT.
+    full = [*in_namespace(fabric.hosts[host].pid), *die_with_parent(command)]
+    return subprocess.Popen(full, start_new_session=True, **options)
 
 
 def ping_all(fabric: Fabric, payload: int, count: int, wait_s: int) -> Dict[str, Dict[str, Optional[float]]]:
-    """Every host with an address pings every other. Least round-trip time in ms; none if nothing came back."""
+    """Every host with an address pings every other. Returns minimum round-trip times in ms by source and destination;
+    None: no reply."""
     addresses = {host.name: host.ip.split("/")[0] for host in fabric.plan.hosts if host.ip}
-    # One after the other in a host, all hosts at once.
+    # Hosts ping in parallel, each its destinations in sequence.
     loop = 'for ip in "$@"; do echo "to $ip"; ping -n -q -c {} -i 0.02 -W {} -s {} -I {} "$ip"; done'
     script = loop.format(count, wait_s, payload, HOST_INTERFACE)
     running = {}
@@ -42,47 +44,53 @@ def ping_all(fabric: Fabric, payload: int, count: int, wait_s: int) -> Dict[str,
     names = {address: name for name, address in addresses.items()}
     rtts = {}
     for name, process in running.items():
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         rtts[name] = {other: None for other in addresses if other != name}
-        for part in said.split("to ")[1:]:
-            found = PING_RTT.search(part)
-            if found:
-                rtts[name][names[part.split("\n")[0]]] = float(found.group(1))
+        for section in output.split("to ")[1:]:
+            rtt = PING_RTT.search(section)
+            if rtt:
+                rtts[name][names[section.split("\n")[0]]] = float(rtt.group(1))
     fabric.check()
     return rtts
 
 
-def run_agents(fabric: Fabric, commands: Dict[str, List[str]], told: Callable[[], bool], wake: int,
-               started: Callable[[float], None]) -> Dict[str, Dict]:
-    """Runs one agent in each host, all with the same start, until all have ended. `told` says whether to
-    interrupt them, asked when `wake` can be read; `started` hears the start, in seconds of CLOCK_MONOTONIC."""
+def run_agents(fabric: Fabric, commands: Dict[str, List[str]], receive_interrupt: Callable[[], bool], requests: int,
+               on_start: Callable[[float], None]) -> Dict[str, Dict]:
+    """Runs one agent in each host until all have ended; all start their traffic at the same time. Returns exit status and
+    tail of standard error by host.
+
+    When the file descriptor `requests` is readable, `receive_interrupt` is called; if it returns True, the agents are
+    interrupted. `on_start` is called with the time of the start, in seconds of CLOCK_MONOTONIC."""
     start = time.monotonic() + LEAD_S + LEAD_PER_AGENT_S * len(commands)
     agents = {}
     for host, command in commands.items():
-        full = [*punctual(), *command, "--start-at", f"mono:{start:.9f}"]
+        full = [*realtime_prefix(), *command, "--start-at", f"mono:{start:.9f}"]
         agents[host] = in_host(fabric, host, full, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)
     try:
         for host, agent in agents.items():
             wait_until_listening(fabric, host, agent, start)
-        started(start)
-        wait_for_all(fabric, agents, told, wake)
+        on_start(start)
+        wait_for_all(fabric, agents, receive_interrupt, requests)
     finally:
         for agent in agents.values():
             if agent.poll() is None:
                 agent.kill()
-    words = {host: agent.stderr.read()[-LAST_WORDS:].decode(errors="replace").strip() for host, agent in agents.items()}
-    return {host: {"status": agent.wait(), "stderr_tail": words[host]} for host, agent in agents.items()}
+    tails = {host: stderr_tail(agent) for host, agent in agents.items()}
+    return {host: {"status": agent.wait(), "stderr_tail": tails[host]} for host, agent in agents.items()}
+
+
+def stderr_tail(agent: subprocess.Popen) -> str:
+    return agent.stderr.read()[-STDERR_TAIL:].decode(errors="replace").strip()
 
 
 def wait_until_listening(fabric: Fabric, host: str, agent: subprocess.Popen, start: float) -> None:
-    """The agent holds its UDP port once all it needs is open."""
+    """Waits until the agent has opened its UDP port, which it does last."""
     while f":{AGENT_PORT} " not in read(f"/proc/{fabric.hosts[host].pid}/net/udp"):
         if agent.poll() is not None:
-            said = agent.stderr.read()[-LAST_WORDS:].decode(errors="replace").strip()
-            raise Problem(f"the agent of {host} ended with status {agent.returncode}: {said}")
+            raise SetupError(f"agent of {host} exited with status {agent.returncode}: {stderr_tail(agent)}")
         if time.monotonic() > start:
-            raise Problem(f"the agent of {host} was not ready in time: this machine is too busy for {len(fabric.hosts)} hosts")
+            raise SetupError(f"agent of {host} not ready in time; the machine is overloaded ({len(fabric.hosts)} hosts)")
         time.sleep(0.01)
 
 
@@ -91,30 +99,34 @@ def read(path: str) -> str:
         return file.read()
 
 
-def wait_for_all(fabric: Fabric, agents: Dict[str, subprocess.Popen], told: Callable[[], bool], wake: int) -> None:
-    ends = {os.pidfd_open(agent.pid): agent for agent in agents.values()}
-    parts = {os.pidfd_open(part.process.pid): part for part in fabric.parts}
+def wait_for_all(fabric: Fabric, agents: Dict[str, subprocess.Popen], receive_interrupt: Callable[[], bool],
+                 requests: int) -> None:
+    """Waits until all agents have ended, or until STOP_TIMEOUT_S after an interrupt. Raises SetupError if a process of the
+    fabric ends."""
+    # A pidfd becomes readable when its process ends.
+    agent_fds = {os.pidfd_open(agent.pid): agent for agent in agents.values()}
+    process_fds = {os.pidfd_open(process.process.pid): process for process in fabric.processes}
     deadline = None
     try:
         poll = select.poll()
-        for fd in [*ends, *parts, wake]:
+        for fd in [*agent_fds, *process_fds, requests]:
             poll.register(fd, select.POLLIN)
-        left = set(ends)
-        while left:
+        running = set(agent_fds)
+        while running:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             ready = poll.poll(timeout)
             if not ready:
-                return  # the patience is over; processes that are left are killed
+                return  # timed out; the caller kills the agents that still run
             for fd, _ in ready:
-                if fd in left:
-                    left.discard(fd)
+                if fd in running:
+                    running.discard(fd)
                     poll.unregister(fd)
-                elif fd in parts:
-                    parts[fd].check()
-                elif fd == wake and told() and deadline is None:
-                    deadline = time.monotonic() + PATIENCE_S
+                elif fd in process_fds:
+                    process_fds[fd].check()
+                elif fd == requests and receive_interrupt() and deadline is None:
+                    deadline = time.monotonic() + STOP_TIMEOUT_S
                     for agent in agents.values():
                         agent.send_signal(signal.SIGINT)
     finally:
-        for fd in [*ends, *parts]:
+        for fd in [*agent_fds, *process_fds]:
             os.close(fd)

@@ -1,57 +1,61 @@
-"""veth pairs as the tutorials have them: no offloads, no IPv6, neighbours known from the start. A link is two of them,
-with `weir link` between: it has the rate and the length. Where one process runs all switches, it is one, to a host;
-between switches there is none.
+"""veth pairs, as in the p4 tutorials without offloads and IPv6, and with static neighbour entries.
 
-Mininet runs a shell command for each step of each link; here one `ip -batch` makes them all.
+A link consists of two veth pairs, connected by `weir link`, which emulates rate and delay. If one process runs all switches,
+a link to a host is a single pair, and a link between switches has no interfaces.
+
+Mininet runs several shell commands per link; here, a single `ip -batch` creates all links.
 """
 
 import subprocess
 from typing import Dict, List
 
-from .ours import ALIAS, ip_batch
-from .plan import HOST_INTERFACE, Plan, Problem, far_interface, interface
+from .ownership import ALIAS, ip_batch
+from .plan import HOST_INTERFACE, Plan, SetupError, far_interface, interface
 
-# What a NIC would do for its host. Behind a software switch nobody does it, so checksums would be wrong and
-# segments too long (behavioral-model issues 919, 986, 1228). LRO and UFO are off on every veth.
+# Work that a host leaves to its NIC. No device does it behind a software switch, so checksums would be wrong and segments
+# too long (behavioral-model issues 919, 986, 1228). LRO and UFO are always off on veth interfaces.
 OFFLOADS = ["rx", "tx", "sg", "tso", "gso", "gro"]
 
 
-def enter(pid: int) -> List[str]:
+def in_namespace(pid: int) -> List[str]:
+    """Returns a command prefix that runs a command in the network namespace of a process."""
     return ["mnexec", "-a", str(pid)]
 
 
-def lay(plan: Plan, hosts: Dict[str, int]) -> None:
-    """Makes all links. `hosts`: the process that holds each host's namespace."""
+def create_links(plan: Plan, hosts: Dict[str, int]) -> None:
+    """Creates the interfaces of all links. `hosts` has the pid of a process in each host's namespace."""
     macs = {host.name: host.mac for host in plan.hosts}
-    made, up = [], []
+    # Commands that create pairs, and interfaces in this namespace, to configure afterwards.
+    commands, local = [], []
 
-    def pair(near: str, node: str, port: int) -> None:
+    def add_pair(name: str, node: str, port: int) -> None:
+        """Adds a pair: the interface `name` here, and the interface of the node."""
         if node in hosts:
             peer = f"name {HOST_INTERFACE} mtu {plan.mtu} address {macs[node]} netns {hosts[node]}"
         else:
             peer = f"name {interface(node, port)} mtu {plan.mtu}"
-            up.append(interface(node, port))
-        up.append(near)
-        made.append(f"link add name {near} mtu {plan.mtu} type veth peer {peer}")
+            local.append(interface(node, port))
+        local.append(name)
+        commands.append(f"link add name {name} mtu {plan.mtu} type veth peer {peer}")
 
     if plan.one_process:
-        for port, host in plan.to_hosts():
-            pair(interface(*port), host, 0)
+        for port, host in plan.host_ports():
+            add_pair(interface(*port), host, 0)
     else:
         for node, port in plan.ends():
-            pair(far_interface(node, port), node, port)
-    ip_batch(made + [f"link set dev {name} alias {ALIAS}" for name in up])
-    for name in up:
-        no_ipv6(name)
-    ip_batch([f"link set dev {name} addrgenmode none up" for name in up])
-    for name in up:
-        no_offloads(name, [])
+            add_pair(far_interface(node, port), node, port)
+    ip_batch(commands + [f"link set dev {name} alias {ALIAS}" for name in local])
+    for name in local:
+        disable_ipv6(name)
+    ip_batch([f"link set dev {name} addrgenmode none up" for name in local])
+    for name in local:
+        disable_offloads(name, [])
 
 
-def settle_host(plan: Plan, name: str, pid: int) -> None:
-    """Address and neighbours of a host, once its link is there."""
-    # /proc/sys/net shows the namespace of the process that opens it.
-    subprocess.run([*enter(pid), "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"],
+def configure_host(plan: Plan, name: str, pid: int) -> None:
+    """Sets the address and the neighbours of a host, after its link was created."""
+    # /proc/sys/net refers to the namespace of the process that opens the file.
+    subprocess.run([*in_namespace(pid), "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"],
                    stderr=subprocess.DEVNULL)
     host = next(host for host in plan.hosts if host.name == name)
     commands = ["link set dev lo up", f"link set dev {HOST_INTERFACE} up"]
@@ -60,20 +64,20 @@ def settle_host(plan: Plan, name: str, pid: int) -> None:
     if plan.static_arp:
         commands += [f"neigh replace {other.ip.split('/')[0]} lladdr {other.mac} dev {HOST_INTERFACE} nud permanent"
                      for other in plan.hosts if other.name != name and other.ip]
-    ip_batch(commands, enter(pid))
-    no_offloads(HOST_INTERFACE, enter(pid))
+    ip_batch(commands, in_namespace(pid))
+    disable_offloads(HOST_INTERFACE, in_namespace(pid))
 
 
-def no_ipv6(name: str) -> None:
+def disable_ipv6(name: str) -> None:
     try:
-        with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w", encoding="ascii") as switch:
-            switch.write("1")
+        with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w", encoding="ascii") as file:
+            file.write("1")
     except FileNotFoundError:
-        pass  # a kernel without IPv6
+        pass  # the kernel has no IPv6
 
 
-def no_offloads(name: str, where: List[str]) -> None:
+def disable_offloads(name: str, prefix: List[str]) -> None:
     options = [word for offload in OFFLOADS for word in (offload, "off")]
-    done = subprocess.run([*where, "ethtool", "-K", name, *options], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Problem(f"ethtool -K {name}: {done.stderr.strip()}")
+    result = subprocess.run([*prefix, "ethtool", "-K", name, *options], capture_output=True, text=True)
+    if result.returncode != 0:
+        raise SetupError(f"ethtool -K {name}: {result.stderr.strip()}")

@@ -1,17 +1,17 @@
-"""The plan of a fabric: what `weir` sends. Unknown keys are errors, so that the two cannot drift apart."""
+"""The plan of a fabric, as sent by `weir`. Unknown keys are errors, which detects that the versions differ."""
 
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
 
-class Problem(Exception):
-    """Something that the user can do something about: one sentence, place and remedy."""
+class SetupError(Exception):
+    """An error that `weir` shows to the user: one sentence with location and remedy."""
 
 
 @dataclass
 class Host:
     name: str
-    ip: Optional[str]  # with prefix length; none: a host without an address
+    ip: Optional[str]  # with prefix length; None: no address
     mac: str
     commands: List[str] = field(default_factory=list)
 
@@ -24,27 +24,27 @@ class Switch:
     thrift_port: int
     cpu_port: Optional[int] = None
     priorities: int = 1
-    program: Optional[str] = None  # BMv2 JSON to start with; none: a P4Runtime client brings it
-    options: List[str] = field(default_factory=list)  # of the embedded switch only
+    program: Optional[str] = None  # BMv2 JSON to load at start; None: a P4Runtime client loads the program
+    options: List[str] = field(default_factory=list)  # further options of `weir switch`
 
 
 @dataclass
 class Link:
-    a: Tuple[str, int]  # node and port; a host's port is 0
+    a: Tuple[str, int]  # node and port (0 for hosts)
     b: Tuple[str, int]
     name: str
-    properties: str  # rate and delay, as `weir link run` reads them
+    properties: str  # rate and delay, in the syntax of `weir link run`
 
 
 @dataclass
 class Plan:
-    work: str  # a directory of ours, removed after the run
+    work: str  # temporary directory of the run, removed by `weir`
     switch: str  # "weir" or "bmv2"
-    one_process: bool  # runs all switches and carries the links
-    exe: str  # its program
-    weir: str  # the program that emulates links
-    seed: int  # of what happens at random on links
-    frame: int  # bytes of a full frame of data behind a switch
+    one_process: bool  # one process runs all switches and emulates the links
+    exe: str  # program of the switches
+    weir: str  # `weir`, for the link emulator and the CLI
+    seed: int  # for random events on links
+    frame: int  # bytes of a full data frame after a switch
     mtu: int
     hosts: List[Host]
     switches: List[Switch]
@@ -56,45 +56,45 @@ class Plan:
     @staticmethod
     def read(tree: Dict) -> "Plan":
         try:
-            parts = {
+            lists = {
                 "hosts": [Host(**host) for host in tree["hosts"]],
                 "switches": [Switch(**switch) for switch in tree["switches"]],
                 "links": [Link(**link) for link in tree["links"]],
             }
-            return Plan(**{**tree, **parts})
+            return Plan(**{**tree, **lists})
         except (KeyError, TypeError) as error:
-            raise Problem(f"the plan of the fabric does not fit this version of weir_mininet: {error}") from None
+            raise SetupError(f"weir_mininet does not match this version of weir: {error}") from None
 
     def ends(self) -> List[Tuple[str, int]]:
         return [end for link in self.links for end in (link.a, link.b)]
 
     def ports(self) -> List[str]:
-        """Ports of the switches, as their interfaces are named."""
+        """Returns the interface names of the switches' ports."""
         switches = {switch.name for switch in self.switches}
         return [interface(*end) for end in self.ends() if end[0] in switches]
 
-    def to_hosts(self) -> List[Tuple[Tuple[str, int], str]]:
-        """Ports of switches that lead to hosts, and the hosts."""
+    def host_ports(self) -> List[Tuple[Tuple[str, int], str]]:
+        """Returns the ports of switches that connect hosts, each with the name of its host."""
         hosts = {host.name for host in self.hosts}
         directions = [ends for link in self.links for ends in ((link.a, link.b), (link.b, link.a))]
-        return [(here, there[0]) for here, there in directions if there[0] in hosts and here[0] not in hosts]
+        return [(port, peer[0]) for port, peer in directions if peer[0] in hosts and port[0] not in hosts]
 
     def interfaces(self) -> List[str]:
-        """Interfaces that will be made in the namespace that switches and links share."""
+        """Returns the names of the interfaces to create in the namespace of the switches and the link emulator."""
         if self.one_process:
-            return [interface(*port) for port, _ in self.to_hosts()]
+            return [interface(*port) for port, _ in self.host_ports()]
         return self.ports() + [far_interface(*end) for end in self.ends()]
 
 
 def interface(node: str, port: int) -> str:
-    """The tutorials' names: port N of s1 is s1-ethN."""
+    """Returns the name of a port's interface, as in the p4 tutorials: port N of s1 is s1-ethN."""
     return f"{node}-eth{port}"
 
 
 def far_interface(node: str, port: int) -> str:
-    """What the interface of a port is joined to: the end of the link that `weir link` emulates."""
+    """Returns the name of the veth peer of a port's interface, which the link emulator opens."""
     return f"_{interface(node, port)}"
 
 
-# A host's only interface; the tutorials rename it too.
+# The only interface of a host, with the same name as in the p4 tutorials.
 HOST_INTERFACE = "eth0"

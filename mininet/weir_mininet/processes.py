@@ -1,4 +1,4 @@
-"""How switches, links and agents are started, and how the former are ended."""
+"""Starts switches, links and agents, and stops switches and links."""
 
 import functools
 import os
@@ -6,68 +6,71 @@ import signal
 import subprocess
 from typing import List
 
-from .plan import Plan, Problem
+from .plan import Plan, SetupError
 
-# Where servers listen; nobody else on the network need reach them.
+# Listen address of servers; only processes of this machine need them.
 LOOPBACK = "127.0.0.1"
-# What a loaded machine may take to start a process.
-START_S = 30.0
-# And to end it, before it is killed.
-STOP_S = 2.0
-LAST_WORDS = 400
+# Time limit for the start of a process, ample for a loaded machine.
+START_TIMEOUT_S = 30.0
+# Time limit for a process to end after SIGTERM, before it is killed.
+EXIT_TIMEOUT_S = 2.0
+# Length of the tail of standard error in messages.
+STDERR_TAIL = 400
 
 
-def tethered(command: List[str]) -> List[str]:
-    """A command that ends when the process that started it ends, even by SIGKILL."""
+def die_with_parent(command: List[str]) -> List[str]:
+    """Returns a command that is killed when its parent process ends, even by SIGKILL (PR_SET_PDEATHSIG)."""
     return ["setpriv", "--pdeathsig", "KILL", *command]
 
 
 @functools.lru_cache(maxsize=None)
-def punctual() -> List[str]:
-    """What makes a command run as soon as it has something to do, as far as this machine allows it. Frames and
-    agents that wait for a processor show up in telemetry as links that are not steady. Linux leaves the rest of
-    the machine 5 % of the time in any case (sched_rt_runtime_us)."""
+def realtime_prefix() -> List[str]:
+    """Returns a command prefix for real-time scheduling (`chrt --rr 1`), or `nice -n -10` where that is not allowed.
+    Scheduling delays of switches and agents show up in telemetry as a link of varying rate. Linux reserves 5 % of the CPU
+    time for other processes in any case (sched_rt_runtime_us)."""
     for prefix in (["chrt", "--rr", "1"], ["nice", "-n", "-10"]):
         if subprocess.run([*prefix, "true"], capture_output=True).returncode == 0:
             return prefix
     return []
 
 
-class Part:
-    """A process of the fabric that must not end before it is told to."""
+class ManagedProcess:
+    """A process of the fabric. It is an error if it ends before it is stopped."""
 
     def __init__(self, plan: Plan, name: str, file: str, command: List[str]):
         self.name = name  # in messages
         self.command = command
-        self.words = os.path.join(plan.work, f"{file}.err")
+        self.stderr_path = os.path.join(plan.work, f"{file}.err")
         self.process = None
 
     def start(self, stdout=None) -> None:
-        """What it says on stdout is among its last words, unless it goes elsewhere."""
-        with open(self.words, "wb") as words:
-            self.process = subprocess.Popen(tethered(punctual() + self.command), stdin=subprocess.DEVNULL,
-                                            stdout=stdout or words, stderr=words, start_new_session=True)
+        """Starts the process. Standard output goes to the same file as standard error unless `stdout` is given."""
+        with open(self.stderr_path, "wb") as stderr:
+            self.process = subprocess.Popen(die_with_parent(realtime_prefix() + self.command), stdin=subprocess.DEVNULL,
+                                            stdout=stdout or stderr, stderr=stderr, start_new_session=True)
 
     def check(self) -> None:
-        """Raises if it has ended."""
+        """Raises SetupError if the process has ended."""
         status = self.process.poll()
         if status is not None:
-            raise Problem(f"{self.name} ended with status {status}{self.last_words()}")
+            raise SetupError(f"{self.name} exited with status {status}{self.stderr_tail()}")
 
-    def last_words(self) -> str:
-        with open(self.words, "rb") as words:
-            said = words.read()[-LAST_WORDS:].decode(errors="replace").strip()
-        return f": {said}" if said else ""
+    def stderr_tail(self) -> str:
+        """Returns the end of standard error as the last part of a message, or an empty string."""
+        with open(self.stderr_path, "rb") as stderr:
+            tail = stderr.read()[-STDERR_TAIL:].decode(errors="replace").strip()
+        return f": {tail}" if tail else ""
 
     def stop(self) -> None:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
-    def wait_until_gone(self) -> None:
+    def wait_until_exited(self) -> None:
+        """Waits for the end of the process, and kills it after EXIT_TIMEOUT_S."""
         if not self.process:
             return
         try:
-            self.process.communicate(timeout=STOP_S)
+            self.process.communicate(timeout=EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -1,8 +1,8 @@
-"""The conversation with `weir`: a line of JSON each way, on two file descriptors of their own, so that the
-terminal stays free for Mininet's CLI.
+"""Executes requests of `weir`. Requests and replies are lines of JSON on two separate file descriptors, so that the
+terminal is free for Mininet's CLI.
 
-Whichever side ends, the other notices at once: `weir` sees the end of the stream and sweeps, we see it and
-take the fabric down.
+If either process ends, the other one notices: `weir` sees the end of the stream and cleans up, this process removes the
+fabric.
 """
 
 import json
@@ -11,53 +11,53 @@ import signal
 import sys
 from typing import Dict
 
-from . import emulator, jobs, ours
+from . import emulator, jobs, ownership
 from .command_line import CommandLine
 from .fabric import Fabric
-from .plan import Plan, Problem
+from .plan import Plan, SetupError
 
 
-class Told(Exception):
-    """Told to end, by a signal or by the other side's end."""
+class Shutdown(Exception):
+    """Ends the session: a signal arrived, or `weir` has closed the stream of requests."""
 
 
-class Conversation:
+class Session:
     def __init__(self, requests: int, replies: int):
         for fd in (requests, replies):
             os.set_inheritable(fd, False)
         self.requests, self.replies = requests, replies
-        self.unread = b""
+        self.unread = b""  # the part of the next request that has arrived
         self.fabric = None
 
-    def listen(self) -> Dict:
-        """The next request; raises when there will be none."""
+    def receive(self) -> Dict:
+        """Returns the next request. Raises Shutdown at the end of the stream."""
         while b"\n" not in self.unread:
-            more = os.read(self.requests, 1 << 16)
-            if not more:
-                raise Told()
-            self.unread += more
+            chunk = os.read(self.requests, 1 << 16)
+            if not chunk:
+                raise Shutdown()
+            self.unread += chunk
         line, self.unread = self.unread.split(b"\n", 1)
         return json.loads(line)
 
-    def say(self, **words) -> None:
-        data = json.dumps(words).encode() + b"\n"
+    def send(self, **reply) -> None:
+        data = json.dumps(reply).encode() + b"\n"
         while data:
             data = data[os.write(self.replies, data):]
 
     def serve(self) -> None:
-        """Answers until told to stop."""
+        """Executes requests until `stop`."""
         while True:
-            request = self.listen()
+            request = self.receive()
             task = request.pop("do")
             if task == "stop":
                 return
             try:
-                self.say(ok=getattr(self, f"do_{task}")(**request))
-            except Problem as problem:
-                self.say(error=str(problem))
+                self.send(ok=getattr(self, f"do_{task}")(**request))
+            except SetupError as error:
+                self.send(error=str(error))
 
     def do_up(self, plan):
-        ours.sweep()
+        ownership.cleanup()
         self.fabric = Fabric(Plan.read(plan))
         self.fabric.start()
 
@@ -69,11 +69,12 @@ class Conversation:
         return jobs.ping_all(self.fabric, payload, count, wait_s)
 
     def do_run(self, agents):
-        return jobs.run_agents(self.fabric, agents, self.told_to_interrupt, self.requests,
-                               lambda start: self.say(started=start))
+        return jobs.run_agents(self.fabric, agents, self.receive_interrupt, self.requests,
+                               lambda start: self.send(started=start))
 
-    def told_to_interrupt(self) -> bool:
-        return self.listen()["do"] == "interrupt"
+    def receive_interrupt(self) -> bool:
+        """Returns whether the next request is `interrupt`."""
+        return self.receive()["do"] == "interrupt"
 
     def do_packets(self):
         return self.fabric.packets()
@@ -82,7 +83,7 @@ class Conversation:
         return emulator.drops(self.fabric.plan)
 
     def do_interrupt(self):
-        """There is nothing to interrupt any more."""
+        """Does nothing: the run ended before the request arrived."""
 
     def do_cli(self, topology):
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -93,42 +94,43 @@ class Conversation:
 
 
 def serve(requests: int, replies: int) -> int:
-    def told(*_):
-        raise Told()
+    def shut_down(*_):
+        raise Shutdown()
 
-    # Ctrl-C reaches the whole foreground; `weir` decides what it means.
+    # Ctrl-C reaches all foreground processes; `weir` handles it and sends a request.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, told)
-    conversation = Conversation(requests, replies)
+        signal.signal(number, shut_down)
+    session = Session(requests, replies)
     try:
-        claim = ours.claim()
-    except Problem as problem:
-        conversation.listen()
-        conversation.say(error=str(problem))
+        lock = ownership.acquire_lock()
+    except SetupError as error:
+        # The error is the reply to the first request.
+        session.receive()
+        session.send(error=str(error))
         return 1
     try:
-        conversation.serve()
+        session.serve()
         return 0
-    except (Told, BrokenPipeError):
+    except (Shutdown, BrokenPipeError):
         return 1
     finally:
-        # Once is enough; a second signal must not leave half of it.
+        # A second signal must not interrupt the removal of the fabric.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        if conversation.fabric:
-            conversation.fabric.stop()
-        claim.close()
+        if session.fabric:
+            session.fabric.stop()
+        lock.close()
 
 
 def clean() -> int:
-    """Removes what a killed run left, and prints how many things; refuses while a run is going on."""
+    """Cleans up after a killed run, and prints the number of removed processes and interfaces. Fails if a run is active."""
     try:
-        claim = ours.claim()
-        removed = ours.sweep()
-    except Problem as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        lock = ownership.acquire_lock()
+        removed = ownership.cleanup()
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    claim.close()
+    lock.close()
     print(removed)
     return 0

@@ -3,23 +3,21 @@
 //   data  ---> [ port p ] --->        egress writes all_int_table[p] = { 0, now, txBytes, qLen }
 //   ACK   <--- [ port p ] <---        its egress reads all_int_table[p] into the ACK
 //
-// An ACK comes in by the port that its data left by, so entry p is the queue that the data met, as it
+// An ACK arrives by the port that its data left by, so entry p is the queue that the data passed, as it
 // is now and not as it was when the data passed (FNCC, section 3.2.1, Algorithm 1).
 //
-// The paper refreshes the table "periodically". Here it is written at every dequeue, or if a period is set, at
-// the first dequeue after each period; then an ACK takes all of the entry, qLen too, as old as it is.
+// The paper refreshes the table "periodically". Here it is written at every dequeue or, if a period is set, at the first
+// dequeue after each period. With a period, an ACK takes the whole entry, including qLen, however old it is.
 //
 //   int_refresh -> refresh_every(ticks) as default action      unset: at every dequeue
 //
-// What an ACK takes
-// is time and txBytes of that moment, which belong together: were only the time brought up to the
-// present, txBytes would lag by up to a packet, and the rate a sender computes from two ACKs would
-// be off by a packet in a few (docs/design-changes.md has the measurement). qLen is the present
-// queue_bytes[p]: it has grown with every enqueue since. A port that has sent nothing for
-// FRESH_TICKS is idle or paused: then nothing has left meanwhile, and the present time is right.
-// Only egress writes the table and ingress has nothing to do for it.
-// The stored rate code is 0; the reader puts in the one of port p's profile.
-// txBytes counts what has left: unlike in a data packet's own record, no packet is departing here.
+// Without a period, an ACK takes time and txBytes of the last dequeue, which belong together: with the present time instead,
+// txBytes would lag by up to a packet, and the rate that a sender computes from two ACKs would be wrong by one packet in a
+// few (docs/design-changes.md has the measurement). qLen is the present queue_bytes[p], which grows with every enqueue. A
+// port that has sent nothing for FRESH_TICKS is idle or paused: txBytes has not changed since, so the present time is right.
+//
+// Only egress accesses the table. The stored rate code is 0; the reader inserts that of port p's profile. txBytes includes
+// the packet that wrote the entry, while the record in a data packet excludes that packet.
 //
 // Contract: IntRefresh runs first; AllIntUpdate runs after Depart, AllIntRead before it.
 #ifndef WEIR_ALL_INT_TABLE_P4
@@ -62,8 +60,8 @@ control AllIntUpdate(in metadata_t meta, in target_t target, in bit<24> period) 
 }
 
 // Longer than a full frame takes at 1 Gbit/s in ns (12 us), and at 1 Mbit/s in BMv2's us (12 ms). The
-// difference wraps every 2^24 ticks: a port idle for just that long gives an old time, which the host
-// knows by its own clock.
+// difference wraps every 2^24 ticks: a port that was idle for exactly that long gives an old time, which
+// the host detects by its own clock.
 const bit<24> FRESH_TICKS = 16384;
 
 control AllIntRead(in target_t target, in bit<24> period, out bit<24> time, out bit<20> tx, out bit<32> queue) {
@@ -77,7 +75,7 @@ control AllIntRead(in target_t target, in bit<24> period, out bit<24> time, out 
         if (TIMESTAMP(target) - time > (FRESH_TICKS |+| period)) {
             time = TIMESTAMP(target);
         } else if (period != 0) {
-            // Units of 80 bytes.
+            // qLen is in units of 80 bytes, 64 + 16.
             queue = ((bit<32>)entry[15:0] << 6) + ((bit<32>)entry[15:0] << 4);
         }
     }

@@ -1,4 +1,4 @@
-// Congestion marks, by the bytes left in the queue when a packet leaves it.
+// Marks packets by the bytes left in the queue when they leave it.
 //
 //   mark 1 -              .-------------       queue <= kmin: never
 //        p |            . |                    queue >  kmax: always
@@ -7,11 +7,11 @@
 //                  kmin  kmax
 //
 // slope is the probability per byte above kmin in units of 2^-32; for DCQCN's ramp up to pmax it is
-// floor(pmax * (2^32 - 1) / (kmax - kmin)). kmin = kmax = K is DCTCP's step (slope is then not
-// read). kmax = 0: this port never marks.
+// floor(pmax * (2^32 - 1) / (kmax - kmin)). kmin = kmax = K is DCTCP's step (slope then has no
+// effect). kmax = 0: this port never marks.
 //
 // Contract: hdr.ipv4 is valid; meta has the port's profile and meta.queue_bytes. Only ECT packets
-// are marked, CE is never cleared; the checksum follows in ComputeChecksum.
+// are marked, CE is never cleared; WeirComputeChecksum updates the checksum.
 #ifndef WEIR_ECN_P4
 #define WEIR_ECN_P4
 

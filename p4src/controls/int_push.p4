@@ -1,19 +1,19 @@
-// This switch's INT record, in front of those of the switches before it.
+// Pushes this switch's INT record, in front of those of the switches before it.
 //
 //   | ipv4 +8 | ports | udp +8 | weir: int_hops + 1 | NEW RECORD | older records | ...
 //
-// Writes the record, unless eight are there (int_full). Nothing of what is there is parsed.
+// Pushes nothing if there are eight records already (event int_full). Older records are not parsed.
 //
-// Contract: hdr.weir is valid; meta.rate_code is of the port that the record describes. tx and queue
-// are that port's bytes sent, as of time, and bytes waiting. The record's 8 bytes are added to meta.tx_bytes, the
-// count of the port that this packet leaves by.
+// Contract: hdr.weir is valid; meta.rate_code is of the port that the record describes. tx is what that port has sent
+// until time, in TX_UNITS; queue is the bytes queued at it. The record's 8 bytes are added to meta.tx_bytes, the count
+// of the port that this packet leaves by.
 #ifndef WEIR_INT_PUSH_P4
 #define WEIR_INT_PUSH_P4
 
 #include "record_count.p4"
 
-// Units of 128 bytes modulo 2^20. The 32-bit count wraps at a multiple of 2^27 bytes, where the
-// units wrap too: the record's count passes both wraps evenly.
+// Units of 128 bytes modulo 2^20. The units wrap every 2^27 bytes, which divides 2^32, so that a wrap
+// of the 32-bit count is no jump in the record.
 #define TX_UNITS(bytes) ((bytes)[26:7])
 
 control IntPush(inout headers_t hdr, inout metadata_t meta, in bit<24> time, in bit<20> tx, in bit<32> queue) {

@@ -1,21 +1,21 @@
-// What HPCC++ wants in a record beyond HPCC's: whose it is, and how long the packet waited.
+// Adds to a record what HPCC++ has beyond HPCC: ids of switch and port, and the time that the packet was queued.
 //
-//   | weir: int_hops + 1 | switch 16, port 16 | NEW RECORD | older ones ... |
+//   | weir: int_hops + 1 | switch 16, port 16 | NEW RECORD | older records ... |
 //
 //   int_format 01   ids of switch and port in front of the record          (HPCC++ draft, section 6.1)
-//   int_format 02   the record's queue field is the time in the queue, 4 ticks a unit, saturating: what
-//                   a packet waits where a port has several queues         (HPCC++ draft, section 9.4)
+//   int_format 02   the record's queue field is the time in the queue, in units of 4 ticks, saturating:
+//                   for ports with several queues                          (HPCC++ draft, section 9.4)
 //
-// The sender sets the bits and reads by them; every switch on the path must run this program.
-// The switch id is what SwitchIdentity has put into path_id; it fits 12 of the 16 bits.
+// The sender sets the bits and parses the records accordingly, so every switch on the path must run this program.
+// The switch id is the value by which SwitchIdentity changed path_id; it has 12 of the 16 bits.
 //
-// Contract: runs after IntPush. path_before is path_id as the packet came.
+// Contract: runs after IntPush. path_before is path_id on arrival.
 #ifndef WEIR_LINK_PUSH_P4
 #define WEIR_LINK_PUSH_P4
 
-// min(ticks, 2^18 - 1) / 4: the minimum is a saturating addition, undone.
-const bit<32> ABOVE_SOJOURN_RANGE = 32w0xFFFF_FFFF - ((1 << 18) - 1);
-#define SOJOURN_UNITS(ticks) ((((ticks) |+| ABOVE_SOJOURN_RANGE) - ABOVE_SOJOURN_RANGE)[17:2])
+// min(ticks, 2^18 - 1) / 4: the minimum is a saturating addition that is then undone.
+const bit<32> SOJOURN_SATURATION_BIAS = 32w0xFFFF_FFFF - ((1 << 18) - 1);
+#define SOJOURN_UNITS(ticks) ((((ticks) |+| SOJOURN_SATURATION_BIAS) - SOJOURN_SATURATION_BIAS)[17:2])
 
 control LinkPush(inout headers_t hdr, inout metadata_t meta, in target_t target, in bit<12> path_before) {
     apply {

@@ -1,9 +1,9 @@
 // Reduces the path hash to the index of an ECMP member, or of a tree.
 //
-//   MemberIndex   meta.ecmp_index = crc16(path hash >> slice) modulo size       (forwarding.p4 says why a second CRC)
+//   MemberIndex   meta.ecmp_index = crc16(path hash >> slice) modulo size       (forwarding.p4: why a second CRC)
 //   TreeIndex     meta.path_hash[7:0] = path hash modulo the number of trees
 //
-// Contract: after PathHash, which has taken the hash modulo meta.hash_range; so TreeIndex has nothing left to do here.
+// Contract: after PathHash, which reduced the hash modulo meta.hash_range; so TreeIndex does nothing on this target.
 #ifndef WEIR_MEMBER_INDEX_P4
 #define WEIR_MEMBER_INDEX_P4
 

@@ -1,11 +1,11 @@
-// What kind of port is this? Its rate code, its ECN thresholds.
+// Reads the profile of a port: its rate code and ECN thresholds.
 //
 //   port_profile[profile_port] -> profile(rate_code, ecn_kmin, ecn_kmax, ecn_slope, fabric)
 //   miss                       -> rate code 0 (unknown), never marks
 //
-// Contract: profile_port is the egress port, unless the program says otherwise (fncc.p4: for an ACK
-// it is the port the ACK came in by, whose rate its record must carry; ACKs are never marked, being
-// Not-ECT). A miss leaves the zeros that the packet came with. `fabric` tells ports to switches from ports to hosts, for programs that deflect.
+// Contract: profile_port is the egress port. Exception: for an ACK in fncc.p4 and weir.p4 it is the ingress
+// port, whose rate the record must carry; ACKs are Not-ECT, so they are never marked. A miss leaves the
+// initial zeros. `fabric` is 1 for ports to switches and 0 for ports to hosts; no program of Weir reads it.
 #ifndef WEIR_PORT_PROFILE_P4
 #define WEIR_PORT_PROFILE_P4
 

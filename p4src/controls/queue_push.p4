@@ -1,20 +1,20 @@
-// What a record says of the packet's own queue, where a port serves several by weight.
+// Adds to a record the state of the packet's own queue, for ports that serve several queues by weight.
 //
-//   | weir: int_hops + 1 | switch 16, port 16 | share 12, tx 20 | NEW RECORD | older ones ... |
+//   | weir: int_hops + 1 | switch 16, port 16 | share 12, tx 20 | NEW RECORD | older records ... |
 //
-//   int_format 08            these 4 bytes in front of the record (behind the ids)   (HPCC++ draft, section 9.4)
-//   queue_share[port, priority] -> guarantees(share)     the part of the port's rate, in 4096ths, that the queue has at least
-//   miss                        -> 0: the whole port
+//   int_format 08            these 4 bytes between the ids and the record            (HPCC++ draft, section 9.4)
+//   queue_share[port, priority] -> set_share(share)      the part of the port's rate, in 4096ths, that the queue has at least
+//   miss                        -> 0: the whole rate
 //
 // tx is what the queue has sent, in the units of the record's tx_bytes.
 //
-// Contract: QueueTx runs after Dequeue; QueuePush after IntPush; QueueDepart after Depart, with meta.tx_bytes as it was
-// before the packet.
+// Contract: runs after IntPush; sent is queue_tx_bytes of the packet's queue, read after Dequeue. The program adds the packet
+// to queue_tx_bytes after Depart.
 #ifndef WEIR_QUEUE_PUSH_P4
 #define WEIR_QUEUE_PUSH_P4
 
 const bit<16> QUEUE_INFO_BYTES  = 4;
-const bit<8>  INT_FORMAT_QUEUE = 0x08;   // the sender wants what its own queue may send and has sent
+const bit<8>  INT_FORMAT_QUEUE = 0x08;   // the sender requests the share of its own queue and what it has sent
 
 // Eight priorities of each port.
 #define QUEUES (8 * PORTS)
@@ -22,10 +22,10 @@ const bit<8>  INT_FORMAT_QUEUE = 0x08;   // the sender wants what its own queue 
 CELLS(32, QUEUES, queue_tx_bytes);
 
 control QueuePush(inout headers_t hdr, inout metadata_t meta, in target_t target, in bit<32> sent) {
-    bit<12> queue_share_of = 0;
+    bit<12> min_share = 0;
 
-    action guarantees(bit<12> share) {
-        queue_share_of = share;
+    action set_share(bit<12> share) {
+        min_share = share;
     }
 
     table queue_share {
@@ -33,7 +33,7 @@ control QueuePush(inout headers_t hdr, inout metadata_t meta, in target_t target
             target.egress_port : exact @name("port");
             target.priority    : exact @name("priority");
         }
-        actions = { guarantees; @defaultonly NoAction; }
+        actions = { set_share; @defaultonly NoAction; }
         const default_action = NoAction();
         size = QUEUES;
     }
@@ -42,7 +42,7 @@ control QueuePush(inout headers_t hdr, inout metadata_t meta, in target_t target
         if (hdr.record.isValid() && (hdr.weir.int_format & INT_FORMAT_QUEUE) != 0) {
             queue_share.apply();
             hdr.queue.setValid();
-            hdr.queue.share = queue_share_of;
+            hdr.queue.share = min_share;
             hdr.queue.tx_bytes = TX_UNITS(sent);
             hdr.ipv4.total_len = hdr.ipv4.total_len + QUEUE_INFO_BYTES;
             hdr.udp.length = hdr.udp.length + QUEUE_INFO_BYTES;

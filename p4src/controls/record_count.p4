@@ -1,8 +1,8 @@
-// Counts a record that the packet has got: one hop more, and its bytes in every length.
+// Counts a record that was pushed into the packet: one more hop, and its bytes in every length.
 //
 //   | ipv4: total_len + bytes | ports | udp: length + bytes | weir: int_hops + 1 | NEW RECORD | older records | ...
 //
-// For records of any header type: hdr.record is Weir's record_t, or what the program defines as PROGRAM_RECORD.
+// For records of any header type: hdr.record is Weir's record_t, or the type that the program defines as PROGRAM_RECORD.
 //
 // Contract: hdr.weir is valid and int_hops is below MAX_HOPS. The bytes are added to meta.tx_bytes, the count of the
 // port that this packet leaves by.

@@ -1,4 +1,4 @@
-// Parser, deparser and the controls that other targets have in another form (../tna/include/controls_tna.p4), with the same
+// Parser, deparser and the controls that differ on other targets (../tna/include/controls_tna.p4), where they have the same
 // names, parameters and contracts.
 #ifndef WEIR_CONTROLS_V1MODEL_P4
 #define WEIR_CONTROLS_V1MODEL_P4

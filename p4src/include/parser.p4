@@ -1,14 +1,14 @@
 // Parser, checksums and deparser.
 //
-//   port 255 -> packet_out -> accept                    (what the controller sends is not looked into)
+//   port 255 -> packet_out -> accept                    (frames from the controller are not parsed further)
 //   else     -> ethernet -> ipv4 -> ports -> udp -> weir -> accept
 //                  |          |       '-- TCP ends here
 //                  |          '-- fragments, other protocols, refused headers end here
-//                  '-- other ethertypes end here (packet_io sorts them)
+//                  '-- other ethertypes end here (packet_io handles them)
 //
-// The parser goes only as deep as something is read later. Where it sees that a packet must not be
-// forwarded it writes the reason and stops; a frame that ends inside a header stops by itself and
-// leaves parser_error. Both are turned into a drop by the control `Admission`.
+// The parser extracts only the headers that are read later. If a packet must not be forwarded, it
+// writes the reason and accepts; a frame that ends inside a header sets parser_error. The control
+// `Admission` drops both.
 #ifndef WEIR_PARSER_P4
 #define WEIR_PARSER_P4
 

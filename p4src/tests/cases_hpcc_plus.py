@@ -98,8 +98,8 @@ def queues_exact():
         """QUEUE: share of the port and bytes sent of the packet's own queue, 4 bytes between ids and record. The bytes are
 those of the queue (8 * port + priority) before the packet, as they left; 0 is the share of a queue without an entry."""
     )
-    stf.line("add queue_share port:2 priority:3 guarantees(share:0x400)")
-    stf.line("add data_class dscp:5 place_in(priority:3)")
+    stf.line("add queue_share port:2 priority:3 set_share(share:0x400)")
+    stf.line("add data_class dscp:5 set_priority(priority:3)")
     size = length(weir_frame(kind=DATA, **ASKING))
     both = LINK | QUEUE
     stf.note("DATA of DSCP 5 waits in queue 3; others in queue 0")
@@ -131,7 +131,7 @@ def condition():
 (here: left in the register by a packet of priority 1). Packets without the bit get one anyway; without an entry all do."""
     )
     stf.classify(DATA, 1)
-    stf.line("add int_threshold port:2 above(bytes:8000)")
+    stf.line("add int_threshold port:2 set_threshold(bytes:8000)")
     sent = 0
     for left, bits, told in ((7999, CONGESTED, False), (8000, CONGESTED, True), (7999, 0, True),
                              (7999, CONGESTED | LINK, False), (8080, CONGESTED | LINK, True)):

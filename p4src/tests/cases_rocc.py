@@ -157,4 +157,4 @@ stay as they are.""",
 
 def cases():
     return [("rocc_rate-law", law()), ("rocc_rate-off", off()), ("rocc_rate-clock", clock()),
-            ("rate_notice-once", notices()), ("fair_rate-grants", grants())]
+            ("rate_feedback-once", notices()), ("fair_rate-grants", grants())]

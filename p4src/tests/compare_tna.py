@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The TNA programs against the v1model programs: random packets go through the executor, what it sends becomes an STF test, and
-`weir stf` must pass it on the v1model program.
+"""Compares the TNA programs with the v1model programs: sends random packets through the executor, writes its output as an STF
+test, and runs the test with `weir stf` on the v1model program.
 
   compare_tna.py --packets 2000 --weir target/release/weir      (make -C p4src compare-tna)
 
-The tables hold what both can do (docs/tofino.md): slices 0 and 16, groups and trees of powers of two, no limits, no
-queues, no candidates to deflect to. Every port's tx_bytes are set before each packet, as both count copies and frames for
-the controller differently. Of records, time is left open, and of FNCC's also txBytes.
+The tables use only what both support (docs/tofino.md): slices 0 and 16, groups and numbers of trees that are powers of two, no
+meters, no queues, no deflection. tx_bytes of every port is set before each packet, because the two count copies and frames for
+the controller differently. Times in records are not compared, and txBytes is not compared in FNCC's records.
 """
 
 import argparse
@@ -27,20 +27,20 @@ from wire import ACK, NACK
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TX_DIGITS = slice(2 * 66 + 7, 2 * 66 + 12)
-BOTH_CAN = [("slice:5", "slice:0"), ("slice:8", "slice:16"), ("size:3", "size:2"), ("size:0", "size:1"), ("count:3", "count:2")]
-NOT_BOTH = re.compile(r"meter_set_rates|add deflection|add deflect_port")
+SUPPORTED_BY_BOTH = [("slice:5", "slice:0"), ("slice:8", "slice:16"), ("size:3", "size:2"), ("size:0", "size:1"), ("count:3", "count:2")]
+UNSUPPORTED = re.compile(r"meter_set_rates|add deflection|add deflect_port")
 
 
 def tables(traffic):
     for line in traffic.tables():
-        if not NOT_BOTH.match(line):
-            for there, here in BOTH_CAN:
-                line = line.replace(there, here)
+        if not UNSUPPORTED.match(line):
+            for original, replacement in SUPPORTED_BY_BOTH:
+                line = line.replace(original, replacement)
             yield line
 
 
 def as_v1model(test, port, frame):
-    """A frame as the v1model program would send it: (port, bytes)."""
+    """Returns a frame as the v1model program would send it: (port, bytes)."""
     port = test.port(port)
     if port == CPU:
         frame = (test.port(int.from_bytes(frame[:2], "big")) << 7).to_bytes(2, "big") + frame[2:]
@@ -55,7 +55,7 @@ def expected(program, sent, frame):
 
 
 def transcript(program, chip, text, packets, seed):
-    """The test that the executor passes, line by line."""
+    """Yields the lines of the test that describes the behaviour of the executor."""
     traffic = Traffic(program, seed)
     test = Test(Switch(text, chip), "compare")
     counts = random.Random(seed)
@@ -63,7 +63,7 @@ def transcript(program, chip, text, packets, seed):
         test.do(line)
         yield line
     for kind, port, *frame in traffic.steps(packets):
-        # The chip has a port less: one recirculates.
+        # On the chip, this port is used for recirculation.
         if kind != "packet" or (port == CPU and int.from_bytes(frame[0][:2], "big") >> 7 == SPARE_PORT):
             continue
         frame, = frame
@@ -81,7 +81,7 @@ def transcript(program, chip, text, packets, seed):
                 yield f"expect {out} {expected(program, frame, left)} $"
         yield "wait"
     for event in EVENTS.values():
-        yield f"check_counter events({event}) packets == {test.switch.counted('events', event)}"
+        yield f"check_counter events({event}) packets == {test.switch.counter_sum('events', event)}"
     yield "no_packet"
 
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Real BMv2 judges the embedded switch: random packets go through simple_switch, what it sends becomes an STF test, and
-`weir stf` must pass it. Same bytes on the same ports, in order per port; counters and registers at the end.
+"""Compares the embedded switch with BMv2: sends random packets through simple_switch, writes its output as an STF test, and runs
+the test with `weir stf`. Compared are the frames of each port in order, and counters and registers at the end.
 
   judge.py --packets 100000 hpcc fncc       (make -C p4src judge)
 
-BMv2's clock cannot be set, so the time of an INT record is not compared: six digits of the record that the switch
-itself has written. Queues are empty between packets, since how long BMv2's threads take decides what else would be in
-them; instead registers are given random values, and marking is a step, so that nothing depends on chance. What queues
-do over time is in the tests of queue_bytes and ecn.
+BMv2's clock cannot be set, so the time in an INT record that the switch has written is not compared (six digits). Queues are
+empty between packets, because otherwise their content would depend on the timing of BMv2's threads; instead, registers are set
+to random values. Marking is a step function, so that it does not depend on random numbers. Queues over time are covered by the
+tests of queue_bytes and ecn.
 
-After each packet four frames go out by ports that nothing else uses, one for each egress thread of BMv2 (port modulo
-4). An egress thread and the transmit thread keep the order, so once the four are out the packet is through, or dropped.
-These frames change nothing that is compared, and the embedded switch never sees them.
+After each packet, four barrier frames are sent to ports without other traffic, one for each egress thread of BMv2 (port
+modulo 4). Egress threads and the transmit thread preserve the order, so when the four frames have left, the packet has left or
+was dropped. Barrier frames do not affect what is compared, and are not sent to the embedded switch.
 
-simple_switch must be built with nanomsg, and libnanomsg be installed. No root.
+Requires a simple_switch with nanomsg, and libnanomsg; no root.
 """
 
 import argparse
@@ -31,47 +31,47 @@ from stf import EVENTS, REASONS
 from traffic import BARRIER_PORTS, COMPUTES, DEFLECTS, PORTS, Traffic, barrier
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Packets of one run of simple_switch, and of one STF file.
+# Packets per run of simple_switch and per STF file.
 CHUNK = 10_000
 BARRIER_S = 10
 RECORD = 8
 TIME_DIGITS = slice(1, 7)
 SOJOURN_DIGITS = slice(12, 16)
 LINK_IDS = 4
-MOST_READ = 2**63 - 1
+MAX_READABLE = 2**63 - 1
 SOJOURN = 0x02
 
 
 def masked(program, sent, frame):
-    """What is expected, as STF writes it: the frame but for the times in the record that was added to what was sent."""
+    """Returns an expected frame in STF syntax, with wildcards for the times in the record that the switch has added to `sent`."""
     text = frame.hex()
     ids = len(frame) - len(sent) - RECORD
     if ids in (0, LINK_IDS) and frame[12:14] == b"\x08\x00":
-        # Ethernet, IPv4 with its options, UDP, the Weir header, ids if they were asked for, then the newest record.
+        # Ethernet, IPv4 with options, UDP, Weir header, ids if they were requested, newest record.
         header = 14 + 4 * (frame[14] & 15) + 8
-        at = 2 * (header + 24 + ids)
-        record = text[at : at + 2 * RECORD]
-        stamped = record[: TIME_DIGITS.start] + "*" * 6 + record[TIME_DIGITS.stop :]
+        start = 2 * (header + 24 + ids)
+        record = text[start : start + 2 * RECORD]
+        masked_record = record[: TIME_DIGITS.start] + "*" * 6 + record[TIME_DIGITS.stop :]
         if program == "hpcc_plus" and frame[header + 3] & SOJOURN:
-            stamped = stamped[: SOJOURN_DIGITS.start] + "*" * 4
-        text = text[:at] + stamped + text[at + 2 * RECORD :]
+            masked_record = masked_record[: SOJOURN_DIGITS.start] + "*" * 4
+        text = text[:start] + masked_record + text[start + 2 * RECORD :]
     return text
 
 
 class Bmv2:
-    """A simple_switch that takes one packet after the other."""
+    """A simple_switch that processes one packet at a time."""
 
-    def __init__(self, options, json_file, folder, rounds):
-        self.switch = Switch(options, json_file, folder)
+    def __init__(self, options, json_file, directory, rounds):
+        self.switch = Switch(options, json_file, directory)
         self.rounds = rounds
         self.serials = itertools.count()
 
     def pass_through(self, port, frame):
-        """Sends a frame in and gives what comes out: [(port, frame)]."""
+        """Sends a frame and returns the output: [(port, frame)]."""
         wire = self.switch.wire
         wire.send(port, frame)
         frames, deadline = [], time.monotonic() + BARRIER_S
-        # A clone is queued when its original leaves: it is through with the second barrier.
+        # A clone is queued when its original leaves, so it leaves before the second round of barrier frames.
         for _ in range(self.rounds):
             waited = set()
             serial = next(self.serials)
@@ -82,7 +82,7 @@ class Bmv2:
             while waited:
                 got = wire.receive(deadline - time.monotonic())
                 if got is None:
-                    raise Failure(f"simple_switch did not let the barrier pass behind {frame.hex()} by port {port}")
+                    raise Failure(f"simple_switch did not send the barrier frames after {frame.hex()} from port {port}")
                 if got in waited:
                     waited.remove(got)
                 else:
@@ -91,7 +91,7 @@ class Bmv2:
 
 
 def state(switch, program):
-    """Statements that all counters and registers are as BMv2 has them."""
+    """Yields statements that compare all counters and registers with the values of BMv2."""
     for name, cells in (("drops", REASONS.values()), ("events", EVENTS.values())):
         for cell in sorted(cells):
             yield f"check_counter {name}({cell}) packets == {switch.counter(name, cell)}"
@@ -102,8 +102,8 @@ def state(switch, program):
     if program in DEFLECTS:
         for name, entry in itertools.product(("dft_flow", "dft_out"), range(8)):
             value = switch.register(name, entry)
-            # Thrift's numbers have 63 bits and a sign: what BMv2 reads out of 64 may be its largest instead.
-            if value != MOST_READ:
+            # Thrift's integers are signed; BMv2 returns the maximum for larger 64-bit values.
+            if value != MAX_READABLE:
                 yield f"register_check {name} {entry} {value}"
 
 
@@ -126,11 +126,11 @@ def transcript(bmv2, program, traffic, packets):
 
 
 def judge(options, program, packets, seed, test):
-    """Writes one test and runs it. How many frames BMv2 sent; a Failure if the embedded switch did otherwise."""
+    """Writes one test and runs it. Returns the number of frames that BMv2 sent; raises Failure if the embedded switch differs."""
     json_file = run_bmv2.PROGRAMS / f"{program}.json"
     sent = 0
-    with tempfile.TemporaryDirectory() as folder, test.open("w") as out:
-        bmv2 = Bmv2(options, json_file, folder, rounds=2 if program in COMPUTES else 1)
+    with tempfile.TemporaryDirectory() as directory, test.open("w") as out:
+        bmv2 = Bmv2(options, json_file, directory, rounds=2 if program in COMPUTES else 1)
         try:
             for line in transcript(bmv2, program, Traffic(program, seed), packets):
                 sent += line.startswith("expect")
@@ -157,8 +157,8 @@ def main():
     options = parser.parse_args()
     for command in (options.switch, options.cli, options.weir):
         if not shutil.which(command):
-            parser.error(f"{command} is not there; see --help")
-    # simple_switch runs in a directory of its own.
+            parser.error(f"{command} not found; see --help")
+    # Absolute paths, because simple_switch runs in another directory.
     options.switch, options.weir = map(shutil.which, (options.switch, options.weir))
     kept = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="weir-judge-"))
     kept.mkdir(parents=True, exist_ok=True)

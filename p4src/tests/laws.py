@@ -1,11 +1,11 @@
-"""The laws of rocc.p4 and rcp.p4 a second time: once as the papers write them, once in the integers that the tables
-describe. test_arithmetic.py holds the two together, the STF tests hold the programs to the second."""
+"""The control laws of rocc.p4 and rcp.p4: in floating point as in the papers, and in integer arithmetic with the parameters of
+the tables. test_arithmetic.py compares the two, and the STF tests compare the programs with the integer version."""
 
 import math
 
 
 def rocc(rate, queue, old, *, line, sent, q_ref=0.6, q_mid=1.2, q_max=1.32, alpha=0.45, beta=2.25, floor=0.001):
-    """RoCC's controller. rate and line in one unit; queues and sent, what the port sends in a period, in bytes."""
+    """RoCC's controller. `rate` and `line` are in the same unit; queues and `sent`, the bytes per period at line rate, in bytes."""
     if queue >= q_max * sent and rate > line / 8:
         rate = floor * line
     elif queue - old >= q_mid * sent and rate > line / 8:
@@ -20,7 +20,7 @@ def rocc(rate, queue, old, *, line, sent, q_ref=0.6, q_mid=1.2, q_max=1.32, alph
 
 
 def rocc_row(line, sent, period, inverse, q_ref=0.6, q_mid=1.2, q_max=1.32, alpha=0.45, beta=2.25, floor=0.001):
-    """The entry of rocc_port; line in kbit/s."""
+    """Returns the parameters of an entry of rocc_port; `line` in kbit/s."""
     gain = (line / 10_000) / (sent * 600 / 500_000) * 2**16
     a = round(alpha * gain)
     return dict(period=period, inverse=inverse, qmid=round(q_mid * sent), qmax=round(q_max * sent), fmin=round(floor * line),
@@ -28,7 +28,7 @@ def rocc_row(line, sent, period, inverse, q_ref=0.6, q_mid=1.2, q_max=1.32, alph
 
 
 def rocc_integers(row, rate, queue, old, elapsed):
-    """What rocc_rate.p4 makes of it."""
+    """Computes the new rate as rocc_rate.p4 does."""
     rate = rate or row["fmax"]
     if queue >= row["qmax"] and rate > row["fmax"] >> 3:
         rate = row["fmin"]
@@ -37,10 +37,10 @@ def rocc_integers(row, rate, queue, old, elapsed):
     else:
         level = next((n for n in range(5) if rate >= row["fmax"] >> (n + 1)), 5)
         periods = 1 if queue else min(max(1, elapsed * row["inverse"] >> 32), 0xFFFF)
-        up = row["alpha_qref"] * periods + row["beta_gain"] * old
-        down = (row["alpha_gain"] + row["beta_gain"]) * queue
-        change = min(abs(up - down) >> (16 + level), row["fmax"])
-        rate = rate + change if up >= down else max(0, rate - change)
+        increase = row["alpha_qref"] * periods + row["beta_gain"] * old
+        decrease = (row["alpha_gain"] + row["beta_gain"]) * queue
+        delta = min(abs(increase - decrease) >> (16 + level), row["fmax"])
+        rate = rate + delta if increase >= decrease else max(0, rate - delta)
     return min(max(rate, row["fmin"]), row["fmax"])
 
 
@@ -52,7 +52,7 @@ def rcp(rate, arrived, queue, elapsed, *, line, rtt, alpha=0.4, beta=0.4, gamma=
 
 
 def rcp_row(line, rtt, period, alpha=0.4, beta=0.4, gamma=1.0, floor=0.001):
-    """The entry of rcp_port; line in kbit/s, times in ticks of a ns."""
+    """Returns the parameters of an entry of rcp_port; `line` in kbit/s, times in ticks of 1 ns."""
     capacity = gamma * line * 1000 / 8 / 1e9
     return dict(period=period, rmin=round(floor * line), rmax=round(gamma * line), capacity=round(capacity * 2**16),
                 alpha_gain=round(alpha * 2**16), beta_gain=round(beta / rtt * 2**32),
@@ -60,18 +60,18 @@ def rcp_row(line, rtt, period, alpha=0.4, beta=0.4, gamma=1.0, floor=0.001):
 
 
 def rcp_integers(row, rate, arrived, queue, elapsed):
-    """What rcp_rate.p4 makes of it."""
+    """Computes the new rate as rcp_rate.p4 does."""
     rate = rate or row["rmax"]
     elapsed, queue = min(elapsed, 2**24 - 1), min(queue, 2**26 - 1)
-    up = row["alpha_gain"] * (row["capacity"] * elapsed >> 16)
-    down = row["alpha_gain"] * arrived + (queue * elapsed >> 16) * row["beta_gain"]
-    change = min(rate * (min(abs(up - down), 2**40 - 1) * row["inverse_bdp"] >> 32) >> 16, row["rmax"])
-    rate = rate + change if up >= down else max(0, rate - change)
+    increase = row["alpha_gain"] * (row["capacity"] * elapsed >> 16)
+    decrease = row["alpha_gain"] * arrived + (queue * elapsed >> 16) * row["beta_gain"]
+    delta = min(rate * (min(abs(increase - decrease), 2**40 - 1) * row["inverse_bdp"] >> 32) >> 16, row["rmax"])
+    rate = rate + delta if increase >= decrease else max(0, rate - delta)
     return min(max(rate, row["rmin"]), row["rmax"])
 
 
 def entry(table, action, port, row):
-    """As STF writes it."""
+    """Returns the STF statement that adds an entry."""
     return f"add {table} port:{port} {action}({', '.join(f'{name}:{value}' for name, value in row.items())})"
 
 

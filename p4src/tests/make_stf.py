@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the STF tests beside it: <program>/<control>-<case>.stf, for every program it applies to.
+"""Generates the STF tests <program>/<control>-<case>.stf in this directory.
 
-  make_stf.py           write them
-  make_stf.py --check   fail if a file differs from what would be written
+  make_stf.py           write the files
+  make_stf.py --check   fail if a file differs from the generated one
 
-The expected bytes come from wire.py, a second implementation; the files are what is run and read.
+The expected bytes come from wire.py, a second implementation of the wire format.
 """
 
 import pathlib
@@ -33,23 +33,23 @@ PROGRAMS = {
 
 
 def tests():
-    """(path, text) of every test."""
-    for program, own in PROGRAMS.items():
-        for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *cases_policy.cases(), *own.cases()]:
+    """Yields (path, text) of every test."""
+    for program, cases in PROGRAMS.items():
+        for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *cases_policy.cases(), *cases.cases()]:
             yield HERE / program / f"{name}.stf", stf.text()
 
 
 def main():
-    wanted = dict(tests())
-    stale = [path for path in HERE.glob("*/*.stf") if path not in wanted]
+    generated = dict(tests())
+    stale = [path for path in HERE.glob("*/*.stf") if path not in generated]
     if "--check" in sys.argv[1:]:
-        wrong = stale + [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-        for path in sorted(wrong):
-            print(f"{path.relative_to(HERE)}: not what make_stf.py writes; run p4src/tests/make_stf.py", file=sys.stderr)
-        return 1 if wrong else 0
+        outdated = stale + [path for path, text in generated.items() if not path.exists() or path.read_text() != text]
+        for path in sorted(outdated):
+            print(f"{path.relative_to(HERE)}: outdated; run p4src/tests/make_stf.py", file=sys.stderr)
+        return 1 if outdated else 0
     for path in stale:
         path.unlink()
-    for path, text in wanted.items():
+    for path, text in generated.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     return 0

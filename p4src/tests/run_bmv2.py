@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs STF tests on BMv2's simple_switch: the judge of what the programs do.
+"""Runs STF tests on BMv2's simple_switch, the reference for the behaviour of the programs.
 
   run_bmv2.py [--switch simple_switch] [--cli simple_switch_CLI] [--log DIR] hpcc/*.stf fncc/*.stf
 
@@ -7,10 +7,10 @@ The program is the name of the directory that a test is in. Packets go in and ou
 nanomsg socket (--packet-in), tables, registers and counters through simple_switch_CLI. No root, no
 interfaces; simple_switch must be built with nanomsg, and libnanomsg be installed. Beyond p4c's STF:
 
-  register_check NAME INDEX VALUE     the register must hold this now
+  register_check NAME INDEX VALUE     compares a register with a value
   queue_rate PPS [PORT [PRIORITY]]    packets per second, as set_queue_rate in simple_switch_CLI
   queue_depth PACKETS [PORT]          as set_queue_depth there
-  time 1.5s                           this long passes (really: nothing else moves BMv2's clock)
+  time 1.5s                           waits in real time, because BMv2's clock cannot be set
 
 A test that says "embedded switch only" is skipped.
 """
@@ -29,16 +29,16 @@ import tempfile
 import time
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "build"
-SETTLE_S = 0.15          # for packets in the threads of simple_switch
+SETTLE_S = 0.15          # time for packets to pass the threads of simple_switch
 START_S = 20
 
 
 class Failure(Exception):
-    """What a test found wrong."""
+    """A test failed."""
 
 
 def statements(test):
-    """Of a test's text, with the number of the line."""
+    """Yields the statements of a test with their line numbers."""
     for number, line in enumerate(test.splitlines(), start=1):
         text = line.split("#")[0].strip()
         if text:
@@ -52,7 +52,7 @@ def free_port():
 
 
 class Wire:
-    """The socket by which simple_switch takes and gives packets: {type, port, length} and the frame."""
+    """The nanomsg socket for packets of simple_switch. A message is {type, port, length} and the frame."""
 
     AF_SP, NN_PAIR, NN_SOL_SOCKET, NN_SNDTIMEO, NN_RCVTIMEO = 1, 16, 0, 4, 5
     SEND_MS = 5000
@@ -76,10 +76,10 @@ class Wire:
     def send(self, port, frame):
         message = self.HEADER.pack(self.PACKET_IN, port, len(frame)) + frame
         if self.library.nn_send(self.socket, message, len(message), 0) < 0:
-            raise Failure("simple_switch does not take packets: it may have crashed")
+            raise Failure("simple_switch does not accept packets; it may have crashed")
 
     def receive(self, seconds):
-        """The next frame: (port, bytes). None if none comes within `seconds`."""
+        """Returns the next frame as (port, bytes); None if no frame arrives within `seconds`."""
         wait = max(0, int(seconds * 1000))
         if wait != self.wait:
             self.wait = wait
@@ -92,7 +92,7 @@ class Wire:
         return None
 
     def collect(self, seconds):
-        """Takes what comes until nothing has come for `seconds`. Frames are kept by port, as hexadecimal."""
+        """Receives frames until none arrives for `seconds`, and stores them by port, in hexadecimal."""
         while (received := self.receive(seconds)) is not None:
             port, frame = received
             self.frames.setdefault(port, []).append(frame.hex())
@@ -102,29 +102,30 @@ class Wire:
 
 
 class Cli:
-    """A simple_switch_CLI that is spoken to line by line."""
+    """A simple_switch_CLI process, which executes one command per line."""
 
     PROMPT = "RuntimeCmd: "
 
     def __init__(self, command, thrift_port):
         self.process = subprocess.Popen([command, "--thrift-port", str(thrift_port)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=0)
-        self.answer()
+        self.read_reply()
 
-    def answer(self):
+    def read_reply(self):
+        """Returns the output up to the next prompt."""
         text = ""
         while not text.endswith(self.PROMPT):
-            more = self.process.stdout.read(1)
-            if not more:
-                raise Failure(f"simple_switch_CLI ended: {text}")
-            text += more
+            char = self.process.stdout.read(1)
+            if not char:
+                raise Failure(f"simple_switch_CLI exited: {text}")
+            text += char
         return text[: -len(self.PROMPT)]
 
     def __call__(self, line):
         self.process.stdin.write(line + "\n")
-        text = self.answer()
+        text = self.read_reply()
         if re.search(r"Invalid|Error|Unknown|unknown|exception|Could not", text):
-            raise Failure(f"simple_switch_CLI refused `{line}`: {text.strip()}")
+            raise Failure(f"simple_switch_CLI rejected `{line}`: {text.strip()}")
         return text
 
     def close(self):
@@ -133,7 +134,7 @@ class Cli:
 
 
 class Program:
-    """Names of a compiled program: what an STF entry means to simple_switch_CLI."""
+    """The tables and actions of a compiled program. Translates STF entries to commands of simple_switch_CLI."""
 
     def __init__(self, path):
         document = json.loads(path.read_text())
@@ -177,15 +178,15 @@ def matches(expected, got):
 
 
 class Switch:
-    """A simple_switch that runs a compiled program, its packets and its command line. Log and sockets are in `folder`."""
+    """A simple_switch process with its packet socket and its CLI. The socket is in `directory`."""
 
-    def __init__(self, options, json_file, folder, log=None):
-        thrift_port, address = free_port(), f"ipc://{folder}/packets"
+    def __init__(self, options, json_file, directory, log=None):
+        thrift_port, address = free_port(), f"ipc://{directory}/packets"
         command = [options.switch, "--packet-in", address, "--thrift-port", str(thrift_port)]
         command += ["--device-id", str(thrift_port)]
         command += ["--log-file", str(log), "--log-flush"] if log else ["--log-level", "off"]
         command += [str(json_file), "--", "--priority-queues", "8"]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self.wait_for(thrift_port)
             self.program = Program(json_file)
@@ -206,7 +207,7 @@ class Switch:
                 time.sleep(0.05)
 
     def control(self, text):
-        """An STF statement that is not about packets."""
+        """Executes an STF statement other than those about packets."""
         word = text.split()[0]
         if word == "add":
             return self.cli(self.program.add(text))
@@ -229,7 +230,7 @@ class Switch:
         return number(self.cli(f"counter_read {name} {index}"), r"(\d+) packets")
 
     def close(self):
-        """Takes leave of a switch that works; `end` is for any."""
+        """Closes CLI and packet socket of a working switch. `end` terminates the process in any state."""
         self.cli.close()
         self.wire.close()
 
@@ -239,7 +240,7 @@ class Switch:
 
 
 def seconds(text):
-    """Of `time 40us`."""
+    """Returns the seconds of a statement such as `time 40us`."""
     amount, unit = re.fullmatch(r"time ([\d.]+)(s|ms|us|ns)", text).groups()
     return float(amount) * {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
 
@@ -249,10 +250,10 @@ def number(text, pattern):
 
 
 class Run:
-    def __init__(self, path, options, folder):
+    def __init__(self, path, options, directory):
         self.lines = list(statements(path.read_text()))
         log = options.log and pathlib.Path(options.log).resolve() / f"{path.parent.name}-{path.stem}"
-        self.switch = Switch(options, PROGRAMS / f"{path.parent.name}.json", folder, log)
+        self.switch = Switch(options, PROGRAMS / f"{path.parent.name}.json", directory, log)
         self.expected = {}
 
     def step(self, text):
@@ -273,22 +274,22 @@ class Run:
             self.switch.wire.collect(SETTLE_S)
         elif word == "time":
             end = time.monotonic() + seconds(text)
-            while (left := end - time.monotonic()) > 0:
-                self.switch.wire.collect(min(left, SETTLE_S))
+            while (remaining := end - time.monotonic()) > 0:
+                self.switch.wire.collect(min(remaining, SETTLE_S))
         elif word == "register_check":
             _, name, index, value = text.split()
             got = self.switch.register(name, index)
             if got != int(value, 0):
-                raise Failure(f"{name}[{index}] is {got}, not {value}")
+                raise Failure(f"{name}[{index}]: expected {value}, found {got}")
         elif word == "check_counter":
             name, index, value = re.fullmatch(r"check_counter (\w+)\((\d+)\) packets == (\d+)", text).groups()
             got = self.switch.counter(name, index)
             if got != int(value):
-                raise Failure(f"{name}({index}) is {got}, not {value}")
+                raise Failure(f"{name}({index}): expected {value}, found {got}")
         else:
             self.switch.control(text)
 
-    def outputs(self):
+    def check_outputs(self):
         for port in sorted({*self.expected, *self.switch.wire.frames}):
             got, expected = self.switch.wire.frames.get(port, []), self.expected.get(port, [])
             for number, (want, frame) in enumerate(zip(expected, got), start=1):
@@ -309,11 +310,11 @@ class Run:
             self.switch.close()
         finally:
             self.switch.end()
-        self.outputs()
+        self.check_outputs()
 
 
-def needs_the_embedded_switch(path):
-    """Whether its heading, wrapped as it may be, says so."""
+def needs_embedded_switch(path):
+    """Returns whether the heading of a test, possibly wrapped, says "embedded switch only"."""
     return "embedded switch only" in re.sub(r"\s*\n#\s*", " ", path.read_text())
 
 
@@ -326,12 +327,12 @@ def main():
     options = parser.parse_args()
     failed = skipped = 0
     for path in options.tests:
-        if needs_the_embedded_switch(path):
+        if needs_embedded_switch(path):
             skipped += 1
             continue
         try:
-            with tempfile.TemporaryDirectory() as folder:
-                Run(path.resolve(), options, folder).run()
+            with tempfile.TemporaryDirectory() as directory:
+                Run(path.resolve(), options, directory).run()
         except Failure as failure:
             failed += 1
             print(f"FAIL {path}: {failure}")

@@ -1,4 +1,4 @@
-"""Writes one STF file: comments, table entries, packets in, packets out, counters, registers."""
+"""Builder of an STF file: comments, table entries, input packets, expected packets, counters and registers."""
 
 import wire
 
@@ -20,7 +20,7 @@ LAYOUT = """\
 
 
 class Stf:
-    """One test. With `paced`, each frame has left before the next comes in: real switches are not that quick."""
+    """One test. With `paced`, a `wait` follows each expected frame, because real switches process packets asynchronously."""
 
     def __init__(self, title, paced=False):
         self.paced = paced
@@ -58,18 +58,18 @@ class Stf:
         )
 
     def deflect(self, port, limit, to, lifetime=0):
-        """From `port`, when its queue is longer than `limit`, to one of the ports `to`."""
+        """Deflects packets from `port` to one of the ports `to` if the queue of `port` exceeds `limit` bytes."""
         self.lines.append(f"add deflection port:{port} over(limit:{limit}, ports:{len(to)}, ticks:{lifetime})")
         for index, candidate in enumerate(to):
             other = to[(index + 1) % len(to)]
             self.lines.append(f"add deflect_port port:{port} index:{index} deflect_to(port:{candidate}, other:{other})")
 
     def escape(self, tokens, escape=0, detour=0):
-        """Where packets with so many tokens wait: deflected before, and deflected here."""
+        """Sets the priorities of packets with this number of tokens: deflected before, and deflected here."""
         self.lines.append(f"add escape_class tokens:{tokens} wait_in(escape:{escape}, detour:{detour})")
 
     def tree(self, ports):
-        """The flooding tree: what comes by one of these leaves by all others. Groups are numbered as ports, from 1."""
+        """Sets the flooding tree: packets from one of these ports are sent to all others. Group numbers equal port numbers."""
         for node, port in enumerate(ports):
             others = " ".join(str(other) for other in ports if other != port)
             self.lines += [f"mc_mgrp_create {port}", f"mc_node_create 0 {others}", f"mc_node_associate {port} {node}"]
@@ -77,7 +77,7 @@ class Stf:
             self.lines.append(f"add policy_flood port:{port} flood(group:{port})")
 
     def limit(self, entry, per_us, burst):
-        """The meter of the nth entry of policy_flood, in bytes."""
+        """Sets rate (bytes per us) and burst (bytes) of the meter of an entry of policy_flood."""
         self.lines.append(f"meter_set_rates policy_meter {entry} {per_us:.6f}:{burst} {per_us:.6f}:{burst}")
 
     def line(self, text):
@@ -110,7 +110,7 @@ class Stf:
     # Time -------------------------------------------------------------------------------------
 
     def hold(self, port, first):
-        """Lets one packet a second leave `port`, and has `first` leave now: who comes next must wait."""
+        """Limits `port` to one packet per second and sends `first`; packets that follow are queued."""
         self.note(f"Port {port} lets one packet a second go. The first goes at once, the others wait.")
         self.line(f"queue_rate 1 {port}")
         self.line("time 2s")

@@ -1,4 +1,4 @@
-"""The fixed points of the programs, against plain arithmetic; and that the committed files are in step."""
+"""Tests of the programs' fixed-point arithmetic against exact arithmetic, and of committed files that must agree."""
 
 import itertools
 import pathlib
@@ -19,7 +19,7 @@ WORD = 2**32
 
 
 def constant(text, name):
-    """The number in the P4 source: that which is tested is that which is compiled."""
+    """Returns a number from the P4 source, so that the test uses the compiled value."""
     return int(re.search(name, (P4SRC / text).read_text()).group(1))
 
 
@@ -28,11 +28,11 @@ class QueueUnits(unittest.TestCase):
 
     FACTOR = constant("controls/queue_bytes.p4", r">> 4\) \* (\d+)\)")
     SHIFT = constant("controls/queue_bytes.p4", r"\* \d+\) >> (\d+)\)")
-    ABOVE = WORD - 1 - (65536 * 80 - 1)
+    SATURATION_BIAS = WORD - 1 - (65536 * 80 - 1)
 
     def units(self, bytes_):
-        least = min(bytes_ + self.ABOVE, WORD - 1) - self.ABOVE
-        product = (least >> 4) * self.FACTOR
+        saturated = min(bytes_ + self.SATURATION_BIAS, WORD - 1) - self.SATURATION_BIAS
+        product = (saturated >> 4) * self.FACTOR
         self.assertLess(product, 2**64)
         return product >> self.SHIFT & 0xFFFF
 
@@ -52,7 +52,7 @@ class QueueUnits(unittest.TestCase):
 
 
 class TxUnits(unittest.TestCase):
-    """TX_UNITS: the record's 20 bits pass the wrap of the 32-bit register evenly."""
+    """TX_UNITS: the 20 bits of a record wrap consistently with the 32-bit register."""
 
     def test_differences_are_right_across_both_wraps(self):
         for start, sent in itertools.product((0, 2**27 - 1, WORD - 128, WORD - 1), (0, 128, 1500, 2**26)):
@@ -62,12 +62,12 @@ class TxUnits(unittest.TestCase):
 
 
 class Hashes(unittest.TestCase):
-    """wire.py's hashes are the published ones; the path hash is symmetric and its slices are apart."""
+    """The hashes of wire.py are the standard ones; the path hash is symmetric, and its slices are independent."""
 
     def test_crc16_check_value(self):
         self.assertEqual(wire.crc16(b"123456789"), 0xBB3D)
 
-    def test_both_directions_hash_alike(self):
+    def test_the_path_hash_is_symmetric(self):
         a, b = wire.IP["h1"], wire.IP["far"]
         self.assertEqual(wire.path_hash(a, b, 17, 4791, 22341), wire.path_hash(b, a, 17, 22341, 4791))
         self.assertEqual(wire.path_hash(a, b, 1), wire.path_hash(b, a, 1))
@@ -87,41 +87,41 @@ class Hashes(unittest.TestCase):
             for count in itertools.chain(*table):
                 self.assertAlmostEqual(count / expected, 1, delta=0.25, msg=f"slices {first}, {second}: {table}")
 
-    def test_a_salt_would_not_part_the_tiers(self):
-        """Why there are slices: a CRC is linear, so all a salt does is to exclusive-or a constant."""
+    def test_a_salt_would_not_make_tiers_independent(self):
+        """The reason for slices: a CRC is linear, so a salt only XORs a constant."""
         crc = lambda word, salt: wire.crc16(struct.pack("!II", salt, word))
-        moved = {crc(word, 1) ^ crc(word, 2) for word in range(1000)}
-        self.assertEqual(len(moved), 1)
+        differences = {crc(word, 1) ^ crc(word, 2) for word in range(1000)}
+        self.assertEqual(len(differences), 1)
 
 
 class Laws(unittest.TestCase):
-    """The integers of the tables against the papers' equations."""
+    """The integer laws against the equations of the papers."""
 
     def test_rocc(self):
-        chance = random.Random(1)
+        rng = random.Random(1)
         row = laws.rocc_row(100_000_000, 500_000, 40_000, 2**32 // 40_000)
         for _ in range(20_000):
-            rate, queue, old = chance.randrange(100_000, 100_000_001), chance.randrange(1, 900_000), chance.randrange(900_000)
+            rate, queue, old = rng.randrange(100_000, 100_000_001), rng.randrange(1, 900_000), rng.randrange(900_000)
             paper = laws.rocc(rate, queue, old, line=100_000_000, sent=500_000)
             self.assertTrue(laws.close(laws.rocc_integers(row, rate, queue, old, 40_000), paper, 1e-6), (rate, queue, old))
 
     def test_rcp(self):
-        chance = random.Random(1)
+        rng = random.Random(1)
         for line, rtt in ((10_000_000, 20_000), (100_000_000, 12_240), (400_000_000, 6_000)):
             row = laws.rcp_row(line, rtt, rtt)
             for _ in range(5_000):
-                elapsed = chance.randrange(rtt, 3 * rtt)
-                most = line * 1000 / 8 * elapsed / 1e9
-                rate, arrived = chance.randrange(line // 1000, line), chance.randrange(int(3 * most))
-                queue = chance.randrange(int(2 * most))
+                elapsed = rng.randrange(rtt, 3 * rtt)
+                max_bytes = line * 1000 / 8 * elapsed / 1e9
+                rate, arrived = rng.randrange(line // 1000, line), rng.randrange(int(3 * max_bytes))
+                queue = rng.randrange(int(2 * max_bytes))
                 paper = laws.rcp(rate * 1000, arrived, queue, elapsed / 1e9, line=line * 1000, rtt=rtt / 1e9) / 1000
                 found = laws.rcp_integers(row, rate, arrived, queue, elapsed)
-                # Fractions have 16 bits: of the rate, and of the most that it may change by.
+                # Fractions have 16 bits, both of the rate and of its maximum change.
                 self.assertLess(abs(found - paper), 2 + 1e-3 * max(rate, paper), (line, rate, arrived, queue, elapsed))
 
 
-class InStep(unittest.TestCase):
-    """What is written twice is the same in both places."""
+class Consistency(unittest.TestCase):
+    """Definitions in several files must be equal."""
 
     def test_reasons_and_events(self):
         text = (P4SRC / "include/reasons.p4").read_text()

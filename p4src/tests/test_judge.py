@@ -1,4 +1,4 @@
-"""The judge's traffic and its comparison, without BMv2."""
+"""Tests of the traffic and of the comparison of judge.py, without BMv2."""
 
 import itertools
 import unittest
@@ -13,18 +13,18 @@ def stream(program="fncc", seed="1 0", packets=2000):
 
 
 class TrafficTest(unittest.TestCase):
-    def test_the_same_seed_is_the_same_traffic(self):
+    def test_the_same_seed_gives_the_same_traffic(self):
         self.assertEqual(stream(), stream())
         self.assertNotEqual(stream(), stream(seed="1 1"))
         self.assertNotEqual(stream(), stream(program="hpcc"))
 
-    def test_there_is_some_of_everything(self):
+    def test_traffic_contains_every_kind_of_packet(self):
         packets = [(port, frame) for kind, port, *rest in stream() if kind == "packet" for frame in rest]
         self.assertEqual(len(packets), 2000)
         ip = [frame for port, frame in packets if port != CPU and len(frame) > 66 and frame[12:14] == b"\x08\x00"]
         weir = [frame for frame in ip if frame[14] == 0x45 and frame[23] == wire.UDP
                 and wire.WEIR_PORT.to_bytes(2, "big") in (frame[34:36], frame[36:38])]
-        wanted = {
+        required = {
             "every kind": {frame[42] & 15 for frame in weir} >= set(range(8)),
             "POLICY to the group, and not": {frame[30:34] == wire.POLICY_IP.to_bytes(4, "big") for frame in weir
                                              if frame[42] == 0x17} == {True, False},
@@ -41,9 +41,9 @@ class TrafficTest(unittest.TestCase):
             "packet-outs": any(port == CPU for port, _ in packets),
             "frames too short for anything": any(len(frame) < 14 for _, frame in packets),
         }
-        self.assertEqual([what for what, there in wanted.items() if not there], [])
+        self.assertEqual([what for what, is_present in required.items() if not is_present], [])
 
-    def test_entries_can_be_run(self):
+    def test_statements_are_supported(self):
         for seed in range(4):
             traffic = Traffic("hpcc", seed)
             words = {line.split()[0] for line in traffic.tables()}
@@ -53,20 +53,20 @@ class TrafficTest(unittest.TestCase):
             self.assertTrue(all(line.startswith("register_write ") for line in states))
             self.assertFalse(any("all_int_table" in line for line in states))
 
-    def test_flows_that_are_deflected_come_back(self):
+    def test_deflected_flows_have_several_packets(self):
         for program in DEFLECTS:
             with self.subTest(program):
-                self.flows_come_back(program)
+                self.check_flows(program)
 
-    def flows_come_back(self, program):
+    def check_flows(self, program):
         packets = [frame for kind, _, *rest in stream(program) if kind == "packet" for frame in rest]
-        # Source, message and tokens of whole DATA packets; START and END of the same.
+        # Source, message and tokens of complete DATA packets with START or END.
         data = [frame for frame in packets if len(frame) >= 66 and frame[12:15] == b"\x08\x00\x45" and frame[42] == 0x10]
         flows = {flag: {(frame[26:30], frame[50:54], frame[44] >> 4) for frame in data if frame[43] & flag and frame[44] >> 4}
                  for flag in (wire.START, wire.END)}
         self.assertGreater(len(flows[wire.START] & flows[wire.END]), 20)
 
-    def test_barrier_frames_are_told_from_each_other(self):
+    def test_barrier_frames_are_unique(self):
         frames = {frame for port in BARRIER_PORTS for serial in (0, 1) for frame in barrier(port, serial)}
         self.assertEqual(len(frames), 2 * 2 * len(BARRIER_PORTS))
         sent, left = barrier(13, 5)
@@ -87,7 +87,7 @@ class ComparisonTest(unittest.TestCase):
         self.assertEqual(text.replace("*", "0"), left.hex().replace("a123456", "a000000"))
         self.assertEqual(judge.masked("fncc", left, left), left.hex(), "nothing was added")
 
-    def test_other_frames_are_compared_whole(self):
+    def test_other_frames_are_compared_completely(self):
         sent = frame_bytes(wire.plain_frame(wire.ICMP, b"12345678"))
         self.assertNotIn("*", judge.masked("hpcc", sent, sent))
         # 8 bytes longer, but not IPv4.

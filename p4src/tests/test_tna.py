@@ -1,42 +1,42 @@
-"""The TNA programs, executed: all STF tests but those that tna_differences.json lists, and what is Tofino's own."""
+"""Runs the STF tests on the TNA programs, except those listed in tna_differences.json, and tests the executor."""
 
 import unittest
 
 import tna_stf
 from compile import Packet, Program
 from run_bmv2 import Failure
-from tna_stf import DIFFERENCES, HERE, Unknown
+from tna_stf import DIFFERENCES, HERE, UnsupportedError
 
 
 def outcome(text, chip, path):
-    """None if the test passes, or what is wrong."""
+    """Returns None if the test passes, else an error message."""
     try:
         tna_stf.run(text, chip, path.stem, path.read_text())
-    except (Failure, Unknown) as problem:
-        return str(problem)
+    except (Failure, UnsupportedError) as error:
+        return str(error)
     return None
 
 
 class StfTest(unittest.TestCase):
-    def test_the_programs_do_what_the_v1model_programs_do_but_where_it_is_said(self):
-        met = set()
+    def test_the_programs_behave_like_the_v1model_programs_except_listed_differences(self):
+        failed = set()
         for program, chip, text in tna_stf.programs():
             for path in sorted((HERE / program).glob("*.stf")):
                 with self.subTest(program=program, chip=chip, test=path.stem):
-                    problem = outcome(text, chip, path)
+                    error = outcome(text, chip, path)
                     if path.stem in DIFFERENCES["tests"]:
-                        met.add(path.stem)
-                        self.assertIsNotNone(problem, "listed in tna_differences.json, but it passes")
+                        failed.add(path.stem)
+                        self.assertIsNotNone(error, "listed in tna_differences.json, but it passes")
                     else:
-                        self.assertIsNone(problem)
-        self.assertEqual(met, DIFFERENCES["tests"].keys(), "a listed test is gone")
+                        self.assertIsNone(error)
+        self.assertEqual(failed, DIFFERENCES["tests"].keys(), "a listed test does not exist")
 
     def test_the_documentation_has_the_results(self):
         self.assertEqual(tna_stf.PAGE.read_text(), tna_stf.page(), "run p4src/tests/tna_stf.py --write")
 
 
 class ExecutorTest(unittest.TestCase):
-    """What the executor does not know is an error that names it."""
+    """Tests of the executor. Unsupported constructs are errors that name them."""
 
     def program(self, declarations, body):
         return Program(f"""struct metadata_t {{ bit<8> a; bit<8> b; bit<16> c; }}
@@ -58,13 +58,13 @@ control C(inout metadata_t meta) {{ {declarations} apply {{ {body} }} }}""", chi
             with self.subTest(body):
                 self.assertEqual(self.computed(body, a=200, b=100, c=0x1234), result)
 
-    def test_fields_that_nothing_wrote_decide_nothing(self):
+    def test_undefined_fields_cannot_be_compared(self):
         self.assertEqual(self.computed("meta.b = meta.c[7:0]; meta.a = 8w1;"), 1)
         for body in ("if (meta.b == 8w0) { meta.a = 8w1; }", "meta.b = meta.c[7:0]; if (meta.b == 8w0) { meta.a = 8w1; }"):
-            with self.subTest(body), self.assertRaisesRegex(Unknown, "metadata_t.[bc] is read before it is written"):
+            with self.subTest(body), self.assertRaisesRegex(UnsupportedError, "metadata_t.[bc] is read before it is written"):
                 self.computed(body)
 
-    def test_what_is_not_known_is_named(self):
+    def test_errors_name_unsupported_constructs(self):
         for declarations, body, named in (
             ("Lpf<bit<8>, bit<8>>(32w4) low;", "", "Lpf"),
             ("Hash<bit<8>>(HashAlgorithm_t.XOR8) h;", "", "XOR8"),
@@ -74,5 +74,5 @@ control C(inout metadata_t meta) {{ {declarations} apply {{ {body} }} }}""", chi
             ("", "exit;", "exit"),
             ("", "meta.a = other.get();", "other"),
         ):
-            with self.subTest(declarations + body), self.assertRaisesRegex(Unknown, named):
+            with self.subTest(declarations + body), self.assertRaisesRegex(UnsupportedError, named):
                 self.program(declarations, body)

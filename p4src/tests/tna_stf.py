@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs STF tests of a v1model program on its TNA version, with entries, ports and depths as docs/tofino.md says.
+"""Runs STF tests of a v1model program on its TNA version, with entries, ports and depths converted as in docs/tofino.md.
 
-  tna_stf.py weir tofino2 weir/*.stf      those, on one chip; 1 if one fails
-  tna_stf.py --write                      the tables in docs/tofino-tests.md
+  tna_stf.py weir tofino2 weir/*.stf      run tests on one chip; exit status 1 if one fails
+  tna_stf.py --write                      update the tables in docs/tofino-tests.md
 
-Frames are compared byte for byte. What a test says in another unit or place is converted by these rules, and nothing else:
+Frames are compared byte for byte. Only these conversions are made:
 
   ports      255, the CPU's, is exchanged with the chip's CPU port, and 446 with the port that recirculates. A packet-in or
              packet-out has its port in the lower bits
@@ -30,24 +30,24 @@ sys.path.insert(0, str(HERE.parent / "tna" / "execute"))
 
 from run_bmv2 import Failure, matches, statements  # noqa: E402
 from switch import CELL, CPU_PORT, RECIRCULATION_PORT, Switch  # noqa: E402
-from text import Unknown  # noqa: E402
+from text import UnsupportedError  # noqa: E402
 
 V1MODEL_CPU, SPARE_PORT, SESSION = 255, 446, 1
-UNIT = 80                            # bytes, of qLen
-PORTS = {"port", "other", "profile_port"}            # keys and parameters that are ports
-LEFT_OUT = {"queue_bytes", "dft_flow", "dft_out"}
-OFF_BY_THE_PORT = {"packet_io-in": -2, "packet_io-out": 2}
+QLEN_UNIT = 80                       # bytes
+PORTS = {"port", "other", "profile_port"}            # keys and parameters with port numbers
+SKIPPED_REGISTERS = {"queue_bytes", "dft_flow", "dft_out"}
+TX_BYTES_OFFSET = {"packet_io-in": -2, "packet_io-out": 2}
 POLICY_GROUP = bytes.fromhex("ef574549")
-NEVER = 0x7FFF_FFFF                  # the longest lifetime
-RECORD = 2 * (14 + 20 + 8 + 24)      # where the first record begins, in digits
+MAX_LIFETIME = 0x7FFF_FFFF
+RECORD = 2 * (14 + 20 + 8 + 24)      # offset of the first record, in hexadecimal digits
 RECORD_OF_SWITCH = re.compile(r"[0-9a-f]\*{6}[0-9a-f]{9}")
 BRIDGE_BYTES = 3
 DIFFERENCES = json.loads((HERE / "tna_differences.json").read_text())
-UNITS_OF_TIME = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+NS_PER_UNIT = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def units(cells, chip):
-    """The depth that a chip writes into a record."""
+    """Returns the depth that a chip writes into a record."""
     return min(cells, 65535) if chip == 1 else min(2 * cells + cells // 4 - cells // 16, 65535)
 
 
@@ -58,9 +58,9 @@ def number(text):
 class Test:
     def __init__(self, switch, name):
         self.switch, self.chip, self.name = switch, switch.chip, name
-        self.of_cells = name.startswith(("ecn-", "deflect-")) and name != "ecn-untouched"
-        self.expected, self.candidates, self.nodes, self.ramps, self.left_out = {}, {}, [], 0, 0
-        self.held = set()            # ports with a rate
+        self.uses_cells = name.startswith(("ecn-", "deflect-")) and name != "ecn-untouched"
+        self.expected, self.candidates, self.nodes, self.ramps, self.skipped = {}, {}, [], 0, 0
+        self.rate_limited = set()            # ports with a rate
 
     # Units ------------------------------------------------------------------------------------
 
@@ -70,18 +70,18 @@ class Test:
         return swaps.get(port, port)
 
     def cells(self, queue):
-        return queue if self.of_cells else min(queue // UNIT, 65535) * UNIT // CELL[self.chip]
+        return queue if self.uses_cells else min(queue // QLEN_UNIT, 65535) * QLEN_UNIT // CELL[self.chip]
 
     def threshold(self, queue):
-        return units(queue, self.chip) if self.of_cells else queue // UNIT
+        return units(queue, self.chip) if self.uses_cells else queue // QLEN_UNIT
 
-    def frame(self, port, text, coming):
+    def frame(self, port, text, is_input):
         text = re.sub(r"\s", "", text).rstrip("$").lower()
         if port == V1MODEL_CPU and len(text) >= 4:
             word = int(text[:4], 16)
             text = f"{(word & 0x7F) << 9 | self.port(word >> 7):04x}{text[4:]}"
-        if not coming and RECORD_OF_SWITCH.match(text[RECORD : RECORD + 16]):
-            queue = int(text[RECORD + 12 : RECORD + 16], 16) * UNIT
+        if not is_input and RECORD_OF_SWITCH.match(text[RECORD : RECORD + 16]):
+            queue = int(text[RECORD + 12 : RECORD + 16], 16) * QLEN_UNIT
             text = f"{text[: RECORD + 12]}{units(self.cells(queue), self.chip):04x}{text[RECORD + 16 :]}"
         return text
 
@@ -98,7 +98,7 @@ class Test:
             return
         if table == "deflection":
             self.candidates[keys["port"]] = [], values["ports"]
-            self.switch.extern("lifetime").value = values["ticks"] or NEVER
+            self.switch.extern("lifetime").value = values["ticks"] or MAX_LIFETIME
             values = {"limit": self.threshold(values["limit"])}
         if table == "deflect_port":
             found, count = self.candidates[keys["port"]]
@@ -109,11 +109,11 @@ class Test:
         self.entry(table, keys, action, values)
 
     def profile(self, keys, values):
-        """A port with a ramp of its own. Between kmin and kmax the tests mark always or never."""
+        """Adds a port with its own ramp. Between kmin and kmax the tests mark always or never."""
         low, high, slope = values["ecn_kmin"], values["ecn_kmax"], values["ecn_slope"]
         if high:
             if low != high and slope not in (0, 2**32 - 1):
-                raise Unknown(f"a ramp of slope {slope}")
+                raise UnsupportedError(f"unsupported slope {slope} of a ramp")
             begin = self.threshold(low if slope else high) + 1
             self.ramps += 1
             self.entry("ecn_ramp", {"ramp": self.ramps, "depth": (begin, 65535)}, "mark_always", {})
@@ -136,7 +136,7 @@ class Test:
     def do(self, text):
         word, _, rest = text.partition(" ")
         if not hasattr(self, f"do_{word}"):
-            raise Unknown(f"the statement {word}")
+            raise UnsupportedError(f"unsupported statement {word}")
         getattr(self, f"do_{word}")(rest)
 
     def do_add(self, text):
@@ -146,7 +146,7 @@ class Test:
     def do_setdefault(self, text):
         name, action, values = re.fullmatch(r"(\w+) (\w+)\((.*)\)", text).groups()
         table = self.switch.table(name)
-        table.default = table.bound(action, self.values(values))
+        table.default = table.bind_action(action, self.values(values))
 
     def do_packet(self, text):
         port, _, frame = text.partition(" ")
@@ -161,11 +161,11 @@ class Test:
 
     def do_time(self, text):
         amount, unit = re.fullmatch(r"([\d.]+)(\w+)", text).groups()
-        self.switch.run(self.switch.now + int(float(amount) * UNITS_OF_TIME[unit]))
+        self.switch.run(self.switch.now + int(float(amount) * NS_PER_UNIT[unit]))
 
     def do_queue_rate(self, text):
         rate, port, *priority = map(int, text.split())
-        self.held.add(self.port(port))
+        self.rate_limited.add(self.port(port))
         self.switch.rates[self.port(port), priority[0] if priority else None] = rate
 
     def do_queue_depth(self, text):
@@ -194,7 +194,7 @@ class Test:
             self.switch.extern(name).cells[self.port(index)] = value
         elif name == "queue_bytes":
             port, cells = self.port(index), self.cells(value)
-            self.switch.standing[port] = cells
+            self.switch.background_cells[port] = cells
             if "waiting" in self.switch.program.objects:
                 depth = units(cells, self.chip)
                 self.switch.extern("waiting").cells[port] = depth
@@ -203,36 +203,36 @@ class Test:
             for part in ("all_int_time", "all_int_tx", "all_int_queue"):
                 self.switch.extern(part).cells[self.port(index)] = 0
         else:
-            raise Unknown(f"{value} for register {name}")
+            raise UnsupportedError(f"unsupported value {value} of register {name}")
 
     def do_register_reset(self, name):
         for part in ("all_int_time", "all_int_tx", "all_int_queue") if name == "all_int_table" else [name]:
             self.switch.extern(part).reset()
 
     def do_register_check(self, text):
-        name, index, value = text.split()
-        if name in LEFT_OUT:
-            self.left_out += 1
+        name, index, number_text = text.split()
+        if name in SKIPPED_REGISTERS:
+            self.skipped += 1
             return
         if name != "tx_bytes":
-            raise Unknown(f"register {name}")
+            raise UnsupportedError(f"unsupported register {name}")
         port = self.port(int(index))
-        found = self.switch.extern(name).read(port)
+        value = self.switch.extern(name).read(port)
         sent = self.switch.sent.get(port, [])
         copies = [frame for frame in sent if frame[30:34] == POLICY_GROUP]
-        wanted = number(value) + OFF_BY_THE_PORT.get(self.name, 0) * len(sent) + sum(map(len, copies))
-        if found != wanted:
-            raise Failure(f"{name}[{port}] is {found}, expected {wanted}")
+        expected = number(number_text) + TX_BYTES_OFFSET.get(self.name, 0) * len(sent) + sum(map(len, copies))
+        if value != expected:
+            raise Failure(f"{name}[{port}]: expected {expected}, found {value}")
 
     def do_check_counter(self, text):
         name, index, count = re.fullmatch(r"(\w+)\((\d+)\) packets == (\d+)", text).groups()
-        found = self.switch.counted(name, int(index))
+        found = self.switch.counter_sum(name, int(index))
         count = DIFFERENCES["counters"].get(self.name, {}).get(f"{name}({index})", [count])[0]
         if found != int(count):
-            raise Failure(f"{name}({index}) is {found}, expected {count}")
+            raise Failure(f"{name}({index}): expected {count}, found {found}")
 
     def waiting(self, frames):
-        """What is expected of a port where packets wait: each record says how many cells are behind it."""
+        """Yields the expected frames of a port with a queue, last first: each record has the number of cells behind its packet."""
         behind = 0
         for text in reversed(frames):
             recorded = RECORD_OF_SWITCH.match(text[RECORD : RECORD + 16]) is not None
@@ -242,23 +242,23 @@ class Test:
             yield text
 
     def run(self, lines):
-        """Raises Failure where the program does something else than the test says."""
-        if "report" in {shown.split(".")[-1] for shown in self.switch.program.shown.values()}:
+        """Executes a test. Raises Failure if the program behaves differently."""
+        if "report" in {shown.split(".")[-1] for shown in self.switch.program.control_plane_names.values()}:
             self.switch.sessions[SESSION] = RECIRCULATION_PORT[self.chip]
             self.do_setdefault(f"report report_to(session:{SESSION})")
         for line, text in lines:
             try:
                 self.do(text)
-            except (Failure, Unknown) as problem:
-                raise type(problem)(f"line {line}: {problem}") from problem
-        for port in self.held & self.expected.keys():
+            except (Failure, UnsupportedError) as error:
+                raise type(error)(f"line {line}: {error}") from error
+        for port in self.rate_limited & self.expected.keys():
             self.expected[port] = list(self.waiting(self.expected[port]))[::-1]
         for port in self.expected.keys() | self.switch.sent.keys():
-            wanted, got = self.expected.get(port, []), [frame.hex() for frame in self.switch.sent.get(port, [])]
-            for at in range(max(len(wanted), len(got))):
-                if at >= len(got) or at >= len(wanted) or not matches(wanted[at], got[at]):
-                    raise Failure(f"port {port}, frame {at + 1}: expected {(wanted + ['nothing'] * len(got))[at]},\n"
-                                  f"got {(got + ['nothing'] * len(wanted))[at]}")
+            expected, got = self.expected.get(port, []), [frame.hex() for frame in self.switch.sent.get(port, [])]
+            for index in range(max(len(expected), len(got))):
+                if index >= len(got) or index >= len(expected) or not matches(expected[index], got[index]):
+                    raise Failure(f"port {port}, frame {index + 1}: expected {(expected + ['nothing'] * len(got))[index]},\n"
+                                  f"got {(got + ['nothing'] * len(expected))[index]}")
 
 
 CHIPS = {"tofino": 1, "tofino2": 2}
@@ -269,37 +269,38 @@ BEGIN, END = "<!-- results: p4src/tests/tna_stf.py --write -->", "<!-- end of re
 
 
 def programs():
-    """(program, chip, compiled text) of everything that fits."""
+    """Yields (program, chip, mid-end text) of every program that fits a chip."""
     for path in sorted(BUILD.glob("*.midend.txt")):
         program, chip, *_ = path.name.split(".")
         yield program, CHIPS[chip], path.read_text()
 
 
 def run(text, chip, name, test):
-    """Runs a test's text. Returns how many checks were left out; raises Failure or Unknown."""
+    """Runs the text of a test. Returns the number of skipped checks; raises Failure or UnsupportedError."""
     runner = Test(Switch(text, chip), name)
     runner.run(statements(test))
-    return runner.left_out
+    return runner.skipped
 
 
 def tables():
-    """What the documentation says of the tests: how many there are, and which differ."""
+    """Returns the tables for the documentation: numbers of tests, and tests with a different result."""
     lines = ["| program | chip | tests | same bytes | differ |", "|---|---|---|---|---|"]
-    count, met = [0, 0], {}
+    count, programs_by_test = [0, 0], {}
     for program, chip, _ in programs():
         names = [path.stem for path in (HERE / program).glob("*.stf")]
         differ = [name for name in names if name in DIFFERENCES["tests"]]
         for name in differ:
-            met.setdefault(name, []).append(program)
+            programs_by_test.setdefault(name, []).append(program)
         count = [count[0] + len(names), count[1] + len(differ)]
         lines.append(f"| {program} | {NAMES[chip]} | {len(names)} | {len(names) - len(differ)} | {len(differ)} |")
     lines += [f"| all | | {count[0]} | {count[0] - count[1]} | {count[1]} |", "", "| test | programs | why it differs |", "|---|---|---|"]
     for name, reason in DIFFERENCES["tests"].items():
-        lines.append(f"| `{name}` | {', '.join(dict.fromkeys(met[name]))} | {reason} |")
+        lines.append(f"| `{name}` | {', '.join(dict.fromkeys(programs_by_test[name]))} | {reason} |")
     return "\n".join(lines)
 
 
 def page():
+    """Returns the page with updated tables."""
     before, rest = PAGE.read_text().split(BEGIN)
     return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{rest.split(END)[1]}"
 
@@ -314,16 +315,16 @@ def main():
     program, chip, *tests = sys.argv[1:]
     image = BUILD / f"{program}.{chip}.midend.txt"
     if not image.exists():
-        print(f"{image}: no such program, or it does not fit {NAMES[CHIPS[chip]]}", file=sys.stderr)
+        print(f"{image}: unknown program, or it does not fit {NAMES[CHIPS[chip]]}", file=sys.stderr)
         return 2
     failed = 0
     for test in map(pathlib.Path, tests):
         try:
             run(image.read_text(), CHIPS[chip], test.stem, test.read_text())
             print(f"ok    {test}")
-        except (Failure, Unknown) as problem:
+        except (Failure, UnsupportedError) as error:
             failed += 1
-            print(f"FAIL  {test}: {problem}")
+            print(f"FAIL  {test}: {error}")
             if test.stem in DIFFERENCES["tests"]:
                 print(f"      as expected: {DIFFERENCES['tests'][test.stem]}")
     return 1 if failed else 0

@@ -1,6 +1,6 @@
-"""Random traffic for judge.py: tables that use every way to forward, and packets that are right, nearly right, and noise.
+"""Random traffic for judge.py: tables with every kind of forwarding, and valid, almost valid and random packets.
 
-Same seed, same traffic. Statements are STF; a frame is bytes.
+The traffic is determined by the seed. Statements are STF; a frame is bytes.
 """
 
 import random
@@ -11,43 +11,44 @@ from stf import Stf
 
 PORTS = range(1, 9)
 CPU = 255
-# Ports of BMv2's four egress threads (port modulo 4) that nothing else uses: see judge.py.
+# One port for each of BMv2's egress threads (port modulo 4), without other traffic; see judge.py.
 BARRIER_PORTS = range(12, 16)
 BARRIER_NET = 0xAC1FFF00            # 172.31.255.0
 FLOWS = 64
-# Ports of the flooding tree. Their meters are never filled again, so that no clock decides what passes; port 6 has none.
+# Ports of the flooding tree with the bursts of their meters. Rates are 0, so that the result does not depend on time; port 6
+# has no meter.
 TREE = {1: 2**30, 2: 10_000, 3: 100_000, 5: 0, 6: None}
 PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE = 0x88B5, 0x0806, 0x8100, 0x86DD
 KINDS = 8
-# Between them 5242879 * 16: the queue in bytes at which a record's qLen is full.
+# Includes values around 5242800, where a record's qLen saturates.
 QUEUES = [0, 1, 79, 80, 81, 1500, 5_242_799, 5_242_880, 2**32 - 1, 2**32 - 1500]
 
 
-# Ports compute a rate for every packet, whatever the clock, or never do; and RATE packets can go back by any of them.
+# Ports compute a rate for every packet (period 1) or never, independent of the clock. RATE packets may leave by any port.
 ROCC = [laws.rocc_row(100_000_000, 500_000, period, inverse=0) for period in (1, 2**32 - 1)]
 RCP = laws.rcp_row(10_000_000, 20_000, period=2**32 - 1)
-# Programs that compute need time to pass, and copies that a switch makes come after what they are copies of.
+# Programs that compute rates need time to pass, and send their copies after the original packets.
 COMPUTES = ("rocc",)
 DEFLECTS = ("dart", "weir")
 HAS_ALL_INT_TABLE = ("fncc", "weir")
 
 
 def laws_of(program):
-    """Entries of the tables that only one program has."""
+    """Yields the entries of program-specific tables."""
     for port in PORTS:
         if program == "rocc":
             yield f"mirroring_add {port} {port}"
             if port != 8:
                 yield laws.entry("rocc_port", "pi", port, ROCC[port % 2])
         elif program == "xpass" and port % 2:
-            # A credit passes or not by what a test has set the port's clock to: the burst is a quarter of an hour.
+            # Whether a credit passes depends only on the register credit_time, because the burst is very large.
             yield f"add credit_port port:{port} shape(interval:1, burst:{2**32 - 1})"
         elif program == "rcp" and port != 8:
             yield laws.entry("rcp_port", "rcp", port, RCP)
         elif program == "weir" and port != 8:
             yield f"add port_telemetry port:{port} tells(on_data:{port & 1}, on_acks:{port >> 1 & 1})"
     if program in DEFLECTS:
-        # One candidate a port, so that nothing is left to chance; port 8 has none, and none is ever stale.
+        # One candidate per port, so that there is no random choice; port 8 has none, and entries never expire.
         stf = Stf("")
         stf.lines.clear()
         for port in PORTS[:-1]:
@@ -61,7 +62,7 @@ def laws_of(program):
 
 
 def tables(data_priority):
-    """Entries: hosts, prefixes within prefixes, groups with all, some and no members, trees, classes, profiles."""
+    """Returns entries for hosts, nested prefixes, groups with all, some and no members, trees, classes and profiles."""
     stf = Stf("")
     stf.lines.clear()
     for host, port in ((1, 1), (2, 2), (3, 3), (4, 9)):
@@ -86,7 +87,7 @@ def tables(data_priority):
         stf.classify(kind, priority)
     stf.classify(wire.DATA, 2, express=1)
     for port in PORTS:
-        # A step: marking is certain on one side of it and impossible on the other, whatever is drawn.
+        # kmin = kmax: marking is a step, independent of random numbers.
         step = (0, 1, 1000, 100_000)[port % 4]
         stf.profile(port, port % 16, step, step, 2**32 - 1)
     stf.identify(0xA5C)
@@ -100,7 +101,7 @@ def tables(data_priority):
 
 
 def barrier(port, serial):
-    """A frame that leaves by a barrier port; the serial number tells it from all others. As it goes in, and as it leaves."""
+    """Returns a barrier frame as sent and as received. The serial number makes it unique."""
     body = serial.to_bytes(8, "big")
     frames = (wire.plain_frame(wire.ICMP, body, dst=BARRIER_NET + port, ttl=ttl) for ttl in (64, 63))
     return tuple(frame_bytes(frame) for frame in frames)
@@ -111,15 +112,15 @@ def frame_bytes(parts):
 
 
 class Traffic:
-    """Packets for one program, and now and then another state for the next ones to meet."""
+    """Packets for one program, with occasional changes of registers in between."""
 
     def __init__(self, program, seed):
         self.random = random.Random(f"{program} {seed}")
         self.program = program
-        # In priority 0 a queue that runs empty counts as empty from then on; in others it keeps what a test put there, and
-        # packets are marked for it.
+        # In priority 0, queue_bytes is reset when the queue runs empty. In other priorities it keeps the value that a test
+        # has set, and packets are marked accordingly.
         self.data_priority = self.random.choice([0, 2])
-        # Entropy ports and destinations of the flows: few enough that each comes back, in both directions.
+        # Addresses and entropy ports of the flows; few, so that packets of each flow repeat, in both directions.
         self.flows = [(self.address(), self.address(), self.random.randrange(49152, 65536))
                       for _ in range(8 if program in DEFLECTS else FLOWS)]
 
@@ -132,19 +133,19 @@ class Traffic:
         return [*tables(self.data_priority), *laws_of(self.program)]
 
     def steps(self, packets):
-        """(`packet`, port, frame) so many times, and (`state`, statement) between them."""
+        """Yields (`packet`, port, frame) for each packet, and (`state`, statement) in between."""
         for number in range(packets):
             if number % (4 if self.program in DEFLECTS else 20) == 0:
-                yield "state", self.poke()
+                yield "state", self.register_write()
             if self.program in COMPUTES:
                 yield "state", "time 1us"
             yield ("packet", *self.packet())
 
-    def poke(self):
-        """A queue, a count or an entry of the All_INT_Table is now this. Time bits are left 0: they show nowhere."""
+    def register_write(self):
+        """Returns a statement that sets a random register. The time bits of the All_INT_Table are 0, because they are not compared."""
         registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program in HAS_ALL_INT_TABLE)
         if self.program in ("rocc", "rcp"):
-            # A time ahead of the clock would be an age ago; where time stands still there is none to set.
+            # A time in the future would wrap to the distant past. rcp has no time to set, because its clock does not advance.
             registers += ["fair_rate", "rate_queue"] + ["rate_time"] * (self.program in COMPUTES)
         if self.program in DEFLECTS and self.random.random() < 0.02:
             return f"register_write dft_out {self.random.randrange(8)} 0"
@@ -179,95 +180,95 @@ class Traffic:
         return self.random.choice([*PORTS, *PORTS, 0, 9, 300, 510])
 
     def flipped(self, frame):
-        """A few bits of the headers, or of anything, are wrong."""
+        """Flips a few bits, mostly of the headers."""
         bits = bytearray(frame)
         for _ in range(self.random.choice([1, 1, 1, 2, 8])):
             at = self.random.randrange(min(len(bits), self.random.choice([14, 34, 42, 66, 1600])))
             bits[at] ^= 1 << self.random.randrange(8)
         return bytes(bits)
 
-    # What kinds of packets there are. Each gives the port it comes in by and its bytes. ------------------------------
+    # Kinds of packets. Each method returns the ingress port and the frame. -------------------------------------------
 
     def header(self):
-        """A flow in one of its directions, with fields as hosts set them, mostly."""
-        chance = self.random
-        src, dst, entropy = chance.choice(self.flows)
+        """Returns the header of a flow in one direction, with mostly valid fields."""
+        rng = self.random
+        src, dst, entropy = rng.choice(self.flows)
         ports = {"sport": entropy, "dport": wire.WEIR_PORT}
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             src, dst, ports = dst, src, {"sport": wire.WEIR_PORT, "dport": entropy}
-        hops = chance.choice([0, 0, 0, 1, 2, 3, 7, 8, 9, 15])
+        hops = rng.choice([0, 0, 0, 1, 2, 3, 7, 8, 9, 15])
         header = dict(
             src=src, dst=dst, **ports,
-            kind=chance.choice([wire.DATA, wire.DATA, wire.ACK, wire.ACK, chance.randrange(KINDS)]),
-            flags=chance.choice([0, wire.TELEMETRY, wire.TELEMETRY, chance.getrandbits(8)]),
-            int_format=chance.choice([0, 1, 1, 3, chance.getrandbits(8)]) if self.program == "hpcc_plus" else 0,
-            int_hops=hops, records=chance.randbytes(8 * hops).hex(), path_id=chance.getrandbits(12),
-            concurrency=chance.getrandbits(16), message=chance.choice([1, 2, chance.getrandbits(32)]), seq=chance.getrandbits(32),
-            stamp=chance.getrandbits(32), grant=chance.getrandbits(32),
-            ttl=chance.choice([64] * 12 + [0, 1, 2, 255]), ecn=chance.choice([0, 1, 2, 2, 3]),
-            payload=chance.randbytes(chance.choice([0, 1, 4, 6, 22, 64, 300, 1000, 1400])),
-            padding=chance.randbytes(chance.choice([0] * 9 + [1, 6, 40])),
+            kind=rng.choice([wire.DATA, wire.DATA, wire.ACK, wire.ACK, rng.randrange(KINDS)]),
+            flags=rng.choice([0, wire.TELEMETRY, wire.TELEMETRY, rng.getrandbits(8)]),
+            int_format=rng.choice([0, 1, 1, 3, rng.getrandbits(8)]) if self.program == "hpcc_plus" else 0,
+            int_hops=hops, records=rng.randbytes(8 * hops).hex(), path_id=rng.getrandbits(12),
+            concurrency=rng.getrandbits(16), message=rng.choice([1, 2, rng.getrandbits(32)]), seq=rng.getrandbits(32),
+            stamp=rng.getrandbits(32), grant=rng.getrandbits(32),
+            ttl=rng.choice([64] * 12 + [0, 1, 2, 255]), ecn=rng.choice([0, 1, 2, 2, 3]),
+            payload=rng.randbytes(rng.choice([0, 1, 4, 6, 22, 64, 300, 1000, 1400])),
+            padding=rng.randbytes(rng.choice([0] * 9 + [1, 6, 40])),
         )
-        if chance.random() < 0.08:
+        if rng.random() < 0.08:
             header |= dict(kind=wire.POLICY, dst=wire.POLICY_IP, eth_dst="group")
         if self.program in DEFLECTS:
-            # Few messages with few tokens, so that a START, what follows it and its END are one flow's.
+            # Few messages and token counts, so that START, later packets and END often belong to the same flow.
             flags = [wire.START, wire.START, 0, wire.END, wire.END, wire.START | wire.END, wire.RETRANSMIT | wire.START,
-                     wire.RETRANSMIT | wire.END, wire.ESCAPE, chance.getrandbits(8)]
-            header["kind"] = chance.choice([wire.DATA, wire.DATA, header["kind"]])
-            header |= dict(message=chance.randrange(2), tokens=chance.choice([0, 1, 4, 4, 4, 15]), flags=chance.choice(flags))
+                     wire.RETRANSMIT | wire.END, wire.ESCAPE, rng.getrandbits(8)]
+            header["kind"] = rng.choice([wire.DATA, wire.DATA, header["kind"]])
+            header |= dict(message=rng.randrange(2), tokens=rng.choice([0, 1, 4, 4, 4, 15]), flags=rng.choice(flags))
         if self.program == "weir":
-            header["flags"] |= chance.choice([0, wire.TELEMETRY])
+            header["flags"] |= rng.choice([0, wire.TELEMETRY])
         return header
 
     def weir(self):
         return self.port(), frame_bytes(wire.weir_frame(**self.header()))
 
     def wrong_weir(self):
-        header, chance = self.header(), self.random
-        mistake = chance.randrange(6)
+        header, rng = self.header(), self.random
+        mistake = rng.randrange(6)
         if mistake == 0:
-            header["version"] = chance.randrange(16)
+            header["version"] = rng.randrange(16)
         elif mistake == 1:
-            header["kind"] = chance.randrange(16)
+            header["kind"] = rng.randrange(16)
         elif mistake == 2:
-            header["int_hops"] = chance.randrange(16)
+            header["int_hops"] = rng.randrange(16)
         elif mistake == 3:
-            header["ip"] = {"flags": chance.randrange(8), "offset": chance.choice([0, 1, 185, 8191]), "ident": 77}
+            header["ip"] = {"flags": rng.randrange(8), "offset": rng.choice([0, 1, 185, 8191]), "ident": 77}
         elif mistake == 4:
-            header["ip"] = {"total_len": chance.choice([0, 19, 20, 28, 51, 52, 60, 1500, 9000, 65535])}
+            header["ip"] = {"total_len": rng.choice([0, 19, 20, 28, 51, 52, 60, 1500, 9000, 65535])}
         frame = bytearray(frame_bytes(wire.weir_frame(**header)))
         if mistake == 5:
-            # Tokens, subflow and what is reserved; the length that UDP says.
-            frame[44:46] = chance.randbytes(2)
-            frame[38:40] = chance.choice([b"\0\0", b"\0\x08", b"\xff\xff", chance.randbytes(2)])
+            # Tokens and reserved bits, and the UDP length.
+            frame[44:46] = rng.randbytes(2)
+            frame[38:40] = rng.choice([b"\0\0", b"\0\x08", b"\xff\xff", rng.randbytes(2)])
         return self.port(), bytes(frame)
 
     def plain(self):
-        """IPv4 that is not Weir's."""
-        chance = self.random
-        src, dst, entropy = chance.choice(self.flows)
-        protocol = chance.choice([wire.TCP, wire.UDP, wire.UDP, wire.ICMP, 50, chance.getrandbits(8)])
-        ports = chance.choice([(entropy, 80), (53, entropy), (22340, 22342), (wire.WEIR_PORT, wire.WEIR_PORT)])
-        body = ports[0].to_bytes(2, "big") + ports[1].to_bytes(2, "big") + chance.randbytes(chance.choice([0, 3, 4, 16, 36, 600]))
-        ip = dict(ttl=chance.choice([64, 64, 64, 1, 2]), ecn=chance.getrandbits(8))
-        if chance.random() < 0.2:
-            ip |= dict(flags=chance.randrange(8), offset=chance.choice([0, 0, 2, 8191]), ident=chance.getrandbits(16))
+        """Returns an IPv4 packet without a Weir header."""
+        rng = self.random
+        src, dst, entropy = rng.choice(self.flows)
+        protocol = rng.choice([wire.TCP, wire.UDP, wire.UDP, wire.ICMP, 50, rng.getrandbits(8)])
+        ports = rng.choice([(entropy, 80), (53, entropy), (22340, 22342), (wire.WEIR_PORT, wire.WEIR_PORT)])
+        body = ports[0].to_bytes(2, "big") + ports[1].to_bytes(2, "big") + rng.randbytes(rng.choice([0, 3, 4, 16, 36, 600]))
+        ip = dict(ttl=rng.choice([64, 64, 64, 1, 2]), ecn=rng.getrandbits(8))
+        if rng.random() < 0.2:
+            ip |= dict(flags=rng.randrange(8), offset=rng.choice([0, 0, 2, 8191]), ident=rng.getrandbits(16))
         return self.port(), frame_bytes(wire.plain_frame(protocol, body, src=src, dst=dst, **ip))
 
     def wrong_ip(self):
-        chance = self.random
+        rng = self.random
         header = self.header()
-        ip = chance.choice([
-            {"version": chance.randrange(16)}, {"ihl": chance.randrange(5)}, {"checksum": chance.getrandbits(16)},
-            {"checksum": 0}, {"checksum": 0xFFFF}, {"ihl": chance.randrange(6, 16)},
+        ip = rng.choice([
+            {"version": rng.randrange(16)}, {"ihl": rng.randrange(5)}, {"checksum": rng.getrandbits(16)},
+            {"checksum": 0}, {"checksum": 0xFFFF}, {"ihl": rng.randrange(6, 16)},
         ])
         frame = frame_bytes(wire.weir_frame(**header, ip=ip))
         if ip.get("ihl", 5) > 5:
-            # Options between the header and UDP; the header's checksum and length do not know of them, or do.
-            options = chance.randbytes(4 * (ip["ihl"] - 5))
+            # Options between the header and UDP; length and checksum of the header include them in 70 % of the packets.
+            options = rng.randbytes(4 * (ip["ihl"] - 5))
             head = bytearray(frame[14:34] + options)
-            if chance.random() < 0.7:
+            if rng.random() < 0.7:
                 head[2:4] = (int.from_bytes(head[2:4], "big") + len(options)).to_bytes(2, "big")
                 head[10:12] = b"\0\0"
                 head[10:12] = wire.csum16(bytes(head)).to_bytes(2, "big")
@@ -275,16 +276,16 @@ class Traffic:
         return self.port(), frame
 
     def not_ip(self):
-        chance = self.random
-        ether_type = chance.choice([PROBE_TYPE, PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE, chance.getrandbits(16)])
-        return self.port(), frame_bytes(wire.ethernet(ether_type=ether_type)) + chance.randbytes(chance.choice([0, 1, 28, 46, 200]))
+        rng = self.random
+        ether_type = rng.choice([PROBE_TYPE, PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE, rng.getrandbits(16)])
+        return self.port(), frame_bytes(wire.ethernet(ether_type=ether_type)) + rng.randbytes(rng.choice([0, 1, 28, 46, 200]))
 
     def packet_out(self):
-        """From the controller: 9 bits of port, 7 bits 0, and anything."""
-        chance = self.random
-        port = chance.choice([*PORTS, *PORTS, 0, 100, CPU, 511])
-        _, frame = chance.choice([self.weir, self.plain, self.not_ip])()
-        return CPU, (port << 7 | chance.choice([0, 0, 0, chance.getrandbits(7)])).to_bytes(2, "big") + frame
+        """Returns a packet-out: 9 bits port, 7 bits 0, and any packet."""
+        rng = self.random
+        port = rng.choice([*PORTS, *PORTS, 0, 100, CPU, 511])
+        _, frame = rng.choice([self.weir, self.plain, self.not_ip])()
+        return CPU, (port << 7 | rng.choice([0, 0, 0, rng.getrandbits(7)])).to_bytes(2, "big") + frame
 
     def noise(self):
         return self.port(), self.random.randbytes(self.random.choice([1, 13, 14, 15, 33, 34, 42, 66, 100, 1514]))

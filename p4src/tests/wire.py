@@ -1,7 +1,6 @@
-"""The wire of Weir, written a second time for the tests: bytes, checksums and hashes in plain Python.
+"""A second implementation of Weir's wire format for the tests: frames, checksums and hashes in plain Python.
 
-Nothing here is derived from the P4 sources. A frame is a list of (name, bytes) parts, so that an STF
-file can show it field by field.
+Nothing is derived from the P4 sources. A frame is a list of (name, bytes) parts, so that an STF file can show its fields.
 """
 
 import struct
@@ -28,7 +27,7 @@ def csum16(data):
 
 
 def crc16(data):
-    """CRC-16/ARC: what v1model calls crc16."""
+    """CRC-16/ARC, called crc16 in v1model."""
     crc = 0
     for byte in data:
         crc ^= byte
@@ -46,7 +45,7 @@ def path_hash(src, dst, protocol, sport=None, dport=None):
 
 
 def member_index(hash_word, slice_, size):
-    """Which member of an ECMP group: controls/forwarding.p4."""
+    """Returns the index of the selected member of an ECMP group (controls/forwarding.p4)."""
     return crc16(struct.pack("!I", hash_word >> slice_)) % size
 
 
@@ -54,15 +53,14 @@ def ethernet(dst="s", src="h1", ether_type=0x0800):
     return [("ethernet", bytes.fromhex(MAC[dst] + MAC[src]) + struct.pack("!H", ether_type))]
 
 
-def ipv4(src, dst, protocol, payload, ttl=64, ecn=NOT_ECT, dscp=0, ident=0, flags=0, offset=0, **wrong):
-    """An IPv4 header for `payload` bytes. `wrong` replaces what would be right:
-    version, ihl, total_len, checksum."""
-    ihl = wrong.get("ihl", 5)
+def ipv4(src, dst, protocol, payload, ttl=64, ecn=NOT_ECT, dscp=0, ident=0, flags=0, offset=0, **overrides):
+    """Returns an IPv4 header for `payload` bytes. `overrides` replaces the correct version, ihl, total_len or checksum."""
+    ihl = overrides.get("ihl", 5)
     head = struct.pack(
         "!BBHHHBBHII",
-        wrong.get("version", 4) << 4 | ihl,
+        overrides.get("version", 4) << 4 | ihl,
         dscp << 2 | ecn,
-        wrong.get("total_len", 20 + payload),
+        overrides.get("total_len", 20 + payload),
         ident,
         flags << 13 | offset,
         ttl,
@@ -71,7 +69,7 @@ def ipv4(src, dst, protocol, payload, ttl=64, ecn=NOT_ECT, dscp=0, ident=0, flag
         IP.get(src, src),
         IP.get(dst, dst),
     )
-    checksum = wrong.get("checksum", csum16(head))
+    checksum = overrides.get("checksum", csum16(head))
     return [("ipv4", head[:10] + struct.pack("!H", checksum) + head[12:])]
 
 
@@ -98,7 +96,7 @@ def weir(kind=DATA, flags=0, tokens=0, int_hops=0, path_id=0, version=1, concurr
 
 
 def record(rate_code, tx, queue, timestamp=None):
-    """An INT record in hexadecimal. Without a timestamp its six digits are don't-cares."""
+    """Returns an INT record in hexadecimal. Without a timestamp, its six digits are wildcards."""
     stamp = "******" if timestamp is None else f"{timestamp & 0xFFFFFF:06x}"
     return f"{rate_code:01x}{stamp}{tx & 0xFFFFF:05x}{queue:04x}"
 
@@ -113,7 +111,7 @@ def queue_units(queue_bytes):
 
 def weir_frame(src="h1", dst="h2", sport=4791, dport=WEIR_PORT, payload=b"\xab\xcd\xef\x01", records="", padding=b"",
                eth_dst="s", eth_src="h1", ttl=64, ecn=NOT_ECT, dscp=0, ip=None, **header):
-    """A whole Weir packet. `records` is hexadecimal: what is between the Weir header and the payload."""
+    """Returns a Weir packet. `records` is the hexadecimal content between the Weir header and the payload."""
     size = 24 + len(records) // 2 + len(payload)
     parts = ethernet(eth_dst, eth_src)
     parts += ipv4(src, dst, UDP, 8 + size, ttl=ttl, ecn=ecn, dscp=dscp, **(ip or {}))
@@ -129,22 +127,23 @@ def weir_frame(src="h1", dst="h2", sport=4791, dport=WEIR_PORT, payload=b"\xab\x
 
 
 def plain_frame(protocol, body, src="h1", dst="h2", eth_dst="s", eth_src="h1", **ip):
-    """An IPv4 packet that is not Weir's; `body` is what follows the IPv4 header."""
+    """Returns an IPv4 packet without a Weir header; `body` follows the IPv4 header."""
     return ethernet(eth_dst, eth_src) + ipv4(src, dst, protocol, len(body), **ip) + [("body", body)]
 
 
 def hex_of(part):
+    """Returns a part in hexadecimal, with spaces between the fields of known headers."""
     name, value = part
     if isinstance(value, str):
         return value
     text = value.hex()
-    cuts = {
+    boundaries = {
         "ethernet": [12, 24],
         "ipv4": [4, 8, 16, 20, 24, 32],
         "udp": [8],
         "weir": [4, 12, 16, 24, 32, 40],
     }.get(name, [])
-    bounds = [0, *[cut for cut in cuts if cut < len(text)], len(text)]
+    bounds = [0, *[boundary for boundary in boundaries if boundary < len(text)], len(text)]
     return " ".join(text[a:b] for a, b in zip(bounds, bounds[1:]))
 
 
@@ -153,5 +152,5 @@ def length(parts):
 
 
 def text(parts):
-    """The frame as STF shows it: fields apart by a blank, headers by two."""
+    """Returns the frame in STF syntax: fields are separated by one space, headers by two."""
     return "  ".join(hex_of(part) for part in parts)

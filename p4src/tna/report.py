@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compiles the TNA programs for Tofino 1 and 2, and keeps what they need of the chip.
+"""Compiles the TNA programs for Tofino 1 and 2, and records the resources that they use.
 
   report.py --build   compile and assemble; write build/ and the table in docs/tofino.md
-  report.py --check   fail if a source, an artifact or the table is not that of build/resources.json
+  report.py --check   fail if a source, an artifact or the table differs from build/resources.json
 
-Of each program that fits, build/ also gets its text after the compiler's middle end, which execute/ runs.
+For each program that fits, build/ also gets its P4 text after the compiler's mid-end, which execute/ runs.
 
-The compiler is p4c's driver with the Tofino back end (p4c --target tofino --arch tna), which starts the assembler too; its
-exit status is the verdict. Only the standard library is used. Exit status 0: everything agrees, or was assembled or does not
-fit, which the table shows; 1: a check failed; 2: a program was refused for another reason, or there is no compiler.
+The compiler is p4c's driver with the Tofino back end (p4c --target tofino --arch tna), which also runs the
+assembler; its exit status decides whether a program fits. Only the standard library is used. Exit status 0: success, also if
+a program does not fit, which the table shows; 1: a check failed; 2: another error of the compiler, or it is not installed.
 """
 
 import concurrent.futures
@@ -27,16 +27,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 P4SRC = HERE.parent
 sys.path[:0] = [str(P4SRC), str(HERE / "execute")]
 
-from agreement import differences, options, sha256, verdict  # noqa: E402
-from text import reduced  # noqa: E402
+from artifact_check import differences, options, report_problems, sha256  # noqa: E402
+from text import strip_architecture  # noqa: E402
 
 BUILD = HERE / "build"
 REPORT = BUILD / "resources.json"
 PAGE = P4SRC.parent / "docs" / "tofino.md"
 BEGIN, END = "<!-- resources: make p4-tna -->", "<!-- end of resources -->"
 PROGRAMS = ["ecn", "hpcc", "fncc", "dart", "weir"]
-# With CLOTs, which only Tofino 2 has, the compiler writes assembly that its assembler refuses ("No length for clot").
-# The text is that before the compiler pads what the parser reads, which changes no packet but needs the length of frames.
+# With CLOTs, which only Tofino 2 has, the compiler writes assembly that its assembler rejects ("No length for clot").
+# The mid-end text is dumped before the pass that pads what the parser extracts. Padding changes no packet, but an executor
+# would need the length of the frames.
 COMMANDS = {
     "tofino": "p4c --target tofino --arch tna --top4 FoldConstantHashes --dump {out} -g -o {out} {program}.p4",
     "tofino2": "p4c --target tofino2 --arch t2na -Xp4c=--no-clot --top4 FoldConstantHashes --dump {out} -g -o {out} {program}.p4",
@@ -50,17 +51,17 @@ DOES_NOT_FIT = re.compile(
 
 
 def sources():
-    """Every file that the programs are made of, by its name relative to p4src: those here, and what they include.
+    """Returns the checksum of every source file, by name relative to p4src: the files here, and what they include.
 
-    Comments do not count, so that a change of words needs no Tofino compiler."""
-    found, left = {}, list(HERE.glob("**/*.p4"))
-    while left:
-        path = left.pop().resolve()
+    Comments are removed before, so that a change of a comment requires no Tofino compiler."""
+    found, pending = {}, list(HERE.glob("**/*.p4"))
+    while pending:
+        path = pending.pop().resolve()
         name = path.relative_to(P4SRC).as_posix()
         if name not in found:
             code = re.sub(r"\s*//.*|/\*.*?\*/", "", path.read_text())
             found[name] = hashlib.sha256(code.encode()).hexdigest()
-            left += [path.parent / it for it in re.findall(r'^#include "(.+)"', code, re.MULTILINE)]
+            pending += [path.parent / name for name in re.findall(r'^#include "(.+)"', code, re.MULTILINE)]
     return dict(sorted(found.items()))
 
 
@@ -68,56 +69,56 @@ def artifacts():
     return {path.name: sha256(path) for path in sorted(BUILD.iterdir()) if path != REPORT}
 
 
-def used(logs):
-    """Sums over all stages, the stages of each pipe, and the bits of the PHV containers in use."""
+def sum_resources(logs):
+    """Returns sums over all stages, the number of stages of each pipe, and the bits of the PHV containers in use."""
     stages = json.loads((logs / "resources.json").read_text())["resources"]["mau"]["mau_stages"]
     summary = (logs / "table_summary.log").read_text()
     # The log has a summary for each attempt; the last one counts.
-    of_pipe = lambda pipe: int(re.findall(rf"Number of stages for {pipe} table allocation: (\d+)", summary)[-1])
+    stages_of = lambda pipe: int(re.findall(rf"Number of stages for {pipe} table allocation: (\d+)", summary)[-1])
     total = lambda kind, units: sum(len(stage[kind][units]) for stage in stages)
     containers = json.loads((logs / "phv.json").read_text())["containers"]
     return {
-        "ingress": of_pipe("ingress"),
-        "egress": of_pipe("egress"),
+        "ingress": stages_of("ingress"),
+        "egress": stages_of("egress"),
         "SRAM": total("rams", "srams"),
         "TCAM": total("tcams", "tcams"),
         "hash bits": total("hash_bits", "bits"),
         "meter ALUs": total("meter_alus", "meters"),
-        "PHV": sum(it["bit_width"] for it in containers if it["slices"]),
+        "PHV": sum(container["bit_width"] for container in containers if container["slices"]),
     }
 
 
 def bfrt(out):
-    """The BF Runtime description without the tables that are not the program's (snapshots, hash configuration, debugging)."""
+    """Returns the BF Runtime description with the program's own tables only (no snapshots, hash configuration, debugging)."""
     description = json.loads((out / "bfrt.json").read_text())
     description["tables"] = [table for table in description["tables"] if table["table_type"] in TABLE_TYPES]
     return description
 
 
 def compile_program(job):
-    """Returns the resources of a program on a chip, why it does not fit, or None if it was refused."""
+    """Returns the resources of a program on a chip, the reason why it does not fit, or None for other errors."""
     program, target, p4c, flags = job
     with tempfile.TemporaryDirectory() as out:
         command = shlex.split(COMMANDS[target].format(out=out, program=program))
-        done = subprocess.run([p4c, *shlex.split(flags), *command[1:]], cwd=HERE, check=False, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        result = subprocess.run([p4c, *shlex.split(flags), *command[1:]], cwd=HERE, check=False, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         out = pathlib.Path(out)
-        if done.returncode != 0 or not (out / "pipe" / f"{target}.bin").exists():
-            if reason := DOES_NOT_FIT.search(done.stdout):
+        if result.returncode != 0 or not (out / "pipe" / f"{target}.bin").exists():
+            if reason := DOES_NOT_FIT.search(result.stdout):
                 return {"refused": reason[1]}
-            print(f"{done.stdout}\n{program} for {target}: exit status {done.returncode}", file=sys.stderr)
+            print(f"{result.stdout}\n{program} for {target}: exit status {result.returncode}", file=sys.stderr)
             return None
         text, = out.glob(TEXT.format(program=program))
-        (BUILD / f"{program}.{target}.midend.txt").write_text(reduced(text.read_text()))
+        (BUILD / f"{program}.{target}.midend.txt").write_text(strip_architecture(text.read_text()))
         if target == "tofino2":
             (BUILD / f"{program}.bfrt.json").write_text(json.dumps(bfrt(out), indent=1) + "\n")
-        return used(out / "pipe" / "logs")
+        return sum_resources(out / "pipe" / "logs")
 
 
 def table(report):
     lines = ["| program | chip | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
-    for program, of_chip in report["programs"].items():
-        for target, numbers in of_chip.items():
+    for program, chips in report["programs"].items():
+        for target, numbers in chips.items():
             cells = [f"{numbers[column]:,}" if column in numbers else "" for column in COLUMNS]
             if "refused" in numbers:
                 cells[0] = f"does not fit: {numbers['refused']}"
@@ -125,14 +126,15 @@ def table(report):
     return "\n".join(lines)
 
 
-def page_with(text, report):
+def update_page(text, report):
+    """Returns the page with the table of this report."""
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{rest.split(END)[1]}"
 
 
 def build(p4c, flags):
     if shutil.which(p4c) is None:
-        print(f"{p4c}: not found; say where p4c's driver is: make p4-tna P4C=/path/to/p4c", file=sys.stderr)
+        print(f"{p4c}: not found; specify the path of p4c's driver: make p4-tna P4C=/path/to/p4c", file=sys.stderr)
         return 2
     version = subprocess.run([p4c, "--version"], capture_output=True, text=True, check=False).stdout
     BUILD.mkdir(exist_ok=True)
@@ -149,7 +151,7 @@ def build(p4c, flags):
     report = {"compiler": version.split("(")[0].strip(), "commands": COMMANDS, "sources": sources(), "artifacts": artifacts(),
               "programs": programs}
     REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    PAGE.write_text(page_with(PAGE.read_text(), report))
+    PAGE.write_text(update_page(PAGE.read_text(), report))
     return 0
 
 
@@ -160,9 +162,9 @@ def check():
     report = json.loads(REPORT.read_text())
     problems = [*differences("source", report["sources"], sources()), *differences("artifact", report["artifacts"], artifacts())]
     text = PAGE.read_text()
-    if page_with(text, report) != text:
-        problems.append(f"{PAGE.name}: its table is not that of {REPORT.name}")
-    return verdict(problems, "p4src/tna/build", "make p4-tna")
+    if update_page(text, report) != text:
+        problems.append(f"{PAGE.name}: the table differs from {REPORT.name}")
+    return report_problems(problems, "p4src/tna/build", "make p4-tna")
 
 
 def main():

@@ -1,5 +1,5 @@
-//! Compiles bfruntime.proto with protox, which needs no protoc, and keeps its descriptors beside the generated code for
-//! the check against the published file.
+//! Compiles bfruntime.proto with protox, which needs no protoc. Also writes its descriptors for the check against
+//! the published file.
 
 use prost::Message;
 use std::{env, error::Error, fs, path::Path};

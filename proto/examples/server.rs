@@ -1,4 +1,4 @@
-//! A small P4Runtime server: it tells its version, and answers `Unimplemented` to all else.
+//! A minimal P4Runtime server: returns its version, and UNIMPLEMENTED for all other calls.
 //!
 //! ```text
 //! cargo run -p p4runtime --features server --example server

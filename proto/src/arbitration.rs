@@ -11,7 +11,7 @@
 //! let Some(Update::Arbitration(first)) = bid(1, 5).update else { unreachable!() };
 //! device.bid(100, &first)?;
 //! assert_eq!(device.primary(), Some(100));
-//! # Ok::<(), p4runtime::arbitration::Refusal>(())
+//! # Ok::<(), p4runtime::arbitration::ArbitrationError>(())
 //! ```
 //!
 //! Where BMv2 and the specification differ, [`Arbitration`] follows BMv2: the primary is the client with the highest
@@ -45,18 +45,18 @@ const MAX_QUOTED_NAME: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArbitrationError {
     /// The request is for another device.
-    #[error("there is no device {asked} here, this is device {device}")]
+    #[error("no device {requested}; this is device {device}")]
     OtherDevice {
         /// Device in the request.
-        asked: u64,
+        requested: u64,
         /// Device of this server.
         device: u64,
     },
     /// A stream cannot change its device.
-    #[error("this stream belongs to device {device}; open another one for device {asked}")]
+    #[error("this stream belongs to device {device}; open another one for device {requested}")]
     DeviceChanged {
         /// Device in the request.
-        asked: u64,
+        requested: u64,
         /// Device of the stream.
         device: u64,
     },
@@ -149,28 +149,28 @@ impl Arbitration {
         client: ClientId,
         bid: &MasterArbitrationUpdate,
     ) -> Result<Vec<ArbitrationNotification>, ArbitrationError> {
-        let known = self.clients.contains_key(&client);
-        let (asked, device) = (bid.device_id, self.device);
-        match (asked == device, known) {
+        let is_known = self.clients.contains_key(&client);
+        let (requested, device) = (bid.device_id, self.device);
+        match (requested == device, is_known) {
             (true, _) => {}
-            (false, true) => return Err(ArbitrationError::DeviceChanged { asked, device }),
-            (false, false) => return Err(ArbitrationError::OtherDevice { asked, device }),
+            (false, true) => return Err(ArbitrationError::DeviceChanged { requested, device }),
+            (false, false) => return Err(ArbitrationError::OtherDevice { requested, device }),
         }
         check_role(bid.role.as_ref())?;
         let id = bid.election_id.map(u128::from);
         if let Some(id) = id
-            && self.clients.iter().any(|(&other, &its)| other != client && its == Some(id))
+            && self.clients.iter().any(|(&other, &other_id)| other != client && other_id == Some(id))
         {
             return Err(ArbitrationError::Duplicate(id));
         }
-        if !known && self.clients.len() >= MAX_CLIENTS {
+        if !is_known && self.clients.len() >= MAX_CLIENTS {
             return Err(ArbitrationError::TooMany);
         }
         let before = self.highest();
         self.clients.insert(client, id);
         // The specification requires a notification of all clients only when the primary changes.
         Ok(match self.highest() == before {
-            true => vec![self.notice(client)],
+            true => vec![self.notification(client)],
             false => self.notify_all(),
         })
     }
@@ -212,7 +212,7 @@ impl Arbitration {
     /// The request is for another device, or has a role other than the default one.
     pub fn check_target(&self, device: u64, role: &str) -> Result<(), ArbitrationError> {
         if device != self.device {
-            return Err(ArbitrationError::OtherDevice { asked: device, device: self.device });
+            return Err(ArbitrationError::OtherDevice { requested: device, device: self.device });
         }
         match role {
             "" => Ok(()),
@@ -223,10 +223,10 @@ impl Arbitration {
     fn notify_all(&self) -> Vec<ArbitrationNotification> {
         let primary = self.primary();
         let backups = self.clients.keys().copied().filter(|&client| Some(client) != primary);
-        backups.chain(primary).map(|client| self.notice(client)).collect()
+        backups.chain(primary).map(|client| self.notification(client)).collect()
     }
 
-    fn notice(&self, to: ClientId) -> ArbitrationNotification {
+    fn notification(&self, to: ClientId) -> ArbitrationNotification {
         let highest = self.highest();
         let (code, message) = match highest {
             Some((primary, _)) if primary == to => (Code::Ok, "Is primary"),
@@ -278,8 +278,8 @@ impl From<u128> for Uint128 {
 
 #[cfg(any(feature = "client", feature = "server"))]
 impl From<ArbitrationError> for tonic::Status {
-    fn from(refusal: ArbitrationError) -> tonic::Status {
-        tonic::Status::new(tonic::Code::from_i32(refusal.code().into()), refusal.to_string())
+    fn from(error: ArbitrationError) -> tonic::Status {
+        tonic::Status::new(tonic::Code::from_i32(error.code().into()), error.to_string())
     }
 }
 
@@ -298,13 +298,13 @@ mod tests {
         }
     }
 
-    /// (client, code, primary's id) of each notice.
-    fn told(notices: &[ArbitrationNotification]) -> Vec<(ClientId, Code, Option<u128>)> {
-        let one = |notice: &ArbitrationNotification| {
-            let code = Code::try_from(notice.update.status.as_ref().unwrap().code).unwrap();
-            (notice.to, code, notice.update.election_id.map(u128::from))
+    /// Returns receiver, code and the primary's id of each notification.
+    fn summary(notifications: &[ArbitrationNotification]) -> Vec<(ClientId, Code, Option<u128>)> {
+        let one = |notification: &ArbitrationNotification| {
+            let code = Code::try_from(notification.update.status.as_ref().unwrap().code).unwrap();
+            (notification.to, code, notification.update.election_id.map(u128::from))
         };
-        notices.iter().map(one).collect()
+        notifications.iter().map(one).collect()
     }
 
     fn with(ids: &[(ClientId, u128)]) -> Arbitration {
@@ -314,61 +314,70 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_id_is_primary_and_the_others_hear_of_it() {
+    fn the_client_with_the_highest_id_is_primary_and_the_others_are_notified() {
         let mut all = Arbitration::new(DEVICE);
-        assert_eq!(told(&all.bid(1, &bid(5)).unwrap()), [(1, Primary, Some(5))]);
-        // a lower id: only it is told
-        assert_eq!(told(&all.bid(2, &bid(3)).unwrap()), [(2, AlreadyExists, Some(5))]);
-        // a higher one: the others first, the new primary last
+        assert_eq!(summary(&all.bid(1, &bid(5)).unwrap()), [(1, Primary, Some(5))]);
+        // A lower id: only the bidder is notified.
+        assert_eq!(summary(&all.bid(2, &bid(3)).unwrap()), [(2, AlreadyExists, Some(5))]);
+        // A higher id: the others are notified first, the new primary last.
         let high = 1 << 70;
-        let notices = all.bid(3, &bid(high)).unwrap();
+        let notifications = all.bid(3, &bid(high)).unwrap();
         let expected =
             [(1, AlreadyExists, Some(high)), (2, AlreadyExists, Some(high)), (3, Primary, Some(high))];
-        assert_eq!(told(&notices), expected);
+        assert_eq!(summary(&notifications), expected);
         assert_eq!(all.primary(), Some(3));
     }
 
     #[test]
     fn when_the_primary_leaves_the_next_is_promoted() {
         let mut all = with(&[(1, 5), (2, 3), (3, 9)]);
-        assert_eq!(told(&all.leave(3)), [(2, AlreadyExists, Some(5)), (1, Primary, Some(5))]);
+        assert_eq!(summary(&all.leave(3)), [(2, AlreadyExists, Some(5)), (1, Primary, Some(5))]);
         assert_eq!(all.leave(2), []);
         assert_eq!(all.leave(1), []);
-        assert_eq!(all.leave(1), [], "twice");
-        // a lower id than any before can be primary: a restarted controller with a fixed id is not locked out
-        assert_eq!(told(&all.bid(4, &bid(1)).unwrap()), [(4, Primary, Some(1))]);
+        assert_eq!(all.leave(1), [], "already gone");
+        // An id lower than any before can be primary, so a restarted controller with a fixed id is not locked out.
+        assert_eq!(summary(&all.bid(4, &bid(1)).unwrap()), [(4, Primary, Some(1))]);
     }
 
     #[test]
     fn a_client_can_bid_again() {
         let mut all = with(&[(1, 5), (2, 3)]);
-        // the same: it is told where it stands
-        assert_eq!(told(&all.bid(1, &bid(5)).unwrap()), [(1, Primary, Some(5))]);
-        // a backup overtakes
-        assert_eq!(told(&all.bid(2, &bid(6)).unwrap()), [(1, AlreadyExists, Some(6)), (2, Primary, Some(6))]);
-        // a primary raises its own id: everybody learns it
-        assert_eq!(told(&all.bid(2, &bid(8)).unwrap()), [(1, AlreadyExists, Some(8)), (2, Primary, Some(8))]);
-        // a primary steps down
-        assert_eq!(told(&all.bid(2, &bid(1)).unwrap()), [(2, AlreadyExists, Some(5)), (1, Primary, Some(5))]);
-        // a primary gives its id up
+        // The same id again: the client is notified of its state.
+        assert_eq!(summary(&all.bid(1, &bid(5)).unwrap()), [(1, Primary, Some(5))]);
+        // A backup bids a higher id.
         assert_eq!(
-            told(&all.bid(1, &bid(None)).unwrap()),
+            summary(&all.bid(2, &bid(6)).unwrap()),
+            [(1, AlreadyExists, Some(6)), (2, Primary, Some(6))]
+        );
+        // The primary raises its own id: all clients are notified.
+        assert_eq!(
+            summary(&all.bid(2, &bid(8)).unwrap()),
+            [(1, AlreadyExists, Some(8)), (2, Primary, Some(8))]
+        );
+        // The primary lowers its id.
+        assert_eq!(
+            summary(&all.bid(2, &bid(1)).unwrap()),
+            [(2, AlreadyExists, Some(5)), (1, Primary, Some(5))]
+        );
+        // The primary gives up its id.
+        assert_eq!(
+            summary(&all.bid(1, &bid(None)).unwrap()),
             [(1, AlreadyExists, Some(1)), (2, Primary, Some(1))]
         );
-        assert_eq!(told(&all.bid(2, &bid(None)).unwrap()), [(1, NotFound, None), (2, NotFound, None)]);
+        assert_eq!(summary(&all.bid(2, &bid(None)).unwrap()), [(1, NotFound, None), (2, NotFound, None)]);
     }
 
     #[test]
-    fn ids_are_unique_and_0_is_one_but_none_is_not() {
+    fn ids_are_unique_and_0_is_an_id() {
         let mut all = with(&[(1, 5)]);
-        let refusal = all.bid(2, &bid(5)).unwrap_err();
-        assert_eq!((refusal.code(), refusal), (Code::InvalidArgument, ArbitrationError::Duplicate(5)));
-        assert_eq!(told(&all.bid(2, &bid(0)).unwrap()), [(2, AlreadyExists, Some(5))]);
+        let error = all.bid(2, &bid(5)).unwrap_err();
+        assert_eq!((error.code(), error), (Code::InvalidArgument, ArbitrationError::Duplicate(5)));
+        assert_eq!(summary(&all.bid(2, &bid(0)).unwrap()), [(2, AlreadyExists, Some(5))]);
         assert_eq!(all.bid(3, &bid(0)), Err(ArbitrationError::Duplicate(0)));
-        // many may have none
-        assert_eq!(told(&all.bid(3, &bid(None)).unwrap()), [(3, AlreadyExists, Some(5))]);
-        assert_eq!(told(&all.bid(4, &bid(None)).unwrap()), [(4, AlreadyExists, Some(5))]);
-        // a client may take over the id of one that left, or its own old one
+        // Several clients may have no id.
+        assert_eq!(summary(&all.bid(3, &bid(None)).unwrap()), [(3, AlreadyExists, Some(5))]);
+        assert_eq!(summary(&all.bid(4, &bid(None)).unwrap()), [(4, AlreadyExists, Some(5))]);
+        // A client may take the id of one that has left, or its own old id.
         all.leave(1);
         assert_eq!(all.primary(), Some(2));
         assert_eq!(all.bid(3, &bid(5)).unwrap().len(), 3);
@@ -376,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_roles_and_crowds_are_refused() {
+    fn wrong_devices_roles_and_too_many_clients_are_rejected() {
         let mut all = with(&[(1, 5)]);
         let other = MasterArbitrationUpdate { device_id: 8, ..bid(6) };
         assert_eq!(all.bid(2, &other).unwrap_err().code(), Code::NotFound);
@@ -384,9 +393,9 @@ mod tests {
         let role = |role: Role| MasterArbitrationUpdate { role: Some(role), ..bid(6) };
         assert!(all.clone().bid(2, &role(Role::default())).is_ok(), "an empty role is the default one");
         let named = Role { name: "routing".into(), ..Role::default() };
-        let refusal = all.bid(2, &role(named)).unwrap_err();
-        assert_eq!(refusal.code(), Code::NotFound);
-        assert!(refusal.to_string().contains("no role \"routing\""), "{refusal}");
+        let error = all.bid(2, &role(named)).unwrap_err();
+        assert_eq!(error.code(), Code::NotFound);
+        assert!(error.to_string().contains("no role \"routing\""), "{error}");
         #[allow(deprecated)]
         let numbered = Role { id: 3, ..Role::default() };
         assert_eq!(all.bid(2, &role(numbered)), Err(ArbitrationError::Role("3".into())));
@@ -396,7 +405,7 @@ mod tests {
             all.bid(client, &bid(u128::from(client) + 100)).unwrap();
         }
         assert_eq!(all.bid(99, &bid(None)), Err(ArbitrationError::TooMany));
-        assert!(all.bid(1, &bid(6)).is_ok(), "one that is there may bid again");
+        assert!(all.bid(1, &bid(6)).is_ok(), "a connected client may bid again");
     }
 
     #[test]
@@ -410,9 +419,9 @@ mod tests {
         all.bid(2, &bid(3)).unwrap();
         assert_eq!(may(&all, id(5)), Ok(()));
         for wrong in [None, id(3), id(6), id(5 << 64)] {
-            let refusal = may(&all, wrong).unwrap_err();
-            assert_eq!(refusal.code(), Code::PermissionDenied);
-            assert!(refusal.to_string().contains("the primary is 5"), "{refusal}");
+            let error = may(&all, wrong).unwrap_err();
+            assert_eq!(error.code(), Code::PermissionDenied);
+            assert!(error.to_string().contains("the primary is 5"), "{error}");
         }
         all.leave(1);
         assert_eq!(may(&all, id(3)), Ok(()));

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 /// Text that is not a valid message. Displays as `3:7: not a P4Info in text format: ...` if line and column are known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}not a {message} in text format: {reason}", place(at))]
+#[error("{}not a {message} in text format: {reason}", location_prefix(at))]
 pub struct TextError {
     /// Name of the message type.
     pub message: &'static str,
@@ -26,7 +26,7 @@ pub struct TextError {
     pub reason: String,
 }
 
-fn place(at: &Option<(usize, usize)>) -> String {
+fn location_prefix(at: &Option<(usize, usize)>) -> String {
     at.map_or_else(String::new, |(line, column)| format!("{line}:{column}: "))
 }
 
@@ -37,8 +37,9 @@ fn line_column(text: &str, offset: usize) -> Option<(usize, usize)> {
     Some((before.matches('\n').count() + 1, line.chars().count() + 1))
 }
 
-pub(crate) static POOL: LazyLock<DescriptorPool> =
-    LazyLock::new(|| DescriptorPool::decode(crate::DESCRIPTORS).expect("build.rs wrote them"));
+pub(crate) static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(crate::DESCRIPTORS).expect("the descriptors that build.rs wrote")
+});
 
 fn descriptor<M: Name>() -> MessageDescriptor {
     POOL.get_message_by_name(&M::full_name()).expect("every message of this crate is in its descriptors")
@@ -54,12 +55,12 @@ fn descriptor<M: Name>() -> MessageDescriptor {
 ///
 /// `M` is not a message of this crate.
 pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
-    let fail = |at, reason: String| TextError { message: M::NAME, at, reason };
+    let error_at = |at, reason: String| TextError { message: M::NAME, at, reason };
     let message = DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|error| {
         let label = error.labels().and_then(|mut labels| labels.next());
-        fail(label.and_then(|label| line_column(text, label.offset())), error.to_string())
+        error_at(label.and_then(|label| line_column(text, label.offset())), error.to_string())
     })?;
-    message.transcode_to().map_err(|error| fail(None, error.to_string()))
+    message.transcode_to().map_err(|error| error_at(None, error.to_string()))
 }
 
 /// Prints a message of this crate on several lines.
@@ -69,7 +70,7 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
 /// `M` is not a message of this crate.
 pub fn print<M: Message + Name>(message: &M) -> String {
     let mut dynamic = DynamicMessage::new(descriptor::<M>());
-    dynamic.transcode_from(message).expect("a message is what its descriptor says");
+    dynamic.transcode_from(message).expect("the message matches its descriptor");
     dynamic.to_text_format_with_options(&FormatOptions::new().pretty(true))
 }
 
@@ -79,7 +80,7 @@ mod tests {
     use crate::p4::config::v1::P4Info;
 
     #[test]
-    fn errors_name_line_and_column() {
+    fn errors_contain_line_and_column() {
         let error = parse::<P4Info>("tables {\n  preamble { id: 1 nane: \"x\" }\n}").unwrap_err();
         assert!(error.to_string().starts_with("2:20: not a P4Info in text format: "), "{error}");
         assert!(error.reason.contains("nane"), "{error}");

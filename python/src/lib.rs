@@ -1,5 +1,5 @@
 //! The extension module of the Python package `weir-fabric`: experiments in virtual time, and their results as Arrow
-//! tables. `weir/__init__.py` is its public face.
+//! tables. `weir/__init__.py` is the public interface.
 
 mod errors;
 mod run;
@@ -15,7 +15,7 @@ mod _weir {
     #[pymodule_export]
     use super::run::{Run, load, run};
     #[pymodule_export]
-    use super::sweep::{Done, keep, sweep};
+    use super::sweep::{FinishedSweep, sweep, write_run_files};
     #[pymodule_export]
     use super::table::Table;
 }

@@ -1,6 +1,6 @@
-//! One run: from an experiment to its results.
+//! Runs an experiment, and provides its results.
 
-use crate::errors::{WorkError, input, of_experiment, of_run};
+use crate::errors::{WorkError, experiment_error, input_error, run_error};
 use crate::table::{self, Table};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
@@ -18,8 +18,8 @@ use weir_sim::Simulation;
 #[pyclass(frozen, module = "weir")]
 pub struct Run {
     results: Results,
-    described: weir_report::RunDescription,
-    /// Its directory, if it is kept.
+    description: weir_report::RunDescription,
+    /// Directory of the results; `None` if they were not written.
     #[pyo3(get)]
     dir: Option<PathBuf>,
 }
@@ -29,7 +29,7 @@ impl Run {
     /// The experiment's name.
     #[getter]
     fn name(&self) -> &str {
-        &self.described.name
+        &self.description.name
     }
 
     /// Labels of the schemes, in the experiment's order.
@@ -38,7 +38,7 @@ impl Run {
         self.results.order.clone()
     }
 
-    /// SHA-256 over every packet and number: equal digests are equal runs.
+    /// SHA-256 over all packets and results: equal digests mean equal runs.
     #[getter]
     fn digest(&self) -> &str {
         &self.results.summary.digest
@@ -53,51 +53,51 @@ impl Run {
     /// The experiment with every default filled in, as YAML.
     #[getter]
     fn experiment(&self) -> &str {
-        &self.described.yaml
+        &self.description.yaml
     }
 
-    /// Returns every number of the run: the content of `summary.json`.
+    /// Returns the content of `summary.json`.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let text = serde_json::to_string(&self.results.summary);
         let text = text.map_err(|reason| WorkError::new_err(reason.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// The report's metrics, a row for each scheme.
+    /// The metrics of the report, one row per scheme.
     #[getter]
     fn summary(&self) -> Table {
         table::summary(&self.results)
     }
 
-    /// Every flow that started.
+    /// One row for each flow that started.
     #[getter]
     fn flows(&self) -> Table {
-        table::of_run(&tables::FLOWS, &self.results)
+        table::run_table(&tables::FLOWS, &self.results)
     }
 
     /// Queue and utilisation of each observed port at each sample.
     #[getter]
     fn queues(&self) -> Table {
-        table::of_run(&tables::QUEUES, &self.results)
+        table::run_table(&tables::QUEUES, &self.results)
     }
 
     /// Pacing rate and goodput of each observed flow at each sample.
     #[getter]
     fn rates(&self) -> Table {
-        table::of_run(&tables::RATES, &self.results)
+        table::run_table(&tables::RATES, &self.results)
     }
 
-    /// Every PFC frame.
+    /// One row for each PFC frame.
     #[getter]
     fn pauses(&self) -> Table {
-        table::of_run(&tables::PAUSES, &self.results)
+        table::run_table(&tables::PAUSES, &self.results)
     }
 
     /// The report as one HTML page.
     #[getter]
     fn report(&self) -> String {
-        let sections = self.described.sections(&self.results);
-        page::page(&self.described, &self.results, &sections)
+        let sections = self.description.sections(&self.results);
+        page::page(&self.description, &self.results, &sections)
     }
 
     /// Shows the report in a notebook.
@@ -107,11 +107,12 @@ impl Run {
     }
 
     fn __repr__(&self) -> String {
-        format!("<weir.Run: {} with {}>", self.described.name, self.results.order.join(", "))
+        format!("<weir.Run: {} with {}>", self.description.name, self.results.order.join(", "))
     }
 }
 
-/// Runs an experiment in virtual time. `weir.run` is the form for people.
+/// Runs an experiment in virtual time; called by `weir.run`. `source` is a path, or `None` and the text of an
+/// experiment.
 #[pyfunction]
 #[pyo3(signature = (source, overrides, seed, schemes, jobs, dir, progress))]
 #[expect(clippy::too_many_arguments, reason = "one for each argument of weir.run")]
@@ -133,88 +134,88 @@ pub fn run(
                 .map_err(ExperimentError::without_position)
         }
     };
-    let mut experiment = experiment.map_err(|error| of_experiment(py, error))?;
+    let mut experiment = experiment.map_err(|error| experiment_error(py, error))?;
     if !schemes.is_empty() {
-        experiment.retain_schemes(&schemes).map_err(|error| of_experiment(py, error))?;
+        experiment.retain_schemes(&schemes).map_err(|error| experiment_error(py, error))?;
     }
-    let place = dir.as_deref().map(RunDir::at).transpose().map_err(|error| of_run(py, error.into()))?;
+    let run_dir = dir.as_deref().map(RunDir::at).transpose().map_err(|error| run_error(py, error.into()))?;
     let jobs = jobs.unwrap_or_else(cores);
-    let watch = Watch { progress, raised: None, called: Instant::now() };
-    py.detach(|| carry_out(&experiment, place, dir, jobs, watch))
+    let callback = ProgressCallback { progress, raised: None, last_call: Instant::now() };
+    py.detach(|| run_detached(&experiment, run_dir, dir, jobs, callback))
 }
 
-/// Runs a checked experiment, without Python's lock.
-fn carry_out(
+/// Runs a checked experiment without holding the GIL.
+fn run_detached(
     experiment: &Experiment,
-    place: Option<RunDir>,
+    run_dir: Option<RunDir>,
     dir: Option<PathBuf>,
     jobs: usize,
-    mut watch: Watch,
+    mut callback: ProgressCallback,
 ) -> PyResult<Run> {
-    let failed = |error: Error| Python::attach(|py| of_run(py, error));
-    let described = describe(experiment, &[]);
-    let Some(place) = place else {
-        let outcome = Simulation::new(jobs).run(experiment, &mut watch).map_err(failed)?;
-        return watch.raised.map_or(Ok(Run { results: outcome.results, described, dir }), Err);
+    let to_py_err = |error: Error| Python::attach(|py| run_error(py, error));
+    let description = describe(experiment, &[]);
+    let Some(run_dir) = run_dir else {
+        let outcome = Simulation::new(jobs).run(experiment, &mut callback).map_err(to_py_err)?;
+        return callback.raised.map_or(Ok(Run { results: outcome.results, description, dir }), Err);
     };
-    let keeper =
-        CheckpointWriter::new(place, &described, experiment).map_err(|error| failed(error.into()))?;
-    let mut kept = CheckpointingObserver { watch, keeper };
-    let outcome = Simulation::new(jobs).run(experiment, &mut kept);
-    let CheckpointingObserver { watch, keeper } = kept;
+    let checkpoints =
+        CheckpointWriter::new(run_dir, &description, experiment).map_err(|error| to_py_err(error.into()))?;
+    let mut observer = CheckpointingObserver { inner: callback, checkpoints };
+    let outcome = Simulation::new(jobs).run(experiment, &mut observer);
+    let CheckpointingObserver { inner: callback, checkpoints } = observer;
     let results = match outcome {
         Ok(outcome) => outcome.results,
         Err(error) => {
-            keeper.discard();
-            return Err(failed(error));
+            checkpoints.discard();
+            return Err(to_py_err(error));
         }
     };
-    if let Some(raised) = watch.raised {
-        // What an interrupted run has come to stays in `<dir>.partial`.
-        keeper.leave(&results).map_err(|error| failed(error.into()))?;
+    if let Some(raised) = callback.raised {
+        // The results so far are kept in `<dir>.partial`.
+        checkpoints.keep_partial(&results).map_err(|error| to_py_err(error.into()))?;
         return Err(raised);
     }
-    keeper.finish(&results, &described, |_| Ok(())).map_err(|error| failed(error.into()))?;
-    Ok(Run { results, described, dir })
+    checkpoints.finish(&results, &description, |_| Ok(())).map_err(|error| to_py_err(error.into()))?;
+    Ok(Run { results, description, dir })
 }
 
 /// Reads the directory of a run.
 #[pyfunction]
 pub fn load(py: Python<'_>, dir: PathBuf) -> PyResult<Run> {
-    let loaded = read(&dir, &Catalogue::builtin(), &[]).map_err(|error| input(py, error))?;
-    Ok(Run { results: loaded.results, described: loaded.run, dir: Some(dir) })
+    let loaded = read(&dir, &Catalogue::builtin(), &[]).map_err(|error| input_error(py, error))?;
+    Ok(Run { results: loaded.results, description: loaded.run, dir: Some(dir) })
 }
 
-/// Tells a Python function of a run's progress, and ends the run on Ctrl-C or an exception.
-pub struct Watch {
-    /// Called with the scheme's label and the share of the run that is done.
+/// Calls a Python function with the progress of a run, and interrupts the run on Ctrl-C or an exception.
+pub struct ProgressCallback {
+    /// The function; called with the scheme's label and the completed share of its run.
     progress: Option<Py<PyAny>>,
     /// The exception that ended the run.
     raised: Option<PyErr>,
     /// Time of the last call into Python.
-    called: Instant,
+    last_call: Instant,
 }
 
-impl Watch {
-    /// Python runs at most this often.
+impl ProgressCallback {
+    /// Minimum interval between calls into Python.
     const INTERVAL: Duration = Duration::from_millis(100);
 }
 
-impl Observer for Watch {
+impl Observer for ProgressCallback {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
         if self.raised.is_some() {
             return ControlFlow::Break(());
         }
-        if self.called.elapsed() < Watch::INTERVAL {
+        if self.last_call.elapsed() < ProgressCallback::INTERVAL {
             return ControlFlow::Continue(());
         }
-        self.called = Instant::now();
+        self.last_call = Instant::now();
         let done = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
-        let told = Python::attach(|py| {
+        let result = Python::attach(|py| {
             py.check_signals()?;
-            self.progress.as_ref().map_or(Ok(()), |tell| tell.call1(py, (p.scheme, done)).map(|_| ()))
+            self.progress.as_ref().map_or(Ok(()), |function| function.call1(py, (p.scheme, done)).map(|_| ()))
         });
-        match told {
+        match result {
             Ok(()) => ControlFlow::Continue(()),
             Err(raised) => {
                 self.raised = Some(raised);

@@ -1,6 +1,6 @@
-//! Many runs of one experiment.
+//! Runs parameter sweeps.
 
-use crate::errors::of_run;
+use crate::errors::run_error;
 use crate::table::{self, Table};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -21,19 +21,19 @@ use weir_report::sweep::{Sweep, SweepRequest};
 use weir_report::{DirError, Extensions, RunDir};
 use weir_sim::Simulation;
 
-/// A sweep that has run.
+/// A finished sweep.
 #[pyclass(frozen, module = "weir", name = "Sweep")]
-pub struct Done {
+pub struct FinishedSweep {
     /// The experiment's name.
     #[pyo3(get)]
     name: String,
-    /// Its directory.
+    /// Directory of the results.
     #[pyo3(get)]
     dir: PathBuf,
-    /// The directory of each run.
+    /// Directory of each run.
     #[pyo3(get)]
     runs: Vec<PathBuf>,
-    /// The message of each run that failed.
+    /// Error message of each failed run.
     #[pyo3(get)]
     failures: Vec<String>,
     /// Mean and confidence interval of each metric.
@@ -42,7 +42,7 @@ pub struct Done {
 }
 
 #[pymethods]
-impl Done {
+impl FinishedSweep {
     fn __repr__(&self) -> String {
         format!("<weir.Sweep: {} runs of {}>", self.runs.len(), self.name)
     }
@@ -51,8 +51,8 @@ impl Done {
 /// Set by Ctrl-C while a sweep runs.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Does the runs on other threads, while this one asks Python for signals: Python's handlers run on its main thread only.
-/// Returns the outcomes, and the exception that ended the sweep early.
+/// Executes the runs on other threads, while this one polls for signals: CPython runs signal handlers on the main
+/// thread only, in `check_signals`. Returns the outcomes, and the exception that interrupted the sweep, if any.
 fn run_until_interrupted(
     sweep: &Sweep,
     jobs: usize,
@@ -63,7 +63,7 @@ fn run_until_interrupted(
     let run = || {
         let backend = |cores| -> Box<dyn Backend> { Box::new(Simulation::with_cores(cores)) };
         let is_cancelled = || CANCELLED.load(Ordering::SeqCst);
-        let pool = Pool { backend, is_cancelled, jobs, threads: jobs, watched: false, verbose: false };
+        let pool = Pool { backend, is_cancelled, jobs, threads: jobs, show_progress: false, verbose: false };
         sweep.run(&pool, fresh, |_| ())
     };
     let mut raised = None;
@@ -83,49 +83,50 @@ fn run_until_interrupted(
     (outcomes, raised)
 }
 
-/// A Python function that gets all runs that are not done, does them elsewhere, and returns a message for each that
-/// failed.
+/// Calls a Python function with all pending runs. It executes them, for example on a cluster, and returns for each an
+/// error message or None.
 struct CallbackEngine<'py> {
     function: Bound<'py, PyAny>,
+    /// The exception that the function raised.
     raised: RefCell<Option<PyErr>>,
 }
 
 impl CallbackEngine<'_> {
-    fn call(&self, open: &[PendingRun<'_>]) -> PyResult<Vec<Option<String>>> {
+    fn call(&self, pending: &[PendingRun<'_>]) -> PyResult<Vec<Option<String>>> {
         let py = self.function.py();
-        let tasks = open.iter().map(|PendingRun { number, task, .. }| {
-            let told = PyDict::new(py);
-            told.set_item("number", number)?;
-            told.set_item("file", &task.file)?;
-            told.set_item("set", task.overrides())?;
-            told.set_item("seed", task.seed)?;
-            told.set_item("schemes", &task.schemes)?;
-            told.set_item("dir", &task.dir)?;
-            Ok(told)
+        let tasks = pending.iter().map(|PendingRun { index, task, .. }| {
+            let arguments = PyDict::new(py);
+            arguments.set_item("number", index)?;
+            arguments.set_item("file", &task.file)?;
+            arguments.set_item("set", task.overrides())?;
+            arguments.set_item("seed", task.seed)?;
+            arguments.set_item("schemes", &task.schemes)?;
+            arguments.set_item("dir", &task.dir)?;
+            Ok(arguments)
         });
         self.function.call1((tasks.collect::<PyResult<Vec<_>>>()?,))?.extract()
     }
 }
 
 impl Engine for CallbackEngine<'_> {
-    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
-        let failures = self.call(open).unwrap_or_else(|raised| {
+    fn run(&self, pending: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
+        let failures = self.call(pending).unwrap_or_else(|raised| {
             self.raised.replace(Some(raised));
             Vec::new()
         });
         let interrupted = self.raised.borrow().is_some();
-        let outcome = |(index, open): (usize, &PendingRun<'_>)| match failures.get(index) {
-            None if interrupted => Ok(open.done()),
-            failure => open.outcome(failure.cloned().flatten()),
+        let outcome = |(index, run): (usize, &PendingRun<'_>)| match failures.get(index) {
+            None if interrupted => Ok(run.completed()),
+            failure => run.outcome(failure.cloned().flatten()),
         };
-        Ok(open.iter().enumerate().map(outcome).collect())
+        Ok(pending.iter().enumerate().map(outcome).collect())
     }
 }
 
-/// Puts the files of a run that was done elsewhere into its directory.
+/// Writes the files of a run that was executed on another machine into its directory.
 #[pyfunction]
-pub fn keep(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -> PyResult<()> {
-    let failed = |error: DirError| of_run(py, error.into());
+pub fn write_run_files(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -> PyResult<()> {
+    let failed = |error: DirError| run_error(py, error.into());
     let write = |draft: &Path| {
         files
             .iter()
@@ -136,7 +137,7 @@ pub fn keep(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -
     Ok(())
 }
 
-/// Does the runs of a sweep that are not done, here or by `elsewhere`. `weir.sweep` is the form for people.
+/// Executes the pending runs of a sweep, on this machine or with `run_tasks`; called by `weir.sweep`.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "one for each argument of weir.sweep")]
 pub fn sweep(
@@ -149,11 +150,11 @@ pub fn sweep(
     dir: Option<PathBuf>,
     jobs: Option<usize>,
     fresh: bool,
-    elsewhere: Option<Bound<'_, PyAny>>,
-) -> PyResult<Done> {
-    let kit = Extensions::default();
+    run_tasks: Option<Bound<'_, PyAny>>,
+) -> PyResult<FinishedSweep> {
+    let extensions = Extensions::default();
     let request = SweepRequest {
-        kit: &kit,
+        extensions: &extensions,
         file: &file,
         set: &set,
         schemes: &schemes,
@@ -161,8 +162,8 @@ pub fn sweep(
         metrics: &metrics,
         dir: dir.as_deref(),
     };
-    let sweep = Sweep::plan(request).map_err(|error| of_run(py, error))?;
-    let (outcomes, raised) = match elsewhere {
+    let sweep = Sweep::plan(request).map_err(|error| run_error(py, error))?;
+    let (outcomes, raised) = match run_tasks {
         None => {
             let jobs = jobs.unwrap_or_else(cores);
             py.detach(|| run_until_interrupted(&sweep, jobs, fresh))
@@ -172,18 +173,22 @@ pub fn sweep(
             (sweep.run(&engine, fresh, |_| ()), engine.raised.into_inner())
         }
     };
-    let failed = |error: Error| of_run(py, error);
+    let failed = |error: Error| run_error(py, error);
     let outcomes = outcomes.map_err(failed)?;
-    let findings = sweep.findings(&outcomes).map_err(failed)?;
-    sweep.write(&findings).map_err(failed)?;
+    let results = sweep.results(&outcomes).map_err(failed)?;
+    sweep.write(&results).map_err(failed)?;
     if let Some(raised) = raised {
         return Err(raised);
     }
-    Ok(Done {
-        table: Py::new(py, table::sweep(&findings))?,
+    Ok(FinishedSweep {
+        table: Py::new(py, table::sweep(&results))?,
         name: sweep.name.clone(),
         runs: sweep.dirs.iter().map(|run| sweep.dir.join(run)).collect(),
-        failures: outcomes.iter().filter_map(|it| it.failure.as_ref()).map(Error::to_string).collect(),
+        failures: outcomes
+            .iter()
+            .filter_map(|outcome| outcome.failure.as_ref())
+            .map(Error::to_string)
+            .collect(),
         dir: sweep.dir.clone(),
     })
 }

@@ -1,4 +1,4 @@
-//! Results as Arrow tables, which pandas, polars and pyarrow take without a copy.
+//! Results as Arrow tables, which pandas, polars and pyarrow can use without a copy.
 
 use arrow_array::builder::{Float64Builder, StringDictionaryBuilder, UInt64Builder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -18,8 +18,7 @@ pub struct Table(RecordBatch);
 
 #[pymethods]
 impl Table {
-    /// Hands the table on by the Arrow PyCapsule interface. There is one layout, so a requested schema is ignored, as
-    /// the interface allows.
+    /// Exports the table over the Arrow PyCapsule interface. The requested schema is ignored, as the interface permits.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -56,7 +55,7 @@ impl Table {
     }
 }
 
-/// A column that is being filled.
+/// Builder of a column.
 enum Column {
     Text(StringDictionaryBuilder<Int32Type>),
     Number(Float64Builder),
@@ -75,46 +74,47 @@ impl Column {
     }
 }
 
-/// A table that is being filled, row by row and in each row from left to right.
-struct Rows {
+/// Builder of a table. Values are appended row by row, and from left to right in each row.
+struct TableBuilder {
     columns: Vec<(String, Column)>,
+    /// Index of the column of the next value.
     next: usize,
 }
 
-impl Rows {
-    fn new(columns: impl IntoIterator<Item = (&'static str, Column)>) -> Rows {
+impl TableBuilder {
+    fn new(columns: impl IntoIterator<Item = (&'static str, Column)>) -> TableBuilder {
         let columns = columns.into_iter().map(|(name, column)| (name.to_owned(), column));
-        Rows { columns: columns.collect(), next: 0 }
+        TableBuilder { columns: columns.collect(), next: 0 }
     }
 
-    fn column(&mut self) -> &mut Column {
+    fn next_column(&mut self) -> &mut Column {
         let index = self.next;
         self.next = (index + 1) % self.columns.len();
         &mut self.columns[index].1
     }
 
-    fn text(&mut self, value: &str) -> &mut Rows {
-        if let Column::Text(column) = self.column() {
+    fn text(&mut self, value: &str) -> &mut TableBuilder {
+        if let Column::Text(column) = self.next_column() {
             column.append_value(value);
         }
         self
     }
 
-    fn number(&mut self, value: Option<f64>) -> &mut Rows {
-        if let Column::Number(column) = self.column() {
+    fn number(&mut self, value: Option<f64>) -> &mut TableBuilder {
+        if let Column::Number(column) = self.next_column() {
             column.append_option(value);
         }
         self
     }
 
-    fn count(&mut self, value: Option<u64>) -> &mut Rows {
-        if let Column::Count(column) = self.column() {
+    fn count(&mut self, value: Option<u64>) -> &mut TableBuilder {
+        if let Column::Count(column) = self.next_column() {
             column.append_option(value);
         }
         self
     }
 
-    fn table(self) -> Table {
+    fn finish(self) -> Table {
         let columns = self.columns.into_iter().map(|(name, column)| {
             let array: ArrayRef = match column {
                 Column::Text(mut column) => Arc::new(column.finish()),
@@ -131,15 +131,15 @@ impl Rows {
 pub fn summary(results: &Results) -> Table {
     let metrics = metrics(results);
     let mut columns = vec![("scheme".to_owned(), Column::text())];
-    columns.extend(metrics.iter().map(|it| (with_unit(it.name, it.unit), Column::number())));
-    let mut rows = Rows { columns, next: 0 };
+    columns.extend(metrics.iter().map(|metric| (with_unit(metric.name, metric.unit), Column::number())));
+    let mut rows = TableBuilder { columns, next: 0 };
     for (index, scheme) in results.order.iter().enumerate() {
         rows.text(scheme);
         metrics.iter().for_each(|metric| {
             rows.number(metric.values[index]);
         });
     }
-    rows.table()
+    rows.finish()
 }
 
 /// Returns a column's name: `peak_queue_kb` for the peak queue in KB.
@@ -149,9 +149,9 @@ fn with_unit(name: &str, unit: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-/// Returns one of the tables that a run writes, with the same columns.
-pub fn of_run(table: &tables::Table, results: &Results) -> Table {
-    let mut rows = Rows::new(table.columns.iter().map(|&(name, kind)| {
+/// Returns a table with the columns of the table file of a run.
+pub fn run_table(table: &tables::Table, results: &Results) -> Table {
+    let mut rows = TableBuilder::new(table.columns.iter().map(|&(name, kind)| {
         let column = match kind {
             Kind::Text => Column::text(),
             Kind::Time | Kind::Number => Column::number(),
@@ -159,7 +159,7 @@ pub fn of_run(table: &tables::Table, results: &Results) -> Table {
         };
         (name, column)
     }));
-    let filled = table.rows(results, &mut |row| {
+    let result = table.rows(results, &mut |row| {
         row.iter().for_each(|cell| {
             match *cell {
                 Cell::Text(text) => rows.text(text),
@@ -170,14 +170,14 @@ pub fn of_run(table: &tables::Table, results: &Results) -> Table {
         });
         Ok(())
     });
-    filled.expect("memory takes all rows");
-    rows.table()
+    result.expect("the callback returns no error");
+    rows.finish()
 }
 
-/// Returns one row for each point of a sweep, scheme and metric: mean and half of the 95 % confidence interval. The
-/// keys that were compared come first, as text.
-pub fn sweep(findings: &SweepResults<'_>) -> Table {
-    let keys = findings.keys().into_iter().map(|key| (key.to_owned(), Column::text()));
+/// Returns one row for each point of a sweep, scheme and metric: mean and half the width of the 95 % confidence
+/// interval. The first columns are the compared keys, as text.
+pub fn sweep(results: &SweepResults<'_>) -> Table {
+    let keys = results.keys().into_iter().map(|key| (key.to_owned(), Column::text()));
     let rest = [
         ("scheme", Column::text()),
         ("metric", Column::text()),
@@ -187,9 +187,9 @@ pub fn sweep(findings: &SweepResults<'_>) -> Table {
         ("runs", Column::count()),
     ];
     let columns = keys.chain(rest.map(|(name, column)| (name.to_owned(), column))).collect();
-    let mut rows = Rows { columns, next: 0 };
-    for row in &findings.rows {
-        for (measure, estimate) in findings.measures.iter().zip(&row.estimates) {
+    let mut rows = TableBuilder { columns, next: 0 };
+    for row in &results.rows {
+        for (measure, estimate) in results.measures.iter().zip(&row.estimates) {
             let Some(estimate) = estimate else { continue };
             row.point.iter().for_each(|value| {
                 rows.text(value);
@@ -198,5 +198,5 @@ pub fn sweep(findings: &SweepResults<'_>) -> Table {
             rows.number(Some(estimate.mean)).number(estimate.half).count(Some(estimate.runs as u64));
         }
     }
-    rows.table()
+    rows.finish()
 }

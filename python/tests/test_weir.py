@@ -1,4 +1,4 @@
-"""What the package promises: pytest python/tests, with weir-fabric and its extra `test` installed."""
+"""Tests of the package: pytest python/tests, with weir-fabric and its extra `test` installed."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def test_tables_go_to_pandas_polars_and_pyarrow():
     assert peak.max() > 1_500
 
 
-def test_tables_say_what_the_summary_says():
+def test_tables_agree_with_the_summary():
     run = weir.run(QUICKSTART, set=SHORT)
     schemes = run.to_dict()["schemes"]
     table = run.summary.to_pandas().set_index("scheme")
@@ -56,7 +56,7 @@ def test_tables_say_what_the_summary_says():
         assert table.loc[scheme, "jain_index"] == schemes[scheme]["jain"]
 
 
-def test_errors_have_a_place(tmp_path):
+def test_errors_have_a_location(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text(QUICKSTART.read_text() + "\nspeed: 3\n")
     with pytest.raises(weir.InputError, match="speed: unknown field") as raised:
@@ -81,7 +81,7 @@ def test_errors_have_a_place(tmp_path):
         weir.load(tmp_path)
 
 
-def test_a_directory_is_what_the_command_writes(tmp_path):
+def test_out_writes_a_run_directory(tmp_path):
     out = tmp_path / "run"
     run = weir.run(INCAST, out=out)
     assert run.dir == out
@@ -113,22 +113,22 @@ def test_parquet_has_the_rows_of_csv(tmp_path):
     assert weir.load(tmp_path / "parquet").digest == weir.load(tmp_path / "csv").digest
 
 
-def test_progress_may_end_a_run_and_what_is_done_is_kept(tmp_path):
-    seen = []
+def test_progress_may_interrupt_a_run_and_results_so_far_are_kept(tmp_path):
+    calls = []
 
-    def enough(scheme, done):
-        seen.append((scheme, done))
+    def interrupt(scheme, done):
+        calls.append((scheme, done))
         raise KeyboardInterrupt
 
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        weir.run(QUICKSTART, set={"duration": "200ms"}, out=out, progress=enough)
-    assert len(seen) == 1 and seen[0][0] in ("fncc", "hpcc") and 0 <= seen[0][1] < 1
+        weir.run(QUICKSTART, set={"duration": "200ms"}, out=out, progress=interrupt)
+    assert len(calls) == 1 and calls[0][0] in ("fncc", "hpcc") and 0 <= calls[0][1] < 1
     assert not out.exists()
     assert weir.load(f"{out}.partial").partial
 
 
-def test_a_sweep_has_means_and_is_continued(tmp_path):
+def test_a_sweep_has_means_and_complete_runs_are_not_repeated(tmp_path):
     over = {"topology.rate": ["50Gbps", "100Gbps"], "seed": range(1, 3)}
     sweep = weir.sweep(QUICKSTART, over, metrics=["peak queue"], set=SHORT, out=tmp_path / "s")
     table = sweep.table.to_pandas()
@@ -144,7 +144,7 @@ def test_a_sweep_has_means_and_is_continued(tmp_path):
         weir.sweep(QUICKSTART, over, metrics=["peak quue"], out=tmp_path / "t")
 
 
-@pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR does not name the command")
+@pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR is not set to the path of the command")
 def test_ray_gives_the_tables_of_a_local_sweep(tmp_path, monkeypatch):
     stand_in = str(Path(__file__).parent / "stand_in")
     monkeypatch.syspath_prepend(stand_in)
@@ -160,14 +160,14 @@ def test_ray_gives_the_tables_of_a_local_sweep(tmp_path, monkeypatch):
         assert (tmp_path / "command" / table).read_bytes() == (tmp_path / "python" / table).read_bytes() == expected
     failed = weir.sweep(QUICKSTART, {"seed": [2, 13]}, set=SHORT, out=tmp_path / "python", engine="ray")
     assert failed.failures == ["seed=13: RayError: its node died"]
-    told = subprocess.run([*arguments, "--over", "seed=13", "--out", tmp_path / "command"], capture_output=True, text=True)
-    assert told.returncode == 1 and "seed=13: RayError: its node died" in told.stderr
+    result = subprocess.run([*arguments, "--over", "seed=13", "--out", tmp_path / "command"], capture_output=True, text=True)
+    assert result.returncode == 1 and "seed=13: RayError: its node died" in result.stderr
     with pytest.raises(weir.InputError, match='neither "local" nor "ray"'):
         weir.sweep(QUICKSTART, over, out=tmp_path / "python", engine="slurm")
 
 
-@pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR does not name the command")
-def test_a_sweep_is_the_commands_byte_for_byte(tmp_path):
+@pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR is not set to the path of the command")
+def test_a_sweep_writes_the_same_tables_as_the_command(tmp_path):
     weir.sweep(QUICKSTART, {"seed": [1, 2]}, set=SHORT, out=tmp_path / "python")
     arguments = ["--over", "seed=1,2", "--set", "duration=600us", "--out", tmp_path / "command"]
     subprocess.run([os.environ["WEIR"], "sweep", QUICKSTART, *arguments], check=True, capture_output=True)

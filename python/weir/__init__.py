@@ -36,13 +36,13 @@ def run(
 ) -> Run:
     """Runs an experiment in virtual time and returns its results.
 
-    ``experiment`` is the path of a file, or a dictionary with the same keys. ``set`` replaces keys: dots go down,
-    numbers count list entries from 0, as in ``{"flows.1.start": "200us"}``. ``schemes`` selects by label (absent:
-    all), and ``jobs`` threads run them (absent: one for each core). ``out`` names a directory that gets what ``weir run --out`` writes.
-    ``progress`` is called about ten times a second with a scheme's label and the share of its run that is done.
+    ``experiment`` is the path of a file, or a dictionary with the same keys. ``set`` overrides keys, for example
+    ``{"flows.1.start": "200us"}`` (list indices from 0). ``schemes`` selects schemes by label (default: all); they run on
+    ``jobs`` threads (default: one per core). ``out`` is a directory for the files that ``weir run --out`` writes.
+    ``progress`` is called about ten times a second with a scheme's label and the completed share of its run.
 
-    Raises InputError if the experiment is wrong, WorkError if running it failed, and what ``progress`` raises.
-    Ctrl-C ends the run; with ``out``, the results so far stay in ``<out>.partial``.
+    Raises InputError if the experiment is invalid, WorkError if the run failed, and exceptions of ``progress``.
+    Ctrl-C interrupts the run; with ``out``, the results so far are kept in ``<out>.partial``.
     """
     path, text = None, ""
     if isinstance(experiment, Mapping):
@@ -67,33 +67,32 @@ def sweep(
 ) -> Sweep:
     """Runs an experiment for every combination of values and returns means with 95 % confidence intervals.
 
-    ``over`` has the values of each key, as in ``{"workload.load": [0.2, 0.4], "seed": range(1, 6)}``; absent: those of
-    the file's ``sweep``. Means are taken over seeds, and over keys with ``~`` before them. ``metrics`` selects numbers
-    as ``weir sweep --metric`` does. Runs that are done in ``out`` (absent: ``runs/<name>-sweep``) are not done again,
-    unless ``fresh``. With ``engine="ray"`` they are tasks of Ray, on the cluster of ``ray.init()`` or RAY_ADDRESS, or on
-    this machine; a run is repeated up to ``retries`` times if its worker or node died.
+    ``over`` has the values of each key, for example ``{"workload.load": [0.2, 0.4], "seed": range(1, 6)}``; default: the
+    file's ``sweep``. Means are taken over seeds, and over keys with the prefix ``~``. ``metrics`` selects metrics, in the
+    syntax of ``weir sweep --metric``. Complete runs in ``out`` (default: ``runs/<name>-sweep``) are not repeated, unless
+    ``fresh``. With ``engine="ray"`` runs are Ray tasks, on the cluster of ``ray.init()`` or RAY_ADDRESS, or on this
+    machine; a run is retried up to ``retries`` times if its worker or node dies.
 
-    Raises InputError if something is wrong, before anything runs. Ctrl-C keeps what is done, and the same call
-    continues.
+    Raises InputError before the first run if an argument is invalid. After Ctrl-C, the same call continues the sweep.
     """
     axes = [f"{key}={','.join(map(_value, values))}" for key, values in (over or {}).items()]
-    elsewhere = None
+    run_tasks = None
     if engine == "ray":
         from . import on_ray
 
-        elsewhere = functools.partial(on_ray.outcomes, retries=retries)
+        run_tasks = functools.partial(on_ray.outcomes, retries=retries)
     elif engine != "local":
-        raise InputError(f'engine: "{engine}" is neither "local" nor "ray"; `weir sweep` has slurm, too')
+        raise InputError(f'engine: "{engine}" is neither "local" nor "ray"; for slurm, use `weir sweep`')
     return _weir.sweep(
-        experiment, _assignments(set), _labels(schemes), axes, list(metrics), out, jobs, fresh, elsewhere
+        experiment, _assignments(set), _labels(schemes), axes, list(metrics), out, jobs, fresh, run_tasks
     )
 
 
 def _labels(schemes: Iterable[str] | None) -> list[str]:
-    """Returns the labels that were given; an empty list stands for all schemes."""
+    """Returns the labels; an empty list stands for all schemes."""
     labels = [] if schemes is None else list(schemes)
     if schemes is not None and not labels:
-        raise InputError("schemes: the list is empty, name a scheme of the file or leave it out for all")
+        raise InputError("schemes: the list is empty; specify a scheme of the file, or omit `schemes` to run all")
     return labels
 
 

@@ -51,11 +51,11 @@ class Run:
     @property
     def report(self) -> str: ...
     def to_dict(self) -> dict[str, Any]:
-        """Returns every number of the run: the content of ``summary.json``."""
+        """Returns the content of ``summary.json``."""
     def _repr_html_(self) -> str: ...
 
 class Sweep:
-    """A sweep that has run."""
+    """A finished sweep."""
 
     @property
     def name(self) -> str: ...
@@ -86,9 +86,9 @@ def sweep(
     dir: str | PathLike[str] | None,
     jobs: int | None,
     fresh: bool,
-    elsewhere: Callable[[list[dict[str, Any]]], list[str | None]] | None,
+    run_tasks: Callable[[list[dict[str, Any]]], list[str | None]] | None,
 ) -> Sweep: ...
-def keep(dir: str | PathLike[str], files: list[tuple[str, bytes]]) -> None:
-    """Puts the files of a run that was done elsewhere into its directory."""
+def write_run_files(dir: str | PathLike[str], files: list[tuple[str, bytes]]) -> None:
+    """Writes the files of a run that was executed on another machine into its directory."""
 def load(dir: str | PathLike[str]) -> Run:
-    """Reads the directory of a run, of ``weir run`` or of ``weir.run(..., out=...)``."""
+    """Reads the directory of a run, written by ``weir run`` or ``weir.run(..., out=...)``."""

@@ -1,7 +1,7 @@
-"""Runs of a sweep as tasks of Ray: what ``weir.sweep(..., engine="ray")`` and ``weir sweep --engine ray`` use.
+"""Executes the runs of a sweep as Ray tasks, for ``weir.sweep(..., engine="ray")`` and ``weir sweep --engine ray``.
 
-A task does one run and returns the files of its directory as an Arrow table, so that the nodes need no file system in
-common for results. The process that has submitted the tasks writes them.
+A task returns the files of its run directory as an Arrow table, and the process that has submitted the tasks writes them. So
+the nodes need no shared file system for results.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import ray
 from . import _weir
 
 
-def one(task: Mapping[str, Any]) -> pyarrow.Table:
-    """Does a run, and returns the files of its directory."""
-    with tempfile.TemporaryDirectory() as place:
-        out = Path(place) / "run"
+def run_one(task: Mapping[str, Any]) -> pyarrow.Table:
+    """Ray task: runs one experiment and returns the files of its run directory as an Arrow table."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory) / "run"
         _weir.run((task["file"], ""), task["set"], task["seed"], task["schemes"], 1, out, None)
         files = sorted(out.iterdir())
         contents = pyarrow.array([file.read_bytes() for file in files], pyarrow.large_binary())
@@ -33,67 +33,68 @@ def one(task: Mapping[str, Any]) -> pyarrow.Table:
 
 
 def run(
-    tasks: Sequence[Mapping[str, Any]], retries: int, ended: Callable[[int, str | None], object]
+    tasks: Sequence[Mapping[str, Any]], retries: int, on_end: Callable[[int, str | None], object]
 ) -> None:
-    """Does all tasks, and calls ``ended`` with the number of each and why it failed, if it did.
+    """Runs all tasks. Calls ``on_end`` with the number of each finished task, and its error message or None.
 
-    The cluster is that of ``ray.init()`` if it was called, else of RAY_ADDRESS or of this machine. A task whose worker
-    or node died is repeated up to ``retries`` times.
+    The cluster is that of ``ray.init()`` if it was called, else that of RAY_ADDRESS or a local one. A task is retried up to
+    ``retries`` times if its worker or node dies.
     """
-    ours = not ray.is_initialized()
-    if ours:
+    is_own_cluster = not ray.is_initialized()
+    if is_own_cluster:
         ray.init(log_to_driver=False, logging_level="warning")
-    remote = ray.remote(num_cpus=1, max_retries=retries)(one)
+    remote = ray.remote(num_cpus=1, max_retries=retries)(run_one)
     waiting = {remote.remote({**task, "file": os.path.abspath(task["file"])}): task for task in tasks}
     try:
         while waiting:
             ready, _ = ray.wait(list(waiting))
             for reference in ready:
                 task = waiting.pop(reference)
-                ended(task["number"], _keep(reference, task["dir"]))
+                on_end(task["number"], _write_result(reference, task["dir"]))
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
-        if ours:
+        if is_own_cluster:
             ray.shutdown()
 
 
 def outcomes(tasks: Sequence[Mapping[str, Any]], retries: int) -> list[str | None]:
-    """Does all tasks, and returns for each why it failed, if it did."""
+    """Runs all tasks; returns the error message of each, or None."""
     failures: dict[int, str | None] = {}
     run(tasks, retries, failures.__setitem__)
     return [failures[task["number"]] for task in tasks]
 
 
-def _keep(reference: ray.ObjectRef[pyarrow.Table], place: str | os.PathLike[str]) -> str | None:
+def _write_result(reference: ray.ObjectRef[pyarrow.Table], directory: str | os.PathLike[str]) -> str | None:
+    """Writes the files of a finished task. Returns its error message, or None."""
     try:
         table = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         return str(error.cause)
     except ray.exceptions.RayError as error:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-    _weir.keep(place, list(zip(table["file"].to_pylist(), table["content"].to_pylist(), strict=True)))
+    _weir.write_run_files(directory, list(zip(table["file"].to_pylist(), table["content"].to_pylist(), strict=True)))
     return None
 
 
 def main() -> None:
-    """Takes tasks from a line of standard input, and writes a line for each that has ended. The end of the input ends
-    them all."""
-    # What Ray prints must not come between the lines.
-    answers = os.fdopen(os.dup(1), "w")
+    """Reads a request with tasks from standard input, one line of JSON, and writes a line of JSON for each finished task.
+    Cancels the tasks when standard input is closed."""
+    # Ray prints to standard output; redirect that to standard error, so that the replies stay separate.
+    replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     request = json.loads(sys.stdin.readline())
 
-    def watch() -> None:
+    def interrupt_at_end_of_input() -> None:
         sys.stdin.read()
         _thread.interrupt_main()
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=interrupt_at_end_of_input, daemon=True).start()
     try:
         run(
             request["tasks"],
             request["retries"],
-            lambda number, error: print(json.dumps({"number": number, "error": error}), file=answers, flush=True),
+            lambda number, error: print(json.dumps({"number": number, "error": error}), file=replies, flush=True),
         )
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,4 +1,4 @@
-//! The cost of a packet between ingress and egress: one enqueue and one dequeue, by depth of the queue.
+//! Measures the cost of a packet between ingress and egress: one enqueue and one dequeue, for each PFC mode.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -6,7 +6,7 @@ use weir_switch::tm::{EnqueueRequest, PfcConfig, PfcPort, PortConfig, TmConfig, 
 use weir_units::{Bytes, Time};
 
 const PORTS: u16 = 64;
-/// Packets that wait at each port.
+/// Packets queued at each port.
 const DEPTH: u16 = 16;
 
 fn manager(pfc: Option<PfcConfig>) -> TrafficManager<Box<u64>> {
@@ -44,8 +44,8 @@ fn queues(criterion: &mut Criterion) {
             bencher.iter(|| {
                 n = n.wrapping_add(1);
                 let departure = manager.dequeue(Time::ZERO, black_box(n % PORTS), |_| ()).unwrap();
-                let admitted = manager.enqueue(Time::ZERO, arrival(n), departure.item);
-                black_box(admitted.is_ok())
+                let admission = manager.enqueue(Time::ZERO, arrival(n), departure.item);
+                black_box(admission.is_ok())
             });
         });
     }

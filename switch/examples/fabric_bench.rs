@@ -1,8 +1,9 @@
-//! Measures the forwarding rate of four switches in a row: each on a thread of its own with veth pairs between them,
-//! as two fabrics of two switches with a veth pair between these, and as one fabric.
+//! Measures the forwarding rate of four switches in a row: as four threads with veth pairs between them, as two
+//! fabrics of two switches with a veth pair between the fabrics, and as one fabric.
 //!
-//! `cargo run --release -p weir-switch --example fabric_bench -- [seconds per row] [packets/s ...]`; a load of 0 is a
-//! flood. The three are measured in turn, with everything else on the same cores. Needs root; leaves nothing behind.
+//! `cargo run --release -p weir-switch --example fabric_bench -- [seconds per row] [packets/s ...]`; a load of 0
+//! means as fast as possible. The three variants are measured in turn; generator and switches share the same cores.
+//! Needs root; removes all that it creates.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/lab/mod.rs"]
@@ -21,9 +22,9 @@ const HOPS: u16 = 4;
 const SIZES: [usize; 2] = [64, 1500];
 const LOADS: [u64; 7] = [20_000, 40_000, 80_000, 120_000, 180_000, 240_000, 0];
 const ROUNDS: usize = 3;
-/// Frames the generator sends at once.
+/// Frames per system call of the generator.
 const BURST: usize = 16;
-/// Time after which no frame is in flight once the generator has stopped.
+/// Time to wait after the generator stopped, until no frame is in flight.
 const SETTLE: Duration = Duration::from_millis(300);
 
 fn main() -> Result<(), Failure> {
@@ -40,11 +41,13 @@ fn main() -> Result<(), Failure> {
     for size in SIZES {
         for &load in &loads {
             for _ in 0..ROUNDS {
-                for together in [1, 2, 4] {
-                    let (sent, out) = measure(together, size, load, Duration::from_secs_f64(seconds))?;
+                for fabric_size in [1, 2, 4] {
+                    let (sent, out) = measure(fabric_size, size, load, Duration::from_secs_f64(seconds))?;
                     let offered = if load == 0 { "flood".to_owned() } else { load.to_string() };
                     let lost = 100.0 * (sent - out).max(0.0) / sent;
-                    println!("{size:>6} {offered:>10} {together:>9} {sent:>10.0} {out:>10.0} {lost:>8.3}%");
+                    println!(
+                        "{size:>6} {offered:>10} {fabric_size:>9} {sent:>10.0} {out:>10.0} {lost:>8.3}%"
+                    );
                 }
             }
         }
@@ -52,7 +55,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A switch with port 1 towards the sender and port 2 towards the receiver.
+/// Returns a switch with port 1 towards the sender and port 2 towards the receiver.
 fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
     let program = Program::from_json(frames::HPCC).expect("a committed program");
     let mut switch = Switch::new(program, config.switch_config(), 1).expect("a configuration");
@@ -60,48 +63,49 @@ fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
     Some(Box::new(switch))
 }
 
-/// Fabrics of this number of switches, in the order of the row.
-fn start(lab: &Lab, together: u16) -> Result<Vec<FabricDataplane>, Failure> {
+/// Starts fabrics of `fabric_size` switches each, in the order of the row.
+fn start(lab: &Lab, fabric_size: u16) -> Result<Vec<FabricDataplane>, Failure> {
     let wire = PortLinkConfig::new(Bandwidth::from_gbps(400), Time::ZERO);
     let member = |n: u16| {
-        let at = n % together;
-        let inner = |port, to| FabricPort { port, name: format!("s{n}-eth{port}"), to };
+        let index = n % fabric_size;
+        let internal = |port, peer| FabricPort { port, name: format!("s{n}-eth{port}"), peer };
         let (mut ports, mut links) = (Vec::new(), Vec::new());
-        match at {
+        match index {
             0 => ports.push((1, format!("b{}", n + 1))),
-            _ => links.push(inner(1, (at - 1, 2))),
+            _ => links.push(internal(1, (index - 1, 2))),
         }
-        match at + 1 {
-            last if last == together => ports.push((2, format!("a{}", n + 2))),
-            next => links.push(inner(2, (next, 1))),
+        match index + 1 {
+            last if last == fabric_size => ports.push((2, format!("a{}", n + 2))),
+            next => links.push(internal(2, (next, 1))),
         }
-        let wires = links.iter().map(|inner| (inner.port, wire)).collect();
-        let config = DataplaneConfig { port_links: wires, ..DataplaneConfig::default() };
-        FabricMember { switch: switch(&config), config, ports, inner: links }
+        let port_links = links.iter().map(|internal| (internal.port, wire)).collect();
+        let config = DataplaneConfig { port_links, ..DataplaneConfig::default() };
+        FabricMember { switch: switch(&config), config, ports, internal_ports: links }
     };
-    let fabrics = (0..HOPS / together).map(|group| {
-        let members = (group * together..(group + 1) * together).map(member).collect();
+    let fabrics = (0..HOPS / fabric_size).map(|group| {
+        let members = (group * fabric_size..(group + 1) * fabric_size).map(member).collect();
         lab.within("switch", || FabricDataplane::start(members)).map_err(Failure::from)
     });
     fabrics.collect()
 }
 
-/// Frames a second that were sent, and that came out.
-fn measure(together: u16, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
+/// Returns the frames per second that the generator sent and that the last switch delivered.
+fn measure(fabric_size: u16, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
     let Some(lab) = Lab::new("fabric_bench", &["switch", "hosts"]) else { return Err("needs root".into()) };
-    // Cable n leads from an to bn; the first begins at the sender, the last ends at the receiver.
+    // Cable n connects `a<n>` with `b<n>`. The first begins at the sender, the last ends at the receiver.
     lab.cable(("hosts", "a1"), ("switch", "b1"), 1500);
     for n in 2..=HOPS {
         lab.cable(("switch", &format!("a{n}")), ("switch", &format!("b{n}")), 1500);
     }
     let (last_a, last_b) = (format!("a{}", HOPS + 1), format!("b{}", HOPS + 1));
     lab.cable(("switch", &last_a), ("hosts", &last_b), 1500);
-    let running = start(&lab, together)?;
-    let counted = lab.within("hosts", || send(&last_b, size, load, time));
-    drop(running);
-    counted
+    let fabrics = start(&lab, fabric_size)?;
+    let rates = lab.within("hosts", || send(&last_b, size, load, time));
+    drop(fabrics);
+    rates
 }
 
+/// Sends frames for `time` at `load` frames per second; returns the rates sent and received.
 fn send(receiver: &str, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
     let socket = TxSocket::open(&Interface::find("a1")?)?;
     let frame = frames::udp(1, 2, size);
@@ -116,13 +120,13 @@ fn send(receiver: &str, size: usize, load: u64, time: Duration) -> Result<(f64, 
         }
         sent += socket.send(std::iter::repeat_n(&frame[..], BURST)).unwrap_or(0) as u64;
     }
-    let took = start.elapsed().as_secs_f64();
+    let elapsed = start.elapsed().as_secs_f64();
     std::thread::sleep(SETTLE);
     let out = received(receiver)? - before;
-    Ok((sent as f64 / took, out as f64 / took))
+    Ok((sent as f64 / elapsed, out as f64 / elapsed))
 }
 
-/// Frames an interface of this thread's namespace has received.
+/// Returns the number of frames that an interface of this thread's namespace has received.
 fn received(interface: &str) -> std::io::Result<u64> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));

@@ -1,10 +1,11 @@
-//! One packet through a compiled P4 program: loads the program, adds a table entry, and prints every step of the packet.
+//! Runs one packet through a compiled P4 program: loads the program, adds a table entry, and prints every step of the
+//! packet.
 //!
 //! ```text
 //! cargo run -p weir-switch --example one_packet
 //! ```
 
-#![allow(clippy::print_stdout)] // It is a program.
+#![allow(clippy::print_stdout)] // An example prints its results.
 
 use std::error::Error;
 use weir_switch::pipeline::{ActionCall, Digest, KeyMatch};
@@ -22,10 +23,10 @@ const FRAME: [u8; 42] = [
     1, 2, 3, 4, 5, 6, 7, 8,
 ];
 
-/// A driver for one packet: nothing that the switch tells it matters here.
-struct Ignore;
+/// A driver that ignores all output, since only one packet is processed.
+struct IgnoreOutput;
 
-impl SwitchOutput for Ignore {
+impl SwitchOutput for IgnoreOutput {
     fn ready(&mut self, _port: u16) {}
     fn pause(&mut self, _port: u16, _priority: u8, _on: bool) {}
     fn recycle(&mut self, _packet: Box<Packet>) {}
@@ -36,15 +37,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seed = 1;
     let mut switch = Switch::new(Program::from_json(PROGRAM)?, SwitchConfig::new([1, 2]), seed)?;
 
-    // Names may be shortened to their last part where that is unique. Values are big-endian bytes.
+    // A name may be shortened to its last component if that is unique. Values are big-endian bytes.
     let forward = switch.pipeline().table_by_name("forward")?;
     let to_host_2 = [KeyMatch::Lpm { value: vec![10, 0, 0, 2], prefix_len: 32 }];
     let port_2 = ActionCall::action("via", [vec![2]]);
     switch.pipeline_mut().table_add(forward, &to_host_2, 0, &port_2)?;
 
     let mut trace = PacketTrace::new();
-    switch.receive_traced(Time::ZERO, 1, Packet::from_bytes(&FRAME), &mut Ignore, &mut trace);
-    let sent = switch.transmit_traced(Time::from_us(1), 2, &mut Ignore, &mut trace);
+    switch.receive_traced(Time::ZERO, 1, Packet::from_bytes(&FRAME), &mut IgnoreOutput, &mut trace);
+    let sent = switch.transmit_traced(Time::from_us(1), 2, &mut IgnoreOutput, &mut trace);
     println!("{trace}");
 
     let sent = sent.ok_or("the packet was dropped")?.to_vec();

@@ -1,10 +1,11 @@
 //! Measures the switch's forwarding rate between two veth pairs of this machine.
 //!
-//! A generator sends UDP frames into one pair, the switch runs hpcc.p4 on them and sends them out by the other, whose
-//! far end counts. All of it shares the machine's cores. Needs root; leaves nothing behind.
+//! A generator sends UDP frames into one pair; the switch runs hpcc.p4 on them and sends them out through the other
+//! pair, at whose end they are counted. Generator and switch share the machine's cores. Needs root; removes all that
+//! it creates.
 //!
-//! `cargo run --release -p weir-switch --example veth_bench -- [seconds per row] [packets/s ...]`; a load of 0 is a
-//! flood.
+//! `cargo run --release -p weir-switch --example veth_bench -- [seconds per row] [packets/s ...]`; a load of 0 means
+//! as fast as possible.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/lab/mod.rs"]
@@ -20,9 +21,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const SIZES: [usize; 2] = [64, 1500];
 const LOADS: [u64; 8] = [60_000, 120_000, 180_000, 220_000, 260_000, 300_000, 400_000, 0];
-/// Frames the generator sends at once.
+/// Frames per system call of the generator.
 const BURST: usize = 16;
-/// Time after the generator's end in which the last frames arrive.
+/// Time to wait after the generator stopped, until the last frames have arrived.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The unit of CPU time in /proc (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -63,14 +64,16 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the number of packets that the switch dropped.
 fn dropped(stats: &weir_switch::driver::DataplaneStats) -> u64 {
     stats.switch.as_ref().map_or(0, |counters| counters.dropped.total().packets)
 }
 
+/// Sends frames for `time` at `load` frames per second and returns a row of the table.
 fn measure(handle: &DataplaneHandle, size: usize, load: u64, time: Duration) -> Result<String, Failure> {
     let socket = TxSocket::open(&Interface::find("h1")?)?;
     let frame = frames::udp(1, 2, size);
-    let (received, cpu) = (received("h2")?, cpu_seconds()?);
+    let (received_before, cpu_before) = (received("h2")?, cpu_seconds()?);
     let start = Instant::now();
     let (mut sent, mut refused) = (0u64, 0u64);
     while start.elapsed() < time {
@@ -84,24 +87,25 @@ fn measure(handle: &DataplaneHandle, size: usize, load: u64, time: Duration) -> 
             Err(_) => refused += 1,
         }
     }
-    let took = start.elapsed().as_secs_f64();
+    let elapsed = start.elapsed().as_secs_f64();
     std::thread::sleep(SETTLE);
-    let out = self::received("h2")? - received;
-    let cpu = cpu_seconds()? - cpu;
+    let out = received("h2")? - received_before;
+    let cpu = cpu_seconds()? - cpu_before;
+    // Fails if the data plane has stopped.
     handle.stats().wait()?;
     let loss = 100.0 * (sent.saturating_sub(out)) as f64 / sent.max(1) as f64;
     let offered = if load == 0 { "flood".to_owned() } else { load.to_string() };
     let refused = if refused > 0 { format!(" ({refused} refused)") } else { String::new() };
     Ok(format!(
         "{offered:>10} {:>10.0} {:>10.0} {loss:>7.3}% {:>6.2} {:>6.2}{refused}",
-        sent as f64 / took,
-        out as f64 / took,
-        cpu / took,
+        sent as f64 / elapsed,
+        out as f64 / elapsed,
+        cpu / elapsed,
         cpu * 1e6 / out.max(1) as f64,
     ))
 }
 
-/// Frames an interface of this thread's namespace has received.
+/// Returns the number of frames that an interface of this thread's namespace has received.
 fn received(interface: &str) -> std::io::Result<u64> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
@@ -109,7 +113,7 @@ fn received(interface: &str) -> std::io::Result<u64> {
     packets.ok_or(std::io::ErrorKind::NotFound.into())
 }
 
-/// CPU time of the data-plane thread.
+/// Returns the CPU time of the data-plane thread in seconds.
 fn cpu_seconds() -> std::io::Result<f64> {
     for task in std::fs::read_dir("/proc/self/task")? {
         let stat = std::fs::read_to_string(task?.path().join("stat"))?;

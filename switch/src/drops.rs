@@ -38,7 +38,7 @@ impl std::iter::Sum for PacketCount {
     }
 }
 
-/// Declares the reasons once: variant, name in reports, description.
+/// Declares each reason once: its description, variant and name in reports.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
         /// The reason why the switch dropped a packet.
@@ -66,18 +66,18 @@ reasons! {
     TailDrop = "tail_drop",
     /// The shared packet buffer was full.
     BufferFull = "buffer_full",
-    /// A lossless class exceeded its headroom and its share: the neighbour did not react to the pause in
-    /// time.
+    /// A lossless class exceeded its headroom and its share of the buffer: the neighbour did not react to the
+    /// pause in time.
     PfcHeadroom = "pfc_headroom",
     /// The program chose a port that the switch does not have.
     NoSuchPort = "no_such_port",
-    /// The program chose a priority of which there is no queue.
+    /// The program chose a priority that has no queue.
     NoSuchPriority = "no_such_priority",
     /// The multicast group or clone session is not configured or has no replicas.
     NoReplicas = "no_replicas",
-    /// The parser did not end: it executed 2^20 operations, more than any packet needs.
+    /// The parser was stopped after 2^20 operations, more than any packet needs.
     ParserLoop = "parser_loop",
-    /// A loop in an action did not end: it repeated 2^20 operations, more than any packet needs.
+    /// An action was stopped after its loops had repeated 2^20 operations, more than any packet needs.
     ActionLoop = "action_loop",
     /// The program resubmitted the packet more often than the limit.
     ResubmitLimit = "resubmit_limit",
@@ -110,14 +110,17 @@ impl Drops {
     }
     /// Returns the reasons with a count above 0.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, PacketCount)> + '_ {
-        DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|(_, t)| t.packets > 0)
+        DropReason::ALL
+            .iter()
+            .map(|&reason| (reason, self.get(reason)))
+            .filter(|(_, count)| count.packets > 0)
     }
 }
 
 impl ops::AddAssign<&Drops> for Drops {
     fn add_assign(&mut self, other: &Drops) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine += *theirs;
+        for (count, other) in self.0.iter_mut().zip(&other.0) {
+            *count += *other;
         }
     }
 }
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_have_distinct_names_and_their_own_tally() {
+    fn reasons_have_distinct_names_and_their_own_counts() {
         let mut drops = Drops::default();
         for (index, &reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(reason as usize, index);

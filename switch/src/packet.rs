@@ -33,9 +33,9 @@ pub struct Packet {
     /// The priority class in which the packet was sent, like the PCP bits of an IEEE 802.1Q tag; `None` if
     /// the sender gave none.
     pub class: Option<u8>,
-    /// A resubmission or recirculation has prepared the metadata, which ingress must keep.
+    /// True after a resubmit or recirculate, which has prepared the metadata: ingress must keep it.
     pub(crate) reentered: bool,
-    /// The frame is in `large` instead of `memory`.
+    /// Whether the frame is in `large` instead of `memory`.
     is_large: bool,
     pub(crate) phv: Phv,
     /// Memory for a longer frame; kept for the next one when it is not in use.
@@ -71,15 +71,15 @@ pub(crate) struct SlotVec(Option<Box<SlotStorage>>);
 
 #[derive(Clone)]
 struct SlotStorage {
-    /// The id of the layout of `words`: of the program for slots, of the machine code for bridged words.
-    stamp: u32,
+    /// Identifies the layout of `words`: for slots `Program::layout_id`, for bridged words `Native::layout_id`.
+    layout_id: u32,
     words: Box<[u64]>,
 }
 
 impl SlotVec {
     /// Creates slots with this layout id.
-    pub fn new(stamp: u32, words: Vec<u64>) -> SlotVec {
-        SlotVec(Some(Box::new(SlotStorage { stamp, words: words.into_boxed_slice() })))
+    pub fn new(layout_id: u32, words: Vec<u64>) -> SlotVec {
+        SlotVec(Some(Box::new(SlotStorage { layout_id, words: words.into_boxed_slice() })))
     }
 
     #[inline]
@@ -89,8 +89,8 @@ impl SlotVec {
 
     /// Returns whether the slots exist and have this layout id.
     #[inline]
-    pub fn has_layout(&self, stamp: u32) -> bool {
-        self.0.as_ref().is_some_and(|slots| slots.stamp == stamp)
+    pub fn has_layout(&self, layout_id: u32) -> bool {
+        self.0.as_ref().is_some_and(|slots| slots.layout_id == layout_id)
     }
 
     /// Frees the slots. Out of line: only a packet that was dropped between ingress and egress still has any
@@ -185,9 +185,9 @@ impl Packet {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, len: usize, kept: usize) {
-        let is_free = !self.is_large;
-        let fits = self.large.take_if(|large| is_free && large.len() >= len);
-        let mut large = fits.unwrap_or_else(|| vec![0; len.next_power_of_two()].into_boxed_slice());
+        let is_unused = !self.is_large;
+        let reusable = self.large.take_if(|large| is_unused && large.len() >= len);
+        let mut large = reusable.unwrap_or_else(|| vec![0; len.next_power_of_two()].into_boxed_slice());
         large[..kept].copy_from_slice(&self.memory()[..kept]);
         (self.large, self.is_large) = (Some(large), true);
     }
@@ -201,8 +201,8 @@ impl Packet {
     /// Resets the packet to a copy of `bytes`.
     pub fn set_bytes(&mut self, bytes: &[u8]) {
         self.reset(bytes.len(), 0);
-        let place = self.range();
-        self.memory_mut()[place].copy_from_slice(bytes);
+        let range = self.range();
+        self.memory_mut()[range].copy_from_slice(bytes);
     }
 
     fn reset(&mut self, len: usize, virtual_len: u32) {
@@ -237,8 +237,9 @@ impl Packet {
         &self.memory()[self.range()]
     }
 
+    /// Returns the length of [`Packet::bytes`].
     #[inline]
-    pub(crate) fn kept_len(&self) -> u32 {
+    pub(crate) fn stored_len(&self) -> u32 {
         self.end - self.start
     }
 
@@ -288,9 +289,9 @@ impl Packet {
     /// Returns the frame followed by [`SLACK`] bytes, the frame's length, and the header vector.
     #[inline]
     pub(crate) fn frame_and_phv(&mut self) -> (&mut [u8], usize, &mut Phv) {
-        let place = self.range();
+        let range = self.range();
         let (memory, phv) = self.memory_and_phv();
-        (&mut memory[place.start..place.end + SLACK], place.len(), phv)
+        (&mut memory[range.start..range.end + SLACK], range.len(), phv)
     }
 
     /// Ensures that the first `len` bytes are stored, taking them from the virtual tail if necessary. Returns
@@ -319,24 +320,28 @@ impl Packet {
     #[inline(always)]
     pub(crate) fn frame_ptr(&mut self, room: usize) -> (*mut u8, u32) {
         let (start, end) = (self.start, self.start as usize + room);
-        let memory =
-            if self.is_large || end > INLINE_LEN { self.large_room(end) } else { self.memory.as_mut_ptr() };
+        let memory = if self.is_large || end > INLINE_LEN {
+            self.reserve_large(end)
+        } else {
+            self.memory.as_mut_ptr()
+        };
         (memory.wrapping_add(start as usize), start)
     }
 
     #[cold]
     #[inline(never)]
-    fn large_room(&mut self, end: usize) -> *mut u8 {
+    fn reserve_large(&mut self, end: usize) -> *mut u8 {
         self.reserve(end).as_mut_ptr()
     }
 
-    /// Extends the frame by `bytes` at the front, into headroom that has been written already.
+    /// Extends the frame by `bytes` at the front, into headroom that machine code has already written.
     #[inline]
     pub(crate) fn extend_front(&mut self, bytes: u32) {
         self.start = self.start.saturating_sub(bytes);
     }
 
-    /// Replaces the first `old` bytes by `new` bytes, of which the first `front` keep the old contents.
+    /// Replaces the first `old` bytes with `new` bytes. The first `front` bytes of the frame keep their
+    /// contents; the contents of the other new bytes are undefined.
     #[inline]
     pub(crate) fn replace_front(&mut self, old: usize, new: usize, front: usize) {
         if new >= old {
@@ -350,7 +355,7 @@ impl Packet {
         }
     }
 
-    /// Replaces the first `old` bytes by `new` bytes with undefined contents.
+    /// Replaces the first `old` bytes with `new` bytes with undefined contents.
     #[inline]
     pub(crate) fn resize_front(&mut self, old: usize, new: usize) {
         let payload = self.start as usize + old;
@@ -363,16 +368,16 @@ impl Packet {
     /// Moves the frame back in memory, so that it can grow by `more` at the front.
     #[cold]
     fn make_headroom(&mut self, more: usize) {
-        let (place, start) = (self.range(), more + HEADROOM);
-        let end = start + place.len();
-        self.reserve(end + SLACK).copy_within(place, start);
+        let (range, start) = (self.range(), more + HEADROOM);
+        let end = start + range.len();
+        self.reserve(end + SLACK).copy_within(range, start);
         (self.start, self.end) = (start as u32, end as u32);
     }
 
     /// Inverts a bit of the stored bytes. A bit beyond them has no effect.
     pub fn invert_bit(&mut self, bit: usize) {
-        let place = self.range();
-        if let Some(byte) = self.memory_mut()[place].get_mut(bit / 8) {
+        let range = self.range();
+        if let Some(byte) = self.memory_mut()[range].get_mut(bit / 8) {
             *byte ^= 1 << (bit % 8);
         }
     }
@@ -424,7 +429,7 @@ impl PacketPool {
             self.free.push(packet);
         }
     }
-    /// Returns a copy of `packet`, bytes and header vector.
+    /// Returns a copy of `packet` with its bytes and header vector.
     pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
         let mut copy = self.get();
         copy.copy_from(packet);
@@ -443,18 +448,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_that_only_takes_is_bounded() {
-        let (mut from, mut into) = (PacketPool::new(), PacketPool::new());
+    fn a_pool_that_only_receives_packets_is_bounded() {
+        let (mut source, mut sink) = (PacketPool::new(), PacketPool::new());
         let packet = Packet::from_bytes(&[1, 2, 3]);
         for _ in 0..2 * PacketPool::MAX_FREE {
-            into.put(from.copy(&packet));
+            sink.put(source.copy(&packet));
         }
-        assert_eq!((from.len(), into.len()), (0, PacketPool::MAX_FREE));
+        assert_eq!((source.len(), sink.len()), (0, PacketPool::MAX_FREE));
     }
 
-    /// Memory for a large frame is kept, and only large frames are in it.
+    /// The memory of a large frame is kept, but only large frames use it.
     #[test]
-    fn frames_of_all_sizes_follow_each_other() {
+    fn a_packet_is_reused_for_frames_of_all_sizes() {
         let bytes: Vec<u8> = (0..=255).cycle().take(2_000).collect();
         let mut packet = PacketPool::new().get();
         for len in [60, 184, 185, 100, 1_500, 2_000, 300, 0] {
@@ -479,9 +484,8 @@ mod tests {
         assert_eq!(packet.bytes(), [3, 4]);
     }
 
-    /// Whatever is kept at the front, and however little it moves.
     #[test]
-    fn headers_in_front_of_new_ones_are_kept() {
+    fn replace_front_keeps_the_first_bytes_and_the_payload() {
         let bytes: Vec<u8> = (0..100).collect();
         for (front, old, new) in
             [(0, 0, 8), (66, 66, 74), (66, 66, 67), (34, 66, 66), (16, 20, 44), (50, 60, 58)]
@@ -502,9 +506,9 @@ mod tests {
         assert!(packet.materialise(4));
         assert_eq!((packet.bytes(), packet.len(), packet.virtual_len()), (&[7u8, 8, 0, 0][..], 102, 98));
         assert!(!packet.materialise(103));
-        let whole = packet.to_vec();
+        let with_tail = packet.to_vec();
         packet.truncate(3);
-        assert_eq!((packet.to_vec(), whole.len()), (vec![7, 8, 0], 102));
+        assert_eq!((packet.to_vec(), with_tail.len()), (vec![7, 8, 0], 102));
         packet.truncate(50);
         assert_eq!(packet.len(), 3);
     }

@@ -5,20 +5,21 @@
 /// Size of a cache line in bytes.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// Prefetches the first cache line of `of`. It has no effect on the program's state.
+/// Prefetches the first cache line of `value`. It has no effect on the program's state.
 ///
-/// A driver of many switches knows a few events ahead which packet comes next, and by then the packet has
-/// left the cache: cache misses were a third of the cost of a packet at 128 hosts (docs/performance.md).
+/// A driver of many switches knows the next packets a few events ahead, but these packets have left the cache
+/// since they were last used: cache misses were a third of the cost of a packet at 128 hosts
+/// (docs/performance.md).
 #[inline(always)]
-pub fn prefetch<T>(of: &T) {
-    prefetch_line(std::ptr::from_ref(of).cast());
+pub fn prefetch<T>(value: &T) {
+    prefetch_line(std::ptr::from_ref(value).cast());
 }
 
-/// Prefetches all cache lines of `of`.
+/// Prefetches all cache lines of `value`.
 #[inline(always)]
-pub fn prefetch_all<T>(of: &T) {
-    for at in (0..size_of::<T>()).step_by(CACHE_LINE) {
-        prefetch_line(std::ptr::from_ref(of).cast::<i8>().wrapping_add(at));
+pub fn prefetch_all<T>(value: &T) {
+    for offset in (0..size_of::<T>()).step_by(CACHE_LINE) {
+        prefetch_line(std::ptr::from_ref(value).cast::<i8>().wrapping_add(offset));
     }
 }
 

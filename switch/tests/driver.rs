@@ -1,6 +1,6 @@
 //! The switch in real time: on veth pairs between network namespaces of its own, and on pcap files.
 //!
-//! Tests that need root say so, and are skipped without it.
+//! Without root privileges, the tests that need them are skipped with a message.
 
 mod lab;
 mod links;
@@ -24,11 +24,11 @@ use weir_switch::tm::{QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
 use weir_units::{Bandwidth, Time};
 
-/// Memory for a test's own receive ring.
+/// Size of a test's receive ring in bytes.
 const RING: usize = 1 << 20;
-/// The longest time that any step may take on a busy machine.
+/// Timeout of every step, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// p4src/include/constants.p4.
+/// `CPU_PORT` of p4src/include/constants.p4.
 const CPU_PORT: u16 = 255;
 
 /// The far end of a cable: sends and receives as a host would.
@@ -52,18 +52,18 @@ impl Nic {
         }
     }
 
-    /// The next `count` frames, as on a wire.
+    /// Receives `count` frames, with VLAN tags and checksums restored.
     fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
-        let end = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + TIMEOUT;
         while frames.len() < count {
-            assert!(Instant::now() < end, "{} of {count} frames came", frames.len());
-            let taken = self.ring.receive(count - frames.len(), |frame| {
+            assert!(Instant::now() < deadline, "{} of {count} frames arrived", frames.len());
+            let received = self.ring.receive(count - frames.len(), |frame| {
                 let mut bytes = Vec::new();
                 frame.write_to(&mut bytes);
                 frames.push(bytes);
             });
-            if taken == 0 {
+            if received == 0 {
                 std::thread::yield_now();
             }
         }
@@ -99,49 +99,49 @@ fn two_ports(lab: &Lab, config: DataplaneConfig) -> (Dataplane, Nic, Nic) {
 fn a_port_behaves_like_a_cable() {
     let Some(lab) = Lab::new("a_port_behaves_like_a_cable", &["switch", "hosts"]) else { return };
     // 100 frames of 1,250 bytes at 10 Mbit/s: 1 ms each, and 50 ms until the first bit is there.
-    let wire = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(50));
+    let link = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(50));
     let limits = QueueLimits { packets: 200, ..QueueLimits::BMV2 };
     let config =
-        DataplaneConfig { port_links: BTreeMap::from([(2, wire)]), limits, ..DataplaneConfig::default() };
+        DataplaneConfig { port_links: BTreeMap::from([(2, link)]), limits, ..DataplaneConfig::default() };
     let (dataplane, h1, mut h2) = two_ports(&lab, config);
     let frames: Vec<_> = (0..100).map(|_| udp(1, 2, 1250)).collect();
-    let began = Instant::now();
+    let start = Instant::now();
     h1.send(&frames);
     let handle = dataplane.handle();
     wait_for(TIMEOUT, || handle.with(|switch, _| switch.counters().received).unwrap() == 100);
     let queued = handle.with(|switch, _| switch.queue_packets(2)).unwrap();
     assert!(queued > 50, "the queue is in the switch: {queued}");
     h2.receive(1);
-    let first = began.elapsed();
-    assert!(first >= Duration::from_millis(51), "serialised and carried: {first:?}");
+    let first = start.elapsed();
+    assert!(first >= Duration::from_millis(51), "serialisation and delay: {first:?}");
     h2.receive(99);
-    let last = began.elapsed();
-    assert!(last >= Duration::from_millis(150), "not faster than its rate: {last:?}");
-    // A busy machine makes it later; half the rate would be wrong.
-    assert!(last < Duration::from_millis(250), "about its rate: {last:?}");
+    let last = start.elapsed();
+    assert!(last >= Duration::from_millis(150), "not faster than the rate: {last:?}");
+    // A busy machine adds delay, but twice the time would mean half the rate.
+    assert!(last < Duration::from_millis(250), "about the rate: {last:?}");
     let counters = dataplane.stop().switch.unwrap();
     assert_eq!((counters.sent, counters.dropped.total().packets), (100, 0));
 }
 
 /// Packet-ins and port changes, in order.
 #[derive(Debug, PartialEq)]
-enum News {
+enum Notification {
     PacketIn(Vec<u8>),
     Port(u16, bool),
 }
 
-fn news(handle: &DataplaneHandle) -> Receiver<News> {
+fn subscribe(handle: &DataplaneHandle) -> Receiver<Notification> {
     let (sender, receiver) = sync_channel(64);
-    let subscribed = handle.subscribe(move |notice| {
-        let news = match notice {
-            DataplaneEvent::PacketIn { frame } => News::PacketIn(frame.to_vec()),
-            DataplaneEvent::Port { port, up } => News::Port(port, up),
+    let subscribed = handle.subscribe(move |event| {
+        let notification = match event {
+            DataplaneEvent::PacketIn { frame } => Notification::PacketIn(frame.to_vec()),
+            DataplaneEvent::Port { port, up } => Notification::Port(port, up),
             DataplaneEvent::Digest(_) => return Delivery::Ignored,
         };
-        match sender.try_send(news) {
-            Ok(()) => Delivery::Taken,
+        match sender.try_send(notification) {
+            Ok(()) => Delivery::Accepted,
             Err(TrySendError::Full(_)) => Delivery::Full,
-            Err(TrySendError::Disconnected(_)) => Delivery::Gone,
+            Err(TrySendError::Disconnected(_)) => Delivery::Closed,
         }
     });
     subscribed.wait().unwrap();
@@ -153,14 +153,14 @@ fn forwards_in_both_directions_and_counts_every_packet() {
     let Some(lab) = Lab::new("forwards_both_ways", &["switch", "hosts"]) else { return };
     let (dataplane, mut h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let lengths = [60, 61, 64, 590, 1514];
-    let there: Vec<_> = lengths.iter().map(|&len| udp(1, 2, len)).collect();
-    let back: Vec<_> = lengths.iter().map(|&len| udp(2, 1, len)).collect();
-    h1.send(&there);
-    h2.send(&back);
+    let forward: Vec<_> = lengths.iter().map(|&len| udp(1, 2, len)).collect();
+    let backward: Vec<_> = lengths.iter().map(|&len| udp(2, 1, len)).collect();
+    h1.send(&forward);
+    h2.send(&backward);
     let expected =
         |frames: Vec<Vec<u8>>, to| frames.into_iter().map(|f| delivered(f, to)).collect::<Vec<_>>();
-    assert_eq!(h2.receive(5), expected(there, 2));
-    assert_eq!(h1.receive(5), expected(back, 1));
+    assert_eq!(h2.receive(5), expected(forward, 2));
+    assert_eq!(h1.receive(5), expected(backward, 1));
 
     let stats = dataplane.stop();
     let counters = stats.switch.unwrap();
@@ -177,7 +177,7 @@ fn forwards_in_both_directions_and_counts_every_packet() {
 fn survives_garbage() {
     let Some(lab) = Lab::new("survives_garbage", &["switch", "hosts"]) else { return };
     let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
-    // Noise, truncated and bent versions of a good frame: a linear congruential generator (Knuth) bends.
+    // Noise, and truncated and corrupted versions of a valid frame, by a linear congruential generator (Knuth).
     let mut state = 1u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -187,17 +187,17 @@ fn survives_garbage() {
     let mut garbage = Vec::new();
     for round in 0..2000 {
         let mut frame = good[..14 + random() % 186].to_vec();
-        let bent = if round % 2 == 0 { 3 } else { frame.len() };
-        for _ in 0..bent {
-            let at = random() % frame.len();
-            frame[at] = random() as u8;
+        let corrupted = if round % 2 == 0 { 3 } else { frame.len() };
+        for _ in 0..corrupted {
+            let index = random() % frame.len();
+            frame[index] = random() as u8;
         }
         garbage.push(frame);
     }
     h1.send(&garbage);
     let last = udp(1, 2, 1000);
     h1.send(std::slice::from_ref(&last));
-    // Noise may have been routed to h2 as well: the frame behind it is the last.
+    // Noise may have been routed to h2 as well, before the last frame.
     let expected = delivered(last, 2);
     while h2.receive(1)[0] != expected {}
     let stats = dataplane.stop();
@@ -208,12 +208,12 @@ fn survives_garbage() {
 }
 
 #[test]
-fn an_interface_may_go_down_vanish_and_come_back() {
+fn an_interface_may_go_down_disappear_and_return() {
     let Some(lab) = Lab::new("an_interface_may_vanish", &["switch", "hosts"]) else { return };
     let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let handle = dataplane.handle();
-    let news = news(&handle);
-    let next = || news.recv_timeout(TIMEOUT).unwrap();
+    let notifications = subscribe(&handle);
+    let next = || notifications.recv_timeout(TIMEOUT).unwrap();
     let frame = udp(1, 2, 100);
     let passes = |h2: &mut Nic| {
         h1.send(std::slice::from_ref(&frame));
@@ -222,20 +222,20 @@ fn an_interface_may_go_down_vanish_and_come_back() {
     passes(&mut h2);
 
     lab.ip("switch", "link set p2 down");
-    assert_eq!(next(), News::Port(2, false));
+    assert_eq!(next(), Notification::Port(2, false));
     h1.send(std::slice::from_ref(&frame));
-    let lost = || handle.stats().wait().unwrap().ports[1].counters.dropped.of(IoDrop::PortDown);
+    let lost = || handle.stats().wait().unwrap().ports[1].counters.dropped.get(IoDrop::PortDown);
     wait_for(TIMEOUT, || lost() == 1);
     lab.ip("switch", "link set p2 up");
-    assert_eq!(next(), News::Port(2, true));
+    assert_eq!(next(), Notification::Port(2, true));
     passes(&mut h2);
 
     lab.ip("switch", "link del p2");
-    assert_eq!(next(), News::Port(2, false));
+    assert_eq!(next(), Notification::Port(2, false));
     h1.send(std::slice::from_ref(&frame));
     wait_for(TIMEOUT, || lost() == 2);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
-    assert_eq!(next(), News::Port(2, true));
+    assert_eq!(next(), Notification::Port(2, true));
     passes(&mut Nic::open(&lab, "hosts", "h2"));
     assert_eq!(dataplane.stop().ports[1].counters.link_down_events, 2);
 }
@@ -270,28 +270,28 @@ fn restores_vlan_tags_and_checksums() {
 }
 
 #[test]
-fn recognises_trains_of_segments() {
+fn recognises_unsegmented_gso_packets() {
     let Some(lab) = Lab::new("recognises_trains", &["a", "b"]) else { return };
     lab.cable(("a", "a0"), ("b", "b0"), 1500);
     lab.ip("a", "addr add 10.9.0.1/24 dev a0");
     lab.ip("b", "addr add 10.9.0.2/24 dev b0");
     let mut b = Nic::open(&lab, "b", "b0");
     let listener = lab.within("b", || std::net::TcpListener::bind("10.9.0.2:4000").unwrap());
-    // A veth takes segmentation off the sender's hands until someone turns that off.
+    // A veth has segmentation offload enabled by default.
     lab.within("a", || {
         let mut stream = std::net::TcpStream::connect("10.9.0.2:4000").unwrap();
         std::io::Write::write_all(&mut stream, &[7; 64 << 10]).unwrap();
     });
     drop(listener);
-    let mut trains = 0;
+    let mut gso_packets = 0;
     wait_for(TIMEOUT, || {
-        b.ring.receive(1, |frame| trains += u32::from(frame.segmented && !frame.is_whole()));
-        trains > 0
+        b.ring.receive(1, |frame| gso_packets += u32::from(frame.segmented && !frame.is_whole()));
+        gso_packets > 0
     });
 }
 
 #[test]
-fn a_full_queue_of_the_interface_is_a_counted_drop() {
+fn drops_of_a_full_interface_queue_are_counted() {
     let Some(lab) = Lab::new("a_full_queue", &["switch", "hosts"]) else { return };
     let (dataplane, h1, _h2) = two_ports(&lab, DataplaneConfig::default());
     lab.tc("switch", "qdisc add dev p2 root tbf rate 8kbit burst 1600 limit 3000");
@@ -299,17 +299,18 @@ fn a_full_queue_of_the_interface_is_a_counted_drop() {
     let handle = dataplane.handle();
     wait_for(TIMEOUT, || {
         let counters = handle.stats().wait().unwrap().ports[1].counters.clone();
-        counters.sent.packets + counters.dropped.of(IoDrop::SendQueueFull) == 30 && counters.sent.packets < 10
+        counters.sent.packets + counters.dropped.get(IoDrop::SendQueueFull) == 30
+            && counters.sent.packets < 10
     });
 }
 
 #[test]
-fn a_slow_interface_holds_frames_back_in_the_switch() {
+fn frames_for_a_slow_interface_wait_in_the_switch() {
     let Some(lab) = Lab::new("a_slow_interface", &["switch", "hosts"]) else { return };
     let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let handle = dataplane.handle();
     assert!(handle.set_queue_limits(Some(2), None, QueueLimits::NONE).wait().unwrap());
-    // 400 frames hold far more memory than a socket may send: it is full, and becomes writable again.
+    // 400 frames exceed the send buffer of the socket, which is full and becomes writable again.
     lab.tc("switch", "qdisc add dev p2 root tbf rate 20mbit burst 3200 limit 10000000");
     let frames: Vec<_> = (0..400).map(|n| udp(1, 2, 1100 + n)).collect();
     h1.send(&frames);
@@ -328,10 +329,10 @@ fn frames_too_long_for_the_interface_are_counted() {
     let handle = dataplane.handle();
     let (h1, mut h2) = (Nic::open(&lab, "hosts", "h1"), Nic::open(&lab, "hosts", "h2"));
     lab.ip("switch", "link set p1 mtu 9000");
-    // Now p1 takes what p2 cannot send.
+    // Now p1 receives frames that p2 cannot send.
     wait_for(TIMEOUT, || {
         h1.send(&[udp(1, 2, 4000)]);
-        handle.stats().wait().unwrap().ports[1].counters.dropped.of(IoDrop::BadLength) > 0
+        handle.stats().wait().unwrap().ports[1].counters.dropped.get(IoDrop::BadLength) > 0
     });
     h1.send(&[udp(1, 2, 1514)]);
     assert_eq!(h2.receive(1), [delivered(udp(1, 2, 1514), 2)]);
@@ -343,13 +344,13 @@ fn the_controller_sends_and_receives_packets() {
     let config = DataplaneConfig { cpu_port: Some(CPU_PORT), ..DataplaneConfig::default() };
     let (dataplane, h1, mut h2) = two_ports(&lab, config);
     let handle = dataplane.handle();
-    let news = news(&handle);
+    let notifications = subscribe(&handle);
     let mut probe = vec![0xff; 60];
     probe[12..14].copy_from_slice(&[0x88, 0xb5]);
     h1.send(std::slice::from_ref(&probe));
     // Header: port in 9 bits, padding in 7.
     let with_port = |port: u16| [&(port << 7).to_be_bytes()[..], &probe[..]].concat();
-    assert_eq!(news.recv_timeout(TIMEOUT).unwrap(), News::PacketIn(with_port(1)));
+    assert_eq!(notifications.recv_timeout(TIMEOUT).unwrap(), Notification::PacketIn(with_port(1)));
     handle.packet_out(with_port(2)).unwrap();
     assert_eq!(h2.receive(1), [probe.clone()]);
     let stats = dataplane.stop();
@@ -358,7 +359,7 @@ fn the_controller_sends_and_receives_packets() {
 }
 
 #[test]
-fn keeps_to_a_rate() {
+fn a_rate_limits_a_port() {
     let Some(lab) = Lab::new("keeps_to_a_rate", &["switch", "hosts"]) else { return };
     let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let handle = dataplane.handle();
@@ -367,11 +368,11 @@ fn keeps_to_a_rate() {
     let start = Instant::now();
     h1.send(&vec![udp(1, 2, 100); 51]);
     h2.receive(51);
-    // 50 gaps of 2 ms, but for the millisecond of lateness that the shaper makes good.
+    // 50 gaps of 2 ms, less 1 ms of lateness for which the shaper compensates.
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(99), "{took:?}");
     assert!(handle.set_rate(2, None, Rate::Unlimited).wait().unwrap());
-    // Of 70 at once, 64 find room when nothing leaves; the rate was there for later programs as well.
+    // Of 70 frames at once, the queue holds 64 at this rate, which also applies to programs installed later.
     assert!(handle.set_rate(2, None, Rate::Packets(1)).wait().unwrap());
     let config = handle.switch_config().wait().unwrap();
     assert!(handle.install(hpcc(config).unwrap()).wait().unwrap().is_some());
@@ -395,12 +396,12 @@ fn captures_up_to_a_limit() {
     assert_eq!(read_pcap(&directory.join("p1_in.pcap")), vec![udp(1, 2, 100); 2]);
     assert_eq!(read_pcap(&directory.join("p2_out.pcap")), vec![delivered(udp(1, 2, 100), 2); 2]);
     assert!(read_pcap(&directory.join("p1_out.pcap")).is_empty());
-    assert_eq!([0, 1].map(|at| stats.ports[at].counters.not_captured), [3, 3]);
+    assert_eq!([0, 1].map(|index| stats.ports[index].counters.not_captured), [3, 3]);
     std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
-fn ports_come_and_go() {
+fn ports_can_be_added_and_removed() {
     let Some(lab) = Lab::new("ports_come_and_go", &["switch", "hosts"]) else { return };
     let (dataplane, h1, _h2) = two_ports(&lab, DataplaneConfig::default());
     let handle = dataplane.handle();
@@ -411,7 +412,7 @@ fn ports_come_and_go() {
     lab.cable(("switch", "p3"), ("hosts", "h3"), 1500);
     let mut h3 = Nic::open(&lab, "hosts", "h3");
     h1.send(&[udp(1, 3, 100)]);
-    wait_for(TIMEOUT, || handle.stats().wait().unwrap().portless_drops.of(IoDrop::NoInterface) == 1);
+    wait_for(TIMEOUT, || handle.stats().wait().unwrap().portless_drops.get(IoDrop::NoInterface) == 1);
     handle.add_port(3, "p3").wait().unwrap();
     h1.send(&[udp(1, 3, 100)]);
     assert_eq!(h3.receive(1), [delivered(udp(1, 3, 100), 3)]);
@@ -422,7 +423,7 @@ fn ports_come_and_go() {
 }
 
 #[test]
-fn control_code_that_panics_does_not_end_forwarding() {
+fn a_panic_in_a_control_operation_does_not_end_forwarding() {
     let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[]).unwrap();
     let handle = dataplane.handle();
     assert_eq!(handle.with(|_, _| ()), Err(DataplaneError::NoProgram));
@@ -436,16 +437,16 @@ fn control_code_that_panics_does_not_end_forwarding() {
     assert_eq!(handle.with(|_, _| ()), Err(DataplaneError::Stopped));
 }
 
-/// `--use-files` against the same switch without a driver, frame by frame.
+/// Compares `--use-files` with the same switch without a driver, frame by frame.
 #[test]
-fn files_give_what_the_engine_gives() {
+fn replayed_files_give_the_frames_of_the_engine() {
     let directory = scratch("files");
     let mut input = BTreeMap::from([(1u16, Vec::new()), (2, Vec::new())]);
     for n in 0..300usize {
         let (from, to) = if n % 3 == 0 { (2, 1) } else { (1, 2 + (n % 2) as u8) };
         let mut frame = udp(from, to, 60 + 4 * n);
         if n % 7 == 0 {
-            frame[22] = 1; // TTL: expires, and spoils the header checksum too.
+            frame[22] = 1; // The TTL expires, and the header checksum is wrong.
         }
         input.get_mut(&u16::from(from)).unwrap().push((Duration::from_micros(n as u64), frame));
     }
@@ -465,7 +466,7 @@ fn files_give_what_the_engine_gives() {
     let handle = dataplane.handle();
     wait_for(TIMEOUT, || handle.with(|switch, _| switch.counters().received).unwrap() == total);
     let stats = dataplane.stop();
-    assert!(stats.portless_drops.of(IoDrop::NoInterface) > 0, "frames for port 3 have nowhere to go");
+    assert!(stats.portless_drops.get(IoDrop::NoInterface) > 0, "port 3 has no interface");
 
     let mut merged: Vec<_> =
         input.iter().flat_map(|(port, frames)| frames.iter().map(move |f| (f, *port))).collect();
@@ -474,9 +475,9 @@ fn files_give_what_the_engine_gives() {
     let mut expected = BTreeMap::<u16, Vec<Vec<u8>>>::new();
     for ((time, frame), port) in merged {
         let now = Time::from_us(time.as_micros() as u64);
-        switch.receive(now, port, Packet::from_bytes(frame), &mut Nobody);
+        switch.receive(now, port, Packet::from_bytes(frame), &mut NoOutput);
         for port in 1..=2 {
-            while let Some(packet) = switch.transmit(now, port, &mut Nobody) {
+            while let Some(packet) = switch.transmit(now, port, &mut NoOutput) {
                 expected.entry(port).or_default().push(packet.to_vec());
             }
         }
@@ -484,13 +485,13 @@ fn files_give_what_the_engine_gives() {
     for port in 1..=2 {
         let written = read_pcap(&directory.join(format!("e{port}_out.pcap")));
         assert!(written.len() > 50, "port {port} sent {}", written.len());
-        assert!(written == expected[&port], "what port {port} sent differs");
+        assert!(written == expected[&port], "the frames of port {port} differ");
     }
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-struct Nobody;
-impl SwitchOutput for Nobody {
+struct NoOutput;
+impl SwitchOutput for NoOutput {
     fn ready(&mut self, _: u16) {}
     fn pause(&mut self, _: u16, _: u8, _: bool) {}
     fn recycle(&mut self, _: Box<Packet>) {}
@@ -498,8 +499,8 @@ impl SwitchOutput for Nobody {
 }
 
 #[test]
-fn the_test_frames_are_what_the_program_expects() {
-    // Addresses and ports where they belong, so that a mistake here does not look like one of the driver.
+fn the_test_frames_are_valid() {
+    // Checks the offsets of addresses, so that an error in the test frames is not mistaken for one of the driver.
     let frame = udp(1, 2, 64);
     assert_eq!((&frame[6..12], &frame[26..30], &frame[30..34]), (&mac(1)[..], &host(1)[..], &host(2)[..]));
 }
@@ -523,18 +524,17 @@ fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
 fn chain(lab: &Lab, capture: Option<CaptureConfig>) -> (FabricDataplane, Nic, Nic) {
     lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
-    let wire = PortLinkConfig::new(Bandwidth::from_gbps(1), Time::from_ms(1));
-    let member = |at: u16| {
-        let inner = |port, to| FabricPort { port, name: format!("s{at}-eth{port}"), to };
-        let (ports, inner) = match at {
-            0 => (vec![(1, "p1".to_owned())], vec![inner(2, (1, 1))]),
-            3 => (vec![(2, "p2".to_owned())], vec![inner(1, (2, 2))]),
-            _ => (vec![], vec![inner(1, (at - 1, 2)), inner(2, (at + 1, 1))]),
+    let link = PortLinkConfig::new(Bandwidth::from_gbps(1), Time::from_ms(1));
+    let member = |index: u16| {
+        let internal = |port, peer| FabricPort { port, name: format!("s{index}-eth{port}"), peer };
+        let (ports, internal_ports) = match index {
+            0 => (vec![(1, "p1".to_owned())], vec![internal(2, (1, 1))]),
+            3 => (vec![(2, "p2".to_owned())], vec![internal(1, (2, 2))]),
+            _ => (vec![], vec![internal(1, (index - 1, 2)), internal(2, (index + 1, 1))]),
         };
-        let wires = inner.iter().map(|inner| (inner.port, wire)).collect();
-        let config =
-            DataplaneConfig { port_links: wires, capture: capture.clone(), ..DataplaneConfig::default() };
-        FabricMember { switch: hpcc(config.switch_config()), config, ports, inner }
+        let port_links = internal_ports.iter().map(|internal| (internal.port, link)).collect();
+        let config = DataplaneConfig { port_links, capture: capture.clone(), ..DataplaneConfig::default() };
+        FabricMember { switch: hpcc(config.switch_config()), config, ports, internal_ports }
     };
     let fabric = lab.within("switch", || FabricDataplane::start((0..4).map(member).collect()).unwrap());
     (fabric, Nic::open(lab, "hosts", "h1"), Nic::open(lab, "hosts", "h2"))
@@ -546,22 +546,26 @@ fn a_fabric_carries_frames_through_four_switches() {
     let directory = scratch("fabric");
     let capture = CaptureConfig { directory: directory.clone(), limit: CaptureConfig::LIMIT };
     let (fabric, mut h1, mut h2) = chain(&lab, Some(capture));
-    let began = Instant::now();
-    h1.send(&(0..50).map(|at: usize| udp(1, 2, 100 + at)).collect::<Vec<_>>());
-    let there = |at: usize| (0..4).fold(udp(1, 2, 100 + at), |frame, _| delivered(frame, 2));
-    assert_eq!(h2.receive(50), (0..50).map(there).collect::<Vec<_>>());
-    assert!(began.elapsed() > Duration::from_millis(3), "three links of 1 ms: {:?}", began.elapsed());
+    let start = Instant::now();
+    h1.send(&(0..50).map(|n: usize| udp(1, 2, 100 + n)).collect::<Vec<_>>());
+    let expected = |n: usize| (0..4).fold(udp(1, 2, 100 + n), |frame, _| delivered(frame, 2));
+    assert_eq!(h2.receive(50), (0..50).map(expected).collect::<Vec<_>>());
+    assert!(start.elapsed() > Duration::from_millis(3), "three links of 1 ms: {:?}", start.elapsed());
     h2.send(&[udp(2, 1, 200)]);
     assert_eq!(h1.receive(1), [(0..4).fold(udp(2, 1, 200), |frame, _| delivered(frame, 1))]);
 
     let stats = fabric.stop();
-    for (at, stats) in stats.iter().enumerate() {
-        let books = stats.switch.as_ref().unwrap();
-        assert!(books.is_balanced(), "switch {at}: {books:?}");
-        assert_eq!((books.received, books.sent, books.dropped.total().packets), (51, 51, 0), "switch {at}");
-        let moved: Vec<_> = stats.ports.iter().map(|port| &port.counters).collect();
+    for (index, stats) in stats.iter().enumerate() {
+        let counters = stats.switch.as_ref().unwrap();
+        assert!(counters.is_balanced(), "switch {index}: {counters:?}");
         assert_eq!(
-            moved.iter().map(|it| (it.received.packets, it.sent.packets)).collect::<Vec<_>>(),
+            (counters.received, counters.sent, counters.dropped.total().packets),
+            (51, 51, 0),
+            "switch {index}"
+        );
+        let ports: Vec<_> = stats.ports.iter().map(|port| &port.counters).collect();
+        assert_eq!(
+            ports.iter().map(|port| (port.received.packets, port.sent.packets)).collect::<Vec<_>>(),
             [(50, 1), (1, 50)]
         );
     }
@@ -570,22 +574,22 @@ fn a_fabric_carries_frames_through_four_switches() {
 }
 
 #[test]
-fn a_link_of_a_fabric_can_be_cut_and_mended() {
+fn a_fabric_link_can_be_unplugged_and_plugged_in() {
     let Some(lab) = Lab::new("a_link_of_a_fabric_can_be_cut", &["switch", "hosts"]) else { return };
     let (fabric, h1, mut h2) = chain(&lab, None);
     let handles = fabric.handles();
-    let (here, there) = (news(&handles[1]), news(&handles[2]));
+    let (local, peer) = (subscribe(&handles[1]), subscribe(&handles[2]));
     handles[1].remove_port(2).wait().unwrap();
-    assert_eq!(here.recv_timeout(TIMEOUT), Ok(News::Port(2, false)));
-    assert_eq!(there.recv_timeout(TIMEOUT), Ok(News::Port(1, false)), "both ends see it");
+    assert_eq!(local.recv_timeout(TIMEOUT), Ok(Notification::Port(2, false)));
+    assert_eq!(peer.recv_timeout(TIMEOUT), Ok(Notification::Port(1, false)), "both ends are notified");
     h1.send(&[udp(1, 2, 100)]);
     let dropped =
-        |port: usize| handles[1].stats().wait().unwrap().ports[port].counters.dropped.of(IoDrop::PortDown);
+        |port: usize| handles[1].stats().wait().unwrap().ports[port].counters.dropped.get(IoDrop::PortDown);
     wait_for(TIMEOUT, || dropped(1) == 1);
     let refused = handles[1].add_port(2, "another").wait().unwrap_err();
     assert!(refused.to_string().contains("s1-eth2 is already port 2"), "{refused}");
     handles[1].add_port(2, "s1-eth2").wait().unwrap();
-    assert_eq!(there.recv_timeout(TIMEOUT), Ok(News::Port(1, true)));
+    assert_eq!(peer.recv_timeout(TIMEOUT), Ok(Notification::Port(1, true)));
     h1.send(&[udp(1, 2, 101)]);
     assert_eq!(h2.receive(1)[0].len(), 101);
     let stats = fabric.stop();
@@ -595,50 +599,54 @@ fn a_link_of_a_fabric_can_be_cut_and_mended() {
     );
 }
 
-/// The link at a port with an interface works in both directions, is counted in both, and changes while it runs.
 #[test]
-fn the_link_to_a_host_has_two_directions_and_changes() {
+fn an_access_link_has_two_directions_and_can_be_changed() {
     let Some(lab) = Lab::new("the_link_to_a_host", &["switch", "hosts"]) else { return };
-    let wire = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(50));
-    let config = DataplaneConfig { port_links: BTreeMap::from([(1, wire)]), ..DataplaneConfig::default() };
+    let link = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(50));
+    let config = DataplaneConfig { port_links: BTreeMap::from([(1, link)]), ..DataplaneConfig::default() };
     let (dataplane, mut h1, mut h2) = two_ports(&lab, config);
     let handle = dataplane.handle();
     let link = || handle.links().wait().unwrap().ports.remove(0);
-    let began = Instant::now();
+    let start = Instant::now();
     h1.send(&[udp(1, 2, 1250), udp(1, 2, 1250)]);
     h2.receive(2);
-    assert!(began.elapsed() >= Duration::from_millis(52), "towards the switch: {:?}", began.elapsed());
-    let began = Instant::now();
+    assert!(start.elapsed() >= Duration::from_millis(52), "towards the switch: {:?}", start.elapsed());
+    let start = Instant::now();
     h2.send(&[udp(2, 1, 1250)]);
     h1.receive(1);
-    assert!(began.elapsed() >= Duration::from_millis(51), "away from it: {:?}", began.elapsed());
-    let seen = link();
-    let counts =
-        |it: &DirectionStatus| (it.counters.offered.packets, it.counters.delivered.packets, it.in_flight);
-    assert_eq!((seen.port, counts(&seen.received), counts(&seen.sent)), (1, (2, 2, 0), (1, 1, 0)));
-    assert_eq!(handle.links().wait().unwrap().lateness.len(), 1, "of what came to an interface");
+    assert!(start.elapsed() >= Duration::from_millis(51), "from the switch: {:?}", start.elapsed());
+    let status = link();
+    let counts = |status: &DirectionStatus| {
+        (status.counters.offered.packets, status.counters.delivered.packets, status.in_flight)
+    };
+    assert_eq!((status.port, counts(&status.received), counts(&status.sent)), (1, (2, 2, 0), (1, 1, 0)));
+    assert_eq!(handle.links().wait().unwrap().lateness.len(), 1, "one frame left for an interface");
 
     let change = |change: &str| handle.change_links(vec![1, 7], change.parse().unwrap()).wait().unwrap();
     change("loss=100%");
     h1.send(&[udp(1, 2, 100)]);
     h2.send(&[udp(2, 1, 100)]);
-    let lost = |reason| [link().received, link().sent].map(|it| it.counters.dropped(reason));
+    let lost = |reason| [link().received, link().sent].map(|direction| direction.counters.dropped(reason));
     wait_for(TIMEOUT, || lost(LinkDrop::Loss) == [1, 1]);
     change("loss=0,up=false");
     h1.send(&[udp(1, 2, 100)]);
     wait_for(TIMEOUT, || lost(LinkDrop::Down) == [1, 0]);
     change("up=true,delay=1ms,rate=100Mbps");
-    let began = Instant::now();
+    let start = Instant::now();
     h1.send(&[udp(1, 2, 101)]);
     assert_eq!(h2.receive(1)[0].len(), 101);
-    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
     assert_eq!(link().link.rate, Some(Bandwidth::from_mbps(100)));
     handle.remove_port(1).wait().unwrap();
-    assert_eq!(link().received.counters.offered.packets, 5, "what it has counted is kept");
+    assert_eq!(link().received.counters.offered.packets, 5, "the counters are kept");
     handle.add_port(1, "p1").wait().unwrap();
     h1.send(&[udp(1, 2, 102)]);
     assert_eq!(h2.receive(1)[0].len(), 102);
     assert_eq!(link().received.counters.offered.packets, 6);
     let counters = dataplane.stop().switch.unwrap();
-    assert_eq!((counters.received, counters.sent), (6, 6), "what was lost towards it never came");
+    assert_eq!(
+        (counters.received, counters.sent),
+        (6, 6),
+        "frames lost on the link did not reach the switch"
+    );
 }

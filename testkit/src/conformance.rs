@@ -21,7 +21,7 @@ const US: Time = Time::from_us(1);
 /// flow starts when the first one uses the whole link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expectations {
-    /// Time from the start of the second flow until Jain's index exceeds 0.95 and the link is busy.
+    /// Time from the start of the second flow until Jain's fairness index exceeds 0.95 and the link is busy.
     pub fair_within: Time,
     /// Time from the end of the second flow until the first one uses nine tenths of the link again.
     pub recovers_within: Time,
@@ -95,10 +95,15 @@ pub fn starts_at_line_rate(scheme: &SchemeRef) {
     for nic in [Bandwidth::from_mbps(10), RATE, Bandwidth::from_gbps(400)] {
         let start = scheme.sender(&params(nic, FLOW_BASE_RTT)).decision();
         assert_eq!(start.rate, nic, "{}", scheme.name());
-        let slow = scheme.needs().transport.slow_start;
-        assert!(slow || start.window >= nic.bytes_in(FLOW_BASE_RTT), "{}: {}", scheme.name(), start.window);
+        let slow_start = scheme.needs().transport.slow_start;
         assert!(
-            !slow || start.window < nic.bytes_in(FLOW_BASE_RTT) || nic < RATE,
+            slow_start || start.window >= nic.bytes_in(FLOW_BASE_RTT),
+            "{}: {}",
+            scheme.name(),
+            start.window
+        );
+        assert!(
+            !slow_start || start.window < nic.bytes_in(FLOW_BASE_RTT) || nic < RATE,
             "{}: {}",
             scheme.name(),
             start.window
@@ -138,14 +143,14 @@ pub fn survives_any_feedback(scheme: &SchemeRef) {
         params.tick = tick;
         let mut probe = SenderHarness::new(&**scheme, &params);
         let start = probe.sender.decision();
-        for (hops, (concurrency, path, marked, rtt), what, gap) in steps {
+        for (hops, (concurrency, path, marked, rtt), event, gap) in steps {
             probe.now += Time::from_ps(gap);
             probe.concurrency = concurrency;
             probe.path_id = path;
             probe.ecn_echo = marked;
             probe.rtt = rtt.map(Time::from_ps);
             let now = probe.now;
-            let decision = match what {
+            let decision = match event {
                 0 => probe.sender.on_cnp(now),
                 8 => {
                     let rate = Bandwidth::from_bps(u64::from(concurrency) * u64::from(concurrency) * 1_000);
@@ -210,8 +215,8 @@ pub fn leaves_out_impossible_telemetry(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that two ACKs with the same snapshot divide nothing by zero
-/// (docs/algorithms/README.md#same-snapshot): the record stays, so the next one measures from it.
+/// Checks that two ACKs with the same snapshot cause no division by zero
+/// (docs/algorithms/README.md#same-snapshot): the stored record stays, and the next ACK is measured from it.
 ///
 /// # Panics
 ///
@@ -224,8 +229,13 @@ pub fn skips_equal_timestamps(scheme: &SchemeRef) {
         }
         // The counter advances to 225,000: measured since 150,000, that is half the link's rate over T.
         let next = probe.ack_next_round(&[hop(100, 24_000, 225_000, 0)]);
-        let mut direct = congested(scheme).expect("it uses telemetry");
-        assert_eq!(next, direct.ack_next_round(&[hop(100, 24_000, 225_000, 0)]), "{}", scheme.name());
+        let mut without_repeats = congested(scheme).expect("the scheme uses telemetry");
+        assert_eq!(
+            next,
+            without_repeats.ack_next_round(&[hop(100, 24_000, 225_000, 0)]),
+            "{}",
+            scheme.name()
+        );
     }
 }
 
@@ -237,12 +247,12 @@ pub fn skips_equal_timestamps(scheme: &SchemeRef) {
 pub fn remembers_a_quiet_hop(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
         let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
-        let crowded = |at, tx| hop(100, at, tx, 300_000);
-        let idle = |at| hop(100, at, 0, 0);
-        probe.ack_next_round(&[crowded(100, 0), idle(100)]);
-        let congested = probe.ack_next_round(&[crowded(12_000, 150_000), idle(12_000)]);
-        let next = probe.ack_next_round(&[crowded(12_000, 150_000), idle(24_000)]);
-        assert_eq!(next, congested, "{}: the idle hop was taken for the worst", scheme.name());
+        let busy_hop = |ticks, tx| hop(100, ticks, tx, 300_000);
+        let idle_hop = |ticks| hop(100, ticks, 0, 0);
+        probe.ack_next_round(&[busy_hop(100, 0), idle_hop(100)]);
+        let congested = probe.ack_next_round(&[busy_hop(12_000, 150_000), idle_hop(12_000)]);
+        let next = probe.ack_next_round(&[busy_hop(12_000, 150_000), idle_hop(24_000)]);
+        assert_eq!(next, congested, "{}: the idle hop became the bottleneck", scheme.name());
     }
 }
 
@@ -253,10 +263,11 @@ pub fn remembers_a_quiet_hop(scheme: &SchemeRef) {
 /// The decision differs from the one without a wrap, or the telemetry is counted as implausible.
 pub fn counts_across_wraps(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
-        let run = |at: u32, tx: u32| {
+        let run = |start_ticks: u32, start_tx: u32| {
             let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
             let hop = |ticks: u32, bytes: u32| {
-                hop(100, (at + ticks) % Hop::TIMESTAMP_MODULUS, (tx + bytes) % Hop::TX_BYTES_MODULUS, 50_000)
+                let timestamp = (start_ticks + ticks) % Hop::TIMESTAMP_MODULUS;
+                hop(100, timestamp, (start_tx + bytes) % Hop::TX_BYTES_MODULUS, 50_000)
             };
             probe.ack_next_round(&[hop(0, 0)]);
             let decision = probe.ack_next_round(&[hop(4_000, 50_000)]);
@@ -272,7 +283,7 @@ pub fn counts_across_wraps(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that the first ACK after an idle time longer than the counters can measure only records
+/// Checks that the first ACK after an idle time that is too long for the counters only stores its records
 /// (docs/algorithms/README.md#wraps). The limit depends on the clock and on the port's rate.
 ///
 /// # Panics
@@ -281,11 +292,11 @@ pub fn counts_across_wraps(scheme: &SchemeRef) {
 pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
     let half_ns_wrap = Time::from_ns(1 << 23);
     let half_us_wrap = Time::from_us(1 << 23);
-    // 2^27 bytes pass in 2.7 ms at 400G, which is sooner than 24 bits of nanoseconds wrap.
-    let half_tx_wrap_400 = Bandwidth::from_gbps(400).tx_time(Bytes::new(1 << 26));
+    // At 400G the byte counter (2^27) wraps in 2.7 ms, sooner than the timestamp (2^24 ns).
+    let half_tx_wrap_400g = Bandwidth::from_gbps(400).tx_time(Bytes::new(1 << 26));
     let half_tx_wrap_10g = Bandwidth::from_gbps(10).tx_time(Bytes::new(1 << 26));
     for (tick, gbps, limit) in
-        [(NS, 10, half_ns_wrap), (NS, 400, half_tx_wrap_400), (US, 10, half_tx_wrap_10g)]
+        [(NS, 10, half_ns_wrap), (NS, 400, half_tx_wrap_400g), (US, 10, half_tx_wrap_10g)]
     {
         assert!(limit < half_us_wrap);
         if !uses_telemetry(scheme) {
@@ -311,7 +322,7 @@ pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that another path, or a path of another length, restarts the measurement, and that the window stays (HPCC
+/// Checks that another path, or a path of another length, restarts the measurement without changing the window (HPCC
 /// §4.1).
 ///
 /// # Panics
@@ -326,7 +337,7 @@ pub fn restarts_on_another_path(scheme: &SchemeRef) {
         let before = probe.sender.decision();
         let longer = [hop(100, 15_000, 168_000, 0), hop(100, 15_000, 0, 0)];
         assert_eq!(probe.ack_next_round(&longer), before, "{}", scheme.name());
-        // A port whose rate changed restarts alone.
+        // If a port's rate has changed, the measurement of this hop alone restarts.
         let faster = [hop(400, 16_000, 171_000, 0), hop(100, 16_000, 1_000, 0)];
         assert_ne!(probe.ack_next_round(&faster), before, "{}", scheme.name());
     }
@@ -353,18 +364,18 @@ pub fn shares_a_port(scheme: &SchemeRef, expectations: &Expectations) {
     let second = net.open(1, 2, None);
     net.run_until(net.now + fair_within);
     let acked = |net: &TestNetwork| [net.flow(0, first).acked.as_f64(), net.flow(1, second).acked.as_f64()];
-    let (before, met) = (acked(&net), net.peak[2]);
+    let (before, first_peak) = (acked(&net), net.peak[2]);
     net.peak[2] = 0;
     net.run_until(net.now + Time::from_ms(1));
     let after = acked(&net);
     let shares = [after[0] - before[0], after[1] - before[1]];
     let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
-    let share = shares.iter().sum::<f64>() / capacity;
-    let later = net.peak[2];
+    let utilisation = shares.iter().sum::<f64>() / capacity;
+    let steady_peak = net.peak[2];
     assert!(jain(&shares) > 0.95, "{name}: {shares:?}");
-    assert!(share > 0.9, "{name}: {share} of the link");
-    assert!(met < peak.get(), "{name}: {met} B");
-    assert!(later < steady.get(), "{name}: {later} B once they know of each other");
+    assert!(utilisation > 0.9, "{name}: {utilisation} of the link");
+    assert!(first_peak < peak.get(), "{name}: queue of {first_peak} B before convergence");
+    assert!(steady_peak < steady.get(), "{name}: queue of {steady_peak} B after convergence");
     net.stop(1, second);
     net.run_until(net.now + recovers_within);
     let rate = net.flow(0, first).rate;
@@ -375,9 +386,9 @@ pub fn shares_a_port(scheme: &SchemeRef, expectations: &Expectations) {
     }
 }
 
-/// Checks, under some condition, that two flows that start together share the link fairly after the scheme's
-/// convergence time, without retransmissions or drops.
-fn two_flows(scheme: &SchemeRef, expectations: &Expectations, faults: Faults, ack_every: u32) {
+/// Checks that two flows that start together share the link fairly after the scheme's convergence time, without
+/// retransmissions or drops.
+fn two_flows_share_fairly(scheme: &SchemeRef, expectations: &Expectations, faults: Faults, ack_every: u32) {
     let name = scheme.name();
     let mut net = TestNetwork::with_config(3, scheme, 1, |config| config.ack_every = ack_every);
     net.faults = faults;
@@ -389,25 +400,24 @@ fn two_flows(scheme: &SchemeRef, expectations: &Expectations, faults: Faults, ac
     let after = acked(&net);
     let shares = [after[0] - before[0], after[1] - before[1]];
     let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
-    let share = shares.iter().sum::<f64>() / capacity;
-    assert!(jain(&shares) > 0.9 && share > 0.8, "{name}: {share} of the link, {shares:?}");
+    let utilisation = shares.iter().sum::<f64>() / capacity;
+    assert!(jain(&shares) > 0.9 && utilisation > 0.8, "{name}: {utilisation} of the link, {shares:?}");
     let stats = net.hosts[0].stats();
     assert_eq!((stats.retransmits, stats.timeouts, stats.drops.total()), (0, 0, 0), "{name}");
 }
 
-/// Checks that two flows share a port although the network delivers every packet twice: repeated feedback neither
-/// starves a flow nor keeps it from sharing.
+/// Checks that two flows share a port even if the network delivers every packet twice: duplicate feedback must neither
+/// starve a flow nor make it too aggressive.
 pub fn survives_repeated_feedback(scheme: &SchemeRef, expectations: &Expectations) {
-    two_flows(scheme, expectations, Faults { duplicate: 1.0, ..Faults::default() }, 1);
+    two_flows_share_fairly(scheme, expectations, Faults { duplicate: 1.0, ..Faults::default() }, 1);
 }
 
 /// Checks that two flows share a port with one ACK for eight packets (FNCC §3.2.3, HPCC++ §6.2).
 pub fn needs_few_acks(scheme: &SchemeRef, expectations: &Expectations) {
-    two_flows(scheme, expectations, Faults::default(), 8);
+    two_flows_share_fairly(scheme, expectations, Faults::default(), 8);
 }
 
-/// Checks that sixteen flows of one message each into one port, all starting at line rate, finish: no flow starves,
-/// and the link stays busy.
+/// Checks that sixteen flows that start at line rate into one port finish: no flow starves, and the link stays busy.
 ///
 /// # Panics
 ///
@@ -422,7 +432,7 @@ pub fn gets_an_incast_through(scheme: &SchemeRef) {
     net.run_to_end(Time::from_ms(50));
     let ideal = RATE.tx_time(size * senders as u64);
     let last = net.fcts().into_iter().max().expect("flows finished");
-    assert!(last < ideal * 2, "{name}: the last finished after {last}, alone on the line {ideal}");
+    assert!(last < ideal * 2, "{name}: the last flow finished after {last}, ideal is {ideal}");
     assert_eq!(net.hosts.iter().map(|host| host.stats().retransmits).sum::<u64>(), 0, "{name}");
 }
 
@@ -440,20 +450,20 @@ pub fn continues_after_a_long_pause(scheme: &SchemeRef) {
         net.run_until(net.now + Time::from_us(16_777 + round * 3_000));
         net.pause(0, 0);
         net.run_until(net.now + Time::from_us(320));
-        let view = net.flow(0, flow);
-        assert!(view.rate.as_bps() > RATE.as_bps() * 9 / 10, "{}: {}", scheme.name(), view.rate);
-        assert_eq!(view.retransmits, 0);
+        let info = net.flow(0, flow);
+        assert!(info.rate.as_bps() > RATE.as_bps() * 9 / 10, "{}: {}", scheme.name(), info.rate);
+        assert_eq!(info.retransmits, 0);
     }
 }
 
-/// Checks that each parameter's default is the value of a new scheme and can be set again, and that invalid values
-/// are refused with a message that contains the range, without changing the scheme.
+/// Checks that each parameter has its default in a new scheme and can be set to it, and that invalid values are refused
+/// with a message that contains the range, without changing the scheme.
 ///
 /// # Panics
 ///
 /// A parameter breaks one of these rules, has no description, or occurs twice.
 pub fn reads_and_writes_its_parameters(mut scheme: SchemeRef) {
-    let scheme = Arc::get_mut(&mut scheme).expect("the only reference");
+    let scheme = Arc::get_mut(&mut scheme).expect("there is no other reference to the scheme");
     let name = scheme.name();
     let mut names = Vec::new();
     for Parameter { info, default } in scheme.parameters() {
@@ -461,8 +471,8 @@ pub fn reads_and_writes_its_parameters(mut scheme: SchemeRef) {
         assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
         scheme.set(info.name, default).unwrap();
         assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
-        for nonsense in ["", "nonsense", "-1", "NaN"] {
-            let error = scheme.set(info.name, nonsense).unwrap_err();
+        for invalid in ["", "nonsense", "-1", "NaN"] {
+            let error = scheme.set(info.name, invalid).unwrap_err();
             assert!(
                 matches!(&error, ParameterError::InvalidValue { parameter, .. } if *parameter == info.name)
             );

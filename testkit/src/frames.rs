@@ -1,4 +1,4 @@
-//! A single host, and frames built by the test.
+//! Tests of a single host with hand-built frames.
 
 use crate::net::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
@@ -79,20 +79,20 @@ pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
     }
 }
 
-/// Returns all DATA that may be sent from `now` on, advancing the clock with the pacing, and the time of the last
-/// packet.
+/// Returns all DATA that the host sends from `now` on without further ACKs, and the time of the last packet. Runs the
+/// host's wakeups, so that pacing releases packets.
 pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
-    let mut all = Vec::new();
+    let mut frames = Vec::new();
     loop {
         match poll_transmit(host, now) {
-            Some(frame) => all.push(frame),
+            Some(frame) => frames.push(frame),
             None => match host.next_wakeup() {
                 // Wakeups within 100 us are pacing releases; retransmission timeouts are later.
                 Some(next) if next < now + Time::from_us(100) => {
                     now = now.max(next);
                     host.wakeup(now);
                 }
-                _ => return (all, now),
+                _ => return (frames, now),
             },
         }
     }

@@ -1,5 +1,5 @@
-//! A test runner for tests that need something the machine may lack, such as privileges. If it is missing, the tests
-//! are reported as ignored, in the output format of Rust's test harness.
+//! A test runner for tests that need something the machine may lack, such as privileges. If it is missing, the runner
+//! reports the tests as ignored, in the output format of Rust's test harness.
 
 #![allow(clippy::print_stdout)]
 
@@ -22,11 +22,12 @@ pub fn run(tests: &[Test], missing: Option<String>) -> ExitCode {
         }
     }
     let filter = filter.unwrap_or_default();
-    let is_chosen = |name: &str| name.contains(&filter) && !skipped.iter().any(|it| name.contains(it));
-    let chosen: Vec<_> = tests.iter().filter(|(name, _)| is_chosen(name)).collect();
-    println!("\nrunning {} tests", chosen.len());
+    let is_selected =
+        |name: &str| name.contains(&filter) && !skipped.iter().any(|skipped| name.contains(skipped));
+    let selected: Vec<_> = tests.iter().filter(|(name, _)| is_selected(name)).collect();
+    println!("\nrunning {} tests", selected.len());
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
-    for (name, test) in &chosen {
+    for (name, test) in &selected {
         if let Some(reason) = &missing {
             println!("test {name} ... ignored, {reason}");
             ignored += 1;
@@ -39,10 +40,10 @@ pub fn run(tests: &[Test], missing: Option<String>) -> ExitCode {
         }
     }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    let out = tests.len() - chosen.len();
+    let filtered = tests.len() - selected.len();
     println!(
-        "\ntest result: {verdict}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; {out} filtered \
-         out\n"
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; \
+         {filtered} filtered out\n"
     );
     ExitCode::from(u8::from(failed > 0))
 }

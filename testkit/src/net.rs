@@ -1,7 +1,7 @@
 //! A network of hosts around one switch, in virtual time: a test of the whole transport takes about ten lines.
 //!
-//! The switch is ideal: one unlimited queue per port; INT as in docs/wire.md#records (for DATA the record of the port
-//! by which it leaves, for ACKs that of the port by which they arrived); ECN marks as the scheme needs them. Faults
+//! The switch is ideal: it has one unlimited queue per port, adds INT records as in docs/wire.md#records (to DATA the
+//! record of the egress port, to ACKs that of the ingress port), and sets ECN marks at the scheme's thresholds. Faults
 //! apply to frames as they leave the switch. Every DATA packet is checked against its flow's window and pacing rate.
 
 use crate::reference_port;
@@ -45,11 +45,11 @@ impl Frame {
 pub struct Faults {
     pub loss: f64,
     pub duplicate: f64,
-    /// Probability of a delay of up to ten frame times, by which later frames overtake.
+    /// Probability of a delay of up to ten frame times, so that later frames overtake this one.
     pub reorder: f64,
     /// Probability of an ECN mark, if the frame is ECN-capable.
     pub mark: f64,
-    /// Path of packets. Another path has other switch ids and counters, but the same queues.
+    /// Number of the path that packets take. Paths differ in switch ids and counters, but have the same queues.
     pub path: u16,
 }
 
@@ -63,20 +63,25 @@ enum Event {
 
 #[derive(Default)]
 struct Port {
+    /// Frames with the host that sent them.
     queue: VecDeque<(usize, Frame)>,
+    /// Bytes in the queue.
     queued: u64,
+    /// Bytes sent since the start.
     sent: u64,
-    busy: bool,
-    law: reference_port::ReferencePort,
+    is_busy: bool,
+    reference: reference_port::ReferencePort,
 }
 
 #[derive(Default)]
 struct Nic {
-    busy: bool,
+    is_busy: bool,
+    /// Bit `c` is set while PFC pauses class `c`.
     paused: u8,
+    /// Time of the scheduled wakeup of the host.
     wakeup: Option<Time>,
-    /// By flow: time and length in bytes of the last DATA frame.
-    last: HashMap<FlowId, (Time, u64)>,
+    /// Time and length in bytes of the last DATA frame of each flow.
+    last_data: HashMap<FlowId, (Time, u64)>,
 }
 
 /// The change that a faulty switch makes to a record.
@@ -93,15 +98,16 @@ pub struct TestNetwork {
     pub tamper: Option<(usize, RecordTamper)>,
     nics: Vec<Nic>,
     ports: Vec<Port>,
+    /// Rate of all links.
     rate: Bandwidth,
-    marking: Option<EcnThresholds>,
-    law: Option<PortAlgorithm>,
-    records: bool,
-    delay: Time,
-    agenda: BTreeMap<(Time, u64), Event>,
-    order: u64,
+    ecn: Option<EcnThresholds>,
+    port_algorithm: Option<PortAlgorithm>,
+    adds_records: bool,
+    link_delay: Time,
+    event_queue: BTreeMap<(Time, u64), Event>,
+    next_seq: u64,
     rng: Pcg64Mcg,
-    messages: u32,
+    last_message: u32,
 }
 
 pub const RATE: Bandwidth = Bandwidth::from_gbps(100);
@@ -148,14 +154,14 @@ impl TestNetwork {
             nics: (0..hosts).map(|_| Nic::default()).collect(),
             ports: (0..hosts).map(|_| Port::default()).collect(),
             rate: RATE,
-            marking: scheme.needs().ecn,
-            law: scheme.port_algorithm(BASE_RTT),
-            records: scheme.needs().telemetry != TelemetrySource::RateNotifications,
-            delay: DELAY,
-            agenda: BTreeMap::new(),
-            order: 0,
+            ecn: scheme.needs().ecn,
+            port_algorithm: scheme.port_algorithm(BASE_RTT),
+            adds_records: scheme.needs().telemetry != TelemetrySource::RateNotifications,
+            link_delay: DELAY,
+            event_queue: BTreeMap::new(),
+            next_seq: 0,
             rng: Pcg64Mcg::seed_from_u64(seed),
-            messages: 0,
+            last_message: 0,
         }
     }
 
@@ -165,8 +171,8 @@ impl TestNetwork {
     ///
     /// The message is empty.
     pub fn open(&mut self, from: usize, to: usize, size: Option<Bytes>) -> FlowId {
-        self.messages += 1;
-        let message = self.messages;
+        self.last_message += 1;
+        let message = self.last_message;
         let spec = FlowSpec {
             peer: addr(to),
             next_hop_mac: [2, 0, 0, 0, 0, to as u8],
@@ -174,7 +180,7 @@ impl TestNetwork {
             size,
             message,
         };
-        let flow = self.hosts[from].open(self.now, spec).expect("a new message");
+        let flow = self.hosts[from].open(self.now, spec).expect("the message is not empty and its id is new");
         self.poll_host(from);
         flow
     }
@@ -194,19 +200,19 @@ impl TestNetwork {
         // The host is paused, so that no packet leaves before the announcement is known.
         self.pause(from, 1);
         let flow = self.open(from, to, Some(size));
-        self.hosts[from].announce(flow, announcement).expect("the list fits");
+        self.hosts[from].announce(flow, announcement).expect("the list of senders fits the packets");
         self.pause(from, 0);
         flow
     }
 
-    /// Starts a host anew, which forgets all messages.
+    /// Restarts a host, which forgets all messages.
     ///
     /// # Panics
     ///
-    /// Never: the configuration is the host's own.
+    /// Never: the configuration was accepted before.
     pub fn restart(&mut self, host: usize) {
         let config = self.hosts[host].config().clone();
-        self.hosts[host] = Host::new(config).expect("its own config");
+        self.hosts[host] = Host::new(config).expect("the configuration was accepted before");
     }
 
     pub fn stop(&mut self, host: usize, flow: FlowId) {
@@ -240,7 +246,7 @@ impl TestNetwork {
     ///
     /// An event lies in the past, which is a bug of this module.
     pub fn run_until(&mut self, until: Time) {
-        while let Some(entry) = self.agenda.first_entry() {
+        while let Some(entry) = self.event_queue.first_entry() {
             if entry.key().0 > until {
                 break;
             }
@@ -260,7 +266,7 @@ impl TestNetwork {
     pub fn run_to_end(&mut self, limit: Time) {
         while self.hosts.iter().any(|host| host.flow_count() > 0) {
             let ((next, _), _) =
-                self.agenda.first_key_value().expect("flows are unfinished but no event is pending");
+                self.event_queue.first_key_value().expect("flows are unfinished but no event is pending");
             assert!(*next <= limit, "flows are unfinished after {limit}");
             let next = *next;
             self.run_until(next);
@@ -276,9 +282,9 @@ impl TestNetwork {
         self.events.iter().filter_map(fct).collect()
     }
 
-    fn at(&mut self, time: Time, event: Event) {
-        self.order += 1;
-        self.agenda.insert((time, self.order), event);
+    fn schedule(&mut self, time: Time, event: Event) {
+        self.next_seq += 1;
+        self.event_queue.insert((time, self.next_seq), event);
     }
 
     fn handle(&mut self, event: Event) {
@@ -291,7 +297,7 @@ impl TestNetwork {
                 self.poll_host(host);
             }
             Event::NicFree(host) => {
-                self.nics[host].busy = false;
+                self.nics[host].is_busy = false;
                 self.poll_host(host);
             }
             Event::AtSwitch(from, frame) => {
@@ -304,7 +310,7 @@ impl TestNetwork {
                 self.enqueue(from, to, frame);
             }
             Event::PortFree(port) => {
-                self.ports[port].busy = false;
+                self.ports[port].is_busy = false;
                 self.transmit_next(port);
             }
             Event::AtHost(host, frame) => {
@@ -323,10 +329,10 @@ impl TestNetwork {
     }
 
     fn poll_host(&mut self, host: usize) {
-        if !self.nics[host].busy {
+        if !self.nics[host].is_busy {
             let mut head = [0; MAX_HEADER_LEN];
             let paused = self.nics[host].paused;
-            let sent = match self.hosts[host].transmit(self.now, paused, &mut head) {
+            let frame = match self.hosts[host].transmit(self.now, paused, &mut head) {
                 Transmit::Frame { head_len, payload, class, flow } => {
                     Some((Frame { head: head[..head_len].to_vec(), payload }, class, flow))
                 }
@@ -336,77 +342,80 @@ impl TestNetwork {
                 }
                 Transmit::Nothing => None,
             };
-            if let Some((frame, class, flow)) = sent {
-                assert_eq!(paused & 1 << class, 0, "a frame of a paused class left");
+            if let Some((frame, class, flow)) = frame {
+                assert_eq!(paused & 1 << class, 0, "the host sent a frame of a paused class");
                 assert_eq!(internet_checksum(&frame.head[14..34]), 0);
                 if let Some(flow) = flow {
-                    self.check(host, flow, &frame);
+                    self.check_window_and_pacing(host, flow, &frame);
                 }
-                self.nics[host].busy = true;
+                self.nics[host].is_busy = true;
                 let free = self.now + self.rate.tx_time(frame.len());
-                self.at(free, Event::NicFree(host));
-                self.at(free + self.delay, Event::AtSwitch(host, frame));
+                self.schedule(free, Event::NicFree(host));
+                self.schedule(free + self.link_delay, Event::AtSwitch(host, frame));
             }
         }
         while let Some(event) = self.hosts[host].poll_event() {
             self.events.push((host, event));
         }
         if let Some(next) = self.hosts[host].next_wakeup()
-            && self.nics[host].wakeup.is_none_or(|at| at > next)
+            && self.nics[host].wakeup.is_none_or(|scheduled| scheduled > next)
         {
             let next = next.max(self.now);
             self.nics[host].wakeup = Some(next);
-            self.at(next, Event::Wakeup(host));
+            self.schedule(next, Event::Wakeup(host));
         }
     }
 
-    /// Checks that a DATA packet respects window and pacing.
-    fn check(&mut self, host: usize, flow: FlowId, frame: &Frame) {
-        let view = self.flow(host, flow);
+    fn check_window_and_pacing(&mut self, host: usize, flow: FlowId, frame: &Frame) {
+        let info = self.flow(host, flow);
         let weir = frame.view().weir;
         let sender = &self.hosts[host];
         let subflow = sender.subflow(flow, usize::from(weir.subflow())).expect("a subflow of the message");
         // As in TCP, a fast retransmission is sent regardless of the window.
         let is_selective = sender.config().recovery() == LossRecovery::Selective;
-        let fills_a_gap = is_selective && weir.flags().has(Flags::RETRANSMIT);
+        let is_fast_retransmission = is_selective && weir.flags().has(Flags::RETRANSMIT);
         let before = subflow.inflight.get().saturating_sub(u64::from(frame.payload));
         assert!(
-            before < subflow.window.get() || fills_a_gap,
+            before < subflow.window.get() || is_fast_retransmission,
             "{before} B in flight, window {}",
             subflow.window
         );
-        if let Some(&(at, len)) = self.nics[host].last.get(&flow) {
-            let gap = view.rate.tx_time(Bytes::new(len));
-            assert!(self.now >= at + gap, "sent {} after the last, pacing asks for {gap}", self.now - at);
+        if let Some(&(sent_at, len)) = self.nics[host].last_data.get(&flow) {
+            let gap = info.rate.tx_time(Bytes::new(len));
+            assert!(
+                self.now >= sent_at + gap,
+                "sent {} after the previous packet, but pacing requires {gap}",
+                self.now - sent_at
+            );
         }
-        self.nics[host].last.insert(flow, (self.now, frame.len().get()));
+        self.nics[host].last_data.insert(flow, (self.now, frame.len().get()));
     }
 
     fn transmit_next(&mut self, to: usize) {
-        if self.ports[to].busy {
+        if self.ports[to].is_busy {
             return;
         }
         let Some((from, mut frame)) = self.ports[to].queue.pop_front() else { return };
         self.ports[to].queued -= frame.len().get();
-        if let Some(law) = self.law {
+        if let Some(algorithm) = self.port_algorithm {
             let Port { queued, sent, .. } = self.ports[to];
             let sent = sent + frame.len().get();
-            self.ports[to].law.on_departure(&law, self.rate, self.now, queued, sent);
-            frame = self.grant(from, frame);
+            self.ports[to].reference.on_departure(&algorithm, self.rate, self.now, queued, sent);
+            frame = self.lower_grant(from, frame);
         }
         frame = self.add_switch_id(frame);
         let weir = frame.view().weir;
-        if self.records && weir.flags().has(Flags::TELEMETRY) {
+        if self.adds_records && weir.flags().has(Flags::TELEMETRY) {
             let port = if matches!(weir.kind(), PacketKind::Ack | PacketKind::Nack) { from } else { to };
             frame = self.push_record(port, frame);
         }
         let len = frame.len();
         let port = &mut self.ports[to];
         port.sent += len.get();
-        port.busy = true;
+        port.is_busy = true;
         let free = self.now + self.rate.tx_time(len);
-        self.at(free, Event::PortFree(to));
-        let arrival = free + self.delay;
+        self.schedule(free, Event::PortFree(to));
+        let arrival = free + self.link_delay;
         let Faults { loss, duplicate, reorder, mark, path: _ } = self.faults;
         if self.rng.random::<f64>() < loss {
             return;
@@ -417,60 +426,64 @@ impl TestNetwork {
             frame = rebuild(&repr, frame.view().records());
         }
         if self.rng.random::<f64>() < duplicate {
-            self.at(arrival, Event::AtHost(to, frame.clone()));
+            self.schedule(arrival, Event::AtHost(to, frame.clone()));
         }
-        let late = if self.rng.random::<f64>() < reorder {
+        let extra_delay = if self.rng.random::<f64>() < reorder {
             self.rate.tx_time(Bytes::new(15_180)) * self.rng.random_range(1..=10) / 10
         } else {
             Time::ZERO
         };
-        self.at(arrival + late, Event::AtHost(to, frame));
+        self.schedule(arrival + extra_delay, Event::AtHost(to, frame));
     }
 
     /// Lowers the grant of an ACK or NACK to the fair rate of port `from`, the egress port of the data that it
     /// acknowledges.
-    fn grant(&mut self, from: usize, frame: Frame) -> Frame {
+    fn lower_grant(&mut self, from: usize, frame: Frame) -> Frame {
         let view = frame.view();
         if !matches!(view.weir.kind(), PacketKind::Ack | PacketKind::Nack) {
             return frame;
         }
         let mut repr = FrameRepr::parse(&view);
-        repr.weir.grant = repr.weir.grant.min(self.ports[from].law.grant().unwrap_or(u32::MAX));
+        repr.weir.grant = repr.weir.grant.min(self.ports[from].reference.grant().unwrap_or(u32::MAX));
         rebuild(&repr, view.records())
     }
 
-    /// For schemes with RATE packets: sends the flow a RATE packet with the port's fair rate when DATA that requests
-    /// it joins the queue.
+    /// For schemes with RATE packets: sends a RATE packet with the port's fair rate to the sender of a DATA packet that
+    /// requests it. Called before the DATA packet joins the queue.
     fn send_rate_notification(&mut self, from: usize, to: usize, frame: &Frame) {
         let view = frame.view();
-        if self.records || view.weir.kind() != PacketKind::Data || !view.weir.flags().has(Flags::TELEMETRY) {
+        if self.adds_records
+            || view.weir.kind() != PacketKind::Data
+            || !view.weir.flags().has(Flags::TELEMETRY)
+        {
             return;
         }
-        let Some(grant) = self.ports[to].law.notice((from, view.weir.message())) else { return };
+        let flow = (from, view.weir.message());
+        let Some(grant) = self.ports[to].reference.rate_notification(flow) else { return };
         let mut repr = FrameRepr::parse(&view);
         (repr.source, repr.destination) = (repr.destination, repr.source);
         repr.weir =
             WeirRepr { kind: PacketKind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
         repr.payload_len = 0;
-        let notice = rebuild(&repr, &[]);
-        self.ports[from].queued += notice.len().get();
-        self.ports[from].queue.push_back((to, notice));
+        let rate_packet = rebuild(&repr, &[]);
+        self.ports[from].queued += rate_packet.len().get();
+        self.ports[from].queue.push_back((to, rate_packet));
         self.transmit_next(from);
     }
 
     /// Returns whether to mark the frame, by the scheme's thresholds and the queue that it leaves behind. Draws a
     /// random number.
     fn should_mark(&mut self, port: usize, frame: &Frame) -> bool {
-        let Some(EcnThresholds { kmin, kmax, pmax, reference_rate: per }) = self.marking else {
+        let Some(EcnThresholds { kmin, kmax, pmax, reference_rate }) = self.ecn else {
             return false;
         };
-        let queued = self.ports[port].queued as f64 * per.as_bps_f64() / self.rate.as_bps_f64();
-        let p = match (kmin.as_f64(), kmax.as_f64()) {
+        let queued = self.ports[port].queued as f64 * reference_rate.as_bps_f64() / self.rate.as_bps_f64();
+        let probability = match (kmin.as_f64(), kmax.as_f64()) {
             (kmin, _) if queued <= kmin => 0.0,
             (_, kmax) if queued > kmax => 1.0,
             (kmin, kmax) => pmax.get() * (queued - kmin) / (kmax - kmin),
         };
-        frame.view().ip.ecn() == Ecn::Ect0 && self.rng.random::<f64>() < p
+        frame.view().ip.ecn() == Ecn::Ect0 && self.rng.random::<f64>() < probability
     }
 
     fn push_record(&self, port: usize, frame: Frame) -> Frame {
@@ -479,26 +492,27 @@ impl TestNetwork {
             return frame;
         }
         let Port { queued, sent, .. } = self.ports[port];
-        if let Some(PortAlgorithm::Congestion(CongestionThreshold { queue, per })) = self.law
+        if let Some(PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate })) =
+            self.port_algorithm
             && view.weir.format().contains(RecordFormat::CONGESTED)
-            && (queued as f64) < queue.as_f64() * self.rate.as_bps_f64() / per.as_bps_f64()
+            && (queued as f64) < queue.as_f64() * self.rate.as_bps_f64() / reference_rate.as_bps_f64()
         {
             return frame;
         }
-        let rate = RateCode::from_bandwidth(self.rate).expect("a rate of the table");
+        let rate = RateCode::from_bandwidth(self.rate).expect("the rate has a code");
         let path = self.faults.path;
         let sent = sent + PATH_COUNTER_OFFSET * u64::from(path);
         let mut record =
             IntRecord::from_counters(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
         if view.weir.format().contains(RecordFormat::SOJOURN) {
-            // With a constant queue, the packet has waited as long as the bytes behind it will take to send.
-            let waited = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
-            record.queue_units = u16::try_from(waited).unwrap_or(u16::MAX);
+            // If the queue is constant, the packet has waited for as long as the bytes behind it will take to send.
+            let sojourn = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
+            record.queue_units = u16::try_from(sojourn).unwrap_or(u16::MAX);
         }
-        if let Some((victim, lie)) = self.tamper
+        if let Some((victim, tamper)) = self.tamper
             && [view.ip.source(), view.ip.destination()].contains(&addr(victim))
         {
-            lie(&mut record);
+            tamper(&mut record);
         }
         let mut records = Vec::new();
         if view.weir.format().contains(RecordFormat::LINK) {
@@ -518,12 +532,12 @@ impl TestNetwork {
         let view = frame.view();
         let mut repr = FrameRepr::parse(&view);
         repr.weir.path_id ^= self.faults.path + 1;
-        let mut passed = rebuild(&repr, view.records());
+        let mut forwarded = rebuild(&repr, view.records());
         // POLICY packets and announcements have materialised payload behind the headers.
-        let real = &frame.head[passed.head.len()..];
-        passed.head.extend_from_slice(real);
-        passed.payload -= real.len() as u32;
-        passed
+        let materialised = &frame.head[forwarded.head.len()..];
+        forwarded.head.extend_from_slice(materialised);
+        forwarded.payload -= materialised.len() as u32;
+        forwarded
     }
 }
 

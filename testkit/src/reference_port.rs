@@ -5,23 +5,33 @@ use std::collections::HashSet;
 use weir_host::port_algorithm::{GRANT_UNIT_BPS, PortAlgorithm, RcpParams, RoccParams};
 use weir_units::{Bandwidth, Time};
 
-/// State of one port. Rates in bit/s, sizes in bytes.
+/// State of one port. Rates are in bit/s, sizes in bytes.
 #[derive(Default)]
 pub struct ReferencePort {
+    /// The fair rate; `None` before the first period.
     rate: Option<f64>,
-    at: Time,
+    /// Time, queue and sent bytes at the last computation.
+    computed_at: Time,
     queue: f64,
     sent: f64,
+    /// Flows notified since the last computation: sender and message id.
     notified: HashSet<(usize, u32)>,
 }
 
 impl ReferencePort {
-    /// Updates the rate after a packet has left: `queue` bytes remain, and `sent` bytes were sent in total. No effect
-    /// before the period of `law` is over.
-    pub fn on_departure(&mut self, law: &PortAlgorithm, line: Bandwidth, now: Time, queue: u64, sent: u64) {
-        let (period, line) = match law {
-            PortAlgorithm::Rocc(law) => (law.period, line.as_bps_f64()),
-            PortAlgorithm::Rcp(law) => (law.period, line.as_bps_f64()),
+    /// Updates the fair rate after a packet has left a port of rate `line_rate`: `queue` bytes remain, and `sent` bytes
+    /// were sent in total. No effect before the algorithm's period is over.
+    pub fn on_departure(
+        &mut self,
+        algorithm: &PortAlgorithm,
+        line_rate: Bandwidth,
+        now: Time,
+        queue: u64,
+        sent: u64,
+    ) {
+        let period = match algorithm {
+            PortAlgorithm::Rocc(params) => params.period,
+            PortAlgorithm::Rcp(params) => params.period,
             // The ideal switch reads its counters directly, so its table is always fresh.
             PortAlgorithm::IntRefresh(_) => return,
             // With one switch, only the receivers' links limit credits, and hosts limit those themselves.
@@ -29,29 +39,30 @@ impl ReferencePort {
             // A threshold needs no state.
             PortAlgorithm::Congestion(_) => return,
         };
-        let elapsed = now.saturating_sub(self.at);
+        let elapsed = now.saturating_sub(self.computed_at);
         if elapsed < period {
             return;
         }
-        let (queue, sent) = (queue as f64, sent as f64);
-        let mut rate = self.rate.unwrap_or(line);
-        match law {
-            PortAlgorithm::IntRefresh(_) | PortAlgorithm::Congestion(_) => {}
-            PortAlgorithm::Rocc(law) => {
-                // The port was idle since the last packet: catch up the periods in between.
+        let (queue, sent, line_rate) = (queue as f64, sent as f64, line_rate.as_bps_f64());
+        let mut rate = self.rate.unwrap_or(line_rate);
+        match algorithm {
+            PortAlgorithm::Rocc(params) => {
+                // With an empty queue the port may have been idle, so run the periods since the last packet.
                 let periods = if queue == 0.0 { (elapsed / period).clamp(1, 10_000) } else { 1 };
                 for _ in 0..periods {
-                    rate = rocc(law, line, rate, queue, self.queue);
+                    rate = rocc(params, line_rate, rate, queue, self.queue);
                     self.queue = queue;
                 }
             }
-            PortAlgorithm::Rcp(law) => {
+            PortAlgorithm::Rcp(params) => {
                 let arrived = sent - self.sent + queue - self.queue;
-                rate = rcp(law, line, rate, arrived / elapsed.as_secs_f64() * 8.0, queue, elapsed);
+                let arrival_rate = arrived / elapsed.as_secs_f64() * 8.0;
+                rate = rcp(params, line_rate, rate, arrival_rate, queue, elapsed);
             }
-            PortAlgorithm::Credits(_) => {}
+            // Returned above.
+            PortAlgorithm::IntRefresh(_) | PortAlgorithm::Credits(_) | PortAlgorithm::Congestion(_) => {}
         }
-        *self = ReferencePort { rate: Some(rate), at: now, queue, sent, notified: HashSet::new() };
+        *self = ReferencePort { rate: Some(rate), computed_at: now, queue, sent, notified: HashSet::new() };
     }
 
     /// Returns the fair rate in units of the grant field; `None` before the first period.
@@ -59,36 +70,48 @@ impl ReferencePort {
         self.rate.map(|rate| (rate / GRANT_UNIT_BPS as f64) as u32)
     }
 
-    /// Returns the rate to notify the flow of, at most once per period; `None` if it has been notified.
-    pub fn notice(&mut self, flow: (usize, u32)) -> Option<u32> {
+    /// Returns the grant of a RATE packet to the flow; `None` if the flow was notified in this period already.
+    pub fn rate_notification(&mut self, flow: (usize, u32)) -> Option<u32> {
         let grant = self.grant()?;
         self.notified.insert(flow).then_some(grant)
     }
 }
 
-/// RoCC's controller (docs/algorithms/rocc.md#switch).
-pub fn rocc(law: &RoccParams, line: f64, rate: f64, queue: f64, old: f64) -> f64 {
-    let unit = line / 8.0 * law.period.as_secs_f64() * RoccParams::QUEUE_UNIT;
-    let sent = line / 8.0 * law.period.as_secs_f64();
-    let next = if queue >= law.q_max * sent && rate > line / 8.0 {
-        law.min_share * line
-    } else if queue - old >= law.q_mid * sent && rate > line / 8.0 {
+/// RoCC's controller (docs/algorithms/rocc.md#switch): returns the rate that follows `rate`. `previous_queue` is the
+/// queue one period before.
+pub fn rocc(params: &RoccParams, line_rate: f64, rate: f64, queue: f64, previous_queue: f64) -> f64 {
+    let bytes_per_period = line_rate / 8.0 * params.period.as_secs_f64();
+    let queue_unit = bytes_per_period * RoccParams::QUEUE_UNIT;
+    let growth = queue - previous_queue;
+    let next = if queue >= params.q_max * bytes_per_period && rate > line_rate / 8.0 {
+        params.min_share * line_rate
+    } else if growth >= params.q_mid * bytes_per_period && rate > line_rate / 8.0 {
         rate / 2.0
     } else {
         let mut level = 2.0;
-        while rate < line / level && level < 64.0 {
+        while rate < line_rate / level && level < 64.0 {
             level *= 2.0;
         }
-        let gain = |gain: f64, bytes: f64| gain / (level / 2.0) * bytes / unit * line * RoccParams::RATE_UNIT;
-        rate - gain(law.alpha, queue - law.q_ref * sent) - gain(law.beta, queue - old)
+        let term = |gain: f64, bytes: f64| {
+            gain / (level / 2.0) * bytes / queue_unit * line_rate * RoccParams::RATE_UNIT
+        };
+        rate - term(params.alpha, queue - params.q_ref * bytes_per_period) - term(params.beta, growth)
     };
-    next.clamp(law.min_share * line, line)
+    next.clamp(params.min_share * line_rate, line_rate)
 }
 
-/// RCP's equation (docs/algorithms/rcp.md#switch), with `elapsed` as T.
-pub fn rcp(law: &RcpParams, line: f64, rate: f64, arrivals: f64, queue: f64, elapsed: Time) -> f64 {
-    let capacity = law.target * line;
-    let d = law.rtt.as_secs_f64();
-    let error = law.alpha * (capacity - arrivals) - law.beta * queue * 8.0 / d;
-    (rate * (1.0 + elapsed.as_secs_f64() / d * error / capacity)).clamp(law.floor * line, capacity)
+/// RCP's equation (docs/algorithms/rcp.md#switch), with `elapsed` as T: returns the rate that follows `rate`.
+pub fn rcp(
+    params: &RcpParams,
+    line_rate: f64,
+    rate: f64,
+    arrival_rate: f64,
+    queue: f64,
+    elapsed: Time,
+) -> f64 {
+    let capacity = params.target * line_rate;
+    let d = params.rtt.as_secs_f64();
+    let error = params.alpha * (capacity - arrival_rate) - params.beta * queue * 8.0 / d;
+    (rate * (1.0 + elapsed.as_secs_f64() / d * error / capacity))
+        .clamp(params.min_share * line_rate, capacity)
 }

@@ -27,8 +27,8 @@ pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
 }
 
 /// Returns a hop of a port at `gbps` Gbit/s.
-pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
-    Hop { rate: Bandwidth::from_gbps(gbps), timestamp: at, tx_bytes, queue, link: 0, share: None }
+pub fn hop(gbps: u64, timestamp: u32, tx_bytes: u32, queue: u32) -> Hop {
+    Hop { rate: Bandwidth::from_gbps(gbps), timestamp, tx_bytes, queue, link: 0, share: None }
 }
 
 impl SenderHarness {

@@ -137,14 +137,14 @@ mod tests {
     fn serialisation_is_exact() {
         assert_eq!(Bandwidth::from_gbps(400).tx_time(Bytes::new(1)), Time::from_ps(20));
         assert_eq!(Bandwidth::from_mbps(10).tx_time(Bytes::new(1500)), Time::from_us(1200));
-        // 1 GB at 100G does not fit the 64-bit road.
+        // 1 GB exceeds the range of the 64-bit fast path.
         assert_eq!(Bandwidth::from_gbps(100).tx_time(Bytes::new(1_000_000_000)), Time::from_ms(80));
         assert_eq!(Bandwidth::ZERO.tx_time(Bytes::new(1)), Time::MAX);
         assert_eq!(Bandwidth::from_gbps(100).bytes_in(Time::from_us(12)), Bytes::new(150_000));
     }
 
     #[test]
-    fn reads_and_prints() {
+    fn parses_and_prints() {
         for text in ["100Gbps", "10Mbps", "1.5Gbps", "1bps", "0bps", "800Gbps"] {
             assert_eq!(text.parse::<Bandwidth>().unwrap().to_string(), text);
         }

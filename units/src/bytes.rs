@@ -27,7 +27,7 @@ impl Bytes {
     /// The largest value; used for "no limit", such as a window that is switched off.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
-    /// Returns a count of bytes.
+    /// Creates a size from a number of bytes.
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
@@ -43,7 +43,7 @@ impl Bytes {
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
-    /// Returns the difference, or zero.
+    /// Returns the difference, or zero if `other` is larger.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_decimal_and_binary_prefixes() {
+    fn parses_decimal_and_binary_prefixes() {
         assert_eq!("500KB".parse(), Ok(Bytes::new(500_000)));
         assert_eq!("32MiB".parse(), Ok(Bytes::new(32 << 20)));
         assert_eq!("1518B".parse(), Ok(Bytes::new(1518)));

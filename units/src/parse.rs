@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError {
     text: String,
-    what: &'static str,
+    quantity: &'static str,
     problem: ParseErrorKind,
     example: &'static str,
 }
@@ -23,17 +23,17 @@ enum ParseErrorKind {
 
 impl fmt::Display for ParseUnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, what, problem, example } = self;
+        let Self { text, quantity, problem, example } = self;
         match problem {
-            ParseErrorKind::NotANumber => write!(f, "\"{text}\" is not a {what}")?,
-            ParseErrorKind::Negative => write!(f, "{what} \"{text}\" is negative")?,
-            ParseErrorKind::NoUnit => write!(f, "{what} \"{text}\" has no unit")?,
+            ParseErrorKind::NotANumber => write!(f, "\"{text}\" is not a {quantity}")?,
+            ParseErrorKind::Negative => write!(f, "{quantity} \"{text}\" is negative")?,
+            ParseErrorKind::NoUnit => write!(f, "{quantity} \"{text}\" has no unit")?,
             ParseErrorKind::UnknownUnit(unit) => {
-                write!(f, "{what} \"{text}\" has an unknown unit \"{unit}\"")?
+                write!(f, "{quantity} \"{text}\" has an unknown unit \"{unit}\"")?
             }
-            ParseErrorKind::TooLarge => write!(f, "{what} \"{text}\" is too large")?,
+            ParseErrorKind::TooLarge => write!(f, "{quantity} \"{text}\" is too large")?,
             ParseErrorKind::TooFine => {
-                write!(f, "{what} \"{text}\" has more precision than can be represented")?
+                write!(f, "{quantity} \"{text}\" has more precision than can be represented")?
             }
         }
         write!(f, ", write it like {example}")
@@ -47,22 +47,22 @@ pub(crate) struct UnitSystem {
     /// Name of the quantity in messages.
     pub quantity: &'static str,
     pub example: &'static str,
-    /// Suffixes with their scale in the smallest unit.
+    /// Suffixes, each with its multiple of the smallest unit.
     pub suffixes: &'static [(&'static str, u64)],
 }
 
 impl UnitSystem {
     /// Parses `<decimal><suffix>` into an exact integer count of the smallest unit.
     pub(crate) fn parse(&self, text: &str) -> Result<u64, ParseUnitError> {
-        let fail = |problem| ParseUnitError {
+        let error = |problem| ParseUnitError {
             text: text.to_owned(),
-            what: self.quantity,
+            quantity: self.quantity,
             problem,
             example: self.example,
         };
         let trimmed = text.trim();
         if trimmed.starts_with('-') {
-            return Err(fail(ParseErrorKind::Negative));
+            return Err(error(ParseErrorKind::Negative));
         }
         let split =
             trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
@@ -72,35 +72,35 @@ impl UnitSystem {
         let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
-            return Err(fail(ParseErrorKind::NotANumber));
+            return Err(error(ParseErrorKind::NotANumber));
         }
-        let zero = whole.bytes().chain(fraction.bytes()).all(|b| b == b'0');
+        let is_zero = whole.bytes().chain(fraction.bytes()).all(|b| b == b'0');
         let scale = match self.suffixes.iter().find(|(s, _)| *s == suffix) {
             Some(&(_, scale)) => u128::from(scale),
-            None if suffix.is_empty() && zero => return Ok(0),
-            None if suffix.is_empty() => return Err(fail(ParseErrorKind::NoUnit)),
-            None => return Err(fail(ParseErrorKind::UnknownUnit(suffix.to_owned()))),
+            None if suffix.is_empty() && is_zero => return Ok(0),
+            None if suffix.is_empty() => return Err(error(ParseErrorKind::NoUnit)),
+            None => return Err(error(ParseErrorKind::UnknownUnit(suffix.to_owned()))),
         };
         let fraction = fraction.trim_end_matches('0');
         // Keeps `numerator * scale` within u128. Decimal units never need more than 14 digits; a fraction of a binary
-        // unit may (2^-20 GiB has 20) and is refused as too fine.
+        // unit may need more (2^-20 GiB has 20 digits) and is refused as too fine.
         if fraction.len() > 15 {
-            return Err(fail(ParseErrorKind::TooFine));
+            return Err(error(ParseErrorKind::TooFine));
         }
         let whole: u128 = match whole.trim_start_matches('0') {
             "" => 0,
-            digits => digits.parse().map_err(|_| fail(ParseErrorKind::TooLarge))?,
+            digits => digits.parse().map_err(|_| error(ParseErrorKind::TooLarge))?,
         };
         let numerator: u128 = if fraction.is_empty() { 0 } else { fraction.parse().expect("ASCII digits") };
         let denominator = 10u128.pow(fraction.len() as u32);
         if !(numerator * scale).is_multiple_of(denominator) {
-            return Err(fail(ParseErrorKind::TooFine));
+            return Err(error(ParseErrorKind::TooFine));
         }
         whole
             .checked_mul(scale)
             .and_then(|w| w.checked_add(numerator * scale / denominator))
             .and_then(|v| u64::try_from(v).ok())
-            .ok_or_else(|| fail(ParseErrorKind::TooLarge))
+            .ok_or_else(|| error(ParseErrorKind::TooLarge))
     }
 }
 

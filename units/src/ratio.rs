@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_fractions_and_percent() {
+    fn parses_fractions_and_percent() {
         assert_eq!("95%".parse(), Ok(Ratio(0.95)));
         assert_eq!("0.95".parse::<Ratio>().unwrap().to_string(), "0.95");
         for bad in ["-1", "NaN", "inf", "", "5x"] {

@@ -1,5 +1,4 @@
-//! The entry point of the program `weir`, with which other crates build a `weir` that includes their own
-//! schemes.
+//! The entry point of the program `weir`. Other crates use it to build a `weir` that includes their own schemes.
 
 use crate::commands::CommandLine;
 use crate::console::Console;
@@ -40,14 +39,14 @@ use weir_report::SectionBuilder;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cli {
-    kit: Extensions,
+    extensions: Extensions,
 }
 
 impl Cli {
     /// Returns the command line with the extensions that are part of Weir.
     #[must_use]
     pub fn new() -> Cli {
-        Cli { kit: Extensions::default() }
+        Cli { extensions: Extensions::default() }
     }
 
     /// Adds a scheme.
@@ -58,7 +57,7 @@ impl Cli {
     #[must_use]
     #[track_caller]
     pub fn scheme<S: Scheme>(mut self) -> Cli {
-        self.kit.catalogue.schemes = self.kit.catalogue.schemes.with::<S>();
+        self.extensions.catalogue.schemes = self.extensions.catalogue.schemes.with::<S>();
         self
     }
 
@@ -70,7 +69,7 @@ impl Cli {
     #[must_use]
     #[track_caller]
     pub fn workload<W: Workload>(mut self) -> Cli {
-        self.kit.catalogue.workloads = self.kit.catalogue.workloads.with::<W>();
+        self.extensions.catalogue.workloads = self.extensions.catalogue.workloads.with::<W>();
         self
     }
 
@@ -82,14 +81,14 @@ impl Cli {
     #[must_use]
     #[track_caller]
     pub fn topology<T: TopologyKind>(mut self) -> Cli {
-        self.kit.catalogue.topologies = self.kit.catalogue.topologies.with::<T>();
+        self.extensions.catalogue.topologies = self.extensions.catalogue.topologies.with::<T>();
         self
     }
 
     /// Adds a section to every report.
     #[must_use]
     pub fn chart(mut self, chart: SectionBuilder) -> Cli {
-        self.kit.charts.push(chart);
+        self.extensions.charts.push(chart);
         self
     }
 
@@ -100,17 +99,17 @@ impl Cli {
     /// is executed twice.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        let parsed = CommandLine::describe(&self.kit.catalogue).try_get_matches();
-        let line = match parsed.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
-            Ok(line) => line,
+        let matches = CommandLine::command_for(&self.extensions.catalogue).try_get_matches();
+        let command_line = match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
+            Ok(command_line) => command_line,
             Err(error) => return report_parse_error(&error),
         };
-        if line.runs_in_virtual_time() {
+        if command_line.runs_in_virtual_time() {
             huge_pages::reexec_with_huge_pages();
         }
         interrupt::catch_file_limit();
-        let mut console = Console::standard(self.kit);
-        let outcome = line.run(&mut console);
+        let mut console = Console::standard(self.extensions);
+        let outcome = command_line.run(&mut console);
         console.close(outcome)
     }
 }

@@ -48,10 +48,10 @@ impl std::fmt::Display for Failure {
 impl Failure {
     /// Prefixes the message of an input or work failure with a location.
     #[must_use]
-    pub fn at(self, place: impl std::fmt::Display) -> Failure {
+    pub fn at(self, location: impl std::fmt::Display) -> Failure {
         match self {
-            Failure::Input(reason) => Failure::Input(format!("{place}: {reason}")),
-            Failure::Work(reason) => Failure::Work(format!("{place}: {reason}")),
+            Failure::Input(reason) => Failure::Input(format!("{location}: {reason}")),
+            Failure::Work(reason) => Failure::Work(format!("{location}: {reason}")),
             other => other,
         }
     }
@@ -94,13 +94,13 @@ pub struct Console {
     /// Output format and verbosity, from the command's options.
     pub style: OutputStyle,
     /// The schemes, workloads, topologies and charts of this program.
-    pub kit: Extensions,
+    pub extensions: Extensions,
 }
 
 impl Console {
     /// Returns the console of the process, with the given extensions. Bold text is off if NO_COLOR is set
     /// (<https://no-color.org>).
-    pub fn standard(kit: Extensions) -> Console {
+    pub fn standard(extensions: Extensions) -> Console {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
             out: Box::new(io::stdout().lock()),
@@ -108,7 +108,7 @@ impl Console {
             show_progress: io::stderr().is_terminal(),
             width: width(),
             style: OutputStyle::default(),
-            kit,
+            extensions,
         }
     }
 
@@ -129,9 +129,9 @@ impl Console {
     }
 
     /// Prints a message on standard error if `--verbose` is set.
-    pub fn detail(&self, what: impl std::fmt::Display) {
+    pub fn detail(&self, message: impl std::fmt::Display) {
         if self.style.verbose {
-            let _ = writeln!(io::stderr(), "{what}");
+            let _ = writeln!(io::stderr(), "{message}");
         }
     }
 
@@ -153,19 +153,19 @@ impl Console {
 }
 
 /// Prints a warning on standard error.
-pub fn warn(what: &str) {
+pub fn warn(message: &str) {
     // Without standard error there is no way to report the warning.
-    let _ = writeln!(io::stderr(), "warning: {what}");
+    let _ = writeln!(io::stderr(), "warning: {message}");
 }
 
 /// Returns the width for tables: that of the variable COLUMNS, otherwise that of the terminal.
 fn width() -> Option<usize> {
-    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     };
-    named.or_else(terminal)
+    variable.or_else(terminal)
 }
 
 /// Returns the source line to which a message `file:line:column: ...` refers, with a caret below the column;
@@ -173,14 +173,14 @@ fn width() -> Option<usize> {
 fn excerpt(message: &str) -> Option<String> {
     /// Maximum width of the excerpt in characters.
     const WIDTH: usize = 100;
-    let (place, _) = message.split_once(": ")?;
-    let mut parts = place.rsplitn(3, ':');
+    let (location, _) = message.split_once(": ")?;
+    let mut parts = location.rsplitn(3, ':');
     let (column, line, file) =
         (parts.next()?.parse::<usize>().ok()?, parts.next()?.parse::<usize>().ok()?, parts.next()?);
     let text = std::fs::read_to_string(file).ok()?;
     let content: Vec<char> = text.lines().nth(line.checked_sub(1)?)?.chars().collect();
     let column = column.checked_sub(1).filter(|&column| column <= content.len())?;
-    // Of a long line, such as in a program's JSON, only the part around the column is shown.
+    // Only the part around the column of a long line is shown: a program's JSON may be one line.
     let from = if content.len() > WIDTH { column.saturating_sub(WIDTH / 2) } else { 0 };
     let shown = content.iter().skip(from).take(WIDTH).map(|&c| if c.is_control() { ' ' } else { c });
     let (number, shown) = (line.to_string(), shown.collect::<String>());
@@ -193,16 +193,16 @@ mod tests {
     use super::excerpt;
 
     #[test]
-    fn a_message_with_a_place_shows_the_line() {
+    fn a_message_with_a_position_shows_the_line() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.yaml");
         std::fs::write(&file, format!("a: 1\n  size: 256\n{}x\n", "-".repeat(500))).unwrap();
-        let of = |rest: &str| excerpt(&format!("{}{rest}", file.display()));
-        assert_eq!(of(":2:9: size: no unit").unwrap(), "\n  2 |   size: 256\n    |         ^");
-        let long = of(":3:501: unexpected").unwrap();
+        let excerpt_of = |rest: &str| excerpt(&format!("{}{rest}", file.display()));
+        assert_eq!(excerpt_of(":2:9: size: no unit").unwrap(), "\n  2 |   size: 256\n    |         ^");
+        let long = excerpt_of(":3:501: unexpected").unwrap();
         assert!(long.len() < 200 && long.contains("-x\n") && long.ends_with('^'), "{long}");
-        for other in [": no place", ":9:1: no such line", ":2:99: no such column", ":0:0: from zero"] {
-            assert_eq!(of(other), None, "{other}");
+        for other in [": no location", ":9:1: no such line", ":2:99: no such column", ":0:0: from zero"] {
+            assert_eq!(excerpt_of(other), None, "{other}");
         }
         assert_eq!(excerpt("error of a kind without a file"), None);
     }

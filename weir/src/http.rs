@@ -50,18 +50,18 @@ impl<'a> Request<'a> {
 pub struct Response {
     /// Status code and reason, such as `200 OK`.
     pub status: &'static str,
-    pub kind: &'static str,
+    pub content_type: &'static str,
     pub body: String,
 }
 
 impl Response {
-    pub fn ok(kind: &'static str, body: String) -> Response {
-        Response { status: "200 OK", kind, body }
+    pub fn ok(content_type: &'static str, body: String) -> Response {
+        Response { status: "200 OK", content_type, body }
     }
 
     /// An error with a plain-text message.
     pub fn error(status: &'static str, reason: &str) -> Response {
-        Response { status, kind: "text/plain; charset=utf-8", body: format!("{reason}\n") }
+        Response { status, content_type: "text/plain; charset=utf-8", body: format!("{reason}\n") }
     }
 
     pub fn not_found(reason: &str) -> Response {
@@ -80,13 +80,13 @@ pub struct BoundListener {
 }
 
 impl BoundListener {
-    /// Binds to an address. `option` and `what` name the option and the service in messages. Warns if other
-    /// machines can connect.
+    /// Binds to an address, and warns if other machines can connect. Messages begin with `option`, such as `--metrics`,
+    /// or with `what`, the service and its verb, such as `metrics are`.
     ///
     /// # Errors
     ///
     /// If the address is in use or not an address of this machine.
-    pub fn at(address: SocketAddr, option: &str, what: &str) -> Result<BoundListener, Failure> {
+    pub fn bind(address: SocketAddr, option: &str, what: &str) -> Result<BoundListener, Failure> {
         let listener = TcpListener::bind(address).map_err(|error| {
             Failure::Input(format!("{option} {address}: {error}; choose another address and port"))
         })?;
@@ -101,22 +101,25 @@ impl BoundListener {
         self.address
     }
 
-    /// Serves the responses of `answer` on [`WORKERS`] threads.
+    /// Serves the responses of `handler` on [`WORKERS`] threads.
     pub fn serve(
         self,
-        answer: impl Fn(&Request<'_>) -> Response + Send + Sync + 'static,
+        handler: impl Fn(&Request<'_>) -> Response + Send + Sync + 'static,
     ) -> Result<Server, Failure> {
-        let mut server =
-            Server { listener: self.listener, ended: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
-        let answer = Arc::new(answer);
+        let mut server = Server {
+            listener: self.listener,
+            is_stopped: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+        };
+        let handler = Arc::new(handler);
         for _ in 0..WORKERS {
-            let (listener, ended, answer) =
-                (server.listener.try_clone()?, server.ended.clone(), answer.clone());
+            let (listener, is_stopped, handler) =
+                (server.listener.try_clone()?, server.is_stopped.clone(), handler.clone());
             let serve = move || {
-                while !ended.load(Ordering::SeqCst) {
+                while !is_stopped.load(Ordering::SeqCst) {
                     match listener.accept() {
                         // Errors mean that the client has closed the connection.
-                        Ok((stream, _)) => drop(exchange(stream, &*answer)),
+                        Ok((stream, _)) => drop(exchange(stream, &*handler)),
                         Err(_) => std::thread::sleep(REQUEST_TIMEOUT / 10),
                     }
                 }
@@ -130,13 +133,13 @@ impl BoundListener {
 /// A running server. Dropping it stops the threads.
 pub struct Server {
     listener: TcpListener,
-    ended: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
+        self.is_stopped.store(true, Ordering::SeqCst);
         // On Linux, shutdown(2) makes `accept` on a listening socket return with EINVAL; closing the
         // descriptor would not. The error of a second shutdown is harmless.
         let _ = shutdown(&self.listener, Shutdown::Both);
@@ -148,28 +151,28 @@ impl Drop for Server {
 
 /// A connection with a deadline for all reads and writes together, so that slow clients cannot occupy a
 /// thread.
-struct Until {
+struct DeadlineStream {
     stream: TcpStream,
-    end: Instant,
+    deadline: Instant,
 }
 
-impl Until {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let remaining = self.end.saturating_duration_since(Instant::now());
+impl DeadlineStream {
+    fn remaining(&self) -> io::Result<Option<Duration>> {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
         if remaining.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(remaining)) }
     }
 }
 
-impl Read for Until {
+impl Read for DeadlineStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.set_read_timeout(self.remaining()?)?;
         self.stream.read(buffer)
     }
 }
 
-impl Write for Until {
+impl Write for DeadlineStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.set_write_timeout(self.remaining()?)?;
         self.stream.write(bytes)
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -178,24 +181,24 @@ impl Write for Until {
 }
 
 /// Reads a request and writes the response.
-fn exchange(stream: TcpStream, answer: &impl Fn(&Request<'_>) -> Response) -> io::Result<()> {
-    let mut stream = Until { stream, end: Instant::now() + REQUEST_TIMEOUT };
+fn exchange(stream: TcpStream, handler: &impl Fn(&Request<'_>) -> Response) -> io::Result<()> {
+    let mut stream = DeadlineStream { stream, deadline: Instant::now() + REQUEST_TIMEOUT };
     let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    let ends = |request: &[u8]| request.windows(4).any(|end| end == b"\r\n\r\n");
-    while !ends(&request) && request.len() < MAX_REQUEST_HEAD {
+    let is_complete = |request: &[u8]| request.windows(4).any(|bytes| bytes == b"\r\n\r\n");
+    while !is_complete(&request) && request.len() < MAX_REQUEST_HEAD {
         match stream.read(&mut buffer)? {
             0 => break,
             read => request.extend_from_slice(&buffer[..read]),
         }
     }
     let head = String::from_utf8_lossy(&request);
-    let Response { status, kind, body } = answer(&Request::parse(&head));
-    stream.end = Instant::now() + REQUEST_TIMEOUT;
+    let Response { status, content_type, body } = handler(&Request::parse(&head));
+    stream.deadline = Instant::now() + REQUEST_TIMEOUT;
     let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
                   img-src data:; frame-ancestors 'none'";
     write!(
         stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {policy}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
@@ -205,55 +208,56 @@ fn exchange(stream: TcpStream, answer: &impl Fn(&Request<'_>) -> Response) -> io
 pub mod tests {
     use super::*;
 
-    /// Sends a request, and returns the answer.
-    pub fn ask(address: SocketAddr, request: &[u8]) -> String {
+    /// Sends a request, and returns the response.
+    pub fn send_request(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request).unwrap();
-        let mut answer = String::new();
+        let mut response = String::new();
         // A server that closes before it has read everything resets the connection.
-        let _ = stream.read_to_string(&mut answer);
-        answer
+        let _ = stream.read_to_string(&mut response);
+        response
     }
 
     fn echo() -> (SocketAddr, Server) {
-        let opened = BoundListener::at("127.0.0.1:0".parse().unwrap(), "--serve", "a page is").unwrap();
-        let address = opened.address();
-        let answer = |request: &Request<'_>| match request.method {
+        let listener = BoundListener::bind("127.0.0.1:0".parse().unwrap(), "--serve", "a page is").unwrap();
+        let address = listener.address();
+        let handler = |request: &Request<'_>| match request.method {
             "GET" => Response::ok("text/plain", format!("{} {:?}", request.path, request.field("host"))),
             _ => Response::not_allowed(),
         };
-        (address, opened.serve(answer).unwrap())
+        (address, listener.serve(handler).unwrap())
     }
 
     #[test]
     fn requests_are_answered_until_the_server_is_dropped() {
         let (address, server) = echo();
-        let page = ask(address, b"GET /a?b=c HTTP/1.1\r\nAccept: */*\r\nHOST:  x:1 \r\n\r\n");
+        let page = send_request(address, b"GET /a?b=c HTTP/1.1\r\nAccept: */*\r\nHOST:  x:1 \r\n\r\n");
         assert!(
             page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\n/a Some(\"x:1\")"),
             "{page}"
         );
         drop(server);
-        assert!(TcpStream::connect(address).is_err(), "it has ended");
+        assert!(TcpStream::connect(address).is_err(), "the server has stopped");
     }
 
     #[test]
-    fn hostile_requests_are_refused_and_do_not_end_the_server() {
+    fn malformed_requests_do_not_stop_the_server() {
         let (address, _server) = echo();
         let long = [b"GET /".as_slice(), &[b'x'; 2 * MAX_REQUEST_HEAD]].concat();
         let fields = [b"GET / HTTP/1.1\r\n".as_slice(), &b"a: b\r\n".repeat(10_000)].concat();
-        let junk: Vec<u8> = (0..=255).cycle().take(MAX_REQUEST_HEAD).collect();
+        let garbage: Vec<u8> = (0..=255).cycle().take(MAX_REQUEST_HEAD).collect();
         for request in
-            [b"\r\n\r\n".as_slice(), b"GET\r\n\r\n", b":\r\n:\r\n\r\n", b"\xff\xfe \xff\r\n\r\n", &junk]
+            [b"\r\n\r\n".as_slice(), b"GET\r\n\r\n", b":\r\n:\r\n\r\n", b"\xff\xfe \xff\r\n\r\n", &garbage]
         {
-            assert!(ask(address, request).starts_with("HTTP/1.1 "), "{request:?}");
+            assert!(send_request(address, request).starts_with("HTTP/1.1 "), "{request:?}");
         }
         for request in [long, fields] {
-            ask(address, &request);
+            send_request(address, &request);
         }
-        // As many as there are threads say nothing, or one byte now and then: others wait for a second at most.
-        let mut silent: Vec<_> = (0..2 * WORKERS).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let _ = silent[0].write(b"G");
-        assert!(ask(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        // Silent clients, one of which sends a single byte, occupy all workers: others wait for at most
+        // REQUEST_TIMEOUT.
+        let mut clients: Vec<_> = (0..2 * WORKERS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let _ = clients[0].write(b"G");
+        assert!(send_request(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
     }
 }

@@ -21,10 +21,10 @@ pub fn reexec_with_huge_pages() {
         return;
     }
     let mut arguments = env::args_os();
-    let mut anew = Command::new(program);
+    let mut command = Command::new(program);
     if let Some(name) = arguments.next() {
-        anew.arg0(name);
+        command.arg0(name);
     }
     // `exec` returns only on failure.
-    let _ = anew.args(arguments).env(TUNABLES, HUGE_PAGES).exec();
+    let _ = command.args(arguments).env(TUNABLES, HUGE_PAGES).exec();
 }

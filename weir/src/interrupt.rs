@@ -17,7 +17,7 @@ static TERMINAL_LENT: AtomicBool = AtomicBool::new(false);
 /// and then the child's process group, and terminals and service managers do likewise.
 const DEBOUNCE: Duration = Duration::from_millis(500);
 
-static FIRST: OnceLock<Instant> = OnceLock::new();
+static FIRST_SIGNAL: OnceLock<Instant> = OnceLock::new();
 
 /// Directory of the results so far, for the message at an immediate exit.
 static RESULTS_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -34,7 +34,7 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
             return;
         }
         INTERRUPTED.store(true, Ordering::SeqCst);
-        if FIRST.get_or_init(Instant::now).elapsed() >= DEBOUNCE {
+        if FIRST_SIGNAL.get_or_init(Instant::now).elapsed() >= DEBOUNCE {
             if let Some(dir) = RESULTS_DIR.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
                 let _ = writeln!(io::stderr(), "interrupted twice: {} has the saved results", dir.display());
             }
@@ -45,13 +45,14 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
         .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))
 }
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk; by default SIGXFSZ kills
+/// the process.
 pub fn catch_file_limit() {
-    // Only signals that cannot be caught are refused.
+    // Registration fails only for signals that cannot be caught.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
-/// Notes that `dir` has the results up to now, for the message of a process that ends at once.
+/// Sets the directory of the results so far, for the message at an immediate exit.
 pub fn set_results_dir(dir: &Path) {
     *RESULTS_DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }

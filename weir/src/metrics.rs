@@ -48,15 +48,15 @@ impl Page {
         labels: &[(&str, &str)],
         value: u64,
     ) {
-        let at = self.0.iter().position(|family| family.name == name).unwrap_or_else(|| {
+        let index = self.0.iter().position(|family| family.name == name).unwrap_or_else(|| {
             self.0.push(Family { name, help, kind, samples: String::new() });
             self.0.len() - 1
         });
-        let samples = &mut self.0[at].samples;
+        let samples = &mut self.0[index].samples;
         samples.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
+        for (nth, (label, value)) in labels.iter().enumerate() {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let before = if index == 0 { '{' } else { ',' };
+            let before = if nth == 0 { '{' } else { ',' };
             // Writing to a `String` cannot fail.
             let _ = write!(samples, "{before}{label}=\"{value}\"");
         }
@@ -89,16 +89,16 @@ pub struct MetricsOptions {
 impl MetricsOptions {
     /// Binds to the address; call this before privileges are dropped. `None` without `--metrics`.
     pub fn open(self) -> Result<Option<BoundListener>, Failure> {
-        self.address.map(|address| BoundListener::at(address, "--metrics", "metrics are")).transpose()
+        self.address.map(|address| BoundListener::bind(address, "--metrics", "metrics are")).transpose()
     }
 }
 
 /// Serves the pages that `render` returns.
 pub fn serve(
-    opened: BoundListener,
+    listener: BoundListener,
     render: impl Fn() -> Page + Send + Sync + 'static,
 ) -> Result<Server, Failure> {
-    opened.serve(move |request| match (request.method, request.path) {
+    listener.serve(move |request| match (request.method, request.path) {
         ("GET", "/metrics") => Response::ok(TEXT_FORMAT, render().to_string()),
         ("GET", _) => Response::not_found("metrics are at /metrics"),
         _ => Response::not_allowed(),
@@ -108,10 +108,10 @@ pub fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::tests::ask;
+    use crate::http::tests::send_request;
 
     #[test]
-    fn samples_of_a_name_stand_together_and_labels_are_escaped() {
+    fn samples_of_a_metric_are_grouped_and_labels_are_escaped() {
         let mut page = Page::default();
         page.counter("a_total", "What a is.", &[("port", "1")], 7);
         page.gauge("b", "What b is.", &[], 2);
@@ -122,23 +122,23 @@ mod tests {
     }
 
     #[test]
-    fn only_the_page_is_served() {
+    fn only_the_metrics_page_is_served() {
         let options = MetricsOptions { address: Some("127.0.0.1:0".parse().unwrap()) };
-        let opened = options.open().unwrap().unwrap();
-        let address = opened.address();
+        let listener = options.open().unwrap().unwrap();
+        let address = listener.address();
         let render = || {
             let mut page = Page::default();
             page.gauge("one", "One.", &[], 1);
             page
         };
-        let _server = serve(opened, render).unwrap();
-        let page = ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let _server = serve(listener, render).unwrap();
+        let page = send_request(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
             page.starts_with("HTTP/1.1 200 OK\r\n")
                 && page.ends_with("\r\n\r\n# HELP one One.\n# TYPE one gauge\none 1\n"),
             "{page}"
         );
-        assert!(ask(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-        assert!(ask(address, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+        assert!(send_request(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(send_request(address, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     }
 }

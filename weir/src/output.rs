@@ -12,7 +12,7 @@ pub struct QueryOutput {
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ActionOutput {
     #[command(flatten)]
-    answer: QueryOutput,
+    query: QueryOutput,
 
     /// Log progress to standard error
     #[arg(long, short, help_heading = "Output", conflicts_with = "quiet")]
@@ -42,6 +42,6 @@ impl From<QueryOutput> for OutputStyle {
 
 impl From<ActionOutput> for OutputStyle {
     fn from(options: ActionOutput) -> OutputStyle {
-        OutputStyle { json: options.answer.json, verbose: options.verbose, quiet: options.quiet }
+        OutputStyle { json: options.query.json, verbose: options.verbose, quiet: options.quiet }
     }
 }

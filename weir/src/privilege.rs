@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// System calls that neither a switch nor an agent makes: other programs, other processes, namespaces, mounts, owners and
-/// modes of files, which Landlock does not restrict, kernel modules, the clock, keys.
+/// System calls that neither a switch nor an agent makes: those that execute programs, access other processes, or
+/// change namespaces, mounts, kernel modules, the clock or keys; and those that change the owner, mode or attributes of
+/// files, which Landlock does not restrict.
 const DENIED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -80,21 +81,21 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_personality,
 ];
 
-/// Older forms of some of these, which younger architectures do not have.
+/// Legacy forms of some of these calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const DENIED_OLD: &[libc::c_long] = &[libc::SYS_mknod, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_OLD: &[libc::c_long] = &[];
 
-// Calls of Linux 6.6, 6.13 and 6.17 have the same number on every architecture.
+// System calls added in Linux 6.6, 6.13 and 6.17. Their numbers are the same on every architecture.
 const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 const FILE_SETATTR: libc::c_long = 469;
 
 /// The capabilities that Mininet needs: namespaces (`SYS_ADMIN`, `SYS_CHROOT`, `SYS_PTRACE` to enter those of a
-/// host), interfaces and raw sockets, its limits, programs of other users' (`KILL`, `DAC_OVERRIDE`, `CHOWN`,
-/// `FOWNER`), and tools that change to a user of their own, as tcpdump does (`SETUID`, `SETGID`).
+/// host), interfaces and raw sockets, resource limits, processes and files of other users (`KILL`,
+/// `DAC_OVERRIDE`, `CHOWN`, `FOWNER`), and tools such as tcpdump that switch to their own user (`SETUID`, `SETGID`).
 pub const MININET: &[Capability] = &[
     Capability::CAP_SYS_ADMIN,
     Capability::CAP_SYS_CHROOT,
@@ -121,27 +122,27 @@ pub const MININET: &[Capability] = &[
 /// If the kernel rejects the change.
 pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
-    let had = caps::read(None, CapSet::Permitted).map_err(|error| failed(&error))?;
-    let kept: CapsHashSet = capabilities.iter().copied().filter(|it| had.contains(it)).collect();
+    let permitted = caps::read(None, CapSet::Permitted).map_err(|error| failed(&error))?;
+    let retained: CapsHashSet = capabilities.iter().copied().filter(|it| permitted.contains(it)).collect();
     // Reducing the bounding set requires CAP_SETPCAP. Without it the bounding set is left as it is, which
     // `no_new_privs` makes harmless.
-    let bounding = match had.contains(&Capability::CAP_SETPCAP) {
+    let bounding = match permitted.contains(&Capability::CAP_SETPCAP) {
         true => caps::read(None, CapSet::Bounding).map_err(|error| failed(&error))?,
         false => CapsHashSet::new(),
     };
-    let mut superfluous = bounding.difference(&kept);
+    let mut superfluous = bounding.difference(&retained);
     superfluous
         .try_for_each(|&it| caps::drop(None, CapSet::Bounding, it))
         .and_then(|()| caps::clear(None, CapSet::Ambient))
         .and_then(|()| caps::clear(None, CapSet::Inheritable))
-        .and_then(|()| caps::set(None, CapSet::Effective, &kept))
-        .and_then(|()| caps::set(None, CapSet::Permitted, &kept))
+        .and_then(|()| caps::set(None, CapSet::Effective, &retained))
+        .and_then(|()| caps::set(None, CapSet::Permitted, &retained))
         .map_err(|error| failed(&error))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| failed(&error))
 }
 
-/// Drops all capabilities except `capabilities`, and forbids the thread to write files outside `folders` and
-/// to execute programs.
+/// Drops all capabilities except `capabilities`, and forbids the thread to write files outside `dirs` and to
+/// execute programs.
 ///
 /// `CAP_DAC_OVERRIDE` is kept as well if one of the directories belongs to another user, as with `sudo` in a
 /// home directory.
@@ -149,31 +150,31 @@ pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
 /// # Errors
 ///
 /// If the kernel rejects the restrictions.
-pub fn sandbox(capabilities: &[Capability], folders: &[&Path]) -> Result<(), Failure> {
+pub fn sandbox(capabilities: &[Capability], dirs: &[&Path]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
     let mut capabilities = capabilities.to_vec();
     let owner = rustix::process::geteuid().as_raw();
-    if folders.iter().any(|dir| dir.metadata().is_ok_and(|about| about.uid() != owner)) {
+    if dirs.iter().any(|dir| dir.metadata().is_ok_and(|about| about.uid() != owner)) {
         capabilities.push(Capability::CAP_DAC_OVERRIDE);
     }
     retain_capabilities(&capabilities)?;
-    let status = restrict_files(folders).map_err(|error| failed(&error))?;
+    let status = restrict_files(dirs).map_err(|error| failed(&error))?;
     tracing::debug!(?capabilities, landlock = ?status, "confined");
     restrict_calls().map_err(|error| failed(&error))
 }
 
 /// Returns the directory of a file.
-pub fn folder(file: &Path) -> &Path {
+pub fn parent_dir(file: &Path) -> &Path {
     file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn restrict_files(folders: &[&Path]) -> Result<landlock::RulesetStatus, RulesetError> {
+fn restrict_files(dirs: &[&Path]) -> Result<landlock::RulesetStatus, RulesetError> {
     let writes = AccessFs::from_write(ABI::V5);
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(writes | AccessFs::Execute)?
         .create()?
-        .add_rules(path_beneath_rules(folders, writes))?;
+        .add_rules(path_beneath_rules(dirs, writes))?;
     Ok(ruleset.restrict_self()?.ruleset)
 }
 
@@ -189,8 +190,8 @@ fn restrict_calls() -> Result<(), seccompiler::Error> {
     // fall back to clone.
     let absent = BTreeMap::from([(libc::SYS_clone3, vec![])]);
     for (calls, error) in [(denied, libc::EPERM), (absent, libc::ENOSYS)] {
-        let refuse = SeccompAction::Errno(error as u32);
-        let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?;
+        let action = SeccompAction::Errno(error as u32);
+        let filter = SeccompFilter::new(calls, SeccompAction::Allow, action, arch)?;
         let program: seccompiler::BpfProgram = filter.try_into()?;
         seccompiler::apply_filter(&program)?;
     }
@@ -208,15 +209,15 @@ mod tests {
     use std::io::ErrorKind;
     use std::os::unix::fs::{PermissionsExt, chown, fchown, lchown};
 
-    /// In a thread, so that other tests keep their privileges.
+    /// Runs in its own thread, so that other tests keep their privileges.
     #[test]
-    fn a_confined_thread_writes_only_where_it_may_and_starts_no_program() {
+    fn a_sandboxed_thread_writes_only_in_its_directories_and_executes_nothing() {
         #[cfg(target_arch = "x86_64")]
         assert_eq!(FCHMODAT2, libc::SYS_fchmodat2);
-        let folders = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (inside, outside) = (folders.0.path().to_owned(), folders.1.path().to_owned());
+        let dirs = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (inside, outside) = (dirs.0.path().to_owned(), dirs.1.path().to_owned());
         fs::write(outside.join("there"), "kept").unwrap();
-        let confined = std::thread::spawn(move || {
+        let sandboxed = std::thread::spawn(move || {
             sandbox(&[], &[&inside]).unwrap();
             fs::write(inside.join("draft"), "new").unwrap();
             fs::rename(inside.join("draft"), inside.join("whole")).unwrap();
@@ -224,7 +225,7 @@ mod tests {
             assert_eq!(fs::read_to_string(outside.join("there")).unwrap(), "kept");
             let kept = outside.join("there");
             let open = fs::File::open(&kept).unwrap();
-            let refused = [
+            let errors = [
                 fs::write(outside.join("new"), "").unwrap_err(),
                 chmodat(CWD, &kept, Mode::RWXU, AtFlags::empty()).unwrap_err().into(),
                 fs::set_permissions(&kept, Permissions::from_mode(0o666)).unwrap_err(),
@@ -241,14 +242,14 @@ mod tests {
                 fs::remove_file(outside.join("there")).unwrap_err(),
                 std::process::Command::new("true").spawn().unwrap_err(),
             ];
-            assert!(refused.iter().all(|error| error.kind() == ErrorKind::PermissionDenied), "{refused:?}");
-            // A child of the confined thread is a thread like it.
+            assert!(errors.iter().all(|error| error.kind() == ErrorKind::PermissionDenied), "{errors:?}");
+            // Threads started by the sandboxed thread inherit its restrictions.
             let sets =
                 || [CapSet::Effective, CapSet::Permitted].map(|set| caps::read(None, set).unwrap().len());
             assert_eq!(std::thread::spawn(sets).join().unwrap(), [0, 0]);
             assert!(rustix::thread::no_new_privs().unwrap());
         });
-        confined.join().unwrap();
-        assert_eq!(fs::read_to_string(folders.1.path().join("there")).unwrap(), "kept");
+        sandboxed.join().unwrap();
+        assert_eq!(fs::read_to_string(dirs.1.path().join("there")).unwrap(), "kept");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// One key: its path, the type of its values, its default and its description.
 struct Key {
     path: String,
-    takes: String,
+    value_type: String,
     default: String,
     about: String,
 }
@@ -20,7 +20,7 @@ pub fn markdown(schema: &Value) -> String {
         let _ = write!(text, "\n## {heading}\n");
         for kind in kinds(schema, definition) {
             let (name, keys) = (kind_of(kind), keys(schema, kind));
-            let _ = write!(text, "\n### {name}\n\n{}\n\n", sentence(kind, schema));
+            let _ = write!(text, "\n### {name}\n\n{}\n\n", first_paragraph(kind, schema));
             table(&mut text, &keys);
         }
     }
@@ -50,7 +50,7 @@ pub fn terminal(schema: &Value) -> String {
             let names: Vec<String> = names
                 .map(|key| if key.default == "required" { format!("{}*", key.path) } else { key.path })
                 .collect();
-            let about = sentence(kind, schema);
+            let about = first_paragraph(kind, schema);
             let about = about.trim_end_matches('.');
             entry(&mut text, kind_of(kind), 15, &format!("{about}. Keys: {}", names.join(", ")));
         }
@@ -91,15 +91,19 @@ Unknown keys are errors. Quantities have units: `1.5us`, `500KB`, `100Gbps`.
 
 fn table(text: &mut String, keys: &[Key]) {
     let _ = write!(text, "| key | takes | default | meaning |\n|---|---|---|---|\n");
-    for Key { path, takes, default, about } in keys {
+    for Key { path, value_type, default, about } in keys {
         let default = if default.is_empty() { "-".to_owned() } else { format!("`{default}`") };
         let default = if default == "`required`" { "required".to_owned() } else { default };
-        let _ = writeln!(text, "| `{path}` | {takes} | {default} | {} |", linked(&about.replace('|', "\\|")));
+        let _ = writeln!(
+            text,
+            "| `{path}` | {value_type} | {default} | {} |",
+            link_page(&about.replace('|', "\\|"))
+        );
     }
 }
 
 /// Turns the first page in parentheses, as in `(docs/algorithms/pfc.md#classes)`, into a link.
-fn linked(about: &str) -> String {
+fn link_page(about: &str) -> String {
     let link = || {
         let (before, rest) = about.split_once("(docs/")?;
         let (page, after) = rest.split_once(')')?;
@@ -115,16 +119,16 @@ fn kind_of(schema: &Value) -> &str {
 
 /// Returns the first paragraph of the description of a schema, or of the definition to which it refers, in
 /// one line.
-fn sentence(schema: &Value, root: &Value) -> String {
-    let own = schema["description"].as_str();
-    let text = own.or_else(|| target(schema, root)["description"].as_str()).unwrap_or_default();
+fn first_paragraph(schema: &Value, root: &Value) -> String {
+    let description = schema["description"].as_str();
+    let text = description.or_else(|| resolve(schema, root)["description"].as_str()).unwrap_or_default();
     // Links of rustdoc and line breaks are removed.
     let first = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     first.replace("[`", "`").replace("`]", "`")
 }
 
 /// Returns the definition to which a schema refers, or the schema itself.
-fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
         Some(path) => root.pointer(path).unwrap_or(schema),
         None => schema,
@@ -134,12 +138,12 @@ fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 /// Returns all keys of an object and of nested objects, in the order of declaration.
 fn keys(root: &Value, object: &Value) -> Vec<Key> {
     let mut keys = Vec::new();
-    collect(root, object, "", &mut keys);
+    collect_keys(root, object, "", &mut keys);
     keys
 }
 
-fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
-    let object = target(object, root);
+fn collect_keys(root: &Value, object: &Value, prefix: &str, keys: &mut Vec<Key>) {
+    let object = resolve(object, root);
     let none = Map::new();
     let required: Vec<&str> =
         object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -147,19 +151,19 @@ fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
         if name == "kind" {
             continue;
         }
-        let path = format!("{under}{name}");
+        let path = format!("{prefix}{name}");
         keys.push(Key {
-            takes: value_type(root, schema),
+            value_type: value_type(root, schema),
             default: match required.contains(&name.as_str()) {
                 true => "required".to_owned(),
-                false => default(&schema["default"]),
+                false => format_default(&schema["default"]),
             },
-            about: sentence(schema, root),
+            about: first_paragraph(schema, root),
             path: path.clone(),
         });
         if let Some(inner) = nested_object(root, schema) {
-            let dot = if value_type(root, schema).starts_with("list") { "[]." } else { "." };
-            collect(root, inner, &format!("{path}{dot}"), keys);
+            let separator = if value_type(root, schema).starts_with("list") { "[]." } else { "." };
+            collect_keys(root, inner, &format!("{path}{separator}"), keys);
         }
     }
 }
@@ -167,56 +171,59 @@ fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
 /// Returns the object whose keys are listed below a key: its value, one alternative of its value, or an
 /// element of its list.
 fn nested_object<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
-    let schema = target(schema, root);
-    let is_object = |it: &&Value| target(it, root)["properties"].is_object();
+    let schema = resolve(schema, root);
+    let is_object = |schema: &&Value| resolve(schema, root)["properties"].is_object();
     // Kinds have their own sections; the parameters of schemes are in `weir schemes`.
-    let forms = schema["anyOf"].as_array().into_iter().flatten();
-    let itself = Some(schema).filter(is_object);
-    itself
-        .or_else(|| forms.into_iter().find_map(|form| nested_object(root, form)))
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten();
+    let direct = Some(schema).filter(is_object);
+    direct
+        .or_else(|| alternatives.into_iter().find_map(|alternative| nested_object(root, alternative)))
         .or_else(|| schema.get("items").and_then(|items| nested_object(root, items)))
 }
 
 /// Returns a short description of the values of a key.
 fn value_type(root: &Value, schema: &Value) -> String {
-    let resolved = target(schema, root);
+    let resolved = resolve(schema, root);
     if let Some(format) = resolved["format"].as_str().filter(|format| format.contains(' ')) {
         return format.to_owned();
     }
     if let Some(constant) = resolved.get("const") {
-        return format!("`{}`", plain(constant));
+        return format!("`{}`", format_value(constant));
     }
     if let (Some(title), true) = (resolved["title"].as_str(), resolved["enum"].is_array()) {
         return title.to_owned();
     }
     if let Some(values) = resolved["enum"].as_array() {
         let values: Vec<String> =
-            values.iter().filter(|it| !it.is_boolean()).map(|it| format!("`{}`", plain(it))).collect();
+            values.iter().filter(|it| !it.is_boolean()).map(|it| format!("`{}`", format_value(it))).collect();
         return values.join(", ");
     }
-    if let Some(forms) = resolved["anyOf"].as_array().or_else(|| resolved["oneOf"].as_array()) {
-        if forms.iter().any(|form| form["properties"]["kind"]["const"].is_string()) {
+    if let Some(alternatives) = resolved["anyOf"].as_array().or_else(|| resolved["oneOf"].as_array()) {
+        if alternatives.iter().any(|alternative| alternative["properties"]["kind"]["const"].is_string()) {
             return "a kind and its keys, below".to_owned();
         }
-        if forms.iter().any(|form| form["properties"]["scheme"]["const"].is_string()) {
+        if alternatives.iter().any(|alternative| alternative["properties"]["scheme"]["const"].is_string()) {
             return "`{scheme, label, set}`".to_owned();
         }
-        let mut words: Vec<String> =
-            forms.iter().filter(|form| form["type"] != "null").map(|form| value_type(root, form)).collect();
+        let mut words: Vec<String> = alternatives
+            .iter()
+            .filter(|alternative| alternative["type"] != "null")
+            .map(|alternative| value_type(root, alternative))
+            .collect();
         words.dedup();
         return words.join(", or ");
     }
     match &resolved["type"] {
         Value::Array(types) => {
             let words: Vec<String> =
-                types.iter().filter(|it| *it != "null").map(|it| word(root, resolved, it)).collect();
+                types.iter().filter(|it| *it != "null").map(|it| type_name(root, resolved, it)).collect();
             words.join(" or ")
         }
-        single => word(root, resolved, single),
+        single => type_name(root, resolved, single),
     }
 }
 
-fn word(root: &Value, schema: &Value, kind: &Value) -> String {
+fn type_name(root: &Value, schema: &Value, kind: &Value) -> String {
     match kind.as_str() {
         Some("string") => "text".to_owned(),
         Some("boolean") => "`true` or `false`".to_owned(),
@@ -228,17 +235,17 @@ fn word(root: &Value, schema: &Value, kind: &Value) -> String {
     }
 }
 
-fn default(value: &Value) -> String {
+fn format_default(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Array(list) if list.is_empty() => String::new(),
         // The keys of a nested object have their own defaults.
         Value::Object(_) => String::new(),
-        other => plain(other),
+        other => format_value(other),
     }
 }
 
-fn plain(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -1,6 +1,6 @@
-//! The pages in a real browser: nothing is loaded, nothing is said on its console, nothing sticks out, letters can be
-//! read, by day, by night, on a telephone and on paper, with scripts and without. Charts and tables answer the pointer.
-//! Needs Debian's chromium.
+//! The pages in a real browser: they load no resources, log nothing on the console, do not overflow and are legible,
+//! with the light and the dark theme, on a phone and in print, with and without scripts. Charts and tables react to the
+//! pointer. Needs Debian's chromium.
 
 use serde_json::Value;
 use std::fs;
@@ -13,8 +13,9 @@ use weir_testkit::harness;
 const BROWSER: &str = "chromium";
 
 fn main() -> ExitCode {
-    let there = Command::new(BROWSER).arg("--version").output().is_ok_and(|done| done.status.success());
-    let missing = (!there).then(|| "needs Debian's chromium".to_owned());
+    let is_installed =
+        Command::new(BROWSER).arg("--version").output().is_ok_and(|output| output.status.success());
+    let missing = (!is_installed).then(|| "needs Debian's chromium".to_owned());
     harness::run(TESTS, missing)
 }
 
@@ -31,7 +32,7 @@ const TESTS: &[harness::Test] = &[
     ("the_table_of_flows_sorts_and_filters", the_table_of_flows_sorts_and_filters),
 ];
 
-/// A fabric with a map, flows with sizes, pauses.
+/// An experiment whose report has a map, flows with sizes, and pauses.
 const FABRIC: &str = "\
 name: fabric
 title: Messages on a small leaf-spine
@@ -47,13 +48,13 @@ paper:
 
 /// Pages of all kinds, by name.
 fn pages() -> &'static [(&'static str, PathBuf)] {
-    static MADE: OnceLock<(TempDir, Vec<(&str, PathBuf)>)> = OnceLock::new();
-    let (_, pages) = MADE.get_or_init(|| {
+    static PAGES: OnceLock<(TempDir, Vec<(&str, PathBuf)>)> = OnceLock::new();
+    let (_, pages) = PAGES.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        // To be looked at afterwards.
-        let place = std::env::var_os("WEIR_PAGES").map_or_else(|| dir.path().to_owned(), PathBuf::from);
-        fs::create_dir_all(&place).unwrap();
-        fs::write(place.join("fabric.yaml"), FABRIC).unwrap();
+        // With WEIR_PAGES the pages are kept for inspection.
+        let output_dir = std::env::var_os("WEIR_PAGES").map_or_else(|| dir.path().to_owned(), PathBuf::from);
+        fs::create_dir_all(&output_dir).unwrap();
+        fs::write(output_dir.join("fabric.yaml"), FABRIC).unwrap();
         let quickstart = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/quickstart.yaml");
         for arguments in [
             &["run", quickstart, "--out", "quickstart"][..],
@@ -72,8 +73,8 @@ fn pages() -> &'static [(&'static str, PathBuf)] {
             ],
         ] {
             let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-            let done = command.args(arguments).arg("--quiet").current_dir(&place).output().unwrap();
-            assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+            let output = command.args(arguments).arg("--quiet").current_dir(&output_dir).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
         let pages = [
             ("run", "quickstart/report.html"),
@@ -81,13 +82,13 @@ fn pages() -> &'static [(&'static str, PathBuf)] {
             ("comparison", "comparison.html"),
             ("sweep", "sweep/report.html"),
         ];
-        (dir, pages.map(|(name, path)| (name, place.join(path))).into())
+        (dir, pages.map(|(name, path)| (name, output_dir.join(path))).into())
     });
     pages
 }
 
-/// Runs in the page and says what is there in its title.
-const LOOK: &str = r#"<script>
+/// Script that inspects the page and writes the result as JSON into the title.
+const INSPECT_SCRIPT: &str = r#"<script>
 addEventListener("load", () => {
   const shown = [...document.querySelectorAll("svg.chart, .plot canvas")].map(s => s.getBoundingClientRect()).filter(r => r.width > 0);
   const channels = c => c.match(/[\d.]+/g).slice(0, 3).map(Number);
@@ -111,13 +112,13 @@ addEventListener("load", () => {
 });
 </script>"#;
 
-fn chromium(page: &Path, more: &[&str]) -> (String, String) {
+fn chromium(page: &Path, options: &[&str]) -> (String, String) {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(BROWSER)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"])
         .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        .args(more)
+        .args(options)
         .arg(format!("file://{}", page.display()))
         .output()
         .expect("chromium starts");
@@ -126,37 +127,37 @@ fn chromium(page: &Path, more: &[&str]) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Returns the browser's view of a page in a window of this size.
-fn look(page: &Path, size: &str, more: &[&str]) -> Value {
-    look_at(page, &fs::read_to_string(page).unwrap(), LOOK, size, more)
+/// Inspects a page in a window of this size.
+fn inspect(page: &Path, size: &str, options: &[&str]) -> Value {
+    run_script(page, &fs::read_to_string(page).unwrap(), INSPECT_SCRIPT, size, options)
 }
 
 /// Returns the result of a script in a page, which the script writes into the title.
-fn look_at(page: &Path, html: &str, script: &str, size: &str, more: &[&str]) -> Value {
+fn run_script(page: &Path, html: &str, script: &str, size: &str, options: &[&str]) -> Value {
     let copy = page.with_file_name(format!("looked-at-{}.html", std::process::id()));
     fs::write(&copy, html.replacen("</head>", &format!("{script}</head>"), 1)).unwrap();
     let size = format!("--window-size={size}");
-    let (dom, said) = chromium(&copy, &[&["--dump-dom", &size][..], more].concat());
+    let (dom, stderr) = chromium(&copy, &[&["--dump-dom", &size][..], options].concat());
     fs::remove_file(&copy).unwrap();
-    let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+    let console: Vec<&str> = stderr.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(console.is_empty(), "{}: {console:?}", page.display());
     let (_, rest) = dom.split_once("<title>").expect("a title");
-    let (title, _) = rest.split_once("</title>").expect("its end");
+    let (title, _) = rest.split_once("</title>").expect("the end of the title");
     let title = title.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">");
     serde_json::from_str(&title).unwrap_or_else(|error| panic!("{}: {error}: {title}", page.display()))
 }
 
 const WINDOW: &str = "1100,1000";
-/// WCAG's for small letters.
-const LEGIBLE: f64 = 4.5;
+/// Minimum contrast of WCAG for normal text.
+const MIN_CONTRAST: f64 = 4.5;
 
-/// For who wants to see what the test saw: WEIR_PAGES names a folder.
-fn keep_a_picture(page: &Path, name: &str, size: &str, more: &[&str]) {
+/// Saves a screenshot next to the page if the variable WEIR_PAGES is set.
+fn save_screenshot(page: &Path, name: &str, size: &str, options: &[&str]) {
     if std::env::var_os("WEIR_PAGES").is_some() {
         let picture = page.with_file_name(format!("{name}.png"));
         chromium(
             page,
-            &[&[&*format!("--screenshot={}", picture.display()), &format!("--window-size={size}")], more]
+            &[&[&*format!("--screenshot={}", picture.display()), &format!("--window-size={size}")], options]
                 .concat(),
         );
     }
@@ -164,19 +165,19 @@ fn keep_a_picture(page: &Path, name: &str, size: &str, more: &[&str]) {
 
 fn pages_are_whole_and_load_nothing() {
     for (name, page) in pages() {
-        keep_a_picture(page, &format!("{name}-light"), "1100,4200", &[]);
-        let seen = look(page, WINDOW, &[]);
-        assert_eq!(seen["loaded"], 0, "{name}: {seen}");
+        save_screenshot(page, &format!("{name}-light"), "1100,4200", &[]);
+        let result = inspect(page, WINDOW, &[]);
+        assert_eq!(result["loaded"], 0, "{name}: {result}");
         assert!(
-            seen["charts"].as_u64().unwrap() >= 3 && seen["smallest"].as_f64().unwrap() > 60.0,
-            "{name}: {seen}"
+            result["charts"].as_u64().unwrap() >= 3 && result["smallest"].as_f64().unwrap() > 60.0,
+            "{name}: {result}"
         );
-        assert!(seen["wide"].as_f64().unwrap() <= 0.0, "{name} sticks out: {seen}");
-        assert!(seen["contrast"].as_f64().unwrap() >= LEGIBLE, "{name}: {seen}");
-        assert!(seen["ground"].as_f64().unwrap() > 0.9, "{name} is light: {seen}");
-        assert_eq!(seen["cut"], serde_json::json!([]), "{name}: letters outside their picture");
-        assert!(seen["rows"].as_u64().unwrap() > 5, "{name}: {seen}");
-        let headings = seen["headings"].to_string();
+        assert!(result["wide"].as_f64().unwrap() <= 0.0, "{name} is wider than the window: {result}");
+        assert!(result["contrast"].as_f64().unwrap() >= MIN_CONTRAST, "{name}: {result}");
+        assert!(result["ground"].as_f64().unwrap() > 0.9, "{name} is light: {result}");
+        assert_eq!(result["cut"], serde_json::json!([]), "{name}: text outside its chart");
+        assert!(result["rows"].as_u64().unwrap() > 5, "{name}: {result}");
+        let headings = result["headings"].to_string();
         let expected: &[&str] = match *name {
             "run" => {
                 &["Summary", "Comparison with the paper", "Queue length", "Sending rates", "Utilisation"]
@@ -191,24 +192,24 @@ fn pages_are_whole_and_load_nothing() {
     }
 }
 
-/// As a system in dark dress asks for it.
+/// Emulates a system with a dark theme.
 const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
 fn pages_turn_dark_with_the_system() {
     for (name, page) in pages() {
-        keep_a_picture(page, &format!("{name}-dark"), "1100,4200", &[DARK]);
-        let seen = look(page, WINDOW, &[DARK]);
-        assert!(seen["ground"].as_f64().unwrap() < 0.05, "{name} is dark: {seen}");
-        assert!(seen["contrast"].as_f64().unwrap() >= LEGIBLE, "{name}: {seen}");
+        save_screenshot(page, &format!("{name}-dark"), "1100,4200", &[DARK]);
+        let result = inspect(page, WINDOW, &[DARK]);
+        assert!(result["ground"].as_f64().unwrap() < 0.05, "{name} is dark: {result}");
+        assert!(result["contrast"].as_f64().unwrap() >= MIN_CONTRAST, "{name}: {result}");
     }
 }
 
 fn pages_fit_a_telephone() {
     for (name, page) in pages() {
-        keep_a_picture(page, &format!("{name}-narrow"), "500,4200", &[]);
-        let seen = look(page, "500,900", &[]);
-        assert!(seen["wide"].as_f64().unwrap() <= 0.0, "{name} sticks out: {seen}");
-        assert!(seen["charts"].as_u64().unwrap() >= 3, "{name}: {seen}");
+        save_screenshot(page, &format!("{name}-narrow"), "500,4200", &[]);
+        let result = inspect(page, "500,900", &[]);
+        assert!(result["wide"].as_f64().unwrap() <= 0.0, "{name} is wider than the window: {result}");
+        assert!(result["charts"].as_u64().unwrap() >= 3, "{name}: {result}");
     }
 }
 
@@ -221,7 +222,7 @@ fn pages_can_be_printed() {
     }
 }
 
-/// The page as a browser shows it that runs no scripts.
+/// Returns the page without its scripts.
 fn without_scripts(html: &str) -> String {
     let parts = html.split("<script").enumerate();
     let text = |(i, part): (usize, &str)| match (i, part.split_once("</script>")) {
@@ -235,22 +236,22 @@ fn pages_without_scripts_show_every_chart() {
     for (name, page) in pages() {
         let html = without_scripts(&fs::read_to_string(page).unwrap());
         for size in [WINDOW, "500,900"] {
-            let seen = look_at(page, &html, LOOK, size, &[]);
-            assert_eq!(seen["drawn"], 0, "{name}: {seen}");
-            assert_eq!(seen["charts"], seen["figures"], "{name}: {seen}");
-            assert_eq!(seen["cut"], serde_json::json!([]), "{name}: letters outside their picture");
-            assert!(seen["wide"].as_f64().unwrap() <= 0.0, "{name} sticks out: {seen}");
+            let result = run_script(page, &html, INSPECT_SCRIPT, size, &[]);
+            assert_eq!(result["drawn"], 0, "{name}: {result}");
+            assert_eq!(result["charts"], result["figures"], "{name}: {result}");
+            assert_eq!(result["cut"], serde_json::json!([]), "{name}: text outside its chart");
+            assert!(result["wide"].as_f64().unwrap() <= 0.0, "{name} is wider than the window: {result}");
         }
     }
 }
 
-/// The page of one kind, after these steps of a script that sets `seen`.
-fn after(kind: &str, steps: &str) -> Value {
+/// Executes JavaScript steps in the page of one kind, and returns the object `result` that they fill.
+fn run_steps(kind: &str, steps: &str) -> Value {
     let (_, page) = pages().iter().find(|(name, _)| *name == kind).unwrap();
     let script = format!(
         r#"<script>
 addEventListener("load", async () => {{
-  const seen = {{}};
+  const result = {{}};
   const frame = () => new Promise(done => setTimeout(done, 60));
   const send = (element, kind, x, y) => {{
     const box = element.getBoundingClientRect();
@@ -262,70 +263,79 @@ addEventListener("load", async () => {{
   const point = async (plot, x) => {{ send(over(plot), "mouseenter", x, 0.5); send(over(plot), "mousemove", x, 0.5); await frame(); return tip(plot); }};
   const zoomed = () => document.querySelectorAll(".back:not([hidden])").length;
   await frame();
-  try {{ {steps} }} catch (error) {{ seen.error = String(error); }}
-  document.title = JSON.stringify(seen);
+  try {{ {steps} }} catch (error) {{ result.error = String(error); }}
+  document.title = JSON.stringify(result);
 }});
 </script>"#
     );
     let html = fs::read_to_string(page).unwrap();
-    let seen = look_at(page, &html, &script, WINDOW, &["--virtual-time-budget=8000"]);
-    assert_eq!(seen["error"], Value::Null, "{seen}");
-    seen
+    let result = run_script(page, &html, &script, WINDOW, &["--virtual-time-budget=8000"]);
+    assert_eq!(result["error"], Value::Null, "{result}");
+    result
 }
 
 fn charts_show_values_toggle_schemes_and_zoom_together() {
-    let seen = after(
+    let result = run_steps(
         "run",
         r#"
-        seen.plots = plots.length;
-        seen.values = await point(plots[0], 0.316);
+        result.plots = plots.length;
+        result.values = await point(plots[0], 0.316);
         document.querySelector(".legend span").click();
         await frame();
-        seen.pressed = [...document.querySelectorAll(".legend span")].map(entry => entry.getAttribute("aria-pressed"));
-        seen.less = await point(plots[0], 0.3);
+        result.pressed = [...document.querySelectorAll(".legend span")].map(entry => entry.getAttribute("aria-pressed"));
+        result.less = await point(plots[0], 0.3);
         document.querySelector(".legend span").click();
         send(over(plots[0]), "mousedown", 0.3, 0.5);
         send(over(plots[0]), "mousemove", 0.4, 0.5);
         send(over(plots[0]), "mouseup", 0.4, 0.5);
         await frame();
-        seen.zoomed = zoomed();
-        seen.within = (await point(plots[0], 0.5))[0];
+        result.zoomed = zoomed();
+        result.within = (await point(plots[0], 0.5))[0];
         const linked = plots.find(plot => plot.getAttribute("aria-label").startsWith("Utilisation"));
-        seen.linked = (await point(linked, 0.5))[0];
+        result.linked = (await point(linked, 0.5))[0];
         document.querySelector(".back:not([hidden])").click();
         await frame();
-        seen.after = zoomed();
-        seen.whole = (await point(plots[0], 0.5))[0];
+        result.after = zoomed();
+        result.whole = (await point(plots[0], 0.5))[0];
         "#,
     );
-    let rows = |key: &str| seen[key].as_array().unwrap_or_else(|| panic!("{key}: {seen}")).clone();
-    assert!(seen["plots"].as_u64().unwrap() >= 6, "{seen}");
+    let rows = |key: &str| result[key].as_array().unwrap_or_else(|| panic!("{key}: {result}")).clone();
+    assert!(result["plots"].as_u64().unwrap() >= 6, "{result}");
     let values = rows("values");
     let time = |text: &Value| -> f64 {
-        let text = text.as_str().unwrap_or_else(|| panic!("no time: {seen}"));
+        let text = text.as_str().unwrap_or_else(|| panic!("no time: {result}"));
         text.split(' ').next().unwrap().parse().unwrap()
     };
-    assert!((time(&values[0]) - 316.0).abs() < 3.0, "{seen}");
-    let of = |scheme: &str| -> f64 {
+    assert!((time(&values[0]) - 316.0).abs() < 3.0, "{result}");
+    let value_of = |scheme: &str| -> f64 {
         let row =
             values.iter().find_map(|row| row.as_str()?.strip_prefix(scheme)).expect("a value of the scheme");
         row.parse().unwrap()
     };
     // Both queues are near their peaks, 127.5 and 154.1 KB.
-    assert!(values.len() == 3 && (90.0..128.0).contains(&of("fncc")) && of("hpcc") > 140.0, "{seen}");
-    assert!(rows("pressed").contains(&"false".into()) && rows("pressed").contains(&"true".into()), "{seen}");
-    assert_eq!(rows("less").len(), 2, "one scheme is hidden: {seen}");
-    let over_time = seen["zoomed"].as_u64().unwrap();
-    assert!(over_time >= 5 && over_time < seen["plots"].as_u64().unwrap(), "all charts over time: {seen}");
+    assert!(
+        values.len() == 3 && (90.0..128.0).contains(&value_of("fncc")) && value_of("hpcc") > 140.0,
+        "{result}"
+    );
+    assert!(
+        rows("pressed").contains(&"false".into()) && rows("pressed").contains(&"true".into()),
+        "{result}"
+    );
+    assert_eq!(rows("less").len(), 2, "one scheme is hidden: {result}");
+    let over_time = result["zoomed"].as_u64().unwrap();
+    assert!(
+        over_time >= 5 && over_time < result["plots"].as_u64().unwrap(),
+        "all charts over time: {result}"
+    );
     for key in ["within", "linked"] {
-        assert!((time(&seen[key]) - 350.0).abs() < 8.0, "{key} {seen}");
+        assert!((time(&result[key]) - 350.0).abs() < 8.0, "{key} {result}");
     }
-    assert_eq!(seen["after"], 0, "{seen}");
-    assert!((time(&seen["whole"]) - 500.0).abs() < 3.0, "{seen}");
+    assert_eq!(result["after"], 0, "{result}");
+    assert!((time(&result["whole"]) - 500.0).abs() < 3.0, "{result}");
 }
 
 fn the_table_of_flows_sorts_and_filters() {
-    let seen = after(
+    let result = run_steps(
         "fabric",
         r#"
         const table = document.querySelector(".flows"), filter = document.querySelector(".filter");
@@ -333,28 +343,31 @@ fn the_table_of_flows_sorts_and_filters() {
         const column = i => [...table.querySelectorAll("tbody tr")].map(row => row.children[i].textContent);
         const type = text => { filter.value = text; filter.dispatchEvent(new Event("input")); };
         const count = () => parseInt(document.querySelector(".flows-section .more").textContent.replace(",", ""));
-        seen.all = count();
+        result.all = count();
         table.querySelectorAll("th")[5].click();
-        seen.slowest = column(5).map(Number);
+        result.slowest = column(5).map(Number);
         table.querySelectorAll("th")[5].click();
-        seen.fastest = column(5).map(Number);
+        result.fastest = column(5).map(Number);
         type("hpcc slowdown>2");
-        seen.some = count();
-        seen.schemes = [...new Set(column(1))];
-        seen.slow = column(5).map(Number);
+        result.some = count();
+        result.schemes = [...new Set(column(1))];
+        result.slow = column(5).map(Number);
         type("h3->");
-        seen.from = column(0);
+        result.from = column(0);
         "#,
     );
     let numbers = |key: &str| -> Vec<f64> {
-        seen[key].as_array().unwrap().iter().map(|value| value.as_f64().unwrap_or(f64::MAX)).collect()
+        result[key].as_array().unwrap().iter().map(|value| value.as_f64().unwrap_or(f64::MAX)).collect()
     };
     let (slowest, fastest) = (numbers("slowest"), numbers("fastest"));
-    assert!(slowest.is_sorted_by(|a, b| a >= b) && fastest.is_sorted_by(|a, b| a <= b), "{seen}");
-    assert!(slowest[0] > fastest[0], "{seen}");
-    assert!(0 < seen["some"].as_u64().unwrap() && seen["some"].as_u64() < seen["all"].as_u64(), "{seen}");
-    assert_eq!(seen["schemes"], serde_json::json!(["hpcc"]));
-    assert!(numbers("slow").iter().all(|&slowdown| slowdown > 2.0), "{seen}");
-    let from = seen["from"].as_array().unwrap();
-    assert!(!from.is_empty() && from.iter().all(|flow| flow.as_str().unwrap().contains("h3→")), "{seen}");
+    assert!(slowest.is_sorted_by(|a, b| a >= b) && fastest.is_sorted_by(|a, b| a <= b), "{result}");
+    assert!(slowest[0] > fastest[0], "{result}");
+    assert!(
+        0 < result["some"].as_u64().unwrap() && result["some"].as_u64() < result["all"].as_u64(),
+        "{result}"
+    );
+    assert_eq!(result["schemes"], serde_json::json!(["hpcc"]));
+    assert!(numbers("slow").iter().all(|&slowdown| slowdown > 2.0), "{result}");
+    let from = result["from"].as_array().unwrap();
+    assert!(!from.is_empty() && from.iter().all(|flow| flow.as_str().unwrap().contains("h3→")), "{result}");
 }

@@ -1,7 +1,8 @@
-//! `weir controller` against real `weir switch` processes on veth pairs: a link is cut under load, a switch and the
-//! controller are killed and restarted, another controller meddles. Needs root; the refusals do not.
+//! `weir controller` against real `weir switch` processes on veth pairs: a link is cut under load, switches and the
+//! controller are killed and restarted, and another controller changes the routes. Needs root, except for the tests of
+//! invalid input.
 
-// What was measured is worth seeing.
+// Prints measurements.
 #![allow(clippy::print_stderr)]
 
 #[path = "controller/faults.rs"]
@@ -11,7 +12,7 @@ mod lab;
 #[path = "controller/up.rs"]
 mod up;
 
-use lab::{FABRIC, Lab, Lines, program, said, signal, weir};
+use lab::{FABRIC, Lab, Lines, output_text, program, signal, weir};
 use std::fs;
 use std::process::{Command, ExitCode};
 use std::thread::sleep;
@@ -19,17 +20,17 @@ use std::time::{Duration, Instant};
 use weir_testkit::harness;
 
 fn main() -> ExitCode {
-    let without_root = harness::run(REFUSALS, None);
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|done| done.stdout == b"0\n");
-    let with_root = harness::run(RUNS, (!is_root).then(|| "needs root".to_owned()));
+    let without_root = harness::run(UNPRIVILEGED_TESTS, None);
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let with_root = harness::run(ROOT_TESTS, (!is_root).then(|| "needs root".to_owned()));
     if without_root == ExitCode::SUCCESS { with_root } else { without_root }
 }
 
-const REFUSALS: &[harness::Test] = &[
+const UNPRIVILEGED_TESTS: &[harness::Test] = &[
     ("plan_and_verify_need_no_switch", plan_and_verify_need_no_switch),
-    ("bad_input_is_refused_with_status_2", bad_input_is_refused_with_status_2),
+    ("invalid_input_is_rejected_with_status_2", invalid_input_is_rejected_with_status_2),
 ];
-const RUNS: &[harness::Test] = &[
+const ROOT_TESTS: &[harness::Test] = &[
     ("traffic_survives_links_switches_and_controllers", traffic_survives_links_switches_and_controllers),
     ("a_fabric_in_one_process_is_filled_and_repaired", a_fabric_in_one_process_is_filled_and_repaired),
     (
@@ -39,7 +40,7 @@ const RUNS: &[harness::Test] = &[
     ("a_fabric_leaves_namespaces_of_others_alone", up::a_fabric_leaves_namespaces_of_others_alone),
     ("two_fabrics_do_not_share_a_namespace", up::two_fabrics_do_not_share_a_namespace),
     ("a_second_fabric_does_not_write_into_the_first", up::a_second_fabric_does_not_write_into_the_first),
-    ("a_damaged_state_is_removed_and_told", up::a_damaged_state_is_removed_and_told),
+    ("a_malformed_state_is_removed_and_reported", up::a_malformed_state_is_removed_and_reported),
     (
         "no_packet_is_lost_to_faults_of_the_control_plane",
         faults::no_packet_is_lost_to_faults_of_the_control_plane,
@@ -47,8 +48,8 @@ const RUNS: &[harness::Test] = &[
     ("no_packet_is_lost_on_a_fat_tree", faults::no_packet_is_lost_on_a_fat_tree),
 ];
 
-/// Four switches in one process, each with its own servers: the controller fills them, hosts ping each other, and when a
-/// link within the process is pulled, `watch` finds the other path.
+/// Four switches in one process, each with its own servers: the controller installs the plan, hosts ping each other,
+/// and when a link within the process goes down, `watch` reroutes.
 fn a_fabric_in_one_process_is_filled_and_repaired() {
     const SECOND: Duration = Duration::from_secs(1);
     let mut lab = Lab::in_one_process(FABRIC, &["--stats"]);
@@ -62,20 +63,24 @@ fn a_fabric_in_one_process_is_filled_and_repaired() {
     for port in ["s1:2", "s1:3"] {
         let cut = Instant::now();
         let down = lab.thrift(&["link", "down", port]);
-        assert!(said(&down).contains(&format!("{port} - ")) && down.status.success(), "{}", said(&down));
+        assert!(
+            output_text(&down).contains(&format!("{port} - ")) && down.status.success(),
+            "{}",
+            output_text(&down)
+        );
         watch.expect(cut, "rerouted: ", 5 * SECOND);
         let rerouted = Instant::now();
         ping.expect(rerouted, "bytes from", 5 * SECOND);
-        let mended = Instant::now();
+        let restored = Instant::now();
         assert!(lab.thrift(&["link", "up", port]).status.success());
-        watch.expect(mended, "all links up", 10 * SECOND);
+        watch.expect(restored, "all links up", 10 * SECOND);
     }
-    assert!(said(&lab.thrift(&["link", "down", "s1:9"])).contains("unknown port s1:9"));
+    assert!(output_text(&lab.thrift(&["link", "down", "s1:9"])).contains("unknown port s1:9"));
     drop((watch, ping));
 
     let mut switches = lab.switches.pop().expect("one process");
     signal(&switches, "-TERM");
-    assert!(switches.wait().expect("it ends").success());
+    assert!(switches.wait().expect("the process exits").success());
     let log = lab.log("fabric");
     assert_eq!(log.matches("Thrift server listening on 127.0.0.1:90").count(), 4, "{log}");
     assert!(log.contains("s4: Server listening on 127.0.0.1:50054"), "{log}");
@@ -90,9 +95,17 @@ fn plan_and_verify_need_no_switch() {
     let (file, program) = (file.to_str().expect("text"), program());
     let program = program.to_str().expect("text");
     let proof = weir(&["verify", "-t", file]);
-    assert!(proof.status.success() && said(&proof).contains("proved: 2 ordered pairs"), "{}", said(&proof));
+    assert!(
+        proof.status.success() && output_text(&proof).contains("proved: 2 ordered pairs"),
+        "{}",
+        output_text(&proof)
+    );
     let plan = weir(&["plan", "-t", file, "-p", program, "--only", "s3"]);
-    assert!(said(&plan).contains("  forward[dst_addr=10.0.1.0/24] -> via(port=1)\n"), "{}", said(&plan));
+    assert!(
+        output_text(&plan).contains("  forward[dst_addr=10.0.1.0/24] -> via(port=1)\n"),
+        "{}",
+        output_text(&plan)
+    );
     let out = dir.path().join("runtime");
     let written = weir(&[
         "plan",
@@ -105,12 +118,12 @@ fn plan_and_verify_need_no_switch() {
         "--out",
         out.to_str().expect("text"),
     ]);
-    assert!(written.status.success(), "{}", said(&written));
-    let json = fs::read_to_string(out.join("s3-runtime.json")).expect("it was written");
+    assert!(written.status.success(), "{}", output_text(&written));
+    let json = fs::read_to_string(out.join("s3-runtime.json")).expect("the file is written");
     assert!(json.contains(r#""dst_addr": ["#) && json.contains("10.0.1.0"), "{json}");
 }
 
-fn bad_input_is_refused_with_status_2() {
+fn invalid_input_is_rejected_with_status_2() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -118,28 +131,36 @@ fn bad_input_is_refused_with_status_2() {
         path.to_str().expect("text").to_owned()
     };
     let good = write("good.yaml", FABRIC);
-    let refused = |arguments: &[&str], says: &str| {
-        let done = weir(arguments);
-        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", said(&done));
-        assert!(said(&done).contains(says), "{arguments:?}: {}", said(&done));
+    let assert_rejected = |arguments: &[&str], reason: &str| {
+        let output = weir(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", output_text(&output));
+        assert!(output_text(&output).contains(reason), "{arguments:?}: {}", output_text(&output));
     };
-    refused(&["verify", "-t", "/nowhere.yaml"], "/nowhere.yaml");
-    refused(&["verify", "-t", &write("no.yaml", "a: 1\n")], "missing `topology` or `kind`");
-    refused(&["verify", "-t", &write("p4app.json", r#"{"program": "", "targets": {}}"#)], "p4lang/p4app");
-    refused(&["plan", "-t", &good], "--program is required");
-    refused(&["plan", "-t", &good, "-p", "/nowhere.json"], "/nowhere.json: No such file");
-    refused(&["plan", "-t", &good, "-p", &write("alone.json", "{}")], "--p4info");
+    assert_rejected(&["verify", "-t", "/nowhere.yaml"], "/nowhere.yaml");
+    assert_rejected(&["verify", "-t", &write("no.yaml", "a: 1\n")], "missing `topology` or `kind`");
+    assert_rejected(
+        &["verify", "-t", &write("p4app.json", r#"{"program": "", "targets": {}}"#)],
+        "p4lang/p4app",
+    );
+    assert_rejected(&["plan", "-t", &good], "--program is required");
+    assert_rejected(&["plan", "-t", &good, "-p", "/nowhere.json"], "/nowhere.json: No such file");
+    assert_rejected(&["plan", "-t", &good, "-p", &write("alone.json", "{}")], "--p4info");
     let program = program();
     let program = program.to_str().expect("text");
-    refused(&["apply", "-t", &good, "-p", program, "--switch", "s9=127.0.0.1:1"], "unknown switch");
-    refused(&["apply", "-t", &good, "-p", program, "--switch", "s1"], "NAME=HOST:PORT");
-    refused(&["watch", "-t", &good, "-p", program, "--probe-interval", "0s"], "--probe-interval");
-    let silent = weir(&["apply", "-t", &good, "-p", program, "--grpc-base-port", "1", "--timeout", "1s"]);
-    assert_eq!(silent.status.code(), Some(1));
-    assert!(said(&silent).contains("no P4Runtime server at 127.0.0.1:1"), "{}", said(&silent));
+    assert_rejected(&["apply", "-t", &good, "-p", program, "--switch", "s9=127.0.0.1:1"], "unknown switch");
+    assert_rejected(&["apply", "-t", &good, "-p", program, "--switch", "s1"], "NAME=HOST:PORT");
+    assert_rejected(&["watch", "-t", &good, "-p", program, "--probe-interval", "0s"], "--probe-interval");
+    let unreachable =
+        weir(&["apply", "-t", &good, "-p", program, "--grpc-base-port", "1", "--timeout", "1s"]);
+    assert_eq!(unreachable.status.code(), Some(1));
+    assert!(
+        output_text(&unreachable).contains("no P4Runtime server at 127.0.0.1:1"),
+        "{}",
+        output_text(&unreachable)
+    );
 }
 
-/// The longest time between two answers after `since`.
+/// Returns the longest time between two replies after `since`.
 fn longest_silence(ping: &Lines, since: Instant) -> Duration {
     let answers: Vec<Instant> =
         ping.all().iter().filter(|(_, line)| line.contains("bytes from")).map(|(at, _)| *at).collect();
@@ -159,20 +180,20 @@ fn traffic_survives_links_switches_and_controllers() {
     let ping = lab.ping();
     ping.expect(begin, "bytes from", 12 * SECOND);
 
-    // What P4Runtime has no words for goes by Thrift.
+    // Operations that P4Runtime lacks use Thrift.
     let rates = lab.thrift(&["rates", "--depth", "200"]);
-    assert!(said(&rates).contains("s4:2  10Mbps        823"), "{}", said(&rates));
+    assert!(output_text(&rates).contains("s4:2  10Mbps        823"), "{}", output_text(&rates));
     let register = lab.thrift(&["registers", "tx_bytes"]);
     let sent = |port: &str| {
-        let text = said(&register);
+        let text = output_text(&register);
         let line =
             text.lines().find(|line| line.trim().starts_with(port)).unwrap_or_else(|| panic!("{text}"));
         line.split_whitespace().nth(1).and_then(|cell| cell.parse::<u64>().ok()).expect("a number")
     };
-    assert!(sent("s1:1") > 0 && sent("s2:1") > 0, "{}", said(&register));
-    assert!(said(&lab.thrift(&["registers", "nonsense"])).contains("s1: Thrift at 127.0.0.1:9090"));
+    assert!(sent("s1:1") > 0 && sent("s2:1") > 0, "{}", output_text(&register));
+    assert!(output_text(&lab.thrift(&["registers", "nonsense"])).contains("s1: Thrift at 127.0.0.1:9090"));
 
-    // One of the two is on the path of these packets.
+    // One of the two links is on the path of the pings.
     for link in ["s1-eth2", "s1-eth3"] {
         let cut = Instant::now();
         lab.ip("s", &format!("link set {link} down"));
@@ -181,16 +202,16 @@ fn traffic_survives_links_switches_and_controllers() {
         let silence = longest_silence(&ping, cut);
         assert!(silence < SECOND, "{link} cut: {silence:?} without traffic");
         eprintln!("{link} cut: {} ms without traffic", silence.as_millis());
-        let mended = Instant::now();
+        let restored = Instant::now();
         lab.ip("s", &format!("link set {link} up"));
-        watch.expect(mended, "all links up", 3 * SECOND);
+        watch.expect(restored, "all links up", 3 * SECOND);
     }
 
-    // A spine dies and returns.
+    // A spine is killed and restarted.
     for index in [2, 3] {
         let killed = Instant::now();
-        lab.switches[index].kill().expect("it runs");
-        lab.switches[index].wait().expect("it ends");
+        lab.switches[index].kill().expect("the switch runs");
+        lab.switches[index].wait().expect("the process exits");
         watch.expect(killed, "2 links down", 2 * SECOND);
         sleep(SECOND / 2);
         let silence = longest_silence(&ping, killed);
@@ -207,9 +228,9 @@ fn traffic_survives_links_switches_and_controllers() {
         );
     }
     let diff = lab.controller(&["diff"]).output().expect("weir runs");
-    assert!(diff.status.success(), "all is as before: {}", said(&diff));
+    assert!(diff.status.success(), "the entries are as planned: {}", output_text(&diff));
 
-    // The controller dies and returns: it has nothing to write.
+    // The controller is killed and restarted: it has nothing to write.
     signal(&watch.child, "-KILL");
     drop(watch);
     let again = Instant::now();
@@ -217,20 +238,20 @@ fn traffic_survives_links_switches_and_controllers() {
     let (line, _) = watch.expect(again, "started: ", 10 * SECOND);
     assert!(line.contains("started: 0 inserted, 0 modified, 0 deleted"), "{line}");
 
-    // Another hand changes the routes; when it is gone, they are put right.
-    let meddled = Instant::now();
+    // Another controller changes the routes; when it has exited, they are repaired.
+    let changed = Instant::now();
     let other =
         lab.controller(&["apply", "--routing", "trees", "--election-id", "9"]).output().expect("weir runs");
-    assert!(other.status.success(), "{}", said(&other));
-    watch.expect(meddled, "standing by", 2 * SECOND);
-    watch.expect(meddled, "refilled: ", 4 * SECOND);
+    assert!(other.status.success(), "{}", output_text(&other));
+    watch.expect(changed, "standing by", 2 * SECOND);
+    watch.expect(changed, "refilled: ", 4 * SECOND);
     let mut diff = lab.controller(&["diff"]).output().expect("weir runs");
-    let patience = Instant::now() + 3 * SECOND;
-    while !diff.status.success() && Instant::now() < patience {
+    let deadline = Instant::now() + 3 * SECOND;
+    while !diff.status.success() && Instant::now() < deadline {
         diff = lab.controller(&["diff"]).output().expect("weir runs");
     }
-    assert!(diff.status.success(), "repaired: {}", said(&diff));
+    assert!(diff.status.success(), "repaired: {}", output_text(&diff));
 
     signal(&watch.child, "-INT");
-    assert!(watch.child.wait().expect("it ends").success(), "Ctrl-C ends it cleanly");
+    assert!(watch.child.wait().expect("the process exits").success(), "Ctrl-C exits with success");
 }

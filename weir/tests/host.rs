@@ -1,26 +1,27 @@
-//! `weir host`: what it refuses, and that an interrupt keeps its results. The latter needs root.
+//! `weir host`: invalid input, results on interrupts and full disks, and privileges. Needs root, except for the tests of
+//! invalid input.
 
 use assert_cmd::Command;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
-use std::process::{Command as Plain, ExitCode, Stdio};
+use std::process::{Command as StdCommand, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use std::{env, fs};
 use weir_testkit::harness;
 
 fn main() -> ExitCode {
-    let without_root = harness::run(REFUSALS, None);
-    let is_root = Plain::new("id").arg("-u").output().is_ok_and(|done| done.stdout == b"0\n");
-    let with_root = harness::run(RUNS, (!is_root).then(|| "needs root".to_owned()));
+    let without_root = harness::run(UNPRIVILEGED_TESTS, None);
+    let is_root = StdCommand::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let with_root = harness::run(ROOT_TESTS, (!is_root).then(|| "needs root".to_owned()));
     if without_root == ExitCode::SUCCESS { with_root } else { without_root }
 }
 
-const REFUSALS: &[harness::Test] = &[
-    ("bad_input_is_refused_with_status_2", bad_input_is_refused_with_status_2),
-    ("bad_lists_are_refused_with_status_2", bad_lists_are_refused_with_status_2),
+const UNPRIVILEGED_TESTS: &[harness::Test] = &[
+    ("invalid_input_is_rejected_with_status_2", invalid_input_is_rejected_with_status_2),
+    ("invalid_lists_are_rejected_with_status_2", invalid_lists_are_rejected_with_status_2),
 ];
 
-const RUNS: &[harness::Test] = &[
+const ROOT_TESTS: &[harness::Test] = &[
     ("sigint_ends_recv_and_keeps_results", sigint_ends_recv_and_keeps_results),
     (
         "results_on_a_full_disk_are_printed_and_leave_no_draft",
@@ -32,18 +33,18 @@ const RUNS: &[harness::Test] = &[
         "a_switch_attaches_an_interface_again_without_other_privileges",
         a_switch_attaches_an_interface_again_without_other_privileges,
     ),
-    ("without_the_capability_it_says_what_is_needed", without_the_capability_it_says_what_is_needed),
+    ("without_the_capability_the_error_names_it", without_the_capability_the_error_names_it),
 ];
 
-fn refused(args: &[&str]) -> String {
+fn stderr_of_rejected(args: &[&str]) -> String {
     let mut command = Command::cargo_bin("weir").expect("the binary is built");
-    let done = command.arg("host").args(args).assert().code(2);
-    String::from_utf8(done.get_output().stderr.clone()).expect("text")
+    let output = command.arg("host").args(args).assert().code(2);
+    String::from_utf8(output.get_output().stderr.clone()).expect("text")
 }
 
-fn bad_input_is_refused_with_status_2() {
+fn invalid_input_is_rejected_with_status_2() {
     let send = ["send", "--iface", "eth77", "--to", "10.0.0.2"];
-    let with = |more: &[&str]| refused(&[&send, more].concat());
+    let with = |more: &[&str]| stderr_of_rejected(&[&send, more].concat());
     assert!(with(&["--size", "1MB"]).starts_with("error: no network interface \"eth77\"; available: "));
     assert!(with(&["--size", "1MB", "--rate", "10"]).contains("10Mbps"), "an example of a rate");
     assert!(with(&[]).contains("specify --size"));
@@ -53,24 +54,28 @@ fn bad_input_is_refused_with_status_2() {
     assert!(with(&["--size", "1MB", "--peer-mac", "x"]).contains("02:00:0a:00:02:02"));
     let recv = ["recv", "--iface", "lo"];
     assert!(
-        refused(&[&recv[..], &["--scheme", "cubic"]].concat()).contains("known schemes: hpcc, hpcc++, fncc")
+        stderr_of_rejected(&[&recv[..], &["--scheme", "cubic"]].concat())
+            .contains("known schemes: hpcc, hpcc++, fncc")
     );
-    assert!(refused(&[&recv[..], &["--set", "lhcs"]].concat()).contains("PARAMETER=VALUE"));
+    assert!(stderr_of_rejected(&[&recv[..], &["--set", "lhcs"]].concat()).contains("PARAMETER=VALUE"));
 }
 
-fn bad_lists_are_refused_with_status_2() {
+fn invalid_lists_are_rejected_with_status_2() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let list = dir.path().join("flows.yaml");
     fs::write(&list, "- {peer: 10.0.0.2, size: 1}\n").expect("written");
     let path = list.to_str().expect("text");
-    assert!(refused(&["run", "--iface", "lo", "--flows-from", path]).contains("flows.yaml: "));
-    assert!(refused(&["run", "--iface", "lo", "--flows-from", "/nowhere.yaml"]).contains("/nowhere.yaml"));
+    assert!(stderr_of_rejected(&["run", "--iface", "lo", "--flows-from", path]).contains("flows.yaml: "));
+    assert!(
+        stderr_of_rejected(&["run", "--iface", "lo", "--flows-from", "/nowhere.yaml"])
+            .contains("/nowhere.yaml")
+    );
 }
 
-/// `weir` in a network namespace of its own with the loopback interface up.
-fn unshared(arguments: &str) -> Plain {
+/// Returns a command that runs `weir` in a new network namespace with the loopback interface up.
+fn unshared(arguments: &str) -> StdCommand {
     let weir = env!("CARGO_BIN_EXE_weir");
-    let mut command = Plain::new("unshare");
+    let mut command = StdCommand::new("unshare");
     command.args([
         "--net",
         "sh",
@@ -84,21 +89,21 @@ fn unshared(arguments: &str) -> Plain {
 fn sigint_ends_recv_and_keeps_results() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let out = dir.path().join("results.json");
-    let place = out.to_str().expect("text");
+    let path = out.to_str().expect("text");
     let child =
-        unshared(&format!("weir host recv --iface lo --out {place}")).spawn().expect("unshare is there");
+        unshared(&format!("weir host recv --iface lo --out {path}")).spawn().expect("unshare is installed");
     sleep(Duration::from_millis(1_500));
-    let killed = Plain::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let killed = StdCommand::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    let done = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{:?} {said}", done.status);
+    let output = child.wait_with_output().expect("the process exits");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status);
     let results: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(&out).expect("results are kept")).expect("JSON");
     assert_eq!(results["ended"], "interrupted");
     assert_eq!((&results["addr"], &results["scheme"]), (&"127.0.0.1".into(), &"fncc".into()));
-    let left: Vec<_> = fs::read_dir(dir.path()).expect("readable").collect();
-    assert_eq!(left.len(), 1, "no partial file is left");
+    let remaining: Vec<_> = fs::read_dir(dir.path()).expect("readable").collect();
+    assert_eq!(remaining.len(), 1, "no partial file remains");
 }
 
 fn results_on_a_full_disk_are_printed_and_leave_no_draft() {
@@ -106,67 +111,72 @@ fn results_on_a_full_disk_are_printed_and_leave_no_draft() {
     let out = dir.path().join("results.json");
     fs::write(&out, "of an earlier run").expect("written");
     let recv = format!("weir host recv --iface lo --for 100ms --out {}", out.display());
-    // Every write to a file fails, as it does without room.
-    let done = unshared(&format!("sh -c \"ulimit -f 0; exec {recv}\"")).output().expect("unshare");
-    let (printed, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert_eq!(done.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("error: ") && told.contains("results.json: "), "{told}");
+    // With this limit every write to a file fails, as on a full disk.
+    let output = unshared(&format!("sh -c \"ulimit -f 0; exec {recv}\"")).output().expect("unshare");
+    let (printed, message) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("error: ") && message.contains("results.json: "), "{message}");
     assert!(printed.contains("0 frames out, 0 in, 1"), "{printed}");
-    assert_eq!(fs::read_to_string(&out).expect("it is kept"), "of an earlier run");
-    assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 1, "no draft is left");
+    assert_eq!(fs::read_to_string(&out).expect("the earlier file is kept"), "of an earlier run");
+    assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 1, "no temporary file remains");
 }
 
-/// The process is confined to the folder of its results when it writes them.
+/// The process is in its sandbox when it writes the results: it may write only in their directory.
 fn results_reach_devices_and_pipes_and_links() {
     let (dir, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-    let at = |name: &str| dir.path().join(name);
-    let made = Plain::new("mknod").arg(at("null")).args(["c", "1", "3"]).status();
-    assert!(made.is_ok_and(|status| status.success()));
-    let made = Plain::new("mkfifo").arg(at("pipe")).status();
-    assert!(made.is_ok_and(|status| status.success()));
+    let path_of = |name: &str| dir.path().join(name);
+    let created = StdCommand::new("mknod").arg(path_of("null")).args(["c", "1", "3"]).status();
+    assert!(created.is_ok_and(|status| status.success()));
+    let created = StdCommand::new("mkfifo").arg(path_of("pipe")).status();
+    assert!(created.is_ok_and(|status| status.success()));
     fs::write(other.path().join("real"), "of an earlier run").expect("written");
-    symlink(other.path().join("real"), at("link.csv")).expect("made");
-    symlink(other.path().join("nothing"), at("dangling")).expect("made");
+    symlink(other.path().join("real"), path_of("link.csv")).expect("made");
+    symlink(other.path().join("nothing"), path_of("dangling")).expect("made");
     let reader = std::thread::spawn({
-        let pipe = at("pipe");
+        let pipe = path_of("pipe");
         move || fs::read_to_string(pipe).expect("text")
     });
     let recv = |more: &str| {
         let recv = format!("cd {} && exec weir host recv --iface lo --for 50ms {more}", dir.path().display());
-        unshared(&format!("sh -c '{recv}'")).output().expect("unshare is there")
+        unshared(&format!("sh -c '{recv}'")).output().expect("unshare is installed")
     };
     for arguments in ["--out null", "--out null --format csv", "--out pipe", "--out link.csv --format csv"] {
-        let done = recv(arguments);
-        assert!(done.status.success(), "{arguments}: {}", String::from_utf8_lossy(&done.stderr));
+        let output = recv(arguments);
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    assert!(reader.join().expect("it was written to").contains("\"ended\":\"deadline\""));
-    let kind = |name: &str| fs::symlink_metadata(at(name)).expect("it stays").file_type();
+    assert!(reader.join().expect("the pipe is written").contains("\"ended\":\"deadline\""));
+    let kind = |name: &str| fs::symlink_metadata(path_of(name)).expect("the file remains").file_type();
     assert!(kind("null").is_char_device() && kind("pipe").is_fifo() && kind("link.csv").is_symlink());
     assert!(fs::read_to_string(other.path().join("real")).expect("text").starts_with("flow,peer,"));
-    assert!(other.path().join("link-series.csv").exists(), "beside the file, where it may write");
+    assert!(other.path().join("link-series.csv").exists(), "next to the target of the link");
     assert_eq!(
         fs::read_dir(dir.path()).expect("readable").count(),
         4,
-        "no draft, and nothing beside a device"
+        "no temporary file, and no series for a device"
     );
 
-    let refused = recv("--out dangling");
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(2) && told.contains("--out dangling: symbolic link"), "{told}");
+    let rejected = recv("--out dangling");
+    let printed = String::from_utf8_lossy(&rejected.stderr);
+    assert!(
+        rejected.status.code() == Some(2) && printed.contains("--out dangling: symbolic link"),
+        "{printed}"
+    );
 }
 
 fn a_running_agent_has_no_privileges() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let at = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
-    fs::write(at("key"), [7; 32]).expect("written");
-    fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).expect("changed");
-    let (key, state, socket, out) = (at("key"), at("state"), at("h1.sock"), at("out.json"));
+    let path_of = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    fs::write(path_of("key"), [7; 32]).expect("written");
+    fs::set_permissions(path_of("key"), fs::Permissions::from_mode(0o600)).expect("changed");
+    let (key, state, socket, out) =
+        (path_of("key"), path_of("state"), path_of("h1.sock"), path_of("out.json"));
     let policy = format!("--policy-key {key} --policy-state {state} --control {socket}");
     let child =
         unshared(&format!("weir host recv --iface lo --out {out} {policy}")).spawn().expect("unshare");
     sleep(Duration::from_millis(1_500));
     let mut threads = 0;
-    for thread in fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten() {
+    for thread in fs::read_dir(format!("/proc/{}/task", child.id())).expect("the process runs").flatten() {
         threads += 1;
         let status = fs::read_to_string(thread.path().join("status")).expect("a status");
         for (key, value) in status.lines().filter_map(|line| line.split_once(":\t")) {
@@ -180,60 +190,61 @@ fn a_running_agent_has_no_privileges() {
             }
         }
     }
-    assert!(threads > 2, "the socket and the state have threads");
-    // It still answers, writes its state and results, and removes its socket.
-    let set =
-        Plain::new(env!("CARGO_BIN_EXE_weir")).args(["policy", "set", "eta=0.9", "--via", &socket]).output();
+    assert!(threads > 2, "there are threads for the socket and the state");
+    // The agent still responds, writes its state and results, and removes its socket.
+    let set = StdCommand::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["policy", "set", "eta=0.9", "--via", &socket])
+        .output();
     let set = set.expect("weir runs");
     assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
-    let killed = Plain::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let killed = StdCommand::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    let done = child.wait_with_output().expect("it ends");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let mut left: Vec<_> =
+    let output = child.wait_with_output().expect("the process exits");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut remaining: Vec<_> =
         fs::read_dir(dir.path()).expect("readable").flatten().map(|it| it.file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["key", "out.json", "state"]);
+    remaining.sort();
+    assert_eq!(remaining, ["key", "out.json", "state"]);
 }
 
 fn a_switch_attaches_an_interface_again_without_other_privileges() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    // The kernel reports a carrier a moment later. A switch that starts before that logs one `up=true` more.
+    // The kernel reports the carrier with a delay. A switch that starts earlier would log `up=true` once more.
     let veth = "ip link add va0 type veth peer name vb0 && ip link set va0 up && ip link set vb0 up && \
                 until ip link show va0 | grep -q 'state UP'; do sleep 0.05; done";
     let switch = "weir switch --no-p4 -i 1@va0 --stats --pcap . --log-file log -L info --thrift-addr 127.0.0.1 \
                   --thrift-port 0 -- --grpc-server-addr 127.0.0.1:0";
-    let seen = |count: u32, up: &str| {
+    let wait_for_log = |count: u32, up: &str| {
         format!("until test \"$(grep -c 'interface=va0 up={up}' log.txt)\" = {count}; do sleep 0.05; done")
     };
     let up = "until grep -q running log.txt; do sleep 0.05; done";
     let script = format!(
         "{veth}; {switch} & {up}; ip link del va0; {}; {veth}; {}; kill $!; wait $!",
-        seen(1, "false"),
-        seen(1, "true")
+        wait_for_log(1, "false"),
+        wait_for_log(1, "true")
     );
     let script = script.replace("weir switch", concat!(env!("CARGO_BIN_EXE_weir"), " switch"));
-    let done = Plain::new("timeout")
+    let output = StdCommand::new("timeout")
         .args(["30", "unshare", "--net", "sh", "-c", &format!("ip link set lo up; {script}")])
         .current_dir(dir.path())
         .output()
-        .expect("timeout is there");
-    let said = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
-    assert!(said.contains("   1 va0                 up "), "{said}");
+        .expect("timeout is installed");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("   1 va0                 up "), "{stdout}");
 }
 
-fn without_the_capability_it_says_what_is_needed() {
+fn without_the_capability_the_error_names_it() {
     let drop = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-    // The binary may lie where only root may go.
+    // The binary may be in a directory that only root can access.
     let copy = env::temp_dir().join(format!("weir-unprivileged-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).expect("copied");
-    let done = Plain::new("sh")
+    let output = StdCommand::new("sh")
         .args(["-c", &format!("{drop} {} host recv --iface lo --for 1s", copy.display())])
         .output()
-        .expect("sh is there");
+        .expect("sh is installed");
     fs::remove_file(&copy).expect("removed");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(2), "{said}");
-    assert!(said.contains("needs root or CAP_NET_RAW"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("needs root or CAP_NET_RAW"), "{stderr}");
 }

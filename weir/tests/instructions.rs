@@ -1,14 +1,15 @@
-//! Counts of instructions for one packet through one switch, for each program, and for 100 us of a dumbbell. Unlike times,
-//! they are the same on a busy machine. None may be more than 3 % above what `weir/tests/instructions.txt` records:
+//! Instruction counts of one packet through one switch, for each program, and of 100 us of a dumbbell. Unlike times,
+//! they do not depend on the machine's load. None may exceed the count in `weir/tests/instructions.txt` by more than 3
+//! %:
 //!
 //! ```text
 //! WEIR_RECORD_INSTRUCTIONS=1 cargo test --workspace --test instructions
 //! ```
 //!
-//! records them anew, after a change that is worth its instructions, and after an update of the compiler. They are those
-//! of the tests' build, with its checks. Needs Debian's valgrind, on x86-64.
+//! updates the file, after a change that justifies more instructions or after an update of the compiler. The counts are
+//! those of the test profile, with debug assertions. Needs Debian's valgrind, on x86-64.
 
-// Says what it counts.
+// Prints the counts.
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -19,15 +20,16 @@ use weir_testkit::harness;
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/instructions.txt");
 const RECORD: &str = "WEIR_RECORD_INSTRUCTIONS";
-/// The function of `weir bench --counted` in which instructions are counted, and the one that follows it.
+/// Functions of `weir bench --counted`: the one whose instructions are counted, and the one at which callgrind dumps.
 const COUNTED: &str = "*while_callgrind_counts*";
-const WRITTEN: &str = "*callgrind_writes*";
-/// Percent of the recorded count that are too many.
+const DUMPED: &str = "*callgrind_writes*";
+/// Maximum count in percent of the recorded count.
 const LIMIT: u64 = 103;
 
 fn main() -> ExitCode {
-    let there = Command::new("valgrind").arg("--version").output().is_ok_and(|done| done.status.success());
-    let missing = match (cfg!(target_arch = "x86_64"), there) {
+    let is_installed =
+        Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success());
+    let missing = match (cfg!(target_arch = "x86_64"), is_installed) {
         (true, true) => None,
         (true, false) => Some("needs Debian's valgrind".to_owned()),
         (false, _) => Some("the counts are those of x86-64".to_owned()),
@@ -71,15 +73,15 @@ fn packets_take_no_more_instructions_than_recorded() {
 fn count() -> Vec<(String, u64)> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("counts");
-    let done = Command::new("valgrind")
+    let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--combine-dumps=no"])
-        .args([format!("--toggle-collect={COUNTED}"), format!("--dump-before={WRITTEN}")])
+        .args([format!("--toggle-collect={COUNTED}"), format!("--dump-before={DUMPED}")])
         .arg(format!("--callgrind-out-file={}", out.display()))
         .args([env!("CARGO_BIN_EXE_weir"), "bench", "--counted"])
         .output()
         .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let printed = String::from_utf8(done.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
     let mut parts: Vec<(String, u64, u64)> = (1..)
         .zip(printed.lines())
         .map(|(part, line)| {
@@ -91,7 +93,7 @@ fn count() -> Vec<(String, u64)> {
             )
         })
         .collect();
-    // The last two are runs, and the second goes on for longer.
+    // The last two counts are runs of the dumbbell; the second run is longer.
     let [Some(long), Some(short)] = [parts.pop(), parts.pop()] else { panic!("{printed}") };
     let mut counts: Vec<_> = parts.into_iter().map(|(what, by, count)| (what, count / by)).collect();
     counts.push(("dumbbell, a packet-hop".to_owned(), (long.2 - short.2) / (long.1 - short.1)));
@@ -106,6 +108,6 @@ fn instructions(file: &Path) -> u64 {
     let total =
         text.lines().find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")));
     let total = total.unwrap_or_else(|| panic!("{text}")).trim().parse().unwrap();
-    assert!(total > 0, "{COUNTED} is not the name of a function any more");
+    assert!(total > 0, "no function matches {COUNTED}");
     total
 }

@@ -1,7 +1,7 @@
-//! `weir run --backend mininet` on the embedded switch: what the same experiment does on real interfaces, and that
-//! nothing stays behind, whatever happens. Needs root and Debian's mininet.
+//! `weir run --backend mininet` on the embedded switch: results on real interfaces agree with virtual time, and no process
+//! or interface remains after any kind of end. Needs root and Debian's mininet.
 //!
-//! Everything runs in a network namespace of its own, so that it meets nothing of this machine's.
+//! Each test runs in its own network namespace, isolated from this machine's interfaces.
 
 use serde_json::Value;
 use std::fs;
@@ -14,32 +14,32 @@ use weir_testkit::harness;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// Marks processes and interfaces of a fabric (`mininet/weir_mininet/ours.py`).
+/// Marks processes and interfaces of a fabric (`mininet/weir_mininet/ownership.py`).
 const MARK: &str = "WEIR_FABRIC=";
-/// The longest time that start or end may take on a busy machine.
+/// Time limit of a start or an end, ample for a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let without_root = harness::run(REFUSALS, None);
-    let with_root = harness::run(RUNS, missing());
+    let without_root = harness::run(UNPRIVILEGED_TESTS, None);
+    let with_root = harness::run(ROOT_TESTS, missing());
     if without_root == ExitCode::SUCCESS { with_root } else { without_root }
 }
 
 /// Returns the missing requirement of the runs, if there is one.
 fn missing() -> Option<String> {
-    let says = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output().ok();
-    if says("id", &["-u"]).is_none_or(|done| done.stdout != b"0\n") {
+    let run = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output().ok();
+    if run("id", &["-u"]).is_none_or(|output| output.stdout != b"0\n") {
         return Some("needs root".to_owned());
     }
     let mininet =
-        says("/usr/bin/python3", &["-c", "import mininet.net"]).is_some_and(|done| done.status.success());
+        run("/usr/bin/python3", &["-c", "import mininet.net"]).is_some_and(|output| output.status.success());
     (!mininet).then(|| "needs Debian's mininet".to_owned())
 }
 
-const REFUSALS: &[harness::Test] =
-    &[("what_is_for_mininet_is_refused_elsewhere", what_is_for_mininet_is_refused_elsewhere)];
+const UNPRIVILEGED_TESTS: &[harness::Test] =
+    &[("mininet_options_are_rejected_in_virtual_time", mininet_options_are_rejected_in_virtual_time)];
 
-const RUNS: &[harness::Test] = &[
+const ROOT_TESTS: &[harness::Test] = &[
     ("the_quickstart_does_what_it_does_in_virtual_time", the_quickstart_does_what_it_does_in_virtual_time),
     (
         "a_fat_tree_carries_a_permutation_on_symmetric_paths",
@@ -57,14 +57,14 @@ const RUNS: &[harness::Test] = &[
     ("a_network_of_the_tutorials_is_as_its_file_says", a_network_of_the_tutorials_is_as_its_file_says),
 ];
 
-/// A network namespace, and a folder for results; both go with it.
-struct Place {
+/// A network namespace and a directory for results, removed when dropped.
+struct TestNetns {
     namespace: String,
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    fn new(test: &str) -> Place {
+impl TestNetns {
+    fn new(test: &str) -> TestNetns {
         let namespace = format!("weir-mn-{}-{test}", std::process::id());
         for arguments in [&["netns", "add", &namespace][..], &["-n", &namespace, "link", "set", "lo", "up"]] {
             assert!(
@@ -72,7 +72,7 @@ impl Place {
                 "{arguments:?}"
             );
         }
-        Place { namespace, dir: tempfile::tempdir().expect("a temporary directory") }
+        TestNetns { namespace, dir: tempfile::tempdir().expect("a temporary directory") }
     }
 
     fn weir(&self, arguments: &[&str]) -> Command {
@@ -81,12 +81,12 @@ impl Place {
         command
     }
 
-    /// A run of an experiment into `run/`, in one of the worlds.
+    /// Runs an experiment on a backend, with the results in `run/`.
     fn run(&self, experiment: &str, on: &str, arguments: &[&str]) -> Output {
-        self.start_on(experiment, on, arguments).wait_with_output().expect("it ends")
+        self.start_on(experiment, on, arguments).wait_with_output().expect("the process exits")
     }
 
-    /// Starts a run on Weir's switch.
+    /// Starts a run in Mininet on Weir's switch.
     fn start(&self, experiment: &str, arguments: &[&str]) -> Child {
         self.start_on(experiment, "mininet", &[arguments, &["--switch", "weir"]].concat())
     }
@@ -103,64 +103,66 @@ impl Place {
         serde_json::from_str(&fs::read_to_string(&path).expect(name)).expect("JSON")
     }
 
-    /// Processes of the fabric: numbers and command lines.
+    /// Returns pids and command lines of the fabric's processes.
     fn processes(&self) -> Vec<(u32, String)> {
         let mark = format!("{MARK}{}", self.inode());
-        let ours = |entry: fs::DirEntry| {
+        let matching = |entry: fs::DirEntry| {
             let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
             let pid = entry.file_name().to_string_lossy().parse().ok()?;
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let words = String::from_utf8_lossy(&words).replace('\0', " ");
             String::from_utf8_lossy(&environ).contains(&mark).then_some((pid, words))
         };
-        fs::read_dir("/proc").expect("/proc").flatten().filter_map(ours).collect()
+        fs::read_dir("/proc").expect("/proc").flatten().filter_map(matching).collect()
     }
 
-    /// Processes of the fabric and interfaces that are still there.
-    fn left(&self) -> Vec<String> {
-        let mut left: Vec<String> = self.processes().into_iter().map(|(_, words)| words).collect();
+    /// Returns the remaining processes (command lines) and interfaces (lines of `ip link`) of the fabric.
+    fn leftovers(&self) -> Vec<String> {
+        let mut leftovers: Vec<String> = self.processes().into_iter().map(|(_, words)| words).collect();
         let shown =
             Command::new("ip").args(["-n", &self.namespace, "-o", "link"]).output().expect("iproute2").stdout;
-        left.extend(
+        leftovers.extend(
             String::from_utf8_lossy(&shown).lines().filter(|l| l.contains("-eth")).map(str::to_owned),
         );
-        left
+        leftovers
     }
 
     fn inode(&self) -> String {
         let path = Path::new("/run/netns").join(&self.namespace);
-        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("the namespace is there"));
+        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("the namespace exists"));
         format!("net:[{inode}]")
     }
 
     fn wait_until_nothing_is_left(&self) {
         let end = Instant::now() + TIMEOUT;
-        while !self.left().is_empty() {
-            assert!(Instant::now() < end, "left behind: {:#?}", self.left());
+        while !self.leftovers().is_empty() {
+            assert!(Instant::now() < end, "left behind: {:#?}", self.leftovers());
             sleep(Duration::from_millis(50));
         }
     }
 
-    /// Waits for a line of `ip link` or a process: the fabric is up.
+    /// Waits until a process or an interface of the fabric contains `what`.
     fn wait_for(&self, what: &str) {
         let end = Instant::now() + TIMEOUT;
-        while !self.left().iter().any(|line| line.contains(what)) {
-            assert!(Instant::now() < end, "no {what} in {:#?}", self.left());
+        while !self.leftovers().iter().any(|line| line.contains(what)) {
+            assert!(Instant::now() < end, "no {what} in {:#?}", self.leftovers());
             sleep(Duration::from_millis(20));
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for TestNetns {
     fn drop(&mut self) {
-        // Kills nothing: what a failed test left in it is shown by the next `ip netns`.
+        // Does not kill processes that a failed test has left; the next `ip netns` shows them.
         let _ = Command::new("ip").args(["netns", "del", &self.namespace]).output();
     }
 }
 
-fn work_folders() -> Vec<PathBuf> {
-    let entries =
-        fs::read_dir(std::env::temp_dir()).expect("a temporary folder").flatten().map(|entry| entry.path());
+fn work_dirs() -> Vec<PathBuf> {
+    let entries = fs::read_dir(std::env::temp_dir())
+        .expect("a temporary directory")
+        .flatten()
+        .map(|entry| entry.path());
     entries
         .filter(|path| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("weir-mininet-"))
@@ -176,13 +178,13 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// All pairs answered, and every flow's data and ACKs took the path that the routes say.
+/// Asserts that all host pairs responded, and that data and ACKs of every flow took the path of the routes.
 fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
     let facts = &fabric["schemes"][scheme];
     assert_eq!(facts["pairs"], pairs, "{scheme}");
-    let seen = facts["flows"].as_array().expect("a list");
-    assert_eq!(seen.len(), flows, "{scheme}");
-    for flow in seen {
+    let flow_paths = facts["flows"].as_array().expect("a list");
+    assert_eq!(flow_paths.len(), flows, "{scheme}");
+    for flow in flow_paths {
         assert_eq!(flow["same_path"], true, "{scheme}: {flow}");
         let planned = &flow["planned_path"];
         for direction in ["data_paths", "ack_paths"] {
@@ -193,9 +195,9 @@ fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
     }
 }
 
-/// The quickstart at the slowest rate: a full frame takes 12 ms, beside which what a busy machine does to processes with
-/// real-time priority is short. The second flow joins early, so that a run takes 11 s. There is no PFC in either world.
-const MODEL: [&str; 12] = [
+/// The quickstart at the lowest rate: a full frame takes 12 ms, much longer than scheduling delays of processes with
+/// real-time priority. The second flow joins early, so that a run takes 11 s. PFC is off in both backends.
+const SCALE_MODEL: [&str; 12] = [
     "--rate",
     "1Mbps",
     "--set",
@@ -210,12 +212,13 @@ const MODEL: [&str; 12] = [
     "schemes=[fncc, hpcc, dcqcn, dart]",
 ];
 
-/// All schemes at once, each on a fabric of its own: they wait most of the time. BMv2's switches take more of it.
+/// Runs the schemes in parallel, each on its own fabric: they are idle most of the time. BMv2 needs more CPU time, so
+/// only two of its fabrics run at a time.
 fn the_quickstart_does_what_it_does_in_virtual_time() {
     let switches = if has_bmv2() { &["weir", "bmv2"][..] } else { &["weir"] };
-    let virtual_time = Place::new("virtual");
-    let done = virtual_time.run("quickstart", "sim", &MODEL);
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    let virtual_time = TestNetns::new("virtual");
+    let output = virtual_time.run("quickstart", "sim", &SCALE_MODEL);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let summary = virtual_time.json("summary.json");
     let expected = &summary["schemes"];
     let expected = |scheme| (scheme, &expected[scheme]);
@@ -236,44 +239,44 @@ fn has_bmv2() -> bool {
     std::env::split_paths(&path).any(|dir| dir.join("simple_switch_grpc").is_file())
 }
 
-/// Margins are wider than what an idle machine needs (docs/two-worlds.md).
+/// Margins are wider than an idle machine needs (docs/sim-vs-testbed.md).
 fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
-    let place = Place::new(&format!("{switch}-{scheme}"));
+    let netns = TestNetns::new(&format!("{switch}-{scheme}"));
     let pcap = ["--schemes", scheme, "--pcap=captures", "--switch", switch];
-    let done = place.run("quickstart", "mininet", &[&MODEL[..], &pcap].concat());
-    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-    place.wait_until_nothing_is_left();
-    let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
+    let output = netns.run("quickstart", "mininet", &[&SCALE_MODEL[..], &pcap].concat());
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    netns.wait_until_nothing_is_left();
+    let (summary, fabric) = (netns.json("summary.json"), netns.json("fabric.json"));
     assert_eq!(summary["backend"], "mininet");
     assert!(summary.get("partial").is_none(), "{summary}");
     assert_eq!(fabric["switch_processes"], if switch == "weir" { 1 } else { 3 });
     match scheme {
-        // Its ACKs do not echo the path of data.
+        // Dart's ACKs do not echo the path of data.
         "dart" => assert_eq!(fabric["schemes"][scheme]["pairs"], 6),
         _ => assert_paths(&fabric, scheme, 6, 2),
     }
     let it = &summary["schemes"][scheme];
-    // The queue is in the switch, where two flows meet, and as long as in virtual time; none is lost.
+    // The queue builds up in the switch where the two flows meet, and is as long as in virtual time; no packet is lost.
     for (key, margin) in [("peak_bytes", 0.3), ("mean_bytes", 0.5)] {
-        let [expected, seen] = [expected, it].map(|it| number(&it["queues"]["s1:3"][key]));
+        let [expected, measured] = [expected, it].map(|it| number(&it["queues"]["s1:3"][key]));
         assert!(
-            (seen / expected - 1.0).abs() < margin,
-            "{scheme}, {key}: {seen}, in virtual time {expected}"
+            (measured / expected - 1.0).abs() < margin,
+            "{scheme}, {key}: {measured}, in virtual time {expected}"
         );
     }
-    let [busy, seen] = [expected, it].map(|it| number(&it["utilisation"]["s1:3"]));
-    assert!((seen - busy).abs() < 0.15, "{scheme}: {seen} of the link used, in virtual time {busy}");
+    let [busy, measured] = [expected, it].map(|it| number(&it["utilisation"]["s1:3"]));
+    assert!((measured - busy).abs() < 0.15, "{scheme}: {measured} of the link used, in virtual time {busy}");
     assert!(number(&it["jain"]) > number(&expected["jain"]) - 0.1, "{scheme}: {it}");
     assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
-    let capture = place.dir.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
+    let capture = netns.dir.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
     assert!(fs::metadata(&capture).is_ok_and(|it| it.len() > 100_000), "{}", capture.display());
     for file in ["flows.csv", "queues.csv", "rates.csv", "report.html", "run.yaml", "queue-s1-3.svg"] {
-        assert!(place.dir.path().join("run").join(file).is_file(), "{file}");
+        assert!(netns.dir.path().join("run").join(file).is_file(), "{file}");
     }
 }
 
-/// Faults of the experiment happen at their times, and links can be changed by hand beside them, whether one process
-/// carries all links or they join a process for each switch.
+/// Faults of the experiment happen at their times, and links can also be changed manually, both with one process for
+/// all switches and with one process per switch.
 fn links_fail_and_change_while_traffic_flows() {
     std::thread::scope(|scope| {
         scope.spawn(|| fail_and_change("links-one", &[], 1));
@@ -282,16 +285,17 @@ fn links_fail_and_change_while_traffic_flows() {
 }
 
 fn fail_and_change(name: &str, form: &[&str], processes: usize) {
-    let place = Place::new(name);
-    // The scale is 10,000: down from 0.5 to 1 s. The timeout is 16 round trips, about 2 s, and the run takes 4 s.
+    let netns = TestNetns::new(name);
+    // The scale factor is 10,000: the link is down from 0.5 to 1 s, the timeout of 16 round trips is about 2 s, and the
+    // run takes 4 s.
     let faults = "faults=[{kind: down, links: [s1-s2], from: 50us, to: 100us}]";
     let arguments =
         ["--schemes", "hpcc", "--rate", "10Mbps", "--set", "duration=400us", "--set", faults, "--pcap=p"];
-    let run = place.start("quickstart", &[&arguments[..], form].concat());
-    place.wait_for("host run");
-    let running = place.left();
+    let run = netns.start("quickstart", &[&arguments[..], form].concat());
+    netns.wait_for("host run");
+    let running = netns.leftovers();
     assert_eq!(running.iter().filter(|line| line.contains(" switch ")).count(), processes, "{running:#?}");
-    // Only ports to hosts are interfaces where one process runs all switches.
+    // If one process runs all switches, only ports to hosts are interfaces.
     let interfaces = if processes == 1 { 3 } else { 17 };
     assert_eq!(
         running.iter().filter(|line| line.contains("alias weir-fabric")).count(),
@@ -299,9 +303,9 @@ fn fail_and_change(name: &str, form: &[&str], processes: usize) {
         "{running:#?}"
     );
     let link = |arguments: &[&str]| {
-        let done = place.weir(&[&["link"], arguments].concat()).output().expect("it ends");
-        assert!(done.status.success(), "{}", text(&done.stderr));
-        serde_json::from_slice::<Value>(&done.stdout).expect("JSON")
+        let output = netns.weir(&[&["link"], arguments].concat()).output().expect("the process exits");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
     let shown = link(&["show", "--json"]);
     let names: Vec<&str> =
@@ -311,17 +315,17 @@ fn fail_and_change(name: &str, form: &[&str], processes: usize) {
     assert_eq!(changed["links"].as_array().expect("a list").len(), 1, "{changed}");
     assert_eq!(changed["links"][0]["duplicate"], 1.0);
     assert!(number(&changed["links"][0]["directions"][0]["offered"]) > 0.0, "{changed}");
-    let done = run.wait_with_output().expect("it ends");
-    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-    place.wait_until_nothing_is_left();
-    assert_eq!(place.json("fabric.json")["switch_processes"], processes);
-    let summary = place.json("summary.json");
+    let output = run.wait_with_output().expect("the process exits");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    netns.wait_until_nothing_is_left();
+    assert_eq!(netns.json("fabric.json")["switch_processes"], processes);
+    let summary = netns.json("summary.json");
     assert!(number(&summary["packet_hops"]) > 500.0, "{summary}");
     let it = &summary["schemes"]["hpcc"];
     assert!(number(&it["utilisation"]["s1:3"]) > 0.15, "{it}");
-    // Ports between switches have captures too, and a frame that was duplicated behind one appears twice at the next.
+    // Ports between switches have captures, too. A frame that the link duplicates appears twice at the next switch.
     let captured =
-        |file: &str| fs::metadata(place.dir.path().join("p/hpcc").join(file)).map_or(0, |it| it.len());
+        |file: &str| fs::metadata(netns.dir.path().join("p/hpcc").join(file)).map_or(0, |it| it.len());
     let (sent, received) = (captured("s2-eth2_out.pcap"), captured("s3-eth2_in.pcap"));
     assert!(sent > 100_000 && received > sent * 3 / 2, "{sent} and {received} bytes");
     let lost = number(&it["drops"]["link_down"]);
@@ -329,38 +333,40 @@ fn fail_and_change(name: &str, form: &[&str], processes: usize) {
     assert!(number(&it["retransmits"]) > 20.0, "and was sent again: {it}");
 }
 
-/// A link emulator without an experiment: wrong input, damaged requests, and its end.
+/// A link emulator without an experiment: invalid input, malformed requests, and its end.
 fn a_link_emulator_answers_what_it_can_and_leaves_nothing() {
-    let place = Place::new("emulator");
+    let netns = TestNetns::new("emulator");
     for (a, b) in [("v0", "v1"), ("w0", "w1")] {
-        let pair = ["-n", &place.namespace, "link", "add", a, "type", "veth", "peer", "name", b];
+        let pair = ["-n", &netns.namespace, "link", "add", a, "type", "veth", "peer", "name", b];
         assert!(Command::new("ip").args(pair).status().expect("iproute2").success());
     }
-    let refused = |arguments: &[&str]| {
-        let done = place.weir(&[&["link"], arguments].concat()).output().expect("it ends");
-        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", text(&done.stderr));
-        text(&done.stderr)
+    let stderr_of_rejected = |arguments: &[&str]| {
+        let output = netns.weir(&[&["link"], arguments].concat()).output().expect("the process exits");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stderr)
     };
-    assert!(refused(&["show"]).contains("no link emulator is called fabric"));
-    assert!(refused(&["run"]).contains("at least one link is required"));
-    assert!(refused(&["run", "l=v1,w1,delay=5"]).contains("l: delay:"));
-    assert!(refused(&["run", "l=v1,w1", "m=v1,v0"]).contains("interface v1 is used by two links"));
-    assert!(refused(&["run", "l=v1,nothing"]).contains("interface nothing"));
-    fs::write(place.dir.path().join("links.txt"), "# two\nl=v1,w1\nm=x\n").expect("written");
-    assert!(refused(&["run", "--file", "links.txt"]).contains("links.txt:3: \"m=x\": expected NAME="));
+    assert!(stderr_of_rejected(&["show"]).contains("no link emulator is called fabric"));
+    assert!(stderr_of_rejected(&["run"]).contains("at least one link is required"));
+    assert!(stderr_of_rejected(&["run", "l=v1,w1,delay=5"]).contains("l: delay:"));
+    assert!(stderr_of_rejected(&["run", "l=v1,w1", "m=v1,v0"]).contains("interface v1 is used by two links"));
+    assert!(stderr_of_rejected(&["run", "l=v1,nothing"]).contains("interface nothing"));
+    fs::write(netns.dir.path().join("links.txt"), "# two\nl=v1,w1\nm=x\n").expect("written");
+    assert!(
+        stderr_of_rejected(&["run", "--file", "links.txt"]).contains("links.txt:3: \"m=x\": expected NAME=")
+    );
 
-    let mut run = place.weir(&["link", "run", "l=v1,w1,delay=1ms"]);
+    let mut run = netns.weir(&["link", "run", "l=v1,w1,delay=1ms"]);
     let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
     let end = Instant::now() + TIMEOUT;
-    while !place.weir(&["link", "show"]).output().expect("it ends").status.success() {
-        assert!(Instant::now() < end, "it does not answer");
+    while !netns.weir(&["link", "show"]).output().expect("the process exits").status.success() {
+        assert!(Instant::now() < end, "the emulator does not respond");
         sleep(Duration::from_millis(20));
     }
-    assert!(refused(&["run", "l=v0,w0"]).contains("in use by another process"));
-    assert!(refused(&["set", "m", "--down"]).contains("unknown link m; links are l"));
-    assert!(refused(&["set", "l"]).contains("nothing to change"));
-    assert!(refused(&["set", "l", "--loss", "2"]).contains("--loss: 2 exceeds 100%"));
-    // Damaged requests, as bytes: each is answered or closed, and the next one is served.
+    assert!(stderr_of_rejected(&["run", "l=v0,w0"]).contains("in use by another process"));
+    assert!(stderr_of_rejected(&["set", "m", "--down"]).contains("unknown link m; links are l"));
+    assert!(stderr_of_rejected(&["set", "l"]).contains("nothing to change"));
+    assert!(stderr_of_rejected(&["set", "l", "--loss", "2"]).contains("--loss: 2 exceeds 100%"));
+    // Malformed requests: each gets an error or its connection is closed, and the next one is served.
     let damaged = r#"
 import socket
 for bytes in [b"", b"{", b"\xff\n", b"[" * 100000 + b"\n", b'{"do":"set","links":["l"],"change":"delay"}\n', b"x" * (1 << 20)]:
@@ -373,20 +379,21 @@ for bytes in [b"", b"{", b"\xff\n", b"[" * 100000 + b"\n", b'{"do":"set","links"
     except OSError:
         print("closed")
 "#;
-    let asked =
-        Command::new("ip").args(["netns", "exec", &place.namespace, "python3", "-c", damaged]).output();
-    let asked = asked.expect("python3");
-    let answers = text(&asked.stdout);
-    assert_eq!(answers.lines().count(), 6, "{answers}{}", text(&asked.stderr));
+    let response =
+        Command::new("ip").args(["netns", "exec", &netns.namespace, "python3", "-c", damaged]).output();
+    let response = response.expect("python3");
+    let answers = text(&response.stdout);
+    assert_eq!(answers.lines().count(), 6, "{answers}{}", text(&response.stderr));
     assert!(answers.lines().take(5).all(|line| line == "{\"error\":"), "{answers}");
-    let shown = place.weir(&["link", "set", "l", "--loss", "1%", "--json"]).output().expect("it ends");
+    let shown =
+        netns.weir(&["link", "set", "l", "--loss", "1%", "--json"]).output().expect("the process exits");
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     assert_eq!((&shown["links"][0]["loss"], &shown["links"][0]["delay_us"]), (&0.01.into(), &1000.0.into()));
-    // `ip netns exec` has become weir itself.
+    // `ip netns exec` replaces itself by weir, so this is weir's pid.
     signal(run.id(), "INT");
-    let status = run.wait().expect("it ends");
+    let status = run.wait().expect("the process exits");
     assert!(status.success(), "{status}");
-    assert!(refused(&["show"]).contains("no link emulator is called fabric"));
+    assert!(stderr_of_rejected(&["show"]).contains("no link emulator is called fabric"));
 }
 
 fn a_fat_tree_carries_a_permutation_on_symmetric_paths() {
@@ -398,47 +405,47 @@ fn a_fat_tree_carries_a_permutation_on_symmetric_paths() {
 }
 
 fn carry_a_permutation(scheme: &str) {
-    let place = Place::new(&format!("fat-tree-{scheme}"));
+    let netns = TestNetns::new(&format!("fat-tree-{scheme}"));
     let arguments = ["--switch", "weir", "--rate", "10Mbps", "--schemes", scheme];
-    let done = place.run("fat-tree-k4", "mininet", &arguments);
-    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-    place.wait_until_nothing_is_left();
-    let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
+    let output = netns.run("fat-tree-k4", "mininet", &arguments);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    netns.wait_until_nothing_is_left();
+    let (summary, fabric) = (netns.json("summary.json"), netns.json("fabric.json"));
     assert_paths(&fabric, scheme, 240, 16);
     let it = &summary["schemes"][scheme];
     assert_eq!((&it["fct"]["count"], &it["fct"]["unfinished"]), (&16.into(), &0.into()), "{scheme}");
     assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
 }
 
-/// Fabrics of `every_scheme_carries_its_messages` that are up at the same time: each waits for its traffic most of the
-/// time, and has a network namespace of its own.
+/// Number of concurrent fabrics in `every_scheme_carries_its_messages`, each in its own network namespace. They are
+/// idle most of the time.
 const FABRICS: usize = 6;
 
-/// All of `weir schemes`, over raw sockets and through their programs: two messages each, to the end.
+/// Every scheme transfers two messages over raw sockets and through its P4 program.
 fn every_scheme_carries_its_messages() {
-    let listed = text(&Command::new(WEIR).arg("schemes").output().expect("it ends").stdout);
+    let listed = text(&Command::new(WEIR).arg("schemes").output().expect("the process exits").stdout);
     let schemes: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let file = fs::read_to_string(format!("{ROOT}/experiments/every-scheme.yaml")).expect("an experiment");
     let all = format!("schemes: [{}]", schemes.join(", "));
     assert!(file.contains(&all), "experiments/every-scheme.yaml is to have {all}");
     std::thread::scope(|scope| {
         for (index, group) in schemes.chunks(schemes.len().div_ceil(FABRICS)).enumerate() {
-            scope.spawn(move || carry_messages(&Place::new(&format!("schemes{index}")), group));
+            scope.spawn(move || carry_messages(&TestNetns::new(&format!("schemes{index}")), group));
         }
     });
 }
 
-fn carry_messages(place: &Place, schemes: &[&str]) {
+fn carry_messages(netns: &TestNetns, schemes: &[&str]) {
     // In virtual time the slowest scheme needs 90 us.
     let duration = "duration=400us";
     let schemes_option = schemes.join(",");
     let mut arguments = vec!["--switch", "weir", "--rate", "10Mbps", "--schemes", &schemes_option];
-    // Other tests look at queues; here their samples would take half of the processor time.
+    // A longer sampling interval, because the samples would take half of the CPU time.
     arguments.extend(["--set", duration, "--set", "observe.interval=20us"]);
-    let done = place.run("every-scheme", "mininet", &arguments);
-    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-    place.wait_until_nothing_is_left();
-    let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
+    let output = netns.run("every-scheme", "mininet", &arguments);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    netns.wait_until_nothing_is_left();
+    let (summary, fabric) = (netns.json("summary.json"), netns.json("fabric.json"));
     for scheme in schemes {
         let fct = &summary["schemes"][scheme]["fct"];
         assert_eq!((&fct["count"], &fct["unfinished"]), (&2.into(), &0.into()), "{scheme}");
@@ -447,71 +454,72 @@ fn carry_messages(place: &Place, schemes: &[&str]) {
 }
 
 fn an_interrupt_keeps_results_and_leaves_nothing() {
-    let place = Place::new("interrupt");
-    let child = place.start("quickstart", &["--rate", "20Mbps"]);
-    place.wait_for("host run");
-    sleep(Duration::from_secs(4)); // the traffic flows; what there is until now is to be kept
+    let netns = TestNetns::new("interrupt");
+    let child = netns.start("quickstart", &["--rate", "20Mbps"]);
+    netns.wait_for("host run");
+    sleep(Duration::from_secs(4)); // traffic is flowing; its results must be kept
     signal(child.id(), "INT");
-    let done = child.wait_with_output().expect("it ends");
-    assert_eq!(done.status.code(), Some(130), "{}", text(&done.stderr));
-    assert!(text(&done.stderr).contains("interrupted: run"), "{}", text(&done.stderr));
-    place.wait_until_nothing_is_left();
-    let summary = place.json("summary.json");
+    let output = child.wait_with_output().expect("the process exits");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("interrupted: run"), "{}", text(&output.stderr));
+    netns.wait_until_nothing_is_left();
+    let summary = netns.json("summary.json");
     assert_eq!(summary["partial"], true);
     assert!(number(&summary["virtual_s"]) > 0.5, "{summary}");
     assert!(number(&summary["schemes"]["fncc"]["utilisation"]["s1:3"]) > 0.1, "{summary}");
 }
 
 fn whichever_side_is_killed_nothing_stays() {
-    // Ours is killed: the Python side sees the end of the stream.
-    let place = Place::new("kill-weir");
-    let mut child = place.start("quickstart", &["--rate", "20Mbps"]);
-    place.wait_for("host run");
+    // weir is killed: the Python process detects the end of its input.
+    let netns = TestNetns::new("kill-weir");
+    let mut child = netns.start("quickstart", &["--rate", "20Mbps"]);
+    netns.wait_for("host run");
     assert_mininet_is_limited(python_of(child.id()));
     signal(child.id(), "KILL");
-    child.wait().expect("it ends");
-    place.wait_until_nothing_is_left();
+    child.wait().expect("the process exits");
+    netns.wait_until_nothing_is_left();
 
-    // Python is killed: we see that, sweep, and say so.
-    let child = place.start("quickstart", &["--rate", "20Mbps"]);
-    place.wait_for("host run");
+    // The Python process is killed: weir detects it, cleans up and reports it.
+    let child = netns.start("quickstart", &["--rate", "20Mbps"]);
+    netns.wait_for("host run");
     signal(python_of(child.id()), "KILL");
-    let done = child.wait_with_output().expect("it ends");
-    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
-    assert!(text(&done.stderr).contains("the Mininet process exited"), "{}", text(&done.stderr));
-    place.wait_until_nothing_is_left();
+    let output = child.wait_with_output().expect("the process exits");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the Mininet process exited"), "{}", text(&output.stderr));
+    netns.wait_until_nothing_is_left();
 
-    // The process of all switches is killed while traffic flows.
-    let child = place.start("quickstart", &["--rate", "20Mbps"]);
-    place.wait_for("host run");
-    sleep(Duration::from_secs(2)); // the traffic flows
-    let switches = place.processes().into_iter().find(|(_, words)| words.contains(" switch "));
-    signal(switches.expect("it runs").0, "KILL");
-    let done = child.wait_with_output().expect("it ends");
-    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
-    place.wait_until_nothing_is_left();
+    // The switch process is killed while traffic is flowing.
+    let child = netns.start("quickstart", &["--rate", "20Mbps"]);
+    netns.wait_for("host run");
+    sleep(Duration::from_secs(2)); // traffic is flowing
+    let switches = netns.processes().into_iter().find(|(_, words)| words.contains(" switch "));
+    signal(switches.expect("the process runs").0, "KILL");
+    let output = child.wait_with_output().expect("the process exits");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    netns.wait_until_nothing_is_left();
 
-    // Both at once: the next one removes what they left. Pairs of interfaces to hosts go with the hosts; only those
-    // between processes stay.
-    let mut child = place.start("quickstart", &["--rate", "20Mbps", "--process-per-switch"]);
-    place.wait_for("host run");
+    // Both are killed at once: `weir mininet --clean` removes the leftovers. Interfaces to hosts disappear with the
+    // hosts; only those between switch processes remain.
+    let mut child = netns.start("quickstart", &["--rate", "20Mbps", "--process-per-switch"]);
+    netns.wait_for("host run");
     let python = python_of(child.id());
     signal(child.id(), "STOP");
     signal(python, "KILL");
     signal(child.id(), "KILL");
-    child.wait().expect("it ends");
-    assert!(!place.left().is_empty(), "interfaces at least");
-    let cleaned = place.weir(&["mininet", "--clean"]).output().expect("it ends");
-    assert!(cleaned.status.success() && text(&cleaned.stdout).starts_with("removed "), "{cleaned:?}");
-    place.wait_until_nothing_is_left();
-    assert_eq!(work_folders(), Vec::<PathBuf>::new());
+    child.wait().expect("the process exits");
+    assert!(!netns.leftovers().is_empty(), "interfaces at least");
+    let removed = netns.weir(&["mininet", "--clean"]).output().expect("the process exits");
+    assert!(removed.status.success() && text(&removed.stdout).starts_with("removed "), "{removed:?}");
+    netns.wait_until_nothing_is_left();
+    assert_eq!(work_dirs(), Vec::<PathBuf>::new());
 }
 
-/// Mininet may make namespaces and interfaces; it may not, for example, load kernel modules or set the clock.
+/// Asserts that Mininet may create namespaces and interfaces, but not, for example, load kernel modules or set the
+/// clock.
 fn assert_mininet_is_limited(process: u32) {
     const SYS_ADMIN: u64 = 1 << 21; // linux/capability.h
     const FORBIDDEN: [u32; 6] = [16, 17, 22, 25, 27, 39]; // modules, raw I/O, reboot, clock, device files, BPF
-    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
     let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).expect(key).trim();
     for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
         let capabilities = u64::from_str_radix(value(set), 16).expect("hexadecimal");
@@ -522,22 +530,27 @@ fn assert_mininet_is_limited(process: u32) {
 }
 
 fn a_failed_step_is_named_and_leaves_nothing() {
-    let place = Place::new("failure");
-    // An interface that a switch wants is there already, and is not ours to remove.
-    let foreign = ["-n", &place.namespace, "link", "add", "s1-eth1", "type", "veth", "peer", "name", "x"];
+    let netns = TestNetns::new("failure");
+    // An interface name that a switch needs is already in use by another program, so it must not be removed.
+    let foreign = ["-n", &netns.namespace, "link", "add", "s1-eth1", "type", "veth", "peer", "name", "x"];
     assert!(Command::new("ip").args(foreign).status().expect("iproute2").success());
-    let done = place.run("quickstart", "mininet", &["--switch", "weir", "--rate", "20Mbps"]);
-    assert_eq!(done.status.code(), Some(1));
-    assert!(text(&done.stderr).contains("an interface s1-eth1 already"), "{}", text(&done.stderr));
-    assert_eq!(place.left().len(), 2, "both ends of it, and nothing else: {:?}", place.left());
-    assert!(!place.dir.path().join("run").exists(), "there is nothing to keep");
+    let output = netns.run("quickstart", "mininet", &["--switch", "weir", "--rate", "20Mbps"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("interface s1-eth1 already exists"), "{}", text(&output.stderr));
+    assert_eq!(
+        netns.leftovers().len(),
+        2,
+        "only the two ends of the foreign interface: {:?}",
+        netns.leftovers()
+    );
+    assert!(!netns.dir.path().join("run").exists(), "there are no results to keep");
 }
 
-/// Hosts in two subnets behind gateways that exist in their neighbour tables only, as in the exercises.
+/// Hosts in two subnets, with gateways that exist only in their neighbour tables, as in the p4 tutorials.
 fn a_network_of_the_tutorials_is_as_its_file_says() {
-    let place = Place::new("tutorial");
+    let netns = TestNetns::new("tutorial");
     let write = |name: &str, value: Value| {
-        fs::write(place.dir.path().join(name), value.to_string()).expect("written");
+        fs::write(netns.dir.path().join(name), value.to_string()).expect("written");
     };
     let host = |net: u8| {
         let gateway = [
@@ -572,7 +585,7 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
             }),
         );
     }
-    let mut network = place.weir(&["mininet", "topology.json", "--switch", "weir"]);
+    let mut network = netns.weir(&["mininet", "topology.json", "--switch", "weir"]);
     network.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut network = network.spawn().expect("weir starts");
     let mut terminal = network.stdin.take().expect("a pipe");
@@ -581,43 +594,47 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
             b"weir tables s1\nweir trace h1 h2\nweir link show\nweir\nlinks\nlink s1 s2 down\n\
               h1 ping -c 1 -W 1 10.0.2.2\nlink s1 s2 up\nh1 ping -c 1 -W 9 10.0.2.2\nswitch s1 stop\nexit\n",
         )
-        .expect("it listens");
-    let done = network.wait_with_output().expect("it ends");
-    let said = text(&done.stdout);
-    assert!(done.status.success(), "{said}{}", text(&done.stderr));
-    assert!(said.contains("ping: 2 of 2 host pairs ok"), "{said}");
-    assert!(said.contains("mininet> "), "Mininet's command line: {said}");
-    assert!(said.contains("forward[dst_addr=10.0.1.1/32] -> deliver(port=1"), "weir tables: {said}");
-    assert!(said.contains("s2:2 to h2") && said.contains("delivered to h2"), "weir trace: {said}");
-    assert!(said.contains("s1-eth1") && !said.contains("_s1-eth1"), "weir link show, in one process: {said}");
-    let error = text(&done.stderr);
+        .expect("the terminal is open");
+    let output = network.wait_with_output().expect("the process exits");
+    let stdout = text(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
+    assert!(stdout.contains("ping: 2 of 2 host pairs ok"), "{stdout}");
+    assert!(stdout.contains("mininet> "), "Mininet's command line: {stdout}");
+    assert!(stdout.contains("forward[dst_addr=10.0.1.1/32] -> deliver(port=1"), "weir tables: {stdout}");
+    assert!(stdout.contains("s2:2 to h2") && stdout.contains("delivered to h2"), "weir trace: {stdout}");
+    assert!(
+        stdout.contains("s1-eth1") && !stdout.contains("_s1-eth1"),
+        "weir link show, in one process: {stdout}"
+    );
+    let error = text(&output.stderr);
     let pings: Vec<_> = error.lines().filter(|line| line.contains("1 packets transmitted")).collect();
     let lost = |at: usize, share: &str| pings.get(at).is_some_and(|line| line.contains(share));
-    assert!(lost(0, " 100% packet loss") && lost(1, " 0% packet loss"), "link down, up: {said}{error}");
+    assert!(lost(0, " 100% packet loss") && lost(1, " 0% packet loss"), "link down, up: {stdout}{error}");
     assert!(error.contains("s1-eth2<->s2-eth1 (OK OK)"), "links: {error}");
     assert!(
         error.contains("one process runs all switches; with --process-per-switch"),
         "switch stop: {error}"
     );
-    assert!(text(&done.stderr).contains("weir tables [SWITCH ...]"), "the usage: {}", text(&done.stderr));
-    place.wait_until_nothing_is_left();
+    assert!(text(&output.stderr).contains("weir tables [SWITCH ...]"), "the usage: {}", text(&output.stderr));
+    netns.wait_until_nothing_is_left();
 }
 
-fn what_is_for_mininet_is_refused_elsewhere() {
-    let refused = |experiment: &str, arguments: &[&str]| {
+fn mininet_options_are_rejected_in_virtual_time() {
+    let stderr_of_rejected = |experiment: &str, arguments: &[&str]| {
         let file = format!("{ROOT}/experiments/{experiment}.yaml");
-        let done = Command::new(WEIR).args(["run", &file]).args(arguments).output().expect("it ends");
-        assert_eq!(done.status.code(), Some(2), "{experiment}: {arguments:?}");
-        text(&done.stderr)
+        let output =
+            Command::new(WEIR).args(["run", &file]).args(arguments).output().expect("the process exits");
+        assert_eq!(output.status.code(), Some(2), "{experiment}: {arguments:?}");
+        text(&output.stderr)
     };
-    let in_virtual_time = |arguments: &[&str]| refused("quickstart", arguments);
+    let in_virtual_time = |arguments: &[&str]| stderr_of_rejected("quickstart", arguments);
     assert!(in_virtual_time(&["--cli"]).contains("--cli requires --backend mininet"));
     assert!(in_virtual_time(&["--switch", "weir"]).contains("--switch requires"));
     assert!(in_virtual_time(&["--pcap"]).contains("--pcap requires"));
     assert!(in_virtual_time(&["--rate", "30Mbps"]).contains("30Mbps has no code"));
     assert!(in_virtual_time(&["--rate", "200Gbps"]).contains("at most the file's 100Gbps"));
     let in_mininet = |experiment: &str, arguments: &[&str]| {
-        refused(experiment, &[&["--on", "mininet", "--check"], arguments].concat())
+        stderr_of_rejected(experiment, &[&["--on", "mininet", "--check"], arguments].concat())
     };
     assert!(in_mininet("hpcc-plus-weights", &[]).contains("not by weight"));
     let key = tempfile::NamedTempFile::new().expect("a file");
@@ -635,8 +652,9 @@ fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill").success());
 }
 
-/// The Python side of a run: `ip netns exec` has become weir itself.
+/// Returns the pid of a run's Python process, the child of weir. (`ip netns exec` replaces itself by weir.)
 fn python_of(weir: u32) -> u32 {
-    let children = fs::read_to_string(format!("/proc/{weir}/task/{weir}/children")).expect("it runs");
+    let children =
+        fs::read_to_string(format!("/proc/{weir}/task/{weir}/children")).expect("the process runs");
     children.split_whitespace().next().expect("a child").parse().expect("a number")
 }

@@ -1,9 +1,10 @@
-//! Policies over raw sockets: `weir policy` at running agents, over a restart, and in Mininet with sixteen hosts on the
-//! embedded switch, where one is cut off, and one lies. Needs root, and the second part Debian's mininet.
+//! Policies over raw sockets: `weir policy` with running agents, after a restart, and in Mininet with sixteen hosts on
+//! the embedded switch, one of which is disconnected and one sends forged packets. Needs root, and Debian's mininet for
+//! the latter.
 //!
-//! Everything runs in a network namespace of its own, and agents listen in a folder of its own.
+//! Each test runs in its own network namespace, and its agents listen in its own directory.
 
-// What it took is worth a line in CI's log.
+// Prints the measured times for the log of CI.
 #![allow(clippy::print_stdout)]
 
 use serde_json::Value;
@@ -17,54 +18,54 @@ use std::time::{Duration, Instant};
 use weir_testkit::harness;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// The longest time that start or end may take on a busy machine.
+/// Time limit of a start or an end, ample for a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(90);
-/// The longest time that a policy may take to reach all hosts: some tenths of a second on an idle machine. Without a
-/// reset of the interval it would be up to Imax, much longer.
-const SOON: Duration = Duration::from_secs(5);
+/// Time limit for a policy to reach all hosts: an idle machine needs some tenths of a second. If Trickle did not reset
+/// the interval, it would take up to Imax, which is much longer.
+const MAX_CONVERGENCE_TIME: Duration = Duration::from_secs(5);
 const HOSTS: usize = 16;
 
 fn main() -> ExitCode {
     let codes = [
-        harness::run(REFUSALS, None),
+        harness::run(UNPRIVILEGED_TESTS, None),
         harness::run(AGENTS, missing(false)),
         harness::run(FABRICS, missing(true)),
     ];
     codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
 }
 
-const REFUSALS: &[harness::Test] = &[("what_is_wrong_is_said", what_is_wrong_is_said)];
+const UNPRIVILEGED_TESTS: &[harness::Test] = &[("invalid_input_is_rejected", invalid_input_is_rejected)];
 const AGENTS: &[harness::Test] = &[("a_policy_outlives_its_agent", a_policy_outlives_its_agent)];
 const FABRICS: &[harness::Test] = &[("sixteen_hosts_agree", sixteen_hosts_agree)];
 
 /// Returns a missing requirement, if there is one.
 fn missing(mininet: bool) -> Option<String> {
-    let says = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output().ok();
-    if says("id", &["-u"]).is_none_or(|done| done.stdout != b"0\n") {
+    let run_program = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output().ok();
+    if run_program("id", &["-u"]).is_none_or(|output| output.stdout != b"0\n") {
         return Some("needs root".to_owned());
     }
-    let there =
-        says("/usr/bin/python3", &["-c", "import mininet.net"]).is_some_and(|done| done.status.success());
-    (mininet && !there).then(|| "needs Debian's mininet".to_owned())
+    let is_installed = run_program("/usr/bin/python3", &["-c", "import mininet.net"])
+        .is_some_and(|output| output.status.success());
+    (mininet && !is_installed).then(|| "needs Debian's mininet".to_owned())
 }
 
-/// A network namespace and a folder, both gone in the end.
-struct Place {
+/// A network namespace and a directory, removed when dropped.
+struct TestNetns {
     namespace: String,
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    fn new(test: &str) -> Place {
+impl TestNetns {
+    fn new(test: &str) -> TestNetns {
         let namespace = format!("weir-policy-{}-{test}", std::process::id());
         ip(&["netns", "add", &namespace]);
         ip(&["-n", &namespace, "link", "set", "lo", "up"]);
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(dir.path().join("sockets")).expect("a folder");
-        let place = Place { namespace, dir };
-        place.write("key", "of sixteen bytes or more");
-        chmod(&place.path("key"), "600");
-        place
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(dir.path().join("sockets")).expect("a directory");
+        let netns = TestNetns { namespace, dir };
+        netns.write("key", "of sixteen bytes or more");
+        chmod(&netns.path("key"), "600");
+        netns
     }
 
     fn path(&self, name: &str) -> String {
@@ -83,28 +84,28 @@ impl Place {
     }
 
     fn policy(&self, arguments: &[&str]) -> Output {
-        self.weir(&[&["policy"], arguments].concat()).output().expect("it ends")
+        self.weir(&[&["policy"], arguments].concat()).output().expect("the process exits")
     }
 
-    /// Returns the status of all agents that listen.
+    /// Returns the status of all running agents.
     fn show(&self) -> BTreeMap<String, Value> {
-        let done = self.policy(&["show", "--json"]);
-        assert!(done.status.success(), "{}", text(&done.stderr));
-        serde_json::from_slice(&done.stdout).expect("JSON")
+        let output = self.policy(&["show", "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
     fn sockets(&self) -> usize {
-        fs::read_dir(self.dir.path().join("sockets")).expect("a folder").count()
+        fs::read_dir(self.dir.path().join("sockets")).expect("a directory").count()
     }
 }
 
-impl Drop for Place {
+impl Drop for TestNetns {
     fn drop(&mut self) {
         let _ = Command::new("ip").args(["netns", "del", &self.namespace]).output();
     }
 }
 
-/// A process that does not outlive its test.
+/// A child process, killed when dropped.
 struct Running(Child);
 
 impl Running {
@@ -122,9 +123,9 @@ impl Drop for Running {
 }
 
 fn ip(arguments: &[&str]) -> String {
-    let done = Command::new("ip").args(arguments).output().expect("iproute2");
-    assert!(done.status.success(), "ip {arguments:?}: {}", text(&done.stderr));
-    text(&done.stdout)
+    let output = Command::new("ip").args(arguments).output().expect("iproute2");
+    assert!(output.status.success(), "ip {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 fn chmod(path: &str, mode: &str) {
@@ -135,13 +136,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Waits until it is so; says what was last seen if it never is.
-fn until<T: std::fmt::Debug>(patience: Duration, mut look: impl FnMut() -> Result<(), T>) -> Duration {
+/// Calls `check` until it succeeds, and returns the time that it took. Panics with the last error after `timeout`.
+fn wait_until<T: std::fmt::Debug>(timeout: Duration, mut check: impl FnMut() -> Result<(), T>) -> Duration {
     let start = Instant::now();
     loop {
-        match look() {
+        match check() {
             Ok(()) => return start.elapsed(),
-            Err(seen) => assert!(start.elapsed() < patience, "not within {patience:?}: {seen:?}"),
+            Err(last) => assert!(start.elapsed() < timeout, "not within {timeout:?}: {last:?}"),
         }
         sleep(Duration::from_millis(50));
     }
@@ -151,8 +152,8 @@ fn version(report: &Value) -> u64 {
     report["policies"][0]["version"].as_u64().expect("a version")
 }
 
-/// The value of a parameter that flows follow.
-fn runs<'a>(report: &'a Value, parameter: &str) -> &'a str {
+/// Returns the value of a scheme parameter that flows use, as text.
+fn parameter_in_use<'a>(report: &'a Value, parameter: &str) -> &'a str {
     let scheme = report["scheme"].as_array().expect("a list");
     scheme.iter().find(|entry| entry[0] == parameter).and_then(|entry| entry[1].as_str()).unwrap_or("")
 }
@@ -161,48 +162,49 @@ fn count(report: &Value, group: &str, name: &str) -> u64 {
     report[group][name].as_u64().unwrap_or(0)
 }
 
-fn what_is_wrong_is_said() {
-    let dir = tempfile::tempdir().expect("a folder");
+fn invalid_input_is_rejected() {
+    let dir = tempfile::tempdir().expect("a directory");
     let weir = |arguments: &[&str]| {
-        Command::new(WEIR).args(arguments).env("WEIR_RUN", dir.path()).output().expect("it ends")
+        Command::new(WEIR).args(arguments).env("WEIR_RUN", dir.path()).output().expect("the process exits")
     };
-    let refused = |arguments: &[&str], reason: &str| {
-        let done = weir(arguments);
-        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", text(&done.stderr));
-        assert!(text(&done.stderr).contains(reason), "{arguments:?}: {}", text(&done.stderr));
+    let assert_rejected = |arguments: &[&str], reason: &str| {
+        let output = weir(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(reason), "{arguments:?}: {}", text(&output.stderr));
     };
-    refused(&["policy", "show"], "no agent found in");
-    refused(&["policy", "show", "--via", "h1"], "h1.sock: no agent listens; no sockets in");
-    refused(&["policy", "set", "eta=0.9"], "--via");
-    refused(&["policy", "set", "eta", "--via", "h1"], "\"eta\": expected KEY=VALUE");
-    refused(&["policy", "set", "--via", "h1"], "KEY=VALUE");
+    assert_rejected(&["policy", "show"], "no agent found in");
+    assert_rejected(&["policy", "show", "--via", "h1"], "h1.sock: no agent listens; no sockets in");
+    assert_rejected(&["policy", "set", "eta=0.9"], "--via");
+    assert_rejected(&["policy", "set", "eta", "--via", "h1"], "\"eta\": expected KEY=VALUE");
+    assert_rejected(&["policy", "set", "--via", "h1"], "KEY=VALUE");
     let quickstart = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/quickstart.yaml");
-    refused(&["run", quickstart, "--policy-key", "k"], "--policy-key requires --backend mininet");
+    assert_rejected(&["run", quickstart, "--policy-key", "k"], "--policy-key requires --backend mininet");
     let key = dir.path().join("key");
     fs::write(&key, "short").expect("written");
     chmod(key.to_str().expect("a path"), "600");
-    refused(&["host", "recv", "--iface", "lo", "--control", "h1"], "--policy-key");
-    // The key is looked at before anything else is done.
+    assert_rejected(&["host", "recv", "--iface", "lo", "--control", "h1"], "--policy-key");
+    // The key is checked before anything is started.
     let run = ["run", quickstart, "--on", "mininet", "--policy-key", key.to_str().expect("a path")];
-    refused(&run, "policy key of 5 bytes is too short");
-    // What only virtual time can do is not passed over in silence.
+    assert_rejected(&run, "policy key of 5 bytes is too short");
+    // Faults that only virtual time supports are an error.
     fs::write(&key, "of sixteen bytes or more").expect("written");
     let faults = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/policy-faults.yaml");
     let run =
         ["run", faults, "--on", "mininet", "--rate", "10Mbps", "--policy-key", key.to_str().expect("a path")];
-    refused(&run, "are for virtual time");
-    // A socket that nobody listens at any more.
+    assert_rejected(&run, "are for virtual time");
+    // A stale socket: no process listens.
     drop(std::os::unix::net::UnixListener::bind(dir.path().join("h9.sock")).expect("a socket"));
-    let dead = weir(&["policy", "show", "--via", "h9"]);
-    assert_eq!(dead.status.code(), Some(1));
-    assert!(text(&dead.stderr).contains("agent stopped responding"), "{}", text(&dead.stderr));
-    refused(&["policy", "show", "--via", "h1"], "agents are h9");
+    let stale = weir(&["policy", "show", "--via", "h9"]);
+    assert_eq!(stale.status.code(), Some(1));
+    assert!(text(&stale.stderr).contains("agent stopped responding"), "{}", text(&stale.stderr));
+    assert_rejected(&["policy", "show", "--via", "h1"], "agents are h9");
 }
 
-/// One agent on a veth: what is set there holds after it was killed, with another start's parameters, and only with its key.
+/// A policy set at an agent is in use again after the agent is killed and restarted with other parameters, but not with
+/// another key.
 fn a_policy_outlives_its_agent() {
-    let place = Place::new("restart");
-    let inside = ["-n", &place.namespace];
+    let netns = TestNetns::new("restart");
+    let inside = ["-n", &netns.namespace];
     ip(&[&inside[..], &["link", "add", "v0", "type", "veth", "peer", "name", "v1"]].concat());
     for link in ["v0", "v1"] {
         ip(&[&inside[..], &["link", "set", link, "up"]].concat());
@@ -211,66 +213,71 @@ fn a_policy_outlives_its_agent() {
     let start = |more: &[&str]| {
         let base =
             ["host", "recv", "--iface", "v0", "--scheme", "hpcc", "--policy-state", "state", "--spin", "0us"];
-        let mut command = place.weir(&[&base, more].concat());
+        let mut command = netns.weir(&[&base, more].concat());
         Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("weir starts"))
     };
     let listening = |name: &str| {
-        let socket = place.dir.path().join("sockets").join(name);
-        until(TIMEOUT, || if socket.exists() { Ok(()) } else { Err("no socket") });
+        let socket = netns.dir.path().join("sockets").join(name);
+        wait_until(TIMEOUT, || if socket.exists() { Ok(()) } else { Err("no socket") });
     };
     let key = ["--policy-key", "key", "--control", "a"];
     let agent = start(&key);
     listening("a.sock");
-    let done = place.policy(&["set", "eta=0.9", "max_stage=3", "--via", "a", "--wait", "0us"]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    assert_eq!(text(&done.stdout), "policy 1 by 10.9.0.1 is set and is being disseminated to all hosts\n");
-    // What cannot be is refused as a whole.
-    let wrong: [(&[&str], &str); 4] = [
+    let output = netns.policy(&["set", "eta=0.9", "max_stage=3", "--via", "a", "--wait", "0us"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "policy 1 by 10.9.0.1 is set and is being disseminated to all hosts\n");
+    // A set of edits with an invalid one is rejected as a whole.
+    let invalid: [(&[&str], &str); 4] = [
         (&["max_stage=4", "eta=9"], "eta: "),
         (&["max_stage=4", "etta=1"], "unknown parameter \"etta\""),
         (&["scheme=dctcp"], "ECN marks"),
         (&["scheme=tcp"], "unknown scheme \"tcp\""),
     ];
-    for (edits, reason) in wrong {
-        let done = place.policy(&[&["set", "--via", "a"], edits].concat());
-        assert_eq!(done.status.code(), Some(2), "{edits:?}");
-        assert!(text(&done.stderr).contains(reason), "{edits:?}: {}", text(&done.stderr));
+    for (edits, reason) in invalid {
+        let output = netns.policy(&[&["set", "--via", "a"], edits].concat());
+        assert_eq!(output.status.code(), Some(2), "{edits:?}");
+        assert!(text(&output.stderr).contains(reason), "{edits:?}: {}", text(&output.stderr));
     }
-    let history = text(&place.policy(&["history", "--via", "a"]).stdout);
+    let history = text(&netns.policy(&["history", "--via", "a"]).stdout);
     assert!(history.contains("1 by 10.9.0.1") && history.contains("set here"), "{history}");
-    let second =
-        place.weir(&["host", "recv", "--iface", "v0", "--policy-key", "key"]).output().expect("it ends");
+    let second = netns
+        .weir(&["host", "recv", "--iface", "v0", "--policy-key", "key"])
+        .output()
+        .expect("the process exits");
     assert_eq!(second.status.code(), Some(2), "an address has one agent: {}", text(&second.stderr));
-    until(TIMEOUT, || fs::read(place.path("state")).map(|_| ()));
+    wait_until(TIMEOUT, || fs::read(netns.path("state")).map(|_| ()));
     agent.signal("KILL");
     drop(agent);
-    assert_eq!(place.sockets(), 1, "a name that nobody listens at");
-    // Started anew with other parameters.
+    assert_eq!(netns.sockets(), 1, "the stale socket remains");
+    // Restarted with other parameters.
     let agent = start(&[&key[..], &["--set", "eta=0.8"]].concat());
-    until(TIMEOUT, || match place.policy(&["show", "--via", "a"]).status.success() {
+    wait_until(TIMEOUT, || match netns.policy(&["show", "--via", "a"]).status.success() {
         true => Ok(()),
         false => Err("no answer"),
     });
-    let report = &place.show()["a"];
-    assert_eq!((version(report), runs(report, "eta"), runs(report, "max_stage")), (1, "0.9", "3"));
+    let report = &netns.show()["a"];
+    assert_eq!(
+        (version(report), parameter_in_use(report, "eta"), parameter_in_use(report, "max_stage")),
+        (1, "0.9", "3")
+    );
     assert_eq!(report["policies"][0]["from"], "kept");
-    let shown = text(&place.policy(&["show"]).stdout);
+    let shown = text(&netns.policy(&["show"]).stdout);
     assert!(
         shown.contains("holds     1 by 10.9.0.1") && shown.contains("runs      this policy, hpcc"),
         "{shown}"
     );
     agent.signal("INT");
-    until(TIMEOUT, || if place.sockets() == 0 { Ok(()) } else { Err("the socket is there") });
+    wait_until(TIMEOUT, || if netns.sockets() == 0 { Ok(()) } else { Err("the socket still exists") });
     drop(agent);
-    // Another key: what was kept is not taken for its own.
-    place.write("other", "another key of sixteen bytes");
-    chmod(&place.path("other"), "600");
-    let mut stranger = start(&["--policy-key", "other", "--control", "a"]);
-    assert_eq!(stranger.0.wait().expect("it ends").code(), Some(2));
-    let mut said = String::new();
-    std::io::Read::read_to_string(stranger.0.stderr.as_mut().expect("a pipe"), &mut said).expect("text");
-    assert!(said.contains("policy state has an invalid signature"), "{said}");
-    assert_eq!(place.sockets(), 0);
+    // With another key the saved policy is rejected.
+    netns.write("other", "another key of sixteen bytes");
+    chmod(&netns.path("other"), "600");
+    let mut other_agent = start(&["--policy-key", "other", "--control", "a"]);
+    assert_eq!(other_agent.0.wait().expect("the process exits").code(), Some(2));
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(other_agent.0.stderr.as_mut().expect("a pipe"), &mut stderr).expect("text");
+    assert!(stderr.contains("policy state has an invalid signature"), "{stderr}");
+    assert_eq!(netns.sockets(), 0);
 }
 
 const EXPERIMENT: &str = "
@@ -292,40 +299,40 @@ policy: {imin: 200ms}
 observe: {interval: 100ms}
 ";
 
-/// The agent of a host.
-fn pid(host: &str, place: &Place) -> String {
+/// Returns the pid of a host's agent.
+fn pid(host: &str, netns: &TestNetns) -> String {
     let words = format!("--control\0{host}\0");
     for entry in fs::read_dir("/proc").expect("/proc").flatten() {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-        let own = text(&environ).contains(&place.path("sockets"));
-        // Not the tether around it.
-        if own && text(&command).contains(&words) && text(&command).starts_with(WEIR) {
+        let is_in_netns = text(&environ).contains(&netns.path("sockets"));
+        // Not the wrapper process that starts the agent.
+        if is_in_netns && text(&command).contains(&words) && text(&command).starts_with(WEIR) {
             return entry.file_name().to_string_lossy().into_owned();
         }
     }
     panic!("no agent of {host}")
 }
 
-/// The switch's end of a host's link.
-fn switch_port(host: &str, place: &Place) -> String {
-    let shown = nsenter(&pid(host, place), &["ip", "-o", "link", "show", "eth0"]);
+/// Returns the interface at the switch's end of a host's link.
+fn switch_port(host: &str, netns: &TestNetns) -> String {
+    let shown = nsenter(&pid(host, netns), &["ip", "-o", "link", "show", "eth0"]);
     let peer =
         shown.split("eth0@if").nth(1).and_then(|rest| rest.split(':').next()).expect("a veth").to_owned();
-    let links = ip(&["-n", &place.namespace, "-o", "link"]);
+    let links = ip(&["-n", &netns.namespace, "-o", "link"]);
     let line = links.lines().find(|line| line.starts_with(&format!("{peer}: "))).expect("its peer");
     line.split(": ").nth(1).and_then(|name| name.split('@').next()).expect("a name").to_owned()
 }
 
 fn nsenter(pid: &str, command: &[&str]) -> String {
-    let done = Command::new("nsenter").args(["-t", pid, "-n"]).args(command).output().expect("util-linux");
-    assert!(done.status.success(), "{command:?}: {}", text(&done.stderr));
-    text(&done.stdout)
+    let output = Command::new("nsenter").args(["-t", pid, "-n"]).args(command).output().expect("util-linux");
+    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
-/// Frames that came in by all ports of all switches.
-fn carried(place: &Place) -> u64 {
-    let shown = ip(&["-n", &place.namespace, "-s", "-j", "link"]);
+/// Returns the number of frames received by all ports of all switches.
+fn frames_received(netns: &TestNetns) -> u64 {
+    let shown = ip(&["-n", &netns.namespace, "-s", "-j", "link"]);
     let links: Vec<Value> = serde_json::from_str(&shown).expect("JSON");
     let ports = links.iter().filter(|it| it["ifname"].as_str().is_some_and(|name| name.contains("-eth")));
     ports.map(|it| it["stats64"]["rx"]["packets"].as_u64().expect("a count")).sum()
@@ -335,37 +342,40 @@ fn total(reports: &BTreeMap<String, Value>, name: &str) -> u64 {
     reports.values().map(|report| count(report, "counts", name)).sum()
 }
 
-/// Returns the hosts that do not run this version with this eta yet.
-fn late(place: &Place, wanted: u64, eta: &str) -> Vec<String> {
-    let reports = place.show();
+/// Returns the hosts that do not yet run this version with this eta.
+fn outdated_hosts(netns: &TestNetns, wanted: u64, eta: &str) -> Vec<String> {
+    let reports = netns.show();
     assert_eq!(reports.len(), HOSTS);
-    let there = |report: &Value| {
-        version(report) == wanted && runs(report, "eta") == eta && report["runs"][0].as_u64() == Some(wanted)
+    let is_current = |report: &Value| {
+        version(report) == wanted
+            && parameter_in_use(report, "eta") == eta
+            && report["runs"][0].as_u64() == Some(wanted)
     };
-    reports.into_iter().filter(|(_, report)| !there(report)).map(|(name, _)| name).collect()
+    reports.into_iter().filter(|(_, report)| !is_current(report)).map(|(name, _)| name).collect()
 }
 
-/// Sets eta at a host and waits until all but some run it. Returns the time that it took.
-fn spread(place: &Place, eta: &str, via: &str, wanted: u64, but: &[&str]) -> Duration {
+/// Sets eta at a host and waits until all hosts run it, except those in `except`. Returns the time until the last one
+/// did.
+fn set_and_wait(netns: &TestNetns, eta: &str, via: &str, wanted: u64, except: &[&str]) -> Duration {
     let start = Instant::now();
-    let done = place.policy(&["set", &format!("eta={eta}"), "--via", via, "--wait", "0us"]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    until(TIMEOUT, || match late(place, wanted, eta) {
-        late if late == but => Ok(()),
-        late => Err(late),
+    let output = netns.policy(&["set", &format!("eta={eta}"), "--via", via, "--wait", "0us"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    wait_until(TIMEOUT, || match outdated_hosts(netns, wanted, eta) {
+        hosts if hosts == except => Ok(()),
+        hosts => Err(hosts),
     });
-    // How long it holds it, not when we have looked.
-    let reports = place.show();
-    let looked = start.elapsed();
+    // Computed from how long each host has held the policy, because polling is too coarse.
+    let reports = netns.show();
+    let elapsed = start.elapsed();
     let held =
         |report: &Value| Duration::from_nanos(report["policies"][0]["for_ns"].as_u64().expect("a time"));
-    let others = reports.iter().filter(|(name, _)| !but.contains(&name.as_str()));
-    others.map(|(_, report)| looked.saturating_sub(held(report))).max().expect("hosts")
+    let others = reports.iter().filter(|(name, _)| !except.contains(&name.as_str()));
+    others.map(|(_, report)| elapsed.saturating_sub(held(report))).max().expect("hosts")
 }
 
-/// Catches a POLICY packet of another host as it comes in, and when it is told to, sends it again, forged, and damaged in
-/// several forms, ten times each.
-const LIAR: &str = r#"
+/// Python script of the attacker: captures a POLICY packet of another host, and on request sends it again unchanged
+/// (replay), with a modified payload (forged), and malformed in three ways.
+const ATTACK_SCRIPT: &str = r#"
 import socket, sys
 GROUP = bytes.fromhex("01005e574549")
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -399,9 +409,9 @@ print("done", flush=True)
 "#;
 
 fn sixteen_hosts_agree() {
-    let place = Place::new("mininet");
-    place.write("policy.yaml", EXPERIMENT);
-    let mut command = place.weir(&[
+    let netns = TestNetns::new("mininet");
+    netns.write("policy.yaml", EXPERIMENT);
+    let mut command = netns.weir(&[
         "run",
         "policy.yaml",
         "--on",
@@ -415,63 +425,63 @@ fn sixteen_hosts_agree() {
     ]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut run = Running(command.spawn().expect("weir starts"));
-    until(TIMEOUT, || match run.0.try_wait().expect("a process") {
-        None if place.sockets() == HOSTS => Ok(()),
-        None => Err(place.sockets()),
+    wait_until(TIMEOUT, || match run.0.try_wait().expect("a process") {
+        None if netns.sockets() == HOSTS => Ok(()),
+        None => Err(netns.sockets()),
         Some(status) => panic!("the run has ended: {status}"),
     });
-    until(TIMEOUT, || {
-        let flows: u64 = place.show().values().map(|it| it["flows"].as_u64().expect("a count")).sum();
+    wait_until(TIMEOUT, || {
+        let flows: u64 = netns.show().values().map(|it| it["flows"].as_u64().expect("a count")).sum();
         if flows == 8 { Ok(()) } else { Err(flows) }
     });
 
-    // Set at one, while flows run: all run it soon, and no flow has ended.
-    let took = spread(&place, "0.9", "h1", 1, &[]);
+    // A policy set at one host while flows run reaches all hosts soon, and no flow ends.
+    let took = set_and_wait(&netns, "0.9", "h1", 1, &[]);
     println!("16 hosts run the policy after {took:?}");
-    assert!(took < SOON, "{took:?}");
-    let reports = place.show();
+    assert!(took < MAX_CONVERGENCE_TIME, "{took:?}");
+    let reports = netns.show();
     assert!(reports.values().all(|it| it["policies"][0]["writer"] == reports["h1"]["addr"]));
     assert_eq!(reports.values().map(|it| it["flows"].as_u64().expect("a count")).sum::<u64>(), 8);
 
-    // One is cut off meanwhile, and catches up by itself.
-    let port = switch_port("h16", &place);
-    ip(&["-n", &place.namespace, "link", "set", &port, "down"]);
-    let took = spread(&place, "0.85", "h7", 2, &["h16"]);
+    // A host that is disconnected meanwhile catches up by itself.
+    let port = switch_port("h16", &netns);
+    ip(&["-n", &netns.namespace, "link", "set", &port, "down"]);
+    let took = set_and_wait(&netns, "0.85", "h7", 2, &["h16"]);
     println!("15 hosts run the next after {took:?}");
-    assert!(took < SOON, "{took:?}");
+    assert!(took < MAX_CONVERGENCE_TIME, "{took:?}");
     sleep(Duration::from_secs(2));
-    assert_eq!(late(&place, 2, "0.85"), ["h16"]);
-    ip(&["-n", &place.namespace, "link", "set", &port, "up"]);
-    let took = until(Duration::from_secs(30), || match late(&place, 2, "0.85") {
-        late if late.is_empty() => Ok(()),
-        late => Err(late),
+    assert_eq!(outdated_hosts(&netns, 2, "0.85"), ["h16"]);
+    ip(&["-n", &netns.namespace, "link", "set", &port, "up"]);
+    let took = wait_until(Duration::from_secs(30), || match outdated_hosts(&netns, 2, "0.85") {
+        hosts if hosts.is_empty() => Ok(()),
+        hosts => Err(hosts),
     });
     println!("h16 has caught up {took:?} after its link was back");
 
-    // One lies: what it sends again, forges and breaks changes nothing, resets nothing, and is counted.
-    let mut liar = Command::new("nsenter")
-        .args(["-t", &pid("h2", &place), "-n", "/usr/bin/python3", "-c", LIAR])
+    // An attacker's replayed, forged and malformed packets change nothing, reset no timer, and are counted.
+    let mut attacker = Command::new("nsenter")
+        .args(["-t", &pid("h2", &netns), "-n", "/usr/bin/python3", "-c", ATTACK_SCRIPT])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .map(Running)
         .expect("util-linux");
     sleep(Duration::from_millis(500));
-    spread(&place, "0.95", "h3", 3, &[]);
-    let mut said = BufReader::new(liar.0.stdout.take().expect("a pipe"));
-    let mut hear = || {
+    set_and_wait(&netns, "0.95", "h3", 3, &[]);
+    let mut replies = BufReader::new(attacker.0.stdout.take().expect("a pipe"));
+    let mut read_reply = || {
         let mut line = String::new();
-        said.read_line(&mut line).expect("it speaks");
+        replies.read_line(&mut line).expect("the attacker prints a line");
         line.trim().to_owned()
     };
-    let author = hear();
+    let author = read_reply();
     sleep(Duration::from_secs(2));
-    let before = place.show();
-    liar.0.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("it listens");
-    assert_eq!(hear(), "done");
+    let before = netns.show();
+    attacker.0.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("the attacker reads its input");
+    assert_eq!(read_reply(), "done");
     sleep(Duration::from_millis(500));
-    let after = place.show();
-    assert!(late(&place, 3, "0.95").is_empty());
+    let after = netns.show();
+    assert!(outdated_hosts(&netns, 3, "0.95").is_empty());
     for (name, now) in after.iter().filter(|(name, now)| *name != "h2" && now["addr"] != author.as_str()) {
         let more = |group, what| count(now, group, what) - count(&before[name], group, what);
         assert_eq!(more("counts", "resets") + more("counts", "newer") + more("counts", "older"), 0, "{name}");
@@ -481,22 +491,22 @@ fn sixteen_hosts_agree() {
         assert!(forged >= 1 && malformed >= 2, "{name}: {now}");
     }
 
-    // Left alone, they hardly say anything.
+    // Without changes, hosts send hardly any POLICY packets.
     sleep(Duration::from_secs(5));
-    let (packets, sent) = (carried(&place), total(&place.show(), "sent"));
+    let (packets, sent) = (frames_received(&netns), total(&netns.show(), "sent"));
     sleep(Duration::from_secs(5));
-    let (packets, sent) = (carried(&place) - packets, total(&place.show(), "sent") - sent);
-    // Each passes every host's link once and every link of the tree: 13 switches joined by 12.
+    let (packets, sent) = (frames_received(&netns) - packets, total(&netns.show(), "sent") - sent);
+    // Switches receive each POLICY packet 13 times: from its host, and over each of the 12 links of the flooding tree.
     let policies = sent * 13;
     println!("{policies} of {packets} frames that switches took in within 5 s were POLICY: {sent} packets");
     assert!(packets > 10_000, "traffic: {packets}");
     assert!(policies * 100 < packets, "{policies} of {packets}");
 
     run.signal("INT");
-    let status = run.0.wait().expect("it ends");
+    let status = run.0.wait().expect("the process exits");
     assert_eq!(status.code(), Some(130));
-    assert_eq!(place.sockets(), 0, "no socket is left");
-    let summary: PathBuf = place.dir.path().join("run/summary.json");
+    assert_eq!(netns.sockets(), 0, "no socket is left");
+    let summary: PathBuf = netns.dir.path().join("run/summary.json");
     let summary: Value =
         serde_json::from_str(&fs::read_to_string(summary).expect("a summary")).expect("JSON");
     println!("drops {}", summary["schemes"]["hpcc"]["drops"]);

@@ -3,9 +3,10 @@
 
   tofino_fabric.py path/to/weir
 
-`weir controller plan` makes the entries, in the switches' own port numbers; p4src/tna/execute runs the compiled programs. Every
-host sends to every other one, and is answered. Exit status 1 if a packet does not arrive at its host alone, with its MAC; if an
-answer does not take the path back; if a path of the fabric is never taken; or if a POLICY does not reach all other hosts once.
+`weir controller plan` computes the entries, with device port numbers; p4src/tna/execute runs the compiled programs. Every host
+sends to every other host and gets an ACK. Exit status 1 if a packet arrives at another host, at several hosts or with a wrong
+MAC address; if an ACK does not take the reverse path; if a path of the fabric is never used; or if a POLICY packet does not
+reach every other host exactly once.
 """
 
 import ipaddress
@@ -24,7 +25,7 @@ sys.path[:0] = [str(P4SRC / "tests"), str(P4SRC / "tna" / "execute")]
 import wire  # noqa: E402
 from switch import Switch  # noqa: E402
 
-LEAVES, SPINES, HOSTS_PER_LEAF = 3, 3, 2     # three spines: groups that are no power of two
+LEAVES, SPINES, HOSTS_PER_LEAF = 3, 3, 2     # three spines: group sizes that are not powers of two
 FABRIC = f"""
 topology: {{kind: leaf-spine, leaves: {LEAVES}, spines: {SPINES}, hosts_per_leaf: {HOSTS_PER_LEAF}, rate: 100Gbps}}
 ecn: {{kmin: 100KB, kmax: 400KB, pmax: 20%}}
@@ -32,9 +33,9 @@ deflection: {{threshold: 15KB}}
 ack_priority: true
 """
 CASES = [("weir", "tofino2", "ecmp"), ("weir", "tofino2", "trees"), ("hpcc", "tofino", "ecmp")]
-CHIPS = {"tofino": (1, 0), "tofino2": (2, 8)}        # number, and that of the first front port
-FLOWS = 12                           # of each pair of hosts
-MOST_HOPS = 10
+CHIPS = {"tofino": (1, 0), "tofino2": (2, 8)}        # number of the chip, and its first front-panel port
+FLOWS = 12                           # per pair of hosts
+MAX_HOPS = 10
 ENTRY = re.compile(r"([\w.]+)\[(.*)\](?: priority=\d+)? -> (\w+)\((.*)\)(?: meter=\S+)?")
 
 
@@ -45,7 +46,7 @@ def number(text):
 
 
 def fill(switch, lines):
-    """Puts the entries of a plan into a switch."""
+    """Adds the entries of a plan to a switch."""
     for line in lines:
         if found := re.fullmatch(r"multicast group (\d+) -> ports (.*)", line):
             switch.groups[int(found[1])] = [int(port) for port in found[2].split(",")]
@@ -60,11 +61,11 @@ def fill(switch, lines):
             continue
         table = switch.table(name)
         if key == "default":
-            table.default = table.bound(action, values)
+            table.default = table.bind_action(action, values)
             continue
         key, found = dict(part.split("=") for part in key.split()), []
-        for _, _, kind, shown in table.keys:
-            parts = re.split(r"/|\.\.(?=\d)", key[shown]) if kind in ("lpm", "range") else [key[shown]]
+        for _, _, kind, name in table.keys:
+            parts = re.split(r"/|\.\.(?=\d)", key[name]) if kind in ("lpm", "range") else [key[name]]
             found.append(tuple(map(number, parts)) if len(parts) > 1 else number(parts[0]))
         table.add(found, action, values)
 
@@ -78,8 +79,8 @@ class Fabric:
                        "--program", P4SRC / f"tna/build/{program}.bfrt.json", "--format", "json"]
             plan = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         text = (P4SRC / f"tna/build/{program}.{chip}.midend.txt").read_text()
-        which, first = CHIPS[chip]
-        self.switches = {name: Switch(text, which) for name in plan}
+        chip_number, first = CHIPS[chip]
+        self.switches = {name: Switch(text, chip_number) for name in plan}
         for name, lines in plan.items():
             fill(self.switches[name], lines)
         self.hosts, self.links = {}, {}
@@ -92,45 +93,45 @@ class Fabric:
         self.ports = {host: port for port, host in self.hosts.items()}
 
     def send(self, host, parts):
-        """Returns the switches that the frame, or a copy, comes to, and the hosts that get it, with the frame."""
+        """Sends a frame. Returns the switches that it, or a copy, passes, and the hosts that receive it, with the received frame."""
         frame = b"".join(value for _, value in parts)
-        passed, got, coming = [], [], [(self.ports[host], frame)]
-        while coming:
-            (name, port), frame = coming.pop(0)
-            passed.append(name)
-            assert len(passed) <= MOST_HOPS, f"a packet of {host} loops: {passed}"
+        path, received, in_flight = [], [], [(self.ports[host], frame)]
+        while in_flight:
+            (name, port), frame = in_flight.pop(0)
+            path.append(name)
+            assert len(path) <= MAX_HOPS, f"a packet of {host} loops: {path}"
             switch = self.switches[name]
             switch.sent = {}
             switch.receive(port, frame)
             for out, frames in switch.sent.items():
                 if (name, out) in self.hosts:
-                    got += [(self.hosts[name, out], frame) for frame in frames]
+                    received += [(self.hosts[name, out], frame) for frame in frames]
                 else:
-                    coming += [(self.links[name, out], frame) for frame in frames]
-        return passed, got
+                    in_flight += [(self.links[name, out], frame) for frame in frames]
+        return path, received
 
 
 def address(host):
     return int(ipaddress.ip_address(host))
 
 
-def pairs(fabric, draw):
-    """Packets between all hosts, and their answers. Returns the paths."""
+def pairs(fabric, rng):
+    """Sends packets between all hosts, and their ACKs. Returns the paths."""
     paths = set()
     for a, b in itertools.permutations(fabric.ports, 2):
         for flow in range(FLOWS):
-            port = draw.randrange(1024, 1 << 16)
+            port = rng.randrange(1024, 1 << 16)
             data = wire.weir_frame(address(a), address(b), sport=port, kind=wire.DATA, message=flow, tokens=1,
                                    flags=wire.START | wire.END | wire.TELEMETRY)
-            answer = wire.weir_frame(address(b), address(a), sport=wire.WEIR_PORT, dport=port, kind=wire.ACK, message=flow)
-            there, got = fabric.send(a, data)
-            assert [host for host, _ in got] == [b], f"{a} to {b}, port {port}: by {there} to {got}"
+            ack = wire.weir_frame(address(b), address(a), sport=wire.WEIR_PORT, dport=port, kind=wire.ACK, message=flow)
+            path, received = fabric.send(a, data)
+            assert [host for host, _ in received] == [b], f"{a} to {b}, port {port}: over {path} to {received}"
             mac = bytes([2, 0, *ipaddress.ip_address(b).packed])
-            assert got[0][1][:6] == mac, f"{a} to {b}: it has the MAC {got[0][1][:6].hex()}"
-            back, got = fabric.send(b, answer)
-            assert [host for host, _ in got] == [a], f"{b} to {a}, port {port}: by {back} to {got}"
-            assert back == there[::-1], f"{a} to {b}, port {port}: by {there}, back by {back}"
-            paths.add(tuple(there))
+            assert received[0][1][:6] == mac, f"{a} to {b}: destination MAC is {received[0][1][:6].hex()}"
+            back, received = fabric.send(b, ack)
+            assert [host for host, _ in received] == [a], f"{b} to {a}, port {port}: over {back} to {received}"
+            assert back == path[::-1], f"{a} to {b}, port {port}: over {path}, ACK over {back}"
+            paths.add(tuple(path))
     return paths
 
 
@@ -141,12 +142,12 @@ def main():
     for program, chip, routing in CASES:
         fabric = Fabric(sys.argv[1], program, chip, routing)
         paths = pairs(fabric, random.Random(1))
-        wanted = LEAVES * (LEAVES - 1) * SPINES + LEAVES
-        assert len(paths) == wanted, f"{program}, {routing}: {len(paths)} of {wanted} paths are taken"
-        speaker, *others = fabric.ports
-        policy = wire.weir_frame(address(speaker), wire.POLICY_IP, kind=wire.POLICY, eth_dst="group")
-        _, got = fabric.send(speaker, policy)
-        assert sorted(host for host, _ in got) == sorted(others), f"{program}: a POLICY is heard by {got}"
+        expected = LEAVES * (LEAVES - 1) * SPINES + LEAVES
+        assert len(paths) == expected, f"{program}, {routing}: {len(paths)} of {expected} paths are used"
+        sender, *others = fabric.ports
+        policy = wire.weir_frame(address(sender), wire.POLICY_IP, kind=wire.POLICY, eth_dst="group")
+        _, received = fabric.send(sender, policy)
+        assert sorted(host for host, _ in received) == sorted(others), f"{program}: a POLICY packet is received by {received}"
         print(f"{program}, {chip}, {routing}: {len(fabric.ports) * len(others)} pairs, {len(paths)} paths")
     return 0
 
@@ -154,6 +155,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except AssertionError as wrong:
-        print(wrong, file=sys.stderr)
+    except AssertionError as failure:
+        print(failure, file=sys.stderr)
         sys.exit(1)

@@ -1,4 +1,5 @@
-use super::{ClientError, ClientOptions, Target};
+use super::error::ClientError;
+use super::options::{ClientOptions, Target};
 use std::time::Duration;
 use tokio::time::timeout;
 use tonic::Status;
@@ -32,13 +33,13 @@ pub(super) async fn open(
 }
 
 /// Waits at most `limit` for the reply to a call.
-pub(super) async fn limited<T>(
+pub(super) async fn with_timeout<T>(
     limit: Duration,
     call: &'static str,
-    answer: impl Future<Output = Result<T, Status>>,
+    reply: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, ClientError> {
-    match timeout(limit, answer).await {
-        Ok(answered) => answered.map_err(|status| ClientError::call(call, status)),
+    match timeout(limit, reply).await {
+        Ok(result) => result.map_err(|status| ClientError::call(call, status)),
         Err(_) => Err(ClientError::Timeout { call, limit }),
     }
 }

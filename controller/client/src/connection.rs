@@ -13,8 +13,7 @@ pub(super) enum Connection {
     BfRuntime(BfrtSession),
 }
 
-/// Proof of write access: P4Runtime mastership (an open stream) or a BF Runtime binding. Dropping it gives the access
-/// up.
+/// Write access: P4Runtime mastership (an open stream) or a BF Runtime binding. Dropping it releases the access.
 pub(super) enum WriteAccess {
     P4Runtime(Stream),
     BfRuntime(BfrtStream),
@@ -77,7 +76,7 @@ impl Connection {
 }
 
 impl WriteAccess {
-    /// Gives write access up and waits, at most `limit`, until the switch has acknowledged this.
+    /// Releases write access and waits, at most `limit`, until the switch has acknowledged this.
     pub async fn close(self, limit: Duration) {
         match self {
             WriteAccess::P4Runtime(stream) => stream.close(limit).await,

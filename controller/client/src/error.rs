@@ -19,14 +19,14 @@ pub enum ClientError {
         /// The host refused the connection (ECONNREFUSED): it is up, but no process listens on the port.
         is_refused: bool,
     },
-    #[error("no answer to {call} within {} s", limit.as_secs_f64())]
+    #[error("no reply to {call} within {} s", limit.as_secs_f64())]
     Timeout { call: &'static str, limit: Duration },
     #[error(
-        "another controller is the primary, with election id {}; stop it, or give a larger --election-id",
+        "another controller is the primary, with election id {}; stop it, or use a larger --election-id",
         id(primary)
     )]
     NotPrimary { primary: Uint128 },
-    #[error("another controller has election id {}; stop it, or give another --election-id", id(election_id))]
+    #[error("another controller has election id {}; stop it, or use another --election-id", id(election_id))]
     ElectionIdTaken { election_id: Uint128 },
     #[error("the server closed the stream: {}", printable(.0))]
     Closed(String),
@@ -39,23 +39,23 @@ pub enum ClientError {
         printable(&runs.join(", "))
     )]
     OtherTables { runs: Vec<String> },
-    #[error("the program is for Tofino, which P4Runtime does not reach")]
+    #[error("the program is for Tofino, which is not controlled over P4Runtime")]
     ForTofino,
     #[error(
-        "another controller has the switch ({}); stop it, or give another --election-id",
+        "another controller is bound to the switch ({}); stop it, or use another --election-id",
         printable(reason)
     )]
     AlreadyBound { reason: String },
-    #[error("{what}: {value} does not fit 32 bits")]
+    #[error("{what}: {value} does not fit in 32 bits")]
     TooLarge { what: &'static str, value: u128 },
     /// A call failed as a whole.
-    #[error("{call}: {}", status_words(.status))]
+    #[error("{call}: {}", format_status(.status))]
     Call { call: &'static str, status: Box<Status> },
     /// Updates were rejected; the other updates of their batch were applied.
-    #[error("{} of {of} updates were refused, the first: {}", refused.len(), refused.first().map(ToString::to_string).unwrap_or_default())]
+    #[error("{} of {of} updates were rejected, the first: {}", rejected.len(), rejected.first().map(ToString::to_string).unwrap_or_default())]
     Rejected {
         /// Never empty.
-        refused: Vec<Refused>,
+        rejected: Vec<RejectedUpdate>,
         /// Number of updates in the batch.
         of: usize,
     },
@@ -66,7 +66,7 @@ pub enum ClientError {
 
 /// An update that the switch rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedUpdate {
     /// The update in the format of [`pretty::update`].
     pub update: String,
     pub code: rpc::Code,
@@ -74,7 +74,7 @@ pub struct Refused {
     pub message: String,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RejectedUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.update, self.code.as_str_name())?;
         if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", printable(&self.message)) }
@@ -88,11 +88,11 @@ impl ClientError {
 
     /// Converts the error of a Write. If the server reports an error per update, lists the rejected updates.
     pub(super) fn write(status: Status, updates: &[Update], p4info: &Index) -> ClientError {
-        let refused = refused(&status, updates, p4info);
-        if refused.is_empty() {
+        let rejected = rejected_updates(&status, updates, p4info);
+        if rejected.is_empty() {
             return ClientError::call("Write", status);
         }
-        ClientError::Rejected { refused, of: updates.len() }
+        ClientError::Rejected { rejected, of: updates.len() }
     }
 
     /// Returns whether the switch does not implement the call.
@@ -112,7 +112,7 @@ impl ClientError {
 }
 
 /// Returns the rejected updates of a batch, from the errors per update (P4Runtime §12.3).
-fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> {
+fn rejected_updates(status: &Status, updates: &[Update], p4info: &Index) -> Vec<RejectedUpdate> {
     let errors = error_details::decode::<p4v1::Error>(status.details());
     if errors.len() != updates.len() {
         return Vec::new();
@@ -121,7 +121,7 @@ fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> 
         .into_iter()
         .zip(updates)
         .filter(|(error, _)| error.canonical_code != 0)
-        .map(|(error, update)| Refused {
+        .map(|(error, update)| RejectedUpdate {
             update: pretty::update(update, p4info),
             code: rpc::Code::try_from(error.canonical_code).unwrap_or(rpc::Code::Unknown),
             message: error.message,
@@ -133,7 +133,7 @@ fn id(id: &Uint128) -> String {
     u128::from(*id).to_string()
 }
 
-fn status_words(status: &Status) -> String {
+fn format_status(status: &Status) -> String {
     let code = rpc::Code::try_from(i32::from(status.code())).unwrap_or(rpc::Code::Unknown);
     match status.message() {
         "" => code.as_str_name().to_owned(),
@@ -143,11 +143,12 @@ fn status_words(status: &Status) -> String {
 
 /// Escapes the characters of a server's message that a terminal would interpret: control characters, and characters
 /// that change the text direction.
-pub(super) fn printable(words: &str) -> String {
-    let mut text = String::with_capacity(words.len());
-    for c in words.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns { text.extend(c.escape_default()) } else { text.push(c) }
+pub(super) fn printable(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    for c in message.chars() {
+        let changes_direction =
+            matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || changes_direction { text.extend(c.escape_default()) } else { text.push(c) }
     }
     text
 }
@@ -157,20 +158,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_servers_cannot_steer_a_terminal() {
+    fn control_characters_in_server_messages_are_escaped() {
         let evil = "ok\x1b]0;owned\x07\r\nerror: \u{202e}é";
-        let shown = "ok\\u{1b}]0;owned\\u{7}\\r\\nerror: \\u{202e}é";
-        let words = || evil.to_owned();
+        let escaped = "ok\\u{1b}]0;owned\\u{7}\\r\\nerror: \\u{202e}é";
+        let text = || evil.to_owned();
         let (update, code) = ("forward".to_owned(), rpc::Code::InvalidArgument);
         for error in [
             ClientError::call("Write", Status::internal(evil)),
-            ClientError::Closed(words()),
-            ClientError::AlreadyBound { reason: words() },
-            ClientError::OtherTables { runs: vec![words()] },
-            ClientError::Rejected { refused: vec![Refused { update, code, message: words() }], of: 1 },
+            ClientError::Closed(text()),
+            ClientError::AlreadyBound { reason: text() },
+            ClientError::OtherTables { runs: vec![text()] },
+            ClientError::Rejected { rejected: vec![RejectedUpdate { update, code, message: text() }], of: 1 },
         ] {
-            let told = error.to_string();
-            assert!(told.contains(shown) && !told.contains(char::is_control), "{told}");
+            let message = error.to_string();
+            assert!(message.contains(escaped) && !message.contains(char::is_control), "{message}");
         }
     }
 }

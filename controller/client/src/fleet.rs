@@ -1,7 +1,6 @@
 //! Reads and writes many switches concurrently.
 
 use super::connection::Connection;
-use super::watch::Member;
 use super::{ClientError, ClientOptions, Program, Session, Target};
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update};
@@ -22,7 +21,7 @@ pub type Outcomes<T> = BTreeMap<String, Result<T, ClientError>>;
 pub struct SwitchTask {
     pub target: Target,
     pub program: Arc<Program>,
-    pub goal: DesiredState,
+    pub desired: DesiredState,
 }
 
 /// The changes that [`apply`] made to a switch.
@@ -39,15 +38,15 @@ pub struct ApplySummary {
     /// Entities that already had the desired content.
     pub unchanged: usize,
     /// Updates that were not written, because another switch failed.
-    pub left: usize,
+    pub unwritten: usize,
 }
 
 impl ApplySummary {
     /// Returns the summary before any update is written.
-    pub fn none_of(difference: &Diff) -> ApplySummary {
+    pub fn before_writing(difference: &Diff) -> ApplySummary {
         ApplySummary {
             unchanged: difference.unchanged,
-            left: difference.steps.len(),
+            unwritten: difference.steps.len(),
             ..ApplySummary::default()
         }
     }
@@ -58,7 +57,7 @@ impl ApplySummary {
         self.inserted += count(Type::Insert);
         self.modified += count(Type::Modify);
         self.deleted += count(Type::Delete);
-        self.left -= updates.len();
+        self.unwritten -= updates.len();
     }
 }
 
@@ -69,7 +68,7 @@ impl std::ops::AddAssign<&ApplySummary> for ApplySummary {
         self.modified += other.modified;
         self.deleted += other.deleted;
         self.unchanged += other.unchanged;
-        self.left += other.left;
+        self.unwritten += other.unwritten;
     }
 }
 
@@ -81,25 +80,25 @@ impl std::ops::AddAssign<&ApplySummary> for ApplySummary {
 /// after the current rank: the routes written so far have no loop.
 pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool) -> Outcomes<ApplySummary> {
     let mut outcomes = Outcomes::new();
-    let patience = options.timeout;
-    let opened = for_each_switch(tasks, move |task: SwitchTask| {
+    let timeout = options.timeout;
+    let connected = for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
         async move {
             let session = Connection::open(&task.target, options, &task.program).await?;
-            let hold = session.acquire_write_access().await?;
-            let held = match session.runs(&task.program).await? {
+            let access = session.acquire_write_access().await?;
+            let actual = match session.runs(&task.program).await? {
                 true => Some(session.read_all(&task.program.index).await?),
                 false => None,
             };
-            Ok((Switch { task, session, pushed: false, held }, hold))
+            Ok((Switch { task, session, pushed: false, actual }, access))
         }
     });
-    let (mut switches, mut holds) = (Vec::new(), Vec::new());
-    for (name, result) in opened.await {
+    let (mut switches, mut write_accesses) = (Vec::new(), Vec::new());
+    for (name, result) in connected.await {
         match result {
-            Ok((switch, hold)) => {
+            Ok((switch, access)) => {
                 switches.push(switch);
-                holds.push(hold); // write access lasts until these are closed
+                write_accesses.push(access); // write access lasts until these are closed
             }
             Err(error) => {
                 outcomes.insert(name, Err(error));
@@ -118,59 +117,59 @@ pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool
             }
         }
     }
-    let (mut writers, mut checks) = (Vec::new(), BTreeMap::new());
+    let (mut writers, mut written) = (Vec::new(), BTreeMap::new());
     for switch in switches {
         let (name, difference) = (switch.name().to_owned(), switch.diff());
         outcomes.insert(
             name.clone(),
-            Ok(ApplySummary { pushed: switch.pushed, ..ApplySummary::none_of(&difference) }),
+            Ok(ApplySummary { pushed: switch.pushed, ..ApplySummary::before_writing(&difference) }),
         );
         if !is_stopped && !difference.steps.is_empty() {
             let (session, program) = (switch.session.clone(), Arc::clone(&switch.task.program));
             writers.push(Writer { name: name.clone(), session, program, difference });
-            checks.insert(name, switch);
+            written.insert(name, switch);
         }
     }
     for (name, result) in write(writers, |_| true).await {
-        let pushed = checks.get(&name).is_some_and(|switch| switch.pushed);
-        if result.as_ref().map_or(true, |applied| applied.left > 0) {
-            checks.remove(&name);
+        let pushed = written.get(&name).is_some_and(|switch| switch.pushed);
+        if result.as_ref().map_or(true, |applied| applied.unwritten > 0) {
+            written.remove(&name);
         }
         outcomes.insert(name, result.map(|applied| ApplySummary { pushed, ..applied }));
     }
-    let checked = for_each_switch(checks.into_values().collect(), Switch::check);
-    for (name, result) in checked.await {
+    let verified = for_each_switch(written.into_values().collect(), Switch::read_back);
+    for (name, result) in verified.await {
         if let Err(error) = result {
             outcomes.insert(name, Err(error));
         }
     }
-    let closing: JoinSet<()> = holds.into_iter().map(|hold| hold.close(patience)).collect();
+    let closing: JoinSet<()> = write_accesses.into_iter().map(|access| access.close(timeout)).collect();
     closing.join_all().await;
     outcomes
 }
 
-/// Writes differences, rank by rank over all switches. A switch that rejects an update receives no further ones. If
-/// `stops` returns true for it, neither do the others. Returns the updates written per switch, or its error.
-pub(super) async fn write(writers: Vec<Writer>, stops: impl Fn(&str) -> bool) -> Outcomes<ApplySummary> {
+/// Writes differences, rank by rank over all switches. A switch that rejects an update receives no further updates, and
+/// if `stops_all` returns true for its name, neither do the others. Returns the changes to each switch, or its error.
+pub(super) async fn write(writers: Vec<Writer>, stops_all: impl Fn(&str) -> bool) -> Outcomes<ApplySummary> {
     let (mut outcomes, mut differences) = (Outcomes::new(), Vec::new());
-    let mut ways = BTreeMap::new();
+    let mut connections = BTreeMap::new();
     for Writer { name, session, program, difference } in writers {
-        outcomes.insert(name.clone(), Ok(ApplySummary::none_of(&difference)));
+        outcomes.insert(name.clone(), Ok(ApplySummary::before_writing(&difference)));
         differences.push((name.clone(), difference));
-        ways.insert(name, (session, program));
+        connections.insert(name, (session, program));
     }
     let mut ranked = RankedUpdates::new(differences);
     while let Some(due) = ranked.next_rank() {
         let batch = |(name, updates): (String, _)| {
-            let (session, program) = ways.get(&name)?.clone();
+            let (session, program) = connections.get(&name)?.clone();
             Some(Batch { name, session, program, updates })
         };
         let batches = due.into_iter().filter_map(batch).collect();
-        let written = for_each_switch(batches, |it: Batch| async move {
+        let results = for_each_switch(batches, |it: Batch| async move {
             it.session.write(&it.updates, &it.program.index).await?;
             Ok(it.updates)
         });
-        for (name, result) in written.await {
+        for (name, result) in results.await {
             match result {
                 Ok(updates) => {
                     if let Some(Ok(applied)) = outcomes.get_mut(&name) {
@@ -179,7 +178,7 @@ pub(super) async fn write(writers: Vec<Writer>, stops: impl Fn(&str) -> bool) ->
                 }
                 Err(error) => {
                     ranked.abandon(&name);
-                    if stops(&name) {
+                    if stops_all(&name) {
                         ranked.take_unfinished();
                     }
                     outcomes.insert(name, Err(error));
@@ -207,27 +206,27 @@ pub async fn read(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<Ve
 
 /// The program and the entities of a switch.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct SwitchContents {
     pub program: Program,
     /// Table entries, default actions, action profile members and groups, multicast groups and clone sessions.
     pub entities: Vec<Entity>,
 }
 
 /// Reads the program and the entities of each switch.
-pub async fn held(targets: Vec<Target>, options: ClientOptions) -> Outcomes<Held> {
+pub async fn read_switches(targets: Vec<Target>, options: ClientOptions) -> Outcomes<SwitchContents> {
     for_each_switch(targets, move |target: Target| {
         let options = options.clone();
         async move {
             let session = Session::connect(&target, options).await?;
             let program = session.program().await?.ok_or(ClientError::NoProgram)?;
             let entities = session.read_all(&program.index).await?;
-            Ok(Held { program, entities })
+            Ok(SwitchContents { program, entities })
         }
     })
     .await
 }
 
-/// The differences to write to one switch.
+/// A switch with the differences to write.
 pub(super) struct Writer {
     pub name: String,
     pub session: Connection,
@@ -249,33 +248,33 @@ struct Switch {
     session: Connection,
     pushed: bool,
     /// Entities of the switch; `None` if it runs another program.
-    held: Option<Vec<Entity>>,
+    actual: Option<Vec<Entity>>,
 }
 
 impl Switch {
     /// Pushes the program if the switch runs another one, and reads the entities.
     async fn push(self) -> Result<Switch, ClientError> {
-        if self.held.is_some() {
+        if self.actual.is_some() {
             return Ok(self);
         }
         let program = &self.task.program;
         let pushed = self.session.push(program).await?;
-        let held = Some(self.session.read_all(&program.index).await?);
-        Ok(Switch { pushed, held, ..self })
+        let actual = Some(self.session.read_all(&program.index).await?);
+        Ok(Switch { pushed, actual, ..self })
     }
 
     fn diff(&self) -> Diff {
-        let held = self.held.as_deref().unwrap_or_default();
-        diff(&self.task.goal, held, &self.task.program.index)
+        let actual = self.actual.as_deref().unwrap_or_default();
+        diff(&self.task.desired, actual, &self.task.program.index)
     }
 
     /// Verifies the switch by reading its entities back.
-    async fn check(self) -> Result<(), ClientError> {
+    async fn read_back(self) -> Result<(), ClientError> {
         let index = &self.task.program.index;
-        let left = diff(&self.task.goal, &self.session.read_all(index).await?, index).steps;
-        let Some(step) = left.first() else { return Ok(()) };
+        let remaining = diff(&self.task.desired, &self.session.read_all(index).await?, index).steps;
+        let Some(step) = remaining.first() else { return Ok(()) };
         let first = weir_controller::pretty::update(&step.update, index);
-        Err(ClientError::ReadBackMismatch { count: left.len(), first })
+        Err(ClientError::ReadBackMismatch { count: remaining.len(), first })
     }
 }
 
@@ -299,7 +298,6 @@ named! {
     SwitchTask: target.name;
     Batch: name;
     Switch: task.target.name;
-    Member: name;
 }
 
 /// Runs `job` for each item, at most [`MAX_CONCURRENT_SWITCHES`] at a time.
@@ -309,14 +307,14 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T, ClientError>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(MAX_CONCURRENT_SWITCHES));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_SWITCHES));
     let mut jobs = JoinSet::new();
     for item in items {
-        let (name, places) = (item.name().to_owned(), Arc::clone(&places));
+        let (name, permits) = (item.name().to_owned(), Arc::clone(&permits));
         let job = job(item);
         jobs.spawn(async move {
             // `acquire` fails only if the semaphore is closed, which never happens.
-            let _place = places.acquire().await;
+            let _permit = permits.acquire().await;
             (name, job.await)
         });
     }

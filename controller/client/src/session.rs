@@ -1,5 +1,8 @@
+use super::channel;
+use super::error::ClientError;
+use super::options::{ClientOptions, Target};
+use super::program::Program;
 use super::stream::{Mastership, Stream};
-use super::{ClientError, ClientOptions, Program, Target, channel};
 use p4runtime::arbitration;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
@@ -19,8 +22,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-/// Updates per Write request. Requests, some ten kilobytes, are far below gRPC's limit of 4 MB. The limit is the error
-/// response: the errors of all updates are sent in a header of at most 8 KiB.
+/// Maximum number of updates per Write request. The error response is the limit: the errors of all updates are sent in
+/// a header of at most 8 KiB. Requests, with some ten kilobytes, are far below gRPC's limit of 4 MB.
 const MAX_BATCH_UPDATES: usize = 256;
 /// BMv2 returns the whole result of a Read in one message, of any length.
 const MAX_MESSAGE_SIZE: usize = 64 << 20;
@@ -57,18 +60,18 @@ impl Session {
     /// The stream cannot be opened or ends, the result does not arrive in time, or another controller uses the same
     /// election id ([`ClientError::ElectionIdTaken`]).
     pub async fn arbitrate(&self) -> Result<(Mastership, Stream), ClientError> {
-        let (asks, queue) = mpsc::channel(STREAM_QUEUE_LEN);
+        let (requests, queue) = mpsc::channel(STREAM_QUEUE_LEN);
         let bid = arbitration::bid(self.device_id, self.election_id.into());
-        asks.try_send(bid).map_err(|_| ClientError::Closed("at once".into()))?;
+        requests.try_send(bid).map_err(|_| ClientError::Closed("immediately".into()))?;
         let opened = self.with_timeout("StreamChannel", |mut client| async move {
             client.stream_channel(Request::new(ReceiverStream::new(queue))).await
         });
-        let answers = opened.await.map_err(|error| self.arbitration_error(error))?.into_inner();
-        let mut stream = Stream::new(asks, answers);
-        let granted = timeout(self.timeout, stream.standing()).await;
+        let responses = opened.await.map_err(|error| self.arbitration_error(error))?.into_inner();
+        let mut stream = Stream::new(requests, responses);
+        let mastership = timeout(self.timeout, stream.mastership()).await;
         let limit = self.timeout;
-        let granted = granted.map_err(|_| ClientError::Timeout { call: "arbitration", limit })?;
-        Ok((granted.map_err(|error| self.arbitration_error(error))?, stream))
+        let mastership = mastership.map_err(|_| ClientError::Timeout { call: "arbitration", limit })?;
+        Ok((mastership.map_err(|error| self.arbitration_error(error))?, stream))
     }
 
     /// Opens the stream and bids like [`arbitrate`](Self::arbitrate), but fails if another client is primary. The
@@ -86,7 +89,7 @@ impl Session {
 
     fn arbitration_error(&self, error: ClientError) -> ClientError {
         match &error {
-            // The specification and PI reject a second stream with an election id in use by INVALID_ARGUMENT.
+            // The specification and PI reject a second stream with the same election id with INVALID_ARGUMENT.
             ClientError::Call { status, .. } if status.code() == Code::InvalidArgument => {
                 ClientError::ElectionIdTaken { election_id: self.election_id }
             }
@@ -125,13 +128,14 @@ impl Session {
     /// # Errors
     ///
     /// The switch does not reply in time, or the connection broke. A switch without a program is `Ok(false)`.
-    pub async fn runs(&self, ours: &ForwardingPipelineConfig) -> Result<bool, ClientError> {
-        let theirs = match self.config(ResponseType::CookieOnly).await? {
-            Some(theirs) if theirs.cookie == ours.cookie => return Ok(true),
+    pub async fn runs(&self, config: &ForwardingPipelineConfig) -> Result<bool, ClientError> {
+        let running = match self.config(ResponseType::CookieOnly).await? {
+            Some(running) if running.cookie == config.cookie => return Ok(true),
             Some(_) => self.config(ResponseType::All).await?,
             None => None,
         };
-        Ok(theirs.is_some_and(|it| it.p4_device_config == ours.p4_device_config && it.p4info == ours.p4info))
+        Ok(running
+            .is_some_and(|it| it.p4_device_config == config.p4_device_config && it.p4info == config.p4info))
     }
 
     /// Returns the P4Info of the running program; `None` if the switch runs none.
@@ -142,7 +146,7 @@ impl Session {
     pub async fn p4info(&self) -> Result<Option<Index>, ClientError> {
         let config = self.config(ResponseType::P4infoAndCookie).await?;
         let index = config.and_then(|config| config.p4info).map(Index::new).transpose();
-        index.map_err(|error| wrong_p4info(&error))
+        index.map_err(|error| invalid_p4info(&error))
     }
 
     /// Returns the running program; `None` if the switch runs none.
@@ -153,17 +157,17 @@ impl Session {
     pub async fn program(&self) -> Result<Option<Program>, ClientError> {
         let Some(config) = self.config(ResponseType::All).await? else { return Ok(None) };
         let Some(p4info) = config.p4info else { return Ok(None) };
-        Program::new(p4info, config.p4_device_config).map(Some).map_err(|error| wrong_p4info(&error))
+        Program::new(p4info, config.p4_device_config).map(Some).map_err(|error| invalid_p4info(&error))
     }
 
     async fn config(&self, kind: ResponseType) -> Result<Option<ForwardingPipelineConfig>, ClientError> {
         let request =
             GetForwardingPipelineConfigRequest { device_id: self.device_id, response_type: kind.into() };
         let call = "GetForwardingPipelineConfig";
-        let got = self.with_timeout(call, |mut client| async move {
+        let reply = self.with_timeout(call, |mut client| async move {
             client.get_forwarding_pipeline_config(request).await
         });
-        match got.await {
+        match reply.await {
             Ok(response) => Ok(response.into_inner().config),
             Err(ClientError::Call { status, .. }) if status.code() == Code::FailedPrecondition => Ok(None),
             Err(error) => Err(error),
@@ -244,10 +248,10 @@ impl Session {
     pub async fn read(&self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
         let request = ReadRequest { device_id: self.device_id, entities, ..ReadRequest::default() };
         let collect = |mut client: P4RuntimeClient<Channel>| async move {
-            let mut answers = client.read(request).await?.into_inner();
+            let mut responses = client.read(request).await?.into_inner();
             let mut found = Vec::new();
-            while let Some(answer) = answers.message().await? {
-                found.extend(answer.entities);
+            while let Some(response) = responses.message().await? {
+                found.extend(response.entities);
             }
             Ok(found)
         };
@@ -288,9 +292,9 @@ impl Session {
     async fn with_timeout<T, F: Future<Output = Result<T, Status>>>(
         &self,
         call: &'static str,
-        go: impl FnOnce(P4RuntimeClient<Channel>) -> F,
+        send: impl FnOnce(P4RuntimeClient<Channel>) -> F,
     ) -> Result<T, ClientError> {
-        channel::limited(self.timeout, call, go(self.client.clone())).await
+        channel::with_timeout(self.timeout, call, send(self.client.clone())).await
     }
 }
 
@@ -307,7 +311,7 @@ fn table(entry: TableEntry) -> Entity {
 }
 
 /// Returns the error for a switch whose P4Info is invalid.
-fn wrong_p4info(error: &P4InfoError) -> ClientError {
-    let status = Status::internal(format!("its P4Info is wrong: {error}"));
+fn invalid_p4info(error: &P4InfoError) -> ClientError {
+    let status = Status::internal(format!("invalid P4Info: {error}"));
     ClientError::call("GetForwardingPipelineConfig", status)
 }

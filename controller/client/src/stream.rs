@@ -2,8 +2,8 @@
 
 use super::ClientError;
 use p4runtime::p4::v1::stream_error::Details;
-use p4runtime::p4::v1::stream_message_request::Update as Ask;
-use p4runtime::p4::v1::stream_message_response::Update as Answer;
+use p4runtime::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime::p4::v1::stream_message_response::Update as ResponseUpdate;
 use p4runtime::p4::v1::{
     PacketIn, PacketOut, StreamError, StreamMessageRequest, StreamMessageResponse, Uint128,
 };
@@ -26,10 +26,10 @@ pub enum Mastership {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
     /// The result of arbitration, or a change of it.
-    Standing(Mastership),
+    Mastership(Mastership),
     Packet(PacketIn),
     /// The switch rejected a packet-out.
-    PacketRefused,
+    PacketOutRejected,
     /// Another message, such as a digest.
     Other,
 }
@@ -57,15 +57,16 @@ impl Stream {
     pub async fn next(&mut self) -> Result<StreamEvent, ClientError> {
         match self.responses.message().await {
             Ok(Some(message)) => Ok(event(message)),
-            Ok(None) => Err(ClientError::Closed("it ended".into())),
+            Ok(None) => Err(ClientError::Closed("end of stream".into())),
             Err(status) => Err(ClientError::call("StreamChannel", status)),
         }
     }
 
-    pub(super) async fn standing(&mut self) -> Result<Mastership, ClientError> {
+    /// Waits for the next result of arbitration; skips other messages.
+    pub(super) async fn mastership(&mut self) -> Result<Mastership, ClientError> {
         loop {
-            if let StreamEvent::Standing(standing) = self.next().await? {
-                return Ok(standing);
+            if let StreamEvent::Mastership(mastership) = self.next().await? {
+                return Ok(mastership);
             }
         }
     }
@@ -74,15 +75,15 @@ impl Stream {
     /// reject the next controller with the same election id. The stream stays open as long as a [`PacketSender`]
     /// exists.
     pub async fn close(self, limit: Duration) {
-        let Stream { requests: asks, responses: mut answers } = self;
-        drop(asks);
-        let ended = async { while let Ok(Some(_)) = answers.message().await {} };
+        let Stream { requests, mut responses } = self;
+        drop(requests);
+        let ended = async { while let Ok(Some(_)) = responses.message().await {} };
         // If the switch does not reply, dropping the connection ends the stream.
         let _ = timeout(limit, ended).await;
     }
 
     /// Returns a sender of packet-outs. The stream stays open as long as the sender exists.
-    pub fn packets(&self) -> PacketSender {
+    pub fn packet_sender(&self) -> PacketSender {
         PacketSender(self.requests.clone())
     }
 }
@@ -94,24 +95,24 @@ pub struct PacketSender(mpsc::Sender<StreamMessageRequest>);
 impl PacketSender {
     /// Queues a packet-out. Returns `false` and drops it if the queue is full or the stream has ended.
     pub fn send(&self, packet: PacketOut) -> bool {
-        self.0.try_send(StreamMessageRequest { update: Some(Ask::Packet(packet)) }).is_ok()
+        self.0.try_send(StreamMessageRequest { update: Some(RequestUpdate::Packet(packet)) }).is_ok()
     }
 }
 
 fn event(message: StreamMessageResponse) -> StreamEvent {
     match message.update {
-        Some(Answer::Arbitration(it)) => {
+        Some(ResponseUpdate::Arbitration(it)) => {
             let is_primary = it.status.is_none_or(|status| status.code == 0);
             let primary = it.election_id.unwrap_or_default();
-            StreamEvent::Standing(if is_primary {
+            StreamEvent::Mastership(if is_primary {
                 Mastership::Primary
             } else {
                 Mastership::Backup { primary }
             })
         }
-        Some(Answer::Packet(packet)) => StreamEvent::Packet(packet),
-        Some(Answer::Error(StreamError { details: Some(Details::PacketOut(_)), .. })) => {
-            StreamEvent::PacketRefused
+        Some(ResponseUpdate::Packet(packet)) => StreamEvent::Packet(packet),
+        Some(ResponseUpdate::Error(StreamError { details: Some(Details::PacketOut(_)), .. })) => {
+            StreamEvent::PacketOutRejected
         }
         _ => StreamEvent::Other,
     }

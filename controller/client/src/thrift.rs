@@ -17,10 +17,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// BMv2 has only one context.
 const CONTEXT: i32 = 0;
 /// Id of the return value in a Thrift result struct.
-const RESULT: i16 = 0;
+const RESULT_FIELD: i16 = 0;
 
-/// Converts a bit rate to BMv2's unit: the number of frames of this size per second that fill the link. At least 1,
-/// since 0 means unlimited.
+/// Converts a bit rate to BMv2's unit, frames of this size per second. Returns at least 1, since 0 means unlimited.
 pub fn packets_per_second(rate: Bandwidth, frame: Bytes) -> u64 {
     (rate.as_bytes_per_sec_f64() / frame.as_f64().max(1.0)).round().max(1.0) as u64
 }
@@ -59,27 +58,27 @@ impl ThriftClient {
         ThriftClient::connect_within(address, CALL_TIMEOUT)
     }
 
-    /// Connects to `host:port`. `patience` is the timeout of connecting and of each call.
+    /// Connects to `host:port`. `timeout` applies to connecting and to each call.
     ///
     /// # Errors
     ///
     /// [`ThriftError::Unreachable`]: the name has no address, or none of its addresses accepts a connection in time.
-    pub fn connect_within(address: &str, patience: Duration) -> Result<ThriftClient, ThriftError> {
+    pub fn connect_within(address: &str, timeout: Duration) -> Result<ThriftClient, ThriftError> {
         let connect = || {
-            let mut failure = io::Error::other("the name has no address");
+            let mut last_error = io::Error::other("the host name has no address");
             for address in address.to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, patience) {
+                match TcpStream::connect_timeout(&address, timeout) {
                     Ok(stream) => return Ok(stream),
-                    Err(error) => failure = error,
+                    Err(error) => last_error = error,
                 }
             }
-            Err(failure)
+            Err(last_error)
         };
         let open = || {
             let stream = connect()?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
+            stream.set_read_timeout(Some(timeout))?;
+            stream.set_write_timeout(Some(timeout))?;
             Ok((stream.try_clone()?, stream))
         };
         let address = address.to_owned();
@@ -162,12 +161,13 @@ impl ThriftClient {
     pub fn device_id(&mut self) -> Result<u64, ThriftError> {
         self.call("standard:bm_mgmt_get_info", &[], |input| {
             let mut device_id = 0;
-            fields(input, |id, input| {
-                let is_it = id == 1;
-                if is_it {
+            read_struct(input, |id, input| {
+                // Field 1 is the device id.
+                let is_device_id = id == 1;
+                if is_device_id {
                     device_id = input.read_i64()?;
                 }
-                Ok(is_it)
+                Ok(is_device_id)
             })?;
             Ok(u64::try_from(device_id).unwrap_or_default())
         })
@@ -184,7 +184,7 @@ impl ThriftClient {
             let mut ports = Vec::new();
             for _ in 0..list.size {
                 let (mut number, mut is_up) = (0, false);
-                fields(input, |id, input| {
+                read_struct(input, |id, input| {
                     match id {
                         1 => number = input.read_i32()?,
                         3 => is_up = input.read_bool()?,
@@ -205,15 +205,15 @@ impl ThriftClient {
         arguments: &[Argument<'_>],
         result: impl FnMut(&mut dyn TInputProtocol) -> thrift::Result<R>,
     ) -> Result<R, ThriftError> {
-        let done =
-            self.exchange(method, arguments, result).and_then(|answer| answer.ok_or_else(|| refused(method)));
-        done.map_err(|source| ThriftError::Call { address: self.address.clone(), source })
+        let result =
+            self.exchange(method, arguments, result).and_then(|reply| reply.ok_or_else(|| rejected(method)));
+        result.map_err(|source| ThriftError::Call { address: self.address.clone(), source })
     }
 
     /// Performs a call that returns nothing.
     fn call_void(&mut self, method: &str, arguments: &[Argument<'_>]) -> Result<(), ThriftError> {
-        let done = self.exchange(method, arguments, |_| Ok(()));
-        done.map(drop).map_err(|source| ThriftError::Call { address: self.address.clone(), source })
+        let result = self.exchange(method, arguments, |_| Ok(()));
+        result.map(drop).map_err(|source| ThriftError::Call { address: self.address.clone(), source })
     }
 
     /// Performs a call and returns its result, or `None` if the method returns nothing. Every field other than 0 is an
@@ -257,28 +257,28 @@ impl ThriftClient {
                 input,
             )?));
         }
-        let (mut answer, mut is_refused) = (None, false);
-        fields(input, |id, input| {
-            let is_result = id == RESULT;
+        let (mut value, mut is_rejected) = (None, false);
+        read_struct(input, |id, input| {
+            let is_result = id == RESULT_FIELD;
             if is_result {
-                answer = Some(result(input)?);
+                value = Some(result(input)?);
             }
-            is_refused |= !is_result;
+            is_rejected |= !is_result;
             Ok(is_result)
         })?;
         input.read_message_end()?;
-        if is_refused { Err(refused(method)) } else { Ok(answer) }
+        if is_rejected { Err(rejected(method)) } else { Ok(value) }
     }
 }
 
-fn refused(method: &str) -> thrift::Error {
-    thrift::Error::User(format!("{method} was refused: no such name, or a value out of range").into())
+fn rejected(method: &str) -> thrift::Error {
+    thrift::Error::User(format!("{method} was rejected: unknown name, or value out of range").into())
 }
 
-/// Reads the fields of a struct. `take` reads the value of the field with this id, or returns `false` to skip it.
-fn fields(
+/// Reads the fields of a struct. `read_field` reads the value of the field with this id, or returns `false` to skip it.
+fn read_struct(
     input: &mut dyn TInputProtocol,
-    mut take: impl FnMut(i16, &mut dyn TInputProtocol) -> thrift::Result<bool>,
+    mut read_field: impl FnMut(i16, &mut dyn TInputProtocol) -> thrift::Result<bool>,
 ) -> thrift::Result<()> {
     input.read_struct_begin()?;
     loop {
@@ -286,11 +286,11 @@ fn fields(
         if field.field_type == TType::Stop {
             break;
         }
-        let is_taken = match field.id {
-            Some(id) => take(id, input)?,
+        let is_read = match field.id {
+            Some(id) => read_field(id, input)?,
             None => false,
         };
-        if !is_taken {
+        if !is_read {
             input.skip(field.field_type)?;
         }
     }

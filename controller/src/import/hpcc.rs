@@ -1,17 +1,17 @@
 //! Imports topology files of the HPCC simulator, of ns3-datacenter and of Reverie, which have longer headers.
 //!
 //! ```text
-//! nodes switches links            (ns3-datacenter: nodes switches tors links, and there may be server and fabric rates)
+//! nodes switches links            (ns3-datacenter: nodes switches tors links [server_rate fabric_rate])
 //! ids of the switches
 //! a b rate delay error-rate       once for each link
 //! ```
 
-use super::{ImportError, Imported};
+use super::imported::{ImportError, Imported};
 use crate::topology::{Custom, LinkSpec, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_units::{Bandwidth, Time};
 
-/// Upper bound of hosts and switches together, against absurd headers.
+/// Maximum number of hosts and switches together, so that an invalid header does not exhaust memory.
 const MAX_NODES: usize = 2_000_000;
 
 pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
@@ -26,8 +26,8 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         [nodes, switches, links] | [nodes, switches, _, links] => {
             (number(nodes)?, number(switches)?, number(links)?)
         }
-        // Every link has its own rate, so that these are not needed. In SimAI's files the last word is the name of a
-        // GPU.
+        // The two rates are ignored, since every link has its own. In SimAI's files the last word is the name of a GPU,
+        // not a rate.
         [nodes, switches, _, links, server_rate, fabric_rate]
             if rate_of(server_rate).and(rate_of(fabric_rate)).is_some() =>
         {
@@ -42,17 +42,20 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     if nodes > MAX_NODES || switch_count > nodes {
         return Err(ImportError::at(
             line(at),
-            format!("{nodes} nodes with {switch_count} switches cannot be"),
+            format!(
+                "invalid counts: {nodes} nodes, {switch_count} of them switches (at most {MAX_NODES} nodes)"
+            ),
         ));
     }
     // The simulator reads words, so the ids may span several lines.
     let mut switches = BTreeSet::new();
     while switches.len() < switch_count {
-        let (at, ids) = lines.next().ok_or_else(|| ImportError::at("the end", "switch ids are missing"))?;
+        let (at, ids) =
+            lines.next().ok_or_else(|| ImportError::at("end of file", "switch ids are missing"))?;
         for word in ids.split_whitespace() {
             let id = word.parse().ok().filter(|&id: &usize| id < nodes);
             let id = id.ok_or_else(|| {
-                ImportError::at(line(at), format!("\"{word}\" is no id of a node below {nodes}"))
+                ImportError::at(line(at), format!("\"{word}\" is not a node id below {nodes}"))
             })?;
             if !switches.insert(id) {
                 return Err(ImportError::at(line(at), format!("switch {id} is listed twice")));
@@ -70,7 +73,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     let mut lossy = 0;
     for _ in 0..link_count {
         let (at, words) = lines.next().ok_or_else(|| {
-            ImportError::at("the end", format!("{} of {link_count} links are there", links.len()))
+            ImportError::at("end of file", format!("only {} of {link_count} links are listed", links.len()))
         })?;
         let words: Vec<&str> = words.split_whitespace().collect();
         let &[a, b, rate, delay, ref rest @ ..] = words.as_slice() else {
@@ -78,16 +81,15 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         };
         let id = |word: &str| {
             let id = word.parse().ok().filter(|&id: &usize| id < nodes);
-            id.ok_or_else(|| {
-                ImportError::at(line(at), format!("\"{word}\" is no id of a node below {nodes}"))
-            })
+            id.ok_or_else(|| ImportError::at(line(at), format!("\"{word}\" is not a node id below {nodes}")))
         };
         lossy += usize::from(rest.first().is_some_and(|rate| rate.parse::<f64>() != Ok(0.0)));
         links.push(LinkSpec {
             a: name(id(a)?),
             b: name(id(b)?),
             rate: Some(
-                rate_of(rate).ok_or_else(|| ImportError::at(line(at), format!("\"{rate}\" is no rate")))?,
+                rate_of(rate)
+                    .ok_or_else(|| ImportError::at(line(at), format!("\"{rate}\" is not a rate")))?,
             ),
             delay: Some(delay.parse::<Time>().map_err(|reason| ImportError::at(line(at), reason))?),
             a_port: None,
@@ -98,14 +100,16 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     match lines.count() {
         0 => {}
         more => warnings.push(format!(
-            "{more} lines after the {link_count} links that the header promises are not read, as in the HPCC simulator"
+            "{more} lines after the {link_count} links of the header are ignored, as in the HPCC simulator"
         )),
     }
     if lossy > 0 {
         warnings.push(format!("{lossy} links have an error rate, which is ignored"));
     }
-    if let Some(pair) = parallel(&links) {
-        warnings.push(format!("{pair} have several links: all are used (the HPCC simulator uses the last)"));
+    if let Some(pair) = parallel_links(&links) {
+        warnings.push(format!(
+            "{pair} have several links, all of which are used; the HPCC simulator uses the last one"
+        ));
     }
     let hosts = (0..nodes).filter(|id| !switches.contains(id)).map(name).collect();
     let topology = TopologySpec::Custom(Custom {
@@ -129,7 +133,7 @@ fn rate_of(word: &str) -> Option<Bandwidth> {
 }
 
 /// Returns the first pair of nodes that more than one link connects.
-fn parallel(links: &[LinkSpec]) -> Option<String> {
+fn parallel_links(links: &[LinkSpec]) -> Option<String> {
     let mut seen = BTreeSet::new();
     let pair = |link: &LinkSpec| {
         if link.a < link.b { (link.a.clone(), link.b.clone()) } else { (link.b.clone(), link.a.clone()) }

@@ -1,12 +1,17 @@
 //! Base RTTs of all pairs of hosts.
 
-use super::link_cost;
 use crate::compiled::{CompiledRoutes, ForwardingDecision};
 use crate::residue::HashConstraints;
 use crate::route_table::Routes;
-use crate::topology::{HostIx, Node, SwitchIx, Topology};
+use crate::topology::{HostIx, Link, Node, SwitchIx, Topology};
 use std::collections::HashMap;
 use weir_units::{Bytes, Time};
+
+/// Returns the contribution of a link to a base RTT: its propagation delay in both directions and the time to serialise
+/// `payload` in one.
+pub(super) fn link_cost(link: &Link, payload: Bytes) -> Time {
+    link.delay * 2 + link.rate.tx_time(payload)
+}
 
 /// Base RTTs of all pairs of hosts: for each pair, that of the longest path that the routes allow.
 #[derive(Clone, Debug)]
@@ -28,11 +33,12 @@ impl BaseRtt {
             let (compiled, costs) = (&compiled, costs.as_slice());
             let mut longest = LongestPaths { topology, compiled, costs, to, known: HashMap::new() };
             for (row, class) in fabric.iter_mut().zip(&compiled.classes) {
-                row[to] = longest.from(class.switch, &HashConstraints::default());
+                row[to] = longest.longest_from(class.switch, &HashConstraints::default());
             }
         }
         BaseRtt { payload, class_of: compiled.class_of, fabric }
     }
+    /// Returns the base RTT between two hosts.
     pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
         let cost = |host: HostIx| link_cost(topology.link(topology.host(host).link), self.payload);
         let class = |host: HostIx| self.class_of[host.0 as usize];
@@ -76,35 +82,36 @@ struct LongestPaths<'a> {
 }
 
 impl LongestPaths<'_> {
-    fn from(&mut self, at: SwitchIx, residues: &HashConstraints) -> Time {
+    fn longest_from(&mut self, at: SwitchIx, constraints: &HashConstraints) -> Time {
         let compiled = self.compiled;
         if at == compiled.classes[self.to].switch {
             return Time::ZERO;
         }
-        let place = (at, residues.clone());
-        if let Some(&known) = self.known.get(&place) {
+        let state = (at, constraints.clone());
+        if let Some(&known) = self.known.get(&state) {
             return known;
         }
         // Loop guard: a path that returns to a state being explored finds 0 and ends. The key includes the hash
         // constraints, so a second visit under another hash is another state.
-        self.known.insert(place.clone(), Time::ZERO);
+        self.known.insert(state.clone(), Time::ZERO);
         let longest = match compiled.decision(at, self.to) {
             ForwardingDecision::NoRoute => Time::ZERO,
-            &ForwardingDecision::Port(port, _) => self.by(at, port, residues),
+            &ForwardingDecision::Port(port, _) => self.longest_via(at, port, constraints),
             ForwardingDecision::Select(selector, ports) => {
-                let choices = residues.choices(*selector, ports.len() as u64);
-                let costs = choices.filter_map(|(index, rest)| Some(self.by(at, ports[index]?, &rest)));
+                let choices = constraints.choices(*selector, ports.len() as u64);
+                let costs =
+                    choices.filter_map(|(index, rest)| Some(self.longest_via(at, ports[index]?, &rest)));
                 costs.max().unwrap_or(Time::ZERO)
             }
         };
-        self.known.insert(place, longest);
+        self.known.insert(state, longest);
         longest
     }
 
-    fn by(&mut self, at: SwitchIx, port: u16, residues: &HashConstraints) -> Time {
+    fn longest_via(&mut self, at: SwitchIx, port: u16, constraints: &HashConstraints) -> Time {
         let Some((link, end)) = self.topology.peer(at, port) else { return Time::ZERO };
         let rest = match end.node {
-            Node::Switch(next) => self.from(next, residues),
+            Node::Switch(next) => self.longest_from(next, constraints),
             Node::Host(_) => Time::ZERO,
         };
         self.costs[link.0 as usize] + rest
@@ -117,7 +124,7 @@ mod tests {
     use crate::path::walk::for_each_path;
     use crate::{RoutingMethod, routes, topology};
 
-    /// On each fabric, every link has another delay.
+    /// Delays differ between links, so that paths of equal length have different costs.
     #[test]
     fn each_pair_has_the_cost_of_its_longest_path() {
         let fabrics = [

@@ -5,9 +5,10 @@ pub(crate) mod walk;
 
 pub use base_rtt::BaseRtt;
 
+use self::base_rtt::link_cost;
 use crate::hash::{FiveTuple, PathHash};
 use crate::route_table::{NextHop, Routes};
-use crate::topology::{HostIx, Link, LinkIx, Node, SwitchIx, Topology};
+use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -45,17 +46,13 @@ impl Path {
     }
     /// Returns the reverse path over the same links.
     pub fn reversed(&self) -> Path {
-        let back =
+        let reverse =
             |hop: &PathHop| PathHop { switch: hop.switch, in_port: hop.out_port, out_port: hop.in_port };
         Path {
-            hops: self.hops.iter().rev().map(back).collect(),
+            hops: self.hops.iter().rev().map(reverse).collect(),
             links: self.links.iter().rev().copied().collect(),
         }
     }
-}
-
-fn link_cost(link: &Link, payload: Bytes) -> Time {
-    link.delay * 2 + link.rate.tx_time(payload)
 }
 
 /// The reason why a packet does not reach its destination. Routes that [`mod@crate::verify`] accepts have none.
@@ -66,7 +63,7 @@ pub enum PathError {
     #[error("loop at {0}")]
     Loop(String),
     /// The packet leaves by a port without a device, or by one that leads to another host.
-    #[error("{switch} sends it out of port {port}, which leads elsewhere")]
+    #[error("{switch} sends it out of port {port}, which does not lead to the destination")]
     WrongPort { switch: String, port: u16 },
 }
 
@@ -93,13 +90,13 @@ impl Routes {
                 return Err(PathError::Loop(name()));
             }
             let out_port = self.out_port(switch, to.ip, hash).ok_or_else(|| PathError::NoRoute(name()))?;
-            let astray = || PathError::WrongPort { switch: name(), port: out_port };
-            let (link, end) = topology.peer(switch, out_port).ok_or_else(astray)?;
+            let wrong_port = || PathError::WrongPort { switch: name(), port: out_port };
+            let (link, end) = topology.peer(switch, out_port).ok_or_else(wrong_port)?;
             path.hops.push(PathHop { switch, in_port, out_port });
             path.links.push(link);
             match end.node {
                 Node::Host(host) if host == dst => return Ok(path),
-                Node::Host(_) => return Err(astray()),
+                Node::Host(_) => return Err(wrong_port()),
                 Node::Switch(next) => (switch, in_port) = (next, end.port),
             }
         }
@@ -114,13 +111,13 @@ impl Routes {
 
     /// Returns the port by which `switch` sends a packet with this hash to `dst`, or `None` if it drops the packet.
     pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
-        let it = self.of(switch);
-        match it.lookup(dst)?.1 {
+        let routes = self.of(switch);
+        match routes.lookup(dst)?.1 {
             NextHop::Deliver { port, .. } | NextHop::Via { port } => Some(port),
             NextHop::Ecmp { group, size, slice } => {
-                it.groups.get(&group)?.get(usize::from(hash.member(slice, size))).copied()
+                routes.groups.get(&group)?.get(usize::from(hash.member(slice, size))).copied()
             }
-            NextHop::Trees { count } => it.trees.get(usize::from(hash.tree(count)))?.get(&dst).copied(),
+            NextHop::Trees { count } => routes.trees.get(usize::from(hash.tree(count)))?.get(&dst).copied(),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 pub struct WalkedPath<'a> {
     pub hops: &'a [PathHop],
     /// Constraints on the path hashes that select this path.
-    pub residues: &'a HashConstraints,
+    pub constraints: &'a HashConstraints,
     /// `Err` if the packet does not reach the destination.
     pub end: Result<(), PathError>,
 }
@@ -24,46 +24,47 @@ pub fn for_each_path(
     to: usize,
     visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
 ) -> bool {
-    let mut walk = Walk { topology, compiled, to, hops: Vec::new() };
+    let mut walk = PathWalk { topology, compiled, to, hops: Vec::new() };
     walk.step(compiled.classes[from].switch, HOST_PORT, &HashConstraints::default(), visit)
 }
 
-struct Walk<'a> {
+struct PathWalk<'a> {
     topology: &'a Topology,
     compiled: &'a CompiledRoutes,
     to: usize,
     hops: Vec<PathHop>,
 }
 
-impl Walk<'_> {
+impl PathWalk<'_> {
+    /// Continues at a switch at which the packet has arrived.
     fn step(
         &mut self,
-        at: SwitchIx,
+        switch: SwitchIx,
         in_port: u16,
-        residues: &HashConstraints,
+        constraints: &HashConstraints,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
-        let here = PathHop { switch: at, in_port, out_port: 0 };
-        let name = || self.topology.switch(at).name.clone();
-        if self.hops.iter().any(|hop| hop.switch == at) {
+        let here = PathHop { switch, in_port, out_port: 0 };
+        let name = || self.topology.switch(switch).name.clone();
+        if self.hops.iter().any(|hop| hop.switch == switch) {
             let end = Err(PathError::Loop(name()));
-            return self.report(here, residues, end, visit);
+            return self.report(here, constraints, end, visit);
         }
-        if at == self.compiled.classes[self.to].switch {
-            return self.report(here, residues, Ok(()), visit);
+        if switch == self.compiled.classes[self.to].switch {
+            return self.report(here, constraints, Ok(()), visit);
         }
         let compiled = self.compiled;
-        match compiled.decision(at, self.to) {
+        match compiled.decision(switch, self.to) {
             ForwardingDecision::NoRoute => {
                 let end = Err(PathError::NoRoute(name()));
-                self.report(here, residues, end, visit)
+                self.report(here, constraints, end, visit)
             }
-            &ForwardingDecision::Port(port, _) => self.leave(here, port, residues, visit),
+            &ForwardingDecision::Port(port, _) => self.leave(here, port, constraints, visit),
             ForwardingDecision::Select(selector, ports) => {
-                residues.choices(*selector, ports.len() as u64).all(|(index, rest)| match ports[index] {
+                constraints.choices(*selector, ports.len() as u64).all(|(index, rest)| match ports[index] {
                     Some(port) => self.leave(here, port, &rest, visit),
                     None => {
-                        let end = Err(PathError::NoRoute(self.topology.switch(at).name.clone()));
+                        let end = Err(PathError::NoRoute(self.topology.switch(switch).name.clone()));
                         self.report(here, &rest, end, visit)
                     }
                 })
@@ -71,38 +72,40 @@ impl Walk<'_> {
         }
     }
 
+    /// Continues on the link at `out_port`.
     fn leave(
         &mut self,
         here: PathHop,
         out_port: u16,
-        residues: &HashConstraints,
+        constraints: &HashConstraints,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         let here = PathHop { out_port, ..here };
         match self.topology.peer(here.switch, out_port) {
             Some((_, end)) if let Node::Switch(next) = end.node => {
                 self.hops.push(here);
-                let go_on = self.step(next, end.port, residues, visit);
+                let is_continued = self.step(next, end.port, constraints, visit);
                 self.hops.pop();
-                go_on
+                is_continued
             }
             _ => {
                 let switch = self.topology.switch(here.switch).name.clone();
-                self.report(here, residues, Err(PathError::WrongPort { switch, port: out_port }), visit)
+                self.report(here, constraints, Err(PathError::WrongPort { switch, port: out_port }), visit)
             }
         }
     }
 
+    /// Passes the path with the last hop to `visit`.
     fn report(
         &mut self,
         last: PathHop,
-        residues: &HashConstraints,
+        constraints: &HashConstraints,
         end: Result<(), PathError>,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         self.hops.push(last);
-        let go_on = visit(WalkedPath { hops: &self.hops, residues, end });
+        let is_continued = visit(WalkedPath { hops: &self.hops, constraints, end });
         self.hops.pop();
-        go_on
+        is_continued
     }
 }

@@ -1,6 +1,6 @@
 //! Decodes the entities of switches into routes, so that the actual state can be verified.
 
-use super::P4Target;
+use super::target::P4Target;
 use crate::pretty;
 use crate::reconcile::{canonical, replica_port};
 use crate::routes::{NextHop, Routes, RoutingMethod, SwitchRoutes};
@@ -23,7 +23,7 @@ use std::net::Ipv4Addr;
 /// Fails with the switch and the entry if a route table contains an entry that no plan writes.
 pub fn decode(
     topology: &Topology,
-    held: &BTreeMap<String, Vec<Entity>>,
+    actual: &BTreeMap<String, Vec<Entity>>,
     p4info: &Index,
     target: &dyn P4Target,
 ) -> Result<Routes, String> {
@@ -32,10 +32,10 @@ pub fn decode(
         let mut routes = SwitchRoutes::default();
         let mut members: BTreeMap<u16, BTreeMap<u16, u16>> = BTreeMap::new();
         let port_of = |number: u16| target.topology_port(&switch.name, number);
-        let groups = multicast_groups(held.get(&switch.name).map_or(&[], Vec::as_slice), &port_of);
-        for entity in held.get(&switch.name).into_iter().flatten() {
+        let groups = multicast_groups(actual.get(&switch.name).map_or(&[], Vec::as_slice), &port_of);
+        for entity in actual.get(&switch.name).into_iter().flatten() {
             let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
-            take(entry, p4info, &port_of, &mut routes, &mut members).ok_or_else(|| {
+            decode_entry(entry, p4info, &port_of, &mut routes, &mut members).ok_or_else(|| {
                 format!("{}: not an entry of a plan: {}", switch.name, pretty::entity(entity, p4info))
             })?;
         }
@@ -45,7 +45,7 @@ pub fn decode(
             routes.groups.insert(group, ports);
         }
         for to in routes.flood.values_mut() {
-            // `take` stored the id of the multicast group here; replace it by the group's ports.
+            // `decode_entry` stored the id of the multicast group here; replace it by the group's ports.
             *to = to.first().and_then(|group| groups.get(group)).cloned().unwrap_or_default();
         }
         switches.push(routes);
@@ -55,7 +55,8 @@ pub fn decode(
     Ok(Routes { method: if has_trees { RoutingMethod::Trees } else { RoutingMethod::Ecmp }, switches })
 }
 
-fn take(
+/// Adds a table entry to the routes. Returns `None` if it is an entry of a route table that no plan writes.
+fn decode_entry(
     entry: &TableEntry,
     p4info: &Index,
     port_of: &dyn Fn(u16) -> Option<u16>,
@@ -72,25 +73,25 @@ fn take(
             _ => None,
         }
     };
-    let small = |name: &str| u16::try_from(key(name)?.0).ok();
-    let called = || {
+    let key_u16 = |name: &str| u16::try_from(key(name)?.0).ok();
+    let action_call = || {
         let ActionType::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else { return None };
         let info = p4info.actions.id(action.action_id)?;
         Some((action, info))
     };
     let param = |name: &str| {
-        let (action, info) = called()?;
+        let (action, info) = action_call()?;
         let id = info.param(name)?.id;
         value::to_u64(&action.params.iter().find(|it| it.param_id == id)?.value)
     };
     let port = || port_of(u16::try_from(param("port")?).ok()?);
-    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    match last(&table.preamble().name).as_str() {
+    let last_component = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    match last_component(&table.preamble().name).as_str() {
         "forward" if !entry.is_default_action => {
             // P4Runtime omits the field of a prefix of length 0.
             let (addr, len) = key("dst_addr").unwrap_or((0, 0));
             let prefix = Prefix::of(Ipv4Addr::from_bits(u32::try_from(addr).ok()?), u8::try_from(len).ok()?);
-            let hop = match last(&called()?.1.preamble().name).as_str() {
+            let hop = match last_component(&action_call()?.1.preamble().name).as_str() {
                 "deliver" => {
                     let [_, _, mac @ ..] = param("dst_mac")?.to_be_bytes();
                     NextHop::Deliver { port: port()?, mac }
@@ -107,7 +108,7 @@ fn take(
             routes.forward.insert(prefix, hop);
         }
         "member" if !entry.is_default_action => {
-            members.entry(small("group")?).or_default().insert(small("index")?, port()?);
+            members.entry(key_u16("group")?).or_default().insert(key_u16("index")?, port()?);
         }
         "tree_route" if !entry.is_default_action => {
             let tree = usize::from(u8::try_from(key("tree")?.0).ok()?);
@@ -116,7 +117,7 @@ fn take(
             routes.trees[tree].insert(dst, port()?);
         }
         "policy_flood" if !entry.is_default_action => {
-            routes.flood.insert(port_of(small("port")?)?, vec![u16::try_from(param("group")?).ok()?]);
+            routes.flood.insert(port_of(key_u16("port")?)?, vec![u16::try_from(param("group")?).ok()?]);
         }
         _ => {}
     }
@@ -124,11 +125,11 @@ fn take(
 }
 
 /// Returns the ports of each multicast group, by group id.
-fn multicast_groups(held: &[Entity], port_of: &dyn Fn(u16) -> Option<u16>) -> BTreeMap<u16, Vec<u16>> {
-    let groups = held.iter().filter_map(|entity| match canonical(entity).entity? {
+fn multicast_groups(entities: &[Entity], port_of: &dyn Fn(u16) -> Option<u16>) -> BTreeMap<u16, Vec<u16>> {
+    let groups = entities.iter().filter_map(|entity| match canonical(entity).entity? {
         Kind::PacketReplicationEngineEntry(it) => match it.r#type? {
             Pre::MulticastGroupEntry(it) => {
-                // A port that the topology lacks becomes one that no proof accepts.
+                // A port that the topology lacks becomes an invalid number, so that the proof fails.
                 let port = |it| port_of(u16::try_from(replica_port(it)).ok()?).or(Some(u16::MAX));
                 let ports = it.replicas.iter().filter_map(port);
                 Some((u16::try_from(it.multicast_group_id).ok()?, ports.collect()))

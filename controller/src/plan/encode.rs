@@ -1,4 +1,7 @@
-use super::{Call, CloneSession, Entry, Field, PlanError};
+use super::entry::{Entry, Field};
+use super::error::PlanError;
+use super::target::CloneSession;
+use crate::call::Call;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
 use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Range};
@@ -68,18 +71,20 @@ impl<'a> Encoder<'a> {
         let mut params = Vec::with_capacity(info.params.len());
         for (name, number) in call.params {
             let Some(param) = info.param(name) else { continue };
-            let value = fit(number, param.bitwidth, || format!("action \"{}\", {name}", call.action))?;
+            let value =
+                encode_number(number, param.bitwidth, || format!("action \"{}\", {name}", call.action))?;
             params.push(action::Param { param_id: param.id, value });
         }
         let action = Action { action_id: info.preamble().id, params };
         Ok(TableAction { r#type: Some(table_action::Type::Action(action)) })
     }
 
-    /// Searches only the table's own actions, since two controls may each have an action of this name.
+    /// Finds an action of a table by name. Searches only this table's actions, since two controls may each have an
+    /// action of this name.
     fn action_of(&self, table: &Table, name: &str) -> Result<&'a ActionInfo, PlanError> {
-        let own = table.action_refs.iter().filter_map(|action| self.p4info.actions.id(action.id));
-        let last = |info: &&ActionInfo| info.preamble().name.rsplit('.').next() == Some(name);
-        own.into_iter().find(last).ok_or_else(|| PlanError::NotAnAction {
+        let table_actions = table.action_refs.iter().filter_map(|action| self.p4info.actions.id(action.id));
+        let has_name = |info: &&ActionInfo| info.preamble().name.rsplit('.').next() == Some(name);
+        table_actions.into_iter().find(has_name).ok_or_else(|| PlanError::NotAnAction {
             table: table.preamble().name.clone(),
             action: name.to_owned(),
         })
@@ -89,8 +94,8 @@ impl<'a> Encoder<'a> {
 /// Returns the meter configuration for `(bytes/s, burst in bytes)`. Committed and peak rate are equal: a packet is
 /// green or red.
 fn meter((rate, burst): (u64, u64)) -> MeterConfig {
-    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let (rate, burst) = (signed(rate), signed(burst));
+    let saturated = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let (rate, burst) = (saturated(rate), saturated(burst));
     MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
 }
 
@@ -126,35 +131,41 @@ fn replica(port: u16) -> Replica {
 }
 
 fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {
-    let unknown = || PlanError::Key {
+    let wrong_key = || PlanError::Key {
         table: table.preamble().name.clone(),
         expected: list(key.iter().map(|(name, _)| *name)),
         found: list(table.match_fields.iter().map(|field| field.name.as_str())),
     };
     if table.match_fields.len() != key.len() {
-        return Err(unknown());
+        return Err(wrong_key());
     }
     let mut fields = Vec::with_capacity(key.len());
     for (name, field) in key {
-        let info = table.match_field(name).ok_or_else(unknown)?;
-        let place = || format!("table \"{}\", {name}", table.preamble().name);
+        let info = table.match_field(name).ok_or_else(wrong_key)?;
+        let location = || format!("table \"{}\", {name}", table.preamble().name);
         let kind = match *field {
             Field::Exact(number) => {
-                expect(info, MatchType::Exact, "exact", place)?;
-                FieldMatchType::Exact(Exact { value: fit(number, info.bitwidth, place)? })
+                check_match_kind(info, MatchType::Exact, "exact", location)?;
+                FieldMatchType::Exact(Exact { value: encode_number(number, info.bitwidth, location)? })
             }
             // P4Runtime requires that a prefix of length 0 be omitted.
             Field::Lpm(_, 0) => {
-                expect(info, MatchType::Lpm, "lpm", place)?;
+                check_match_kind(info, MatchType::Lpm, "lpm", location)?;
                 continue;
             }
             Field::Lpm(number, len) => {
-                expect(info, MatchType::Lpm, "lpm", place)?;
-                FieldMatchType::Lpm(Lpm { value: fit(number, info.bitwidth, place)?, prefix_len: len.into() })
+                check_match_kind(info, MatchType::Lpm, "lpm", location)?;
+                FieldMatchType::Lpm(Lpm {
+                    value: encode_number(number, info.bitwidth, location)?,
+                    prefix_len: len.into(),
+                })
             }
             Field::Range(low, high) => {
-                expect(info, MatchType::Range, "range", place)?;
-                let (low, high) = (fit(low, info.bitwidth, place)?, fit(high, info.bitwidth, place)?);
+                check_match_kind(info, MatchType::Range, "range", location)?;
+                let (low, high) = (
+                    encode_number(low, info.bitwidth, location)?,
+                    encode_number(high, info.bitwidth, location)?,
+                );
                 FieldMatchType::Range(Range { low, high })
             }
         };
@@ -163,23 +174,24 @@ fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, 
     Ok(fields)
 }
 
-fn expect(
+/// Checks the match kind of a field.
+fn check_match_kind(
     info: &MatchField,
     kind: MatchType,
     expected: &'static str,
-    place: impl Fn() -> String,
+    field: impl Fn() -> String,
 ) -> Result<(), PlanError> {
     if info.r#match == Some(Match::MatchType(kind.into())) {
         return Ok(());
     }
-    Err(PlanError::MatchKind { place: place(), expected })
+    Err(PlanError::MatchKind { field: field(), expected })
 }
 
 /// Returns the canonical byte string of a number, which must fit in `bits` bits.
-fn fit(number: u128, bits: i32, place: impl Fn() -> String) -> Result<Vec<u8>, PlanError> {
+fn encode_number(number: u128, bits: i32, field: impl Fn() -> String) -> Result<Vec<u8>, PlanError> {
     let needed = (u128::BITS - number.leading_zeros()) as i32;
     if needed > bits {
-        return Err(PlanError::TooWide { place: place(), value: number, bits });
+        return Err(PlanError::TooWide { field: field(), value: number, bits });
     }
     Ok(value::from_uint(number))
 }

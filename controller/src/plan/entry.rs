@@ -1,4 +1,4 @@
-use super::EscapeClass;
+use super::priority::EscapeClass;
 use crate::call::Call;
 use crate::port_params::PortParams;
 use crate::profile::EcnRamp;
@@ -102,14 +102,14 @@ pub enum Entry {
         ticks: u32,
     },
     /// Parameters of the per-port computation of a program.
-    PortRow {
+    PortParams {
         port: u16,
-        row: PortParams,
+        params: PortParams,
     },
     /// The queue length above which messages are deflected from a port.
     Deflection {
         port: u16,
-        /// In bytes.
+        /// Queue length in bytes.
         limit: u32,
         /// Number of the port's entries in `deflect_port`.
         candidates: u16,
@@ -132,8 +132,9 @@ pub enum Entry {
         port: u16,
         /// Group of all other ports of the flooding tree.
         group: u16,
-        /// In bytes per second. `burst` is in bytes.
+        /// Sustained rate of the meter, in bytes per second.
         rate: u64,
+        /// Burst of the meter, in bytes.
         burst: u64,
     },
     /// The identity of the switch; the default action of a table without keys.
@@ -156,13 +157,13 @@ pub enum Entry {
         /// Lower and upper bound of the queue length, inclusive, in units of 80 bytes.
         low: u16,
         high: u16,
-        /// In units of 1/65536; `None`: always mark.
+        /// Marking probability in units of 1/65536; `None`: always mark.
         probability: Option<u16>,
     },
     /// TNA: the queue length above which messages are deflected from a port.
     DepthLimit {
         port: u16,
-        /// In units of 80 bytes.
+        /// Queue length in units of 80 bytes.
         limit: u16,
     },
     /// TNA: time without a packet after which the switch may forget a deflected message; a register parameter.
@@ -196,7 +197,7 @@ impl Entry {
             Entry::QueueShare { .. } => "queue_share",
             Entry::PortProfile { .. } => "port_profile",
             Entry::IntRefresh { .. } => "int_refresh",
-            Entry::PortRow { row, .. } => row.table,
+            Entry::PortParams { params, .. } => params.table,
             Entry::SwitchIdentity { .. } => "switch_identity",
             Entry::Deflection { .. } => DEFLECTION,
             Entry::DeflectPort { .. } => "deflect_port",
@@ -227,27 +228,27 @@ impl Entry {
         i32::from(matches!(self, Entry::RampStep { .. }))
     }
 
-    /// Replaces the port numbers of the entry by `number(port)`.
+    /// Replaces each port number of the entry by the result of `device_port`.
     ///
     /// # Errors
     ///
-    /// Returns the first error of `number`.
-    pub fn with_ports<E>(mut self, number: impl Fn(u16) -> Result<u16, E>) -> Result<Entry, E> {
+    /// Returns the first error of `device_port`.
+    pub fn with_ports<E>(mut self, device_port: impl Fn(u16) -> Result<u16, E>) -> Result<Entry, E> {
         match &mut self {
             Entry::Forward { hop: NextHop::Deliver { port, .. } | NextHop::Via { port }, .. }
             | Entry::Member { port, .. }
             | Entry::TreeRoute { port, .. }
             | Entry::PortProfile { port, .. }
-            | Entry::PortRow { port, .. }
+            | Entry::PortParams { port, .. }
             | Entry::QueueShare { port, .. }
             | Entry::Deflection { port, .. }
             | Entry::PolicyFlood { port, .. }
             | Entry::PortRamp { port, .. }
-            | Entry::DepthLimit { port, .. } => *port = number(*port)?,
+            | Entry::DepthLimit { port, .. } => *port = device_port(*port)?,
             Entry::DeflectPort { port, to, other, .. } => {
-                *port = number(*port)?;
-                *to = number(*to)?;
-                *other = number(*other)?;
+                *port = device_port(*port)?;
+                *to = device_port(*to)?;
+                *other = device_port(*other)?;
             }
             Entry::Forward { .. }
             | Entry::TrafficClass { .. }
@@ -286,7 +287,7 @@ impl Entry {
             Entry::RampStep { ramp, low, high, .. } => {
                 vec![("ramp", exact(ramp)), ("depth", Field::Range(low.into(), high.into()))]
             }
-            Entry::PortRow { port, .. } => vec![("port", exact(port))],
+            Entry::PortParams { port, .. } => vec![("port", exact(port))],
             Entry::Deflection { port, .. }
             | Entry::DepthLimit { port, .. }
             | Entry::PolicyFlood { port, .. } => vec![("port", exact(port))],
@@ -299,6 +300,7 @@ impl Entry {
         }
     }
 
+    /// Returns the action and its arguments.
     pub fn call(&self) -> Call {
         let port_only = |action, port: u16| Call { action, params: vec![("port", port.into())] };
         match *self {
@@ -320,10 +322,10 @@ impl Entry {
                 Call { action: "classify", params: vec![("priority", priority.into())] }
             }
             Entry::DataClass { class } => {
-                Call { action: "place_in", params: vec![("priority", class.into())] }
+                Call { action: "set_priority", params: vec![("priority", class.into())] }
             }
             Entry::QueueShare { share, .. } => {
-                Call { action: "guarantees", params: vec![("share", share.into())] }
+                Call { action: "set_share", params: vec![("share", share.into())] }
             }
             Entry::IntRefresh { ticks } => {
                 Call { action: "refresh_every", params: vec![("ticks", ticks.into())] }
@@ -338,7 +340,7 @@ impl Entry {
                     ("fabric", fabric.into()),
                 ],
             },
-            Entry::PortRow { ref row, .. } => row.call.clone(),
+            Entry::PortParams { ref params, .. } => params.call.clone(),
             Entry::Deflection { limit, candidates, lifetime, .. } => Call {
                 action: "over",
                 params: vec![
@@ -379,7 +381,7 @@ impl Entry {
         }
     }
 
-    /// Returns rate (bytes per second) and burst (bytes) of the entry's direct meter.
+    /// Returns rate (bytes per second) and burst (bytes) of the entry's direct meter; `None` if it has none.
     pub fn meter(&self) -> Option<(u64, u64)> {
         match *self {
             Entry::PolicyFlood { rate, burst, .. } => Some((rate, burst)),

@@ -1,4 +1,4 @@
-use super::Entry;
+use super::entry::Entry;
 use crate::reconcile::{BASE, LAST_INSERT};
 use crate::routes::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, Prefix, SwitchIx, Topology};
@@ -10,9 +10,9 @@ use std::net::Ipv4Addr;
 /// For each destination, switches are updated in order of their distance on the new path, nearest first. A packet
 /// that reaches an updated switch passes only updated switches from there to its destination. Before that it follows
 /// the old routes, which have no loop either. The update is therefore loop-free for any old routes. (RFC 6976 orders
-/// FIB updates to the same end, without a controller.)
+/// FIB updates for the same purpose, without a controller.)
 ///
-/// From ECMP to trees no such order exists, since each tree needs another one. In this case the old prefixes are
+/// From ECMP to trees no such order exists, since each tree needs an order of its own. The old prefixes are therefore
 /// deleted first ([`DesiredState::delete_first`](crate::reconcile::DesiredState::delete_first)): packets are dropped
 /// for a moment, but never loop.
 pub struct UpdateOrder {
@@ -30,18 +30,18 @@ impl UpdateOrder {
                 })
             });
         }
-        let max = routes.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0);
-        let mut trees = vec![BTreeMap::new(); max];
+        let tree_count = routes.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0);
+        let mut trees = vec![BTreeMap::new(); tree_count];
         for (tree, by_host) in trees.iter_mut().enumerate() {
             for host in topology.host_ixs().filter(|&host| is_first_of_rack(topology, host)) {
                 let ip = topology.host(host).ip;
                 let next = |it: &SwitchRoutes| {
                     it.trees.get(tree).and_then(|t| t.get(&ip)).copied().into_iter().collect()
                 };
-                let heights = max_remaining_hops(topology, routes, &next);
+                let remaining_hops = max_remaining_hops(topology, routes, &next);
                 // Trees lead to the rack's switch, so all hosts of the rack have the same order.
                 for &other in &topology.switch(topology.host(host).switch).hosts {
-                    by_host.insert(topology.host(other).ip, heights.clone());
+                    by_host.insert(topology.host(other).ip, remaining_hops.clone());
                 }
             }
         }
@@ -50,14 +50,13 @@ impl UpdateOrder {
 
     /// Returns the rank in which `switch` may write this entry; lower ranks are written first.
     pub fn of(&self, switch: SwitchIx, entry: &Entry) -> u32 {
-        let at =
-            |heights: Option<&Vec<u32>>| BASE + 1 + heights.map_or(0, |heights| heights[switch.0 as usize]);
+        let rank = |hops: Option<&Vec<u32>>| BASE + 1 + hops.map_or(0, |hops| hops[switch.0 as usize]);
         match entry {
             // `trees` refers to all trees at once. A flooding entry refers to a group, which gets its new ports last.
             Entry::Forward { hop: NextHop::Trees { .. }, .. } | Entry::PolicyFlood { .. } => LAST_INSERT,
-            Entry::Forward { prefix, .. } => at(self.prefixes.get(prefix)),
+            Entry::Forward { prefix, .. } => rank(self.prefixes.get(prefix)),
             Entry::TreeRoute { tree, dst, .. } => {
-                at(self.trees.get(usize::from(*tree)).and_then(|t| t.get(dst)))
+                rank(self.trees.get(usize::from(*tree)).and_then(|t| t.get(dst)))
             }
             _ => BASE,
         }
@@ -88,7 +87,7 @@ fn max_remaining_hops(
     for ix in topology.switch_ixs() {
         remaining_hops_from(topology, routes, next, ix, &mut known);
     }
-    known.into_iter().map(|height| height.unwrap_or(0)).collect()
+    known.into_iter().map(|hops| hops.unwrap_or(0)).collect()
 }
 
 fn remaining_hops_from(
@@ -98,8 +97,8 @@ fn remaining_hops_from(
     ix: SwitchIx,
     known: &mut [Option<u32>],
 ) -> u32 {
-    if let Some(height) = known[ix.0 as usize] {
-        return height;
+    if let Some(hops) = known[ix.0 as usize] {
+        return hops;
     }
     // Loop guard: a path that returns to a switch being explored finds 0 and ends.
     known[ix.0 as usize] = Some(0);

@@ -59,22 +59,22 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
 /// Returns the identities of entries with shorter prefixes that cover the prefix of this entry, longest first. Empty if
 /// the entity, which must be in canonical form, is not an entry with a prefix.
 pub(super) fn shorter_prefixes(entity: &Entity, p4info: &Index) -> impl Iterator<Item = Identity> + use<> {
-    let of = || {
+    let prefix = || {
         let Kind::TableEntry(entry) = entity.entity.as_ref()? else { return None };
         let prefix_len = |field: &FieldMatch| match &field.field_match_type {
             Some(FieldMatchType::Lpm(it)) => Some(it.prefix_len),
             _ => None,
         };
-        let (place, len) =
-            entry.r#match.iter().enumerate().find_map(|(place, field)| Some((place, prefix_len(field)?)))?;
+        let (index, len) =
+            entry.r#match.iter().enumerate().find_map(|(index, field)| Some((index, prefix_len(field)?)))?;
         let fields = &p4info.tables.id(entry.table_id)?.match_fields;
-        let width = fields.iter().find(|field| field.id == entry.r#match[place].field_id)?.bitwidth;
-        Some((entry.clone(), place, len, width))
+        let width = fields.iter().find(|field| field.id == entry.r#match[index].field_id)?.bitwidth;
+        Some((entry.clone(), index, len, width))
     };
-    of().into_iter().flat_map(|(entry, place, len, width)| {
+    prefix().into_iter().flat_map(|(entry, index, len, width)| {
         (0..len).rev().filter_map(move |len| {
             let mut shorter = entry.clone();
-            if let Some(FieldMatchType::Lpm(it)) = &mut shorter.r#match[place].field_match_type {
+            if let Some(FieldMatchType::Lpm(it)) = &mut shorter.r#match[index].field_match_type {
                 it.prefix_len = len;
                 clear_low_bits(&mut it.value, (width - len).unsigned_abs());
             }
@@ -83,9 +83,10 @@ pub(super) fn shorter_prefixes(entity: &Entity, p4info: &Index) -> impl Iterator
     })
 }
 
+/// Clears the lowest `count` bits of a big-endian number.
 fn clear_low_bits(value: &mut [u8], count: u32) {
-    for (byte, below) in value.iter_mut().rev().zip((0..).step_by(8)) {
-        *byte &= 0xff_u8.checked_shl(count.saturating_sub(below)).unwrap_or(0);
+    for (byte, lowest_bit) in value.iter_mut().rev().zip((0..).step_by(8)) {
+        *byte &= 0xff_u8.checked_shl(count.saturating_sub(lowest_bit)).unwrap_or(0);
     }
 }
 
@@ -125,11 +126,14 @@ pub fn canonical(entity: &Entity) -> Entity {
 fn table_entry(entry: &TableEntry) -> TableEntry {
     let mut fields: Vec<FieldMatch> = entry.r#match.iter().filter_map(field).collect();
     fields.sort_by_key(|field| field.field_id);
-    let mut says = entry.action.clone();
-    if let Some(ActionType::Action(it)) = says.as_mut().and_then(|says| says.r#type.as_mut()) {
+    let mut table_action = entry.action.clone();
+    if let Some(ActionType::Action(it)) =
+        table_action.as_mut().and_then(|table_action| table_action.r#type.as_mut())
+    {
         *it = action(it);
     }
-    if let Some(ActionType::ActionProfileActionSet(set)) = says.as_mut().and_then(|says| says.r#type.as_mut())
+    if let Some(ActionType::ActionProfileActionSet(set)) =
+        table_action.as_mut().and_then(|table_action| table_action.r#type.as_mut())
     {
         for member in &mut set.action_profile_actions {
             member.action = member.action.as_ref().map(action);
@@ -138,7 +142,7 @@ fn table_entry(entry: &TableEntry) -> TableEntry {
     TableEntry {
         table_id: entry.table_id,
         r#match: fields,
-        action: says,
+        action: table_action,
         priority: entry.priority,
         is_default_action: entry.is_default_action,
         idle_timeout_ns: entry.idle_timeout_ns,

@@ -30,10 +30,14 @@ pub struct DesiredEntity<'a> {
 /// The entities that a switch should hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredState {
-    wanted: Vec<(u32, Entity)>,
-    places: BTreeMap<Identity, usize>,
-    retire_first: BTreeSet<u32>,
-    tables: Option<BTreeSet<u32>>,
+    /// Entities with their ranks, in the order in which they were added.
+    ranked: Vec<(u32, Entity)>,
+    /// Index of each entity in `ranked`.
+    indices: BTreeMap<Identity, usize>,
+    /// Ids of the tables of [`delete_first`](Self::delete_first).
+    delete_first: BTreeSet<u32>,
+    /// Ids of the managed tables; `None`: all.
+    managed: Option<BTreeSet<u32>>,
 }
 
 impl DesiredState {
@@ -41,11 +45,11 @@ impl DesiredState {
     pub fn insert(&mut self, rank: u32, entity: Entity) {
         let entity = canonical(&entity);
         let Some(identity) = identity(&entity) else { return };
-        match self.places.get(&identity) {
-            Some(&place) => self.wanted[place] = (rank, entity),
+        match self.indices.get(&identity) {
+            Some(&index) => self.ranked[index] = (rank, entity),
             None => {
-                self.places.insert(identity, self.wanted.len());
-                self.wanted.push((rank, entity));
+                self.indices.insert(identity, self.ranked.len());
+                self.ranked.push((rank, entity));
             }
         }
     }
@@ -54,7 +58,7 @@ impl DesiredState {
     pub fn merge(&mut self, other: &DesiredState) {
         for DesiredEntity { rank, entity } in other.entities() {
             if let (Some(tables), Some(Identity::Entry { table, .. } | Identity::Default(table))) =
-                (&mut self.tables, identity(entity))
+                (&mut self.managed, identity(entity))
             {
                 tables.insert(table);
             }
@@ -62,14 +66,14 @@ impl DesiredState {
         }
     }
 
-    /// Restricts the deletion of surplus entries to these tables, given by id. Other tables keep theirs.
+    /// Restricts the deletion of surplus entries to the tables with these ids.
     pub fn manage_only(&mut self, tables: BTreeSet<u32>) {
-        self.tables = Some(tables);
+        self.managed = Some(tables);
     }
 
     /// Returns whether a surplus entity with this identity is kept.
     pub(super) fn ignores(&self, identity: &Identity) -> bool {
-        match (identity, &self.tables) {
+        match (identity, &self.managed) {
             (Identity::Entry { table, .. } | Identity::Default(table), Some(tables)) => {
                 !tables.contains(table)
             }
@@ -77,42 +81,42 @@ impl DesiredState {
         }
     }
 
-    /// Deletes surplus entries of this table before new entities are written. Desired entries of the table that are
-    /// written last are deleted with them and inserted again, so that no packet matches them in between.
+    /// Deletes surplus entries of this table before new entities are written. Entries of the table with rank
+    /// [`LAST_INSERT`] are deleted with them and inserted again at the end, so that no packet matches them in between.
     pub fn delete_first(&mut self, table_id: u32) {
-        self.retire_first.insert(table_id);
+        self.delete_first.insert(table_id);
     }
 
     /// Returns the entities in the order in which they were added.
     pub fn entities(&self) -> impl Iterator<Item = DesiredEntity<'_>> {
-        self.wanted.iter().map(|(rank, entity)| DesiredEntity { rank: *rank, entity })
+        self.ranked.iter().map(|(rank, entity)| DesiredEntity { rank: *rank, entity })
     }
 
     pub fn len(&self) -> usize {
-        self.wanted.len()
+        self.ranked.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.wanted.is_empty()
+        self.ranked.is_empty()
     }
 
     /// Returns whether the identity is an entry of a table of [`delete_first`](Self::delete_first).
-    pub(super) fn retires_first(&self, identity: &Identity) -> bool {
-        matches!(identity, Identity::Entry { table, .. } if self.retire_first.contains(table))
+    pub(super) fn is_deleted_first(&self, identity: &Identity) -> bool {
+        matches!(identity, Identity::Entry { table, .. } if self.delete_first.contains(table))
     }
 
     /// Returns whether the switch should hold an entity with this identity.
-    pub(super) fn wants(&self, identity: &Identity) -> bool {
-        self.places.contains_key(identity)
+    pub(super) fn contains(&self, identity: &Identity) -> bool {
+        self.indices.contains_key(identity)
     }
 
     /// Returns the rank in which a surplus entity is deleted. An entry that hides a desired entry with a shorter
-    /// prefix is deleted in the rank of that entry, which is not in use until then.
-    pub(super) fn retirement_rank(&self, identity: &Identity, entity: &Entity, p4info: &Index) -> u32 {
-        if self.retires_first(identity) {
+    /// prefix is deleted in the rank of that entry, which takes effect only then.
+    pub(super) fn deletion_rank(&self, identity: &Identity, entity: &Entity, p4info: &Index) -> u32 {
+        if self.is_deleted_first(identity) {
             return DELETE_FIRST;
         }
-        let hidden = shorter_prefixes(entity, p4info).find_map(|shorter| self.places.get(&shorter));
-        hidden.map_or(DELETE, |&place| self.wanted[place].0)
+        let hidden = shorter_prefixes(entity, p4info).find_map(|shorter| self.indices.get(&shorter));
+        hidden.map_or(DELETE, |&index| self.ranked[index].0)
     }
 }

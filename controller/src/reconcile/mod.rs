@@ -2,8 +2,8 @@
 //! ever refers to a missing one (make before break).
 //!
 //! A [`DesiredState`] is a list of entities with ranks. [`diff`] compares it with the entities read from the switch.
-//! New and changed entities come in the order of their ranks, then surplus ones are deleted, referring entities
-//! before the ones to which they refer. Equal entities are not written.
+//! New and changed entities are written in the order of their ranks, then surplus entities are deleted, each before the
+//! entities to which it refers. Equal entities are not written.
 //!
 //! The comparison covers table entries with their direct meters, default actions, action profiles, multicast groups and
 //! clone sessions. It ignores counters, registers, indirect meters, const entries, and default actions that the program
@@ -11,187 +11,11 @@
 
 mod canonical;
 mod desired;
+mod diff;
 mod ranked;
 
 pub(crate) use canonical::replica_port;
 pub use canonical::{Identity, canonical, identity};
 pub use desired::{BASE, DELETE, DesiredEntity, DesiredState, LAST_INSERT};
+pub use diff::{Diff, Step, diff, updates};
 pub use ranked::RankedUpdates;
-
-use p4runtime::p4::config::v1::Table;
-use p4runtime::p4::v1::action::Param;
-use p4runtime::p4::v1::entity::Entity as Kind;
-use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
-use p4runtime::p4::v1::update::Type;
-use p4runtime::p4::v1::{
-    Action, Entity, MulticastGroupEntry, PacketReplicationEngineEntry, TableAction, TableEntry, Update,
-    table_action,
-};
-use p4runtime::p4info::{Index, Object};
-use std::collections::BTreeMap;
-
-/// One update, with its rank.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The steps of lower ranks must be complete on all switches before this one.
-    pub rank: u32,
-    pub update: Update,
-}
-
-/// The updates that bring a switch to its desired state, in order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Diff {
-    pub steps: Vec<Step>,
-    /// Number of entities that already have the desired content.
-    pub unchanged: usize,
-}
-
-/// Returns the updates after which a switch holds the desired state and nothing else, except in tables that `goal` does
-/// not manage.
-pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
-    let mut there: BTreeMap<Identity, Entity> = BTreeMap::new();
-    for entity in actual.iter().filter(|entity| is_writable(entity, p4info)) {
-        let entity = canonical(entity);
-        if let Some(identity) = identity(&entity) {
-            there.insert(identity, entity);
-        }
-    }
-    let mut result = Diff::default();
-    // Deleting these entries would expose entries of the same table that must be written last.
-    let shows_last = there.keys().any(|identity| goal.retires_first(identity) && !goal.wants(identity));
-    for DesiredEntity { rank, entity } in goal.entities() {
-        let Some(identity) = identity(entity) else { continue };
-        let kind = match there.remove(&identity) {
-            Some(old)
-                if rank == desired::LAST_INSERT
-                    && goal.retires_first(&identity)
-                    && (shows_last || old != *entity) =>
-            {
-                let update = Update { r#type: Type::Delete.into(), entity: Some(old) };
-                result.steps.push(Step { rank: desired::DELETE_FIRST, update });
-                Type::Insert
-            }
-            Some(old) if old == *entity => {
-                result.unchanged += 1;
-                continue;
-            }
-            Some(old) => {
-                if let Some(common) = without_removed_replicas(&old, Some(entity)) {
-                    result.steps.push(Step { rank: desired::SHRINK_GROUPS, update: modify(&common) });
-                    if common == *entity {
-                        continue;
-                    }
-                }
-                Type::Modify
-            }
-            None if matches!(identity, Identity::Default(_)) => Type::Modify,
-            None => Type::Insert,
-        };
-        result
-            .steps
-            .push(Step { rank, update: Update { r#type: kind.into(), entity: Some(entity.clone()) } });
-    }
-    let mut superfluous: Vec<_> = there.into_iter().filter(|(identity, _)| !goal.ignores(identity)).collect();
-    superfluous.sort_by_key(|(identity, _)| deletion_order(identity, p4info));
-    for (identity, entity) in superfluous {
-        result.steps.extend(
-            without_removed_replicas(&entity, None)
-                .map(|it| Step { rank: desired::SHRINK_GROUPS, update: modify(&it) }),
-        );
-        let rank = goal.retirement_rank(&identity, &entity, p4info);
-        if let Some(update) = removal(&identity, entity, p4info) {
-            result.steps.push(Step { rank, update });
-        }
-    }
-    result.steps.sort_by_key(|step| step.rank); // stable: keeps the order within a rank
-    result
-}
-
-/// Returns the updates that bring empty tables to the desired state.
-pub fn updates(goal: &DesiredState) -> Vec<Update> {
-    let mut wanted: Vec<_> = goal.entities().collect();
-    wanted.sort_by_key(|it| it.rank); // stable
-    let update = |it: &DesiredEntity<'_>| {
-        let default = matches!(identity(it.entity), Some(Identity::Default(_)));
-        let kind = if default { Type::Modify } else { Type::Insert };
-        Update { r#type: kind.into(), entity: Some(it.entity.clone()) }
-    };
-    wanted.iter().map(update).collect()
-}
-
-fn modify(entity: &Entity) -> Update {
-    Update { r#type: Type::Modify.into(), entity: Some(entity.clone()) }
-}
-
-/// Returns a multicast group without the replicas that the new version lacks; without any if there is no new version.
-/// Returns `None` if it loses none or the entity is not a multicast group.
-fn without_removed_replicas(old: &Entity, new: Option<&Entity>) -> Option<Entity> {
-    let old = multicast(old)?;
-    let wanted = new.and_then(multicast).map_or(&[][..], |new| &new.replicas);
-    let replicas: Vec<_> = old.replicas.iter().filter(|it| wanted.contains(it)).cloned().collect();
-    if replicas.len() == old.replicas.len() {
-        return None;
-    }
-    let group = MulticastGroupEntry { replicas, ..old.clone() };
-    let entry = PacketReplicationEngineEntry { r#type: Some(Pre::MulticastGroupEntry(group)) };
-    Some(Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) })
-}
-
-fn multicast(entity: &Entity) -> Option<&MulticastGroupEntry> {
-    match entity.entity.as_ref()? {
-        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
-            Pre::MulticastGroupEntry(it) => Some(it),
-            Pre::CloneSessionEntry(_) => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns whether the controller may write the entity: it is neither const nor in an unknown table.
-fn is_writable(entity: &Entity, p4info: &Index) -> bool {
-    let Some(Kind::TableEntry(entry)) = &entity.entity else { return true };
-    let Some(table) = p4info.tables.id(entry.table_id) else { return false };
-    let fixed =
-        if entry.is_default_action { table.const_default_action_id != 0 } else { table.is_const_table };
-    !fixed && !entry.is_const
-}
-
-/// Returns the sort key of deletions. Table entries come first, in the order in which the program declares (and
-/// applies) its tables, since earlier tables refer to later ones; then the entities to which tables refer.
-fn deletion_order(identity: &Identity, p4info: &Index) -> (u32, usize) {
-    let position = |id: u32| p4info.tables.iter().position(|table| table.preamble().id == id).unwrap_or(0);
-    match identity {
-        Identity::Entry { table, .. } => (0, position(*table)),
-        Identity::Default(table) => (1, position(*table)),
-        Identity::Group { .. } => (2, 0),
-        Identity::Member { .. } => (3, 0),
-        Identity::Multicast(_) | Identity::Clone(_) => (4, 0),
-    }
-}
-
-/// Returns the update that removes an entity. A default action cannot be deleted: it is reset to the program's initial
-/// one if that is known and differs.
-fn removal(identity: &Identity, entity: Entity, p4info: &Index) -> Option<Update> {
-    let Identity::Default(id) = identity else {
-        return Some(Update { r#type: Type::Delete.into(), entity: Some(entity) });
-    };
-    let initial = initial_default(p4info.tables.id(*id)?)?;
-    if canonical(&initial) == entity {
-        return None;
-    }
-    Some(Update { r#type: Type::Modify.into(), entity: Some(initial) })
-}
-
-/// Returns the initial default action of a table, if its P4Info contains it.
-fn initial_default(table: &Table) -> Option<Entity> {
-    let call = table.initial_default_action.as_ref()?;
-    let params = call.arguments.iter().map(|arg| Param { param_id: arg.param_id, value: arg.value.clone() });
-    let action = Action { action_id: call.action_id, params: params.collect() };
-    let entry = TableEntry {
-        table_id: table.preamble().id,
-        action: Some(TableAction { r#type: Some(table_action::Type::Action(action)) }),
-        is_default_action: true,
-        ..TableEntry::default()
-    };
-    Some(Entity { entity: Some(Kind::TableEntry(entry)) })
-}

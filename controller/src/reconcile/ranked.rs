@@ -1,28 +1,28 @@
-//! The order in which the differences of several switches are written.
+//! Writes the differences of several switches in the order of ranks.
 
-use super::Diff;
+use super::diff::Diff;
 use p4runtime::p4::v1::Update;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Hands out the updates of several switches rank by rank, so that no packet loops during the rollout. The caller
-/// requests the next rank when all switches have written the last one.
+/// The updates of several switches, to be written rank by rank, so that no packet loops during the rollout. The caller
+/// requests the next rank when all switches have written the previous one.
 #[derive(Clone, Debug)]
 pub struct RankedUpdates<K> {
     /// Remaining updates of each switch with their ranks, in ascending order.
-    left: BTreeMap<K, VecDeque<(u32, Update)>>,
+    remaining: BTreeMap<K, VecDeque<(u32, Update)>>,
 }
 
 impl<K: Ord + Clone> RankedUpdates<K> {
     pub fn new(differences: impl IntoIterator<Item = (K, Diff)>) -> RankedUpdates<K> {
         let steps = |it: Diff| it.steps.into_iter().map(|step| (step.rank, step.update)).collect();
-        RankedUpdates { left: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
+        RankedUpdates { remaining: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
     }
 
     /// Removes and returns the updates of the lowest remaining rank, by switch. Returns `None` if no updates remain.
     pub fn next_rank(&mut self) -> Option<BTreeMap<K, Vec<Update>>> {
-        let rank = self.left.values().filter_map(|steps| steps.front()).map(|step| step.0).min()?;
+        let rank = self.remaining.values().filter_map(|steps| steps.front()).map(|step| step.0).min()?;
         let mut due = BTreeMap::new();
-        for (key, steps) in &mut self.left {
+        for (key, steps) in &mut self.remaining {
             let count = steps.partition_point(|step| step.0 <= rank);
             if count > 0 {
                 due.insert(key.clone(), steps.drain(..count).map(|step| step.1).collect());
@@ -33,19 +33,19 @@ impl<K: Ord + Clone> RankedUpdates<K> {
 
     /// Discards the remaining updates of a switch that failed to write its last ones.
     pub fn abandon(&mut self, key: &K) {
-        self.left.remove(key);
+        self.remaining.remove(key);
     }
 
     /// Discards all remaining updates and returns the switches that had some.
     pub fn take_unfinished(&mut self) -> BTreeSet<K> {
-        let left = std::mem::take(&mut self.left);
-        left.into_iter().filter(|(_, steps)| !steps.is_empty()).map(|(key, _)| key).collect()
+        let remaining = std::mem::take(&mut self.remaining);
+        remaining.into_iter().filter(|(_, steps)| !steps.is_empty()).map(|(key, _)| key).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Step;
+    use super::super::diff::Step;
     use super::*;
 
     fn difference(ranks: &[u32]) -> Diff {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_comes_after_the_lower_ones_of_all_switches() {
+    fn a_rank_follows_the_lower_ranks_of_all_switches() {
         let mut ranked = RankedUpdates::new([("s1", difference(&[1, 1, 3])), ("s2", difference(&[2, 3]))]);
         let mut next = || {
             let due = ranked.next_rank()?;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_was_given_up_gets_no_more_updates() {
+    fn an_abandoned_switch_receives_no_more_updates() {
         let mut ranked = RankedUpdates::new([("s1", difference(&[1, 2])), ("s2", difference(&[3]))]);
         assert!(ranked.next_rank().is_some_and(|due| due.contains_key("s1")));
         ranked.abandon(&"s1");

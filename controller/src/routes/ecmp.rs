@@ -5,16 +5,17 @@
 //! switch, so that both directions of a flow select the same switches. Other graphs may not have this property;
 //! therefore [`super::routes`] verifies the result with [`crate::verify`].
 
-use super::{NextHop, Routes, RoutingMethod, deliver_locally, racks};
+use super::racks::{deliver_locally, racks};
 use crate::hash::CRC_32;
+use crate::route_table::{NextHop, Routes, RoutingMethod};
 use crate::topology::{Neighbour, SwitchIx, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Shift of the path hash per tier, half of the hash. With 8 bits three tiers would have a slice, but flows with
-/// consecutive ports, as tools open them, would concentrate on some members (see the tests of `crate::hash`).
+/// Shift of the path hash per tier: half of the hash. With 8 bits three tiers would have a slice, but flows with
+/// consecutive source ports, which are common, would concentrate on some members (see the tests of `crate::hash`).
 const SLICE_BITS: u8 = 16;
-/// Last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member. Two tiers have a slice of their
-/// own, as many as select in a fat-tree.
+/// Last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member. Two tiers therefore have slices of
+/// their own; in a fat-tree no more than two tiers select.
 const MAX_SLICE: u8 = 16;
 
 pub(super) fn routes(topology: &Topology) -> Routes {
@@ -25,11 +26,11 @@ pub(super) fn routes(topology: &Topology) -> Routes {
         let distance = distances(topology, &neighbours_of, rack);
         for ix in topology.switch_ixs().filter(|&ix| ix != rack) {
             let i = ix.0 as usize;
-            let Some(here) = distance[i] else { continue };
+            let Some(shortest) = distance[i] else { continue };
             let through =
                 |n: &Neighbour| Some(distance[n.switch.0 as usize]? + cost(topology, n.switch, rack));
             let members: Vec<&Neighbour> =
-                neighbours_of[i].iter().filter(|n| through(n) == Some(here)).collect();
+                neighbours_of[i].iter().filter(|n| through(n) == Some(shortest)).collect();
             let hop = if let [only] = members[..] {
                 NextHop::Via { port: only.port }
             } else {
@@ -73,8 +74,8 @@ fn cost(topology: &Topology, to: SwitchIx, rack: SwitchIx) -> u64 {
 }
 
 /// Returns the cost of the path from every switch to `rack`; `None` if there is no path.
-fn distances(topology: &Topology, around: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<Option<u64>> {
-    let mut distance = vec![None; around.len()];
+fn distances(topology: &Topology, neighbours_of: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<Option<u64>> {
+    let mut distance = vec![None; neighbours_of.len()];
     let mut queue = BTreeSet::from([(0, rack)]);
     while let Some((cost_here, here)) = queue.pop_first() {
         let known = &mut distance[here.0 as usize];
@@ -83,7 +84,8 @@ fn distances(topology: &Topology, around: &[Vec<Neighbour>], rack: SwitchIx) -> 
         }
         *known = Some(cost_here);
         let next = cost_here + cost(topology, here, rack);
-        let unknown = around[here.0 as usize].iter().filter(|n| distance[n.switch.0 as usize].is_none());
+        let unknown =
+            neighbours_of[here.0 as usize].iter().filter(|n| distance[n.switch.0 as usize].is_none());
         queue.extend(unknown.map(|n| (next, n.switch)));
     }
     distance

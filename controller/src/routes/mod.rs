@@ -4,11 +4,12 @@
 //! [`mod@crate::plan`] converts it to table entries.
 
 mod ecmp;
+mod racks;
 mod trees;
 
 use crate::flood;
 pub use crate::route_table::{NextHop, Routes, RoutingMethod, SwitchRoutes};
-use crate::topology::{Prefix, SwitchIx, Topology};
+use crate::topology::Topology;
 use crate::verify::{Violation, verify};
 use thiserror::Error;
 
@@ -28,14 +29,14 @@ pub fn routes(topology: &Topology, method: RoutingMethod) -> Result<Routes, Rout
     compute(topology, method, None)
 }
 
-/// Computes the routes of a fabric after links failed or returned. `now` are the routes that the switches hold. If
-/// these are trees, the number of trees is kept, since every switch computes the hash modulo this number.
+/// Recomputes the routes of a fabric after links failed or returned. `current` are the routes of the switches. If these
+/// are trees, the number of trees is kept, since every switch computes the hash modulo this number.
 ///
 /// # Errors
 ///
 /// See [`routes`].
-pub fn reroute(topology: &Topology, method: RoutingMethod, now: &Routes) -> Result<Routes, RouteError> {
-    compute(topology, method, (now.method == RoutingMethod::Trees).then(|| now.trees()))
+pub fn reroute(topology: &Topology, method: RoutingMethod, current: &Routes) -> Result<Routes, RouteError> {
+    compute(topology, method, (current.method == RoutingMethod::Trees).then(|| current.trees()))
 }
 
 fn compute(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> Result<Routes, RouteError> {
@@ -54,24 +55,4 @@ fn unicast(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> 
         Err(_) if method == RoutingMethod::Auto => Ok(trees::routes(topology, trees)),
         Err(mut violations) => Err(RouteError::NotSymmetric(Box::new(violations.swap_remove(0)))),
     }
-}
-
-/// Adds the `deliver` route of every host on its own switch, which both methods share.
-fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
-    let mut switches = vec![SwitchRoutes::default(); topology.switches.len()];
-    for host in &topology.hosts {
-        let hop = NextHop::Deliver { port: host.switch_port, mac: host.mac };
-        switches[host.switch.0 as usize].forward.insert(Prefix::host(host.ip), hop);
-    }
-    switches
-}
-
-/// Returns the switches with hosts and the rack prefix of each; without a rack prefix, the addresses of its hosts.
-fn racks(topology: &Topology) -> impl Iterator<Item = (SwitchIx, Prefix)> + '_ {
-    topology.switch_ixs().flat_map(|ix| {
-        let switch = topology.switch(ix);
-        let hosts = switch.hosts.iter().filter(|_| switch.rack.is_none());
-        let hosts = hosts.map(|&host| Prefix::host(topology.host(host).ip));
-        switch.rack.into_iter().chain(hosts).map(move |prefix| (ix, prefix))
-    })
 }

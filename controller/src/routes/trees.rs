@@ -4,7 +4,8 @@
 //! Trees are breadth-first from the roots that give the shortest paths, and share as few links as possible. In a
 //! leaf-spine or fat-tree the roots are the spines or cores, and the trees are the paths of ECMP.
 
-use super::{NextHop, Routes, RoutingMethod, deliver_locally};
+use super::racks::deliver_locally;
+use crate::route_table::{NextHop, Routes, RoutingMethod};
 use crate::topology::{LinkIx, Neighbour, Node, SwitchIx, Topology};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,14 +20,14 @@ const MAX_EXTRA_HOPS: u32 = 1;
 pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     let mut switches = deliver_locally(topology);
     let trees = build_forest(topology, count);
-    for it in &mut switches {
-        it.forward.insert(topology.fabric, NextHop::Trees { count: trees.len() as u8 });
-        it.trees = vec![Default::default(); trees.len()];
+    for routes in &mut switches {
+        routes.forward.insert(topology.fabric, NextHop::Trees { count: trees.len() as u8 });
+        routes.trees = vec![Default::default(); trees.len()];
     }
     for (t, links) in trees.iter().enumerate() {
-        let branches = tree_adjacency(topology, links);
+        let adjacency = tree_adjacency(topology, links);
         for rack in topology.switch_ixs().filter(|&ix| !topology.switch(ix).hosts.is_empty()) {
-            for (ix, port) in next_hops_towards(&branches, rack) {
+            for (ix, port) in next_hops_towards(&adjacency, rack) {
                 let table = &mut switches[ix.0 as usize].trees[t];
                 table.extend(topology.switch(rack).hosts.iter().map(|&h| (topology.host(h).ip, port)));
             }
@@ -35,7 +36,7 @@ pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     Routes { method: RoutingMethod::Trees, switches }
 }
 
-/// Returns the links of the best tree of each connected component, as far as they lie between hosts.
+/// Returns the links of the best tree of each connected component, without branches that lead to no host.
 pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
     build_forest(topology, Some(1)).into_iter().flatten().collect()
 }
@@ -43,7 +44,7 @@ pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
 /// A spanning tree without the branches that lead to no host. The derived order ranks better trees first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tree {
-    /// Number of host pairs whose path uses links of switches to be avoided, counted once per such link.
+    /// Number of host pairs whose path uses links of switches to be avoided, counted once for each such link.
     avoided_paths: u64,
     /// Number of links between switches on the longest path between two hosts.
     max_host_distance: u32,
@@ -56,31 +57,31 @@ struct Tree {
 /// Returns the links of each tree. In a partitioned fabric each component has its own trees, but all have the same
 /// number, since switches compute the hash modulo one global number. Components with fewer good trees reuse them.
 fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
-    let labels = topology.islands();
-    let mut islands: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();
+    let labels = topology.components();
+    let mut components: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();
     for (ix, label) in topology.switch_ixs().zip(labels) {
-        islands.entry(label).or_default().push(ix);
+        components.entry(label).or_default().push(ix);
     }
     let has_host = |ix: &SwitchIx| !topology.switch(*ix).hosts.is_empty();
-    let inhabited = islands.into_values().filter(|component| component.iter().any(has_host));
-    let planted: Vec<Vec<Tree>> = inhabited.map(|island| build_trees(topology, &island)).collect();
-    let count = count.unwrap_or_else(|| planted.iter().map(Vec::len).max().unwrap_or(0));
+    let with_hosts = components.into_values().filter(|component| component.iter().any(has_host));
+    let forests: Vec<Vec<Tree>> = with_hosts.map(|component| build_trees(topology, &component)).collect();
+    let count = count.unwrap_or_else(|| forests.iter().map(Vec::len).max().unwrap_or(0));
     let links =
-        |t: usize| planted.iter().flat_map(move |trees| trees.iter().cycle().nth(t)).flat_map(|it| &it.links);
+        |t: usize| forests.iter().flat_map(move |trees| trees.iter().cycle().nth(t)).flat_map(|it| &it.links);
     (0..count).map(|t| links(t).copied().collect()).collect()
 }
 
 /// Builds one tree per root, as long as trees are good, and omits duplicates.
-fn build_trees(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
+fn build_trees(topology: &Topology, component: &[SwitchIx]) -> Vec<Tree> {
     let max = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES);
     let mut used = vec![0u32; topology.links.len()];
     let mut roots: Vec<(Tree, SwitchIx)> =
-        island.iter().map(|&root| (bfs_tree(topology, root, &used), root)).collect();
+        component.iter().map(|&root| (bfs_tree(topology, root, &used), root)).collect();
     roots.sort_unstable();
-    let (avoided, longest) = roots
+    let (min_avoided, max_distance) = roots
         .first()
         .map_or((0, 0), |(best, _)| (best.avoided_paths, best.max_host_distance + MAX_EXTRA_HOPS));
-    let is_good = |tree: &Tree| tree.avoided_paths == avoided && tree.max_host_distance <= longest;
+    let is_good = |tree: &Tree| tree.avoided_paths == min_avoided && tree.max_host_distance <= max_distance;
     let mut trees: Vec<Tree> = Vec::new();
     for (_, root) in roots.into_iter().take_while(|(tree, _)| is_good(tree)) {
         if trees.len() == max {
@@ -108,17 +109,18 @@ fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     // Switches other than the root by depth, each with the link to its parent.
     let mut parent_links: Vec<(SwitchIx, Neighbour)> = Vec::new();
     while let Some(here) = queue.pop_front().or_else(|| avoided.pop_front()) {
-        let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
-        let is_parent = |n: &Neighbour| is_placed[n.switch.0 as usize] && depth[n.switch.0 as usize] == above;
+        let parent_depth = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
+        let is_parent =
+            |n: &Neighbour| is_placed[n.switch.0 as usize] && depth[n.switch.0 as usize] == parent_depth;
         let parents = topology.neighbours(here).filter(is_parent);
-        let min = parents.min_by_key(|n| (is_avoided(n.switch), used[n.link.0 as usize], n.link));
-        parent_links.extend(min.map(|up| (here, up)));
+        let parent = parents.min_by_key(|n| (is_avoided(n.switch), used[n.link.0 as usize], n.link));
+        parent_links.extend(parent.map(|up| (here, up)));
         is_placed[here.0 as usize] = true;
         for n in topology.neighbours(here) {
             if depth[n.switch.0 as usize].is_none() {
                 depth[n.switch.0 as usize] = depth[here.0 as usize].map(|d| d + 1);
-                let later = if is_avoided(n.switch) { &mut avoided } else { &mut queue };
-                later.push_back(n.switch);
+                let target = if is_avoided(n.switch) { &mut avoided } else { &mut queue };
+                target.push_back(n.switch);
             }
         }
     }
@@ -126,14 +128,14 @@ fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
 }
 
 /// Removes branches without hosts and computes the measures of the tree.
-fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)]) -> Tree {
+fn prune(topology: &Topology, root: SwitchIx, parent_links: &[(SwitchIx, Neighbour)]) -> Tree {
     // For each switch, the number of hosts in its subtree and the distance to the farthest of them, if any.
     let mut hosts: Vec<u64> = topology.switches.iter().map(|s| s.hosts.len() as u64).collect();
     let mut down: Vec<Option<u32>> = hosts.iter().map(|&n| (n > 0).then_some(0)).collect();
-    let reached = ways_up.iter().map(|(here, _)| *here).chain([root]);
+    let reached = parent_links.iter().map(|(here, _)| *here).chain([root]);
     let all = reached.map(|ix| hosts[ix.0 as usize]).sum::<u64>();
     let mut tree = Tree { avoided_paths: 0, max_host_distance: 0, total_distance: 0, links: Vec::new() };
-    for (here, up) in ways_up.iter().rev() {
+    for (here, up) in parent_links.iter().rev() {
         let (here, parent) = (here.0 as usize, up.switch.0 as usize);
         if hosts[here] > 0 && hosts[here] < all {
             tree.links.push(up.link);
@@ -156,32 +158,32 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
 
 /// Returns for each switch its neighbours in the tree.
 fn tree_adjacency(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
-    let mut branches = vec![Vec::new(); topology.switches.len()];
+    let mut adjacency = vec![Vec::new(); topology.switches.len()];
     for &ix in tree {
         let link = topology.link(ix);
         for (here, there) in [(link.a, link.b), (link.b, link.a)] {
             if let (Node::Switch(from), Node::Switch(to)) = (here.node, there.node) {
-                let way = Neighbour { port: here.port, link: ix, switch: to, peer_port: there.port };
-                branches[from.0 as usize].push(way);
+                let neighbour = Neighbour { port: here.port, link: ix, switch: to, peer_port: there.port };
+                adjacency[from.0 as usize].push(neighbour);
             }
         }
     }
-    branches
+    adjacency
 }
 
 /// Returns for every other switch the port that leads to `rack` in the tree.
-fn next_hops_towards(branches: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<(SwitchIx, u16)> {
-    let mut seen = vec![false; branches.len()];
+fn next_hops_towards(adjacency: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<(SwitchIx, u16)> {
+    let mut seen = vec![false; adjacency.len()];
     seen[rack.0 as usize] = true;
     let mut queue = VecDeque::from([rack]);
-    let mut ways = Vec::new();
+    let mut next_hops = Vec::new();
     while let Some(here) = queue.pop_front() {
-        for n in &branches[here.0 as usize] {
+        for n in &adjacency[here.0 as usize] {
             if !std::mem::replace(&mut seen[n.switch.0 as usize], true) {
-                ways.push((n.switch, n.peer_port));
+                next_hops.push((n.switch, n.peer_port));
                 queue.push_back(n.switch);
             }
         }
     }
-    ways
+    next_hops
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
+/// A `runtime.json` file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuntimeJson {
     /// Always `bmv2`.
@@ -92,21 +93,21 @@ pub struct ReplicaJson {
 
 /// An error in a runtime.json file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{place}: {problem}")]
+#[error("{location}: {problem}")]
 pub struct RuntimeJsonError {
     /// Key path such as `table_entries[3].match`, or `line:column` if the text is not valid JSON.
-    pub place: String,
+    pub location: String,
     pub problem: String,
 }
 
 impl RuntimeJsonError {
-    fn at(place: impl Into<String>, problem: impl std::fmt::Display) -> RuntimeJsonError {
-        RuntimeJsonError { place: place.into(), problem: problem.to_string() }
+    fn at(location: impl Into<String>, problem: impl std::fmt::Display) -> RuntimeJsonError {
+        RuntimeJsonError { location: location.into(), problem: problem.to_string() }
     }
 }
 
 /// Splits a JSON error into its location, `line:column`, and the message without it.
-pub fn place_and_problem(error: &serde_json::Error) -> (String, String) {
+pub fn split_json_error(error: &serde_json::Error) -> (String, String) {
     let message = error.to_string();
     let problem = message.split(" at line ").next().unwrap_or_default();
     (format!("{}:{}", error.line(), error.column()), problem.to_owned())
@@ -120,11 +121,11 @@ impl RuntimeJson {
     /// The text is not JSON, has a key or value that the format lacks, or is for a target other than `bmv2`.
     pub fn parse(text: &str) -> Result<RuntimeJson, RuntimeJsonError> {
         let file: RuntimeJson = serde_json::from_str(text).map_err(|error| {
-            let (place, reason) = place_and_problem(&error);
-            RuntimeJsonError::at(place, format!("not a runtime.json: {reason}"))
+            let (location, reason) = split_json_error(&error);
+            RuntimeJsonError::at(location, format!("not a runtime.json: {reason}"))
         })?;
         if file.target != "bmv2" {
-            let problem = format!("\"{}\" is not supported, only bmv2 is", file.target);
+            let problem = format!("\"{}\" is not supported; only bmv2 is", file.target);
             return Err(RuntimeJsonError::at("target", problem));
         }
         Ok(file)

@@ -26,13 +26,13 @@ impl RuntimeJson {
     /// does not parse or fit, a priority is missing or superfluous, the id of a group or session is 0, or two entries
     /// have the same key. The error contains the key path, such as `table_entries[3].match`.
     pub fn desired_state(&self, p4info: &Index) -> Result<DesiredState, RuntimeJsonError> {
-        let mut goal = DesiredState::default();
+        let mut desired = DesiredState::default();
         for (index, group) in self.multicast_group_entries.iter().enumerate() {
-            let place = || format!("multicast_group_entries[{index}]");
-            nonzero(group.multicast_group_id).map_err(|reason| RuntimeJsonError::at(place(), reason))?;
-            goal.insert(
+            let location = || format!("multicast_group_entries[{index}]");
+            check_id(group.multicast_group_id).map_err(|reason| RuntimeJsonError::at(location(), reason))?;
+            desired.insert(
                 BASE,
-                pre(Pre::MulticastGroupEntry(MulticastGroupEntry {
+                replication(Pre::MulticastGroupEntry(MulticastGroupEntry {
                     multicast_group_id: group.multicast_group_id,
                     replicas: replicas(&group.replicas),
                     ..MulticastGroupEntry::default()
@@ -40,11 +40,11 @@ impl RuntimeJson {
             );
         }
         for (index, session) in self.clone_session_entries.iter().enumerate() {
-            let place = || format!("clone_session_entries[{index}]");
-            nonzero(session.clone_session_id).map_err(|reason| RuntimeJsonError::at(place(), reason))?;
-            goal.insert(
+            let location = || format!("clone_session_entries[{index}]");
+            check_id(session.clone_session_id).map_err(|reason| RuntimeJsonError::at(location(), reason))?;
+            desired.insert(
                 BASE,
-                pre(Pre::CloneSessionEntry(CloneSessionEntry {
+                replication(Pre::CloneSessionEntry(CloneSessionEntry {
                     session_id: session.clone_session_id,
                     replicas: replicas(&session.replicas),
                     packet_length_bytes: session.packet_length_bytes.unwrap_or(0),
@@ -54,33 +54,35 @@ impl RuntimeJson {
         }
         let tables = p4info.tables.iter().count() as u32;
         for (index, entry) in self.table_entries.iter().enumerate() {
-            let at = |part: &str, reason: String| {
+            let error_at = |part: &str, reason: String| {
                 RuntimeJsonError::at(format!("table_entries[{index}]{part}"), reason)
             };
             let table = p4info.tables.named(&entry.table).map_err(|error| {
-                let has: Vec<&str> = p4info.tables.iter().map(|it| it.preamble().name.as_str()).collect();
-                at(".table", format!("{error}, it has {}", has.join(", ")))
+                let known: Vec<&str> = p4info.tables.iter().map(|it| it.preamble().name.as_str()).collect();
+                error_at(".table", format!("{error}, it has {}", known.join(", ")))
             })?;
-            let read = table_entry(entry, table, p4info).map_err(|(part, reason)| at(part, reason))?;
-            // Entries may refer to tables that are declared, and applied, later. These get the lower rank.
+            let read = table_entry(entry, table, p4info).map_err(|(part, reason)| error_at(part, reason))?;
+            // Entries may refer to tables that are declared, and applied, later. Those have lower ranks and are written
+            // first.
             let position =
                 p4info.tables.iter().take_while(|it| it.preamble().id != table.preamble().id).count() as u32;
             let rank = BASE + tables - position;
-            let before = goal.len();
-            goal.insert(rank, Entity { entity: Some(Kind::TableEntry(read)) });
-            if goal.len() == before {
-                return Err(at("", "an entry before it has the same key".to_owned()));
+            let before = desired.len();
+            desired.insert(rank, Entity { entity: Some(Kind::TableEntry(read)) });
+            if desired.len() == before {
+                return Err(error_at("", "an earlier entry has the same key".to_owned()));
             }
         }
-        Ok(goal)
+        Ok(desired)
     }
 }
 
-fn nonzero(id: u32) -> Result<(), String> {
-    if id == 0 { Err("its id is 0, which P4Runtime does not allow".to_owned()) } else { Ok(()) }
+/// Checks the id of a multicast group or clone session.
+fn check_id(id: u32) -> Result<(), String> {
+    if id == 0 { Err("the id is 0, which P4Runtime does not allow".to_owned()) } else { Ok(()) }
 }
 
-fn pre(kind: Pre) -> Entity {
+fn replication(kind: Pre) -> Entity {
     Entity {
         entity: Some(Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })),
     }
@@ -102,17 +104,17 @@ type FieldError = (&'static str, String);
 fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, FieldError> {
     let name = &table.preamble().name;
     if entry.default_action && !entry.r#match.is_empty() {
-        return Err((".match", "a default action has no match".to_owned()));
+        return Err((".match", "a default action has no match fields".to_owned()));
     }
     if !entry.default_action && table.match_fields.is_empty() {
-        return Err(("", format!("table {name} has no key, only \"default_action\": true is allowed")));
+        return Err(("", format!("table {name} has no key; only \"default_action\": true is allowed")));
     }
     for field in entry.r#match.keys() {
         if table.match_field(field).is_none() {
-            let has: Vec<&str> = table.match_fields.iter().map(|it| it.name.as_str()).collect();
+            let known: Vec<&str> = table.match_fields.iter().map(|it| it.name.as_str()).collect();
             return Err((
                 ".match",
-                format!("table {name} has no field \"{field}\", it has {}", has.join(", ")),
+                format!("table {name} has no field \"{field}\", it has {}", known.join(", ")),
             ));
         }
     }
@@ -130,9 +132,12 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
             .any(|it| kind_of(it) != MatchType::Exact && kind_of(it) != MatchType::Lpm);
     match (needs_priority, priority) {
         (true, ..=0) => {
-            return Err((".priority", format!("table {name} needs one, from 1 on; the larger wins")));
+            return Err((
+                ".priority",
+                format!("table {name} requires a priority of at least 1; the larger wins"),
+            ));
         }
-        (false, 1..) => return Err((".priority", format!("table {name} has none"))),
+        (false, 1..) => return Err((".priority", format!("table {name} has no priorities"))),
         _ => {}
     }
     let has_meter = table.direct_resource_ids.iter().any(|&id| p4info.direct_meters.id(id).is_some());
@@ -165,7 +170,7 @@ fn kind_of(info: &MatchField) -> MatchType {
     }
 }
 
-/// Returns `None` if the field matches any value.
+/// Converts a match field. Returns `None` if the field matches any value.
 fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchType>, String> {
     let kind = kind_of(info);
     let Some(json) = json else {
@@ -187,10 +192,10 @@ fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchTyp
                 return Ok(None);
             }
             let bytes = value::read(number, bits)?;
-            let number_of = bytes.iter().fold(0u128, |all, &byte| all << 8 | u128::from(byte));
-            let free = (bits - prefix_len) as u32;
-            if free > 0 && number_of & ((1u128 << free) - 1) != 0 {
-                return Err(format!("{number} has bits set behind the first {prefix_len}"));
+            let bits_set = bytes.iter().fold(0u128, |all, &byte| all << 8 | u128::from(byte));
+            let suffix_len = (bits - prefix_len) as u32;
+            if suffix_len > 0 && bits_set & ((1u128 << suffix_len) - 1) != 0 {
+                return Err(format!("{number} has bits set beyond the first {prefix_len}"));
             }
             FieldMatchType::Lpm(Lpm { value: bytes, prefix_len })
         }
@@ -203,11 +208,11 @@ fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchTyp
             FieldMatchType::Ternary(Ternary { value: bytes, mask })
         }
         MatchType::Range => {
-            let (low, high) = pair("least, greatest")?;
+            let (low, high) = pair("low, high")?;
             FieldMatchType::Range(Range { low: value::read(low, bits)?, high: value::read(high, bits)? })
         }
         MatchType::Unspecified => {
-            return Err("the program matches it by a kind that runtime.json cannot express".into());
+            return Err("runtime.json does not support the match kind of this field".into());
         }
     }))
 }
@@ -218,21 +223,21 @@ fn action(
     table: &Table,
     p4info: &Index,
 ) -> Result<Action, FieldError> {
-    let own = table.action_refs.iter().filter_map(|it| p4info.actions.id(it.id));
+    let table_actions = table.action_refs.iter().filter_map(|it| p4info.actions.id(it.id));
     let is_named = |info: &&ActionInfo| {
         let preamble = info.preamble();
         preamble.name == name || preamble.alias == name || preamble.name.ends_with(&format!(".{name}"))
     };
-    let info = own.clone().find(is_named).ok_or_else(|| {
-        let has: Vec<&str> = own.map(|it| it.preamble().name.as_str()).collect();
+    let info = table_actions.clone().find(is_named).ok_or_else(|| {
+        let known: Vec<&str> = table_actions.map(|it| it.preamble().name.as_str()).collect();
         (
             ".action_name",
-            format!("table {} has no action \"{name}\", it has {}", table.preamble().name, has.join(", ")),
+            format!("table {} has no action \"{name}\", it has {}", table.preamble().name, known.join(", ")),
         )
     })?;
     if let Some(unknown) = params.keys().find(|name| info.param(name).is_none()) {
-        let has: Vec<&str> = info.params.iter().map(|it| it.name.as_str()).collect();
-        let reason = format!("action {name} has no parameter \"{unknown}\", it has [{}]", has.join(", "));
+        let known: Vec<&str> = info.params.iter().map(|it| it.name.as_str()).collect();
+        let reason = format!("action {name} has no parameter \"{unknown}\", it has [{}]", known.join(", "));
         return Err((".action_params", reason));
     }
     let mut read = Vec::with_capacity(info.params.len());

@@ -22,15 +22,15 @@ pub fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
         Value::Number(number) => {
             number.as_u64().map(u128::from).ok_or(format!("{number} is not a whole number"))?
         }
-        Value::Bool(yes) => u128::from(*yes),
+        Value::Bool(flag) => u128::from(*flag),
         Value::String(text) => from_text(text).ok_or_else(|| {
-            format!("\"{text}\" is no value: write a number, 10.0.1.1, 08:00:00:00:01:11 or 0x1f")
+            format!("\"{text}\" is not a value; expected a number, 10.0.1.1, 08:00:00:00:01:11 or 0x1f")
         })?,
-        other => return Err(format!("{other} is no value")),
+        other => return Err(format!("{other} is not a value")),
     };
     let needed = (u128::BITS - number.leading_zeros()) as i32;
     if needed > bits {
-        return Err(format!("{json} does not fit {bits} bits"));
+        return Err(format!("{json} does not fit in {bits} bits"));
     }
     Ok(value::from_uint(number))
 }

@@ -79,16 +79,16 @@ fn table_entry(entry: &TableEntry, index: &Index) -> Option<TableEntryJson> {
     };
     for field in &entry.r#match {
         let info = table.match_field_by_id(field.field_id)?;
-        let value = |bytes: &[u8]| value::write(bytes, info.bitwidth);
-        let says: Value = match field.field_match_type.as_ref()? {
-            FieldMatchType::Exact(it) => value(&it.value),
-            FieldMatchType::Optional(it) => value(&it.value),
-            FieldMatchType::Lpm(it) => json!([value(&it.value), it.prefix_len]),
-            FieldMatchType::Ternary(it) => json!([value(&it.value), value(&it.mask)]),
-            FieldMatchType::Range(it) => json!([value(&it.low), value(&it.high)]),
+        let formatted = |bytes: &[u8]| value::write(bytes, info.bitwidth);
+        let value: Value = match field.field_match_type.as_ref()? {
+            FieldMatchType::Exact(it) => formatted(&it.value),
+            FieldMatchType::Optional(it) => formatted(&it.value),
+            FieldMatchType::Lpm(it) => json!([formatted(&it.value), it.prefix_len]),
+            FieldMatchType::Ternary(it) => json!([formatted(&it.value), formatted(&it.mask)]),
+            FieldMatchType::Range(it) => json!([formatted(&it.low), formatted(&it.high)]),
             FieldMatchType::Other(_) => return None,
         };
-        json.r#match.insert(info.name.clone(), says);
+        json.r#match.insert(info.name.clone(), value);
     }
     let Some(ActionType::Action(action)) = entry.action.as_ref()?.r#type.as_ref() else { return None };
     let info = index.actions.id(action.action_id)?;

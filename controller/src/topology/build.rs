@@ -1,8 +1,9 @@
+use super::error::{Location, TopologyError, TopologyProblem};
+use super::graph::{Endpoint, Host, HostIx, Link, LinkIx, Node, Switch, SwitchIx, Topology};
 use super::kinds::{Draft, DraftLink, draft};
-use super::{
-    AddressSpec, CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, Location, MAX_PORTS,
-    MAX_SWITCHES, Node, Prefix, Switch, SwitchIx, Topology, TopologyError, TopologyProblem, TopologySpec,
-};
+use super::limits::{CPU_PORT, HOST_PORT, MAX_PORTS, MAX_SWITCHES};
+use super::prefix::Prefix;
+use super::spec::{AddressSpec, TopologySpec};
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -25,7 +26,7 @@ const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
 /// nodes than supported. The error contains the location.
 pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let topology = build_parts(spec)?;
-    connected(&topology).map_err(|problem| TopologyError::at(Location::Topology, problem))?;
+    check_connected(&topology).map_err(|problem| TopologyError::at(Location::Topology, problem))?;
     Ok(topology)
 }
 
@@ -45,9 +46,11 @@ pub fn build_parts(spec: &TopologySpec) -> Result<Topology, TopologyError> {
         connect_link(&mut topology, &nodes, &mut linked, i, link)
             .map_err(|problem| TopologyError::at(Location::Link(i + 1), problem))?;
     }
-    let whole = |problem| TopologyError::at(Location::Topology, problem);
-    if let Some(lonely) = linked.iter().position(|&linked| !linked) {
-        return Err(whole(TopologyProblem::Unlinked(topology.hosts[lonely].name.clone())));
+    if let Some(unlinked) = linked.iter().position(|&linked| !linked) {
+        return Err(TopologyError::at(
+            Location::Topology,
+            TopologyProblem::Unlinked(topology.hosts[unlinked].name.clone()),
+        ));
     }
     set_tiers(&mut topology);
     if draft_addresses.is_empty() {
@@ -118,7 +121,7 @@ fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
     }
 }
 
-/// Adds a link and takes a port on each switch at its ends.
+/// Adds a link and assigns a port on each switch at its ends.
 fn connect_link(
     topology: &mut Topology,
     nodes: &HashMap<String, Node>,
@@ -144,14 +147,14 @@ fn connect_link(
             return Err(TopologyProblem::HostToHost(link.a.clone(), link.b.clone()));
         }
         (Node::Switch(one), Node::Switch(other)) => {
-            (take_port(topology, one, ix, link.ports[0])?, take_port(topology, other, ix, link.ports[1])?)
+            (assign_port(topology, one, ix, link.ports[0])?, assign_port(topology, other, ix, link.ports[1])?)
         }
         (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) => {
-            let wanted = if matches!(b, Node::Switch(_)) { link.ports[1] } else { link.ports[0] };
+            let requested = if matches!(b, Node::Switch(_)) { link.ports[1] } else { link.ports[0] };
             if std::mem::replace(&mut linked[host.0 as usize], true) {
                 return Err(TopologyProblem::SecondHostLink(topology.host(host).name.clone()));
             }
-            let end = take_port(topology, switch, ix, wanted)?;
+            let end = assign_port(topology, switch, ix, requested)?;
             topology.switches[switch.0 as usize].hosts.push(host);
             let it = &mut topology.hosts[host.0 as usize];
             (it.switch, it.switch_port, it.link) = (switch, end.port, ix);
@@ -162,42 +165,46 @@ fn connect_link(
     Ok(())
 }
 
-/// Takes the wanted port of a switch, or the next port after the highest in use.
-fn take_port(
+/// Assigns the requested port of a switch, or else the port after the highest in use.
+fn assign_port(
     topology: &mut Topology,
     switch: SwitchIx,
     link: LinkIx,
-    wanted: Option<u16>,
+    requested: Option<u16>,
 ) -> Result<Endpoint, TopologyProblem> {
     let it = &mut topology.switches[switch.0 as usize];
     if it.ports().count() == MAX_PORTS {
         return Err(TopologyProblem::TooManyPorts(it.name.clone()));
     }
     let next = it.ports.len() as u16;
-    let port = wanted.unwrap_or(if next == CPU_PORT { next + 1 } else { next });
+    let port = requested.unwrap_or(if next == CPU_PORT { next + 1 } else { next });
     if port == 0 || port == CPU_PORT || port >= DROP_PORT {
         return Err(TopologyProblem::BadPort(port));
     }
-    let place = usize::from(port);
-    it.ports.resize(it.ports.len().max(place + 1), None);
-    if it.ports[place].is_some() {
+    let index = usize::from(port);
+    it.ports.resize(it.ports.len().max(index + 1), None);
+    if it.ports[index].is_some() {
         return Err(TopologyProblem::PortTaken { switch: it.name.clone(), port });
     }
-    it.ports[place] = Some(link);
+    it.ports[index] = Some(link);
     Ok(Endpoint { node: Node::Switch(switch), port })
 }
 
-/// Rejects topologies without hosts, and those in which two hosts cannot reach each other.
-fn connected(topology: &Topology) -> Result<(), TopologyProblem> {
+/// Rejects topologies without hosts, and topologies in which two hosts cannot reach each other.
+fn check_connected(topology: &Topology) -> Result<(), TopologyProblem> {
     let first = topology.hosts.first().ok_or(TopologyProblem::NoHost)?;
-    let mut islands = UnionFind::<usize>::new(topology.switches.len());
+    let mut components = UnionFind::<usize>::new(topology.switches.len());
     for link in &topology.links {
         if let (Node::Switch(a), Node::Switch(b)) = (link.a.node, link.b.node) {
-            islands.union(a.0 as usize, b.0 as usize);
+            components.union(a.0 as usize, b.0 as usize);
         }
     }
-    match topology.hosts.iter().find(|host| !islands.equiv(first.switch.0 as usize, host.switch.0 as usize)) {
-        Some(cut) => Err(TopologyProblem::Disconnected(first.name.clone(), cut.name.clone())),
+    match topology
+        .hosts
+        .iter()
+        .find(|host| !components.equiv(first.switch.0 as usize, host.switch.0 as usize))
+    {
+        Some(other) => Err(TopologyProblem::Disconnected(first.name.clone(), other.name.clone())),
         None => Ok(()),
     }
 }
@@ -243,7 +250,8 @@ fn mac_of(ip: Ipv4Addr) -> [u8; 6] {
     [MAC_PREFIX[0], MAC_PREFIX[1], a, b, c, d]
 }
 
-/// Sets the addresses of the specification. Switches have no rack prefix then, and every host has its own route.
+/// Assigns the addresses given in the specification. Switches then have no rack prefix, and every host has a route of
+/// its own.
 fn assign_given_addresses(
     topology: &mut Topology,
     given: &BTreeMap<String, AddressSpec>,
@@ -262,9 +270,11 @@ fn assign_given_addresses(
             return Err(TopologyProblem::SameAddress(other, host.name.clone()));
         }
     }
-    let differ = owners.keys().fold((u32::MAX, 0), |(all, any), ip| (all & ip.to_bits(), any | ip.to_bits()));
+    // Bits that are 1 in all addresses, and bits that are 1 in any. The common prefix ends where they differ.
+    let (all, any) =
+        owners.keys().fold((u32::MAX, 0), |(all, any), ip| (all & ip.to_bits(), any | ip.to_bits()));
     // A single host would give /32, which its own `deliver` route already uses.
-    let len = (differ.0 ^ differ.1).leading_zeros().min(u32::BITS - 1) as u8;
-    topology.fabric = Prefix::of(Ipv4Addr::from_bits(differ.0), len);
+    let len = (all ^ any).leading_zeros().min(u32::BITS - 1) as u8;
+    topology.fabric = Prefix::of(Ipv4Addr::from_bits(all), len);
     Ok(())
 }

@@ -1,19 +1,19 @@
-use super::{MAX_PORTS, MAX_SWITCHES};
+use super::limits::{MAX_PORTS, MAX_SWITCHES};
 use std::fmt;
 use thiserror::Error;
 use weir_units::{Bandwidth, RateCode};
 
 /// An error in a topology, with its location in the file. The caller adds the name of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{place}{problem}")]
+#[error("{location}{problem}")]
 pub struct TopologyError {
-    pub place: Location,
+    pub location: Location,
     pub problem: TopologyProblem,
 }
 
 impl TopologyError {
-    pub(super) fn at(place: Location, problem: TopologyProblem) -> TopologyError {
-        TopologyError { place, problem }
+    pub(super) fn at(location: Location, problem: TopologyProblem) -> TopologyError {
+        TopologyError { location, problem }
     }
 }
 
@@ -51,21 +51,19 @@ pub enum TopologyProblem {
     SelfLink(String),
     #[error("\"{0}\" and \"{1}\" are both hosts; a host is linked to a switch")]
     HostToHost(String, String),
-    #[error(
-        "host \"{0}\" already has a link; a host has exactly one (one NIC), and topologies with two are not read yet"
-    )]
+    #[error("host \"{0}\" already has a link; hosts with more than one link (NIC) are not supported")]
     SecondHostLink(String),
     #[error("host \"{0}\" has no link")]
     Unlinked(String),
     #[error("no path between \"{0}\" and \"{1}\"")]
     Disconnected(String, String),
-    #[error("rate {0} has no code in telemetry, use one of {codes}", codes = known_rates())]
+    #[error("rate {0} has no telemetry code; supported rates: {codes}", codes = supported_rates())]
     NoRateCode(Bandwidth),
     #[error("rate is zero")]
     ZeroRate,
-    #[error("port {port} of \"{switch}\" has a link already")]
+    #[error("port {port} of \"{switch}\" already has a link")]
     PortTaken { switch: String, port: u16 },
-    #[error("port {0} cannot be: ports are 1 to 510, without 255, the CPU port")]
+    #[error("port {0} is invalid; use 1 to 510, except 255 (the CPU port)")]
     BadPort(u16),
     /// A host without an address, although other hosts have one.
     #[error("host \"{0}\" has no address; give one to all hosts or to none")]
@@ -74,7 +72,7 @@ pub enum TopologyProblem {
     SameAddress(String, String),
     #[error("switch \"{0}\" needs more than {MAX_PORTS} ports")]
     TooManyPorts(String),
-    #[error("{0} switches, at most {MAX_SWITCHES} can have an identity of 12 bits")]
+    #[error("{0} switches; at most {MAX_SWITCHES} are supported, since switch ids have 12 bits")]
     TooManySwitches(usize),
     #[error("{value} is out of range, use {min} to {max}")]
     OutOfRange { value: u64, min: u64, max: u64 },
@@ -82,7 +80,7 @@ pub enum TopologyProblem {
     OddArity(u64),
     /// No such graph exists, or the random construction did not find one.
     #[error(
-        "no connected graph of {switches} switches with {degree} links each was found, use another degree or seed"
+        "found no connected graph of {switches} switches with {degree} links each; use another degree or seed"
     )]
     NoRegularGraph {
         switches: u64,
@@ -92,7 +90,7 @@ pub enum TopologyProblem {
     /// The caller has not replaced [`TopologySpec::File`](super::TopologySpec::File) by the content of the file.
     #[error("\"{0}\" has not been read")]
     NotRead(String),
-    #[error("there is no host")]
+    #[error("the topology has no hosts")]
     NoHost,
 }
 
@@ -106,6 +104,6 @@ fn guess(name: &str) -> &'static str {
 }
 
 /// Formats the rates that have a telemetry code.
-fn known_rates() -> String {
+fn supported_rates() -> String {
     RateCode::rates().map(|rate| rate.to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -2,11 +2,13 @@
 //!
 //! A new kind needs a struct in `spec.rs`, a function here and a line in [`draft`].
 
+use super::error::{Location, TopologyError, TopologyProblem};
+use super::limits::{MAX_PORTS, MAX_SWITCHES};
 use super::random_graph::random_regular;
 use super::spec::{
     AddressSpec, Butterfly, Custom, Dragonfly, Dumbbell, FatTree, Jellyfish, LeafSpine, ParkingLot, Star,
+    TopologySpec,
 };
-use super::{Location, MAX_PORTS, MAX_SWITCHES, TopologyError, TopologyProblem, TopologySpec};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Time};
 

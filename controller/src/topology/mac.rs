@@ -1,6 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// A MAC address, formatted as `08:00:00:00:01:11`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
 
@@ -14,13 +15,14 @@ impl fmt::Display for Mac {
 impl FromStr for Mac {
     type Err = String;
     fn from_str(text: &str) -> Result<Mac, String> {
-        let wrong = || format!("\"{text}\" is no MAC, write it like 08:00:00:00:01:11");
+        let invalid =
+            || format!("\"{text}\" is not a MAC address; expected a form such as 08:00:00:00:01:11");
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            let part = parts.next().filter(|part| (1..=2).contains(&part.len())).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
+            let part = parts.next().filter(|part| (1..=2).contains(&part.len())).ok_or_else(invalid)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| invalid())?;
         }
-        if parts.next().is_none() { Ok(Mac(bytes)) } else { Err(wrong()) }
+        if parts.next().is_none() { Ok(Mac(bytes)) } else { Err(invalid()) }
     }
 }

@@ -10,6 +10,7 @@ const MAX_ATTEMPTS: u64 = 64;
 struct SplitMix64(u64);
 
 impl SplitMix64 {
+    /// Returns a number from 0 to `limit - 1`.
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -23,14 +24,14 @@ impl SplitMix64 {
 /// numbers are odd, one node has one less. Links are sorted. Returns `None` if no such graph was found.
 pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
     (0..MAX_ATTEMPTS).find_map(|attempt| {
-        let mut numbers = SplitMix64(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
-        try_build(nodes, degree, &mut numbers).filter(|links| connected(nodes, links))
+        let mut random = SplitMix64(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
+        try_build(nodes, degree, &mut random).filter(|links| is_connected(nodes, links))
     })
 }
 
 /// Links random pairs of nodes with free ports as long as possible. If free ports remain whose nodes cannot be
 /// linked, a random link is replaced by two links from its ends to these nodes.
-fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Vec<(usize, usize)>> {
+fn try_build(nodes: usize, degree: usize, random: &mut SplitMix64) -> Option<Vec<(usize, usize)>> {
     let mut links: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut free = vec![degree; nodes];
     let pair = |a: usize, b: usize| (a.min(b), a.max(b));
@@ -39,11 +40,11 @@ fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Ve
         let linkable =
             |links: &BTreeSet<(usize, usize)>, a: usize, b: usize| a != b && !links.contains(&pair(a, b));
         // Most random draws succeed. When they fail, few nodes are left, and a full search is cheap.
-        let drawn = (0..open.len()).find_map(|_| {
-            let (a, b) = (open[numbers.below(open.len())], open[numbers.below(open.len())]);
+        let random_pair = (0..open.len()).find_map(|_| {
+            let (a, b) = (open[random.below(open.len())], open[random.below(open.len())]);
             linkable(&links, a, b).then_some((a, b))
         });
-        let found = drawn.or_else(|| {
+        let found = random_pair.or_else(|| {
             let all = open.iter().flat_map(|&a| open.iter().map(move |&b| (a, b)));
             all.into_iter().find(|&(a, b)| linkable(&links, a, b))
         });
@@ -53,7 +54,7 @@ fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Ve
             free[b] -= 1;
             continue;
         }
-        // Either one node with at least two free ports, or nodes that are already neighbours.
+        // What remains is one node with at least two free ports, or nodes that are already neighbours.
         let (a, b) = match open[..] {
             [] => break,
             [last] if free[last] == 1 => break,
@@ -68,7 +69,7 @@ fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Ve
         if candidates.is_empty() {
             return None;
         }
-        let (x, y) = candidates[numbers.below(candidates.len())];
+        let (x, y) = candidates[random.below(candidates.len())];
         links.remove(&pair(x, y));
         links.insert(pair(a, x));
         links.insert(pair(b, y));
@@ -78,12 +79,12 @@ fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Ve
     Some(links.into_iter().collect())
 }
 
-fn connected(nodes: usize, links: &[(usize, usize)]) -> bool {
-    let mut islands = UnionFind::<usize>::new(nodes);
+fn is_connected(nodes: usize, links: &[(usize, usize)]) -> bool {
+    let mut components = UnionFind::<usize>::new(nodes);
     for &(a, b) in links {
-        islands.union(a, b);
+        components.union(a, b);
     }
-    (1..nodes).all(|node| islands.equiv(0, node))
+    (1..nodes).all(|node| components.equiv(0, node))
 }
 
 #[cfg(test)]
@@ -91,10 +92,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_has_its_degree_and_all_are_connected() {
+    fn graphs_are_regular_and_connected() {
         for (nodes, degree) in [(2, 1), (4, 3), (5, 4), (20, 3), (20, 7), (64, 5), (245, 14)] {
             for seed in 1..6 {
-                let links = random_regular(nodes, degree, seed).expect("there is one");
+                let links = random_regular(nodes, degree, seed).expect("a graph exists");
                 let mut count = vec![0; nodes];
                 for &(a, b) in &links {
                     assert!(a < b);
@@ -102,15 +103,15 @@ mod tests {
                     count[b] += 1;
                 }
                 assert!(count.iter().all(|&n| n == degree), "{nodes} {degree} {count:?}");
-                assert!(connected(nodes, &links));
+                assert!(is_connected(nodes, &links));
             }
         }
     }
 
     #[test]
-    fn an_odd_port_stays_free_and_another_seed_gives_another_graph() {
+    fn an_odd_port_stays_free_and_the_seed_selects_the_graph() {
         let links = random_regular(7, 3, 1).unwrap();
-        assert_eq!(links.len(), 10, "21 ports are ten links");
+        assert_eq!(links.len(), 10, "21 ports make ten links");
         assert_eq!(random_regular(20, 4, 9), random_regular(20, 4, 9));
         assert_ne!(random_regular(20, 4, 9), random_regular(20, 4, 10));
         assert_eq!(random_regular(4, 1, 1), None, "two pairs are not connected");

@@ -1,4 +1,5 @@
-use super::{AsText, Mac};
+use super::mac::Mac;
+use super::text::AsText;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,9 +10,9 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Time};
 
-/// A topology as people write it: `kind` chooses the shape, the rest are its parameters.
+/// A topology as written in an experiment file: a `kind` and its parameters.
 ///
-/// Every kind takes `rate` and `delay` of a link (default 100Gbps and 1us, HPCC §5.1's links).
+/// Every kind except `file` has the keys `rate` and `delay` of links, by default 100Gbps and 1us as in HPCC §5.1.
 ///
 /// ```
 /// # use weir_controller::topology::*;
@@ -24,24 +25,24 @@ use weir_units::{Bandwidth, Time};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TopologySpec {
-    /// Switches in a row.
+    /// Row of switches with senders at one end and receivers at the other.
     Dumbbell(Dumbbell),
-    /// Hosts on one switch.
+    /// One switch with all hosts.
     Star(Star),
-    /// Two tiers, every leaf linked to every spine.
+    /// Two tiers; every leaf is linked to every spine.
     LeafSpine(LeafSpine),
-    /// Three tiers, k pods.
+    /// Three tiers of k-port switches, in k pods.
     FatTree(FatTree),
-    /// Switches in a row, hosts on each.
+    /// Row of switches with hosts on each.
     ParkingLot(ParkingLot),
-    /// A random regular graph of switches.
+    /// Random regular graph of switches with hosts on each.
     Jellyfish(Jellyfish),
-    /// Groups of switches, each linked to all others.
+    /// Fully connected groups of switches, with one link between each pair of groups.
     Dragonfly(Dragonfly),
-    /// Columns of switches between two sides of hosts.
+    /// Columns of switches between two sets of hosts (k-ary n-fly).
     Butterfly(Butterfly),
     Custom(Custom),
-    /// A topology in a file, ours or another tool's. The reader of files replaces this by its content.
+    /// Topology in another file, in Weir's format or that of another tool.
     File(TopologyFile),
 }
 
@@ -108,8 +109,8 @@ fn one() -> u64 {
     1
 }
 
-/// Declares a topology kind: its own keys, then the keys of links: `rate`, further rates for some links, and `delay`. The
-/// literals are the descriptions of `rate` and `delay`.
+/// Declares a topology kind: its own keys, then the link keys `rate`, optional further rates, and `delay`. The literals
+/// are the descriptions of `rate` and `delay`.
 macro_rules! topology {
     ($(#[$about:meta])* pub struct $name:ident { $($keys:tt)* } $rate:literal { $($rates:tt)* } $delay:literal) => {
         $(#[$about])*
@@ -137,121 +138,125 @@ macro_rules! fabric {
     ($($declaration:tt)*) => {
         topology! {
             $($declaration)*
-            "Rate of the hosts' links."
+            "Rate of host links."
             {
-                /// Rate of the links between switches, if another.
+                /// Rate of links between switches; absent: `rate`.
                 #[serde_as(as = "Option<AsText>")]
                 #[serde(default)]
                 pub fabric_rate: Option<Bandwidth>,
             }
-            "Delay of every link."
+            "Propagation delay of every link."
         }
     };
 }
 
 fabric! {
-    /// Switches in a row, senders on the first and receivers on the last (FNCC Fig. 9).
+    /// A row of switches, with senders on the first and receivers on the last (FNCC Fig. 9).
     pub struct Dumbbell {
-        /// Length of the row.
+        /// Number of switches.
         pub switches: u64,
-        /// Hosts on the first switch, `h1` on.
+        /// Number of hosts on the first switch, from `h1` on.
         pub senders: u64,
-        /// Hosts on the last switch, numbered after the senders.
+        /// Number of hosts on the last switch, numbered after the senders.
         pub receivers: u64,
     }
 }
 
 topology! {
-    /// Hosts on one switch.
+    /// One switch with all hosts.
     pub struct Star {
         /// Number of hosts.
         pub hosts: u64,
     }
-    "Rate of every link." {} "Delay of every link."
+    "Rate of every link." {} "Propagation delay of every link."
 }
 
 topology! {
-    /// Two tiers: leaves `s1..`, then spines.
+    /// Two tiers; every leaf is linked to every spine.
     pub struct LeafSpine {
+        /// Number of leaf switches, from `s1` on.
         pub leaves: u64,
+        /// Number of spine switches, numbered after the leaves.
         pub spines: u64,
-        /// Hosts on each leaf.
+        /// Number of hosts on each leaf.
         pub hosts_per_leaf: u64,
     }
-    "Rate of a link that says nothing else."
+    "Rate of links without `host_rate` or `fabric_rate`."
     {
-        /// Rate of the hosts' links, if another.
+        /// Rate of host links; absent: `rate`.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default)]
         pub host_rate: Option<Bandwidth>,
-        /// Rate of the links between switches, if another.
+        /// Rate of links between switches; absent: `rate`.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default)]
         pub fabric_rate: Option<Bandwidth>,
     }
-    "Delay of every link."
+    "Propagation delay of every link."
 }
 
 fabric! {
     /// A fat-tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores and
-    /// k³/4 hosts. Edge switches come first, then aggregation, then core. With more hosts on an edge switch than its k/2
-    /// uplinks it is oversubscribed; with more pods than k the cores have more ports.
+    /// k³/4 hosts. Switches are numbered by tier: edge, aggregation, core. Edge switches with more than k/2 hosts are
+    /// oversubscribed, since they have k/2 uplinks. A core switch has one port per pod.
     pub struct FatTree {
-        /// Ports of a switch; even.
+        /// Number of ports of a switch; even.
         pub k: u64,
-        /// Pods, if not k.
+        /// Number of pods; absent: k.
         #[serde(default)]
         pub pods: Option<u64>,
-        /// Hosts on an edge switch, if not k/2.
+        /// Number of hosts on each edge switch; absent: k/2.
         #[serde(default)]
         pub hosts_per_edge: Option<u64>,
     }
 }
 
 fabric! {
-    /// Switches in a row with hosts on each: flows from all of them to the last meet one after the other.
+    /// A row of switches with hosts on each. Flows to a host on the last switch join the shared path one after the
+    /// other.
     pub struct ParkingLot {
-        /// Length of the row.
+        /// Number of switches.
         pub switches: u64,
-        /// Hosts on each switch, numbered along the row.
+        /// Number of hosts on each switch, numbered along the row.
         #[serde(default = "one")]
         pub hosts_per_switch: u64,
     }
 }
 
 fabric! {
-    /// Switches linked at random, each to `degree` others (Singla et al., NSDI 2012).
+    /// A random graph in which each switch is linked to `degree` others (Singla et al., NSDI 2012).
     pub struct Jellyfish {
         /// Number of switches.
         pub switches: u64,
-        /// Links of each to others; one switch has one less if their product is odd.
+        /// Number of links from each switch to others; if `switches` and `degree` are odd, one switch has one less.
         pub degree: u64,
-        /// Hosts on each switch.
+        /// Number of hosts on each switch.
         #[serde(default = "one")]
         pub hosts_per_switch: u64,
-        /// Of the random graph: part of what the fabric is, not of the run.
+        /// Seed of the random graph, independent of the seed of the run.
         #[serde(default = "one")]
         pub seed: u64,
     }
 }
 
 fabric! {
-    /// Groups of routers (Kim et al., ISCA 2008): all of a group are linked, and every group to every other by one link.
+    /// Groups of routers (Kim et al., ISCA 2008). The routers of a group are fully connected, and each pair of groups
+    /// has one link.
     pub struct Dragonfly {
-        /// Routers of a group.
+        /// Number of routers in each group.
         pub a: u64,
-        /// Hosts of a router.
+        /// Number of hosts on each router.
         pub p: u64,
-        /// Links of a router to other groups.
+        /// Number of links from each router to other groups.
         pub h: u64,
-        /// Groups, if less than a * h + 1.
+        /// Number of groups; absent: the maximum, a * h + 1.
         #[serde(default)]
         pub groups: Option<u64>,
-        /// Rate of the links between groups, if another.
+        /// Rate of links between groups; absent: `fabric_rate`, or else `rate`.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default)]
         pub global_rate: Option<Bandwidth>,
-        /// Delay of the links between groups, if another.
+        /// Propagation delay of links between groups; absent: `delay`.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default)]
         pub global_delay: Option<Time>,
@@ -259,34 +264,37 @@ fabric! {
 }
 
 fabric! {
-    /// A k-ary n-fly: hosts `h1` to `h(k^n)` on the first column of switches, as many more on the last.
+    /// A k-ary n-fly: hosts `h1` to `h(k^n)` are on the first column of switches, and as many more on the last.
     pub struct Butterfly {
-        /// Links of a switch to the next column.
+        /// Number of links from each switch to the next column.
         pub k: u64,
+        /// Number of columns of switches.
         pub stages: u64,
     }
 }
 
-/// A file that describes the fabric.
+/// A topology file. The reader of experiment files replaces it by its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyFile {
-    /// Path relative to the directory of the file that names it.
+    /// Path relative to the directory of the file that contains this key.
     pub path: String,
 }
 
 topology! {
-    /// Every node and link listed; parallel links are allowed.
+    /// Explicit lists of nodes and links; parallel links are allowed.
     pub struct Custom {
+        /// Names of the hosts.
         pub hosts: Vec<String>,
+        /// Names of the switches.
         pub switches: Vec<String>,
-        /// Links in the order in which they take ports.
+        /// Links. Ports are assigned in this order.
         pub links: Vec<LinkSpec>,
-        /// Addresses of the hosts: none, and they are given out by rack, or all.
+        /// Addresses of all hosts, by name; absent: assigned by rack.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         pub addresses: BTreeMap<String, AddressSpec>,
     }
-    "Rate of a link that does not say." {} "Delay of a link that does not say."
+    "Rate of links without a rate of their own." {} "Propagation delay of links without a delay of their own."
 }
 
 /// The addresses of a host: `{ip: 10.0.1.1, mac: "08:00:00:00:01:11"}`.
@@ -295,9 +303,9 @@ topology! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressSpec {
-    /// Its IPv4 address.
+    /// IPv4 address.
     pub ip: Ipv4Addr,
-    /// Its MAC; by default `02:00` and the four bytes of the IP address.
+    /// MAC address; absent: `02:00` followed by the four bytes of the IP address.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     pub mac: Option<Mac>,
@@ -316,34 +324,40 @@ pub struct LinkSpec {
     /// `None`: the delay of the topology.
     #[serde_as(as = "Option<AsText>")]
     pub delay: Option<Time>,
-    /// Port of `a`; `None`: the next port. Ignored if `a` is a host.
+    /// Port of `a`; `None`: the port after the highest in use. Ignored if `a` is a host.
     pub a_port: Option<u16>,
-    /// Port of `b`; `None`: the next port. Ignored if `b` is a host.
+    /// Port of `b`; `None`: the port after the highest in use. Ignored if `b` is a host.
     pub b_port: Option<u16>,
 }
 
 impl LinkSpec {
-    /// Creates a link with the topology's rate and delay, on the next ports.
+    /// Creates a link with the topology's rate and delay, on automatically assigned ports.
     pub fn new(a: impl Into<String>, b: impl Into<String>) -> LinkSpec {
         LinkSpec { a: a.into(), b: b.into(), rate: None, delay: None, a_port: None, b_port: None }
     }
 }
 
-/// The long form of a link.
+/// The mapping form of [`LinkSpec`].
 #[serde_as]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LinkFields {
+    /// Host or switch at one end.
     a: String,
+    /// Host or switch at the other end.
     b: String,
+    /// Rate; absent: the rate of the topology.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     rate: Option<Bandwidth>,
+    /// Propagation delay; absent: the delay of the topology.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     delay: Option<Time>,
+    /// Port of `a`; absent: the port after the highest in use. Ignored if `a` is a host.
     #[serde(default)]
     a_port: Option<u16>,
+    /// Port of `b`; absent: the port after the highest in use. Ignored if `b` is a host.
     #[serde(default)]
     b_port: Option<u16>,
 }
@@ -361,8 +375,8 @@ impl JsonSchema for LinkSpec {
 
 impl<'de> Deserialize<'de> for LinkSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LinkSpec, D::Error> {
-        struct Form;
-        impl<'de> Visitor<'de> for Form {
+        struct LinkVisitor;
+        impl<'de> Visitor<'de> for LinkVisitor {
             type Value = LinkSpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a link: [h1, s1] or {a: h1, b: s1, rate: 25Gbps, delay: 1us}")
@@ -381,6 +395,6 @@ impl<'de> Deserialize<'de> for LinkSpec {
                 Ok(LinkSpec { a, b, rate, delay, a_port, b_port })
             }
         }
-        deserializer.deserialize_any(Form)
+        deserializer.deserialize_any(LinkVisitor)
     }
 }

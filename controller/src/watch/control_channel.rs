@@ -3,6 +3,7 @@ use weir_units::Time;
 /// The reason why the controller cannot write a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlLoss {
+    /// Another controller is primary.
     Standby,
     /// The connection broke or could not be made. The switch may still forward packets.
     Unreachable,
@@ -10,29 +11,29 @@ pub enum ControlLoss {
     ConnectionRefused,
 }
 
-/// State of the control channel to one switch, as far as link failure detection depends on it: connected or not, echo
-/// in flight, timely replies, port states.
+/// The state of the control channel to one switch that link failure detection depends on: connection, echo in flight,
+/// timely replies, port states.
 #[derive(Clone, Debug)]
 pub(super) struct ControlChannel {
-    control: Result<(), ControlLoss>,
+    connection: Result<(), ControlLoss>,
     /// Number of consecutive refused connections.
     refusals: u32,
     /// Echo request in flight.
     echo: Option<Echo>,
     /// Latest round whose probes the switch has certainly accepted.
-    pub accepted: u64,
+    pub accepted_round: u64,
     /// Number of consecutive timely replies.
     timely_replies: u32,
     /// Whether a probe sent by this switch has arrived, and whether this switch has returned a probe.
     pub has_sent_probe: bool,
     pub has_returned_probe: bool,
     /// A request for port states is in flight.
-    is_asked: bool,
+    is_waiting_for_ports: bool,
     /// Latest port states, `(port, is_up)`; `None` if the switch has not reported any.
     ports: Option<Vec<(u16, bool)>>,
     /// Round of the last request for port states because of links on which no probe has ever arrived; `None` if there
-    /// was none since the connection was made.
-    unheard_asked: Option<u64>,
+    /// was none on this connection.
+    unseen_query_round: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,54 +43,56 @@ struct Echo {
 }
 
 impl ControlChannel {
-    /// Returns the state before the first connection.
+    /// Creates the state before the first connection.
     pub fn new() -> ControlChannel {
         ControlChannel {
-            control: Err(ControlLoss::Unreachable),
+            connection: Err(ControlLoss::Unreachable),
             refusals: 0,
             echo: None,
-            accepted: 0,
+            accepted_round: 0,
             timely_replies: 0,
             has_sent_probe: false,
             has_returned_probe: false,
-            is_asked: false,
+            is_waiting_for_ports: false,
             ports: None,
-            unheard_asked: None,
+            unseen_query_round: None,
         }
     }
 
     pub fn is_connected(&self) -> bool {
-        self.control.is_ok()
+        self.connection.is_ok()
     }
 
-    /// Returns whether the switch is connected and its echo, if any, has been in flight for at most `patience`.
-    pub fn is_answering(&self, now: Time, patience: Time) -> bool {
-        self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent + patience)
+    /// Returns whether the switch is connected and its echo, if any, has been in flight for at most `timeout`.
+    pub fn is_responsive(&self, now: Time, timeout: Time) -> bool {
+        self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent + timeout)
     }
 
-    /// Returns whether the switch has lost its connection or does not answer. Standby and dead switches are not silent.
-    pub fn is_silent(&self, now: Time, patience: Time) -> bool {
-        match self.control {
-            Ok(()) => !self.is_answering(now, patience),
+    /// Returns whether the connection is lost or the switch does not reply. A switch that refuses connections or has
+    /// another primary controller is not silent.
+    pub fn is_silent(&self, now: Time, timeout: Time) -> bool {
+        match self.connection {
+            Ok(()) => !self.is_responsive(now, timeout),
             Err(loss) => loss == ControlLoss::Unreachable,
         }
     }
 
     /// Returns the number of consecutive timely replies.
-    pub fn answers(&self) -> u32 {
+    pub fn timely_replies(&self) -> u32 {
         self.timely_replies
     }
 
-    pub fn connect(&mut self) {
-        (self.control, self.refusals, self.unheard_asked) = (Ok(()), 0, None);
-        self.restart();
+    /// Records a new connection.
+    pub fn on_connected(&mut self) {
+        (self.connection, self.refusals, self.unseen_query_round) = (Ok(()), 0, None);
+        self.reset();
     }
 
-    /// Records a lost or failed connection. Returns whether the switch's process is known to be dead: `limit`
-    /// consecutive refused connections.
+    /// Records a lost or failed connection. Returns whether `limit` consecutive connections were refused, which means
+    /// that the switch's process is dead.
     pub fn on_loss(&mut self, loss: ControlLoss, limit: u32) -> bool {
-        self.control = Err(loss);
-        self.restart();
+        self.connection = Err(loss);
+        self.reset();
         self.refusals = match loss {
             ControlLoss::ConnectionRefused => self.refusals.saturating_add(1),
             ControlLoss::Unreachable | ControlLoss::Standby => 0,
@@ -97,7 +100,7 @@ impl ControlChannel {
         self.refusals >= limit
     }
 
-    fn restart(&mut self) {
+    fn reset(&mut self) {
         self.echo = None;
         self.reset_counters();
     }
@@ -116,43 +119,43 @@ impl ControlChannel {
         is_free
     }
 
-    /// Handles the reply to the echo request of `round`. Returns whether it arrived within `patience`, or `None` if
+    /// Handles the reply to the echo request of `round`. Returns whether it arrived within `timeout`, or `None` if
     /// there was no such request.
-    pub fn answer(&mut self, round: u64, now: Time, patience: Time) -> Option<bool> {
-        let is_timely = self.is_answering(now, patience);
+    pub fn on_echo_reply(&mut self, round: u64, now: Time, timeout: Time) -> Option<bool> {
+        let is_timely = self.is_responsive(now, timeout);
         self.echo.take_if(|echo| echo.round == round)?;
-        self.accepted = round;
+        self.accepted_round = round;
         self.timely_replies = self.timely_replies.saturating_add(1);
         Some(is_timely)
     }
 
-    /// Marks port states as requested. Returns whether the caller has to send the request: none is in flight.
+    /// Records a request for port states. Returns whether the caller must send it; it must not if one is in flight.
     pub fn request_port_states(&mut self) -> bool {
-        if !self.is_asked {
+        if !self.is_waiting_for_ports {
             self.ports = None;
         }
-        !std::mem::replace(&mut self.is_asked, true)
+        !std::mem::replace(&mut self.is_waiting_for_ports, true)
     }
 
     /// Like [`request_port_states`](Self::request_port_states), but at most once in `every` rounds.
-    pub fn ask_ports_for_unheard(&mut self, round: u64, every: u64) -> bool {
-        if self.unheard_asked.is_some_and(|asked| round < asked + every) {
+    pub fn request_unseen_port_states(&mut self, round: u64, every: u64) -> bool {
+        if self.unseen_query_round.is_some_and(|last| round < last + every) {
             return false;
         }
-        self.unheard_asked = Some(round);
+        self.unseen_query_round = Some(round);
         self.request_port_states()
     }
 
-    pub fn take_ports(&mut self, ports: Option<Vec<(u16, bool)>>) {
-        (self.is_asked, self.ports) = (false, ports);
+    pub fn on_port_states(&mut self, ports: Option<Vec<(u16, bool)>>) {
+        (self.is_waiting_for_ports, self.ports) = (false, ports);
     }
 
-    pub fn waits_for_ports(&self) -> bool {
-        self.is_asked
+    pub fn is_waiting_for_ports(&self) -> bool {
+        self.is_waiting_for_ports
     }
 
     /// Returns whether a port is up; `None` if unknown.
-    pub fn port(&self, number: u16) -> Option<bool> {
-        self.ports.iter().flatten().find(|(port, _)| *port == number).map(|(_, is_up)| *is_up)
+    pub fn is_port_up(&self, port: u16) -> Option<bool> {
+        self.ports.iter().flatten().find(|(number, _)| *number == port).map(|(_, is_up)| *is_up)
     }
 }

@@ -22,8 +22,8 @@ pub struct FabricPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FabricCondition {
     pub down: BTreeSet<LinkIx>,
-    /// Switches that hold outdated routes and cannot be written now. A packet sent through such a switch could be
-    /// sent back and loop.
+    /// Switches that hold outdated routes and cannot be written now. Such a switch could send a packet back, so that it
+    /// loops.
     pub avoided: BTreeSet<SwitchIx>,
 }
 
@@ -33,7 +33,7 @@ pub struct FabricIntent {
     pub condition: FabricCondition,
     pub routes: Arc<Routes>,
     /// Desired states by switch name.
-    pub goals: Arc<BTreeMap<String, DesiredState>>,
+    pub desired_states: Arc<BTreeMap<String, DesiredState>>,
 }
 
 impl FabricIntent {
@@ -43,10 +43,10 @@ impl FabricIntent {
     ///
     /// See [`desired_states`](crate::plan::desired_states).
     pub fn initial(fabric: &FabricPlan, p4info: &Index) -> Result<FabricIntent, PlanError> {
-        FabricIntent::of(fabric, p4info, FabricCondition::default(), fabric.routes.clone())
+        FabricIntent::from_routes(fabric, p4info, FabricCondition::default(), fabric.routes.clone())
     }
 
-    /// Returns the intent for another condition. Routes are recomputed from the present ones, so that the number of
+    /// Returns the intent for another condition. Routes are recomputed from the current ones, so that the number of
     /// trees does not change.
     ///
     /// # Errors
@@ -64,19 +64,19 @@ impl FabricIntent {
         let routes = if condition == FabricCondition::default() {
             fabric.routes.clone()
         } else {
-            let left = fabric.topology.without_links(&condition.down).avoiding(&condition.avoided);
-            reroute(&left, fabric.method, &self.routes).map_err(|error| error.to_string())?
+            let remaining = fabric.topology.without_links(&condition.down).avoiding(&condition.avoided);
+            reroute(&remaining, fabric.method, &self.routes).map_err(|error| error.to_string())?
         };
-        FabricIntent::of(fabric, p4info, condition, routes).map_err(|error| error.to_string())
+        FabricIntent::from_routes(fabric, p4info, condition, routes).map_err(|error| error.to_string())
     }
 
-    fn of(
+    fn from_routes(
         fabric: &FabricPlan,
         p4info: &Index,
         condition: FabricCondition,
         routes: Routes,
     ) -> Result<FabricIntent, PlanError> {
-        let goals = desired_states(&fabric.topology, &routes, &fabric.options, p4info)?;
-        Ok(FabricIntent { condition, routes: Arc::new(routes), goals: Arc::new(goals) })
+        let desired_states = desired_states(&fabric.topology, &routes, &fabric.options, p4info)?;
+        Ok(FabricIntent { condition, routes: Arc::new(routes), desired_states: Arc::new(desired_states) })
     }
 }

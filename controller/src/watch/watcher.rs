@@ -21,6 +21,7 @@ pub type ActualState = Arc<Vec<Entity>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RolloutReason {
     Start,
+    /// Links failed or returned.
     Links,
     /// A switch has reconnected.
     Returned,
@@ -33,7 +34,7 @@ pub enum RolloutReason {
 #[derive(Clone, Debug)]
 pub struct Rollout {
     /// The current intent.
-    pub aim: FabricIntent,
+    pub intent: FabricIntent,
     /// The condition for which new routes are computed.
     pub condition: FabricCondition,
     /// Links whose state changes, and whether they are up now.
@@ -54,19 +55,23 @@ pub enum SwitchOutcome {
     WriteFailed,
 }
 
+/// A finished rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RolloutSummary {
     pub reason: RolloutReason,
     pub began: Time,
+    /// Number of links that are down.
     pub down: usize,
 }
 
+/// What the watcher knows of a switch.
 struct SwitchState {
     is_primary: bool,
-    /// Another controller was primary since the last complete read; its tables are unknown.
+    /// Another controller was primary since the last complete read, so the content of the tables is unknown.
     may_be_foreign: bool,
-    held: Option<ActualState>,
-    /// Holds the routes of the current intent.
+    /// Entities of the switch; `None`: unknown, must be read.
+    actual: Option<ActualState>,
+    /// The switch holds the routes of the current intent.
     is_current: bool,
     /// The last read or write failed; retry at this time.
     failed_until: Option<Time>,
@@ -79,7 +84,7 @@ impl SwitchState {
         SwitchState {
             is_primary: false,
             may_be_foreign: true,
-            held: None,
+            actual: None,
             is_current: false,
             failed_until: None,
             waits_until: None,
@@ -87,7 +92,8 @@ impl SwitchState {
     }
 }
 
-struct PendingRollout {
+/// The rollout in progress.
+struct ActiveRollout {
     reason: RolloutReason,
     began: Time,
     condition: FabricCondition,
@@ -100,10 +106,10 @@ pub struct Watcher {
     switches: Vec<SwitchState>,
     monitor: LinkMonitor,
     is_probing: bool,
-    aim: FabricIntent,
+    intent: FabricIntent,
     /// Reason for the next rollout; `None` if none is due.
     pending: Option<RolloutReason>,
-    rollout: Option<PendingRollout>,
+    rollout: Option<ActiveRollout>,
     /// Until this time, rollouts wait for switches that another controller may have written.
     waits_until: Time,
     has_started: bool,
@@ -111,11 +117,11 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Creates a watcher at `now` with no switch connected. `aim` is the intent while all links are up. If `monitor` is
-    /// `None`, links are not probed and count as up. `run` is a random number that identifies this run's probes.
+    /// Creates a watcher at `now` with no switch connected. `intent` is that of [`FabricIntent::initial`]. If `monitor`
+    /// is `None`, links are not probed and count as up. `run` is a random number that identifies this run's probes.
     pub fn new(
         fabric: Arc<FabricPlan>,
-        aim: FabricIntent,
+        intent: FabricIntent,
         monitor: Option<MonitorConfig>,
         run: u64,
         now: Time,
@@ -125,7 +131,7 @@ impl Watcher {
             monitor: LinkMonitor::new(&fabric.topology, monitor.unwrap_or_default(), run, now),
             is_probing: monitor.is_some(),
             fabric,
-            aim,
+            intent,
             pending: None,
             rollout: None,
             waits_until: now + SETTLE_TIMEOUT,
@@ -134,34 +140,34 @@ impl Watcher {
         }
     }
 
-    fn at(&mut self, at: SwitchIx) -> &mut SwitchState {
+    fn switch_mut(&mut self, at: SwitchIx) -> &mut SwitchState {
         &mut self.switches[at.0 as usize]
     }
 
-    /// Called when a switch has accepted this controller as primary and runs the program. `held` are its entities,
+    /// Called when a switch has accepted this controller as primary and runs the program. `actual` are its entities,
     /// `pushed` is true if the program had to be loaded.
-    pub fn on_ready(&mut self, at: SwitchIx, pushed: bool, held: Vec<Entity>, now: Time) {
-        self.monitor.connected(at);
+    pub fn on_ready(&mut self, at: SwitchIx, pushed: bool, actual: Vec<Entity>, now: Time) {
+        self.monitor.on_connected(at);
         // A switch with entries forwards packets, so there is time: update it when the state of its links is known,
         // since links may have changed while another controller was primary. A switch without entries is updated at
         // once.
         let is_urgent = (pushed && self.has_started) || !self.is_probing;
         let waits_until = (!is_urgent).then(|| now + SETTLE_TIMEOUT);
-        if self.at(at).may_be_foreign && now >= self.waits_until {
+        if self.switch_mut(at).may_be_foreign && now >= self.waits_until {
             self.waits_until = now + SETTLE_TIMEOUT;
         }
-        let it = self.at(at);
-        (it.is_primary, it.held, it.waits_until) = (true, Some(Arc::new(held)), waits_until);
+        let it = self.switch_mut(at);
+        (it.is_primary, it.actual, it.waits_until) = (true, Some(Arc::new(actual)), waits_until);
         it.failed_until = None;
         if is_urgent {
-            self.pend(RolloutReason::Returned);
+            self.schedule(RolloutReason::Returned);
         }
     }
 
     /// Called when the control channel of a switch is lost, and after each failed attempt to reconnect.
     pub fn on_lost(&mut self, at: SwitchIx, loss: ControlLoss) {
-        self.monitor.disconnected(at, loss);
-        let it = self.at(at);
+        self.monitor.on_disconnected(at, loss);
+        let it = self.switch_mut(at);
         it.is_primary = false;
         if loss == ControlLoss::Standby {
             (it.may_be_foreign, it.is_current) = (true, false);
@@ -170,33 +176,32 @@ impl Watcher {
 
     /// Handles a packet-in: the ingress port of the probe, and the frame.
     pub fn on_packet_in(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
-        self.monitor.received(at, port, frame)
+        self.monitor.on_packet_in(at, port, frame)
     }
 
     /// Called when a switch rejects the packet-out of a probe.
-    pub fn refused(&mut self, at: SwitchIx) {
-        self.monitor.refused(at);
+    pub fn on_packet_out_rejected(&mut self, at: SwitchIx) {
+        self.monitor.on_packet_out_rejected(at);
     }
 
     /// Handles a switch's reply to a request of [`ProbeRound::echoes`].
     pub fn on_echo(&mut self, at: SwitchIx, round: u64, now: Time) {
-        self.monitor.answered(at, round, now);
+        self.monitor.on_echo(at, round, now);
         self.settle(now);
     }
 
-    /// Handles the port states of a switch returned by [`questions`](Self::questions); `None` if they could not be
-    /// read.
-    pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
-        self.monitor.port_states(at, ports);
+    /// Handles the port states of a switch of [`port_queries`](Self::port_queries); `None` if they could not be read.
+    pub fn on_port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
+        self.monitor.on_port_states(at, ports);
     }
 
     /// Removes and returns the switches whose port states are needed.
-    pub fn questions(&mut self) -> Vec<SwitchIx> {
+    pub fn port_queries(&mut self) -> Vec<SwitchIx> {
         self.monitor.take_port_queries()
     }
 
     /// Removes and returns the links that lost all probes but stay up, because the ports at both ends are up.
-    pub fn kept(&mut self) -> BTreeSet<LinkIx> {
+    pub fn kept_links(&mut self) -> BTreeSet<LinkIx> {
         self.monitor.take_kept_links()
     }
 
@@ -213,26 +218,26 @@ impl Watcher {
     }
 
     /// Schedules a read and comparison of all tables, unless a rollout is in progress.
-    pub fn check(&mut self) {
+    pub fn schedule_check(&mut self) {
         if self.has_started && self.rollout.is_none() {
-            self.switches.iter_mut().for_each(|it| it.held = None);
-            self.pend(RolloutReason::Drift);
+            self.switches.iter_mut().for_each(|it| it.actual = None);
+            self.schedule(RolloutReason::Drift);
         }
     }
 
     /// Abandons the rollout in progress if one of its switches does not reply and links have changed since, so that
     /// the other switches need not wait. Returns whether it did so. The tables of its switches are read again.
     pub fn abandon(&mut self, now: Time) -> bool {
-        let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
-        let is_stuck = |it: &mut PendingRollout| {
+        let is_silent = |at: &SwitchIx| !self.monitor.is_responsive(*at, now);
+        let is_stuck = |it: &mut ActiveRollout| {
             it.condition.down != *self.monitor.down() && it.members.iter().any(is_silent)
         };
         let Some(rollout) = self.rollout.take_if(is_stuck) else { return false };
         for at in rollout.members {
-            let it = self.at(at);
-            (it.held, it.is_current) = (None, false);
+            let it = self.switch_mut(at);
+            (it.actual, it.is_current) = (None, false);
         }
-        self.pend(rollout.reason);
+        self.schedule(rollout.reason);
         true
     }
 
@@ -243,10 +248,10 @@ impl Watcher {
         }
         if self.retry_at.is_some_and(|at| now >= at) {
             self.retry_at = None;
-            self.pend(RolloutReason::Drift);
+            self.schedule(RolloutReason::Drift);
         }
-        if *self.monitor.down() != self.aim.condition.down {
-            self.pend(RolloutReason::Links);
+        if *self.monitor.down() != self.intent.condition.down {
+            self.schedule(RolloutReason::Links);
         }
         self.pending?;
         let members = self.members(now);
@@ -257,50 +262,50 @@ impl Watcher {
         let reason = self.pending.take()?;
         let reason =
             if std::mem::replace(&mut self.has_started, true) { reason } else { RolloutReason::Start };
-        let changed = condition.down.symmetric_difference(&self.aim.condition.down);
+        let changed = condition.down.symmetric_difference(&self.intent.condition.down);
         let changed = changed.map(|link| (*link, !condition.down.contains(link))).collect();
-        let ixs = members.iter().map(|member| member.0).collect();
+        let switches = members.iter().map(|member| member.0).collect();
         self.rollout =
-            Some(PendingRollout { reason, began: now, condition: condition.clone(), members: ixs });
-        Some(Rollout { aim: self.aim.clone(), condition, changed, members })
+            Some(ActiveRollout { reason, began: now, condition: condition.clone(), members: switches });
+        Some(Rollout { intent: self.intent.clone(), condition, changed, members })
     }
 
-    /// Ends the rollout in progress. `aim` is the new intent; `None` if there are no routes.
+    /// Ends the rollout in progress. `intent` is the new intent; `None` if there are no routes.
     pub fn end(
         &mut self,
-        aim: Option<FabricIntent>,
-        reports: impl IntoIterator<Item = (SwitchIx, SwitchOutcome)>,
+        intent: Option<FabricIntent>,
+        outcomes: impl IntoIterator<Item = (SwitchIx, SwitchOutcome)>,
         now: Time,
     ) -> Option<RolloutSummary> {
         let rollout = self.rollout.take()?;
-        if rollout.condition != self.aim.condition {
+        if rollout.condition != self.intent.condition {
             // Switches outside the rollout hold the routes of the previous intent.
             self.switches.iter_mut().for_each(|it| it.is_current = false);
         }
-        match aim {
-            Some(aim) => self.aim = aim,
+        match intent {
+            Some(intent) => self.intent = intent,
             // There are no routes for this condition. Store it as handled; otherwise every tick would start the same
             // rollout.
-            None => self.aim.condition = rollout.condition,
+            None => self.intent.condition = rollout.condition,
         }
-        for (at, report) in reports {
-            match report {
+        for (at, outcome) in outcomes {
+            match outcome {
                 SwitchOutcome::ReadFailed | SwitchOutcome::WriteFailed => {
                     self.retry_at = Some(now + RETRY_DELAY)
                 }
-                SwitchOutcome::Stopped => self.pend(rollout.reason),
+                SwitchOutcome::Stopped => self.schedule(rollout.reason),
                 // The switch holds current routes again and need not be avoided.
-                SwitchOutcome::InSync(_) if self.aim.condition.avoided.contains(&at) => {
-                    self.pend(RolloutReason::Returned)
+                SwitchOutcome::InSync(_) if self.intent.condition.avoided.contains(&at) => {
+                    self.schedule(RolloutReason::Returned)
                 }
                 SwitchOutcome::InSync(_) => {}
             }
-            let it = self.at(at);
+            let it = self.switch_mut(at);
             it.failed_until = None;
-            it.held = None;
-            match report {
-                SwitchOutcome::InSync(held) => {
-                    (it.held, it.is_current, it.may_be_foreign) = (Some(held), true, false);
+            it.actual = None;
+            match outcome {
+                SwitchOutcome::InSync(actual) => {
+                    (it.actual, it.is_current, it.may_be_foreign) = (Some(actual), true, false);
                 }
                 SwitchOutcome::Stopped => it.is_current = false,
                 SwitchOutcome::ReadFailed => it.failed_until = Some(now + RETRY_DELAY),
@@ -312,11 +317,11 @@ impl Watcher {
         Some(RolloutSummary {
             reason: rollout.reason,
             began: rollout.began,
-            down: self.aim.condition.down.len(),
+            down: self.intent.condition.down.len(),
         })
     }
 
-    /// Admits switches to rollouts once the state of their links is known or their waiting time is over.
+    /// Admits switches to rollouts when the state of their links is known or their waiting time is over.
     fn settle(&mut self, now: Time) {
         let mut has_settled = false;
         for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
@@ -328,12 +333,12 @@ impl Watcher {
             }
         }
         if has_settled {
-            self.pend(RolloutReason::Returned);
+            self.schedule(RolloutReason::Returned);
         }
     }
 
     /// Schedules a rollout; the most important reason is kept.
-    fn pend(&mut self, reason: RolloutReason) {
+    fn schedule(&mut self, reason: RolloutReason) {
         self.pending = Some(self.pending.map_or(reason, |pending| pending.min(reason)));
     }
 
@@ -348,18 +353,18 @@ impl Watcher {
     fn condition(&self, members: &[(SwitchIx, Option<ActualState>)]) -> FabricCondition {
         let members: BTreeSet<SwitchIx> = members.iter().map(|it| it.0).collect();
         // A switch that failed before may fail again and keep its routes.
-        let may_stay =
+        let may_stay_unwritten =
             |(at, it): &(SwitchIx, &SwitchState)| !members.contains(at) || it.failed_until.is_some();
-        let known = self.fabric.topology.switch_ixs().zip(&self.switches);
-        let left: Vec<(SwitchIx, &SwitchState)> = known.filter(may_stay).collect();
-        let avoided = left.iter().filter(|(_, it)| !it.is_current).map(|(at, _)| *at).collect();
+        let switches = self.fabric.topology.switch_ixs().zip(&self.switches);
+        let unwritten: Vec<(SwitchIx, &SwitchState)> = switches.filter(may_stay_unwritten).collect();
+        let avoided = unwritten.iter().filter(|(_, it)| !it.is_current).map(|(at, _)| *at).collect();
         let condition = FabricCondition { down: self.monitor.down().clone(), avoided };
-        if condition == self.aim.condition {
+        if condition == self.intent.condition {
             return condition;
         }
         // The routes will change, so every switch that is not certain to be written keeps outdated routes and must be
         // avoided, even if its routes are current now.
-        FabricCondition { avoided: left.into_iter().map(|(at, _)| at).collect(), ..condition }
+        FabricCondition { avoided: unwritten.into_iter().map(|(at, _)| at).collect(), ..condition }
     }
 
     /// Returns the connected switches that reply and whose links are known, with their entities.
@@ -370,12 +375,12 @@ impl Watcher {
             {
                 continue;
             }
-            if self.is_probing && !self.monitor.is_answering(at, now) {
+            if self.is_probing && !self.monitor.is_responsive(at, now) {
                 // Rollouts do not wait for this switch; try again later.
                 self.retry_at = Some(now + RETRY_DELAY);
                 continue;
             }
-            members.push((at, it.held.clone()));
+            members.push((at, it.actual.clone()));
         }
         members
     }

@@ -1,4 +1,4 @@
-//! Channel dependencies: fabrics whose packets never wait for each other in a cycle, and others.
+//! Channel dependency graphs with and without cycles.
 
 use crate::common::{CLOS, DIRECT, fabric, ring};
 use weir_controller::plan::{escape_classes, last_escape_priority};
@@ -15,9 +15,8 @@ fn routed(topology: &Topology) -> Routes {
     routes(topology, RoutingMethod::Auto).unwrap()
 }
 
-/// Up and down without deflection, and with it whatever is allowed.
 #[test]
-fn a_clos_network_has_no_cycle_however_packets_are_deflected() {
+fn clos_networks_have_no_cycle_with_any_number_of_deflections() {
     for yaml in CLOS {
         let topology = fabric(yaml);
         let routes = routed(&topology);
@@ -33,15 +32,15 @@ fn a_clos_network_has_no_cycle_however_packets_are_deflected() {
                 assert!(proof.channels >= last.channels && proof.dependencies >= last.dependencies, "{yaml}");
                 last = proof;
             }
-            // There is something to deflect to where there are several spines or cores.
+            // With several spines or cores there are candidates for deflection.
             let deflects = yaml.contains("leaf-spine") || yaml.contains("k: 4");
             assert!(!deflects || last.channels > plain.channels, "{yaml}: {last:?}");
         }
     }
 }
 
-/// Two leaves and two spines, each link in both directions: a packet by a link up may wait for the links down from there but the
-/// one back; by a link down it is at its rack.
+/// Two leaves and two spines have four links with two directions each. A packet on an uplink may wait for the downlink
+/// to the other leaf; on a downlink it has reached its rack.
 #[test]
 fn channels_and_dependencies_are_counted() {
     let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}");
@@ -49,7 +48,7 @@ fn channels_and_dependencies_are_counted() {
     assert_eq!(proof, ChannelProof { channels: 8, dependencies: 4 });
 }
 
-/// A tree has no cycle; several over one ring have.
+/// One tree has no cycle, but several trees over a ring have.
 #[test]
 fn trees_that_share_a_ring_have_a_cycle() {
     let topology = ring();
@@ -70,14 +69,14 @@ fn trees_that_share_a_ring_have_a_cycle() {
     verify_channels(&line, &routed(&line), None).unwrap_or_else(|cycle| panic!("{cycle}"));
 }
 
-/// Each deflection has a pair of queues of its own. Later ones come first, and all fit a port.
+/// Each deflection has two queues of its own, later deflections have higher ones, and a port has enough queues.
 #[test]
 fn each_deflection_has_two_classes() {
     for tokens in 1..=MAX_DEFLECTIONS {
         let classes: Vec<_> = escape_classes(tokens).collect();
         assert_eq!(classes.len(), usize::from(tokens) + 1);
         let mut queues: Vec<u8> = classes.iter().rev().flat_map(|it| [it.escape, it.detour]).collect();
-        queues.pop(); // Without tokens none is deflected.
+        queues.pop(); // Packets without tokens are not deflected.
         let expected: Vec<u8> = [0].into_iter().chain(2..2 + 2 * tokens).collect();
         assert_eq!(queues, expected);
         assert_eq!(last_escape_priority(tokens), 1 + 2 * tokens);

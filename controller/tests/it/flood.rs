@@ -1,6 +1,6 @@
-//! The flooding tree: every host hears every other once, whatever the fabric, and the proof finds what is wrong.
+//! The flooding tree: every host receives the packets of every other host once, and the proof finds wrong ports.
 
-use crate::common::{CLOS, DIRECT, fabric, hears, parallel, random, ring};
+use crate::common::{CLOS, DIRECT, fabric, flood_receivers, parallel, random, ring};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4info::{Index, Object};
 use std::collections::BTreeSet;
@@ -15,25 +15,30 @@ fn fabrics() -> Vec<Topology> {
     kinds.chain([ring(), parallel()]).chain((0..6).map(|seed| random(9, 3, seed))).collect()
 }
 
-/// Everybody whom `host` can reach, `host` itself not among them, once each.
-fn assert_all_hear_once(topology: &Topology, routes: &Routes) {
-    let islands = topology.islands();
-    let island = |host| islands[topology.host(host).switch.0 as usize];
+/// Asserts that each host's packets arrive once at every other host of its component, and not at the sender.
+fn assert_delivered_once(topology: &Topology, routes: &Routes) {
+    let components = topology.components();
+    let component = |host| components[topology.host(host).switch.0 as usize];
     for host in topology.host_ixs() {
         let others: Vec<_> =
-            topology.host_ixs().filter(|&it| it != host && island(it) == island(host)).collect();
-        assert_eq!(hears(topology, routes, host), Some(others), "from {}", topology.host(host).name);
+            topology.host_ixs().filter(|&it| it != host && component(it) == component(host)).collect();
+        assert_eq!(
+            flood_receivers(topology, routes, host),
+            Some(others),
+            "from {}",
+            topology.host(host).name
+        );
     }
 }
 
 #[test]
-fn all_hear_all_once() {
+fn every_host_receives_every_other_once() {
     for topology in fabrics() {
         for method in [RoutingMethod::Auto, RoutingMethod::Trees] {
             let routes = routes(&topology, method).unwrap();
             let proof = verify_flood(&topology, &routes).unwrap();
-            assert_eq!((proof.hosts, proof.islands), (topology.hosts.len(), 1));
-            assert_all_hear_once(&topology, &routes);
+            assert_eq!((proof.hosts, proof.components), (topology.hosts.len(), 1));
+            assert_delivered_once(&topology, &routes);
         }
     }
 }
@@ -46,13 +51,13 @@ fn failed_links_are_avoided_and_partitions_flood_separately() {
             (0..topology.links.len() as u32).map(LinkIx).filter(|&ix| topology.is_fabric_link(ix)).collect();
         for step in 1..links.len().min(6) {
             let down: BTreeSet<LinkIx> = links.iter().copied().step_by(step).collect();
-            let left = topology.without_links(&down);
-            let routes = reroute(&left, RoutingMethod::Auto, &whole).unwrap();
-            let proof = verify_flood(&left, &routes).unwrap();
-            let inhabited: BTreeSet<usize> =
-                left.hosts.iter().map(|host| left.islands()[host.switch.0 as usize]).collect();
-            assert_eq!(proof.islands, inhabited.len());
-            assert_all_hear_once(&left, &routes);
+            let remaining = topology.without_links(&down);
+            let routes = reroute(&remaining, RoutingMethod::Auto, &whole).unwrap();
+            let proof = verify_flood(&remaining, &routes).unwrap();
+            let with_hosts: BTreeSet<usize> =
+                remaining.hosts.iter().map(|host| remaining.components()[host.switch.0 as usize]).collect();
+            assert_eq!(proof.components, with_hosts.len());
+            assert_delivered_once(&remaining, &routes);
         }
     }
 }
@@ -60,30 +65,31 @@ fn failed_links_are_avoided_and_partitions_flood_separately() {
 #[test]
 fn the_proof_finds_violations() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2}");
-    let right = routes(&topology, RoutingMethod::Auto).unwrap();
+    let correct = routes(&topology, RoutingMethod::Auto).unwrap();
     let faults = |change: &dyn Fn(&mut Routes)| {
-        let mut wrong = right.clone();
+        let mut wrong = correct.clone();
         change(&mut wrong);
-        verify_flood(&topology, &wrong).expect_err("it is wrong")
+        verify_flood(&topology, &wrong).expect_err("the proof must fail")
     };
-    let says =
+    let messages =
         |faults: Vec<FloodFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let lost = says(faults(&|it| {
+    let lost = messages(faults(&|it| {
         it.switches[0].flood.remove(&1);
     }));
     assert!(lost.contains("h1 is not on the flooding tree: s1 does not flood out of its port 1"), "{lost}");
-    let silent = says(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().clear()));
+    let silent = messages(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().clear()));
     assert!(
-        silent.contains("s1: packets from port 1 are flooded to [], the tree's other ports are [2, "),
+        silent
+            .contains("s1: packets from port 1 are flooded to [], but the other ports of the tree are [2, "),
         "{silent}"
     );
-    let back = says(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().push(1)));
+    let back = messages(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().push(1)));
     assert!(back.contains("flooded to [1, 2, "), "{back}");
-    // A switch of the tree that has forgotten all: its neighbours speak to nobody, and some part is cut off.
+    // A switch of the tree without entries: packets of its neighbours end there, and the tree falls apart.
     let gone = faults(&|it| it.switches[0].flood.clear());
     assert!(gone.iter().any(|it| matches!(it, FloodFault::DeadEnd { .. })), "{gone:?}");
     assert!(gone.iter().any(|it| matches!(it, FloodFault::Partitioned { .. })), "{gone:?}");
-    // All links in use: circles.
+    // Flooding over all links has cycles.
     let all = faults(&|it| {
         for ix in topology.switch_ixs() {
             let ports: Vec<u16> = topology.switch(ix).ports().map(|(port, _)| port).collect();
@@ -98,7 +104,7 @@ fn the_proof_finds_violations() {
     assert!(nowhere.contains(&FloodFault::DeadEnd { switch: "s1".into(), port: 99 }), "{nowhere:?}");
 }
 
-/// One entry with its meter and one group for each port of the tree; nothing for a program that floods nothing.
+/// One entry with its meter and one group for each port of the tree; nothing for a program without `policy_flood`.
 #[test]
 fn the_plan_has_entries_meters_and_groups() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}");
@@ -122,12 +128,12 @@ fn the_plan_has_entries_meters_and_groups() {
             .collect();
         let ports = routes.of(SwitchIx(ix.0)).flood.len();
         assert_eq!((groups, meters.len()), (ports, ports));
-        // A hundredth of 10 Mbit/s between switches, and of that a share for each of six hosts: together no more.
-        let of_host = (12_500 / 6, 64_000 / 6);
-        let to_hosts = meters.iter().filter(|&&meter| meter == of_host).count();
+        // Links between switches get 1 % of 10 Mbit/s, and each of the six host ports a sixth of that.
+        let host_meter = (12_500 / 6, 64_000 / 6);
+        let to_hosts = meters.iter().filter(|&&meter| meter == host_meter).count();
         assert_eq!(to_hosts, if topology.switch(ix).name.as_str() < "s4" { 2 } else { 0 });
-        let others: Vec<_> = meters.iter().filter(|&&meter| meter != of_host).collect();
-        assert!(others.iter().all(|&&meter| meter == (12_500, 6 * of_host.1)), "{others:?}");
+        let others: Vec<_> = meters.iter().filter(|&&meter| meter != host_meter).collect();
+        assert!(others.iter().all(|&&meter| meter == (12_500, 6 * host_meter.1)), "{others:?}");
     }
     let other = HPCC.replace("policy_flood", "something_else");
     let updates =

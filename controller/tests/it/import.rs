@@ -1,4 +1,4 @@
-//! Other tools' files. The texts are written for these tests in the tools' formats.
+//! Files of other tools. The examples were written for these tests in the formats of the tools.
 
 use p4runtime::p4info::Index;
 use weir_controller::export::hpcc_topology;
@@ -24,12 +24,12 @@ fn topology(text: &str) -> (Topology, Vec<String>) {
     (build(&imported.topology).unwrap(), imported.warnings)
 }
 
-fn refused(text: &str) -> String {
+fn import_error(text: &str) -> String {
     import(text).unwrap_err().to_string()
 }
 
 #[test]
-fn a_tutorials_topology_keeps_its_ports_addresses_and_order() {
+fn a_topology_of_the_tutorials_keeps_its_ports_addresses_and_order() {
     let (it, warnings) = topology(TUTORIAL);
     let names: Vec<&str> = it.switches.iter().map(|switch| switch.name.as_str()).collect();
     assert_eq!(names, ["s1", "s2", "s10"], "Mininet's order");
@@ -48,7 +48,7 @@ fn a_tutorials_topology_keeps_its_ports_addresses_and_order() {
 }
 
 #[test]
-fn p4_utils_files_are_told_apart_and_numbered_as_there() {
+fn p4_utils_files_are_recognised_and_numbered_as_in_p4_utils() {
     let app = r#"{"p4_src": "x.p4", "cli": true, "switch_node": {"file_path": "."},
       "topology": {"assignment_strategy": "l3", "default": {"bw": 10, "delay": 1},
         "links": [["h1", "s1"], ["h2", "s2", {"delay": "3ms"}], ["s1", "s2", {"port1": 7, "bw": 5}]],
@@ -56,7 +56,7 @@ fn p4_utils_files_are_told_apart_and_numbered_as_there() {
     let imported = import(app).unwrap().unwrap();
     assert_eq!(imported.switch_addresses["s1"], SwitchAddress { grpc_port: 50_000, device_id: 1 });
     assert_eq!(imported.switch_addresses["s2"], SwitchAddress { grpc_port: 9560, device_id: 2 });
-    assert_eq!(imported.warnings, ["switch_node is Python's and not taken over"]);
+    assert_eq!(imported.warnings, ["switch_node (a Python module or script) is ignored"]);
     let it = build(&imported.topology).unwrap();
     assert_eq!(it.hosts[1].ip.to_string(), "10.2.2.2");
     assert_eq!(it.hosts[1].mac, [0, 0, 10, 2, 2, 2]);
@@ -80,44 +80,45 @@ fn p4_utils_files_are_told_apart_and_numbered_as_there() {
 }
 
 #[test]
-fn hpcc_files_have_three_or_four_numbers_in_front_and_may_be_too_long() {
+fn hpcc_files_begin_with_three_four_or_six_numbers_and_may_have_extra_lines() {
     let three = "4 2 4\n2 3\n0 2 100Gbps 1us 0\n1 3 25000000000.0 0.001ms 0.1\n2 3 400Gbps 1000ns 0\n2 3 400Gbps 1us 0\n0 1 1Gbps 1us 0\n";
     let (it, warnings) = topology(three);
     assert_eq!((it.hosts.len(), it.switches.len(), it.links.len()), (2, 2, 4));
     assert_eq!(it.links[1].rate.to_string(), "25Gbps");
     assert_eq!(it.links[1].delay, it.links[0].delay);
     assert_eq!((it.hosts[0].name.as_str(), it.switches[1].name.as_str()), ("h0", "s3"));
-    let told = warnings.join("; ");
+    let warnings = warnings.join("; ");
     for word in ["1 lines after the 4 links", "error rate", "s2 and s3 have several links"] {
-        assert!(told.contains(word), "{told}");
+        assert!(warnings.contains(word), "{warnings}");
     }
     let four = three.replacen("4 2 4", "4 2 2 4", 1);
     assert_eq!(topology(&four).0, it);
-    // Reverie's, with the rates of servers and of the fabric.
+    // Reverie's header with the rates of servers and of the fabric.
     let six = three.replacen("4 2 4", "4 2 2 4 25000000000 100Gbps", 1);
     assert_eq!(topology(&six).0, it);
 }
 
 #[test]
-fn a_tutorials_host_without_an_address_is_left_out() {
+fn a_host_without_an_address_is_omitted() {
     let (it, warnings) = topology(&TUTORIAL.replace("\"10.0.1.1/24\"", "null"));
     let hosts: Vec<&str> = it.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!((hosts, it.links.len()), (vec!["h2"], 3));
     assert!(warnings[0].starts_with("h1 has no address"), "{warnings:?}");
     assert!(
-        refused(&TUTORIAL.replace("\"ip\": \"10.0.1.1/24\"", "\"IP\": null")).contains("missing field `ip`")
+        import_error(&TUTORIAL.replace("\"ip\": \"10.0.1.1/24\"", "\"IP\": null"))
+            .contains("missing field `ip`")
     );
-    // Also where no host has one.
+    // The same if no host has an address.
     let none = TUTORIAL.replace("\"10.0.1.1/24\"", "null").replace("\"10.0.2.2/24\"", "null");
     let imported = import(&none).unwrap().unwrap();
-    assert_eq!(build(&imported.topology).unwrap_err().to_string(), "there is no host");
+    assert_eq!(build(&imported.topology).unwrap_err().to_string(), "the topology has no hosts");
     let parts = build_parts(&imported.topology).unwrap();
     assert_eq!((parts.hosts.len(), parts.switches.len()), (0, 3));
     assert_eq!(verify(&parts, &routes(&parts, RoutingMethod::Auto).unwrap()).unwrap().pairs, 0);
 }
 
 #[test]
-fn two_networks_are_one_topology_of_two_parts() {
+fn two_networks_are_one_disconnected_topology() {
     let islands = r#"{"hosts": {
         "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11"}, "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:02:22"},
         "h3": {"ip": "10.0.3.3/24", "mac": "08:00:00:00:03:33"}, "h4": {"ip": "10.0.3.4/24", "mac": "08:00:00:00:04:44"}},
@@ -133,28 +134,28 @@ fn two_networks_are_one_topology_of_two_parts() {
 }
 
 #[test]
-fn other_formats_are_told_from_errors_in_our_own() {
-    let told = with_formats("Nodes 16\nTiers 2\n", "this is no topology");
+fn errors_list_the_formats_unless_the_file_is_weirs_own() {
+    let message = with_formats("Nodes 16\nTiers 2\n", "not a topology");
     for word in ["p4app.json", "HPCC", "htsim's .topo", "GraphML"] {
-        assert!(told.contains(word), "{told}");
+        assert!(message.contains(word), "{message}");
     }
     assert_eq!(with_formats("kind: star\n", "wrong"), "wrong");
 }
 
 #[test]
-fn unsupported_values_are_refused_with_their_place() {
+fn unsupported_values_are_rejected_with_their_location() {
     assert!(
-        refused(r#"{"program": "x.p4", "language": "p4-16", "targets": {"mininet": {}}}"#)
+        import_error(r#"{"program": "x.p4", "language": "p4-16", "targets": {"mininet": {}}}"#)
             .contains("p4lang/p4app")
     );
-    assert!(refused("4 2 5\n2 3\n0 2 100Gbps 1us 0\n").contains("1 of 5 links"));
-    assert!(refused("4 2 1\n2 9\n").starts_with("line 2: \"9\" is no id"));
-    assert!(refused("4 2 1\n2 3\n0 2 fast 1us 0\n").starts_with("line 3: \"fast\" is no rate"));
-    assert!(refused("8 8 1 4 11 H100\n").contains("SimAI"));
-    assert!(refused(&TUTORIAL.replace("s1-p3", "s1-x3")).starts_with("links[0]: \"s1-x3\""));
-    assert!(refused(&TUTORIAL.replace("08:00:00:00:01:11", "08:00")).starts_with("hosts.h1: "));
+    assert!(import_error("4 2 5\n2 3\n0 2 100Gbps 1us 0\n").contains("1 of 5 links"));
+    assert!(import_error("4 2 1\n2 9\n").starts_with("line 2: \"9\" is not a node id"));
+    assert!(import_error("4 2 1\n2 3\n0 2 fast 1us 0\n").starts_with("line 3: \"fast\" is not a rate"));
+    assert!(import_error("8 8 1 4 11 H100\n").contains("SimAI"));
+    assert!(import_error(&TUTORIAL.replace("s1-p3", "s1-x3")).starts_with("links[0]: \"s1-x3\""));
+    assert!(import_error(&TUTORIAL.replace("08:00:00:00:01:11", "08:00")).starts_with("hosts.h1: "));
     let routers = r#"{"topology": {"links": [], "routers": {"r1": {}}}}"#;
-    assert!(refused(routers).contains("routers"));
+    assert!(import_error(routers).contains("routers"));
     assert_eq!(import("{kind: star, hosts: 2}"), Ok(None));
     assert_eq!(import(r#"{"kind": "star", "hosts": 2}"#), Ok(None));
 }
@@ -167,8 +168,8 @@ fn a_plan_survives_conversion_to_runtime_json_and_back() {
         let routes = routes(&topology, method).unwrap();
         let options = PlanOptions::default()
             .prioritise(PriorityTraffic { feedback: true, ..PriorityTraffic::default() });
-        for (name, goal) in desired_states(&topology, &routes, &options, &index).unwrap() {
-            let entities: Vec<_> = goal.entities().map(|it| it.entity.clone()).collect();
+        for (name, desired) in desired_states(&topology, &routes, &options, &index).unwrap() {
+            let entities: Vec<_> = desired.entities().map(|it| it.entity.clone()).collect();
             let file = RuntimeJson::from_entities(&entities, &index, "a.p4info.txtpb", "a.json").unwrap();
             let text = serde_json::to_string(&file).unwrap();
             let back = RuntimeJson::parse(&text).unwrap().desired_state(&index).unwrap();
@@ -186,30 +187,30 @@ fn a_runtime_json_is_checked_against_the_program() {
             format!(r#"{{"target": "bmv2", "p4info": "", "bmv2_json": "", "table_entries": [{entry}]}}"#);
         RuntimeJson::parse(&text)
             .and_then(|file| file.desired_state(&index))
-            .map(|goal| goal.len())
+            .map(|desired| desired.len())
             .map_err(|e| e.to_string())
     };
     let good = r#"{"table": "forward", "match": {"dst_addr": ["10.0.1.0", 24]}, "action_name": "via", "action_params": {"port": 2}}"#;
     assert_eq!(entry(good), Ok(1));
-    let wrong = |from: &str, to: &str, says: &str| {
+    let check = |from: &str, to: &str, message: &str| {
         let error = entry(&good.replace(from, to)).unwrap_err();
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(message), "{error}");
     };
-    wrong(
+    check(
         "\"forward\"",
         "\"ipv4_lpm\"",
         "table_entries[0].table: the program has no table \"ipv4_lpm\", it has ",
     );
-    wrong("dst_addr", "dst", "has no field \"dst\", it has dst_addr");
-    wrong("24", "33", "not 0 to 32");
-    wrong("24", "16", "bits set behind the first 16");
-    wrong("via", "drop", "has no action \"drop\"");
-    wrong("\"port\": 2", "\"port\": 512", "does not fit 9 bits");
-    wrong("\"port\"", "\"prot\"", "action via has no parameter \"prot\", it has [port]");
-    wrong("\"port\": 2", "", "\"port\" of action via is missing");
-    wrong("\"action_name\"", "\"priority\": 1, \"action_name\"", "has none");
-    wrong(good, &format!("{good}, {good}"), "the same key");
-    wrong("\"table\"", "\"plate\"", "1:76: not a runtime.json: unknown field `plate`, expected");
+    check("dst_addr", "dst", "has no field \"dst\", it has dst_addr");
+    check("24", "33", "not 0 to 32");
+    check("24", "16", "bits set beyond the first 16");
+    check("via", "drop", "has no action \"drop\"");
+    check("\"port\": 2", "\"port\": 512", "does not fit in 9 bits");
+    check("\"port\"", "\"prot\"", "action via has no parameter \"prot\", it has [port]");
+    check("\"port\": 2", "", "\"port\" of action via is missing");
+    check("\"action_name\"", "\"priority\": 1, \"action_name\"", "has no priorities");
+    check(good, &format!("{good}, {good}"), "the same key");
+    check("\"table\"", "\"plate\"", "1:76: not a runtime.json: unknown field `plate`, expected");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Topologies, routes, plans and what follows from them, without a switch.
+//! Topologies, routes, proofs and plans, without switches.
 
 mod channels;
 mod common;

@@ -6,7 +6,7 @@ use p4runtime::p4info::{Index, Object, parse};
 use p4runtime::value::to_u64;
 use std::collections::BTreeMap;
 use weir_controller::plan::PriorityTraffic;
-use weir_controller::pretty::update as update_in_words;
+use weir_controller::pretty::update as format_update;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::topology::Topology;
@@ -28,11 +28,11 @@ fn entry(update: &Update) -> &TableEntry {
     }
 }
 
-/// An update as text by names, as a person would write it.
+/// Formats an update by names; a table entry as `table[key] action(parameters)`.
 fn text(index: &Index, update: &Update) -> String {
     let Some(entity::Entity::TableEntry(entry)) = update.entity.as_ref().and_then(|e| e.entity.as_ref())
     else {
-        return update_in_words(update, index);
+        return format_update(update, index);
     };
     let table = index.tables.id(entry.table_id).unwrap();
     let number = |bytes: &[u8]| to_u64(bytes).unwrap();
@@ -60,7 +60,7 @@ fn text(index: &Index, update: &Update) -> String {
 }
 
 #[test]
-fn a_dumbbells_plan_reads_as_it_should() {
+fn the_plan_of_a_dumbbell_has_the_expected_entries() {
     let index = Index::from_text(FNCC).unwrap();
     let topology = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Gbps}");
     let plan = planned(&topology, &PlanOptions::default(), &index);
@@ -105,7 +105,7 @@ fn members_come_before_the_prefixes_that_use_them() {
 }
 
 #[test]
-fn trees_fill_tree_route() {
+fn trees_have_entries_in_tree_route() {
     let index = Index::from_text(HPCC).unwrap();
     let lines: Vec<String> =
         planned(&ring(), &PlanOptions::default(), &index)["s2"].iter().map(|u| text(&index, u)).collect();
@@ -117,7 +117,7 @@ fn trees_fill_tree_route() {
 }
 
 #[test]
-fn ecn_goes_to_every_port_scaled_to_its_rate() {
+fn ecn_thresholds_scale_with_the_rate_of_each_port() {
     let index = Index::from_text(HPCC).unwrap();
     let topology = fabric(
         "{kind: leaf-spine, leaves: 1, spines: 1, hosts_per_leaf: 1, host_rate: 25Gbps, fabric_rate: 100Gbps}",
@@ -137,10 +137,10 @@ fn ecn_goes_to_every_port_scaled_to_its_rate() {
     );
 }
 
-/// A port's candidates: at a leaf the other spines, at a spine the other leaves, never a host and never the port itself.
-/// Ports to hosts, and programs that do not deflect, get nothing.
+/// The candidates of a leaf's port are its ports to the other spines, those of a spine's port its ports to the other
+/// leaves. Ports to hosts, and programs that do not deflect, have no candidates.
 #[test]
-fn candidates_lead_to_the_other_switches_of_the_next_layer() {
+fn candidates_lead_to_the_other_switches_of_the_next_tier() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 3, hosts_per_leaf: 1, rate: 100Gbps}");
     let deflection: DeflectionConfig =
         serde_yaml::from_str("{threshold: 15KB, per: 10Gbps, lifetime: 50}").unwrap();
@@ -166,7 +166,7 @@ fn candidates_lead_to_the_other_switches_of_the_next_layer() {
     ];
     assert_eq!(lines("s1", &options, DART), leaf);
     assert_eq!(lines("s4", &options, DART).len(), 2 + 3 * 3);
-    // From the host's port too, to any of three: its candidates and itself.
+    // With `at_hosts` the host port has entries as well: three candidates and the threshold.
     let at_hosts = PlanOptions {
         deflection: Some(DeflectionConfig { at_hosts: true, ..deflection }),
         ..PlanOptions::default()
@@ -178,19 +178,19 @@ fn candidates_lead_to_the_other_switches_of_the_next_layer() {
     assert!(lines("s1", &options, HPCC).is_empty());
 }
 
-/// In a fat-tree an aggregation switch does not deflect up what is to go down: all cores above it lead back.
+/// In a fat-tree, aggregation switches do not deflect packets that go down to the cores, since all cores lead back.
 #[test]
 fn no_packet_is_deflected_to_a_switch_that_would_return_it() {
     let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps}");
     let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
-    let of = |switch: &str, port| {
+    let candidates = |switch: &str, port| {
         weir_controller::deflect::candidates(&topology, &routes, topology.switch_named(switch).unwrap(), port)
     };
-    // s1 has two hosts and two aggregation switches; s9 two edges below and two cores above; s17 is a core over four pods.
-    assert_eq!((of("s1", 1), of("s1", 3)), (vec![3, 4], vec![4]));
-    assert_eq!((of("s9", 1), of("s9", 2)), (vec![2], vec![1]));
-    assert_eq!(of("s9", 3), [1, 2, 4]);
-    assert_eq!(of("s17", 2), [1, 3, 4]);
+    // s1 has two hosts and two aggregation switches, s9 two edge and two core switches; s17 is a core of four pods.
+    assert_eq!((candidates("s1", 1), candidates("s1", 3)), (vec![3, 4], vec![4]));
+    assert_eq!((candidates("s9", 1), candidates("s9", 2)), (vec![2], vec![1]));
+    assert_eq!(candidates("s9", 3), [1, 2, 4]);
+    assert_eq!(candidates("s17", 2), [1, 3, 4]);
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Gbps}");
     let only = weir_controller::routes::routes(&line, RoutingMethod::Auto).unwrap();
     assert!(
@@ -198,7 +198,7 @@ fn no_packet_is_deflected_to_a_switch_that_would_return_it() {
     );
 }
 
-/// The P4Info without one table.
+/// Returns the P4Info without one table.
 fn without(text: &str, table: &str) -> Index {
     let mut info = parse(text).unwrap();
     info.tables.retain(|t| t.preamble().alias != table);
@@ -206,7 +206,7 @@ fn without(text: &str, table: &str) -> Index {
 }
 
 #[test]
-fn a_table_is_missed_only_where_it_is_needed() {
+fn a_missing_table_is_an_error_only_if_it_is_needed() {
     let options = PlanOptions::default();
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
     let plan_of = |topology: &Topology, options: &PlanOptions, index: &Index| {
@@ -230,7 +230,7 @@ fn a_table_is_missed_only_where_it_is_needed() {
 }
 
 #[test]
-fn a_program_that_differs_is_refused_by_name() {
+fn differences_of_the_program_are_rejected_by_name() {
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
     let with = |change: fn(&mut p4runtime::p4::config::v1::P4Info)| {
         let mut info = parse(HPCC).unwrap();
@@ -252,7 +252,7 @@ fn a_program_that_differs_is_refused_by_name() {
         let action = info.actions.iter_mut().find(|a| a.preamble().alias == "deliver").unwrap();
         action.params[1].bitwidth = 16;
     });
-    assert_eq!(width, "action \"deliver\", dst_mac: 2199191027969 does not fit 16 bits");
+    assert_eq!(width, "action \"deliver\", dst_mac: 2199191027969 does not fit in 16 bits");
     let full = with(|info| {
         info.tables.iter_mut().find(|t| t.preamble().alias == "forward").unwrap().size = 1;
     });
@@ -260,7 +260,7 @@ fn a_program_that_differs_is_refused_by_name() {
 }
 
 #[test]
-fn a_bad_threshold_is_refused() {
+fn an_invalid_threshold_is_rejected() {
     let index = Index::from_text(HPCC).unwrap();
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
     let ecn = serde_yaml::from_str("{kmin: 3KB, kmax: 2KB, pmax: 1}").unwrap();

@@ -1,7 +1,7 @@
-//! From what switches hold to what they should: writing the difference step by step reaches the goal, and on the
-//! transition no packet loops and no route refers to a member that is not there.
+//! Writing the differences step by step reaches the desired state. During the transition no packet loops, and no route
+//! refers to a missing member.
 
-use crate::common::{fabric, hears, parallel, ring};
+use crate::common::{fabric, flood_receivers, parallel, ring};
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update};
 use p4runtime::p4info::Index;
@@ -24,7 +24,7 @@ const RING_OF_FIVE: &str =
     [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s1]]}";
 const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
 
-/// A switch that takes what a switch takes, and nothing else.
+/// A model of a switch that rejects inserts of existing entities, and modifications and deletions of missing ones.
 #[derive(Clone, Default)]
 struct Model(BTreeMap<Identity, Entity>);
 
@@ -32,10 +32,12 @@ impl Model {
     fn write(&mut self, update: &Update) {
         let entity = canonical(update.entity.as_ref().unwrap());
         let key = identity(&entity).unwrap();
-        let is_there = self.0.contains_key(&key);
+        let exists = self.0.contains_key(&key);
         match update.r#type() {
-            Type::Insert => assert!(!is_there, "inserted twice: {update:?}"),
-            Type::Modify => assert!(is_there || matches!(key, Identity::Default(_)), "not there: {update:?}"),
+            Type::Insert => assert!(!exists, "inserted twice: {update:?}"),
+            Type::Modify => {
+                assert!(exists || matches!(key, Identity::Default(_)), "modified but missing: {update:?}")
+            }
             Type::Delete => {
                 assert!(self.0.remove(&key).is_some(), "deleted twice: {update:?}");
                 return;
@@ -44,7 +46,7 @@ impl Model {
         }
         self.0.insert(key, entity);
     }
-    fn held(&self) -> Vec<Entity> {
+    fn entities(&self) -> Vec<Entity> {
         self.0.values().cloned().collect()
     }
 }
@@ -60,34 +62,37 @@ impl Fabric {
         Fabric { topology, index: Index::from_text(HPCC).unwrap(), models: BTreeMap::new() }
     }
 
-    fn goals(&self, routes: &Routes) -> BTreeMap<String, DesiredState> {
+    fn desired_states(&self, routes: &Routes) -> BTreeMap<String, DesiredState> {
         desired_states(&self.topology, routes, &PlanOptions::default(), &self.index).unwrap()
     }
 
-    fn differences(&self, goals: &BTreeMap<String, DesiredState>) -> BTreeMap<String, Vec<Step>> {
-        let held = |name: &String| self.models.get(name).map(Model::held).unwrap_or_default();
-        goals.iter().map(|(name, goal)| (name.clone(), diff(goal, &held(name), &self.index).steps)).collect()
+    fn differences(&self, states: &BTreeMap<String, DesiredState>) -> BTreeMap<String, Vec<Step>> {
+        let actual = |name: &String| self.models.get(name).map(Model::entities).unwrap_or_default();
+        states
+            .iter()
+            .map(|(name, desired)| (name.clone(), diff(desired, &actual(name), &self.index).steps))
+            .collect()
     }
 
-    /// Fills the empty tables with these routes, whatever they are.
+    /// Writes these routes to the empty tables without any check.
     fn fill(&mut self, routes: &Routes) {
-        for (name, goal) in self.goals(routes) {
+        for (name, desired) in self.desired_states(routes) {
             let model = self.models.entry(name).or_default();
-            updates(&goal).iter().for_each(|update| model.write(update));
+            updates(&desired).iter().for_each(|update| model.write(update));
         }
     }
 
-    /// Writes the difference rank by rank, the switches of a rank one after the other from `first` on, and looks at the
-    /// whole fabric after every step. Returns the number of updates.
+    /// Writes the differences rank by rank, the switches of a rank one after the other from `first` on. With `check`,
+    /// checks the whole fabric after every update. Returns the number of updates.
     fn roll_out(&mut self, routes: &Routes, left: &Topology, first: usize, check: bool) -> usize {
         let written = self.roll_out_with(routes, left, first, check, &mut BTreeMap::new());
-        let left_over: usize = self.differences(&self.goals(routes)).values().map(Vec::len).sum();
-        assert_eq!(left_over, 0, "all is as it should be");
+        let remaining: usize = self.differences(&self.desired_states(routes)).values().map(Vec::len).sum();
+        assert_eq!(remaining, 0, "differences remain");
         written
     }
 
-    /// The same with switches that fail, as soon as they have taken a number of updates: such a switch loses that update,
-    /// may take others of its rank, and stops all.
+    /// Like `roll_out`, with switches that fail after some updates. A failed switch loses updates, possibly not all of
+    /// its rank, and stops the rollout after this rank.
     fn roll_out_with(
         &mut self,
         routes: &Routes,
@@ -96,7 +101,7 @@ impl Fabric {
         check: bool,
         faults: &mut BTreeMap<String, Fault>,
     ) -> usize {
-        let differences = self.differences(&self.goals(routes));
+        let differences = self.differences(&self.desired_states(routes));
         let names: Vec<String> = differences.keys().cloned().collect();
         let of = |(name, steps)| (name, Diff { steps, unchanged: 0 });
         let mut ranked = RankedUpdates::new(differences.into_iter().map(of));
@@ -107,7 +112,7 @@ impl Fabric {
                 for update in due.remove(name).unwrap_or_default() {
                     if let Some(fault) = faults.get_mut(name) {
                         match fault.updates.checked_sub(1) {
-                            Some(more) => fault.updates = more,
+                            Some(remaining) => fault.updates = remaining,
                             None => {
                                 ranked.abandon(name);
                                 ranked.take_unfinished();
@@ -118,7 +123,7 @@ impl Fabric {
                     self.models.entry(name.clone()).or_default().write(&update);
                     written += 1;
                     if check {
-                        self.look(left);
+                        self.check_transition(left);
                     }
                 }
             }
@@ -127,11 +132,12 @@ impl Fabric {
     }
 
     fn routes(&self) -> Routes {
-        let held = self.models.iter().map(|(name, model)| (name.clone(), model.held())).collect();
-        decode(&self.topology, &held, &self.index, &Bmv2).unwrap()
+        let actual = self.models.iter().map(|(name, model)| (name.clone(), model.entities())).collect();
+        decode(&self.topology, &actual, &self.index, &Bmv2).unwrap()
     }
 
-    fn look(&self, left: &Topology) {
+    /// Checks that groups have enough members, and that no packet loops or is flooded twice.
+    fn check_transition(&self, left: &Topology) {
         let routes = self.routes();
         for (switch, it) in self.topology.switches.iter().zip(&routes.switches) {
             for (prefix, hop) in &it.forward {
@@ -146,8 +152,8 @@ impl Fabric {
             }
         }
         for host in left.host_ixs() {
-            let heard = hears(left, &routes, host).expect("no circle");
-            assert!(heard.windows(2).all(|two| two[0] != two[1]), "twice: {heard:?}");
+            let receivers = flood_receivers(left, &routes, host).expect("no loop");
+            assert!(receivers.windows(2).all(|two| two[0] != two[1]), "received twice: {receivers:?}");
         }
         let hosts: Vec<_> = left.host_ixs().step_by(1 + left.hosts.len() / 6).collect();
         for (&a, &b) in hosts.iter().flat_map(|a| hosts.iter().map(move |b| (a, b))).filter(|(a, b)| a != b) {
@@ -163,29 +169,29 @@ impl Fabric {
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     updates: usize,
-    /// Nothing comes through any more; otherwise the switch refuses every second update.
+    /// The rest of the batch is lost too; otherwise only this update is lost.
     ends_batch: bool,
 }
 
-/// Routes as somebody else may have written them: for each rack a tree of its own, drawn by `random`, that the switches
-/// hold by the rack's prefix or by the addresses of its hosts, over the routes of `below`.
-fn foreign(topology: &Topology, below: &Routes, mut random: u64) -> Routes {
-    let mut draw = move |below: usize| {
+/// Returns routes as another controller may have written them: `base`, and for each rack a random tree, by the rack's
+/// prefix or the addresses of its hosts.
+fn foreign(topology: &Topology, base: &Routes, mut random: u64) -> Routes {
+    let mut draw = move |limit: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % below
+        (random >> 33) as usize % limit
     };
-    let mut all = below.clone();
+    let mut all = base.clone();
     for rack in topology.switch_ixs().filter(|&ix| !topology.switch(ix).hosts.is_empty()) {
         let hosts = topology.switch(rack).hosts.iter().map(|&host| Prefix::host(topology.host(host).ip));
         let prefixes: Vec<Prefix> = match topology.switch(rack).rack {
             Some(prefix) if draw(2) == 0 => vec![prefix],
             _ => hosts.collect(),
         };
-        let (mut reached, mut edge) = (BTreeSet::from([rack]), vec![rack]);
-        while !edge.is_empty() {
-            let here = edge.swap_remove(draw(edge.len()));
+        let (mut reached, mut frontier) = (BTreeSet::from([rack]), vec![rack]);
+        while !frontier.is_empty() {
+            let here = frontier.swap_remove(draw(frontier.len()));
             for next in topology.neighbours(here).filter(|next| reached.insert(next.switch)) {
-                edge.push(next.switch);
+                frontier.push(next.switch);
                 let hops = prefixes.iter().map(|&prefix| (prefix, NextHop::Via { port: next.peer_port }));
                 all.switches[next.switch.0 as usize].forward.extend(hops);
             }
@@ -231,16 +237,16 @@ proptest! {
             let proof = verify(&left, &next);
             prop_assert!(proof.is_ok(), "{proof:?}");
             it.roll_out(&next, &left, first, true);
-            prop_assert!(verify(&left, &it.routes()).is_ok(), "what the switches hold");
+            prop_assert!(verify(&left, &it.routes()).is_ok(), "actual routes");
             prop_assert_eq!(verify_flood(&left, &it.routes()).map(|_| ()), Ok(()));
             now = next;
         }
         prop_assert_eq!(&it.routes().switches.len(), &base.switches.len());
-        prop_assert_eq!(it.goals(&now), it.goals(&base), "all is as before");
+        prop_assert_eq!(it.desired_states(&now), it.desired_states(&base), "restored");
     }
 
-    /// Whatever loop-free routes the switches hold, whichever of them fail, and when: no packet loops after any update,
-    /// neither before the others are stopped nor after, nor when the plan is applied again.
+    /// From any loop-free old routes, and with any switches failing at any time, no packet loops after any update:
+    /// neither before nor after the other switches are stopped, nor when the plan is applied again.
     #[test]
     fn switches_that_fail_leave_no_loop_from_any_old_routes(
         which in 0usize..4,
@@ -264,24 +270,24 @@ proptest! {
         };
         let new = routes(&new_left, if trees { RoutingMethod::Trees } else { RoutingMethod::Auto }).unwrap();
         it.fill(&old);
-        it.look(&whole);
+        it.check_transition(&whole);
         let names: Vec<String> = it.models.keys().cloned().collect();
         let fault = |&(at, updates, ends_batch): &(usize, usize, bool)| (names[at % names.len()].clone(), Fault { updates, ends_batch });
         let mut faults: BTreeMap<String, Fault> = faults.iter().map(fault).collect();
         it.roll_out_with(&new, &whole, first, true, &mut faults);
         it.roll_out(&new, &whole, first, true);
-        prop_assert!(verify(&new_left, &it.routes()).is_ok(), "what the switches hold");
+        prop_assert!(verify(&new_left, &it.routes()).is_ok(), "actual routes");
     }
 
     #[test]
-    fn a_switch_reaches_the_goal_from_any_state(
+    fn a_switch_reaches_the_desired_state_from_any_state(
         lost in prop::collection::vec(0usize..1000, 0..20),
         foreign in prop::collection::vec(0usize..1000, 0..20),
     ) {
         let mut it = Fabric::new(fabric("{kind: fat-tree, k: 4}"));
         let other = Fabric::new(fabric("{kind: leaf-spine, leaves: 4, spines: 4, hosts_per_leaf: 2}"));
         let base = routes(&it.topology, RoutingMethod::Auto).unwrap();
-        let others = other.goals(&routes(&other.topology, RoutingMethod::Trees).unwrap());
+        let others = other.desired_states(&routes(&other.topology, RoutingMethod::Trees).unwrap());
         let whole = it.topology.clone();
         it.roll_out(&base, &whole, 0, false);
         let model = it.models.get_mut("s1").unwrap();
@@ -290,8 +296,8 @@ proptest! {
             key.map(|key| model.0.remove(&key));
         }
         for seed in foreign {
-            let stranger = others["s2"].entities().nth(seed % others["s2"].len()).unwrap().entity.clone();
-            model.0.insert(identity(&stranger).unwrap(), stranger);
+            let entity = others["s2"].entities().nth(seed % others["s2"].len()).unwrap().entity.clone();
+            model.0.insert(identity(&entity).unwrap(), entity);
         }
         it.roll_out(&base, &whole, 0, false);
         prop_assert!(verify(&whole, &it.routes()).is_ok());
@@ -299,10 +305,10 @@ proptest! {
     }
 }
 
-/// Switches that hold trees choose one by the hash modulo their number, and hide them by longer prefixes: neither another
-/// number nor a prefix that goes makes packets loop.
+/// Switches select a tree by the hash modulo the number of trees, and longer prefixes hide the trees. Neither another
+/// number of trees nor the deletion of a prefix makes packets loop.
 #[test]
-fn trees_take_over_from_other_trees_without_a_loop() {
+fn trees_replace_other_trees_without_a_loop() {
     let whole = ring();
     let left = whole.without_links(&some_links(&whole, &[0]));
     let trees = |topology: &Topology| routes(topology, RoutingMethod::Trees).unwrap();
@@ -320,17 +326,18 @@ fn trees_take_over_from_other_trees_without_a_loop() {
     }
 }
 
-/// A program with a table of its own: the plan neither fills it nor empties it, unless a goal names it.
+/// The program has a table of its own, which is written only if a desired state contains entries of it.
 #[test]
-fn tables_that_the_plan_does_not_know_are_left_alone() {
+fn tables_that_the_plan_does_not_manage_are_not_written() {
     const OWN: &str = include_str!("../../../examples/own-p4/build/own_p4.p4info.txtpb");
     let limit = |ticks: u32| -> Entity {
         let json = format!(
             r#"{{"target": "bmv2", "table_entries": [{{"table": "sojourn_mark", "default_action": true,
                 "action_name": "mark_above", "action_params": {{"ticks": {ticks}}}}}]}}"#
         );
-        let goal = RuntimeJson::parse(&json).unwrap().desired_state(&Index::from_text(OWN).unwrap()).unwrap();
-        goal.entities().next().unwrap().entity.clone()
+        let desired =
+            RuntimeJson::parse(&json).unwrap().desired_state(&Index::from_text(OWN).unwrap()).unwrap();
+        desired.entities().next().unwrap().entity.clone()
     };
     let mut fabric = Fabric { index: Index::from_text(OWN).unwrap(), ..Fabric::new(parallel()) };
     let routes = routes(&fabric.topology, RoutingMethod::Auto).unwrap();
@@ -338,12 +345,12 @@ fn tables_that_the_plan_does_not_know_are_left_alone() {
     fabric.roll_out(&routes, &left, 0, false);
     let insert = Update { r#type: Type::Modify.into(), entity: Some(limit(7)) };
     fabric.models.values_mut().for_each(|model| model.write(&insert));
-    let mut goals = fabric.goals(&routes);
-    assert!(fabric.differences(&goals).values().all(Vec::is_empty));
+    let mut states = fabric.desired_states(&routes);
+    assert!(fabric.differences(&states).values().all(Vec::is_empty));
     let mut more = DesiredState::default();
     more.insert(BASE, limit(9));
-    goals.values_mut().for_each(|goal| goal.merge(&more));
-    for steps in fabric.differences(&goals).values() {
+    states.values_mut().for_each(|desired| desired.merge(&more));
+    for steps in fabric.differences(&states).values() {
         assert_eq!(steps.len(), 1);
         assert_eq!(steps[0].update.entity, Some(canonical(&limit(9))));
     }
@@ -359,7 +366,7 @@ fn nothing_is_written_when_nothing_differs() {
 }
 
 #[test]
-fn a_fabric_in_two_parts_is_proved_part_by_part() {
+fn a_partitioned_fabric_is_proved_for_each_component() {
     let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}");
     let down = some_links(&topology, &[0, 1]);
     let left = topology.without_links(&down);

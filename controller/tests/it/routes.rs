@@ -1,4 +1,4 @@
-//! Routes on all kinds of fabric, their proof, and proofs that must fail.
+//! Routes on all kinds of topologies: their proof, and proofs that must fail.
 
 use crate::common::{CLOS, DIRECT, fabric, parallel, random, ring};
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use weir_controller::verify::{RouteFault, verify};
 use weir_controller::{BaseRtt, path::PathError};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Every pair under these hashes, by following the tables packet by packet: an independent check of `verify`.
-fn follow(topology: &Topology, routes: &Routes, hashes: impl Iterator<Item = u32> + Clone) {
+/// Checks every pair of hosts with these hashes by following single packets, independently of `verify`.
+fn assert_symmetric(topology: &Topology, routes: &Routes, hashes: impl Iterator<Item = u32> + Clone) {
     for a in topology.host_ixs() {
         for b in topology.host_ixs().filter(|&b| b != a) {
             for hash in hashes.clone().map(PathHash) {
@@ -35,7 +35,7 @@ fn ecmp_is_proved_on_every_kind() {
         let hosts = topology.hosts.len() as u64;
         assert_eq!(proof.pairs, hosts * (hosts - 1));
         if hosts <= 16 {
-            follow(&topology, &routes, (0..64).map(|i| i * 0x0357_1b2d));
+            assert_symmetric(&topology, &routes, (0..64).map(|i| i * 0x0357_1b2d));
         }
     }
 }
@@ -91,7 +91,7 @@ fn parallel_links_are_used_and_symmetric() {
     let topology = parallel();
     let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
     let hashes = (0..64u32).map(|i| i.wrapping_mul(0x9e37_79b1));
-    follow(&topology, &routes, hashes.clone());
+    assert_symmetric(&topology, &routes, hashes.clone());
     let links: BTreeSet<_> = hashes
         .flat_map(|h| {
             let (a, b) = (topology.host_named("h1").unwrap(), topology.host_named("h2").unwrap());
@@ -112,7 +112,7 @@ fn a_ring_gets_trees_because_ecmp_cannot_be_symmetric_there() {
     let auto = routes(&topology, RoutingMethod::Auto).unwrap();
     assert_eq!(auto.method, RoutingMethod::Trees);
     verify(&topology, &auto).unwrap();
-    follow(&topology, &auto, 0..24);
+    assert_symmetric(&topology, &auto, 0..24);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn every_kind_gets_symmetric_routes() {
         let proof = verify(&topology, &routes).unwrap_or_else(|faults| panic!("{yaml}: {}", faults[0]));
         let hosts = topology.hosts.len() as u64;
         assert_eq!(proof.pairs, hosts * (hosts - 1), "{yaml}");
-        follow(&topology, &routes, (0..32).map(|i| i * 0x0357_1b2d));
+        assert_symmetric(&topology, &routes, (0..32).map(|i| i * 0x0357_1b2d));
     }
 }
 
@@ -134,7 +134,7 @@ fn trees_make_random_graphs_symmetric() {
         let trees = routes(&topology, RoutingMethod::Trees).unwrap();
         let proof = verify(&topology, &trees).unwrap();
         assert!(proof.max_paths_per_pair > 1, "one tree only");
-        follow(&topology, &trees, 0..16);
+        assert_symmetric(&topology, &trees, 0..16);
         verify(&topology, &routes(&topology, RoutingMethod::Auto).unwrap()).unwrap();
     }
 }
@@ -152,8 +152,8 @@ fn trees_of_a_fat_tree_are_its_cores() {
 }
 
 #[test]
-fn a_lone_far_switch_does_not_leave_one_tree_only() {
-    // A ring in which only s6 has no host: it alone is in the highest tier.
+fn a_single_switch_in_the_highest_tier_does_not_limit_routes_to_one_tree() {
+    // A ring in which only s6 has no host: it is the only switch of the highest tier.
     let topology = fabric(
         "{kind: custom, hosts: [h1, h2, h3, h4, h5], switches: [s1, s2, s3, s4, s5, s6], links:
           [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5],
@@ -172,14 +172,14 @@ fn trees_fit_their_table() {
     assert!(max <= 16384, "{max} entries");
 }
 
-/// Breaks the routes of a fat-tree by hand and returns the first violation.
-fn broken(harm: impl FnOnce(&Topology, &mut Routes)) -> weir_controller::Violation {
+/// Returns the first violation after `change` has broken the routes of a fat-tree.
+fn first_violation(change: impl FnOnce(&Topology, &mut Routes)) -> weir_controller::Violation {
     let topology = fabric("{kind: fat-tree, k: 4}");
     let mut routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
-    harm(&topology, &mut routes);
+    change(&topology, &mut routes);
     let mut violations = verify(&topology, &routes).unwrap_err();
     let violation = violations.swap_remove(0);
-    // What it says of its hash is true.
+    // The hash of the violation shows the fault.
     if let Some(hash) = violation.hash {
         let host = |name: &str| topology.host_named(name).unwrap();
         let there = routes.path(&topology, host(&violation.src), host(&violation.dst), hash);
@@ -192,14 +192,14 @@ fn broken(harm: impl FnOnce(&Topology, &mut Routes)) -> weir_controller::Violati
 #[test]
 fn a_group_in_another_order_is_found() {
     let violation =
-        broken(|_, routes| routes.switches[3].groups.values_mut().for_each(|ports| ports.reverse()));
+        first_violation(|_, routes| routes.switches[3].groups.values_mut().for_each(|ports| ports.reverse()));
     assert!(matches!(violation.fault, RouteFault::Asymmetric { .. }), "{violation}");
     assert!(violation.to_string().contains("its ACK leaves that path at s4 by port"), "{violation}");
 }
 
 #[test]
 fn another_slice_on_one_switch_is_found() {
-    let violation = broken(|topology, routes| {
+    let violation = first_violation(|topology, routes| {
         let rack = topology.switches[0].rack.unwrap();
         if let Some(NextHop::Ecmp { slice, .. }) = routes.switches[7].forward.get_mut(&rack) {
             *slice = 8;
@@ -211,37 +211,37 @@ fn another_slice_on_one_switch_is_found() {
 
 #[test]
 fn a_missing_route_member_or_port_is_found() {
-    let gone = broken(|t, routes| {
+    let gone = first_violation(|t, routes| {
         routes.switches[16].forward.remove(&t.switches[7].rack.unwrap());
     });
     assert!(
-        matches!(&gone.fault, RouteFault::Undelivered { lost: PathError::NoRoute(at), .. } if at == "s17"),
+        matches!(&gone.fault, RouteFault::Undelivered { error: PathError::NoRoute(at), .. } if at == "s17"),
         "{gone}"
     );
-    let member = broken(|_, routes| {
+    let member = first_violation(|_, routes| {
         routes.switches[0].groups.values_mut().next().unwrap().pop();
     });
     assert!(
-        matches!(&member.fault, RouteFault::Undelivered { lost: PathError::NoRoute(at), .. } if at == "s1"),
+        matches!(&member.fault, RouteFault::Undelivered { error: PathError::NoRoute(at), .. } if at == "s1"),
         "{member}"
     );
-    let port = broken(|t, routes| {
+    let port = first_violation(|t, routes| {
         routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), NextHop::Via { port: 77 });
     });
     assert!(
-        matches!(&port.fault, RouteFault::Undelivered { lost: PathError::WrongPort { port: 77, .. }, .. }),
+        matches!(&port.fault, RouteFault::Undelivered { error: PathError::WrongPort { port: 77, .. }, .. }),
         "{port}"
     );
 }
 
 #[test]
 fn a_loop_is_found() {
-    let violation = broken(|t, routes| {
+    let violation = first_violation(|t, routes| {
         // The core sends the last rack's packets to the wrong pod, which sends them up again.
         routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), NextHop::Via { port: 1 });
     });
     assert!(
-        matches!(&violation.fault, RouteFault::Undelivered { lost: PathError::Loop(_), .. }),
+        matches!(&violation.fault, RouteFault::Undelivered { error: PathError::Loop(_), .. }),
         "{violation}"
     );
 }
@@ -249,28 +249,27 @@ fn a_loop_is_found() {
 #[test]
 fn a_route_for_one_host_only_is_found() {
     // A longer prefix on one switch takes one host of a rack out of its class.
-    let violation = broken(|t, routes| {
+    let violation = first_violation(|t, routes| {
         routes.switches[16].forward.insert(Prefix::host(t.hosts[15].ip), NextHop::Via { port: 1 });
     });
     assert_eq!(violation.dst, "h16");
 }
 
 #[test]
-fn a_host_that_is_not_delivered_to_is_found() {
-    let wrong_mac = broken(|t, routes| {
+fn a_missing_local_delivery_is_found() {
+    let wrong_mac = first_violation(|t, routes| {
         let hop = NextHop::Deliver { port: 1, mac: [9; 6] };
         routes.switches[0].forward.insert(Prefix::host(t.hosts[0].ip), hop);
     });
     assert_eq!(wrong_mac.to_string(), "h2 to h1: s1 does not deliver to it");
-    let missing = broken(|t, routes| {
+    let missing = first_violation(|t, routes| {
         routes.switches[7].forward.remove(&Prefix::host(t.hosts[15].ip));
     });
     assert_eq!(missing.to_string(), "h1 to h16: s8 does not deliver to it");
 }
 
-/// Returns whether some packet is lost or some ACK takes another path, found by trying: what `verify` must
-/// never miss.
-fn tried_and_found_wrong(topology: &Topology, routes: &Routes) -> bool {
+/// Returns whether trying single packets finds a lost packet or an ACK on another path, which `verify` must never miss.
+fn trying_finds_fault(topology: &Topology, routes: &Routes) -> bool {
     let hashes = || (0..32u32).map(|i| PathHash(i.wrapping_mul(0x9e37_79b1)));
     let mut pairs = topology.host_ixs().flat_map(|a| topology.host_ixs().map(move |b| (a, b)));
     pairs.any(|(a, b)| {
@@ -317,7 +316,7 @@ fn verify_misses_nothing_that_trying_finds() {
             }
         }
         let proved = verify(&topology, &routes);
-        if tried_and_found_wrong(&topology, &routes) {
+        if trying_finds_fault(&topology, &routes) {
             assert!(proved.is_err(), "round {round}");
             wrong += 1;
         } else {
@@ -327,16 +326,16 @@ fn verify_misses_nothing_that_trying_finds() {
     assert!(wrong > 30 && right > 10, "{wrong} wrong, {right} right");
 }
 
-/// A switch on the only path is used nevertheless.
+/// A switch on the only path is used although it is to be avoided.
 #[test]
-fn routes_pass_a_switch_that_is_avoided_only_where_they_must() {
-    let mut rings: Vec<Topology> = [CLOS[1], CLOS[2], CLOS[4], DIRECT[0], DIRECT[1]].map(fabric).into();
-    rings.extend([ring(), parallel(), random(9, 2, 4)]);
+fn routes_pass_an_avoided_switch_only_if_no_other_path_exists() {
+    let mut topologies: Vec<Topology> = [CLOS[1], CLOS[2], CLOS[4], DIRECT[0], DIRECT[1]].map(fabric).into();
+    topologies.extend([ring(), parallel(), random(9, 2, 4)]);
     let (mut bypassed, mut passed) = (0, 0);
-    for topology in rings {
+    for topology in topologies {
         for avoided in topology.switch_ixs() {
             let around = topology.neighbours(avoided).map(|it| it.link).collect();
-            let islands = topology.without_links(&around).islands();
+            let components = topology.without_links(&around).components();
             let topology = topology.clone().avoiding(&BTreeSet::from([avoided]));
             let routes = routes(&topology, RoutingMethod::Auto).unwrap();
             verify(&topology, &routes).unwrap();
@@ -345,7 +344,7 @@ fn routes_pass_a_switch_that_is_avoided_only_where_they_must() {
                 if from == avoided || to == avoided || from == to {
                     continue;
                 }
-                let is_joined = islands[from.0 as usize] == islands[to.0 as usize];
+                let is_joined = components[from.0 as usize] == components[to.0 as usize];
                 for hash in (0..16u32).map(|n| PathHash(n.wrapping_mul(0x9e37_79b1))) {
                     let path = routes.path(&topology, a, b, hash).unwrap();
                     let is_passed = path.hops.iter().any(|hop| hop.switch == avoided);
@@ -359,7 +358,7 @@ fn routes_pass_a_switch_that_is_avoided_only_where_they_must() {
 }
 
 #[test]
-fn base_rtt_is_the_hpcc_simulators() {
+fn base_rtt_equals_that_of_the_hpcc_simulator() {
     // docs/algorithms/hpcc.md#base-rtt: the 320-host fabric's longest path has 2 links of 100G and 4 of 400G, 1 us
     // each.
     let payload = Bytes::new(1000);

@@ -1,4 +1,4 @@
-//! Topology files: what they become, and how bad ones are refused.
+//! Topologies built from specifications, and the errors for invalid ones.
 
 use std::collections::HashSet;
 use weir_controller::topology::{CPU_PORT, Location, Node, SwitchIx, Topology, TopologySpec, build};
@@ -8,7 +8,7 @@ fn spec(yaml: &str) -> TopologySpec {
     serde_yaml::from_str(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"))
 }
 
-fn refusal(yaml: &str) -> String {
+fn build_error(yaml: &str) -> String {
     match serde_yaml::from_str::<TopologySpec>(yaml) {
         Ok(spec) => build(&spec).unwrap_err().to_string(),
         Err(error) => error.to_string(),
@@ -16,7 +16,7 @@ fn refusal(yaml: &str) -> String {
 }
 
 #[test]
-fn dumbbell_is_a_row_with_ports_in_link_order() {
+fn a_dumbbell_is_a_row_with_ports_in_link_order() {
     let t = build(&spec("{kind: dumbbell, switches: 3, senders: 2, receivers: 1, delay: 1.5us}")).unwrap();
     let names: Vec<&str> = t.switches.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["s1", "s2", "s3"]);
@@ -37,7 +37,7 @@ fn dumbbell_is_a_row_with_ports_in_link_order() {
 }
 
 #[test]
-fn fat_tree_has_its_counts_and_tiers() {
+fn a_fat_tree_has_the_expected_counts_and_tiers() {
     let t = build(&spec("{kind: fat-tree, k: 16}")).unwrap();
     assert_eq!((t.hosts.len(), t.switches.len(), t.links.len()), (1024, 320, 3 * 1024));
     let tier = |tier| t.switches.iter().filter(|s| s.tier == tier).count();
@@ -64,7 +64,7 @@ fn degrees(t: &Topology) -> Vec<usize> {
 }
 
 #[test]
-fn a_jellyfish_is_regular_and_belongs_to_its_seed() {
+fn a_jellyfish_is_regular_and_determined_by_its_seed() {
     let jellyfish = |seed: u64| {
         let yaml = format!("{{kind: jellyfish, switches: 20, degree: 4, hosts_per_switch: 3, seed: {seed}}}");
         build(&spec(&yaml)).unwrap()
@@ -80,7 +80,7 @@ fn a_jellyfish_is_regular_and_belongs_to_its_seed() {
 fn a_dragonfly_has_one_link_between_any_two_groups() {
     let t = build(&spec("{kind: dragonfly, a: 4, p: 2, h: 2, global_delay: 5us}")).unwrap();
     assert_eq!((t.hosts.len(), t.switches.len()), (72, 36));
-    assert!(degrees(&t).iter().all(|&n| n == 3 + 2), "its group and two others");
+    assert!(degrees(&t).iter().all(|&n| n == 3 + 2), "three in its group and two in other groups");
     let mut pairs = HashSet::new();
     for link in &t.links {
         let (Node::Switch(a), Node::Switch(b)) = (link.a.node, link.b.node) else { continue };
@@ -121,7 +121,7 @@ fn a_large_rack_widens_every_prefix_and_no_host_sits_on_the_cpu_port() {
 }
 
 #[test]
-fn custom_links_take_both_forms_and_keep_parallel_ones() {
+fn custom_links_have_two_forms_and_may_be_parallel() {
     let t = build(&spec(
         "{kind: custom, hosts: [a, b], switches: [x, y], rate: 10Gbps, delay: 2us, links: [[a, x], [y, b], [x, y],
           {a: x, b: y, rate: 25Gbps, delay: 1us}]}",
@@ -134,7 +134,7 @@ fn custom_links_take_both_forms_and_keep_parallel_ones() {
 }
 
 #[test]
-fn a_spec_reads_back_as_itself() {
+fn a_spec_survives_serialisation() {
     for yaml in [
         "{kind: dumbbell, switches: 3, senders: 2, receivers: 1}",
         "{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 8, host_rate: 25Gbps}",
@@ -154,9 +154,9 @@ fn a_spec_reads_back_as_itself() {
 }
 
 #[test]
-fn impossible_values_are_refused_with_their_place() {
+fn invalid_values_are_rejected_with_their_location() {
     let custom = |links: &str| {
-        refusal(&format!("{{kind: custom, hosts: [h1, h2], switches: [s1, s2], links: {links}}}"))
+        build_error(&format!("{{kind: custom, hosts: [h1, h2], switches: [s1, s2], links: {links}}}"))
     };
     assert_eq!(custom("[[h1, s1], [h2, s1], [h9, s1]]"), "link 3: host \"h9\" is not declared");
     assert_eq!(custom("[[h1, s7]]"), "link 1: switch \"s7\" is not declared");
@@ -167,13 +167,13 @@ fn impossible_values_are_refused_with_their_place() {
     );
     assert_eq!(
         custom("[[h1, s1], [s2, h1]]"),
-        "link 2: host \"h1\" already has a link; a host has exactly one (one NIC), and topologies with two are not read yet"
+        "link 2: host \"h1\" already has a link; hosts with more than one link (NIC) are not supported"
     );
     assert_eq!(custom("[[h1, s1]]"), "host \"h2\" has no link");
     assert_eq!(custom("[[h1, s1], [h2, s2]]"), "no path between \"h1\" and \"h2\"");
     assert_eq!(custom("[{a: h1, b: s1, rate: 0bps}]"), "link 1: rate is zero");
     assert!(custom("[{a: h1, b: s1, rate: 30Gbps}]").starts_with(
-        "link 1: rate 30Gbps has no code in telemetry, use one of 1Mbps, 5Mbps, 10Mbps, 20Mbps, 50Mbps, 100Mbps, 1Gbps"
+        "link 1: rate 30Gbps has no telemetry code; supported rates: 1Mbps, 5Mbps, 10Mbps, 20Mbps, 50Mbps, 100Mbps, 1Gbps"
     ));
     assert!(custom("[{a: h1, b: s1, rate: 100}]").contains("rate \"100\" has no unit"));
     assert!(custom("[{a: h1, b: s1, delay: -1us}]").contains("is negative"));
@@ -181,49 +181,52 @@ fn impossible_values_are_refused_with_their_place() {
     assert!(custom("[[h1, s1, s2]]").contains("a link: [h1, s1] or {a: h1"));
     assert!(custom("[[h1]]").contains("a link: [h1, s1] or {a: h1"));
     let names =
-        |hosts: &str| refusal(&format!("{{kind: custom, hosts: [{hosts}], switches: [s1], links: []}}"));
+        |hosts: &str| build_error(&format!("{{kind: custom, hosts: [{hosts}], switches: [s1], links: []}}"));
     assert_eq!(names("h1, h1"), "hosts: \"h1\" is declared twice; names of hosts and switches must differ");
     assert_eq!(names("s1"), "switches: \"s1\" is declared twice; names of hosts and switches must differ");
-    assert_eq!(names(""), "there is no host");
+    assert_eq!(names(""), "the topology has no hosts");
     assert!(names("'../x'").contains("is not a valid name"));
 }
 
 #[test]
-fn counts_have_limits_that_are_checked_before_anything_is_built() {
-    assert_eq!(refusal("{kind: star, hosts: 0}"), "hosts: 0 is out of range, use 1 to 500");
+fn counts_are_limited_before_anything_is_allocated() {
+    assert_eq!(build_error("{kind: star, hosts: 0}"), "hosts: 0 is out of range, use 1 to 500");
     assert_eq!(
-        refusal("{kind: star, hosts: 1000000000000}"),
+        build_error("{kind: star, hosts: 1000000000000}"),
         "hosts: 1000000000000 is out of range, use 1 to 500"
     );
     assert_eq!(
-        refusal("{kind: dumbbell, switches: 1, senders: 400, receivers: 101}"),
+        build_error("{kind: dumbbell, switches: 1, senders: 400, receivers: 101}"),
         "link 501: switch \"s1\" needs more than 500 ports"
     );
-    assert_eq!(refusal("{kind: fat-tree, k: 5}"), "k: a fat-tree needs an even k, not 5");
-    assert_eq!(refusal("{kind: fat-tree, k: 58}"), "k: 58 is out of range, use 2 to 56");
+    assert_eq!(build_error("{kind: fat-tree, k: 5}"), "k: a fat-tree needs an even k, not 5");
+    assert_eq!(build_error("{kind: fat-tree, k: 58}"), "k: 58 is out of range, use 2 to 56");
     assert_eq!(
-        refusal("{kind: jellyfish, switches: 4, degree: 1}"),
-        "degree: no connected graph of 4 switches with 1 links each was found, use another degree or seed"
+        build_error("{kind: jellyfish, switches: 4, degree: 1}"),
+        "degree: found no connected graph of 4 switches with 1 links each; use another degree or seed"
     );
     assert_eq!(
-        refusal("{kind: dragonfly, a: 2, p: 1, h: 1, groups: 4}"),
+        build_error("{kind: dragonfly, a: 2, p: 1, h: 1, groups: 4}"),
         "groups: 4 is out of range, use 1 to 3"
     );
-    assert!(refusal("{kind: butterfly, k: 16, stages: 16}").contains("at most 4095"));
-    assert!(refusal("{kind: dragonfly, a: 100, p: 1, h: 100}").contains("at most 4095"));
-    assert!(refusal("{kind: file, path: x.txt}").contains("has not been read"));
-    assert!(refusal("{kind: star, hosts: -1}").contains("-1"));
-    assert!(refusal("{kind: star, hosts: 2, senders: 1}").contains("unknown field `senders`"));
+    assert!(build_error("{kind: butterfly, k: 16, stages: 16}").contains("at most 4095"));
+    assert!(build_error("{kind: dragonfly, a: 100, p: 1, h: 100}").contains("at most 4095"));
+    assert!(build_error("{kind: file, path: x.txt}").contains("has not been read"));
+    assert!(build_error("{kind: star, hosts: -1}").contains("-1"));
+    assert!(build_error("{kind: star, hosts: 2, senders: 1}").contains("unknown field `senders`"));
     let kinds = TopologySpec::KINDS.map(|kind| format!("`{kind}`")).join(", ");
-    let unknown = refusal("{kind: moebius, hosts: 2}");
+    let unknown = build_error("{kind: moebius, hosts: 2}");
     assert!(unknown.contains(&format!("unknown variant `moebius`, expected one of {kinds}")), "{unknown}");
     let many: Vec<String> = (1..=4096).map(|n| format!("s{n}")).collect();
     let text = format!("{{kind: custom, hosts: [h1], switches: [{}], links: []}}", many.join(", "));
-    assert_eq!(refusal(&text), "4096 switches, at most 4095 can have an identity of 12 bits");
+    assert_eq!(
+        build_error(&text),
+        "4096 switches; at most 4095 are supported, since switch ids have 12 bits"
+    );
 }
 
 #[test]
-fn an_error_has_its_place_as_data() {
+fn an_error_contains_its_location() {
     let error = build(&spec("{kind: custom, hosts: [h1], switches: [s1], links: [[h1, s9]]}")).unwrap_err();
-    assert_eq!(error.place, Location::Link(1));
+    assert_eq!(error.location, Location::Link(1));
 }

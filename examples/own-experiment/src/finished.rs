@@ -7,7 +7,7 @@ use weir_experiment::results::Results;
 /// Draws the number of finished flows over time, a line for each scheme; nothing if no flow has finished.
 pub fn section(results: &Results) -> Option<Section> {
     let end = results.traces.values().map(|trace| trace.end).max()?;
-    let unit = Unit::of_time(end.as_ps() as f64);
+    let unit = Unit::for_time(end.as_ps() as f64);
     let mut lines = Vec::new();
     for (i, label) in results.order.iter().enumerate() {
         let flows = &results.traces.get(label)?.flows;

@@ -45,8 +45,8 @@ impl Workload for Shift {
         }
         let Shift { by, size, start } = *self;
         // Each scheme of a run gets a source of its own. A workload whose flows are known beforehand returns
-        // `Flows::Listed` instead.
-        Ok(Flows::made(move |_| Shifts {
+        // `Flows::Static` instead.
+        Ok(Flows::dynamic(move |_| Shifts {
             ready: (0..hosts.len()).map(|sender| (start, sender)).collect(),
             hosts: hosts.clone(),
             by,

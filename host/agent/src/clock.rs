@@ -41,6 +41,7 @@ impl Clock {
     }
 }
 
+/// Returns the time of a clock in ns.
 fn read(clock: ClockId) -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     (tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(tv_nsec as u64)
@@ -52,6 +53,7 @@ pub enum StartAt {
     /// As soon as the agent is ready.
     #[default]
     Now,
+    /// This long after the agent is ready.
     In(Time),
     /// CLOCK_MONOTONIC in ns, which all agents of one machine share.
     Monotonic(u64),
@@ -73,20 +75,20 @@ impl FromStr for StartAt {
     type Err = StartAtError;
 
     fn from_str(text: &str) -> Result<StartAt, StartAtError> {
-        let wrong = || StartAtError { text: text.to_owned() };
+        let error = || StartAtError { text: text.to_owned() };
         if text == "now" {
             return Ok(StartAt::Now);
         }
         if let Some(ahead) = text.strip_prefix('+') {
-            return ahead.parse().map(StartAt::In).map_err(|_| wrong());
+            return ahead.parse().map(StartAt::In).map_err(|_| error());
         }
         if let Some(seconds) = text.strip_prefix("mono:") {
-            return seconds_to_ns(seconds).map(StartAt::Monotonic).ok_or_else(wrong);
+            return seconds_to_ns(seconds).map(StartAt::Monotonic).ok_or_else(error);
         }
         if let Some(seconds) = text.strip_prefix("wall:") {
-            return seconds_to_ns(seconds).map(StartAt::Wall).ok_or_else(wrong);
+            return seconds_to_ns(seconds).map(StartAt::Wall).ok_or_else(error);
         }
-        Err(wrong())
+        Err(error())
     }
 }
 
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_times_are_read() {
+    fn start_times_parse() {
         assert_eq!("now".parse(), Ok(StartAt::Now));
         assert_eq!("+1.5s".parse(), Ok(StartAt::In(Time::from_ms(1_500))));
         assert_eq!("mono:12.000000001".parse(), Ok(StartAt::Monotonic(12_000_000_001)));
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_start_times_are_refused() {
+    fn invalid_start_times_are_rejected() {
         for text in [
             "",
             "soon",
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_in_the_past_is_refused() {
+    fn a_start_in_the_past_is_rejected() {
         let clock = Clock::start();
         let late = clock.resolve(StartAt::Monotonic(read(ClockId::Monotonic) - 3_000_000));
         assert!(matches!(late, Err(AgentError::StartInPast { late_ms: 4 })), "{late:?}");

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use weir_host::HostStats;
 
 /// Returns the number of DATA, ACK and NACK frames that the host accepted, and the bytes in `payload_received`. The
-/// recorder compares two values to see whether a frame was accepted.
+/// agent compares the values before and after a frame to see whether the host accepted it.
 pub(super) fn received_totals(stats: &HostStats) -> (u64, u64) {
-    let data = stats.data_received + stats.out_of_order + stats.duplicates;
-    (data + stats.acks_received + stats.nacks_received, stats.payload_received)
+    let data_frames = stats.data_received + stats.out_of_order + stats.duplicates;
+    (data_frames + stats.acks_received + stats.nacks_received, stats.payload_received)
 }
 
 /// Returns all counters by name, except the drops.
@@ -47,12 +47,12 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     ])
 }
 
-pub(super) fn lateness(seen: &Lateness) -> LatenessResult {
-    let [within_1us, within_10us, within_60us, within_200us, within_1ms, later] = seen.within;
+pub(super) fn lateness(lateness: &Lateness) -> LatenessResult {
+    let [within_1us, within_10us, within_60us, within_200us, within_1ms, later] = lateness.within;
     LatenessResult {
-        count: seen.count,
-        mean_ns: seen.total.as_ns() / seen.count.max(1),
-        max_ns: seen.max.as_ns(),
+        count: lateness.count,
+        mean_ns: lateness.total.as_ns() / lateness.count.max(1),
+        max_ns: lateness.max.as_ns(),
         within_1us,
         within_10us,
         within_60us,

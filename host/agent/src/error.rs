@@ -11,7 +11,7 @@ pub enum AgentError {
     NoInterface { name: String, known: String },
     #[error("{iface} is not an Ethernet interface (no MAC address)")]
     NoMac { iface: String },
-    #[error("{iface} is down, bring it up with `ip link set {iface} up`")]
+    #[error("{iface} is down; bring it up with `ip link set {iface} up`")]
     InterfaceDown { iface: String },
     #[error("{iface} has no IPv4 address; add one with `ip addr add` or specify one with --addr")]
     NoAddress { iface: String },
@@ -64,15 +64,15 @@ pub enum AgentError {
     PolicyState(#[from] StateError),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A system call failed; `what` names the operation.
-    #[error("{what}: {error}")]
-    System { what: String, error: io::Error },
+    /// A system call failed; `operation` says what the agent was doing.
+    #[error("{operation}: {error}")]
+    System { operation: String, error: io::Error },
 }
 
 impl AgentError {
     /// Returns a closure for `map_err` that adds the name of the operation to an I/O error.
-    pub(super) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
-        let what = what.into();
-        move |error| AgentError::System { what, error }
+    pub(super) fn system(operation: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
+        let operation = operation.into();
+        move |error| AgentError::System { operation, error }
     }
 }

@@ -20,13 +20,14 @@ const PACKET_TYPE: u32 = (-0x1000_i32 + 4) as u32;
 /// Packet type of outgoing packets (linux/if_packet.h: PACKET_OUTGOING).
 const OUTGOING: u32 = 4;
 
-const ETHERTYPE_AT: u32 = 12;
-const FRAGMENT_AT: u32 = ETHERNET_LEN as u32 + 6;
-const PROTOCOL_AT: u32 = ETHERNET_LEN as u32 + 9;
+const ETHERTYPE_OFFSET: u32 = 12;
+const FRAGMENT_FIELD_OFFSET: u32 = ETHERNET_LEN as u32 + 6;
+const PROTOCOL_OFFSET: u32 = ETHERNET_LEN as u32 + 9;
 const FRAGMENT_OFFSET_BITS: u32 = 0x1fff;
 /// Return value that keeps the whole packet.
 const ACCEPT_ALL: u32 = u32::MAX;
 
+/// An instruction that is not a jump (BPF_STMT in linux/filter.h).
 const fn stmt(code: u16, k: u32) -> SockFilter {
     SockFilter::new(code, 0, 0, k)
 }
@@ -37,23 +38,24 @@ pub(super) fn weir_frames() -> [SockFilter; 15] {
     let port = u32::from(WEIR_PORT);
     [
         stmt(LOAD_WORD, PACKET_TYPE),
-        SockFilter::new(JUMP_EQUAL, 11, 0, OUTGOING), // to drop
-        stmt(LOAD_HALF, ETHERTYPE_AT),
+        SockFilter::new(JUMP_EQUAL, 11, 0, OUTGOING), // to `RETURN 0`
+        stmt(LOAD_HALF, ETHERTYPE_OFFSET),
         SockFilter::new(JUMP_EQUAL, 0, 9, ETHERTYPE_IPV4 as u32),
-        stmt(LOAD_BYTE, PROTOCOL_AT),
+        stmt(LOAD_BYTE, PROTOCOL_OFFSET),
         SockFilter::new(JUMP_EQUAL, 0, 7, PROTOCOL_UDP as u32),
-        stmt(LOAD_HALF, FRAGMENT_AT),
+        stmt(LOAD_HALF, FRAGMENT_FIELD_OFFSET),
         SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS),
         stmt(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
         stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
-        SockFilter::new(JUMP_EQUAL, 3, 0, port),       // to keep
+        SockFilter::new(JUMP_EQUAL, 3, 0, port),       // to `RETURN ACCEPT_ALL`
         stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32 + 2), // destination port
-        SockFilter::new(JUMP_EQUAL, 1, 0, port),       // to keep
+        SockFilter::new(JUMP_EQUAL, 1, 0, port),       // to `RETURN ACCEPT_ALL`
         stmt(RETURN, 0),
         stmt(RETURN, ACCEPT_ALL),
     ]
 }
 
+/// Rejects all packets.
 pub(super) fn reject_all() -> [SockFilter; 1] {
     [stmt(RETURN, 0)]
 }

@@ -30,11 +30,11 @@ pub(super) struct MinMaxLast(Option<RangeResult>);
 
 impl MinMaxLast {
     pub fn add(&mut self, value: u16) {
-        let seen = self.0.get_or_insert(RangeResult { min: value, max: value, last: value });
-        *seen = RangeResult { min: seen.min.min(value), max: seen.max.max(value), last: value };
+        let range = self.0.get_or_insert(RangeResult { min: value, max: value, last: value });
+        *range = RangeResult { min: range.min.min(value), max: range.max.max(value), last: value };
     }
     pub fn last(&self) -> u16 {
-        self.0.map_or(0, |seen| seen.last)
+        self.0.map_or(0, |range| range.last)
     }
     pub fn result(&self) -> Option<RangeResult> {
         self.0
@@ -54,25 +54,26 @@ pub(super) struct RttHistogram {
     min_ns: u32,
     max_ns: u32,
     last_ns: u32,
-    classes: Vec<u32>,
+    bins: Vec<u32>,
 }
 
+/// Returns the index of the bin for a value.
 fn bin_of(ns: u32) -> usize {
     let doublings = ns.max(1).ilog2().saturating_sub(SUB_BIN_BITS);
     ((doublings << SUB_BIN_BITS) + (ns >> doublings)) as usize
 }
 
 /// Returns the largest value of a bin.
-fn bin_upper_edge(class: usize) -> u64 {
-    let doublings = (class >> SUB_BIN_BITS).saturating_sub(1);
-    let low = (class - (doublings << SUB_BIN_BITS)) as u64;
+fn bin_upper_edge(bin: usize) -> u64 {
+    let doublings = (bin >> SUB_BIN_BITS).saturating_sub(1);
+    let low = (bin - (doublings << SUB_BIN_BITS)) as u64;
     ((low + 1) << doublings) - 1
 }
 
 impl RttHistogram {
     pub fn add(&mut self, ns: u32) {
         if self.count == 0 {
-            self.classes = vec![0; BIN_COUNT];
+            self.bins = vec![0; BIN_COUNT];
             self.min_ns = ns;
         }
         self.count += 1;
@@ -80,21 +81,21 @@ impl RttHistogram {
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
         self.last_ns = ns;
-        if let Some(class) = self.classes.get_mut(bin_of(ns)) {
-            *class = class.saturating_add(1);
+        if let Some(count) = self.bins.get_mut(bin_of(ns)) {
+            *count = count.saturating_add(1);
         }
     }
     pub fn last(&self) -> Time {
         Time::from_ns(u64::from(self.last_ns))
     }
-    /// Returns the upper edge in ns of the bin that contains the quantile `share` (0 to 1), but at most the maximum.
-    fn percentile(&self, share: f64) -> u64 {
-        let wanted = (self.count as f64 * share).ceil() as u64;
-        let mut seen = 0;
-        for (class, &count) in self.classes.iter().enumerate() {
-            seen += u64::from(count);
-            if seen >= wanted {
-                return bin_upper_edge(class).min(u64::from(self.max_ns));
+    /// Returns the upper edge in ns of the bin that contains `quantile` (0 to 1), but at most the maximum.
+    fn percentile(&self, quantile: f64) -> u64 {
+        let rank = (self.count as f64 * quantile).ceil() as u64;
+        let mut cumulative = 0;
+        for (bin, &count) in self.bins.iter().enumerate() {
+            cumulative += u64::from(count);
+            if cumulative >= rank {
+                return bin_upper_edge(bin).min(u64::from(self.max_ns));
             }
         }
         u64::from(self.max_ns)
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_paths_take_no_memory() {
+    fn forged_path_ids_take_bounded_memory() {
         let mut paths = PathCounts::default();
         for id in 0..4_096 {
             paths.add(id);
@@ -145,12 +146,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn classes_hold_their_values(ns: u32) {
-            let class = bin_of(ns);
-            prop_assert!(class < BIN_COUNT);
-            prop_assert!(bin_upper_edge(class) >= u64::from(ns));
-            prop_assert!(class == 0 || bin_upper_edge(class - 1) < u64::from(ns));
-            prop_assert!(bin_upper_edge(class) <= u64::from(ns) + u64::from(ns) / 16);
+        fn bins_contain_their_values(ns: u32) {
+            let bin = bin_of(ns);
+            prop_assert!(bin < BIN_COUNT);
+            prop_assert!(bin_upper_edge(bin) >= u64::from(ns));
+            prop_assert!(bin == 0 || bin_upper_edge(bin - 1) < u64::from(ns));
+            prop_assert!(bin_upper_edge(bin) <= u64::from(ns) + u64::from(ns) / 16);
         }
     }
 }

@@ -36,14 +36,16 @@ impl Interface {
         };
         let iface = name.to_owned();
         let Some(mac) = found.mac else { return Err(AgentError::NoMac { iface }) };
-        let own = found.ips.iter().find_map(|net| match net.ip() {
+        let first_addr = found.ips.iter().find_map(|net| match net.ip() {
             IpAddr::V4(ip) => Some(ip),
             IpAddr::V6(_) => None,
         });
-        let Some(addr) = addr.or(own) else { return Err(AgentError::NoAddress { iface }) };
+        let Some(addr) = addr.or(first_addr) else { return Err(AgentError::NoAddress { iface }) };
         let netlink = Netlink::open().map_err(AgentError::system("opening netlink"))?;
         let link = netlink.link(found.index).map_err(AgentError::system(format!("querying {name}")))?;
-        let Some(link) = link.filter(|link| link.up) else { return Err(AgentError::InterfaceDown { iface }) };
+        let Some(link) = link.filter(|link| link.is_up) else {
+            return Err(AgentError::InterfaceDown { iface });
+        };
         let neighbours =
             netlink.neighbours(found.index).map_err(AgentError::system("reading the neighbour table"))?;
         Ok(Interface {

@@ -20,12 +20,13 @@ pub(super) struct Netlink {
     socket: Socket,
 }
 
+/// The properties of a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     /// MTU in bytes, without the Ethernet header.
     pub mtu: u32,
     /// True if the interface is administratively up.
-    pub up: bool,
+    pub is_up: bool,
 }
 
 impl Netlink {
@@ -36,23 +37,23 @@ impl Netlink {
         Ok(Netlink { socket })
     }
 
-    /// Returns the interface with this index; `None` if it does not exist or no longer does.
+    /// Returns the interface with this index; `None` if it does not exist, for example because it was removed.
     pub fn link(&self, index: u32) -> io::Result<Option<Link>> {
         let mut request = LinkMessage::default();
         request.header.index = index;
-        let answers = match self.ask(RouteNetlinkMessage::GetLink(request), NLM_F_REQUEST) {
+        let replies = match self.request(RouteNetlinkMessage::GetLink(request), NLM_F_REQUEST) {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
                 return Ok(None);
             }
-            answers => answers?,
+            replies => replies?,
         };
-        Ok(answers.into_iter().find_map(|answer| match answer {
+        Ok(replies.into_iter().find_map(|reply| match reply {
             RouteNetlinkMessage::NewLink(link) => {
                 let mtu = link.attributes.iter().find_map(|attribute| match attribute {
                     LinkAttribute::Mtu(mtu) => Some(*mtu),
                     _ => None,
                 });
-                Some(Link { mtu: mtu.unwrap_or(0), up: link.header.flags.contains(LinkFlags::Up) })
+                Some(Link { mtu: mtu.unwrap_or(0), is_up: link.header.flags.contains(LinkFlags::Up) })
             }
             _ => None,
         }))
@@ -66,10 +67,10 @@ impl Netlink {
         request.header.destination_prefix_length = 32;
         request.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(peer)));
         request.attributes.push(RouteAttribute::Oif(index));
-        let Ok(answers) = self.ask(RouteNetlinkMessage::GetRoute(request), NLM_F_REQUEST) else {
+        let Ok(replies) = self.request(RouteNetlinkMessage::GetRoute(request), NLM_F_REQUEST) else {
             return Ok(None); // The kernel reports a missing route as an error.
         };
-        Ok(answers.into_iter().find_map(|answer| match answer {
+        Ok(replies.into_iter().find_map(|reply| match reply {
             RouteNetlinkMessage::NewRoute(route) => {
                 route.attributes.iter().find_map(|attribute| match attribute {
                     RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => Some(*gateway),
@@ -84,10 +85,10 @@ impl Netlink {
     pub fn neighbours(&self, index: u32) -> io::Result<BTreeMap<Ipv4Addr, MacAddr>> {
         let mut request = NeighbourMessage::default();
         request.header.family = AddressFamily::Inet;
-        let answers = self.ask(RouteNetlinkMessage::GetNeighbour(request), NLM_F_REQUEST | NLM_F_DUMP)?;
+        let replies = self.request(RouteNetlinkMessage::GetNeighbour(request), NLM_F_REQUEST | NLM_F_DUMP)?;
         let mut known = BTreeMap::new();
-        for answer in answers {
-            let RouteNetlinkMessage::NewNeighbour(entry) = answer else { continue };
+        for reply in replies {
+            let RouteNetlinkMessage::NewNeighbour(entry) = reply else { continue };
             let unusable = matches!(
                 entry.header.state,
                 NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::None
@@ -111,33 +112,33 @@ impl Netlink {
     }
 
     /// Sends a request and returns all messages of the reply.
-    fn ask(&self, question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    fn request(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut header = NetlinkHeader::default();
         header.flags = flags;
-        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(question));
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
         request.finalize();
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
-        let mut answers = Vec::new();
+        let mut replies = Vec::new();
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
             let mut rest = datagram.as_slice();
             while !rest.is_empty() {
-                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-                match answer.payload {
-                    NetlinkPayload::Done(_) => return Ok(answers),
+                match reply.payload {
+                    NetlinkPayload::Done(_) => return Ok(replies),
                     NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-                    NetlinkPayload::InnerMessage(message) => answers.push(message),
+                    NetlinkPayload::InnerMessage(message) => replies.push(message),
                     _ => {}
                 }
                 // Messages are aligned to four bytes.
-                let length = (answer.header.length as usize).next_multiple_of(4);
+                let length = (reply.header.length as usize).next_multiple_of(4);
                 rest = rest.get(length.max(4)..).unwrap_or_default();
             }
             if flags & NLM_F_DUMP == 0 {
-                return Ok(answers);
+                return Ok(replies);
             }
         }
     }
@@ -149,7 +150,7 @@ mod tests {
 
     /// Every namespace has a loopback interface, and it is the first.
     #[test]
-    fn loopback_is_known() {
+    fn loopback_is_found() {
         let netlink = Netlink::open().unwrap();
         let link = netlink.link(1).unwrap().unwrap();
         assert!(link.mtu >= 1_500, "{link:?}");

@@ -36,7 +36,7 @@ pub(super) struct Nic {
     /// Length of a frame in `frame` that the kernel has not accepted yet.
     pending: Option<usize>,
     /// True if the kernel's queue was full at the last attempt to send.
-    full: bool,
+    is_full: bool,
     /// True if receiving failed since the last `take_error`.
     had_error: bool,
     counters: NicCounters,
@@ -74,19 +74,22 @@ pub struct NicCounters {
 }
 
 impl Nic {
-    pub fn open(interface: &Interface, rate: Bandwidth, slack: Time) -> Result<Nic, AgentError> {
-        let refused = |error: io::Error| match error.kind() {
+    /// Opens the raw socket. Frames are sent at `rate`; lateness of up to `max_catch_up` does not reduce it.
+    pub fn open(interface: &Interface, rate: Bandwidth, max_catch_up: Time) -> Result<Nic, AgentError> {
+        let open_error = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => AgentError::NoPermission { iface: interface.name.clone() },
-            _ => AgentError::System { what: format!("opening a raw socket on {}", interface.name), error },
+            _ => {
+                AgentError::System { operation: format!("opening a raw socket on {}", interface.name), error }
+            }
         };
         // Protocol 0: the socket receives nothing until pnet binds it, and by then the filter is attached.
-        let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(refused)?;
-        socket.attach_filter(&filter::weir_frames()).map_err(refused)?;
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(open_error)?;
+        socket.attach_filter(&filter::weir_frames()).map_err(open_error)?;
         if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
             // Without CAP_NET_ADMIN the kernel limits the size to net.core.rmem_max.
-            socket.set_recv_buffer_size(RECEIVE_BUFFER).map_err(refused)?;
+            socket.set_recv_buffer_size(RECEIVE_BUFFER).map_err(open_error)?;
         }
-        let ours = socket.try_clone().map_err(refused)?;
+        let handle = socket.try_clone().map_err(open_error)?;
         let config = Config {
             read_buffer_size: READ_BUFFER,
             write_buffer_size: 0, // only for pnet's build_and_send
@@ -97,21 +100,21 @@ impl Nic {
             ..Config::default()
         };
         let Channel::Ethernet(sender, receiver) =
-            datalink::channel(&interface.pnet, config).map_err(refused)?
+            datalink::channel(&interface.pnet, config).map_err(open_error)?
         else {
-            return Err(refused(io::Error::other("pnet opened no Ethernet channel")));
+            return Err(open_error(io::Error::other("pnet opened no Ethernet channel")));
         };
         Ok(Nic {
             sender,
             receiver,
-            socket: ours,
+            socket: handle,
             rate,
-            max_catch_up: slack,
+            max_catch_up,
             free_at: Time::ZERO,
             frame: vec![0; interface.max_frame.get() as usize + MAX_HEADER_LEN],
             dirty_len: 0,
             pending: None,
-            full: false,
+            is_full: false,
             had_error: false,
             counters: NicCounters::default(),
         })
@@ -123,7 +126,7 @@ impl Nic {
     }
     /// Returns whether the pending frame waits for room in the kernel's queue.
     pub fn is_full(&self) -> bool {
-        self.full
+        self.is_full
     }
     pub fn has_pending(&self) -> bool {
         self.pending.is_some()
@@ -143,20 +146,21 @@ impl Nic {
         &mut self.frame[..MAX_HEADER_LEN]
     }
 
-    /// Copies a whole frame into the send buffer, and returns its length, to be given to [`send`](Self::send).
+    /// Copies a whole frame into the send buffer. Returns its length, for the next call of [`send`](Self::send).
     pub fn load_frame(&mut self, frame: &[u8]) -> usize {
         let len = frame.len().min(self.frame.len());
         self.frame[..len].copy_from_slice(&frame[..len]);
+        // Not `len`: `send` counts a frame that exceeds the buffer as too long.
         frame.len()
     }
 
-    /// Calls `take` with the next received frame. Returns false if there is none.
-    pub fn receive(&mut self, take: impl FnOnce(&[u8])) -> bool {
+    /// Calls `on_frame` with the next received frame. Returns false if there is none.
+    pub fn receive(&mut self, on_frame: impl FnOnce(&[u8])) -> bool {
         match self.receiver.next() {
             Ok(frame) => {
                 self.counters.frames_received += 1;
                 self.counters.bytes_received += frame.len() as u64;
-                take(frame);
+                on_frame(frame);
                 true
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::Interrupted) => {
@@ -178,10 +182,10 @@ impl Nic {
             self.counters.too_long += 1;
             return SendOutcome::Sent;
         }
-        // The payload must be zero, and the previous frame may have had longer headers.
-        let dirty = std::mem::replace(&mut self.dirty_len, head_len.max(HEADERS_LEN));
-        if dirty > head_len {
-            self.frame[head_len..dirty].fill(0);
+        // The payload must be zero, but the headers of the previous frame may have been longer.
+        let dirty_len = std::mem::replace(&mut self.dirty_len, head_len.max(HEADERS_LEN));
+        if dirty_len > head_len {
+            self.frame[head_len..dirty_len].fill(0);
         }
         // If the loop is late by up to `max_catch_up`, the frame counts as sent at the time at which it was due, so
         // that lateness does not reduce the rate.
@@ -194,7 +198,7 @@ impl Nic {
     /// Tries to send the pending frame, if there is one.
     pub fn flush(&mut self, now: Time) -> SendOutcome {
         let Some(length) = self.pending else { return SendOutcome::Sent };
-        self.full = false;
+        self.is_full = false;
         let Some(Err(error)) = self.sender.send_to(&self.frame[..length], None) else {
             self.pending = None;
             self.counters.frames_sent += 1;
@@ -214,6 +218,7 @@ impl Nic {
             Some(Errno::AGAIN) => return self.mark_queue_full(),
             None if error.kind() == io::ErrorKind::TimedOut => return self.mark_queue_full(),
             _ => {
+                // Clear the error, or poll would return at once from now on.
                 let _ = self.socket.take_error();
                 self.counters.other_errors += 1;
             }
@@ -224,7 +229,7 @@ impl Nic {
 
     fn mark_queue_full(&mut self) -> SendOutcome {
         self.counters.queue_full += 1;
-        self.full = true;
+        self.is_full = true;
         SendOutcome::WouldBlock
     }
 }

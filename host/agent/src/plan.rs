@@ -18,7 +18,7 @@ pub struct AgentConfig {
     /// Start of the run; the times of flows are relative to it.
     pub start: StartAt,
     pub until: StopCondition,
-    /// Time between two samples; `None` takes none.
+    /// Time between two samples; `None` takes no samples.
     pub sample: Option<Time>,
     /// Maximum time to spin before a deadline; 0 disables spinning.
     pub spin: Time,
@@ -31,13 +31,13 @@ pub struct AgentConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
     pub peer: Ipv4Addr,
-    /// MAC address of the next hop; `None` takes it from the kernel's route and neighbour table.
+    /// MAC address of the next hop; `None` looks it up in the kernel's route and neighbour tables.
     pub peer_mac: Option<MacAddr>,
     /// UDP port that differs by flow, so that ECMP spreads flows over paths.
     pub entropy_port: u16,
-    /// Relative to the start of the run.
+    /// Start of the flow, relative to the start of the run.
     pub start: Time,
-    /// Relative to the start of the run. A flow that finishes earlier is not stopped.
+    /// Time to stop the flow, relative to the start of the run; `None` if it ends only by its size.
     pub stop: Option<Time>,
     /// Bytes to send; `None` sends until the flow is stopped.
     pub size: Option<Bytes>,
@@ -81,8 +81,8 @@ impl AgentConfig {
             if flow.stop.is_some_and(|stop| stop <= flow.start) {
                 return Err(AgentError::StopsBeforeStart { index, peer });
             }
-            let endless = flow.size.is_none() && flow.stop.is_none();
-            if endless && self.until.flows_finished && self.until.deadline.is_none() {
+            let is_endless = flow.size.is_none() && flow.stop.is_none();
+            if is_endless && self.until.flows_finished && self.until.deadline.is_none() {
                 return Err(AgentError::Endless { index, peer });
             }
         }
@@ -99,11 +99,10 @@ impl AgentConfig {
     /// Returns the UDP ports at which packets reach this host: Weir's, and the entropy ports of all subflows.
     pub(super) fn ports(&self) -> BTreeSet<u16> {
         let subflows = self.host.scheme.needs().transport.subflows;
-        let ports = |flow: &FlowPlan| {
+        let entropy_ports = self.flows.iter().flat_map(|flow| {
             let first = flow.entropy_port;
             (0..subflows).map(move |subflow| subflow_port(first, subflow))
-        };
-        let own = self.flows.iter().flat_map(ports);
-        own.chain([WEIR_PORT]).collect()
+        });
+        entropy_ports.chain([WEIR_PORT]).collect()
     }
 }

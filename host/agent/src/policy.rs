@@ -14,7 +14,7 @@ use weir_host::{Host, PolicyStatus};
 use weir_units::Time;
 
 /// Minimum time between two saves while the policy stays the same but packets are sent or received. A save contains
-/// the last stamp of each sender, so after a crash an attacker can replay at most the packets of this interval.
+/// the last timestamp of each sender, so after a crash an attacker can replay at most the packets of this interval.
 const SAVE_INTERVAL: Time = Time::from_secs(5);
 
 /// A request to an agent.
@@ -75,7 +75,7 @@ pub struct PolicyEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReport {
     pub addr: Ipv4Addr,
-    /// Version and writer of the active policy; `None` if the configuration given at start is active.
+    /// Version and writer of the active policy; `None` if the configuration from the start is active.
     pub runs: Option<(u64, Ipv4Addr)>,
     /// The active scheme and all its parameters.
     pub scheme: Vec<(String, String)>,
@@ -100,68 +100,71 @@ pub struct PolicyReport {
 
 /// The agent's side of a [`PolicyChannel`].
 pub(super) struct PolicyServer {
-    orders: PolicyChannel,
-    held: Option<(PolicyId, u64)>,
-    next_keep: Time,
+    channel: PolicyChannel,
+    /// Held policy and packet count at the last save; `None` before the first.
+    last_saved: Option<(PolicyId, u64)>,
+    /// Earliest time of the next save if the held policy is still the same.
+    next_save: Time,
 }
 
 impl PolicyServer {
     /// Restores the host's policies from [`PolicyChannel::saved_state`]. Fails if that state cannot be used.
     pub fn open(
-        mut orders: PolicyChannel,
+        mut channel: PolicyChannel,
         now: Time,
         host: &mut Host,
     ) -> Result<PolicyServer, weir_host::policy::StateError> {
-        if let Some((state, asleep)) = orders.saved_state.take() {
-            host.restore_policy(now, &state, asleep)?;
+        if let Some((state, downtime)) = channel.saved_state.take() {
+            host.restore_policy(now, &state, downtime)?;
         }
-        Ok(PolicyServer { orders, held: None, next_keep: Time::ZERO })
+        Ok(PolicyServer { channel, last_saved: None, next_save: Time::ZERO })
     }
 
     /// Answers all pending requests and saves the state if that is due. Returns true if there was a request, after
     /// which the host may have a frame to send.
     pub fn serve(&mut self, now: Time, host: &mut Host) -> bool {
-        let mut any = false;
-        while let Ok(PolicyCall { request, answer }) = self.orders.requests.try_recv() {
-            any = true;
+        let mut had_request = false;
+        while let Ok(PolicyCall { request, answer }) = self.channel.requests.try_recv() {
+            had_request = true;
             // The requester may have gone away; its reply is then dropped.
             let _ = answer.send(reply(now, host, &request));
         }
         self.save_if_due(now, host);
-        any
+        had_request
     }
 
-    /// Sends the state to the owner if another policy is held, or if packets were sent or received since the last
-    /// save and
-    /// [`SAVE_INTERVAL`] has passed.
+    /// Sends the state to the owner if another policy is held than at the last save, or if packets were sent or
+    /// received since then and [`SAVE_INTERVAL`] has passed.
     fn save_if_due(&mut self, now: Time, host: &Host) {
-        let (Some(keep), Some(view)) = (&self.orders.state_tx, host.policy()) else { return };
-        let stats = view.node.stats();
+        let (Some(state_tx), Some(status)) = (&self.channel.state_tx, host.policy()) else { return };
+        let stats = status.node.stats();
         let packets = stats.sent + stats.consistent + stats.older + stats.newer;
-        let state = (view.node.held().id, packets);
-        let due = match self.held {
+        let current = (status.node.held().id, packets);
+        let is_due = match self.last_saved {
             None => true,
-            Some((id, _)) if id != state.0 => true,
-            Some(kept) => kept != state && now >= self.next_keep,
+            Some((id, _)) if id != current.0 => true,
+            Some(saved) => saved != current && now >= self.next_save,
         };
-        if due && let Some(bytes) = host.export_policy(now) {
+        if is_due && let Some(state) = host.export_policy(now) {
             // The owner may have stopped saving.
-            let _ = keep.send(bytes);
-            (self.held, self.next_keep) = (Some(state), now.saturating_add(SAVE_INTERVAL));
+            let _ = state_tx.send(state);
+            (self.last_saved, self.next_save) = (Some(current), now.saturating_add(SAVE_INTERVAL));
         }
     }
 
+    /// Sends the state to the owner at the end of the run, whether or not a save is due.
     pub fn save_final(mut self, now: Time, host: &Host) {
-        self.held = None;
+        self.last_saved = None;
         self.save_if_due(now, host);
     }
 }
 
+/// Executes a request and returns the reply.
 fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyReply {
-    let mut past = false;
+    let mut with_history = false;
     match request {
         PolicyRequest::Show {} => {}
-        PolicyRequest::History {} => past = true,
+        PolicyRequest::History {} => with_history = true,
         PolicyRequest::Set { edits } => {
             if edits.is_empty() {
                 return Err("no edits given".to_owned());
@@ -169,19 +172,21 @@ fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyReply {
             host.set_policy(now, edits).map_err(|error| error.to_string())?;
         }
     }
-    report(now, host, past).ok_or_else(|| PolicyError::Off.to_string())
+    report(now, host, with_history).ok_or_else(|| PolicyError::Disabled.to_string())
 }
 
-/// Returns the report about the host's policy, with all held policies if `past`; `None` if policies are disabled.
-pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport> {
-    let PolicyStatus { node, runs, refused } = host.policy()?;
+/// Returns the report about the host's policy; `None` if policies are disabled. `with_history` includes all policies
+/// held so far instead of only the present one.
+pub(super) fn report(now: Time, host: &Host, with_history: bool) -> Option<PolicyReport> {
+    let PolicyStatus { node, active, refused } = host.policy()?;
     let config = host.config();
     let scheme = &config.scheme;
     let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
-    let policies = match past {
+    let policies = match with_history {
         true => node.history().map(|record| entry(now, record)).collect(),
         false => vec![match node.history().next_back() {
             Some(record) if record.id == node.held().id => entry(now, record),
+            // No policy has been set yet.
             _ => empty_entry(node.held()),
         }],
     };
@@ -198,7 +203,7 @@ pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport>
     let trickle: &TrickleConfig = node.trickle().config();
     Some(PolicyReport {
         addr: config.addr,
-        runs: runs.map(|id| (id.version, id.writer())),
+        runs: active.map(|id| (id.version, id.writer())),
         scheme: std::iter::once(("scheme".to_owned(), scheme.name().to_owned())).chain(parameters).collect(),
         refused: refused.map(|reason| reason.to_string()),
         policies,
@@ -224,7 +229,7 @@ fn entry(now: Time, record: &weir_host::policy::PolicyRecord) -> PolicyEntry {
             Origin::Restored => "kept".to_owned(),
             Origin::Received(from) => from.to_string(),
         },
-        lost: record.lost,
+        lost: record.superseded,
     }
 }
 

@@ -28,7 +28,7 @@ impl PortGuard {
         raise_fd_limit(ports.len() as u64 + SPARE_DESCRIPTORS);
         let mut sockets = Vec::with_capacity(ports.len());
         for &port in ports {
-            match hold(addr, port) {
+            match bind_rejecting(addr, port) {
                 Ok(socket) => sockets.push(socket),
                 // The kernel does not own the address, so it sends no ICMP for it: no port needs a guard.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => break,
@@ -36,7 +36,7 @@ impl PortGuard {
                     return Err(AgentError::PortTaken { addr, port });
                 }
                 Err(error) => {
-                    return Err(AgentError::System { what: format!("binding UDP port {port}"), error });
+                    return Err(AgentError::System { operation: format!("binding UDP port {port}"), error });
                 }
             }
         }
@@ -44,8 +44,10 @@ impl PortGuard {
     }
 }
 
-fn hold(addr: Ipv4Addr, port: u16) -> io::Result<Socket> {
+/// Binds a UDP socket whose filter rejects all packets.
+fn bind_rejecting(addr: Ipv4Addr, port: u16) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    // Before `bind`: no packet may be queued without the filter.
     socket.attach_filter(&filter::reject_all())?;
     socket.bind(&SocketAddrV4::new(addr, port).into())?;
     Ok(socket)

@@ -14,32 +14,41 @@ const MAX_RECEIVED: usize = 1 << 16;
 /// Mask of the echoed path id in the grant field of an ACK.
 const PATH_ID_MASK: u32 = 0xfff;
 
-/// Collects the results of an agent's flows, from the frames that its host accepts, its events, and periodic samples.
+/// Collects the results of an agent's flows from the frames that its host accepts, from the host's events, and from
+/// periodic samples.
 pub(super) struct Recorder {
     /// Start of the run, on the host's clock.
     epoch: Time,
+    /// Time between two samples; `None` takes none.
     interval: Option<Time>,
+    /// Time of the next sample; `None` if no more samples are taken.
     next_sample: Option<Time>,
-    intervals_done: u64,
+    /// Number of sampling intervals since the start of the run.
+    intervals_elapsed: u64,
+    /// Number of samples of all flows.
     samples: usize,
+    /// True if sampling stopped at [`MAX_SAMPLES`].
     truncated: bool,
     /// Message id of the first planned flow; the others have consecutive ids.
     first_message: u32,
     flows: Vec<FlowTrack>,
     /// Indices of the flows that are sampled: open, or finished since the last sample.
-    live: Vec<usize>,
+    sampled: Vec<usize>,
+    /// True if the grant field of ACKs carries the path id of the acknowledged DATA.
     echoes_path: bool,
+    /// Received messages by sender and message id, at most [`MAX_RECEIVED`].
     received: BTreeMap<(Ipv4Addr, u32), InboundTrack>,
-    /// Complete messages that are not listed, and their payload.
+    /// Number of complete messages that are not in `received`, and their payload.
     unlisted: (u64, Bytes),
 }
 
+/// A planned flow.
 struct FlowTrack {
     plan: FlowPlan,
     id: Option<FlowId>,
-    opened: Option<Time>,
-    /// Time at which it was finished, or given up.
-    ended: Option<Time>,
+    opened_at: Option<Time>,
+    /// Time at which the flow finished or failed.
+    ended_at: Option<Time>,
     error: Option<FlowError>,
     acked: Bytes,
     acked_at_sample: Bytes,
@@ -56,14 +65,13 @@ struct InboundTrack {
     port: u16,
     bytes: u64,
     complete: bool,
-    first: Time,
-    last: Time,
+    first_seen: Time,
+    last_seen: Time,
     paths: PathCounts,
 }
 
 impl Recorder {
-    /// `epoch` is the start of the run, `interval` the time between samples (`None`: no samples). `echoes_path` is
-    /// true if the grant field of ACKs carries the path id of the acknowledged DATA.
+    /// Creates a recorder for the planned flows; see the fields of [`Recorder`] for the parameters.
     pub fn new(
         plans: &[FlowPlan],
         first_message: u32,
@@ -74,8 +82,8 @@ impl Recorder {
         let flows = plans.iter().map(|plan| FlowTrack {
             plan: plan.clone(),
             id: None,
-            opened: None,
-            ended: None,
+            opened_at: None,
+            ended_at: None,
             error: None,
             acked: Bytes::ZERO,
             acked_at_sample: Bytes::ZERO,
@@ -90,55 +98,55 @@ impl Recorder {
             epoch,
             interval,
             next_sample: interval.map(|interval| epoch.saturating_add(interval)),
-            intervals_done: 0,
+            intervals_elapsed: 0,
             samples: 0,
             truncated: false,
             first_message,
             flows: flows.collect(),
-            live: Vec::new(),
+            sampled: Vec::new(),
             echoes_path,
             received: BTreeMap::new(),
             unlisted: (0, Bytes::ZERO),
         }
     }
 
-    pub fn opened(&mut self, index: usize, id: FlowId, now: Time) {
+    pub fn on_flow_opened(&mut self, index: usize, id: FlowId, now: Time) {
         let track = &mut self.flows[index];
-        (track.id, track.opened) = (Some(id), Some(now));
-        track.series.first = self.intervals_done;
-        self.live.push(index);
+        (track.id, track.opened_at) = (Some(id), Some(now));
+        track.series.first = self.intervals_elapsed;
+        self.sampled.push(index);
     }
 
-    /// Returns the flow's id if it is open.
-    pub fn running(&self, index: usize) -> Option<FlowId> {
-        self.flows[index].id.filter(|_| self.flows[index].ended.is_none())
+    /// Returns the id of the flow with this index if it is open.
+    pub fn open_flow(&self, index: usize) -> Option<FlowId> {
+        self.flows[index].id.filter(|_| self.flows[index].ended_at.is_none())
     }
 
-    /// Returns flows that wait, that are being sent, and that have ended.
-    pub fn progress(&self, waiting: usize) -> [usize; 3] {
-        let finished = self.flows.iter().filter(|track| track.ended.is_some()).count();
+    /// Returns the numbers of flows that are waiting, open, and ended.
+    pub fn flow_counts(&self, waiting: usize) -> [usize; 3] {
+        let finished = self.flows.iter().filter(|track| track.ended_at.is_some()).count();
         [waiting, self.flows.len().saturating_sub(waiting + finished), finished]
     }
 
-    pub fn all_ended(&self) -> bool {
-        self.flows.iter().all(|track| track.ended.is_some())
+    pub fn have_all_ended(&self) -> bool {
+        self.flows.iter().all(|track| track.ended_at.is_some())
     }
 
     /// Called for every frame that the host has accepted, so its fields are plausible. `payload` is the number of
     /// bytes that the frame added to `payload_received`.
     pub fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
         match frame.weir.kind() {
-            PacketKind::Data => self.took_data(now, frame, payload),
-            PacketKind::Ack | PacketKind::Nack => self.took_ack(now, frame),
+            PacketKind::Data => self.on_data(now, frame, payload),
+            PacketKind::Ack | PacketKind::Nack => self.on_ack(now, frame),
             _ => {}
         }
     }
 
-    fn took_ack(&mut self, now: Time, frame: &FrameView<'_>) {
+    fn on_ack(&mut self, now: Time, frame: &FrameView<'_>) {
         let index = frame.weir.message().wrapping_sub(self.first_message) as usize;
         let Some(track) = self.flows.get_mut(index) else { return };
-        let Some(opened) = track.opened else { return };
-        let rtt = (now.as_ns() as u32).wrapping_sub(frame.weir.stamp());
+        let Some(opened) = track.opened_at else { return };
+        let rtt = (now.as_ns() as u32).wrapping_sub(frame.weir.timestamp());
         // A timestamp from before the flow was opened is not an echo of this flow's packets.
         if u64::from(rtt) <= now.saturating_sub(opened).as_ns() {
             track.rtts.add(rtt);
@@ -150,37 +158,37 @@ impl Recorder {
         track.concurrency.add(frame.weir.concurrency());
     }
 
-    fn took_data(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+    fn on_data(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
         let key = (frame.ip.source(), frame.weir.message());
         if self.received.len() >= MAX_RECEIVED && !self.received.contains_key(&key) {
             return;
         }
-        let arrival = self.received.entry(key).or_insert_with(|| InboundTrack {
+        let track = self.received.entry(key).or_insert_with(|| InboundTrack {
             port: frame.entropy_port(),
             bytes: 0,
             complete: false,
-            first: now,
-            last: now,
+            first_seen: now,
+            last_seen: now,
             paths: PathCounts::default(),
         });
-        arrival.last = now;
-        arrival.bytes += payload;
-        arrival.paths.add(frame.weir.path_id());
+        track.last_seen = now;
+        track.bytes += payload;
+        track.paths.add(frame.weir.path_id());
     }
 
-    pub fn event(&mut self, event: &HostEvent) {
+    pub fn on_event(&mut self, event: &HostEvent) {
         match *event {
             HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
-                self.end(message, end, bytes, retransmits, None);
+                self.on_flow_ended(message, end, bytes, retransmits, None);
             }
             HostEvent::FlowFailed { message, end, acked, retransmits, error, .. } => {
-                self.end(message, end, acked, retransmits, Some(error));
+                self.on_flow_ended(message, end, acked, retransmits, Some(error));
             }
             HostEvent::MessageReceived { peer, message, bytes, .. } => {
                 match self.received.get_mut(&(peer, message)) {
-                    Some(arrival) => {
-                        arrival.complete = true;
-                        arrival.bytes = bytes.get();
+                    Some(track) => {
+                        track.complete = true;
+                        track.bytes = bytes.get();
                     }
                     None => {
                         let (messages, payload) = &mut self.unlisted;
@@ -193,10 +201,17 @@ impl Recorder {
         }
     }
 
-    fn end(&mut self, message: u32, at: Time, acked: Bytes, retransmits: u64, error: Option<FlowError>) {
+    fn on_flow_ended(
+        &mut self,
+        message: u32,
+        ended_at: Time,
+        acked: Bytes,
+        retransmits: u64,
+        error: Option<FlowError>,
+    ) {
         let index = message.wrapping_sub(self.first_message) as usize;
         let Some(track) = self.flows.get_mut(index) else { return };
-        (track.ended, track.error) = (Some(at), error);
+        (track.ended_at, track.error) = (Some(ended_at), error);
         (track.acked, track.retransmits) = (acked, retransmits);
     }
 
@@ -211,39 +226,39 @@ impl Recorder {
         if now < due {
             return;
         }
-        let passed = now.saturating_sub(due).as_ps() / interval.as_ps() + 1;
-        self.next_sample = Some(due.saturating_add(Time::from_ps(interval.as_ps().saturating_mul(passed))));
-        self.intervals_done += passed;
-        let wanted = self.live.len().saturating_mul(passed as usize);
-        if self.samples.saturating_add(wanted) > MAX_SAMPLES {
+        let elapsed = now.saturating_sub(due).as_ps() / interval.as_ps() + 1;
+        self.next_sample = Some(due.saturating_add(Time::from_ps(interval.as_ps().saturating_mul(elapsed))));
+        self.intervals_elapsed += elapsed;
+        let new_samples = self.sampled.len().saturating_mul(elapsed as usize);
+        if self.samples.saturating_add(new_samples) > MAX_SAMPLES {
             self.next_sample = None;
             self.truncated = true;
             return;
         }
-        self.samples += wanted;
-        for &index in &self.live {
+        self.samples += new_samples;
+        for &index in &self.sampled {
             let track = &mut self.flows[index];
-            let view = track.id.and_then(|id| host.flow(id));
-            if let Some(view) = &view {
-                track.acked = view.acked;
+            let info = track.id.and_then(|id| host.flow(id));
+            if let Some(info) = &info {
+                track.acked = info.acked;
             }
             let acked = track.acked.saturating_sub(track.acked_at_sample);
             track.acked_at_sample = track.acked;
-            let goodput = rate_of(acked, Time::from_ps(interval.as_ps() * passed));
-            for _ in 0..passed {
+            let goodput = rate_of(acked, Time::from_ps(interval.as_ps() * elapsed));
+            for _ in 0..elapsed {
                 let series = &mut track.series;
                 series.goodput_bps.push(goodput);
-                series.rate_bps.push(view.as_ref().map_or(0, |view| view.rate.as_bps()));
-                series.window_bytes.push(view.as_ref().map_or(0, |view| view.window.get()));
+                series.rate_bps.push(info.as_ref().map_or(0, |info| info.rate.as_bps()));
+                series.window_bytes.push(info.as_ref().map_or(0, |info| info.window.get()));
                 series.rtt_ns.push(track.rtts.last().as_ns());
                 series.concurrency.push(track.concurrency.last());
             }
         }
         let flows = &self.flows;
-        self.live.retain(|&index| flows[index].ended.is_none());
+        self.sampled.retain(|&index| flows[index].ended_at.is_none());
     }
 
-    pub fn series_cut(&self) -> bool {
+    pub fn is_truncated(&self) -> bool {
         self.truncated
     }
     pub fn unlisted(&self) -> (u64, Bytes) {
@@ -257,17 +272,18 @@ impl Recorder {
         let tracks = self.flows.iter_mut().enumerate();
         tracks
             .map(|(index, track)| {
-                if let Some(view) = track.id.and_then(|id| host.flow(id)) {
-                    track.acked = view.acked;
-                    track.retransmits = view.retransmits;
+                if let Some(info) = track.id.and_then(|id| host.flow(id)) {
+                    track.acked = info.acked;
+                    track.retransmits = info.retransmits;
                 }
-                let lasted = track.opened.map(|opened| track.ended.unwrap_or(now).saturating_sub(opened));
+                let duration =
+                    track.opened_at.map(|opened| track.ended_at.unwrap_or(now).saturating_sub(opened));
                 FlowResult {
                     peer: track.plan.peer,
                     port: track.plan.entropy_port,
                     message: first_message.wrapping_add(index as u32),
                     size_bytes: track.plan.size.map(Bytes::get),
-                    state: match (track.opened, track.ended) {
+                    state: match (track.opened_at, track.ended_at) {
                         (None, _) => FlowState::NotStarted,
                         (Some(_), None) => FlowState::Unfinished,
                         (Some(_), Some(_)) if track.error.is_some() => FlowState::Failed,
@@ -275,11 +291,11 @@ impl Recorder {
                     },
                     error: track.error.map(|error| error.to_string()),
                     planned_ns: track.plan.start.as_ns(),
-                    start_ns: track.opened.map(since_epoch),
-                    fct_ns: track.ended.filter(|_| track.error.is_none()).and(lasted).map(Time::as_ns),
+                    start_ns: track.opened_at.map(since_epoch),
+                    fct_ns: track.ended_at.filter(|_| track.error.is_none()).and(duration).map(Time::as_ns),
                     acked_bytes: track.acked.get(),
                     retransmits: track.retransmits,
-                    goodput_bps: lasted.map(|lasted| rate_of(track.acked, lasted)),
+                    goodput_bps: duration.map(|duration| rate_of(track.acked, duration)),
                     rtt: track.rtts.result(),
                     data_paths: track.data_paths.result(),
                     ack_paths: track.ack_paths.result(),
@@ -293,17 +309,17 @@ impl Recorder {
     /// Returns the results of all recorded received messages.
     pub fn received_results(&self) -> Vec<ReceivedResult> {
         let since_epoch = |time: Time| time.saturating_sub(self.epoch).as_ns();
-        let arrivals = self.received.iter();
-        arrivals
-            .map(|(&(peer, message), arrival)| ReceivedResult {
+        let tracks = self.received.iter();
+        tracks
+            .map(|(&(peer, message), track)| ReceivedResult {
                 peer,
                 message,
-                port: arrival.port,
-                bytes: arrival.bytes,
-                complete: arrival.complete,
-                first_ns: since_epoch(arrival.first),
-                last_ns: since_epoch(arrival.last),
-                paths: arrival.paths.result(),
+                port: track.port,
+                bytes: track.bytes,
+                complete: track.complete,
+                first_ns: since_epoch(track.first_seen),
+                last_ns: since_epoch(track.last_seen),
+                paths: track.paths.result(),
             })
             .collect()
     }
@@ -321,11 +337,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_that_are_not_listed_are_counted_with_their_payload() {
+    fn unlisted_messages_are_counted_with_their_payload() {
         let mut recorder = Recorder::new(&[], 1, Time::ZERO, None, false);
         for message in 0..3 {
             let (peer, bytes, at) = (Ipv4Addr::new(10, 0, 0, 1), Bytes::from_kb(2), Time::ZERO);
-            recorder.event(&HostEvent::MessageReceived { peer, message, bytes, at });
+            recorder.on_event(&HostEvent::MessageReceived { peer, message, bytes, at });
         }
         assert_eq!(recorder.unlisted(), (3, Bytes::from_kb(6)));
         assert!(recorder.received_results().is_empty());

@@ -28,9 +28,9 @@ pub struct AgentResults {
     pub flows: Vec<FlowResult>,
     /// Received messages, by peer and message id.
     pub received: Vec<ReceivedResult>,
-    /// Complete messages that came in and are not listed, because there were too many.
+    /// Number of complete messages that are not in `received`, because there were too many.
     pub received_unlisted: u64,
-    /// Payload of those.
+    /// Payload of the messages counted in `received_unlisted`.
     #[serde(default)]
     pub received_unlisted_bytes: u64,
     /// Counters of the transport.
@@ -59,7 +59,7 @@ pub struct StartResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// All flows were finished or had failed.
+    /// All flows have finished or failed.
     Finished,
     /// The configured duration was over.
     Deadline,
@@ -77,7 +77,7 @@ pub enum FlowState {
     Unfinished,
     /// The flow was acknowledged in full.
     Finished,
-    /// The sender gave it up.
+    /// The sender gave up the flow.
     Failed,
 }
 
@@ -90,7 +90,7 @@ pub struct FlowResult {
     /// Bytes to send; absent if it ran until stopped.
     pub size_bytes: Option<u64>,
     pub state: FlowState,
-    /// The reason why the sender gave it up; absent if it did not.
+    /// Why the flow failed; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Planned start.
@@ -184,13 +184,14 @@ pub struct LatenessResult {
     pub max_ns: u64,
     /// Number of waits that ended at most 1 us late.
     pub within_1us: u64,
-    /// Above that and at most 10 us.
+    /// More than 1 us and at most 10 us late.
     pub within_10us: u64,
-    /// Above that and at most 60 us.
+    /// More than 10 us and at most 60 us late.
     pub within_60us: u64,
-    /// Above that and at most 200 us.
+    /// More than 60 us and at most 200 us late.
     pub within_200us: u64,
-    /// Above that and at most 1 ms.
+    /// More than 200 us and at most 1 ms late.
     pub within_1ms: u64,
+    /// More than 1 ms late.
     pub later: u64,
 }

@@ -31,10 +31,11 @@ const CATCH_UP_DIVISOR: u64 = 4;
 pub struct Agent {
     config: AgentConfig,
     clock: Clock,
+    /// Start of the run; the times of the plan are relative to it.
     epoch: Time,
     host: Host,
     nic: Nic,
-    waiter: PreciseSleeper,
+    sleeper: PreciseSleeper,
     recorder: Recorder,
     /// Indices of flows not yet opened, in descending order of start: the next one is last.
     to_open: Vec<usize>,
@@ -47,15 +48,15 @@ pub struct Agent {
     /// The latest time that was given to the host, which requires non-decreasing times.
     last_host_time: Time,
     /// Maximum lateness of the loop for which sending compensates.
-    slack: Time,
+    max_catch_up: Time,
     /// False if the host has returned `Transmit::Nothing` and nothing has happened since.
     may_have_tx: bool,
-    /// Time at which the last flow was seen to have ended.
-    all_ended: Option<Time>,
+    /// Time at which the loop noticed that all flows had ended.
+    all_ended_at: Option<Time>,
     ended: Option<Ended>,
     policy_server: Option<PolicyServer>,
-    showing: Option<StatusPublisher>,
-    _shield: PortGuard,
+    status_publisher: Option<StatusPublisher>,
+    _port_guard: PortGuard,
 }
 
 impl Agent {
@@ -70,8 +71,8 @@ impl Agent {
         config.check()?;
         let clock = Clock::start();
         if let Some(policy) = &mut config.host.policy {
-            // The host's clock starts at zero now. Stamps of POLICY packets count from the Unix epoch, so that they are
-            // larger than those of earlier runs.
+            // The host's clock starts at zero now. Timestamps of POLICY packets count from the Unix epoch, so that they
+            // are later than those of earlier runs.
             (policy.start, policy.epoch_ns) = (clock.now(), clock.wall_ns(Time::ZERO));
         }
         let host = Host::new(config.host.clone())?;
@@ -80,9 +81,9 @@ impl Agent {
             None => config.interface.next_hop(flow.peer),
         });
         let next_hops = next_hops.collect::<Result<Vec<_>, _>>()?;
-        let shield = PortGuard::bind(config.interface.addr, &config.ports())?;
-        let slack = Time::from_ps(config.host.base_rtt.as_ps() / CATCH_UP_DIVISOR);
-        let nic = Nic::open(&config.interface, config.host.nic_rate, slack)?;
+        let port_guard = PortGuard::bind(config.interface.addr, &config.ports())?;
+        let max_catch_up = Time::from_ps(config.host.base_rtt.as_ps() / CATCH_UP_DIVISOR);
+        let nic = Nic::open(&config.interface, config.host.nic_rate, max_catch_up)?;
         let epoch = clock.resolve(config.start)?;
         let echoes_path = !config.host.scheme.needs().grant;
         let recorder = Recorder::new(&config.flows, config.first_message, epoch, config.sample, echoes_path);
@@ -93,7 +94,7 @@ impl Agent {
         let mut to_stop: Vec<_> = stops.filter_map(|(index, flow)| Some((at(flow.stop?), index))).collect();
         to_stop.sort_unstable_by(|a, b| b.cmp(a));
         Ok(Agent {
-            waiter: PreciseSleeper::new(config.spin),
+            sleeper: PreciseSleeper::new(config.spin),
             reply_macs: config.interface.neighbours().clone(),
             config,
             clock,
@@ -105,31 +106,31 @@ impl Agent {
             to_stop,
             next_hops,
             last_host_time: Time::ZERO,
-            slack,
+            max_catch_up,
             may_have_tx: false,
-            all_ended: None,
+            all_ended_at: None,
             ended: None,
             policy_server: None,
-            showing: None,
-            _shield: shield,
+            status_publisher: None,
+            _port_guard: port_guard,
         })
     }
 
-    /// Answers policy requests from `orders` during the run, and restores the policies that an earlier run saved.
+    /// Answers policy requests from `channel` during the run, and restores the policies saved by an earlier run.
     ///
     /// # Errors
     ///
     /// The saved state cannot be used.
-    pub fn with_policy(mut self, orders: PolicyChannel) -> Result<Agent, AgentError> {
+    pub fn with_policy(mut self, channel: PolicyChannel) -> Result<Agent, AgentError> {
         let now = self.clock.now();
-        self.policy_server = Some(PolicyServer::open(orders, now, &mut self.host)?);
+        self.policy_server = Some(PolicyServer::open(channel, now, &mut self.host)?);
         Ok(self)
     }
 
     /// Updates `status` during the run.
     #[must_use]
     pub fn with_status(mut self, status: Arc<Mutex<Status>>) -> Agent {
-        self.showing = Some(StatusPublisher::new(status));
+        self.status_publisher = Some(StatusPublisher::new(status));
         self
     }
 
@@ -140,14 +141,14 @@ impl Agent {
             self.recorder.sample(now, &self.host);
             self.open_and_stop(now);
             self.serve_policy(now);
-            if let Some(showing) = &mut self.showing {
+            if let Some(publisher) = &mut self.status_publisher {
                 let (recorder, waiting) = (&self.recorder, self.to_open.len());
-                showing.refresh(now, &self.host, self.nic.counters(), || recorder.progress(waiting));
+                publisher.refresh(now, &self.host, self.nic.counters(), || recorder.flow_counts(waiting));
             }
             let sent = self.transmit();
             let received = self.receive();
             while let Some(event) = self.host.poll_event() {
-                self.recorder.event(&event);
+                self.recorder.on_event(&event);
             }
             if self.nic.take_error() && !self.interface_exists() {
                 self.end_interface_gone();
@@ -162,8 +163,8 @@ impl Agent {
 
     fn serve_policy(&mut self, now: Time) {
         let time = self.advance_host_time(now);
-        if let Some(desk) = &mut self.policy_server {
-            self.may_have_tx |= desk.serve(time, &mut self.host);
+        if let Some(server) = &mut self.policy_server {
+            self.may_have_tx |= server.serve(time, &mut self.host);
         }
     }
 
@@ -175,9 +176,10 @@ impl Agent {
         if until.deadline.is_some_and(|deadline| now >= self.epoch.saturating_add(deadline)) {
             return Some(Ended::Deadline);
         }
-        if until.flows_finished && self.recorder.all_ended() {
-            // Late copies of the last ACKs still find the shield.
-            let done = *self.all_ended.get_or_insert(now);
+        if until.flows_finished && self.recorder.have_all_ended() {
+            // Linger for a base RTT: retransmissions and ACKs still on the way would otherwise reach the kernel without
+            // the port guard, which would answer with ICMP errors.
+            let done = *self.all_ended_at.get_or_insert(now);
             return (now >= done.saturating_add(self.config.host.base_rtt)).then_some(Ended::Finished);
         }
         None
@@ -198,7 +200,7 @@ impl Agent {
         while self.next_open().is_some_and(|at| at <= now) {
             let Some(index) = self.to_open.pop() else { break };
             let flow = &self.config.flows[index];
-            let announces = flow.announces.clone();
+            let announcement = flow.announces.clone();
             let spec = FlowSpec {
                 peer: flow.peer,
                 next_hop_mac: self.next_hops[index],
@@ -208,17 +210,17 @@ impl Agent {
             };
             let time = self.advance_host_time(now);
             if let Ok(id) = self.host.open(time, spec) {
-                if let Some(announcement) = announces {
+                if let Some(announcement) = announcement {
                     // `AgentConfig::check` has verified that the announcement fits.
                     let _ = self.host.announce(id, &announcement);
                 }
-                self.recorder.opened(index, id, time);
+                self.recorder.on_flow_opened(index, id, time);
             }
             self.may_have_tx = true;
         }
         while let Some(&(_, index)) = self.to_stop.last().filter(|(at, _)| *at <= now) {
             self.to_stop.pop();
-            if let Some(id) = self.recorder.running(index) {
+            if let Some(id) = self.recorder.open_flow(index) {
                 let time = self.advance_host_time(now);
                 self.host.stop(time, id);
                 self.may_have_tx = true;
@@ -229,11 +231,12 @@ impl Agent {
     /// Sends up to [`BATCH`] frames. Returns true if it sent any.
     ///
     /// A loop that wakes up some microseconds late for each packet would send at a lower rate than the host decided.
-    /// The host therefore gets the time at which its deadline was, as long as that is at most `slack` ago.
+    /// The host therefore gets the time of its deadline instead of the present time, unless the deadline is more than
+    /// `max_catch_up` ago.
     fn transmit(&mut self) -> bool {
         for sent in 0..BATCH {
             let now = self.clock.now();
-            let earliest = now.saturating_sub(self.slack);
+            let earliest = now.saturating_sub(self.max_catch_up);
             if let Some(due) = self.host.next_wakeup().filter(|&due| due <= now) {
                 let time = self.advance_host_time(due.max(earliest));
                 self.host.wakeup(time);
@@ -275,12 +278,13 @@ impl Agent {
         true
     }
 
-    /// Returns whether the interface exists; true also if the query fails.
+    /// Returns whether the interface exists. True also if the query fails, so that the run does not end by mistake.
     fn interface_exists(&self) -> bool {
         let index = self.config.interface.index;
         !matches!(Netlink::open().and_then(|netlink| netlink.link(index)), Ok(None))
     }
 
+    /// Ends the run. Returns false, the result of [`transmit`](Self::transmit) in that case.
     fn end_interface_gone(&mut self) -> bool {
         self.ended = Some(Ended::InterfaceGone);
         false
@@ -304,19 +308,19 @@ impl Agent {
         for received in 0..BATCH {
             let now = self.clock.now();
             self.last_host_time = self.last_host_time.max(now);
-            let Agent { nic, host, recorder, reply_macs: answers, .. } = self;
-            let any = nic.receive(|frame| {
-                let (frames, payload) = received_totals(host.stats());
+            let Agent { nic, host, recorder, reply_macs, .. } = self;
+            let was_received = nic.receive(|frame| {
+                let (frames_before, payload_before) = received_totals(host.stats());
                 host.receive(now, frame, 0);
-                let (frames_now, payload_now) = received_totals(host.stats());
-                if frames_now > frames
+                let (frames, payload) = received_totals(host.stats());
+                if frames > frames_before
                     && let Ok(frame) = FrameView::new(frame, 0)
                 {
-                    recorder.on_frame(now, &frame, payload_now - payload);
-                    learn_mac(answers, &frame);
+                    recorder.on_frame(now, &frame, payload - payload_before);
+                    learn_mac(reply_macs, &frame);
                 }
             });
-            if !any {
+            if !was_received {
                 return received > 0;
             }
             self.may_have_tx = true;
@@ -324,35 +328,37 @@ impl Agent {
         true
     }
 
+    /// Waits for the next frame or deadline.
     fn wait(&mut self) {
         let now = self.clock.now();
         // Precise deadlines are worth spinning for; the relaxed ones may be some microseconds late.
-        let nic = (self.may_have_tx || self.nic.has_pending()).then(|| self.nic.free_at());
-        let nic = nic.filter(|_| !self.nic.is_full());
-        let precise = [self.host.next_wakeup(), nic, self.next_open()];
+        let nic_free = (self.may_have_tx || self.nic.has_pending()).then(|| self.nic.free_at());
+        // If the kernel's queue is full, the sleeper waits for the socket to become writable instead.
+        let nic_free = nic_free.filter(|_| !self.nic.is_full());
+        let precise = [self.host.next_wakeup(), nic_free, self.next_open()];
         let precise = precise.into_iter().flatten().min();
         let stop = self.to_stop.last().map(|&(at, _)| at);
         let deadline = self.config.until.deadline.map(|deadline| self.epoch.saturating_add(deadline));
-        let linger = self.all_ended.map(|done| done.saturating_add(self.config.host.base_rtt));
+        let linger_end = self.all_ended_at.map(|done| done.saturating_add(self.config.host.base_rtt));
         let relaxed =
-            [stop, deadline, linger, self.recorder.next_sample(), Some(now.saturating_add(MAX_SLEEP))];
+            [stop, deadline, linger_end, self.recorder.next_sample(), Some(now.saturating_add(MAX_SLEEP))];
         let relaxed = relaxed.into_iter().flatten().min().unwrap_or(now);
         let due = precise.map_or(relaxed, |precise| precise.min(relaxed));
         if due > now {
             let is_precise = precise.is_some_and(|precise| precise <= relaxed);
-            self.waiter.wait(&self.clock, self.nic.fd(), due, is_precise, self.nic.is_full());
+            self.sleeper.wait(&self.clock, self.nic.fd(), due, is_precise, self.nic.is_full());
         }
     }
 
     fn results(mut self) -> AgentResults {
         let now = self.clock.now();
-        if let Some(desk) = self.policy_server.take() {
-            desk.save_final(now, &self.host);
+        if let Some(server) = self.policy_server.take() {
+            server.save_final(now, &self.host);
         }
         let host = &self.config.host;
         let scheme = &host.scheme;
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
-        let (received_unlisted, unlisted_bytes) = self.recorder.unlisted();
+        let (received_unlisted, received_unlisted_bytes) = self.recorder.unlisted();
         AgentResults {
             iface: self.config.interface.name.clone(),
             addr: host.addr,
@@ -370,22 +376,22 @@ impl Agent {
             flows: self.recorder.flow_results(now, &self.host),
             received: self.recorder.received_results(),
             received_unlisted,
-            received_unlisted_bytes: unlisted_bytes.get(),
+            received_unlisted_bytes: received_unlisted_bytes.get(),
             transport: transport(self.host.stats()).into_iter().map(|(name, n)| (name.into(), n)).collect(),
             drops: self.host.stats().drops.iter().map(|(reason, n)| (reason.name().into(), n)).collect(),
             nic: self.nic.counters().clone(),
-            lateness: lateness(self.waiter.lateness()),
+            lateness: lateness(self.sleeper.lateness()),
             sample_ns: self.config.sample.map(Time::as_ns),
-            series_cut: self.recorder.series_cut(),
+            series_cut: self.recorder.is_truncated(),
             policy: policy::report(now, &self.host, false),
         }
     }
 }
 
 /// Stores the source MAC address of a peer's frame, unless one is known from the kernel or an earlier frame.
-fn learn_mac(answers: &mut BTreeMap<Ipv4Addr, MacAddr>, frame: &FrameView<'_>) {
+fn learn_mac(reply_macs: &mut BTreeMap<Ipv4Addr, MacAddr>, frame: &FrameView<'_>) {
     let peer = frame.ip.source();
-    if !answers.contains_key(&peer) && answers.len() < MAX_PEERS {
-        answers.insert(peer, frame.ethernet.source());
+    if !reply_macs.contains_key(&peer) && reply_macs.len() < MAX_PEERS {
+        reply_macs.insert(peer, frame.ethernet.source());
     }
 }

@@ -12,12 +12,13 @@ const EWMA_DIVISOR: u64 = 8;
 ///
 /// The kernel wakes a thread late: by a few microseconds on a busy core, by tens of microseconds on an idle one. The
 /// sleeper therefore sleeps until twice the mean lateness before the deadline, and spins for the rest, at most
-/// `spin`. On a busy machine, where spinning would take the core from other threads, the lateness and so the spin are
-/// short.
+/// `max_spin`. On a busy machine, where spinning would take the core from other threads, the lateness is short and the
+/// spin with it.
 #[derive(Debug)]
 pub(super) struct PreciseSleeper {
-    spin: Time,
-    lateness: Time,
+    max_spin: Time,
+    /// EWMA of how late the kernel woke the thread.
+    mean_lateness: Time,
     histogram: Lateness,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Lateness {
     pub within: [u64; 6],
 }
 
-/// Upper bounds of [`Lateness::within`]; the last class has none.
+/// Upper bounds of [`Lateness::within`]; the last bin has none.
 pub(super) const LATENESS_BOUNDS: [Time; 5] =
     [Time::from_us(1), Time::from_us(10), Time::from_us(60), Time::from_us(200), Time::from_ms(1)];
 
@@ -40,61 +41,68 @@ impl Lateness {
         self.count += 1;
         self.total += late;
         self.max = self.max.max(late);
-        let class = LATENESS_BOUNDS.iter().position(|&bound| late <= bound).unwrap_or(LATENESS_BOUNDS.len());
-        self.within[class] += 1;
+        let bin = LATENESS_BOUNDS.iter().position(|&bound| late <= bound).unwrap_or(LATENESS_BOUNDS.len());
+        self.within[bin] += 1;
     }
 }
 
 impl PreciseSleeper {
     /// Sets the calling thread's timer slack to 1 ns, since the default of 50 us delays every timed wait.
-    pub fn new(spin: Time) -> PreciseSleeper {
+    pub fn new(max_spin: Time) -> PreciseSleeper {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        PreciseSleeper { spin, lateness: Time::ZERO, histogram: Lateness::default() }
+        PreciseSleeper { max_spin, mean_lateness: Time::ZERO, histogram: Lateness::default() }
     }
 
     pub fn lateness(&self) -> &Lateness {
         &self.histogram
     }
 
-    /// Waits until `due`, until a frame is received or, with `wait_writable`, until the socket has room to send. A
-    /// `precise` wait spins for its last part and counts in the lateness.
-    pub fn wait(&mut self, clock: &Clock, fd: BorrowedFd<'_>, due: Time, precise: bool, wait_writable: bool) {
-        let margin = if precise { self.margin() } else { Time::ZERO };
-        let wake = due.saturating_sub(margin);
+    /// Waits until `deadline`, until a frame is received or, with `wait_writable`, until the socket has room to send. A
+    /// precise wait spins for its last part and counts in the lateness.
+    pub fn wait(
+        &mut self,
+        clock: &Clock,
+        fd: BorrowedFd<'_>,
+        deadline: Time,
+        is_precise: bool,
+        wait_writable: bool,
+    ) {
+        let margin = if is_precise { self.margin() } else { Time::ZERO };
+        let wake_at = deadline.saturating_sub(margin);
         let flags = if wait_writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let sleep = wake.saturating_sub(clock.now());
+        let sleep = wake_at.saturating_sub(clock.now());
         if sleep > Time::ZERO {
-            if ready(fd, flags, sleep) {
+            if is_ready(fd, flags, sleep) {
                 return;
             }
-            let late = clock.now().saturating_sub(wake);
-            let mean = self.lateness.as_ps();
-            self.lateness = Time::from_ps(mean - mean / EWMA_DIVISOR + late.as_ps() / EWMA_DIVISOR);
+            let late = clock.now().saturating_sub(wake_at);
+            let mean = self.mean_lateness.as_ps();
+            self.mean_lateness = Time::from_ps(mean - mean / EWMA_DIVISOR + late.as_ps() / EWMA_DIVISOR);
         }
-        if !precise {
+        if !is_precise {
             return;
         }
         let mut now = clock.now();
         // A zero margin (spinning is disabled, or no lateness measured yet) must not spin.
-        while now < due && margin > Time::ZERO {
-            if ready(fd, flags, Time::ZERO) {
+        while now < deadline && margin > Time::ZERO {
+            if is_ready(fd, flags, Time::ZERO) {
                 return;
             }
             std::hint::spin_loop();
             now = clock.now();
         }
-        self.histogram.add(now.saturating_sub(due));
+        self.histogram.add(now.saturating_sub(deadline));
     }
 
     fn margin(&self) -> Time {
         // Twice the mean, so that most wake-ups are early enough.
-        (self.lateness + self.lateness).min(self.spin)
+        (self.mean_lateness + self.mean_lateness).min(self.max_spin)
     }
 }
 
 /// Waits up to `timeout` for `fd` and returns whether it is ready. An error or a signal counts as ready, since the
 /// caller checks again.
-fn ready(fd: BorrowedFd<'_>, flags: PollFlags, timeout: Time) -> bool {
+fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, timeout: Time) -> bool {
     let nanos = timeout.as_ns();
     let timeout =
         Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };

@@ -30,22 +30,29 @@ pub struct Status {
 
 /// Updates a [`Status`] that other threads read.
 pub(super) struct StatusPublisher {
-    shown: Arc<Mutex<Status>>,
-    next: Time,
+    status: Arc<Mutex<Status>>,
+    next_refresh: Time,
 }
 
 impl StatusPublisher {
-    pub fn new(shown: Arc<Mutex<Status>>) -> StatusPublisher {
-        StatusPublisher { shown, next: Time::ZERO }
+    pub fn new(status: Arc<Mutex<Status>>) -> StatusPublisher {
+        StatusPublisher { status, next_refresh: Time::ZERO }
     }
 
-    /// Updates the status if [`REFRESH_INTERVAL`] has passed. `flows` returns the flows waiting, sending and finished.
-    pub fn refresh(&mut self, now: Time, host: &Host, nic: &NicCounters, flows: impl FnOnce() -> [usize; 3]) {
-        if now < self.next {
+    /// Updates the status if [`REFRESH_INTERVAL`] has passed. `flow_counts` returns the numbers of flows that are
+    /// waiting, sending and finished.
+    pub fn refresh(
+        &mut self,
+        now: Time,
+        host: &Host,
+        nic: &NicCounters,
+        flow_counts: impl FnOnce() -> [usize; 3],
+    ) {
+        if now < self.next_refresh {
             return;
         }
-        self.next = now.saturating_add(REFRESH_INTERVAL);
-        let [waiting, sending, finished] = flows();
+        self.next_refresh = now.saturating_add(REFRESH_INTERVAL);
+        let [waiting, sending, finished] = flow_counts();
         let stats = host.stats();
         let status = Status {
             waiting,
@@ -56,6 +63,7 @@ impl StatusPublisher {
             nic: nic.clone(),
             policy: policy::report(now, host, false),
         };
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        // The whole status is replaced, so a panic of a reader leaves nothing half-written.
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }

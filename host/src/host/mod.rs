@@ -1,7 +1,8 @@
 mod policy;
 mod policy_check;
+mod policy_state;
 
-pub use policy::PolicyStatus;
+pub use policy_state::PolicyStatus;
 
 use crate::config::{ConfigError, HostConfig, ResolvedTransport};
 use crate::event::{
@@ -11,7 +12,7 @@ use crate::ring::Ring;
 use crate::stats::{DropReason, HostStats};
 use crate::transport::{ControlQueue, Inbound, Outbound, TxFrame};
 use crate::wire::{FrameView, MAX_HEADER_LEN, POLICY_GROUP, PacketKind};
-use policy::HostPolicy;
+use policy_state::HostPolicy;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
@@ -98,11 +99,11 @@ impl Host {
 
     fn try_receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) -> Result<(), DropReason> {
         let frame = FrameView::new(frame, virtual_payload)?;
-        let for_all = self.policy.is_some() && frame.ip.destination() == POLICY_GROUP;
-        if frame.ip.destination() != self.config.addr && !for_all {
+        let is_to_group = self.policy.is_some() && frame.ip.destination() == POLICY_GROUP;
+        if frame.ip.destination() != self.config.addr && !is_to_group {
             return Err(DropReason::NotForUs);
         }
-        if for_all || frame.weir.kind() == PacketKind::Policy {
+        if is_to_group || frame.weir.kind() == PacketKind::Policy {
             return self.receive_policy(now, &frame);
         }
         let Host { inbound, outbound, control, stats, events, .. } = self;
@@ -114,15 +115,18 @@ impl Host {
             | PacketKind::Cnp
             | PacketKind::Rate
             | PacketKind::ProbeReply => outbound.on_feedback(now, &frame, stats, events),
+            // Handled above.
             PacketKind::Policy => Err(DropReason::UnexpectedKind),
         }
     }
 
-    /// Returns the next frame to send and writes its headers to `head`: control frames first, then POLICY, then DATA.
+    /// Returns the next frame to send and writes its headers to `head`. Control frames come first, then POLICY, then
+    /// DATA.
     /// If bit `c` of `paused` is set, PFC pauses class `c` and no frame of it is returned.
     ///
     /// # Panics
     ///
+    /// `head` is shorter than [`MAX_HEADER_LEN`].
     pub fn transmit(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
         assert!(
             head.len() >= MAX_HEADER_LEN,
@@ -176,13 +180,13 @@ impl Host {
 
     /// Returns the state of a flow; `None` once it has finished.
     pub fn flow(&self, flow: FlowId) -> Option<FlowInfo> {
-        self.outbound.view(flow.0)
+        self.outbound.info(flow.0)
     }
 
     /// Returns the state of subflow `index` of a flow; `None` once the flow has finished, or if it has fewer
     /// subflows.
     pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowInfo> {
-        self.outbound.subflow(flow.0, index)
+        self.outbound.subflow_info(flow.0, index)
     }
 
     /// Returns the number of outgoing messages that are not acknowledged in full.
@@ -192,7 +196,7 @@ impl Host {
 
     /// Returns the state of an incoming message; `None` before its first packet and once it is complete.
     pub fn inbound(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
-        self.inbound.view(peer, message)
+        self.inbound.info(peer, message)
     }
 
     /// Returns the number of active flows at this receiver: `N` in the concurrency field of ACKs.

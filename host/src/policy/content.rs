@@ -117,20 +117,20 @@ impl Policy {
         let mut parameters: Vec<(&str, &str)> =
             policy.parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         for (key, value) in edits() {
-            let bad = |reason: String| PolicyError::Value { key: key.to_owned(), reason };
+            let invalid = |reason: String| PolicyError::Value { key: key.to_owned(), reason };
             match key {
                 SCHEME => {}
-                BASE_RTT => policy.base_rtt = optional(value, HOST_DEFAULT).map_err(bad)?,
-                ECN => policy.ecn = optional(value, SCHEME_DEFAULT).map_err(bad)?,
-                LIFETIME => policy.lifetime = optional(value, NO_LIFETIME).map_err(bad)?,
-                IMIN => policy.timer.imin = optional(value, HOST_DEFAULT).map_err(bad)?,
-                IMAX => policy.timer.doublings = optional_count(value).map_err(bad)?,
-                REDUNDANCY => policy.timer.k = optional_count(value).map_err(bad)?,
+                BASE_RTT => policy.base_rtt = optional(value, HOST_DEFAULT).map_err(invalid)?,
+                ECN => policy.ecn = optional(value, SCHEME_DEFAULT).map_err(invalid)?,
+                LIFETIME => policy.lifetime = optional(value, NO_LIFETIME).map_err(invalid)?,
+                IMIN => policy.timer.imin = optional(value, HOST_DEFAULT).map_err(invalid)?,
+                IMAX => policy.timer.doublings = optional_count(value).map_err(invalid)?,
+                REDUNDANCY => policy.timer.k = optional_count(value).map_err(invalid)?,
                 parameter => parameters.push((parameter, value)),
             }
         }
         policy.timer.check()?;
-        // Normalises the values, so that equal policies have equal bytes.
+        // Normalise the values, so that equal policies have equal bytes.
         let scheme = registry.make(&policy.scheme, &parameters)?;
         policy.parameters = Policy::of(&*scheme).parameters;
         Ok(policy)
@@ -145,18 +145,18 @@ impl Policy {
     pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
         let mut parameters: Vec<(&str, String)> =
             self.parameters.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
-        if let Some(marking) = self.ecn
-            && let Some(asked) = parameters.iter_mut().find(|(parameter, _)| *parameter == ECN_PARAMETER)
+        if let Some(thresholds) = self.ecn
+            && let Some(parameter) = parameters.iter_mut().find(|(name, _)| *name == ECN_PARAMETER)
         {
-            asked.1 = marking.to_text();
+            parameter.1 = thresholds.to_text();
         }
         registry.make(&self.scheme, &parameters)
     }
 
     /// Returns all keys and values in the form that [`edit`](Self::edit) accepts, the scheme's name first.
     pub fn entries(&self) -> Vec<(String, String)> {
-        let or = |value: Option<String>, word: &str| value.unwrap_or_else(|| word.to_owned());
-        let own = [
+        let or = |value: Option<String>, keyword: &str| value.unwrap_or_else(|| keyword.to_owned());
+        let policy_keys = [
             (SCHEME, self.scheme.clone()),
             (BASE_RTT, or(self.base_rtt.map(ParameterValue::to_text), HOST_DEFAULT)),
             (ECN, or(self.ecn.map(ParameterValue::to_text), SCHEME_DEFAULT)),
@@ -165,8 +165,8 @@ impl Policy {
             (IMAX, or(self.timer.doublings.map(|n| n.to_string()), HOST_DEFAULT)),
             (REDUNDANCY, or(self.timer.k.map(|n| n.to_string()), HOST_DEFAULT)),
         ];
-        let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-        own.chain(self.parameters.clone()).collect()
+        let policy_keys = policy_keys.into_iter().map(|(key, value)| (key.to_owned(), value));
+        policy_keys.chain(self.parameters.clone()).collect()
     }
 
     /// Returns the [`entries`](Self::entries) of this policy that differ from `other`.
@@ -176,9 +176,9 @@ impl Policy {
     }
 }
 
-/// Parses a value, or returns `None` if the text is the keyword `word`.
-fn optional<S: ParameterValue>(text: &str, word: &str) -> Result<Option<S>, String> {
-    if text == word { Ok(None) } else { S::parse(text).map(Some) }
+/// Parses a value, or returns `None` if the text is `keyword`.
+fn optional<S: ParameterValue>(text: &str, keyword: &str) -> Result<Option<S>, String> {
+    if text == keyword { Ok(None) } else { S::parse(text).map(Some) }
 }
 
 /// Parses a count, which may be 0, or returns `None` for the keyword `host`.
@@ -232,7 +232,7 @@ pub enum PolicyError {
     LastVersion,
     /// Policies are disabled on this host.
     #[error("policies are disabled on this host (no policy key)")]
-    Off,
+    Disabled,
 }
 
 impl From<ParameterError> for PolicyError {
@@ -261,18 +261,18 @@ mod tests {
             changed,
             [("T", "13us"), ("lifetime", "60s"), ("eta", "0.9")].map(|(k, v)| (k.into(), v.into()))
         );
-        // And back.
+        // Unset the keys again.
         let back = [("T", "host"), ("lifetime", "forever"), ("eta", "0.95")];
         assert_eq!(policy.edit(&Registry::builtin(), &back).unwrap(), hpcc());
         assert_eq!(policy.edit(&Registry::builtin(), &policy.entries()).unwrap(), policy);
     }
 
     #[test]
-    fn another_scheme_begins_with_its_defaults() {
+    fn another_scheme_starts_with_its_defaults() {
         let policy = hpcc().edit(&Registry::builtin(), &[("alpha", "1.1"), ("scheme", "fncc")]).unwrap();
         assert_eq!((policy.scheme.as_str(), policy.parameters["alpha"].as_str()), ("fncc", "1.1"));
         assert!(!policy.parameters.contains_key("multi_rate"));
-        // Naming the present one is no change of it.
+        // Naming the present scheme keeps its parameters.
         let tuned = hpcc().edit(&Registry::builtin(), &[("eta", "0.9")]).unwrap();
         assert_eq!(tuned.edit(&Registry::builtin(), &[("scheme", "hpcc")]).unwrap(), tuned);
     }
@@ -283,7 +283,7 @@ mod tests {
         let policy = dctcp.edit(&Registry::builtin(), &[("ecn_thresholds", "60KB/10Gbps")]).unwrap();
         assert_eq!(policy.config(&Registry::builtin()).unwrap().needs().ecn, policy.ecn);
         assert_eq!(policy.parameters, dctcp.parameters);
-        // A scheme that does not look at marks carries them.
+        // A scheme that ignores marks accepts thresholds too.
         assert!(
             hpcc()
                 .edit(&Registry::builtin(), &[("ecn_thresholds", "60KB/10Gbps")])
@@ -295,21 +295,21 @@ mod tests {
 
     #[test]
     fn errors_are_reported_with_the_reason() {
-        let wrong = |key: &str, value: &str| {
+        let error = |key: &str, value: &str| {
             hpcc().edit(&Registry::builtin(), &[(key, value)]).unwrap_err().to_string()
         };
-        assert!(wrong("eta", "9").starts_with("eta: "));
-        assert!(wrong("etta", "0.9").starts_with("unknown parameter \"etta\" of hpcc"));
-        assert!(wrong("scheme", "tcp").starts_with("unknown scheme \"tcp\""));
-        assert!(wrong("T", "0").starts_with("T: "));
-        assert!(wrong("lifetime", "long").starts_with("lifetime: "));
-        assert!(wrong("imin", "0").starts_with("imin: "));
-        assert!(wrong("imax", "64").starts_with("imax: "));
-        assert!(wrong("k", "-1").starts_with("k: "));
-        assert!(wrong("ecn_thresholds", "60KB").starts_with("ecn_thresholds: "));
+        assert!(error("eta", "9").starts_with("eta: "));
+        assert!(error("etta", "0.9").starts_with("unknown parameter \"etta\" of hpcc"));
+        assert!(error("scheme", "tcp").starts_with("unknown scheme \"tcp\""));
+        assert!(error("T", "0").starts_with("T: "));
+        assert!(error("lifetime", "long").starts_with("lifetime: "));
+        assert!(error("imin", "0").starts_with("imin: "));
+        assert!(error("imax", "64").starts_with("imax: "));
+        assert!(error("k", "-1").starts_with("k: "));
+        assert!(error("ecn_thresholds", "60KB").starts_with("ecn_thresholds: "));
     }
 
-    /// No parameter may have the name of a policy's own key.
+    /// No parameter of a scheme may have the name of a key that every policy has.
     #[test]
     fn keys_do_not_collide() {
         for scheme in Registry::builtin().schemes() {

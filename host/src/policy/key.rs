@@ -24,6 +24,7 @@ impl PolicyKey {
         }
     }
 
+    /// Returns the HMAC state after the concatenation of `parts`.
     fn mac_over(&self, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
         parts.iter().for_each(|part| mac.update(part));
@@ -32,7 +33,7 @@ impl PolicyKey {
 
     /// Returns the signature of the concatenation of `parts`.
     pub(super) fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_LEN] {
-        // HMAC takes keys of any length.
+        // HMAC accepts keys of any length, so the default is never used.
         self.mac_over(parts).map_or([0; MAC_LEN], |mac| mac.finalize().into_bytes().into())
     }
 
@@ -61,7 +62,7 @@ pub struct KeyError {
 mod tests {
     use super::*;
 
-    /// RFC 4231 test case 6 has a key of 131 bytes 0xaa; its result is public.
+    /// RFC 4231 test case 6: a key of 131 bytes 0xaa.
     #[test]
     fn signs_as_rfc_4231() {
         let key = PolicyKey::new(&[0xaa; 131]).unwrap();
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn short_keys_are_refused_and_none_is_printed() {
+    fn short_keys_are_refused_and_debug_hides_the_key() {
         assert_eq!(
             PolicyKey::new(b"secret").unwrap_err().to_string(),
             "policy key of 6 bytes is too short, use at least 16"

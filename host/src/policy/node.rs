@@ -13,8 +13,9 @@ use weir_units::Time;
 /// Maximum number of senders in the replay table. Only holders of the key can add entries. Weir's choice: 16 times
 /// the largest simulated fabric.
 pub const MAX_SENDERS: usize = 16_384;
-/// How far a timestamp may be ahead of the host's own clock, in nanoseconds. A holder of the key can make a host
-/// unheard for this long by a packet in its name. Weir's choice: an hour, more than maintained clocks differ by.
+/// How far a timestamp may be ahead of the host's own clock, in nanoseconds. By a packet in another host's name, a
+/// holder of the key can make receivers ignore that host for this long. Weir's choice: an hour, more than maintained
+/// clocks differ by.
 pub const MAX_STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// The policy that a host holds, whether or not it is active.
@@ -32,6 +33,7 @@ pub struct HeldPolicy {
     pub(super) body: Box<[u8]>,
     /// Age of the policy at host time `age_as_of`.
     pub(super) age: Time,
+    /// Host time to which `age` refers.
     pub(super) age_as_of: Time,
 }
 
@@ -54,7 +56,7 @@ impl HeldPolicy {
     }
 
     /// Returns the host time at which the lifetime ends; `None` if it is unlimited.
-    pub fn expires(&self) -> Option<Time> {
+    pub fn expires_at(&self) -> Option<Time> {
         let lifetime = self.policy.as_ref()?.lifetime?;
         Some(self.age_as_of.saturating_add(lifetime.saturating_sub(self.age)))
     }
@@ -70,8 +72,8 @@ pub enum Comparison {
     Older,
     /// The sender holds a newer policy, which this host holds now as well.
     Newer {
-        /// A policy set at this host that was superseded without the newer one deriving from it.
-        lost: Option<PolicyId>,
+        /// A policy set at this host that was superseded by one that does not derive from it.
+        superseded: Option<PolicyId>,
     },
 }
 
@@ -105,7 +107,7 @@ pub struct PolicyNode {
     trickle: Trickle,
     rng: Pcg64Mcg,
     pub(super) held: HeldPolicy,
-    /// Set if a packet is due: the end of the interval in which it must be sent.
+    /// The end of the interval in which the due packet must be sent; `None` if no packet is due.
     transmit_before: Option<Time>,
     /// The last timestamp sent by this host.
     pub(super) stamp: u64,
@@ -118,9 +120,9 @@ pub struct PolicyNode {
 }
 
 impl PolicyNode {
-    /// Creates a node without a policy, whose packets have at most `max` bytes. Its first interval is Imin long, so
-    /// that it learns of an existing policy soon.
-    pub fn new(config: &PolicyConfig, addr: Ipv4Addr, max: usize) -> PolicyNode {
+    /// Creates a node without a policy, whose packets have at most `max_packet_len` bytes. Its first interval is Imin
+    /// long, so that it learns of an existing policy soon.
+    pub fn new(config: &PolicyConfig, addr: Ipv4Addr, max_packet_len: usize) -> PolicyNode {
         let now = config.start;
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let none = Body::none();
@@ -138,7 +140,7 @@ impl PolicyNode {
             last_stamps: BTreeMap::new(),
             history: VecDeque::new(),
             history_limit: config.history,
-            max_packet_len: max.min(MAX_POLICY_PACKET),
+            max_packet_len: max_packet_len.min(MAX_POLICY_PACKET),
             stats: PolicyStats::default(),
         }
     }
@@ -160,23 +162,23 @@ impl PolicyNode {
             return Err(DropReason::PolicyLoopback);
         }
         let (Envelope { stamp, age }, bytes) =
-            packet::unseal(payload, source, &self.key).map_err(|unsealed| match unsealed {
+            packet::unseal(payload, source, &self.key).map_err(|error| match error {
                 UnsealError::Malformed => DropReason::PolicyMalformed,
                 UnsealError::Forged => DropReason::PolicyForged,
             })?;
         // Fast path: the body is the held one, which is valid.
-        let same = bytes == &*self.held.body;
-        let body = if same { None } else { Some(Body::decode(bytes).ok_or(DropReason::PolicyMalformed)?) };
+        let is_held = bytes == &*self.held.body;
+        let body = if is_held { None } else { Some(Body::decode(bytes).ok_or(DropReason::PolicyMalformed)?) };
         if stamp > self.max_accepted_stamp(now) {
             return Err(DropReason::PolicyFromFuture);
         }
         // The timestamp is recorded before the policies are compared: an authentic packet with an older policy must
         // not be accepted twice either.
-        let full = self.last_stamps.len() >= MAX_SENDERS;
+        let is_full = self.last_stamps.len() >= MAX_SENDERS;
         match self.last_stamps.get_mut(&source) {
             Some(last) if stamp <= *last => return Err(DropReason::PolicyReplayed),
             Some(last) => *last = stamp,
-            None if full => return Err(DropReason::PolicySenderTableFull),
+            None if is_full => return Err(DropReason::PolicySenderTableFull),
             None => {
                 self.last_stamps.insert(source, stamp);
             }
@@ -186,8 +188,8 @@ impl PolicyNode {
             self.trickle.on_consistent();
             // A packet of this host that is due but not yet sent, for example because its class is paused, is
             // redundant now.
-            let redundant = self.trickle.is_redundant() && self.transmit_before.take().is_some();
-            self.stats.suppressed += u64::from(redundant);
+            let is_suppressed = self.trickle.is_redundant() && self.transmit_before.take().is_some();
+            self.stats.suppressed += u64::from(is_suppressed);
             // Adopt the largest age: a host that was suspended, or restarted without state, underestimates it.
             if age > self.held.age(now) {
                 (self.held.age, self.held.age_as_of) = (age, now);
@@ -201,28 +203,29 @@ impl PolicyNode {
             return Ok(Comparison::Older);
         }
         self.stats.newer += 1;
-        let lost = self.superseded_by(&theirs);
-        if lost.is_some()
+        let superseded = self.superseded_by(&theirs);
+        if superseded.is_some()
             && let Some(record) = self.history.back_mut()
         {
-            record.lost = true;
+            record.superseded = true;
         }
         self.install(theirs, Origin::Received(source));
         self.reset(now);
-        Ok(Comparison::Newer { lost })
+        Ok(Comparison::Newer { superseded })
     }
 
-    /// Returns the held policy if it was set at this host and `theirs` certainly does not derive from it: `theirs`
-    /// has the same version, or the next one with another parent. A policy further ahead may derive from it, so
-    /// nothing is claimed.
+    /// Returns the id of the held policy if it was set at this host and `theirs` certainly does not derive from it:
+    /// `theirs` has the same version, or the next one with another parent. A policy with a later version may derive
+    /// from it, so the result is `None` then.
     fn superseded_by(&self, theirs: &HeldPolicy) -> Option<PolicyId> {
         let ours = &self.held;
         if ours.id.version == 0 || ours.id.writer() != self.addr {
             return None;
         }
-        let concurrent = theirs.id.version == ours.id.version;
-        let next = theirs.id.version == ours.id.version.wrapping_add(1) && theirs.parent != ours.digest;
-        (concurrent || next).then_some(ours.id)
+        let is_concurrent = theirs.id.version == ours.id.version;
+        let is_successor_of_other =
+            theirs.id.version == ours.id.version.wrapping_add(1) && theirs.parent != ours.digest;
+        (is_concurrent || is_successor_of_other).then_some(ours.id)
     }
 
     /// Returns the value of this host's clock for timestamps, in nanoseconds.
@@ -235,12 +238,20 @@ impl PolicyNode {
         self.stamp_at(now).saturating_add(MAX_STAMP_AHEAD_NS)
     }
 
+    /// Holds a policy from now on: records it in the history and applies its Trickle parameters.
     fn install(&mut self, held: HeldPolicy, origin: Origin) {
         while self.history.len() >= self.history_limit.max(1) {
             self.history.pop_front();
         }
         let HeldPolicy { id, digest, ref policy, age_as_of: at, .. } = held;
-        self.history.push_back(PolicyRecord { at, id, digest, policy: policy.clone(), origin, lost: false });
+        self.history.push_back(PolicyRecord {
+            at,
+            id,
+            digest,
+            policy: policy.clone(),
+            origin,
+            superseded: false,
+        });
         let timer = held.policy.as_ref().map(|policy| policy.timer).unwrap_or_default();
         self.trickle.configure(timer.apply_to(self.base_trickle), at, &mut self.rng);
         self.held = held;
@@ -250,6 +261,7 @@ impl PolicyNode {
         self.install(held, Origin::Restored);
     }
 
+    /// Resets the Trickle timer, which cancels a packet that is due.
     fn reset(&mut self, now: Time) {
         if self.trickle.reset(now, &mut self.rng) {
             self.stats.resets += 1;
@@ -278,15 +290,15 @@ impl PolicyNode {
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup).
     pub fn next_wakeup(&self) -> Time {
-        self.trickle.next()
+        self.trickle.next_event()
     }
 
-    /// Handles the timer events that are due at `now`. Afterwards [`is_due`](Self::is_due) returns whether a packet
-    /// is to be sent. A packet that cannot be sent within its interval is not sent at all (RFC 6206 §4.2, rule 2).
+    /// Handles the timer events that are due at `now`. Afterwards [`is_due`](Self::is_due) returns whether to send a
+    /// packet. A packet that cannot be sent within its interval is not sent at all (RFC 6206 §4.2, rule 2).
     pub fn wakeup(&mut self, now: Time) {
-        while let Some(tick) = self.trickle.poll(now, &mut self.rng) {
-            match tick {
-                TrickleEvent::Transmit => self.transmit_before = Some(self.trickle.ends()),
+        while let Some(event) = self.trickle.poll(now, &mut self.rng) {
+            match event {
+                TrickleEvent::Transmit => self.transmit_before = Some(self.trickle.interval_end()),
                 TrickleEvent::Suppressed => self.stats.suppressed += 1,
                 TrickleEvent::Interval(_) => {
                     self.stats.intervals += 1;

@@ -40,7 +40,7 @@ use weir_units::Time;
 
 const FORMAT: u8 = 2;
 const DOMAIN_SEPARATOR: &[u8] = b"weir policy 2";
-/// Length of what precedes the body, in bytes.
+/// Length in bytes of the fields in front of the body.
 const HEADER_LEN: usize = 20;
 /// Maximum length of a packet in bytes, without the frame's headers. Weir's choice: the policy of every scheme takes
 /// less than two thirds, and it fits every Ethernet MTU.
@@ -147,15 +147,15 @@ impl Body {
         let k = k.checked_sub(1).map(u32::try_from).transpose().ok()?;
         let timer = TrickleOverrides { imin, doublings: doublings.checked_sub(1).map(u32::from), k };
         timer.check().ok()?;
-        let ecn = match take_string(&mut rest)? {
+        let ecn = match read_string(&mut rest)? {
             "" => None,
             text => Some(EcnThresholds::parse(text).ok()?),
         };
-        let scheme = take_string(&mut rest)?.to_owned();
+        let scheme = read_string(&mut rest)?.to_owned();
         let [count] = read(&mut rest)?;
         let mut parameters = BTreeMap::new();
         for _ in 0..count {
-            let (name, value) = (take_string(&mut rest)?, take_string(&mut rest)?);
+            let (name, value) = (read_string(&mut rest)?, read_string(&mut rest)?);
             parameters.insert(name.to_owned(), value.to_owned());
         }
         let policy =
@@ -174,6 +174,7 @@ pub(super) fn digest(body: &[u8]) -> Digest {
     digest
 }
 
+/// Appends a string of at most 255 bytes with its length.
 fn write_string(out: &mut Vec<u8>, text: &str) -> Result<(), PolicyError> {
     let max = usize::from(u8::MAX);
     let len = u8::try_from(text.len()).map_err(|_| PolicyError::TooLong { bytes: text.len(), max })?;
@@ -182,9 +183,10 @@ fn write_string(out: &mut Vec<u8>, text: &str) -> Result<(), PolicyError> {
     Ok(())
 }
 
+/// Removes the first `N` bytes of `rest` and returns them; `None` if there are fewer.
 pub(super) fn read<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (first, behind) = rest.split_first_chunk::<N>()?;
-    *rest = behind;
+    let (first, remaining) = rest.split_first_chunk::<N>()?;
+    *rest = remaining;
     Some(*first)
 }
 
@@ -197,12 +199,12 @@ pub(super) fn read_time(rest: &mut &[u8]) -> Option<Time> {
 }
 
 pub(super) fn read_slice<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (first, behind) = rest.split_at_checked(len)?;
-    *rest = behind;
+    let (first, remaining) = rest.split_at_checked(len)?;
+    *rest = remaining;
     Some(first)
 }
 
-fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
+fn read_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     let [len] = read(rest)?;
     std::str::from_utf8(read_slice(rest, usize::from(len))?).ok()
 }
@@ -210,7 +212,9 @@ fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
 /// The fields in front of the body that are not part of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
+    /// The sender's clock in ns.
     pub stamp: u64,
+    /// Time since the policy was set, as known to the sender.
     pub age: Time,
 }
 
@@ -245,7 +249,7 @@ pub(super) fn unseal<'a>(
     key: &PolicyKey,
 ) -> Result<(Envelope, &'a [u8]), UnsealError> {
     let mut rest = packet;
-    let fields = |rest: &mut &'a [u8]| {
+    let parse = |rest: &mut &'a [u8]| {
         let [format, zero] = read(rest)?;
         let len = usize::from(u16::from_be_bytes(read(rest)?));
         let envelope = Envelope { stamp: read_u64(rest)?, age: read_time(rest)? };
@@ -253,7 +257,7 @@ pub(super) fn unseal<'a>(
         let signature: [u8; MAC_LEN] = read(rest)?;
         (format == FORMAT && zero == 0 && rest.is_empty()).then_some((envelope, body, signature))
     };
-    let (envelope, body, signature) = fields(&mut rest).ok_or(UnsealError::Malformed)?;
+    let (envelope, body, signature) = parse(&mut rest).ok_or(UnsealError::Malformed)?;
     let signed = &packet[..HEADER_LEN + body.len()];
     match key.verify(&[DOMAIN_SEPARATOR, &source.octets(), signed], &signature) {
         true => Ok((envelope, body)),
@@ -287,9 +291,9 @@ mod tests {
         Body { id: PolicyId { version: 7, writer: 9 }, parent: Digest([5; 8]), policy: Some(policy) }
     }
 
-    /// Every scheme's policy fits, with room for values that are longer than the defaults.
+    /// The policy of every scheme takes at most two thirds of a packet, which leaves room for longer values.
     #[test]
-    fn every_policy_fits_its_packet_and_comes_back() {
+    fn every_policy_fits_a_packet_and_decodes_to_itself() {
         for scheme in Registry::builtin().schemes() {
             let body = body(scheme.name());
             let bytes = body.encode().unwrap();
@@ -317,19 +321,19 @@ mod tests {
         assert!(matches!(long.encode(), Err(PolicyError::TooLong { max: MAX_POLICY_PACKET, .. })));
     }
 
-    /// A hole in any place, and any other key or sender, is noticed.
+    /// Detects a change of any byte, truncation at any byte, another key and another sender.
     #[test]
-    fn a_changed_packet_is_not_taken() {
+    fn a_changed_packet_is_rejected() {
         let (key, body) = (key(), body("fncc").encode().unwrap());
         let mut packet = Vec::new();
         let envelope = Envelope { stamp: 5, age: Time::from_ps(6) };
         seal(envelope, &body, SOURCE, &key, &mut packet);
         assert_eq!(unseal(&packet, SOURCE, &key), Ok((envelope, &body[..])));
-        for at in 0..packet.len() {
+        for index in 0..packet.len() {
             let mut changed = packet.clone();
-            changed[at] ^= 1;
-            assert!(unseal(&changed, SOURCE, &key).is_err(), "byte {at}");
-            assert_eq!(unseal(&packet[..at], SOURCE, &key), Err(UnsealError::Malformed), "{at} bytes");
+            changed[index] ^= 1;
+            assert!(unseal(&changed, SOURCE, &key).is_err(), "byte {index}");
+            assert_eq!(unseal(&packet[..index], SOURCE, &key), Err(UnsealError::Malformed), "{index} bytes");
         }
         let other = PolicyKey::new(b"another 16 bytes").unwrap();
         assert_eq!(unseal(&packet, SOURCE, &other), Err(UnsealError::Forged));
@@ -339,15 +343,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_form_is_decoded() {
+    fn only_the_canonical_encoding_is_decoded() {
         let good = body("hpcc").encode().unwrap();
-        let mut behind = good.clone();
-        behind.push(0);
-        assert_eq!(Body::decode(&behind), None);
-        // Version 0 with something in it.
-        let mut nothing = good.clone();
-        nothing[..8].fill(0);
-        assert_eq!(Body::decode(&nothing), None);
+        let mut trailing = good.clone();
+        trailing.push(0);
+        assert_eq!(Body::decode(&trailing), None);
+        // Version 0 with content.
+        let mut version_0 = good.clone();
+        version_0[..8].fill(0);
+        assert_eq!(Body::decode(&version_0), None);
         // Parameters in another order, or twice.
         let base = Body {
             policy: Some(Policy { parameters: BTreeMap::new(), ..body("hpcc").policy.unwrap() }),
@@ -365,21 +369,21 @@ mod tests {
     }
 
     proptest! {
-        /// No bytes make it panic, and what it takes it would have written.
+        /// Arbitrary bytes do not cause a panic, and accepted bytes are those that `encode` writes.
         #[test]
-        fn any_bytes_may_come(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(unseal(&bytes, SOURCE, &key()).is_err());
             if let Some(body) = Body::decode(&bytes) {
                 prop_assert_eq!(body.encode().unwrap(), bytes);
             }
         }
 
-        /// Nor do a true body's bytes with one of them changed.
+        /// The same for a valid body with one byte changed.
         #[test]
-        fn any_byte_may_be_wrong(at in 0usize..400, value: u8) {
+        fn a_changed_byte_does_not_panic(index in 0usize..400, value: u8) {
             let mut bytes = body("dcqcn").encode().unwrap();
-            let at = at % bytes.len();
-            bytes[at] = value;
+            let index = index % bytes.len();
+            bytes[index] = value;
             if let Some(body) = Body::decode(&bytes) {
                 prop_assert_eq!(body.encode().unwrap(), bytes);
             }

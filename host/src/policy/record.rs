@@ -14,7 +14,6 @@ pub enum Origin {
 }
 
 /// An entry of the history of a host: a policy that it held or holds.
-#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyRecord {
     /// Host time at which the host began to hold the policy.
@@ -23,9 +22,10 @@ pub struct PolicyRecord {
     pub id: PolicyId,
     /// Digest of the policy.
     pub digest: Digest,
+    /// The content; `None` if no policy had been set.
     pub policy: Option<Policy>,
     /// How the policy reached the host.
     pub origin: Origin,
     /// True if the policy was set at this host and then superseded by a concurrent one.
-    pub lost: bool,
+    pub superseded: bool,
 }

@@ -1,4 +1,4 @@
-//! The reasons why a host holds a policy but does not run it.
+//! The reasons why a host does not run the policy that it holds.
 
 use std::fmt;
 

@@ -1,16 +1,15 @@
 //! The state that a host saves for a restart: the held policy, and the timestamps by which it detects replays. The
 //! state is signed, so that data damaged on disk is not mistaken for a policy.
 
-use super::PolicyNode;
 use super::key::MAC_LEN;
-use super::node::{HeldPolicy, MAX_SENDERS};
+use super::node::{HeldPolicy, MAX_SENDERS, PolicyNode};
 use super::packet::{Body, read, read_slice, read_time, read_u64};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
 const MAGIC: &[u8; 5] = b"WPOL2";
-const DOMAIN: &[u8] = b"weir policy state 2";
+const DOMAIN_SEPARATOR: &[u8] = b"weir policy state 2";
 
 /// The reason why a saved state cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,26 +38,28 @@ impl PolicyNode {
             out.extend(sender.octets());
             out.extend(stamp.to_be_bytes());
         }
-        let signature = self.key.sign(&[DOMAIN, &self.addr.octets(), &out]);
+        let signature = self.key.sign(&[DOMAIN_SEPARATOR, &self.addr.octets(), &out]);
         out.extend(signature);
         out
     }
 
-    /// Restores the state that an earlier run of this host exported `asleep` ago. Call before any packet is received;
-    /// a policy that is already held is kept unless the restored one is newer.
+    /// Restores the state that an earlier run of this host exported; `downtime` is the time since the export. Call
+    /// before any packet is received. A policy that is already held is kept unless the restored one is newer.
     ///
     /// # Errors
     ///
     /// The state is truncated or damaged, another host's, or signed with another key.
-    pub fn restore(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
+    pub fn restore(&mut self, now: Time, state: &[u8], downtime: Time) -> Result<(), StateError> {
         let (signed, signature) = state.split_last_chunk::<MAC_LEN>().ok_or(StateError::Malformed)?;
-        if !self.key.verify(&[DOMAIN, &self.addr.octets(), signed], signature) {
+        if !self.key.verify(&[DOMAIN_SEPARATOR, &self.addr.octets(), signed], signature) {
             return Err(StateError::Forged);
         }
-        let (stamp, stamps, held) = parse_state(signed, now, asleep).ok_or(StateError::Malformed)?;
+        let (stamp, stamps, held) = parse_state(signed, now, downtime).ok_or(StateError::Malformed)?;
         self.stamp = self.stamp.max(stamp);
-        let latest = self.max_accepted_stamp(now);
-        for (sender, stamp) in stamps.into_iter().filter(|&(_, stamp)| stamp <= latest) {
+        let max_stamp = self.max_accepted_stamp(now);
+        // Skip timestamps from the future, for example because this host's clock was set back: they would make the next
+        // packets of their senders look replayed.
+        for (sender, stamp) in stamps.into_iter().filter(|&(_, stamp)| stamp <= max_stamp) {
             let last = self.last_stamps.entry(sender).or_default();
             *last = stamp.max(*last);
         }
@@ -69,10 +70,11 @@ impl PolicyNode {
     }
 }
 
+/// Parses the signed part of a state: the host's last timestamp, the last timestamps of senders, and the held policy.
 fn parse_state(
     mut rest: &[u8],
     now: Time,
-    asleep: Time,
+    downtime: Time,
 ) -> Option<(u64, BTreeMap<Ipv4Addr, u64>, HeldPolicy)> {
     let rest = &mut rest;
     if read(rest)? != *MAGIC {
@@ -81,7 +83,7 @@ fn parse_state(
     let (stamp, age) = (read_u64(rest)?, read_time(rest)?);
     let len = usize::from(u16::from_be_bytes(read(rest)?));
     let bytes = read_slice(rest, len)?;
-    let held = HeldPolicy::new(Body::decode(bytes)?, bytes, age.saturating_add(asleep), now);
+    let held = HeldPolicy::new(Body::decode(bytes)?, bytes, age.saturating_add(downtime), now);
     let count = u32::from_be_bytes(read(rest)?) as usize;
     let mut stamps = BTreeMap::new();
     for _ in 0..count.min(MAX_SENDERS) {

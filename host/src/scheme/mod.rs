@@ -114,14 +114,14 @@ pub trait Scheme: Parameters {
     /// Returns what the scheme requires of the switches and of the transport.
     fn needs(&self) -> Needs;
     /// Returns the algorithm that switches run for each port, on a fabric of this base RTT. Default: none.
-    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+    fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         None
     }
     /// Creates the sender half of a message with one subflow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
     /// Creates the sender half of a message with [`TransportNeeds::subflows`] subflows. Default:
     /// [`sender`](Self::sender), for schemes with one subflow.
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         Box::new(self.sender(flow))
     }
     /// Creates the receiver half of a host. Default: one that adds nothing to what the transport echoes.
@@ -157,10 +157,10 @@ impl<S: Scheme> SchemeConfig for S {
         Scheme::needs(self)
     }
     fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm> {
-        Scheme::port_law(self, base_rtt)
+        Scheme::port_algorithm(self, base_rtt)
     }
     fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
-        Scheme::coupled(self, flow)
+        Scheme::multipath_sender(self, flow)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(self, flow)

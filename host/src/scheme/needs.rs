@@ -11,11 +11,11 @@ use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 /// The kinds of loss recovery of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossRecovery {
-    /// The receiver discards what lies behind a gap and sends a NACK; the sender goes back to the gap (RoCE). For
+    /// The receiver discards packets behind a gap and sends a NACK; the sender goes back to the gap (RoCE). For
     /// fabrics that lose almost no packets.
     GoBackN,
-    /// The receiver keeps what lies behind a gap, and the sender retransmits only what is missing, as in TCP.
-    /// Messages may have several subflows.
+    /// The receiver keeps packets behind a gap, and the sender retransmits only the missing ones, as in TCP. Messages
+    /// may have several subflows.
     Selective,
 }
 
@@ -123,7 +123,7 @@ impl SwitchProgram {
     }
 
     /// Returns the capabilities that the program declares in its P4Info.
-    pub const fn abilities(self) -> Capabilities {
+    pub const fn capabilities(self) -> Capabilities {
         use Capability::{
             AckRecords, CongestionRecords, Credits, DataRecords, Deflection, LinkRecords, Marks,
             QueueRecords, RcpRates, RoccRates,
@@ -154,8 +154,8 @@ impl FromStr for SwitchProgram {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = SwitchProgram::ALL.into_iter().find(|it| it.name() == text);
-        found.ok_or_else(|| {
+        let program = SwitchProgram::ALL.into_iter().find(|program| program.name() == text);
+        program.ok_or_else(|| {
             let names = SwitchProgram::ALL.map(SwitchProgram::name);
             format!(
                 "unknown switch program \"{text}\"; known programs: {}{}",
@@ -211,8 +211,8 @@ impl Needs {
     }
 
     /// Returns the capabilities that the switch program must have.
-    pub fn abilities(&self) -> Capabilities {
-        let gathered = match self.telemetry {
+    pub fn capabilities(&self) -> Capabilities {
+        let telemetry = match self.telemetry {
             TelemetrySource::None => None,
             TelemetrySource::Data
             | TelemetrySource::DataOncePerRtt
@@ -221,7 +221,7 @@ impl Needs {
             TelemetrySource::Acks => Some(Capability::AckRecords),
             TelemetrySource::RateNotifications => Some(Capability::RoccRates),
         };
-        let computed = match self.program {
+        let port_algorithm = match self.program {
             SwitchProgram::Rocc => Some(Capability::RoccRates),
             SwitchProgram::Rcp => Some(Capability::RcpRates),
             SwitchProgram::Xpass => Some(Capability::Credits),
@@ -233,7 +233,10 @@ impl Needs {
             (self.telemetry == TelemetrySource::DataOnCongestion).then_some(Capability::CongestionRecords);
         let marks = self.ecn.map(|_| Capability::Marks);
         let deflection = self.deflection.map(|_| Capability::Deflection);
-        [gathered, computed, links, queues, congestion, marks, deflection].into_iter().flatten().collect()
+        [telemetry, port_algorithm, links, queues, congestion, marks, deflection]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -264,9 +267,9 @@ pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
 impl ParameterValue for EcnThresholds {
     fn parse(text: &str) -> Result<Self, String> {
-        let say = |e: ParseUnitError| e.to_string();
-        let (thresholds, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
-        let per: Bandwidth = per.parse().map_err(say)?;
+        let message = |e: ParseUnitError| e.to_string();
+        let (thresholds, rate) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
+        let reference_rate: Bandwidth = rate.parse().map_err(message)?;
         let (kmin, kmax, pmax) = match thresholds.split_once(':') {
             None => (thresholds, thresholds, "1"),
             Some((ramp, pmax)) => match ramp.split_once('-') {
@@ -274,18 +277,23 @@ impl ParameterValue for EcnThresholds {
                 None => return Err(format!("invalid range \"{ramp}\", expected Kmin-Kmax")),
             },
         };
-        let (kmin, kmax): (Bytes, Bytes) = (kmin.parse().map_err(say)?, kmax.parse().map_err(say)?);
+        let kmin: Bytes = kmin.parse().map_err(message)?;
+        let kmax: Bytes = kmax.parse().map_err(message)?;
         let pmax: Ratio = pmax.parse()?;
-        if per == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
+        if reference_rate == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
             return Err(format!(
                 "\"{text}\": rate and Kmax must be positive, Kmin at most Kmax, Pmax at most 1"
             ));
         }
-        Ok(EcnThresholds { kmin, kmax, pmax, reference_rate: per })
+        Ok(EcnThresholds { kmin, kmax, pmax, reference_rate })
     }
     fn to_text(self) -> String {
-        let EcnThresholds { kmin, kmax, pmax, reference_rate: per } = self;
-        if kmin == kmax { format!("{kmin}/{per}") } else { format!("{kmin}-{kmax}:{pmax}/{per}") }
+        let EcnThresholds { kmin, kmax, pmax, reference_rate } = self;
+        if kmin == kmax {
+            format!("{kmin}/{reference_rate}")
+        } else {
+            format!("{kmin}-{kmax}:{pmax}/{reference_rate}")
+        }
     }
 }
 
@@ -311,27 +319,27 @@ impl Deflection {
     }
 }
 
-/// A queue length at a port of rate `per`, scaled in proportion for other rates. Written `15KB/10Gbps`.
+/// A queue length at a port of rate `reference_rate`, scaled in proportion for other rates. Written `15KB/10Gbps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueThreshold {
     /// Queue length in bytes.
     pub queue: Bytes,
     /// The port rate to which the queue length applies.
-    pub per: Bandwidth,
+    pub reference_rate: Bandwidth,
 }
 
 impl ParameterValue for QueueThreshold {
     fn parse(text: &str) -> Result<Self, String> {
-        let say = |e: ParseUnitError| e.to_string();
-        let (queue, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
-        let limit = QueueThreshold { queue: queue.parse().map_err(say)?, per: per.parse().map_err(say)? };
-        if limit.per == Bandwidth::ZERO {
-            Err("rate must be greater than zero".to_owned())
-        } else {
-            Ok(limit)
+        let message = |e: ParseUnitError| e.to_string();
+        let (queue, rate) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
+        let queue = queue.parse().map_err(message)?;
+        let reference_rate = rate.parse().map_err(message)?;
+        if reference_rate == Bandwidth::ZERO {
+            return Err("rate must be greater than zero".to_owned());
         }
+        Ok(QueueThreshold { queue, reference_rate })
     }
     fn to_text(self) -> String {
-        format!("{}/{}", self.queue, self.per)
+        format!("{}/{}", self.queue, self.reference_rate)
     }
 }

@@ -158,11 +158,11 @@ pub enum RecoveryState {
 ///
 /// A decision applies to the subflow of the event. An event may also change which subflows may send new data.
 pub trait MultipathSender: fmt::Debug + Send {
-    /// Called for an ACK on subflow `subflow`, whose loss recovery is in state `repair`.
+    /// Called for an ACK on subflow `subflow`, whose loss recovery is in state `recovery`.
     fn on_ack(
         &mut self,
         subflow: usize,
-        repair: RecoveryState,
+        recovery: RecoveryState,
         ack: &AckEvent<'_>,
         checks: &mut TelemetryCounters,
     ) -> Decision;
@@ -198,7 +198,7 @@ impl MultipathSender for Box<dyn Sender> {
     fn on_ack(
         &mut self,
         _subflow: usize,
-        _repair: RecoveryState,
+        _recovery: RecoveryState,
         ack: &AckEvent<'_>,
         checks: &mut TelemetryCounters,
     ) -> Decision {

@@ -64,7 +64,8 @@ enum Increase {
 }
 
 impl Increase {
-    fn of(self, flow: &FlowParams) -> f64 {
+    /// Returns the increase of the rate in bit/s.
+    fn resolve(self, flow: &FlowParams) -> f64 {
         let rate = |bytes: Bytes| bytes.as_f64() * 8.0 / flow.base_rtt.as_secs_f64();
         match self {
             Increase::Packet => rate(flow.payload),
@@ -104,10 +105,10 @@ impl Scheme for Dctcp {
             ..Needs::of(SwitchProgram::Ecn)
         }
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         match self.form {
             Form::Rate => Box::new(self.sender(flow)),
-            Form::Window => self.windows.coupled(DctcpLaw::new(self.g), flow),
+            Form::Window => self.windows.multipath_sender(DctcpLaw::new(self.g), flow),
         }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
@@ -118,10 +119,10 @@ impl Scheme for Dctcp {
         Box::new(DctcpSender {
             pacing,
             g: self.g,
-            increase: self.increase.of(flow),
+            increase: self.increase.resolve(flow),
             rate: pacing.line_rate(),
             alpha: 1.0,
-            round_ends: None,
+            round_end_seq: None,
             acked: 0,
             marked: 0,
             cwr_end_seq: None,
@@ -133,13 +134,15 @@ impl Scheme for Dctcp {
 struct DctcpSender {
     pacing: RateLimits,
     g: f64,
+    /// Additive increase in bit/s.
     increase: f64,
+    /// Sending rate in bit/s.
     rate: f64,
     alpha: f64,
     /// `snd_nxt` when the present round trip began; `None` before the first ACK. The first round trip does not change
     /// alpha.
-    round_ends: Option<u64>,
-    /// Bytes acknowledged in the present round trip, and those of them that were marked.
+    round_end_seq: Option<u64>,
+    /// Bytes acknowledged in the present round trip, and how many of them were marked.
     acked: u64,
     marked: u64,
     /// `snd_nxt` at the last decrease. No further decrease until it is acknowledged (CWR state).
@@ -154,21 +157,21 @@ impl DctcpSender {
 }
 
 impl Sender for DctcpSender {
-    /// The order is that of the simulator: alpha, end of the last cut, cut, increase.
+    /// The order is that of the HPCC simulator: alpha, end of CWR state, decrease, increase.
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.acked += ack.acked.get();
         self.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
-        let round_over = self.round_ends.is_none_or(|end| ack.seq > end);
-        if round_over && self.round_ends.replace(ack.snd_nxt).is_some() && self.acked > 0 {
+        let is_round_over = self.round_end_seq.is_none_or(|end| ack.seq > end);
+        if is_round_over && self.round_end_seq.replace(ack.snd_nxt).is_some() && self.acked > 0 {
             let share = self.marked as f64 / self.acked as f64;
             self.alpha = (1.0 - self.g) * self.alpha + self.g * share;
             (self.acked, self.marked) = (0, 0);
         }
-        self.cwr_end_seq.take_if(|at| ack.seq > *at);
+        self.cwr_end_seq.take_if(|end| ack.seq > *end);
         if self.cwr_end_seq.is_none() {
             if ack.ecn_echo {
                 self.cut(1.0 - self.alpha / 2.0, ack.snd_nxt);
-            } else if round_over {
+            } else if is_round_over {
                 self.rate = self.pacing.clamp(self.rate + self.increase);
             }
         }
@@ -176,7 +179,7 @@ impl Sender for DctcpSender {
     }
     /// DCTCP reacts to loss as TCP does (RFC 8257 §3.5), at most once per round trip.
     fn on_loss(&mut self, loss: &LossEvent) -> Decision {
-        if self.cwr_end_seq.is_none_or(|at| loss.seq >= at) {
+        if self.cwr_end_seq.is_none_or(|end| loss.seq >= end) {
             self.cut(0.5, loss.snd_nxt);
         }
         self.decision()

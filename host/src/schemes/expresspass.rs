@@ -37,8 +37,8 @@ parameters! {
             source: "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others",
         };
         /// Minimum of that weight.
-        least_weight: f64 = 0.01 => {
-            in 0.001..=MAX_WEIGHT, symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
+        min_weight: f64 = 0.01 => {
+            in 0.001..=MAX_WEIGHT, name: "least_weight", symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
         };
         /// Share of credits that a slow flow may lose without reducing its rate; falls to 0 at the maximum rate.
         target_loss: f64 = 0.125 => {
@@ -62,7 +62,7 @@ impl Scheme for ExpressPass {
     fn needs(&self) -> Needs {
         Needs::of(SwitchProgram::Xpass)
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+    fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         Some(PortAlgorithm::Credits(CreditLimit { share: self.share, burst: self.burst }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
@@ -102,7 +102,7 @@ struct CreditReceiver {
     rtt: Time,
     /// Time at which the host's own link admits the next credit. The host limits credits as a switch does.
     next_slot: Time,
-    /// Indexed by the transport's slot.
+    /// Indexed by [`DataEvent::slot`].
     flows: Vec<CreditFlow>,
 }
 
@@ -111,20 +111,23 @@ struct CreditReceiver {
 struct CreditFlow {
     rate: f64,
     weight: f64,
-    /// True if the last update was no decrease.
-    rising: bool,
-    /// Number of the next credit, and the highest credit number echoed by DATA.
-    next: u32,
+    /// True if the last update was an increase.
+    is_rising: bool,
+    /// Number of the next credit.
+    next_number: u32,
+    /// Highest credit number echoed by DATA.
     highest_credit: u32,
-    /// Since the last update: credits up to `highest_credit`, and those of them that brought no data.
+    /// Credits up to `highest_credit` since the last update, and how many of them brought no data.
     total: u32,
     lost: u32,
+    /// Time of the last update.
     updated: Time,
 }
 
 impl CreditReceiver {
-    fn feedback(&mut self, now: Time, slot: usize) {
-        let ExpressPass { target_loss, least_weight, .. } = self.config;
+    /// Updates the credit rate of a flow from its credit loss (`credit_feedback_control`).
+    fn update_rate(&mut self, now: Time, slot: usize) {
+        let ExpressPass { target_loss, min_weight, .. } = self.config;
         let Some(flow) = self.flows.get_mut(slot) else { return };
         // At most one update per round trip.
         let elapsed = now.saturating_sub(flow.updated);
@@ -133,16 +136,17 @@ impl CreditReceiver {
         }
         let target = (1.0 - flow.rate) * target_loss;
         if f64::from(flow.lost) > target * f64::from(flow.total) {
-            let brought =
+            // Rate of the credits that brought data.
+            let goodput =
                 f64::from(flow.total - flow.lost) * self.interval.as_secs_f64() / elapsed.as_secs_f64();
-            flow.rate = flow.rate.min(brought * (1.0 + target));
-            flow.weight = least_weight.max(flow.weight / 2.0);
-            flow.rising = false;
+            flow.rate = flow.rate.min(goodput * (1.0 + target));
+            flow.weight = min_weight.max(flow.weight / 2.0);
+            flow.is_rising = false;
         } else {
-            if flow.rising {
+            if flow.is_rising {
                 flow.weight = MAX_WEIGHT.min(flow.weight + WEIGHT_STEP);
             }
-            flow.rising = true;
+            flow.is_rising = true;
             flow.rate = flow.weight + (1.0 - flow.weight) * flow.rate;
         }
         // The minimum is one credit per round trip.
@@ -164,61 +168,61 @@ fn jitter_unit(seed: u64) -> f64 {
 
 impl Receiver for CreditReceiver {
     fn resume_credits(&mut self, slot: u32, last: u32) {
-        let at = slot as usize;
-        if self.flows.len() <= at {
-            self.flows.resize(at + 1, CreditFlow::default());
+        let index = slot as usize;
+        if self.flows.len() <= index {
+            self.flows.resize(index + 1, CreditFlow::default());
         }
-        self.flows[at].next = last;
+        self.flows[index].next_number = last;
     }
 
-    fn credit(&mut self, now: Time, slot: u32, begins: bool) -> Option<Credit> {
-        let at = slot as usize;
-        if self.flows.len() <= at {
-            self.flows.resize(at + 1, CreditFlow::default());
+    fn credit(&mut self, now: Time, slot: u32, is_first: bool) -> Option<Credit> {
+        let index = slot as usize;
+        if self.flows.len() <= index {
+            self.flows.resize(index + 1, CreditFlow::default());
         }
-        if begins {
+        if is_first {
             let ExpressPass { start: rate, weight, .. } = self.config;
-            // Numbering continues, so that a sender that requests credits again does not take new credits for old
+            // Numbering continues, so that a sender that requests credits again does not mistake new credits for old
             // ones.
-            let next = self.flows[at].next.wrapping_add(1);
-            let previous = next.wrapping_sub(1);
-            self.flows[at] = CreditFlow {
+            let next_number = self.flows[index].next_number.wrapping_add(1);
+            let previous = next_number.wrapping_sub(1);
+            self.flows[index] = CreditFlow {
                 rate,
                 weight,
-                next,
+                next_number,
                 highest_credit: previous,
                 updated: now,
                 ..CreditFlow::default()
             };
         }
-        let flow = &mut self.flows[at];
-        let number = flow.next;
-        flow.next = flow.next.wrapping_add(1);
-        let vary =
+        let flow = &mut self.flows[index];
+        let number = flow.next_number;
+        flow.next_number = flow.next_number.wrapping_add(1);
+        let jitter =
             1.0 + self.config.jitter * jitter_unit(now.as_ps() ^ u64::from(number) << 32 ^ u64::from(slot));
         let gap =
-            Time::from_ps((self.interval.as_ps() as f64 / flow.rate * vary) as u64).max(Time::from_ps(1));
+            Time::from_ps((self.interval.as_ps() as f64 / flow.rate * jitter) as u64).max(Time::from_ps(1));
         // A token bucket (GCRA) of the host's own link with depth `burst`. A credit that the bucket drops uses up its
         // number, so that loss measurement counts it like a credit dropped by a switch.
         let burst = self.interval * u64::from(self.config.burst.saturating_sub(1));
-        let sent = self.next_slot <= now.saturating_add(burst);
-        if sent {
+        let is_sent = self.next_slot <= now.saturating_add(burst);
+        if is_sent {
             self.next_slot = self.next_slot.max(now).saturating_add(self.interval);
         }
-        Some(Credit { number: sent.then_some(number), next: now.saturating_add(gap) })
+        Some(Credit { number: is_sent.then_some(number), next: now.saturating_add(gap) })
     }
 
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
         if let Some(slot) = data.slot.map(|slot| slot as usize)
             && let Some(flow) = self.flows.get_mut(slot)
         {
-            // Only a number that was sent and is higher than all before counts: a forged one has no effect.
-            let ahead = data.credit.wrapping_sub(flow.highest_credit);
-            if ahead > 0 && ahead < flow.next.wrapping_sub(flow.highest_credit) {
-                flow.total = flow.total.saturating_add(ahead);
-                flow.lost = flow.lost.saturating_add(ahead - 1);
+            // Only numbers of sent credits above the highest one so far count, so that forged numbers have no effect.
+            let advance = data.credit.wrapping_sub(flow.highest_credit);
+            if advance > 0 && advance < flow.next_number.wrapping_sub(flow.highest_credit) {
+                flow.total = flow.total.saturating_add(advance);
+                flow.lost = flow.lost.saturating_add(advance - 1);
                 flow.highest_credit = data.credit;
-                self.feedback(data.now, slot);
+                self.update_rate(data.now, slot);
             }
         }
         AckFields::default()

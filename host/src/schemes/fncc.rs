@@ -56,7 +56,7 @@ impl Scheme for Fncc {
     fn needs(&self) -> Needs {
         Needs { telemetry: TelemetrySource::Acks, ..Needs::of(SwitchProgram::Fncc) }
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+    fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         match self.refresh {
             KeywordOr::Word(_) => None,
             KeywordOr::Value(period) => Some(PortAlgorithm::IntRefresh(period)),

@@ -28,7 +28,7 @@ parameters! {
             source: "HPCC++ draft §6, §6.1",
         };
         /// End of the flow that computes the window.
-        at: WindowComputedAt = WindowComputedAt::Sender => {
+        computed_at: WindowComputedAt = WindowComputedAt::Sender => {
             name: "compute",
             range: "sender or receiver (Rx-HPCC: DATA has telemetry, regardless of the parameter telemetry)",
             source: "HPCC++ draft §6.2",
@@ -39,15 +39,14 @@ parameters! {
             source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
         };
         /// Queue length from which a port counts as congested, if telemetry is congestion.
-        congested_above: QueueThreshold = CONGESTED_ABOVE => {
+        congested_above: QueueThreshold = DEFAULT_CONGESTED_ABOVE => {
             unit: "B", range: "size/rate", source: "Weir's choice: the draft gives none; a tenth of the bandwidth-delay product of 12 us",
         };
     }
 }
 
-/// The default of `congested_above`.
-const CONGESTED_ABOVE: QueueThreshold =
-    QueueThreshold { queue: Bytes::from_kb(15), per: Bandwidth::from_gbps(100) };
+const DEFAULT_CONGESTED_ABOVE: QueueThreshold =
+    QueueThreshold { queue: Bytes::from_kb(15), reference_rate: Bandwidth::from_gbps(100) };
 
 /// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +99,7 @@ impl Scheme for HpccPlus {
     const ABOUT: &'static str =
         "HPCC++: HPCC with telemetry per packet, per round trip or on probes, or at the receiver";
     fn needs(&self) -> Needs {
-        let telemetry = match (self.at, self.telemetry) {
+        let telemetry = match (self.computed_at, self.telemetry) {
             (WindowComputedAt::Sender, TelemetryMode::Rtt) => TelemetrySource::DataOncePerRtt,
             (WindowComputedAt::Sender, TelemetryMode::Congestion) => TelemetrySource::DataOnCongestion,
             (WindowComputedAt::Sender, TelemetryMode::Probe) => TelemetrySource::Probes,
@@ -116,24 +115,24 @@ impl Scheme for HpccPlus {
         Needs {
             telemetry,
             records,
-            grant: self.at == WindowComputedAt::Receiver,
+            grant: self.computed_at == WindowComputedAt::Receiver,
             ..Needs::of(SwitchProgram::HpccPlus)
         }
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+    fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         let congestion = self.needs().telemetry == TelemetrySource::DataOnCongestion;
-        let QueueThreshold { queue, per } = self.congested_above;
-        congestion.then_some(PortAlgorithm::Congestion(CongestionThreshold { queue, per }))
+        let QueueThreshold { queue, reference_rate } = self.congested_above;
+        congestion.then_some(PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let core = HpccController::new(&self.shared, flow, false);
-        match self.at {
+        match self.computed_at {
             WindowComputedAt::Sender => Box::new(SenderComputed(core)),
             WindowComputedAt::Receiver => Box::new(ReceiverComputed(core)),
         }
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
-        match self.at {
+        match self.computed_at {
             WindowComputedAt::Sender => Box::new(FlowCountReceiver),
             WindowComputedAt::Receiver => {
                 Box::new(RxHpcc { shared: self.shared.clone(), host: *host, flows: Vec::new() })
@@ -158,7 +157,7 @@ impl Sender for SenderComputed {
     }
 }
 
-/// The sender of Rx-HPCC: takes the window from the ACK's grant field, clamped to [w_min, w_init]; 0 means that the
+/// The sender of Rx-HPCC: takes the window from the ACK's grant field, clamped to `w_min..=w_init`; 0 means that the
 /// receiver has not computed one yet.
 #[derive(Debug)]
 struct ReceiverComputed(HpccController);
@@ -178,7 +177,7 @@ impl Sender for ReceiverComputed {
     }
 }
 
-/// Reports the number of active flows in ACKs.
+/// Reports the number of active flows in ACKs, for the sender's additive increase.
 #[derive(Debug)]
 struct FlowCountReceiver;
 
@@ -202,11 +201,11 @@ struct RxHpcc {
 #[derive(Debug)]
 struct RxFlow {
     core: HpccController,
-    /// Number of committed rounds of `T`, and the time of the last commit; `None` before the first, which is due at
-    /// once.
+    /// Number of committed rounds of `T`.
     rounds: u64,
+    /// Time of the last commit; `None` before the first, which is due at once.
     updated: Option<Time>,
-    /// The window sent last.
+    /// The window last sent to the sender.
     window: Bytes,
 }
 
@@ -216,25 +215,25 @@ impl Receiver for RxHpcc {
         if self.flows.len() <= slot {
             self.flows.resize_with(slot + 1, || None);
         }
-        let place = &mut self.flows[slot];
+        let entry = &mut self.flows[slot];
         if data.first {
-            *place = None;
+            *entry = None;
         }
-        let flow = place.get_or_insert_with(|| RxFlow {
+        let flow = entry.get_or_insert_with(|| RxFlow {
             core: HpccController::new(&self.shared, &self.host, false),
             rounds: 0,
             updated: None,
             window: Bytes::ZERO,
         });
         let t = self.shared.base_rtt(&self.host);
-        let due = flow.updated.is_none_or(|at| data.now.saturating_sub(at) > t);
-        if due {
+        let is_due = flow.updated.is_none_or(|updated| data.now.saturating_sub(updated) > t);
+        if is_due {
             flow.updated = Some(data.now);
             flow.rounds += 1;
         }
         // The core commits if `seq` exceeds `snd_nxt` of the last commit. Counting rounds in both fields makes it
         // commit once per T.
-        let int = AckEvent {
+        let event = AckEvent {
             now: data.now,
             seq: flow.rounds,
             acked: data.payload,
@@ -247,12 +246,12 @@ impl Receiver for RxHpcc {
             data_path: data.path_id,
             telemetry: data.telemetry,
         };
-        let window = flow.core.on_ack(&int, checks, |_| ReferenceUpdate::Keep).window;
-        if due {
+        let window = flow.core.on_ack(&event, checks, |_| ReferenceUpdate::Keep).window;
+        if is_due {
             flow.window = window;
         }
         // ACKs that are sent between commits, for other reasons, repeat the last window.
         let grant = u32::try_from(flow.window.get()).unwrap_or(u32::MAX);
-        AckFields { concurrency: data.active_flows, grant, ack_now: due, ..AckFields::default() }
+        AckFields { concurrency: data.active_flows, grant, ack_now: is_due, ..AckFields::default() }
     }
 }

@@ -25,7 +25,7 @@ parameters! {
             unit: "B", range: "a size above 0", source: "Dart §VI: short messages have 2 to 8 KB",
         };
         /// Queue length above which packets for a port are deflected.
-        threshold: QueueThreshold = QueueThreshold { queue: Bytes::from_kb(15), per: DART_LINK_RATE } => {
+        threshold: QueueThreshold = QueueThreshold { queue: Bytes::from_kb(15), reference_rate: DART_LINK_RATE } => {
             name: "deflect_above", unit: "B", range: "size/rate",
             source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
         };

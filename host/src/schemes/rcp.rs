@@ -69,14 +69,14 @@ impl Scheme for Rcp {
     fn needs(&self) -> Needs {
         Needs { grant: true, ..Needs::of(SwitchProgram::Rcp) }
     }
-    fn port_law(&self, base_rtt: Time) -> Option<PortAlgorithm> {
+    fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm> {
         Some(PortAlgorithm::Rcp(RcpParams {
             period: self.period.or(base_rtt),
             rtt: self.rtt.or(base_rtt),
             alpha: self.alpha,
             beta: self.beta,
             target: self.target,
-            floor: MIN_RATE_SHARE,
+            min_share: MIN_RATE_SHARE,
         }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {

@@ -1,9 +1,9 @@
 //! RoCC (CoNEXT 2020): switches compute a fair rate per port and send it to the sources, whose rate limiters apply
 //! it.
 //!
-//! The switch's controller has the parameters [`RoccParams`]. This file defines them and the source: it applies a
-//! rate that is lower than its own, or comes from the port that limits it already, and doubles its rate when no rate
-//! arrives (docs/algorithms/rocc.md#host).
+//! The switch's controller has the parameters [`RoccParams`], which this file derives from the scheme's. It also
+//! defines the source, which applies a rate that is lower than its own or comes from the port that limits it already,
+//! and doubles its rate when no rate arrives (docs/algorithms/rocc.md#host).
 
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameter::EnumParameter;
@@ -20,7 +20,7 @@ parameters! {
     /// RoCC's parameters.
     pub(super) struct Rocc {
         /// Packets that carry a port's rate to the source.
-        feedback: RateFeedback = RateFeedback::Notices => {
+        feedback: RateFeedback = RateFeedback::RatePackets => {
             range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
             source: "RoCC; the rate on ACKs is Weir's choice",
         };
@@ -68,14 +68,14 @@ parameters! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RateFeedback {
     /// RATE packets from the switch.
-    Notices,
+    RatePackets,
     /// The grant field of ACKs.
     Acks,
 }
 
 impl EnumParameter for RateFeedback {
     const NAMES: &'static [(&'static str, Self)] =
-        &[("rate", RateFeedback::Notices), ("ack", RateFeedback::Acks)];
+        &[("rate", RateFeedback::RatePackets), ("ack", RateFeedback::Acks)];
 }
 
 impl Scheme for Rocc {
@@ -83,24 +83,24 @@ impl Scheme for Rocc {
     const ABOUT: &'static str = "RoCC: switches compute a fair rate per port and send it to the sources";
     fn needs(&self) -> Needs {
         match self.feedback {
-            RateFeedback::Notices => {
+            RateFeedback::RatePackets => {
                 Needs { telemetry: TelemetrySource::RateNotifications, ..Needs::of(SwitchProgram::Rocc) }
             }
             RateFeedback::Acks => Needs { grant: true, ..Needs::of(SwitchProgram::Rocc) },
         }
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
-        let Rocc { period, q_ref, q_mid, q_max, alpha, beta, f_min: floor, .. } = *self;
-        Some(PortAlgorithm::Rocc(RoccParams { period, q_ref, q_mid, q_max, alpha, beta, min_share: floor }))
+    fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+        let Rocc { period, q_ref, q_mid, q_max, alpha, beta, f_min: min_share, .. } = *self;
+        Some(PortAlgorithm::Rocc(RoccParams { period, q_ref, q_mid, q_max, alpha, beta, min_share }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = RateLimits::new(&self.pacing, flow);
         let rate = pacing.line_rate();
-        Box::new(RoccSender { pacing, recovery: self.recovery, rate, point: None, timer: None })
+        Box::new(RoccSender { pacing, recovery: self.recovery, rate, congestion_point: None, timer: None })
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         match self.feedback {
-            RateFeedback::Notices => Box::new(DefaultReceiver),
+            RateFeedback::RatePackets => Box::new(DefaultReceiver),
             RateFeedback::Acks => Box::new(UnlimitedGrantReceiver),
         }
     }
@@ -125,13 +125,16 @@ pub(super) fn granted_rate(ack: &AckEvent<'_>) -> Option<f64> {
 struct RoccSender {
     pacing: RateLimits,
     recovery: Time,
+    /// Sending rate in bit/s.
     rate: f64,
-    /// The port that limits the flow; `None` before the first RATE packet.
-    point: Option<(u32, u16)>,
+    /// The port that limits the flow; `None` before the first RATE packet, and once the flow is at line rate again.
+    congestion_point: Option<(u32, u16)>,
+    /// Time at which the rate doubles; `None` at line rate.
     timer: Option<Time>,
 }
 
 impl RoccSender {
+    /// Sets the rate and restarts the recovery timer.
     fn apply_rate(&mut self, now: Time, rate: f64) {
         self.rate = self.pacing.clamp(rate);
         self.timer = Some(now.saturating_add(self.recovery));
@@ -148,15 +151,15 @@ impl Sender for RoccSender {
     }
     fn on_rate(&mut self, event: &RateEvent) -> Decision {
         let rate = event.rate.as_bps_f64();
-        if rate <= self.rate || self.point == Some(event.congestion_point) {
+        if rate <= self.rate || self.congestion_point == Some(event.congestion_point) {
             self.apply_rate(event.now, rate);
-            self.point = Some(event.congestion_point);
+            self.congestion_point = Some(event.congestion_point);
         }
         self.decision()
     }
     fn on_timer(&mut self, now: Time) -> Decision {
         if self.rate >= self.pacing.line_rate() {
-            self.point = None;
+            self.congestion_point = None;
             self.timer = None;
         } else {
             self.apply_rate(now, 2.0 * self.rate);

@@ -88,9 +88,9 @@ impl Scheme for Timely {
             rate: pacing.line_rate(),
             previous_rtt: None,
             rtt_diff: 0.0,
-            good: 0,
+            good_samples: 0,
             acked: Bytes::ZERO,
-            round_ends: 0,
+            round_end_seq: 0,
             updated: Time::ZERO,
         })
     }
@@ -106,56 +106,57 @@ struct TimelySender {
     config: Timely,
     pacing: RateLimits,
     ewma: f64,
-    /// In seconds.
+    /// Minimum RTT in seconds.
     min_rtt: f64,
     /// Additive increase in bit/s.
     delta: f64,
     /// Sending rate in bit/s.
     rate: f64,
+    /// The previous RTT sample in seconds.
     previous_rtt: Option<f64>,
-    /// In seconds.
+    /// Average difference of consecutive RTT samples, in seconds.
     rtt_diff: f64,
     /// Consecutive good samples, for hyperactive increase.
-    good: u32,
+    good_samples: u32,
     /// Bytes acknowledged in the present segment.
     acked: Bytes,
     /// `snd_nxt` at the last update.
-    round_ends: u64,
+    round_end_seq: u64,
     updated: Time,
 }
 
 impl TimelySender {
-    /// TIMELY Alg. 1, for an RTT in seconds. `scale` is the time since the last update over the minimum RTT, at most
-    /// 1.
+    /// TIMELY Alg. 1, for an RTT in seconds. `scale` is the time since the last update divided by the minimum RTT,
+    /// at most 1.
     fn update(&mut self, rtt: f64, scale: f64) {
-        // The first sample only serves for comparison.
+        // The gradient needs two samples.
         let Some(previous) = self.previous_rtt.replace(rtt) else { return };
         self.rtt_diff = (1.0 - self.ewma) * self.rtt_diff + self.ewma * (rtt - previous);
         let gradient = self.rtt_diff / self.min_rtt;
         let (low, high) = (self.config.t_low.as_secs_f64(), self.config.t_high.as_secs_f64());
         if self.config.variant == Variant::Patched {
-            return self.patched(rtt, gradient, scale, low, high);
+            return self.update_patched(rtt, gradient, scale, low, high);
         }
         if rtt >= low && (rtt > high || gradient > 0.0) {
-            self.good = 0;
+            self.good_samples = 0;
             let cut = if rtt > high { 1.0 - high / rtt } else { gradient };
             self.rate *= (1.0 - self.config.beta * cut).max(0.0);
             return;
         }
         let is_hyper = if self.config.variant == Variant::Simulator {
             // Every increase counts; the first `hai_after` are small.
-            self.good = self.good.saturating_add(1);
-            self.good > self.config.hai_after
+            self.good_samples = self.good_samples.saturating_add(1);
+            self.good_samples > self.config.hai_after
         } else {
             // Only samples with a falling RTT count.
-            self.good = if gradient < 0.0 { self.good.saturating_add(1) } else { 0 };
-            rtt >= low && self.good >= self.config.hai_after
+            self.good_samples = if gradient < 0.0 { self.good_samples.saturating_add(1) } else { 0 };
+            rtt >= low && self.good_samples >= self.config.hai_after
         };
         self.rate += if is_hyper { HAI * self.delta } else { self.delta };
     }
 
     /// Zhu et al.: between the thresholds the rate also follows the distance from T_low, weighted by the gradient.
-    fn patched(&mut self, rtt: f64, gradient: f64, scale: f64, low: f64, high: f64) {
+    fn update_patched(&mut self, rtt: f64, gradient: f64, scale: f64, low: f64, high: f64) {
         let increase = self.delta * scale;
         let factor = |beta: f64, cut: f64| (1.0 - beta * scale * cut).max(MIN_CUT_FACTOR);
         if rtt < low {
@@ -177,13 +178,13 @@ impl Sender for TimelySender {
         let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) else { return self.decision() };
         let is_due = match self.config.variant {
             Variant::Patched | Variant::Paper => self.acked >= self.config.segment,
-            Variant::Simulator => ack.seq > self.round_ends,
+            Variant::Simulator => ack.seq > self.round_end_seq,
         };
         if is_due {
-            let since = ack.now.saturating_sub(self.updated).as_secs_f64();
-            self.update(rtt.as_secs_f64(), (since / self.min_rtt).min(1.0));
+            let elapsed = ack.now.saturating_sub(self.updated).as_secs_f64();
+            self.update(rtt.as_secs_f64(), (elapsed / self.min_rtt).min(1.0));
             self.rate = self.pacing.clamp(self.rate);
-            (self.acked, self.round_ends, self.updated) = (Bytes::ZERO, ack.snd_nxt, ack.now);
+            (self.acked, self.round_end_seq, self.updated) = (Bytes::ZERO, ack.snd_nxt, ack.now);
         }
         self.decision()
     }

@@ -26,8 +26,8 @@ impl Scheme for Weir {
         let deflection = Some(self.iofd.deflection());
         Needs { program: SwitchProgram::Weir, deflection, ..Scheme::needs(&self.fncc) }
     }
-    fn port_law(&self, base_rtt: Time) -> Option<PortAlgorithm> {
-        Scheme::port_law(&self.fncc, base_rtt)
+    fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm> {
+        Scheme::port_algorithm(&self.fncc, base_rtt)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(&self.fncc, flow)

@@ -15,7 +15,7 @@ pub(crate) struct ControlFrame {
     pub message: u32,
     pub subflow: u8,
     pub seq: u32,
-    pub stamp: u32,
+    pub timestamp: u32,
     pub concurrency: u16,
     pub grant: u32,
     pub records: RecordBuf,
@@ -28,19 +28,19 @@ pub(crate) struct RecordBuf {
     len: u8,
     format: RecordFormat,
     /// Records in a custom format, whose size is not bounded by [`MAX_RECORD_LEN`]; used in place of `bytes`.
-    own: Option<Arc<[u8]>>,
+    custom: Option<Arc<[u8]>>,
 }
 
 impl RecordBuf {
     /// No records.
     pub const NONE: RecordBuf =
-        RecordBuf { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::BASE, own: None };
+        RecordBuf { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::BASE, custom: None };
 
     /// Copies the records of a packet.
     pub fn copy(records: &[u8], format: RecordFormat) -> RecordBuf {
         let mut copy = RecordBuf { format, ..RecordBuf::NONE };
         if format.is_custom() {
-            copy.own = Some(records.into());
+            copy.custom = Some(records.into());
             return copy;
         }
         let len = records.len().min(copy.bytes.len());
@@ -48,8 +48,8 @@ impl RecordBuf {
         copy.len = len as u8;
         copy
     }
-    fn get(&self) -> &[u8] {
-        self.own.as_deref().unwrap_or(&self.bytes[..usize::from(self.len)])
+    fn as_slice(&self) -> &[u8] {
+        self.custom.as_deref().unwrap_or(&self.bytes[..usize::from(self.len)])
     }
 }
 
@@ -67,7 +67,7 @@ impl ControlFrame {
             path_id: 0,
             message: self.message,
             seq: self.seq,
-            timestamp: self.stamp,
+            timestamp: self.timestamp,
             grant: self.grant,
         };
         FrameRepr {
@@ -81,7 +81,7 @@ impl ControlFrame {
             weir,
             payload_len: 0,
         }
-        .emit(self.records.get(), out)
+        .emit(self.records.as_slice(), out)
     }
 }
 
@@ -97,8 +97,8 @@ impl ControlQueue {
         ControlQueue { frames: VecDeque::new(), limit: limit as usize }
     }
 
-    /// Appends a frame. A full queue drops its oldest frame: a newer ACK of the same flow usually supersedes it, and
-    /// otherwise the sender recovers by its retransmission timeout.
+    /// Appends a frame and counts it as sent. A full queue drops its oldest frame: a newer ACK of the same flow usually
+    /// supersedes it, and otherwise the sender recovers by its retransmission timeout.
     pub fn push(&mut self, frame: ControlFrame, stats: &mut HostStats) {
         if self.frames.len() >= self.limit {
             self.frames.pop_front();

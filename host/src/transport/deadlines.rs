@@ -6,29 +6,30 @@ use weir_units::Time;
 pub(super) struct Deadlines {
     heap: Vec<Entry>,
     /// Heap index by slot, or [`ABSENT`].
-    place: Vec<u32>,
-    order: u64,
+    heap_index: Vec<u32>,
+    /// Sequence number of the last deadline set; breaks ties between equal times.
+    seq: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     time: Time,
-    order: u64,
+    seq: u64,
     slot: u32,
 }
 
 impl Entry {
-    fn before(&self, other: &Entry) -> bool {
-        (self.time, self.order) < (other.time, other.order)
+    fn is_before(&self, other: &Entry) -> bool {
+        (self.time, self.seq) < (other.time, other.seq)
     }
 }
 
-/// The slot has no deadline.
+/// Heap index of a slot that has no deadline.
 const ABSENT: u32 = u32::MAX;
 
 impl Deadlines {
     /// Returns the earliest deadline.
-    pub fn next(&self) -> Option<Time> {
+    pub fn earliest(&self) -> Option<Time> {
         self.heap.first().map(|entry| entry.time)
     }
 
@@ -39,10 +40,10 @@ impl Deadlines {
 
     /// Sets or moves the deadline of `slot`.
     pub fn set(&mut self, slot: u32, time: Time) {
-        self.order += 1;
-        let entry = Entry { time, order: self.order, slot };
-        if self.place.len() <= slot as usize {
-            self.place.resize(slot as usize + 1, ABSENT);
+        self.seq += 1;
+        let entry = Entry { time, seq: self.seq, slot };
+        if self.heap_index.len() <= slot as usize {
+            self.heap_index.resize(slot as usize + 1, ABSENT);
         }
         match self.index(slot) {
             Some(index) => {
@@ -52,7 +53,7 @@ impl Deadlines {
             }
             None => {
                 self.heap.push(entry);
-                self.place[slot as usize] = (self.heap.len() - 1) as u32;
+                self.heap_index[slot as usize] = (self.heap.len() - 1) as u32;
                 self.sift_up(self.heap.len() - 1);
             }
         }
@@ -61,10 +62,10 @@ impl Deadlines {
     /// Removes the deadline of `slot`, if it has one.
     pub fn remove(&mut self, slot: u32) {
         let Some(index) = self.index(slot) else { return };
-        self.place[slot as usize] = ABSENT;
+        self.heap_index[slot as usize] = ABSENT;
         self.heap.swap_remove(index);
         if let Some(moved) = self.heap.get(index) {
-            self.place[moved.slot as usize] = index as u32;
+            self.heap_index[moved.slot as usize] = index as u32;
             let index = self.sift_up(index);
             self.sift_down(index);
         }
@@ -79,13 +80,13 @@ impl Deadlines {
     }
 
     fn index(&self, slot: u32) -> Option<usize> {
-        self.place.get(slot as usize).filter(|&&index| index != ABSENT).map(|&index| index as usize)
+        self.heap_index.get(slot as usize).filter(|&&index| index != ABSENT).map(|&index| index as usize)
     }
 
     fn sift_up(&mut self, mut index: usize) -> usize {
         while index > 0 {
             let parent = (index - 1) / 2;
-            if !self.heap[index].before(&self.heap[parent]) {
+            if !self.heap[index].is_before(&self.heap[parent]) {
                 break;
             }
             self.swap(index, parent);
@@ -99,11 +100,11 @@ impl Deadlines {
             let left = 2 * index + 1;
             let Some(mut min) = self.heap.get(left).map(|_| left) else { break };
             if let Some(right) = self.heap.get(left + 1)
-                && right.before(&self.heap[left])
+                && right.is_before(&self.heap[left])
             {
                 min = left + 1;
             }
-            if !self.heap[min].before(&self.heap[index]) {
+            if !self.heap[min].is_before(&self.heap[index]) {
                 break;
             }
             self.swap(index, min);
@@ -113,8 +114,8 @@ impl Deadlines {
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        self.place[self.heap[a].slot as usize] = a as u32;
-        self.place[self.heap[b].slot as usize] = b as u32;
+        self.heap_index[self.heap[a].slot as usize] = a as u32;
+        self.heap_index[self.heap[b].slot as usize] = b as u32;
     }
 }
 
@@ -125,24 +126,24 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a map that is searched: every operation, moved and removed deadlines included.
+        /// Compares every operation, including moves and removals, with a map whose minimum is found by a scan.
         #[test]
         fn agrees_with_a_sorted_map(steps in prop::collection::vec((0u32..20, prop::option::of(0u64..50), 0u64..50), 0..200)) {
             let mut heap = Deadlines::default();
             let mut model: BTreeMap<u32, (Time, usize)> = BTreeMap::new();
-            for (order, (slot, time, now)) in steps.into_iter().enumerate() {
+            for (seq, (slot, time, now)) in steps.into_iter().enumerate() {
                 match time.map(Time::from_ps) {
                     Some(time) => {
                         heap.set(slot, time);
-                        model.insert(slot, (time, order));
+                        model.insert(slot, (time, seq));
                     }
                     None => {
                         heap.remove(slot);
                         model.remove(&slot);
                     }
                 }
-                let first = model.iter().map(|(&slot, &at)| (at, slot)).min();
-                prop_assert_eq!(heap.next(), first.map(|((time, _), _)| time));
+                let first = model.iter().map(|(&slot, &key)| (key, slot)).min();
+                prop_assert_eq!(heap.earliest(), first.map(|((time, _), _)| time));
                 prop_assert_eq!(heap.get(slot), model.get(&slot).map(|&(time, _)| time));
                 let now = Time::from_ps(now);
                 let due = first.filter(|((time, _), _)| *time <= now).map(|(_, slot)| slot);

@@ -1,9 +1,9 @@
 //! Handles feedback to outgoing messages: ACKs, NACKs, CNPs, RATE packets, credits and replies to probes.
 
-use super::echoed_path;
 use super::message::OutboundMessage;
 use super::outbound::Outbound;
-use super::subflow::{AckOutcome, stamp};
+use super::seq::echoed_path;
+use super::subflow::{AckOutcome, wire_timestamp};
 use crate::event::HostEvent;
 use crate::port_algorithm::GRANT_UNIT_BPS;
 use crate::ring::Ring;
@@ -28,8 +28,8 @@ impl Outbound {
             return Err(DropReason::UnexpectedKind);
         }
         let Some(&slot) = self.by_message.get(&weir.message()) else {
-            if self.credited && kind == PacketKind::ProbeReply {
-                // Credits still in flight when their message finished.
+            if self.uses_credits && kind == PacketKind::ProbeReply {
+                // The credit was in flight when its message finished.
                 stats.stale_feedback += 1;
                 return Ok(());
             }
@@ -45,8 +45,8 @@ impl Outbound {
             return Err(DropReason::UnexpectedKind);
         }
         let decision = match kind {
-            PacketKind::ProbeReply if self.credited => {
-                match message.take_credit(weir.seq()) {
+            PacketKind::ProbeReply if self.uses_credits => {
+                match message.accept_credit(weir.seq()) {
                     true => stats.probe_replies_received += 1,
                     false => stats.stale_feedback += 1,
                 }
@@ -102,7 +102,7 @@ fn on_probe_reply(
     stats: &mut HostStats,
 ) -> Option<Decision> {
     let weir = &frame.weir;
-    let Some(seq) = message.requests.take_reply(weir.seq()) else {
+    let Some(seq) = message.requests.accept_probe_reply(weir.seq()) else {
         stats.stale_feedback += 1;
         return None;
     };
@@ -121,11 +121,10 @@ fn on_probe_reply(
         telemetry: &Telemetry::from_wire(frame.records(), weir.format(), true),
     };
     let index = usize::from(weir.subflow());
-    Some(message.control.on_ack(index, message.subflows[index].repair(), &ack, &mut stats.telemetry))
+    Some(message.control.on_ack(index, message.subflows[index].recovery(), &ack, &mut stats.telemetry))
 }
 
-/// Handles an ACK or a NACK. Returns the scheme's decision; `None` if the ACK is stale or acknowledges the last bytes
-/// of the message.
+/// Handles an ACK or a NACK. Returns the scheme's decision; `None` if the ACK is stale or finishes the message.
 fn on_ack(
     message: &mut OutboundMessage,
     now: Time,
@@ -135,7 +134,7 @@ fn on_ack(
 ) -> Result<Option<Decision>, DropReason> {
     let weir = &frame.weir;
     let index = usize::from(weir.subflow());
-    let (acked, is_lost) = match message.acknowledge(index, now, weir.seq(), weir.stamp()) {
+    let (acked, is_loss_detected) = match message.acknowledge(index, now, weir.seq(), weir.timestamp()) {
         AckOutcome::Bytes(acked) => (acked, false),
         AckOutcome::Lost => (0, true),
         AckOutcome::BeyondSent => return Err(DropReason::AckBeyondSent),
@@ -146,16 +145,16 @@ fn on_ack(
     };
     // The echoed timestamp comes from the network: an RTT longer than the age of the message is implausible and
     // ignored.
-    let rtt = Time::from_ns(u64::from(stamp(now).wrapping_sub(weir.stamp())));
+    let rtt = Time::from_ns(u64::from(wire_timestamp(now).wrapping_sub(weir.timestamp())));
     let rtt = (rtt <= now.saturating_sub(message.start())).then_some(rtt);
     let data_path = echoed_path(weir.grant());
     let subflow = &mut message.subflows[index];
     if let Some(rtt) = rtt {
-        subflow.sample(rtt, acked > 0);
+        subflow.on_rtt_sample(rtt, acked > 0);
     }
     subflow.ack_path = weir.path_id();
     subflow.data_path = (!needs.grant).then_some(data_path);
-    let (seq, snd_nxt, repair) = (subflow.una(), subflow.nxt(), subflow.repair());
+    let (seq, snd_nxt, recovery) = (subflow.una(), subflow.nxt(), subflow.recovery());
     if message.is_finished() {
         stats.acks_received += 1;
         return Ok(None);
@@ -171,7 +170,7 @@ fn on_ack(
             (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id())
         }
     };
-    let by_acks = needs.telemetry == TelemetrySource::Acks && !needs.grant;
+    let telemetry_on_acks = needs.telemetry == TelemetrySource::Acks && !needs.grant;
     let ack = AckEvent {
         now,
         seq,
@@ -182,14 +181,14 @@ fn on_ack(
         concurrency: weir.concurrency(),
         grant: if needs.grant { weir.grant() } else { 0 },
         path_id,
-        data_path: if by_acks { data_path } else { path_id },
+        data_path: if telemetry_on_acks { data_path } else { path_id },
         telemetry: &telemetry,
     };
-    let decision = message.control.on_ack(index, repair, &ack, &mut stats.telemetry);
+    let decision = message.control.on_ack(index, recovery, &ack, &mut stats.telemetry);
     let is_nack = weir.kind() == PacketKind::Nack;
     *if is_nack { &mut stats.nacks_received } else { &mut stats.acks_received } += 1;
-    stats.fast_retransmits += u64::from(is_lost);
-    if is_lost || is_nack && message.subflows[index].go_back(now) {
+    stats.fast_retransmits += u64::from(is_loss_detected);
+    if is_loss_detected || is_nack && message.subflows[index].go_back(now) {
         let loss = LossEvent { now, kind: LossKind::Nack, seq, snd_nxt };
         return Ok(Some(message.control.on_loss(index, &loss)));
     }

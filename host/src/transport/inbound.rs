@@ -2,7 +2,7 @@ use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::deadlines::Deadlines;
 use super::inbound_message::{Accepted, InboundMessage, SegmentOffsets, SegmentOrder};
 use super::message_table::{MessageState, MessageTable, message_key};
-use super::unwrap_seq;
+use super::seq::unwrap_seq;
 use crate::config::{HostConfig, ResolvedTransport};
 use crate::event::{HostEvent, InboundInfo};
 use crate::port_algorithm::PortAlgorithm;
@@ -31,13 +31,14 @@ pub(crate) struct Inbound {
     telemetry: TelemetrySource,
     nack_interval: Time,
     ack_delay: Time,
-    /// Deadlines of the next credit by message slot. Empty unless the scheme uses credits.
-    pub(super) credits: Deadlines,
+    /// Deadline of the next credit, by message slot. Empty unless the scheme uses credits.
+    pub(super) credit_deadlines: Deadlines,
     pub(super) uses_credits: bool,
     pub(super) active_window: Time,
-    /// Number of ranges behind gaps in all messages, and its limit.
-    stretches: usize,
-    max_stretches: usize,
+    /// Number of ranges behind gaps in all messages together.
+    reorder_ranges: usize,
+    /// Upper bound of `reorder_ranges`.
+    max_reorder_ranges: usize,
 }
 
 /// The state kept of a completed message, so that late packets of it are acknowledged and not taken for a new
@@ -45,8 +46,8 @@ pub(crate) struct Inbound {
 #[derive(Debug)]
 pub(super) struct Tombstone {
     pub size: u64,
-    /// By subflow, the next expected byte at the end of the message; `None` with go-back-N.
-    reached: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
+    /// Next expected byte of each subflow at the end of the message; `None` with go-back-N.
+    rcv_nxt: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
 }
 
 /// Returns the flags of an ACK that requests telemetry from switches on the return path, if the scheme needs that.
@@ -57,12 +58,12 @@ fn ack_flags(telemetry: TelemetrySource) -> Flags {
     }
 }
 
-/// What a [`DataEvent`] says about the message of the packet.
+/// The fields of a [`DataEvent`] that depend on the state of the message.
 struct PacketContext<'a> {
     slot: Option<u32>,
     first: bool,
     last: bool,
-    listed: AnnouncedSenders<'a>,
+    announced: AnnouncedSenders<'a>,
 }
 
 /// The announcement in a packet with LOOKAHEAD: the number of the incast and the low 16 bits of each sender's
@@ -107,22 +108,22 @@ impl Inbound {
             telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
-            credits: Deadlines::default(),
+            credit_deadlines: Deadlines::default(),
             uses_credits: matches!(
                 config.scheme.port_algorithm(config.base_rtt),
                 Some(PortAlgorithm::Credits(_))
             ),
             active_window: resolved.active_window,
-            stretches: 0,
-            max_stretches: transport.max_reorder_ranges as usize,
+            reorder_ranges: 0,
+            max_reorder_ranges: transport.max_reorder_ranges as usize,
         }
     }
 
-    pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
-        let MessageState::Arriving(slot) = self.messages.find(message_key(peer, message)) else {
+    pub fn info(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
+        let MessageState::InProgress(slot) = self.messages.find(message_key(peer, message)) else {
             return None;
         };
-        let (message, last_seen) = (self.messages.at(slot)?, self.messages.last_seen(slot)?);
+        let (message, last_seen) = (self.messages.get_slot(slot)?, self.messages.last_seen(slot)?);
         Some(InboundInfo {
             received: Bytes::new(message.data.prefix_end()),
             last_seen,
@@ -132,7 +133,7 @@ impl Inbound {
 
     /// Applies a scheme change. Messages in progress continue; the receiver half of the new scheme sees each of them
     /// as new.
-    pub fn adopt(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
+    pub fn reconfigure(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
         let needs = config.scheme.needs();
         self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
         self.ack_flags = ack_flags(needs.telemetry);
@@ -141,7 +142,7 @@ impl Inbound {
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
         self.messages.change_scheme(resolved.active_window, config.base_rtt);
-        self.messages.arriving_mut().for_each(|message| message.scheme_changed = message.credit.is_some());
+        self.messages.values_mut().for_each(|message| message.scheme_changed = message.credit.is_some());
     }
 
     /// Returns the number of messages that received a packet within the active window before `now`.
@@ -149,32 +150,31 @@ impl Inbound {
         self.messages.age_and_count_active(now)
     }
 
-    /// Inserts a message that is not in the table and returns its slot. May evict the message that has been idle
-    /// longest.
+    /// Inserts a message that is not in the table and returns its slot. May evict another message.
     pub(super) fn insert_message(
         &mut self,
         now: Time,
-        id: u64,
+        key: u64,
         stats: &mut HostStats,
     ) -> Result<u32, DropReason> {
-        let stretches = &mut self.stretches;
-        let forget = |message: InboundMessage| *stretches -= message.range_count();
-        self.messages.insert(now, id, InboundMessage::default(), stats, forget)
+        let reorder_ranges = &mut self.reorder_ranges;
+        let on_evicted = |message: InboundMessage| *reorder_ranges -= message.range_count();
+        self.messages.insert(now, key, InboundMessage::default(), stats, on_evicted)
     }
 
-    /// Returns the offsets of a packet. `reached` is the next expected byte of its subflow and `done` that of the
-    /// message: 32-bit offsets on the wire are unwrapped near them. An offset before the first byte of a subflow
+    /// Returns the offsets of a packet. `rcv_nxt` is the next expected byte of its subflow and `message_rcv_nxt` that
+    /// of the message: 32-bit offsets on the wire are unwrapped near them. An offset before the first byte of a subflow
     /// counts as 0, which makes the packet a duplicate.
     fn segment_offsets(
         &self,
         frame: &FrameView<'_>,
-        reached: u64,
-        done: u64,
+        rcv_nxt: u64,
+        message_rcv_nxt: u64,
     ) -> Result<SegmentOffsets, DropReason> {
         let weir = &frame.weir;
-        let seq = unwrap_seq(reached, weir.seq()).unwrap_or(0);
+        let seq = unwrap_seq(rcv_nxt, weir.seq()).unwrap_or(0);
         let data = match self.is_selective {
-            true => unwrap_seq(done, weir.grant()).ok_or(DropReason::BeyondEnd)?,
+            true => unwrap_seq(message_rcv_nxt, weir.grant()).ok_or(DropReason::BeyondEnd)?,
             false => seq,
         };
         Ok(SegmentOffsets {
@@ -198,108 +198,113 @@ impl Inbound {
         if frame.payload_len() == 0 {
             return Err(DropReason::EmptyData);
         }
-        let listed = parse_announcement(frame).ok_or(DropReason::LengthMismatch)?;
+        let announced = parse_announcement(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
         let index = if self.is_selective { usize::from(weir.subflow()) } else { 0 };
-        let id = message_key(frame.ip.source(), weir.message());
-        let slot = match self.messages.find(id) {
-            MessageState::Arriving(slot) => slot,
-            MessageState::Ended(Tombstone { size, reached }) => {
-                let (size, reached) = (*size, reached.as_ref().map(|reached| reached[index]));
-                return self.data_after_end(now, frame, size, reached, control, stats);
+        let message_key = message_key(frame.ip.source(), weir.message());
+        let slot = match self.messages.find(message_key) {
+            MessageState::InProgress(slot) => slot,
+            MessageState::Completed(Tombstone { size, rcv_nxt }) => {
+                let (size, rcv_nxt) = (*size, rcv_nxt.as_ref().map(|rcv_nxt| rcv_nxt[index]));
+                return self.on_data_of_completed_message(now, frame, size, rcv_nxt, control, stats);
             }
-            MessageState::Unknown => self.insert_message(now, id, stats)?,
+            MessageState::Unknown => self.insert_message(now, message_key, stats)?,
         };
         self.messages.touch(now, slot);
         let first = self.messages.introduce_to_scheme(slot);
         let key = self.messages.key(slot);
-        let Some(message) = self.messages.at(slot) else { return Err(DropReason::ReceiverFull) };
-        let done = message.data.prefix_end();
-        let reached = if self.is_selective { message.expected(index) } else { done };
-        let place = self.segment_offsets(frame, reached, done)?;
-        let taken = self.accept(slot, index, place)?;
-        // An announcement counts only in a packet that extends the prefix, and therefore once, however often the
-        // packet is repeated.
-        let counts = place.seq == reached;
+        let Some(message) = self.messages.get_slot(slot) else { return Err(DropReason::ReceiverFull) };
+        let message_rcv_nxt = message.data.prefix_end();
+        let rcv_nxt = if self.is_selective { message.rcv_nxt(index) } else { message_rcv_nxt };
+        let offsets = self.segment_offsets(frame, rcv_nxt, message_rcv_nxt)?;
+        let accepted = self.accept(slot, index, offsets)?;
+        // An announcement counts only in the next expected packet, and therefore once, however often that packet is
+        // retransmitted.
+        let is_next_expected = offsets.seq == rcv_nxt;
         let context = PacketContext {
             slot: Some(slot),
             first,
-            last: taken.completes_message,
-            listed: if counts { listed } else { AnnouncedSenders::default() },
+            last: accepted.completes_message,
+            announced: if is_next_expected { announced } else { AnnouncedSenders::default() },
         };
-        let feedback = self.run_receiver(now, frame, context, stats);
-        let mut reply = self.reply(frame, &feedback);
-        if feedback.cnp {
+        let ack_fields = self.run_receiver(now, frame, context, stats);
+        let mut ack = self.ack_for(frame, &ack_fields);
+        if ack_fields.cnp {
             let cnp = ControlFrame {
                 kind: PacketKind::Cnp,
                 flags: Flags::NONE,
                 records: RecordBuf::NONE,
-                ..reply.clone()
+                ..ack.clone()
             };
             control.push(cnp, stats);
         }
-        reply.seq = taken.rcv_nxt as u32;
+        ack.seq = accepted.rcv_nxt as u32;
         let marked = frame.ip.ecn() == Ecn::Ce;
         stats.marked += u64::from(marked);
-        let counter = match taken.order {
+        let counter = match accepted.order {
             SegmentOrder::InOrder => &mut stats.data_received,
             SegmentOrder::OutOfOrder => &mut stats.out_of_order,
             SegmentOrder::Duplicate => &mut stats.duplicates,
         };
         *counter += 1;
-        stats.payload_received += taken.bytes;
-        let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        stats.payload_received += accepted.bytes;
+        let Some(message) = self.messages.get_slot_mut(slot) else { return Err(DropReason::ReceiverFull) };
         message.path_id = weir.path_id();
-        if taken.order == SegmentOrder::OutOfOrder && !self.is_selective {
-            let asked = message.last_nack.is_some_and(|(expected, at)| {
-                expected == reached && now.saturating_sub(at) < self.nack_interval
+        if accepted.order == SegmentOrder::OutOfOrder && !self.is_selective {
+            let is_nacked = message.last_nack.is_some_and(|(byte, sent_at)| {
+                byte == rcv_nxt && now.saturating_sub(sent_at) < self.nack_interval
             });
-            if !asked {
-                message.last_nack = Some((reached, now));
-                message.subflow(index).ack_sent();
-                control.push(ControlFrame { kind: PacketKind::Nack, ..reply }, stats);
+            if !is_nacked {
+                message.last_nack = Some((rcv_nxt, now));
+                message.subflow(index).on_ack_sent();
+                control.push(ControlFrame { kind: PacketKind::Nack, ..ack }, stats);
             }
             return Ok(());
         }
-        let arrival = message.subflow(index);
-        arrival.unacked += 1;
-        // Where only some packets carry records, each of them is answered at once, so that no record is lost to a
-        // delayed ACK.
-        let few =
+        let subflow = message.subflow(index);
+        subflow.unacked += 1;
+        // Where only some packets carry records, each of them is acknowledged at once: a delayed ACK would carry only
+        // the records of the last packet.
+        let records_are_sparse =
             [TelemetrySource::DataOncePerRtt, TelemetrySource::DataOnCongestion].contains(&self.telemetry);
-        let answers_telemetry = few && !frame.records().is_empty();
+        let returns_sparse_records = records_are_sparse && !frame.records().is_empty();
         // RFC 5681 §4.2: a packet out of order is acknowledged at once. So is a duplicate, because the sender has not
         // received the ACK of the original.
-        let at_once = !taken.in_order || taken.order == SegmentOrder::Duplicate || taken.completes_message;
-        if at_once || marked || answers_telemetry || feedback.ack_now || arrival.unacked >= self.ack_every {
+        let ack_now = !accepted.in_order
+            || accepted.order == SegmentOrder::Duplicate
+            || accepted.completes_message
+            || marked
+            || returns_sparse_records
+            || ack_fields.ack_now;
+        if ack_now || subflow.unacked >= self.ack_every {
             // The packets covered by the delayed ACK were not marked. They are acknowledged separately because the
             // sender counts marked bytes (RFC 8257 §3.2).
             if marked
-                && (self.is_selective || taken.order == SegmentOrder::InOrder)
-                && let Some(held) = arrival.delayed_ack.take()
+                && (self.is_selective || accepted.order == SegmentOrder::InOrder)
+                && let Some(delayed_ack) = subflow.delayed_ack.take()
             {
-                control.push(held, stats);
+                control.push(delayed_ack, stats);
             }
-            arrival.ack_sent();
-            control.push(reply, stats);
+            subflow.on_ack_sent();
+            control.push(ack, stats);
         } else {
-            arrival.delayed_ack = Some(reply);
-            if arrival.ack_deadline.is_none() {
-                let due = now.saturating_add(self.ack_delay);
-                arrival.ack_deadline = Some(due);
-                self.delayed_acks.push_back((due, key, index as u8));
+            subflow.delayed_ack = Some(ack);
+            if subflow.ack_deadline.is_none() {
+                let deadline = now.saturating_add(self.ack_delay);
+                subflow.ack_deadline = Some(deadline);
+                self.delayed_acks.push_back((deadline, key, index as u8));
             }
         }
-        if taken.completes_message {
+        if accepted.completes_message {
             // Delayed ACKs of the other subflows would otherwise be lost with the message.
-            message.take_held().for_each(|held| control.push(held, stats));
+            message.take_delayed_acks().for_each(|ack| control.push(ack, stats));
             let size = message.data.prefix_end();
-            self.stretches -= message.range_count();
-            self.credits.remove(slot);
+            self.reorder_ranges -= message.range_count();
+            self.credit_deadlines.remove(slot);
             let is_selective = self.is_selective;
             self.messages.finish(slot, |message| Tombstone {
                 size,
-                reached: is_selective.then(|| Box::new(message.reached())),
+                rcv_nxt: is_selective.then(|| Box::new(message.rcv_nxt_by_subflow())),
             });
             let (peer, message) = (frame.ip.source(), weir.message());
             events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(size), at: now });
@@ -308,30 +313,31 @@ impl Inbound {
     }
 
     /// Records the bytes of a packet and updates the number of ranges behind gaps.
-    fn accept(&mut self, slot: u32, index: usize, place: SegmentOffsets) -> Result<Accepted, DropReason> {
-        let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+    fn accept(&mut self, slot: u32, index: usize, offsets: SegmentOffsets) -> Result<Accepted, DropReason> {
+        let Some(message) = self.messages.get_slot_mut(slot) else { return Err(DropReason::ReceiverFull) };
         if !self.is_selective {
-            return Ok(message.accept_go_back_n(place));
+            return Ok(message.accept_go_back_n(offsets));
         }
-        let before = message.range_count();
-        let taken =
-            message.accept_selective(index, place, self.max_stretches.saturating_sub(self.stretches))?;
-        self.stretches = self.stretches + message.range_count() - before;
-        Ok(taken)
+        let range_count_before = message.range_count();
+        let max_new_ranges = self.max_reorder_ranges.saturating_sub(self.reorder_ranges);
+        let accepted = message.accept_selective(index, offsets, max_new_ranges)?;
+        self.reorder_ranges = self.reorder_ranges + message.range_count() - range_count_before;
+        Ok(accepted)
     }
 
+    /// Passes a packet to the receiver half of the scheme, and returns its answer.
     fn run_receiver(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
-        PacketContext { slot, first, last, listed }: PacketContext<'_>,
+        PacketContext { slot, first, last, announced }: PacketContext<'_>,
         stats: &mut HostStats,
     ) -> AckFields {
         let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
-        let records;
+        let parsed;
         let telemetry = if self.receiver.wants_telemetry() {
-            records = Telemetry::from_wire(frame.records(), frame.weir.format(), true);
-            &records
+            parsed = Telemetry::from_wire(frame.records(), frame.weir.format(), true);
+            &parsed
         } else {
             const { &Telemetry::EMPTY }
         };
@@ -345,8 +351,8 @@ impl Inbound {
             first,
             last,
             active_flows,
-            announced: listed.senders,
-            incast: listed.incast,
+            announced: announced.senders,
+            incast: announced.incast,
             credit: if self.uses_credits { frame.weir.grant() } else { 0 },
             path_id: frame.weir.path_id(),
             telemetry,
@@ -357,10 +363,10 @@ impl Inbound {
     /// Builds the ACK that answers this packet, with `seq` 0: the caller sets the cumulative acknowledgement. The ACK
     /// echoes the timestamp, the ECN mark (unless the receiver half suppresses it) and, unless the scheme owns the
     /// grant field, path id and telemetry records.
-    pub(super) fn reply(&self, frame: &FrameView<'_>, feedback: &AckFields) -> ControlFrame {
+    pub(super) fn ack_for(&self, frame: &FrameView<'_>, ack_fields: &AckFields) -> ControlFrame {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
-        if frame.ip.ecn() == Ecn::Ce && !feedback.suppress_ecn_echo {
+        if frame.ip.ecn() == Ecn::Ce && !ack_fields.suppress_ecn_echo {
             flags |= Flags::ECN_ECHO;
         }
         ControlFrame {
@@ -371,9 +377,9 @@ impl Inbound {
             message: weir.message(),
             subflow: weir.subflow(),
             seq: 0,
-            stamp: weir.stamp(),
-            concurrency: feedback.concurrency,
-            grant: if self.scheme_grants { feedback.grant } else { u32::from(weir.path_id()) },
+            timestamp: weir.timestamp(),
+            concurrency: ack_fields.concurrency,
+            grant: if self.scheme_grants { ack_fields.grant } else { u32::from(weir.path_id()) },
             // A receiver half that computes the grant has consumed the records; the sender does not need them.
             records: match self.scheme_grants {
                 true => RecordBuf::NONE,
@@ -384,34 +390,34 @@ impl Inbound {
 
     /// Acknowledges a packet of a completed message again: the last ACK was lost or is still in flight. Every byte of
     /// the message has arrived, by whichever subflow, so the whole packet is acknowledged.
-    fn data_after_end(
+    fn on_data_of_completed_message(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
         size: u64,
-        reached: Option<u64>,
+        rcv_nxt: Option<u64>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
-        let reached = if self.is_selective { reached.unwrap_or(0) } else { size };
-        let place = self.segment_offsets(frame, reached, size)?;
-        if place.data + place.len > size {
+        let rcv_nxt = if self.is_selective { rcv_nxt.unwrap_or(0) } else { size };
+        let offsets = self.segment_offsets(frame, rcv_nxt, size)?;
+        if offsets.data + offsets.len > size {
             return Err(DropReason::BeyondEnd);
         }
         stats.duplicates += 1;
         let context =
-            PacketContext { slot: None, first: false, last: false, listed: AnnouncedSenders::default() };
-        let feedback = self.run_receiver(now, frame, context, stats);
-        let seq = reached.max(place.seq + place.len) as u32;
-        control.push(ControlFrame { seq, ..self.reply(frame, &feedback) }, stats);
+            PacketContext { slot: None, first: false, last: false, announced: AnnouncedSenders::default() };
+        let ack_fields = self.run_receiver(now, frame, context, stats);
+        let seq = rcv_nxt.max(offsets.seq + offsets.len) as u32;
+        control.push(ControlFrame { seq, ..self.ack_for(frame, &ack_fields) }, stats);
         Ok(())
     }
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no ACK is delayed and no credit is
     /// due.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let delayed = self.delayed_acks.front().map(|&(due, ..)| due);
-        match (delayed, self.credits.next()) {
+        let delayed_ack = self.delayed_acks.front().map(|&(deadline, ..)| deadline);
+        match (delayed_ack, self.credit_deadlines.earliest()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -419,20 +425,20 @@ impl Inbound {
 
     /// Queues the delayed ACKs and the credits whose deadline has come.
     pub fn wakeup(&mut self, now: Time, control: &mut ControlQueue, stats: &mut HostStats) {
-        while let Some(slot) = self.credits.pop_due(now) {
+        while let Some(slot) = self.credit_deadlines.pop_due(now) {
             self.grant_credit(now, slot, false, control, stats);
         }
-        while let Some(&(due, key, index)) = self.delayed_acks.front()
-            && due <= now
+        while let Some(&(deadline, key, index)) = self.delayed_acks.front()
+            && deadline <= now
         {
             self.delayed_acks.pop_front();
             if let Some(message) = self.messages.get_mut(key)
-                && let arrival = message.subflow(usize::from(index))
-                && arrival.ack_deadline == Some(due)
-                && let Some(reply) = arrival.delayed_ack.take()
+                && let subflow = message.subflow(usize::from(index))
+                && subflow.ack_deadline == Some(deadline)
+                && let Some(ack) = subflow.delayed_ack.take()
             {
-                arrival.ack_sent();
-                control.push(reply, stats);
+                subflow.on_ack_sent();
+                control.push(ack, stats);
             }
         }
     }

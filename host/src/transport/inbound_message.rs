@@ -37,7 +37,7 @@ pub(super) struct InboundSubflow {
 
 impl InboundSubflow {
     /// Resets the delayed-ACK state after an ACK of this subflow has been sent.
-    pub fn ack_sent(&mut self) {
+    pub fn on_ack_sent(&mut self) {
         (self.unacked, self.delayed_ack, self.ack_deadline) = (0, None, None);
     }
 }
@@ -91,23 +91,22 @@ impl InboundMessage {
     }
 
     /// Removes and returns the delayed ACKs of all subflows, in the order of the subflows.
-    pub fn take_held(&mut self) -> impl Iterator<Item = ControlFrame> {
+    pub fn take_delayed_acks(&mut self) -> impl Iterator<Item = ControlFrame> {
         let subflows = std::iter::once(&mut self.first).chain(&mut self.others);
         subflows.filter_map(|subflow| subflow.delayed_ack.take())
     }
 
     /// Returns the next expected byte of each subflow, by index; 0 for a subflow that was never used.
-    pub fn reached(&self) -> [u64; MAX_SUBFLOWS as usize] {
-        let mut reached = [0; MAX_SUBFLOWS as usize];
-        reached
-            .iter_mut()
-            .zip(self.subflows())
-            .for_each(|(reached, subflow)| *reached = subflow.bytes.prefix_end());
-        reached
+    pub fn rcv_nxt_by_subflow(&self) -> [u64; MAX_SUBFLOWS as usize] {
+        let mut rcv_nxt = [0; MAX_SUBFLOWS as usize];
+        for (rcv_nxt, subflow) in rcv_nxt.iter_mut().zip(self.subflows()) {
+            *rcv_nxt = subflow.bytes.prefix_end();
+        }
+        rcv_nxt
     }
 
-    /// Returns the next expected byte of subflow `index`.
-    pub fn expected(&self, index: usize) -> u64 {
+    /// Returns the next expected byte of subflow `index`; 0 if it was never used.
+    pub fn rcv_nxt(&self, index: usize) -> u64 {
         self.subflows().nth(index).map_or(0, |subflow| subflow.bytes.prefix_end())
     }
 
@@ -119,63 +118,57 @@ impl InboundMessage {
 
     /// Accepts a packet under go-back-N: only the part that extends the contiguous prefix is recorded. A packet
     /// behind a gap is reported as [`SegmentOrder::OutOfOrder`] and must be sent again.
-    pub fn accept_go_back_n(&mut self, place: SegmentOffsets) -> Accepted {
-        let (expected, end) = (self.data.prefix_end(), place.data + place.len);
-        let order = if place.data > expected {
+    pub fn accept_go_back_n(&mut self, offsets: SegmentOffsets) -> Accepted {
+        let (rcv_nxt, end) = (self.data.prefix_end(), offsets.data + offsets.len);
+        let order = if offsets.data > rcv_nxt {
             SegmentOrder::OutOfOrder
-        } else if end <= expected {
+        } else if end <= rcv_nxt {
             SegmentOrder::Duplicate
         } else {
             SegmentOrder::InOrder
         };
         let is_next = order == SegmentOrder::InOrder;
-        let bytes = if is_next { self.data.insert(expected, end) } else { 0 };
+        let bytes = if is_next { self.data.insert(rcv_nxt, end) } else { 0 };
         Accepted {
             order,
             bytes,
             rcv_nxt: self.data.prefix_end(),
             in_order: is_next,
-            completes_message: is_next && place.is_end,
+            completes_message: is_next && offsets.is_end,
         }
     }
 
-    /// Accepts a packet of subflow `index` under selective retransmission. `room` is the number of further ranges
-    /// behind gaps that may be recorded; a packet that needs more is refused with [`DropReason::ReorderFull`].
+    /// Accepts a packet of subflow `index` under selective retransmission. `max_new_ranges` is the number of further
+    /// ranges behind gaps that may be recorded; a packet that needs more is refused with [`DropReason::ReorderFull`].
     pub fn accept_selective(
         &mut self,
         index: usize,
-        place: SegmentOffsets,
-        room: usize,
+        offsets: SegmentOffsets,
+        max_new_ranges: usize,
     ) -> Result<Accepted, DropReason> {
-        let SegmentOffsets { seq, data, len, is_end } = place;
+        let SegmentOffsets { seq, data, len, is_end } = offsets;
         let (end, data_end) = (seq + len, data + len);
         if self.size.is_some_and(|size| data_end > size || is_end && data_end != size)
             || is_end && self.data.end() > data_end
         {
             return Err(DropReason::BeyondEnd);
         }
-        let more = usize::from(self.subflow(index).bytes.adds_range(seq, end))
+        let new_ranges = usize::from(self.subflow(index).bytes.adds_range(seq, end))
             + usize::from(self.data.adds_range(data, data_end));
-        if more > 0 && more > room {
+        if new_ranges > max_new_ranges {
             return Err(DropReason::ReorderFull);
         }
         self.size = self.size.or(is_end.then_some(data_end));
         let bytes = self.data.insert(data, data_end);
-        let is_whole = self.size == Some(self.data.prefix_end());
+        let completes_message = self.size == Some(self.data.prefix_end());
         let subflow = self.subflow(index);
-        let expected = subflow.bytes.prefix_end();
-        let in_order = seq <= expected && subflow.bytes.gap_ranges() == 0;
+        let rcv_nxt = subflow.bytes.prefix_end();
+        let in_order = seq <= rcv_nxt && subflow.bytes.gap_ranges() == 0;
         let order = match subflow.bytes.insert(seq, end) {
             0 => SegmentOrder::Duplicate,
-            _ if seq > expected => SegmentOrder::OutOfOrder,
+            _ if seq > rcv_nxt => SegmentOrder::OutOfOrder,
             _ => SegmentOrder::InOrder,
         };
-        Ok(Accepted {
-            order,
-            bytes,
-            rcv_nxt: subflow.bytes.prefix_end(),
-            in_order,
-            completes_message: is_whole,
-        })
+        Ok(Accepted { order, bytes, rcv_nxt: subflow.bytes.prefix_end(), in_order, completes_message })
     }
 }

@@ -1,11 +1,11 @@
-/// Links of a slot, which is in at most one [`LruList`].
+/// The neighbours of a slot in its list. A slot is in at most one [`LruList`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
-    before: u32,
-    after: u32,
+    older: u32,
+    newer: u32,
 }
 
-/// No slot. No vector of links reaches this index, so `get_mut` returns `None` exactly for it.
+/// No slot. No vector of links has this index, so `get_mut` returns `None` for it.
 const NONE: u32 = u32::MAX;
 
 /// A doubly linked list of slots, oldest first. Several lists share one array of links, and a slot moves between them
@@ -38,11 +38,11 @@ impl LruList {
     pub fn push(&mut self, links: &mut Vec<Links>, slot: u32) {
         let links_needed = slot as usize + 1;
         if links.len() < links_needed {
-            links.resize(links_needed, Links { before: NONE, after: NONE });
+            links.resize(links_needed, Links { older: NONE, newer: NONE });
         }
-        links[slot as usize] = Links { before: self.newest, after: NONE };
+        links[slot as usize] = Links { older: self.newest, newer: NONE };
         match links.get_mut(self.newest as usize) {
-            Some(newest) => newest.after = slot,
+            Some(newest) => newest.newer = slot,
             None => self.oldest = slot,
         }
         self.newest = slot;
@@ -51,14 +51,14 @@ impl LruList {
 
     /// Removes `slot`, which must be in this list.
     pub fn remove(&mut self, links: &mut [Links], slot: u32) {
-        let Links { before, after } = links[slot as usize];
-        match links.get_mut(before as usize) {
-            Some(node) => node.after = after,
-            None => self.oldest = after,
+        let Links { older, newer } = links[slot as usize];
+        match links.get_mut(older as usize) {
+            Some(node) => node.newer = newer,
+            None => self.oldest = newer,
         }
-        match links.get_mut(after as usize) {
-            Some(node) => node.before = before,
-            None => self.newest = before,
+        match links.get_mut(newer as usize) {
+            Some(node) => node.older = older,
+            None => self.newest = older,
         }
         self.len -= 1;
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_leave_in_order_from_anywhere() {
+    fn removal_from_any_position_keeps_the_order() {
         let mut links = Vec::new();
         let (mut a, mut b) = (LruList::new(), LruList::new());
         for slot in 0..5 {

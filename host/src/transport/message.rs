@@ -1,6 +1,6 @@
-use super::MAX_WINDOW;
 use super::range_set::RangeSet;
 use super::requests::PacketRequests;
+use super::seq::MAX_WINDOW;
 use super::subflow::{AckOutcome, Segment, Subflow};
 use crate::config::ResolvedTransport;
 use crate::event::{Announcement, FlowError, FlowInfo, FlowSpec, OpenError, SubflowInfo, subflow_port};
@@ -23,25 +23,26 @@ pub(super) struct OutboundMessage {
     size: u64,
     /// First byte that is not yet assigned to a subflow.
     next_offset: u64,
-    /// Bytes acknowledged on any subflow, and their number.
+    /// Ranges of the message that were acknowledged on any subflow.
     acked_ranges: RangeSet,
+    /// Number of bytes in `acked_ranges`.
     acked: u64,
-    /// Unacknowledged ranges of dead subflows, which any other subflow may send too. The first byte of the front
-    /// range is never acknowledged (`trim_reinject`).
+    /// Unacknowledged ranges of dead subflows, which other subflows send too. `trim_reinject` ensures that the first
+    /// byte of the front range is not acknowledged.
     reinject: VecDeque<(u64, u64)>,
     pub requests: PacketRequests,
     pub control: Box<dyn MultipathSender>,
     pub subflows: Box<[Subflow]>,
     /// True if the scheme keeps some subflows from sending new data. Starts as true, so that subflows that have not
     /// joined yet do not count as suppressed.
-    suppressed: bool,
+    has_suppressed_subflows: bool,
     start: Time,
 }
 
 const UNBOUNDED: u64 = u64::MAX;
 
 impl OutboundMessage {
-    /// Creates the message of `spec`. `repr` has the headers of its full DATA packets on the first subflow.
+    /// Creates the message of `spec`. `repr` contains the headers of its full DATA packets on the first subflow.
     pub fn new(
         now: Time,
         spec: &FlowSpec,
@@ -69,7 +70,7 @@ impl OutboundMessage {
             requests,
             subflows: (0..subflows).map(subflow).collect(),
             control,
-            suppressed: true,
+            has_suppressed_subflows: true,
             start: now,
         }
     }
@@ -139,60 +140,64 @@ impl OutboundMessage {
         if self.subflows.len() == 1 {
             return true;
         }
-        let may = |index: usize| self.control.is_active(index) && !self.subflows[index].is_dead();
-        may(index) || !self.subflows[index].is_dead() && !(0..self.subflows.len()).any(may)
+        let is_usable = |index: usize| self.control.is_active(index) && !self.subflows[index].is_dead();
+        is_usable(index) || !self.subflows[index].is_dead() && !(0..self.subflows.len()).any(is_usable)
     }
 
     /// Handles an acknowledgement on subflow `index`, see [`Subflow::acknowledge`].
     pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
-        let OutboundMessage { subflows, acked_ranges: arrived, acked, .. } = self;
+        let OutboundMessage { subflows, acked_ranges, acked, .. } = self;
         let subflow = &mut subflows[index];
-        let taken = subflow.acknowledge(now, wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
-        if matches!(taken, AckOutcome::Bytes(1..)) {
+        // Both subflows of a reinjected byte may acknowledge it; `insert` returns only the bytes that are new.
+        let on_acked = |from, to| *acked += acked_ranges.insert(from, to);
+        let outcome = subflow.acknowledge(now, wire_seq, echo, on_acked);
+        if matches!(outcome, AckOutcome::Bytes(1..)) {
             let waits_for_credits = self.requests.uses_credits() && subflow.nxt() < self.size;
             subflow.restart_timer(now, waits_for_credits);
         }
         self.trim_reinject();
-        taken
+        outcome
     }
 
     /// Handles the credit `number`. Returns whether the credit was accepted.
-    pub fn take_credit(&mut self, number: u32) -> bool {
-        let has_bytes = self.subflows[0].nxt() < self.size;
-        self.requests.take_credit(number, has_bytes)
+    pub fn accept_credit(&mut self, number: u32) -> bool {
+        let has_bytes_to_send = self.subflows[0].nxt() < self.size;
+        self.requests.accept_credit(number, has_bytes_to_send)
     }
 
-    /// Returns the reason to give the message up at a timeout of a subflow, if there is one: the peer has lost it, or has
-    /// acknowledged nothing on any subflow for the user timeout.
+    /// Called when the retransmission timer of subflow `index` expires. Returns the reason to give up the message: the
+    /// peer has lost it, or has acknowledged nothing on any subflow for `user_timeout`. `None` to go on.
     pub fn failure(&self, index: usize, now: Time, user_timeout: Time) -> Option<FlowError> {
-        if self.subflows[index].is_lost_by_peer() {
+        if self.subflows[index].has_peer_lost_message() {
             return Some(FlowError::ForgottenByReceiver);
         }
-        (self.gives_up(user_timeout) <= now).then_some(FlowError::Unanswered { after: user_timeout })
+        (self.give_up_at(user_timeout) <= now).then_some(FlowError::Unanswered { after: user_timeout })
     }
 
     /// Returns the time at which nothing will have been acknowledged on any subflow for `user_timeout`.
-    fn gives_up(&self, user_timeout: Time) -> Time {
+    fn give_up_at(&self, user_timeout: Time) -> Time {
         let since = self.subflows.iter().map(Subflow::waiting_since).max();
         since.unwrap_or(self.start).saturating_add(user_timeout)
     }
 
-    /// Times a subflow out, as [`Subflow::on_rto`] does. If that tells that its path is dead, the others get what it
-    /// holds, as in MPTCP (RFC 8684 §3.3.6); it goes on trying.
+    /// Handles a retransmission timeout of subflow `index`; see [`Subflow::on_rto`] for the return value. If the path
+    /// now counts as dead, the other subflows send its unacknowledged bytes too, as in MPTCP (RFC 8684 §3.3.6). The
+    /// dead subflow goes on retransmitting.
     pub fn on_rto(&mut self, index: usize, now: Time, user_timeout: Time) -> Option<u64> {
-        let gives_up = self.gives_up(user_timeout);
-        let others = self.subflows.len() > 1;
+        let give_up_at = self.give_up_at(user_timeout);
+        let has_others = self.subflows.len() > 1;
         let subflow = &mut self.subflows[index];
         let was_dead = subflow.is_dead();
-        let snd_nxt = subflow.time_out(now, gives_up);
-        if others && subflow.is_dead() && !was_dead {
+        let snd_nxt = subflow.on_rto(now, give_up_at);
+        if has_others && subflow.is_dead() && !was_dead {
             self.reinject.extend(subflow.unacknowledged());
             self.trim_reinject();
         }
-        self.requests.time_out();
+        self.requests.on_rto();
         snd_nxt
     }
 
+    /// Removes acknowledged bytes from the front of `reinject`.
     fn trim_reinject(&mut self) {
         while let Some((from, to)) = self.reinject.front_mut() {
             if let Some((missing, _)) = self.acked_ranges.first_missing(*from, *to) {
@@ -219,9 +224,9 @@ impl OutboundMessage {
             subflow.next_new_segment(self.next_offset, self.size)
         };
         self.next_offset = self.next_offset.max(segment.end());
-        let (flags, upon_congestion) = self.requests.flags(subflow.una(), segment.seq, segment.payload);
+        let (flags, congested_only) = self.requests.flags(subflow.una(), segment.seq, segment.payload);
         segment.flags |= flags;
-        segment.upon_congestion = upon_congestion;
+        segment.congested_only = congested_only;
         if segment.end() == self.size {
             segment.flags |= Flags::END;
         }
@@ -243,26 +248,26 @@ impl OutboundMessage {
         subflow.emit_probe(now, self.requests.start_probe(now), out);
     }
 
-    /// Applies a scheme change. `control` is the new sender half, or `None` to keep the present one, if the new
-    /// scheme has another number of subflows. `from_rtt` is the base RTT before the change.
-    pub fn adopt(
+    /// Applies a scheme change. `control` is the new sender half; `None` keeps the present one, because the new scheme
+    /// needs another number of subflows. `previous_rtt` is the base RTT before the change.
+    pub fn reconfigure(
         &mut self,
         now: Time,
-        from_rtt: Time,
+        previous_rtt: Time,
         needs: &Needs,
         resolved: &ResolvedTransport,
         control: Option<Box<dyn MultipathSender>>,
     ) {
         self.max_payload = resolved.payload;
-        self.requests.adapt(needs.telemetry);
+        self.requests.update_for_scheme(needs.telemetry);
         for subflow in &mut self.subflows {
-            subflow.adapt(needs, resolved);
+            subflow.update_for_scheme(needs, resolved);
         }
         let Some(control) = control else { return };
         self.control = control;
         for index in 0..self.subflows.len() {
-            let held = self.subflows[index].current_decision();
-            let decision = self.control.resume(index, now, &SendingRate::of(&held, from_rtt));
+            let previous = self.subflows[index].current_decision();
+            let decision = self.control.resume(index, now, &SendingRate::of(&previous, previous_rtt));
             self.apply_decision(index, decision);
         }
     }
@@ -273,13 +278,14 @@ impl OutboundMessage {
         if let Some(subflow) = self.subflows.get_mut(index) {
             subflow.apply(decision);
         }
-        let others = self.subflows.len() > 1;
-        let suppressed = others && (0..self.subflows.len()).any(|index| !self.control.is_active(index));
-        std::mem::replace(&mut self.suppressed, suppressed) != suppressed && suppressed
+        let is_suppressing =
+            self.subflows.len() > 1 && (0..self.subflows.len()).any(|index| !self.control.is_active(index));
+        let was_suppressing = std::mem::replace(&mut self.has_suppressed_subflows, is_suppressing);
+        is_suppressing && !was_suppressing
     }
 
-    pub fn view(&self) -> FlowInfo {
-        let sum = |of: fn(&Subflow) -> u64| Bytes::new(self.subflows.iter().map(of).sum());
+    pub fn info(&self) -> FlowInfo {
+        let sum = |value: fn(&Subflow) -> u64| Bytes::new(self.subflows.iter().map(value).sum());
         let active = (0..self.subflows.len()).filter(|&index| self.is_active(index));
         let first = self.subflows.first();
         FlowInfo {
@@ -296,11 +302,11 @@ impl OutboundMessage {
             rtt: first.and_then(|subflow| subflow.rtt),
             ack_path: first.map_or(0, |subflow| subflow.ack_path),
             data_path: first.and_then(|subflow| subflow.data_path),
-            timeout: self.subflows.iter().filter_map(Subflow::timeout).min(),
+            timeout: self.subflows.iter().filter_map(Subflow::rto_at).min(),
         }
     }
 
-    pub fn subflow_view(&self, index: usize) -> Option<SubflowInfo> {
-        Some(self.subflows.get(index)?.view(self.is_active(index)))
+    pub fn subflow_info(&self, index: usize) -> Option<SubflowInfo> {
+        Some(self.subflows.get(index)?.info(self.is_active(index)))
     }
 }

@@ -1,6 +1,6 @@
-//! Validates a message that is opened and builds the headers of its packets.
+//! Validates new messages and builds the headers of their packets.
 
-use super::IdMap;
+use super::id_map::IdMap;
 use crate::config::HostConfig;
 use crate::event::{FlowSpec, OpenError};
 use crate::scheme::Needs;
@@ -39,8 +39,8 @@ pub(super) fn data_repr(
     tokens: u8,
     payload_len: u32,
 ) -> FrameRepr {
-    let is_short = |longest| spec.size.is_some_and(|size| size <= longest);
-    let flags = if config.scheme.needs().express_max_size.is_some_and(is_short) {
+    let is_at_most = |max_size| spec.size.is_some_and(|size| size <= max_size);
+    let flags = if config.scheme.needs().express_max_size.is_some_and(is_at_most) {
         Flags::EXPRESS
     } else {
         Flags::NONE

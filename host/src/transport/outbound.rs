@@ -1,8 +1,9 @@
 use super::deadlines::Deadlines;
+use super::id_map::IdMap;
 use super::message::OutboundMessage;
+use super::open;
 use super::ready::ReadyQueues;
 use super::requests::PacketRequests;
-use super::{IdMap, open};
 use crate::FlowId;
 use crate::config::{HostConfig, ResolvedTransport};
 use crate::event::{Announcement, FlowInfo, FlowSpec, HostEvent, OpenError, SubflowInfo};
@@ -15,7 +16,7 @@ use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::{Bytes, Time};
 
-/// A frame to transmit: `head_len` bytes were written, and `payload` zero bytes follow.
+/// A frame to transmit: `head_len` bytes that were written to the buffer, followed by `payload` zero bytes.
 #[derive(Debug)]
 pub(crate) struct TxFrame {
     pub key: Key,
@@ -26,7 +27,7 @@ pub(crate) struct TxFrame {
 
 /// The sending half of a host's transport: all outgoing messages.
 ///
-/// A subflow is in `ready` exactly if its `queued` flag is set. It is in `paced` only if it may send but its pacing
+/// A subflow is in `ready` exactly if its `is_queued` flag is set. It is in `paced` only if it may send but its pacing
 /// gap is not over. Otherwise it is in neither, until an ACK, a credit or a timeout calls
 /// [`reschedule`](Self::reschedule). Subflows in `ready` are served round robin, and each takes the next bytes of its
 /// message (AMP-CODE, `getSubflowToUse`).
@@ -41,7 +42,7 @@ pub(crate) struct Outbound {
     timers: Deadlines,
     pub(super) needs: Needs,
     deflection: Option<Deflection>,
-    pub(super) credited: bool,
+    pub(super) uses_credits: bool,
     params: FlowParams,
     /// Number of low bits of a timer id (`timer_id`) that hold the subflow's index; the other bits are the message's
     /// slot.
@@ -63,7 +64,7 @@ impl Outbound {
             timers: Deadlines::default(),
             needs,
             deflection: needs.deflection,
-            credited: matches!(
+            uses_credits: matches!(
                 config.scheme.port_algorithm(config.base_rtt),
                 Some(PortAlgorithm::Credits(_))
             ),
@@ -86,9 +87,9 @@ impl Outbound {
         resolved: &ResolvedTransport,
     ) -> Result<Key, OpenError> {
         open::validate(spec, &self.by_message)?;
-        let tokens = self.deflection.map_or(0, |it| it.tokens_of(spec.size));
+        let tokens = self.deflection.map_or(0, |deflection| deflection.tokens_of(spec.size));
         let repr = open::data_repr(config, spec, &self.needs, tokens, resolved.payload);
-        let requests = PacketRequests::new(self.needs.telemetry, self.credited);
+        let requests = PacketRequests::new(self.needs.telemetry, self.uses_credits);
         let control = config.scheme.multipath_sender(&self.params);
         let message = OutboundMessage::new(now, spec, repr, resolved, self.subflows, requests, control);
         let key = self.messages.insert(message);
@@ -97,10 +98,16 @@ impl Outbound {
         Ok(key)
     }
 
-    /// Applies a scheme change. Each subflow of a running message continues at its effective sending rate, computed
-    /// with the previous base RTT. A message keeps its number of subflows, and therefore its sender half if the new
+    /// Applies a scheme change. Each subflow of a message in progress continues at its effective sending rate, computed
+    /// with the previous base RTT. A message keeps its number of subflows, so it also keeps its sender half if the new
     /// scheme needs another number.
-    pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &ResolvedTransport) {
+    pub fn reconfigure(
+        &mut self,
+        now: Time,
+        previous_rtt: Time,
+        config: &HostConfig,
+        resolved: &ResolvedTransport,
+    ) {
         self.needs = config.needs();
         self.deflection = self.needs.deflection;
         self.params = config.flow_params(resolved.payload);
@@ -110,7 +117,7 @@ impl Outbound {
             let Some(message) = self.messages.get_slot_mut(slot) else { continue };
             let control = (message.subflows.len() == usize::from(self.subflows))
                 .then(|| config.scheme.multipath_sender(&self.params));
-            message.adopt(now, from_rtt, &self.needs, resolved, control);
+            message.reconfigure(now, previous_rtt, &self.needs, resolved, control);
             self.reschedule_all(now, slot);
         }
     }
@@ -126,29 +133,30 @@ impl Outbound {
         }
     }
 
-    pub fn view(&self, key: Key) -> Option<FlowInfo> {
-        self.messages.get(key).map(OutboundMessage::view)
+    pub fn info(&self, key: Key) -> Option<FlowInfo> {
+        self.messages.get(key).map(OutboundMessage::info)
     }
 
-    pub fn subflow(&self, key: Key, index: usize) -> Option<SubflowInfo> {
-        self.messages.get(key)?.subflow_view(index)
+    pub fn subflow_info(&self, key: Key, index: usize) -> Option<SubflowInfo> {
+        self.messages.get(key)?.subflow_info(index)
     }
 
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Returns the key of a subflow in `paced` and `timers`.
+    /// Returns the id of a subflow in `paced` and `timers`.
     fn timer_id(&self, slot: u32, index: usize) -> u32 {
         slot << self.index_bits | index as u32
     }
 
-    /// Returns the message slot and the subflow index of a key.
-    fn subflow_of_timer(&self, entry: u32) -> (u32, usize) {
-        let slot = entry >> self.index_bits;
-        (slot, (entry ^ slot << self.index_bits) as usize)
+    /// Returns the message slot and the subflow index of a timer id.
+    fn subflow_of_timer(&self, timer_id: u32) -> (u32, usize) {
+        let slot = timer_id >> self.index_bits;
+        (slot, (timer_id ^ slot << self.index_bits) as usize)
     }
 
+    /// Calls [`reschedule`](Self::reschedule) for all subflows of a message.
     pub(super) fn reschedule_all(&mut self, now: Time, slot: u32) {
         let count = self.messages.get_slot(slot).map_or(0, |message| message.subflows.len());
         for index in 0..count {
@@ -158,40 +166,40 @@ impl Outbound {
 
     /// Updates timers and queues of a subflow. Called after anything that may change whether or when it may send.
     fn reschedule(&mut self, now: Time, slot: u32, index: usize) {
-        let entry = self.timer_id(slot, index);
+        let timer_id = self.timer_id(slot, index);
         let Some(message) = self.messages.get_slot_mut(slot) else { return };
         let (may_send, priority) = (message.may_send(index), message.priority());
         let Some(subflow) = message.subflows.get_mut(index) else { return };
         if let Some(deadline) = subflow.deadline()
-            && self.timers.get(entry).is_none_or(|at| at > deadline)
+            && self.timers.get(timer_id).is_none_or(|at| at > deadline)
         {
-            self.timers.set(entry, deadline);
+            self.timers.set(timer_id, deadline);
         }
-        if subflow.queued {
+        if subflow.is_queued {
             // `transmit` checks the subflow again when it is popped.
             return;
         }
         if !may_send {
-            self.paced.remove(entry);
+            self.paced.remove(timer_id);
         } else if subflow.next_avail() <= now {
-            subflow.queued = true;
-            self.paced.remove(entry);
+            subflow.is_queued = true;
+            self.paced.remove(timer_id);
             self.ready.push(priority, (self.messages.key(slot), index as u8));
-        } else if self.paced.get(entry) != Some(subflow.next_avail()) {
-            self.paced.set(entry, subflow.next_avail());
+        } else if self.paced.get(timer_id) != Some(subflow.next_avail()) {
+            self.paced.set(timer_id, subflow.next_avail());
         }
     }
 
     /// Moves the subflows whose pacing gap is over to `ready`.
     fn release_paced(&mut self, now: Time) {
-        while let Some(entry) = self.paced.pop_due(now) {
-            let (slot, index) = self.subflow_of_timer(entry);
+        while let Some(timer_id) = self.paced.pop_due(now) {
+            let (slot, index) = self.subflow_of_timer(timer_id);
             self.reschedule(now, slot, index);
         }
     }
 
-    /// Writes the headers of the next DATA packet or probe, and the announcement that a packet carries; `None` if no
-    /// subflow may send now.
+    /// Writes the headers of the next DATA packet or probe, and its announcement if it carries one. Returns `None` if
+    /// no subflow may send now.
     pub fn transmit(
         &mut self,
         now: Time,
@@ -201,7 +209,7 @@ impl Outbound {
     ) -> Option<TxFrame> {
         self.release_paced(now);
         self.ready.set_paused(is_paused);
-        let (out, list) = out.split_first_chunk_mut::<HEADERS_LEN>()?;
+        let (out, announcement_out) = out.split_first_chunk_mut::<HEADERS_LEN>()?;
         while let Some((key, index)) = self.ready.pop() {
             let index = usize::from(index);
             // Entries are not removed from `ready`: since it was queued, the message may have finished, or the
@@ -209,25 +217,28 @@ impl Outbound {
             let Some(message) = self.messages.get_mut(key) else { continue };
             let (may_send, priority) = (message.may_send(index), message.priority());
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
-            subflow.queued = false;
-            let mut departure = None;
+            subflow.is_queued = false;
+            let mut frame = None;
             if may_send && subflow.next_avail() <= now {
                 if message.requests.is_probe_due(now, self.params.base_rtt, self.rto) {
                     message.emit_probe(now, index, out);
                     stats.probes_sent += 1;
-                    departure = Some(TxFrame { key, priority, head_len: HEADERS_LEN, payload: 0 });
+                    frame = Some(TxFrame { key, priority, head_len: HEADERS_LEN, payload: 0 });
                 } else if let Some(segment) = message.emit(now, index, out) {
-                    let listed = message.requests.write_announcement(segment.seq, segment.payload, list);
+                    let requests = &message.requests;
+                    let announcement_len =
+                        requests.write_announcement(segment.seq, segment.payload, announcement_out);
                     stats.data_sent += 1;
                     stats.payload_sent += u64::from(segment.payload);
                     stats.retransmits += u64::from(segment.is_retransmission);
-                    let (head_len, payload) = (HEADERS_LEN + listed, segment.payload - listed as u32);
-                    departure = Some(TxFrame { key, priority, head_len, payload });
+                    let head_len = HEADERS_LEN + announcement_len;
+                    let payload = segment.payload - announcement_len as u32;
+                    frame = Some(TxFrame { key, priority, head_len, payload });
                 }
             }
             self.reschedule(now, key.slot, index);
-            if departure.is_some() {
-                return departure;
+            if frame.is_some() {
+                return frame;
             }
         }
         None
@@ -235,7 +246,7 @@ impl Outbound {
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no timer is armed.
     pub fn next_wakeup(&self) -> Option<Time> {
-        match (self.paced.next(), self.timers.next()) {
+        match (self.paced.earliest(), self.timers.earliest()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -246,8 +257,8 @@ impl Outbound {
         self.release_paced(now);
         // The entry may be earlier than the real deadline: `is_timed_out` and `take_scheme_timer` check, and
         // `reschedule_all` sets the later one.
-        while let Some(entry) = self.timers.pop_due(now) {
-            let (slot, index) = self.subflow_of_timer(entry);
+        while let Some(timer_id) = self.timers.pop_due(now) {
+            let (slot, index) = self.subflow_of_timer(timer_id);
             let Some(message) = self.messages.get_slot_mut(slot) else { continue };
             let priority = message.priority();
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
@@ -255,7 +266,7 @@ impl Outbound {
             if subflow.is_timed_out(now) {
                 if self.ready.is_paused(priority) {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
-                    subflow.restart_wait(now);
+                    subflow.restart_wait_and_rto(now);
                 } else if let Some(error) = message.failure(index, now, self.user_timeout) {
                     let Some((key, message)) = self.remove(slot) else { continue };
                     events.push_back(HostEvent::FlowFailed {
@@ -288,9 +299,9 @@ impl Outbound {
         let message = self.messages.remove(slot)?;
         self.by_message.remove(&message.id());
         for index in 0..message.subflows.len() {
-            let entry = self.timer_id(slot, index);
-            self.paced.remove(entry);
-            self.timers.remove(entry);
+            let timer_id = self.timer_id(slot, index);
+            self.paced.remove(timer_id);
+            self.timers.remove(timer_id);
         }
         Some((key, message))
     }

@@ -5,15 +5,15 @@ use weir_units::{Bandwidth, Bytes, Time};
 pub(super) struct Pacer {
     rate: Bandwidth,
     /// Time and length in bytes of the last frame.
-    last: Time,
-    last_frame: u32,
-    next: Time,
+    last_departure: Time,
+    last_frame_len: u32,
+    next_departure: Time,
 }
 
 impl Pacer {
     /// Creates a pacer that admits the first frame at once.
     pub fn new(now: Time) -> Pacer {
-        Pacer { rate: Bandwidth::ZERO, last: now, last_frame: 0, next: now }
+        Pacer { rate: Bandwidth::ZERO, last_departure: now, last_frame_len: 0, next_departure: now }
     }
 
     pub fn rate(&self) -> Bandwidth {
@@ -22,7 +22,7 @@ impl Pacer {
 
     /// Returns the earliest time at which the next frame may leave.
     pub fn next_departure(&self) -> Time {
-        self.next
+        self.next_departure
     }
 
     /// Changes the rate. It applies to the gap behind the last frame too, as in HPCC's released code
@@ -36,14 +36,14 @@ impl Pacer {
         }
     }
 
-    /// Records that a frame of `frame` bytes leaves at `now`.
-    pub fn sent(&mut self, now: Time, frame: u32) {
-        (self.last, self.last_frame) = (now, frame);
+    /// Records that a frame of `frame_len` bytes leaves at `now`.
+    pub fn on_sent(&mut self, now: Time, frame_len: u32) {
+        (self.last_departure, self.last_frame_len) = (now, frame_len);
         self.update();
     }
 
     fn update(&mut self) {
-        let gap = self.rate.tx_time(Bytes::new(u64::from(self.last_frame)));
-        self.next = self.last.saturating_add(gap);
+        let gap = self.rate.tx_time(Bytes::new(u64::from(self.last_frame_len)));
+        self.next_departure = self.last_departure.saturating_add(gap);
     }
 }

@@ -29,18 +29,18 @@ impl Inbound {
             return self.on_credit_request(now, frame, control, stats);
         }
         let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
-        let reply = self.reply(frame, &AckFields { concurrency, ..AckFields::default() });
+        let ack = self.ack_for(frame, &AckFields { concurrency, ..AckFields::default() });
         let grant = u32::from(frame.weir.path_id());
         let seq = frame.weir.seq();
         control.push(
-            ControlFrame { kind: PacketKind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply },
+            ControlFrame { kind: PacketKind::ProbeReply, flags: Flags::NONE, seq, grant, ..ack },
             stats,
         );
         Ok(())
     }
 
-    /// Handles a request for credits. The message may be new, may be in progress with its credits lost, or may be
-    /// complete without the sender knowing; in the last case the answer is an ACK of the whole message.
+    /// Handles a request for credits. The message may be new, in progress with its credits lost, or complete without
+    /// the sender knowing. In the last case the answer is an ACK of the whole message.
     fn on_credit_request(
         &mut self,
         now: Time,
@@ -48,57 +48,61 @@ impl Inbound {
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
-        let reply = self.reply(frame, &AckFields::default());
-        let id = message_key(frame.ip.source(), frame.weir.message());
-        let slot = match self.messages.find(id) {
-            MessageState::Arriving(slot) => slot,
-            MessageState::Ended(ended) => {
-                control.push(ControlFrame { seq: ended.size as u32, ..reply }, stats);
+        let ack = self.ack_for(frame, &AckFields::default());
+        let message_key = message_key(frame.ip.source(), frame.weir.message());
+        let slot = match self.messages.find(message_key) {
+            MessageState::InProgress(slot) => slot,
+            MessageState::Completed(tombstone) => {
+                control.push(ControlFrame { seq: tombstone.size as u32, ..ack }, stats);
                 return Ok(());
             }
-            MessageState::Unknown => self.insert_message(now, id, stats)?,
+            MessageState::Unknown => self.insert_message(now, message_key, stats)?,
         };
         self.messages.touch(now, slot);
-        let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let Some(message) = self.messages.get_slot_mut(slot) else { return Err(DropReason::ReceiverFull) };
         let credit = ControlFrame {
             kind: PacketKind::ProbeReply,
             flags: Flags::NONE,
             records: RecordBuf::NONE,
-            ..reply
+            ..ack
         };
-        let last = message.credit.as_ref().map_or(0, |last| last.seq);
-        let begins = message.credit.replace(ControlFrame { seq: last, ..credit }).is_none()
-            || self.credits.get(slot).is_none();
-        if begins {
+        // A repeated request keeps the credit numbers growing, and starts granting only if it had stopped.
+        let last_number = message.credit.as_ref().map_or(0, |last| last.seq);
+        let is_first = message.credit.replace(ControlFrame { seq: last_number, ..credit }).is_none()
+            || self.credit_deadlines.get(slot).is_none();
+        if is_first {
             self.grant_credit(now, slot, true, control, stats);
         }
         Ok(())
     }
 
-    /// Sends the next credit of the message in `slot` and sets the deadline of the one after it. `begins` is true for
+    /// Sends the next credit of the message in `slot` and sets the deadline of the one after it. `is_first` is true for
     /// the first credit after a request.
     pub(super) fn grant_credit(
         &mut self,
         now: Time,
         slot: u32,
-        begins: bool,
+        is_first: bool,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) {
         // Stop if nothing has arrived within the active window: the sender requests credits again after its
         // retransmission timeout.
-        let is_active =
-            self.messages.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
-        let Some(message) = self.messages.at_mut(slot).filter(|_| is_active) else { return };
+        let is_active = self
+            .messages
+            .last_seen(slot)
+            .is_some_and(|last_seen| now.saturating_sub(last_seen) <= self.active_window);
+        let Some(message) = self.messages.get_slot_mut(slot).filter(|_| is_active) else { return };
         let Some(credit) = &mut message.credit else { return };
-        let resumes = std::mem::take(&mut message.scheme_changed);
-        if resumes {
+        let scheme_changed = std::mem::take(&mut message.scheme_changed);
+        if scheme_changed {
             self.receiver.resume_credits(slot, credit.seq);
         }
-        let Some(Credit { number, next }) = self.receiver.credit(now, slot, begins || resumes) else {
+        let Some(Credit { number, next }) = self.receiver.credit(now, slot, is_first || scheme_changed)
+        else {
             return;
         };
-        self.credits.set(slot, next);
+        self.credit_deadlines.set(slot, next);
         if let Some(seq) = number {
             credit.seq = seq;
             control.push(credit.clone(), stats);

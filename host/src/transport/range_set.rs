@@ -2,38 +2,38 @@
 /// positions only, no payload.
 #[derive(Debug, Default)]
 pub(super) struct RangeSet {
-    done: u64,
-    /// Ranges behind `done`, sorted, neither overlapping nor adjacent.
-    ahead: Vec<(u64, u64)>,
+    prefix_end: u64,
+    /// Ranges behind the first gap as (start, end), sorted, neither overlapping nor adjacent.
+    behind_gaps: Vec<(u64, u64)>,
 }
 
 impl RangeSet {
     /// Returns the end of the contiguous prefix, which is the first missing byte.
     pub fn prefix_end(&self) -> u64 {
-        self.done
+        self.prefix_end
     }
 
     /// Returns the number of ranges behind the first gap.
     pub fn gap_ranges(&self) -> usize {
-        self.ahead.len()
+        self.behind_gaps.len()
     }
 
     /// Returns the end of the highest range.
     pub fn end(&self) -> u64 {
-        self.ahead.last().map_or(self.done, |&(_, end)| end)
+        self.behind_gaps.last().map_or(self.prefix_end, |&(_, end)| end)
     }
 
     /// Returns whether inserting `start..end` would add a range behind a gap, and not only extend existing ones.
     pub fn adds_range(&self, start: u64, end: u64) -> bool {
-        let after = self.ahead.partition_point(|&(_, to)| to < start);
-        start > self.done && self.ahead.get(after).is_none_or(|&(from, _)| from > end)
+        let next = self.behind_gaps.partition_point(|&(_, to)| to < start);
+        start > self.prefix_end && self.behind_gaps.get(next).is_none_or(|&(from, _)| from > end)
     }
 
     /// Returns the first missing part of `start..end`.
     pub fn first_missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
-        let mut from = start.max(self.done);
-        let behind = self.ahead.partition_point(|&(_, to)| to <= from);
-        for &(next, to) in &self.ahead[behind..] {
+        let mut from = start.max(self.prefix_end);
+        let first = self.behind_gaps.partition_point(|&(_, to)| to <= from);
+        for &(next, to) in &self.behind_gaps[first..] {
             if next > from {
                 return (from < end).then_some((from, end.min(next)));
             }
@@ -44,35 +44,35 @@ impl RangeSet {
 
     /// Inserts `start..end` and returns the number of bytes that were missing.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
-        if start <= self.done && self.ahead.is_empty() {
+        if start <= self.prefix_end && self.behind_gaps.is_empty() {
             // Fast path: nothing is behind a gap, and the range extends the prefix.
-            let new = end.saturating_sub(self.done);
-            self.done += new;
+            let new = end.saturating_sub(self.prefix_end);
+            self.prefix_end += new;
             return new;
         }
-        let (mut from, mut to) = (start.max(self.done), end);
+        let (mut from, mut to) = (start.max(self.prefix_end), end);
         if to <= from {
             return 0;
         }
         // Adjacent ranges are merged too, hence `<` here and `<=` below.
-        let first = self.ahead.partition_point(|&(_, end)| end < from);
-        let last = self.ahead.partition_point(|&(start, _)| start <= to);
-        let mut known = 0;
-        for &(start, end) in &self.ahead[first..last] {
-            known += end.min(to).saturating_sub(start.max(from));
+        let first = self.behind_gaps.partition_point(|&(_, end)| end < from);
+        let last = self.behind_gaps.partition_point(|&(start, _)| start <= to);
+        let mut present = 0;
+        for &(start, end) in &self.behind_gaps[first..last] {
+            present += end.min(to).saturating_sub(start.max(from));
         }
-        let new = to - from - known;
-        if let Some(&(start, _)) = self.ahead[first..last].first() {
+        let new = to - from - present;
+        if let Some(&(start, _)) = self.behind_gaps[first..last].first() {
             from = from.min(start);
         }
-        if let Some(&(_, end)) = self.ahead[first..last].last() {
+        if let Some(&(_, end)) = self.behind_gaps[first..last].last() {
             to = to.max(end);
         }
-        if from <= self.done {
-            self.done = to;
-            self.ahead.drain(..last);
+        if from <= self.prefix_end {
+            self.prefix_end = to;
+            self.behind_gaps.drain(..last);
         } else {
-            self.ahead.splice(first..last, [(from, to)]);
+            self.behind_gaps.splice(first..last, [(from, to)]);
         }
         new
     }
@@ -85,28 +85,28 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Against a set of bytes.
+        /// Compares every operation with a plain set of byte offsets.
         #[test]
-        fn agree_with_a_set(steps in prop::collection::vec((0u64..60, 0u64..15), 0..60)) {
-            let mut intervals = RangeSet::default();
+        fn agrees_with_a_set_of_bytes(steps in prop::collection::vec((0u64..60, 0u64..15), 0..60)) {
+            let mut ranges = RangeSet::default();
             let mut model = BTreeSet::new();
             for (start, len) in steps {
-                let (needs, ahead) = (intervals.adds_range(start, start + len), intervals.gap_ranges());
+                let (adds_range, gap_ranges) = (ranges.adds_range(start, start + len), ranges.gap_ranges());
                 let before = model.clone();
                 let new = (start..start + len).filter(|&byte| model.insert(byte)).count() as u64;
                 let mut missing: Vec<u64> = Vec::new();
-                while let Some((from, to)) = intervals.first_missing(missing.last().map_or(start, |last| last + 1), start + len) {
+                while let Some((from, to)) = ranges.first_missing(missing.last().map_or(start, |last| last + 1), start + len) {
                     missing.extend(from..to);
                 }
                 prop_assert_eq!(missing, (start..start + len).filter(|byte| !before.contains(byte)).collect::<Vec<_>>());
-                prop_assert_eq!(intervals.insert(start, start + len), new);
-                let done = (0..).find(|byte| !model.contains(byte)).unwrap_or(0);
-                prop_assert_eq!(intervals.prefix_end(), done);
-                prop_assert_eq!(intervals.end(), model.last().map_or(0, |last| last + 1));
-                let stretches = model.range(done..).filter(|&&byte| !model.contains(&(byte - 1)));
-                prop_assert_eq!(intervals.gap_ranges(), stretches.count());
-                prop_assert!(needs || len == 0 || intervals.gap_ranges() <= ahead);
-                prop_assert!(!needs || len == 0 || intervals.gap_ranges() == ahead + 1);
+                prop_assert_eq!(ranges.insert(start, start + len), new);
+                let prefix_end = (0..).find(|byte| !model.contains(byte)).unwrap_or(0);
+                prop_assert_eq!(ranges.prefix_end(), prefix_end);
+                prop_assert_eq!(ranges.end(), model.last().map_or(0, |last| last + 1));
+                let range_starts = model.range(prefix_end..).filter(|&&byte| !model.contains(&(byte - 1)));
+                prop_assert_eq!(ranges.gap_ranges(), range_starts.count());
+                prop_assert!(adds_range || len == 0 || ranges.gap_ranges() <= gap_ranges);
+                prop_assert!(!adds_range || len == 0 || ranges.gap_ranges() == gap_ranges + 1);
             }
         }
     }

@@ -18,8 +18,8 @@ impl<T> ReadyQueues<T> {
         ReadyQueues { rings: [Ring::new(), Ring::new()], paused: 0 }
     }
 
-    pub fn push(&mut self, priority: Priority, waits: T) {
-        self.rings[priority as usize].push_back(waits);
+    pub fn push(&mut self, priority: Priority, subflow: T) {
+        self.rings[priority as usize].push_back(subflow);
     }
 
     pub fn set_paused(&mut self, is_paused: impl Fn(Priority) -> bool) {

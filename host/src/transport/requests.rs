@@ -4,19 +4,27 @@ use crate::wire::{Flags, LIST_ENTRY_LEN, LIST_HEADER_LEN, MAX_LIST_ENTRIES, max_
 use std::collections::VecDeque;
 use weir_units::Time;
 
-/// Per-message state behind the request flags of its packets: when to request telemetry (in DATA or by PROBE), which
-/// credits are unused, and which senders the first packets announce. Only used with go-back-N.
+/// What the packets of a message request or announce besides carrying data: when to request telemetry (in DATA or by
+/// PROBE), which credits are unused, and which senders the first packets announce. Only used with go-back-N.
 #[derive(Debug)]
 pub(super) struct PacketRequests {
     telemetry: TelemetrySource,
     /// With telemetry once per round trip: offset of the last packet that requested telemetry.
     telemetry_asked_at: Option<u64>,
-    /// The last probe: its number, the time when it was sent, and whether its reply has arrived.
-    probe: Option<(u32, Time, bool)>,
+    /// The last probe; `None` before the first.
+    probe: Option<Probe>,
     /// Credit state; `None` if the scheme uses no credits.
     credits: Option<Credits>,
     /// Senders that the first packets announce.
     list: Option<Box<SenderList>>,
+}
+
+/// A probe that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    number: u32,
+    sent_at: Time,
+    is_answered: bool,
 }
 
 /// The announced senders of an incast, and how they are distributed over the message's packets.
@@ -26,24 +34,24 @@ struct SenderList {
     /// The low 16 bits of the senders' addresses.
     senders: Box<[u16]>,
     /// Payload bytes of a full packet when the message was opened.
-    payload: u64,
+    max_payload: u64,
 }
 
 impl SenderList {
     /// Returns the part of the list in the packet at offset `seq` with `payload` bytes; empty if that packet carries
     /// none.
     fn senders_in_packet(&self, seq: u64, payload: u32) -> &[u16] {
-        let each =
-            ((self.payload as usize).saturating_sub(LIST_HEADER_LEN) / LIST_ENTRY_LEN).min(MAX_LIST_ENTRIES);
-        let packet = (seq / self.payload) as usize;
+        let room = (self.max_payload as usize).saturating_sub(LIST_HEADER_LEN);
+        let per_packet = (room / LIST_ENTRY_LEN).min(MAX_LIST_ENTRIES);
+        let packet = (seq / self.max_payload) as usize;
         // A policy may have changed the packet size since the message was opened. The list is then incomplete rather
         // than misaligned.
-        if !seq.is_multiple_of(self.payload) || packet >= self.senders.len().div_ceil(each.max(1)) {
+        if !seq.is_multiple_of(self.max_payload) || packet >= self.senders.len().div_ceil(per_packet.max(1)) {
             return &[];
         }
-        let rest = &self.senders[packet * each..];
-        let part = &rest[..each.min(rest.len())];
-        if LIST_HEADER_LEN + LIST_ENTRY_LEN * part.len() > payload as usize { &[] } else { part }
+        let rest = &self.senders[packet * per_packet..];
+        let senders = &rest[..per_packet.min(rest.len())];
+        if LIST_HEADER_LEN + LIST_ENTRY_LEN * senders.len() > payload as usize { &[] } else { senders }
     }
 }
 
@@ -54,7 +62,7 @@ struct Credits {
     available: VecDeque<u32>,
     /// The highest credit number accepted so far.
     last: Option<u32>,
-    /// True until a PROBE that requests credits has been sent; true again after a timeout.
+    /// True if a PROBE that requests credits must be sent: at first, and again after a timeout.
     request_pending: bool,
 }
 
@@ -65,18 +73,18 @@ const CREDIT_REORDER_WINDOW: u32 = 4_096;
 const MAX_CREDITS: usize = 64;
 
 impl PacketRequests {
-    pub fn new(telemetry: TelemetrySource, credited: bool) -> PacketRequests {
+    pub fn new(telemetry: TelemetrySource, uses_credits: bool) -> PacketRequests {
         PacketRequests {
             telemetry,
             telemetry_asked_at: None,
             probe: None,
-            credits: credited.then(|| Credits { request_pending: true, ..Credits::default() }),
+            credits: uses_credits.then(|| Credits { request_pending: true, ..Credits::default() }),
             list: None,
         }
     }
 
     /// Applies a scheme change: telemetry is requested as the new scheme needs it.
-    pub fn adapt(&mut self, telemetry: TelemetrySource) {
+    pub fn update_for_scheme(&mut self, telemetry: TelemetrySource) {
         if self.telemetry != telemetry {
             (self.telemetry, self.telemetry_asked_at) = (telemetry, None);
         }
@@ -92,11 +100,12 @@ impl PacketRequests {
         self.credits.as_ref().is_none_or(|credits| credits.request_pending || !credits.available.is_empty())
     }
 
-    /// Handles the credit `number`; `has_bytes` is true if the message has bytes to send. Returns whether the credit
-    /// was stored. A credit slightly older than the newest is a duplicate or reordered and is refused, as is one for
-    /// which nothing is to be sent. A number far off is forged, or all credits between were lost: it is stored, but
-    /// does not become the reference for others.
-    pub fn take_credit(&mut self, number: u32, has_bytes: bool) -> bool {
+    /// Handles the credit `number`; `has_bytes_to_send` is about the message. Returns whether the credit was stored.
+    ///
+    /// A credit slightly older than the newest is a duplicate or reordered, and is refused. So is a credit if the
+    /// message has no bytes to send. A number far off is forged, or all credits between were lost: the credit is
+    /// stored, but does not become the reference for others.
+    pub fn accept_credit(&mut self, number: u32, has_bytes_to_send: bool) -> bool {
         let Some(credits) = &mut self.credits else { return false };
         let ahead = number.wrapping_sub(credits.last.unwrap_or(number.wrapping_sub(1))).cast_signed();
         if ahead.unsigned_abs() < CREDIT_REORDER_WINDOW {
@@ -105,11 +114,11 @@ impl PacketRequests {
             }
             credits.last = Some(number);
         }
-        let wanted = has_bytes && credits.available.len() < MAX_CREDITS;
-        if wanted {
+        let is_stored = has_bytes_to_send && credits.available.len() < MAX_CREDITS;
+        if is_stored {
             credits.available.push_back(number);
         }
-        wanted
+        is_stored
     }
 
     /// Removes and returns the credit for the next DATA packet.
@@ -118,7 +127,7 @@ impl PacketRequests {
     }
 
     /// After a timeout, requests credits again and accepts any credit number as the new reference.
-    pub fn time_out(&mut self) {
+    pub fn on_rto(&mut self) {
         if let Some(credits) = &mut self.credits {
             credits.request_pending = true;
             credits.last = None;
@@ -126,53 +135,53 @@ impl PacketRequests {
     }
 
     /// Stores the senders that the first packets of message `message` of `size` bytes announce. Full packets have
-    /// `payload` bytes. Fails if the packets have no room for the list.
+    /// `max_payload` bytes. Fails if the packets have no room for the list.
     pub fn announce(
         &mut self,
         announcement: &Announcement,
         message: u32,
         size: u64,
-        payload: u32,
+        max_payload: u32,
     ) -> Result<(), OpenError> {
-        let (senders, payload) = (&announcement.senders, u64::from(payload));
-        let max = max_announced(size, payload);
+        let (senders, max_payload) = (&announcement.senders, u64::from(max_payload));
+        let max = max_announced(size, max_payload);
         if senders.len() as u64 > max {
             return Err(OpenError::TooManyAnnounced { message, count: senders.len(), max });
         }
         let senders: Box<[u16]> = senders.iter().map(|sender| u32::from(*sender) as u16).collect();
-        let list = SenderList { incast: announcement.incast, senders, payload };
+        let list = SenderList { incast: announcement.incast, senders, max_payload };
         self.list = (!list.senders.is_empty()).then(|| Box::new(list));
         Ok(())
     }
 
-    fn part(&self, seq: u64, payload: u32) -> &[u16] {
+    fn senders_in_packet(&self, seq: u64, payload: u32) -> &[u16] {
         self.list.as_ref().map_or(&[], |list| list.senders_in_packet(seq, payload))
     }
 
-    /// Writes the part of the announcement that the packet at `seq` carries to `out`, behind the headers. Returns its
-    /// length in bytes, which is part of the payload.
+    /// Writes the part of the announcement that the packet at `seq` carries to `out`: the start of the payload. Returns
+    /// its length in bytes; 0 if the packet carries none.
     pub fn write_announcement(&self, seq: u64, payload: u32, out: &mut [u8]) -> usize {
         let Some(list) = self.list.as_ref() else { return 0 };
-        let part = list.senders_in_packet(seq, payload);
-        let len = LIST_HEADER_LEN + LIST_ENTRY_LEN * part.len();
-        let Some(out) = out.get_mut(..len).filter(|_| !part.is_empty()) else { return 0 };
-        let (head, places) = out.split_at_mut(LIST_HEADER_LEN);
-        head[..2].copy_from_slice(&(part.len() as u16).to_be_bytes());
-        head[2..].copy_from_slice(&list.incast.to_be_bytes());
-        for (place, sender) in places.as_chunks_mut().0.iter_mut().zip(part) {
-            *place = sender.to_be_bytes();
+        let senders = list.senders_in_packet(seq, payload);
+        let len = LIST_HEADER_LEN + LIST_ENTRY_LEN * senders.len();
+        let Some(out) = out.get_mut(..len).filter(|_| !senders.is_empty()) else { return 0 };
+        let (header, entries) = out.split_at_mut(LIST_HEADER_LEN);
+        header[..2].copy_from_slice(&(senders.len() as u16).to_be_bytes());
+        header[2..].copy_from_slice(&list.incast.to_be_bytes());
+        for (entry, sender) in entries.as_chunks_mut().0.iter_mut().zip(senders) {
+            *entry = sender.to_be_bytes();
         }
         len
     }
 
-    /// Returns the request flags of the DATA packet at `seq` with `payload` bytes, where `una` is the first
-    /// unacknowledged byte, and whether it requests records of congested ports only.
+    /// Returns the request flags of the DATA packet at `seq` with `payload` bytes, and whether the packet requests
+    /// records of congested ports only. `una` is the first unacknowledged byte.
     pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> (Flags, bool) {
         let mut flags = Flags::NONE;
-        if !self.part(seq, payload).is_empty() {
+        if !self.senders_in_packet(seq, payload).is_empty() {
             flags |= Flags::LOOKAHEAD;
         }
-        if self.wants_records(una, seq) {
+        if self.requests_full_telemetry(una, seq) {
             flags |= Flags::TELEMETRY;
             self.telemetry_asked_at = Some(seq);
         } else if self.telemetry == TelemetrySource::DataOnCongestion {
@@ -181,14 +190,14 @@ impl PacketRequests {
         (flags, false)
     }
 
-    /// Returns whether the DATA packet at `seq` requests full telemetry. With one request per round trip these are
-    /// the first packet, the first one after the last request was acknowledged, and a retransmission of the last
-    /// request.
-    fn wants_records(&self, una: u64, seq: u64) -> bool {
+    /// Returns whether the DATA packet at `seq` requests records of all ports. With one request per round trip, these
+    /// packets do: the first one, the first one after the last request was acknowledged, and retransmissions of the
+    /// last request.
+    fn requests_full_telemetry(&self, una: u64, seq: u64) -> bool {
         match self.telemetry {
             TelemetrySource::Data | TelemetrySource::RateNotifications => true,
             TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
-                self.telemetry_asked_at.is_none_or(|at| una > at || seq <= at)
+                self.telemetry_asked_at.is_none_or(|last_seq| una > last_seq || seq <= last_seq)
             }
             TelemetrySource::None | TelemetrySource::Probes | TelemetrySource::Acks => false,
         }
@@ -200,9 +209,11 @@ impl PacketRequests {
         if let Some(credits) = &self.credits {
             return credits.request_pending && credits.available.is_empty();
         }
-        let since = |at: Time| now.saturating_sub(at);
         self.telemetry == TelemetrySource::Probes
-            && self.probe.is_none_or(|(_, at, replied)| since(at) >= if replied { base_rtt } else { rto })
+            && self.probe.is_none_or(|probe| {
+                let interval = if probe.is_answered { base_rtt } else { rto };
+                now.saturating_sub(probe.sent_at) >= interval
+            })
     }
 
     /// Records that a probe is sent at `now`, and returns its number.
@@ -210,19 +221,19 @@ impl PacketRequests {
         if let Some(credits) = &mut self.credits {
             credits.request_pending = false;
         }
-        let number = self.probe.map_or(0, |(number, ..)| number.wrapping_add(1));
-        self.probe = Some((number, now, false));
+        let number = self.probe.map_or(0, |probe| probe.number.wrapping_add(1));
+        self.probe = Some(Probe { number, sent_at: now, is_answered: false });
         number
     }
 
     /// Handles the reply to probe `number`. Returns the number of probes acknowledged by it; `None` unless it is the
     /// first reply to the last probe.
-    pub fn take_reply(&mut self, number: u32) -> Option<u64> {
-        let (last, _, replied) = self.probe.as_mut()?;
-        if *last != number || *replied {
+    pub fn accept_probe_reply(&mut self, number: u32) -> Option<u64> {
+        let probe = self.probe.as_mut()?;
+        if probe.number != number || probe.is_answered {
             return None;
         }
-        *replied = true;
+        probe.is_answered = true;
         Some(u64::from(number) + 1)
     }
 }

@@ -8,7 +8,7 @@ pub(super) struct Rto {
     min: Time,
     /// The timeout before the first RTT sample.
     initial: Time,
-    /// SRTT and RTTVAR.
+    /// SRTT and RTTVAR; `None` before the first RTT sample.
     srtt_rttvar: Option<(Time, Time)>,
     /// Timeouts since the last progress.
     timeouts: u32,
@@ -26,14 +26,13 @@ impl Rto {
 
     /// Adds an RTT sample, with alpha = 1/8 and beta = 1/4 (§2.3).
     pub fn sample(&mut self, rtt: Time) {
-        let known = match self.srtt_rttvar {
+        self.srtt_rttvar = Some(match self.srtt_rttvar {
             None => (rtt, rtt / 2),
-            Some((srtt, var)) => {
-                let off = srtt.max(rtt).saturating_sub(srtt.min(rtt));
-                ((srtt * 7).saturating_add(rtt) / 8, (var * 3).saturating_add(off) / 4)
+            Some((srtt, rttvar)) => {
+                let deviation = srtt.max(rtt).saturating_sub(srtt.min(rtt));
+                ((srtt * 7).saturating_add(rtt) / 8, (rttvar * 3).saturating_add(deviation) / 4)
             }
-        };
-        self.srtt_rttvar = Some(known);
+        });
     }
 
     /// Resets the backoff after new bytes were acknowledged.
@@ -55,7 +54,7 @@ impl Rto {
     pub fn current(&self) -> Time {
         let base = match self.srtt_rttvar {
             None => self.initial.max(self.min),
-            Some((srtt, var)) => srtt.saturating_add(var * 4).max(self.min),
+            Some((srtt, rttvar)) => srtt.saturating_add(rttvar * 4).max(self.min),
         };
         Time::from_ps(base.as_ps().saturating_mul(1 << self.timeouts.min(RTO_MAX_DOUBLINGS)))
     }

@@ -1,7 +1,8 @@
+use super::open;
 use super::pacer::Pacer;
 use super::reno::NewReno;
 use super::rto::Rto;
-use super::{MAX_WINDOW, open, unwrap_seq};
+use super::seq::{MAX_WINDOW, unwrap_seq};
 use crate::config::ResolvedTransport;
 use crate::event::SubflowInfo;
 use crate::scheme::{Decision, LossRecovery, Needs, RecoveryState};
@@ -20,9 +21,10 @@ const DEAD_AFTER_TIMEOUTS: u32 = 2;
 /// byte; a message then has one subflow, whose offsets are the message's. [`NewReno`] sends only what is missing.
 #[derive(Debug)]
 pub(super) struct Subflow {
-    /// Headers of full DATA packets, and their encoding, which is copied for each packet.
+    /// Headers of full DATA packets.
     repr: FrameRepr,
-    head: [u8; HEADERS_LEN],
+    /// `repr` in wire format, copied for each full packet.
+    full_headers: [u8; HEADERS_LEN],
 
     /// First byte not acknowledged.
     una: u64,
@@ -39,13 +41,13 @@ pub(super) struct Subflow {
     rto: Rto,
     /// Time of the retransmission timeout; `None` if nothing is in flight and no credit is awaited.
     rto_at: Option<Time>,
-    /// Time since which nothing new was acknowledged though an answer is expected.
+    /// Start of the current wait for an acknowledgement of new bytes. The user timeout counts from here.
     waiting_since: Time,
-    /// True if the receiver has asked since then for bytes that it had acknowledged.
-    lost_by_peer: bool,
+    /// True if the receiver has asked since `waiting_since` for bytes that it had acknowledged before.
+    asked_for_acked_bytes: bool,
 
     /// True if the subflow is in the ready queue.
-    pub queued: bool,
+    pub is_queued: bool,
     pub retransmits: u64,
     pub rtt: Option<Time>,
     pub ack_path: u16,
@@ -75,7 +77,7 @@ pub(super) struct Segment {
     /// True if the bytes have been sent before, on this subflow or on another.
     pub is_retransmission: bool,
     /// True if the packet requests telemetry records of congested ports only.
-    pub upon_congestion: bool,
+    pub congested_only: bool,
 }
 
 impl Segment {
@@ -87,13 +89,13 @@ impl Segment {
 
 impl Subflow {
     pub fn new(now: Time, repr: FrameRepr, resolved: &ResolvedTransport, decision: Decision) -> Subflow {
-        let mut head = [0; HEADERS_LEN];
+        let mut full_headers = [0; HEADERS_LEN];
         // A full packet fits the MTU, and the MTU fits IPv4: `HostConfig::resolve` has checked both.
-        let written = repr.emit(&[], &mut head);
+        let written = repr.emit(&[], &mut full_headers);
         debug_assert_eq!(written, Some(HEADERS_LEN));
         let mut subflow = Subflow {
             repr,
-            head,
+            full_headers,
             una: 0,
             nxt: 0,
             snd_max: 0,
@@ -104,8 +106,8 @@ impl Subflow {
             rto: Rto::new(resolved.min_rto, resolved.initial_rto),
             rto_at: None,
             waiting_since: now,
-            lost_by_peer: false,
-            queued: false,
+            asked_for_acked_bytes: false,
+            is_queued: false,
             retransmits: 0,
             rtt: None,
             ack_path: 0,
@@ -137,10 +139,10 @@ impl Subflow {
         self.reno.is_some()
     }
     /// Returns the state of loss recovery for the scheme; always `Open` with go-back-N.
-    pub fn repair(&self) -> RecoveryState {
-        self.reno.as_ref().map_or(RecoveryState::Open, |reno| reno.repair)
+    pub fn recovery(&self) -> RecoveryState {
+        self.reno.as_ref().map_or(RecoveryState::Open, |reno| reno.state)
     }
-    fn full(&self) -> u32 {
+    fn max_payload(&self) -> u32 {
         self.repr.payload_len
     }
 
@@ -151,7 +153,7 @@ impl Subflow {
 
     /// Returns whether a packet that was sent before must be sent again now.
     pub fn has_retransmission(&self) -> bool {
-        self.resends() || self.nxt < self.snd_max && self.has_window()
+        self.must_retransmit_now() || self.nxt < self.snd_max && self.has_window()
     }
 
     /// Returns whether the window admits a new packet. False while packets remain to be retransmitted.
@@ -165,7 +167,7 @@ impl Subflow {
         self.inflight() < self.window
     }
 
-    fn resends(&self) -> bool {
+    fn must_retransmit_now(&self) -> bool {
         self.reno.as_ref().is_some_and(|reno| reno.retransmit_now)
     }
 
@@ -186,9 +188,9 @@ impl Subflow {
     }
 
     /// Updates headers and timeouts after a scheme change.
-    pub fn adapt(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
+    pub fn update_for_scheme(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
         open::update_for_scheme(&mut self.repr, needs, resolved.payload);
-        self.repr.emit(&[], &mut self.head);
+        self.repr.emit(&[], &mut self.full_headers);
         self.rto.set_bounds(resolved.min_rto, resolved.initial_rto);
     }
 
@@ -203,63 +205,68 @@ impl Subflow {
     /// Produces the next retransmission. Call only if [`has_retransmission`](Self::has_retransmission) returned true.
     /// With go-back-N the packet is filled up with new bytes of the message, which ends at `size`.
     pub fn next_retransmission(&mut self, size: u64) -> Option<Segment> {
-        let (seq, (data, until)) = match &mut self.reno {
+        let (seq, (message_offset, until)) = match &mut self.reno {
             None => (self.nxt, (self.nxt, size)),
             Some(reno) => {
                 let seq = if std::mem::take(&mut reno.retransmit_now) { self.una } else { self.nxt };
                 (seq, reno.mapping_at(seq)?)
             }
         };
-        let payload = (until - data).min(u64::from(self.full())) as u32;
+        let payload = (until - message_offset).min(u64::from(self.max_payload())) as u32;
         self.nxt = self.nxt.max(seq + u64::from(payload));
         self.snd_max = self.snd_max.max(self.nxt);
         self.retransmits += 1;
         Some(Segment {
             seq,
-            message_offset: data,
+            message_offset,
             payload,
             flags: Flags::RETRANSMIT,
             is_retransmission: true,
-            upon_congestion: false,
+            congested_only: false,
         })
     }
 
-    /// Produces a packet that is new to this subflow, with the message's bytes from `data` on and before `until`.
+    /// Produces a packet that is new to this subflow, with bytes of the message from `message_offset` up to `until`.
     /// Call only if [`can_send_new`](Self::can_send_new) returned true.
-    pub fn next_new_segment(&mut self, data: u64, until: u64) -> Segment {
-        let payload = (until - data).min(u64::from(self.full())) as u32;
+    pub fn next_new_segment(&mut self, message_offset: u64, until: u64) -> Segment {
+        let payload = (until - message_offset).min(u64::from(self.max_payload())) as u32;
         let seq = self.snd_max;
         if let Some(reno) = &mut self.reno {
-            reno.append(seq, data, u64::from(payload));
+            reno.append(seq, message_offset, u64::from(payload));
         }
         self.snd_max += u64::from(payload);
         self.nxt = self.snd_max;
         Segment {
             seq,
-            message_offset: data,
+            message_offset,
             payload,
             flags: Flags::NONE,
             is_retransmission: false,
-            upon_congestion: false,
+            congested_only: false,
         }
     }
 
     /// Writes the headers of a packet, with `grant` in the grant field if given, and arms the retransmission timer.
     pub fn emit(&mut self, now: Time, segment: &Segment, grant: Option<u32>, out: &mut [u8; HEADERS_LEN]) {
-        if segment.payload == self.full() {
-            *out = self.head;
+        if segment.payload == self.max_payload() {
+            *out = self.full_headers;
         } else {
             FrameRepr { payload_len: segment.payload, ..self.repr }.emit(&[], out);
         }
         let start = if segment.seq == 0 { Flags::START } else { Flags::NONE };
-        patch_data(out, self.repr.weir.flags | segment.flags | start, segment.seq as u32, stamp(now));
-        if segment.upon_congestion {
+        patch_data(
+            out,
+            self.repr.weir.flags | segment.flags | start,
+            segment.seq as u32,
+            wire_timestamp(now),
+        );
+        if segment.congested_only {
             patch_format(out, self.repr.weir.format.union(RecordFormat::CONGESTED));
         }
         if let Some(grant) = grant {
             patch_grant(out, grant);
         }
-        self.pacer.sent(now, HEADERS_LEN as u32 + segment.payload);
+        self.pacer.on_sent(now, HEADERS_LEN as u32 + segment.payload);
         self.arm_rto(now);
     }
 
@@ -269,67 +276,68 @@ impl Subflow {
         let mut repr = FrameRepr { payload_len: 0, ..self.repr };
         repr.weir.kind = PacketKind::Probe;
         repr.emit(&[], out);
-        patch_data(out, Flags::TELEMETRY, number, stamp(now));
-        self.pacer.sent(now, HEADERS_LEN as u32);
+        patch_data(out, Flags::TELEMETRY, number, wire_timestamp(now));
+        self.pacer.on_sent(now, HEADERS_LEN as u32);
     }
 
     /// Starts the retransmission timer unless it is running.
     pub fn arm_rto(&mut self, now: Time) {
         if self.rto_at.is_none() {
-            self.restart_wait(now);
+            self.restart_wait_and_rto(now);
         }
     }
 
-    /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells
-    /// `arrived` which bytes of the message that is.
+    /// Handles an acknowledgement of everything before `wire_seq`, whose echoed timestamp is `echo`. Calls `on_acked`
+    /// with each range of the message (start, end) that it acknowledges.
     pub fn acknowledge(
         &mut self,
         now: Time,
         wire_seq: u32,
         echo: u32,
-        mut arrived: impl FnMut(u64, u64),
+        mut on_acked: impl FnMut(u64, u64),
     ) -> AckOutcome {
         let Some(seq) = unwrap_seq(self.una, wire_seq).filter(|&seq| seq >= self.una) else {
-            // A packet that left after the last on_progress finds a receiver that has all up to `una`, unless it has lost it.
-            let age = Time::from_ns(u64::from(stamp(now).wrapping_sub(echo)));
-            self.lost_by_peer |= age <= now.saturating_sub(self.waiting_since);
+            // The receiver had everything before `una` when the wait began. If it answers a packet sent since then with
+            // less, it has lost its state. An older echo is just a reordered ACK.
+            let age = Time::from_ns(u64::from(wire_timestamp(now).wrapping_sub(echo)));
+            self.asked_for_acked_bytes |= age <= now.saturating_sub(self.waiting_since);
             return AckOutcome::Stale;
         };
         if seq > self.snd_max {
             return AckOutcome::BeyondSent;
         }
-        let (before, full) = (self.una, u64::from(self.full()));
+        let (before, max_payload) = (self.una, u64::from(self.max_payload()));
         let new = seq - before;
         self.una = seq;
         // The receiver may have bytes beyond the point to which go-back-N returned.
         self.nxt = self.nxt.max(seq);
         if new > 0 {
             self.rto.on_progress();
-            self.lost_by_peer = false;
+            self.asked_for_acked_bytes = false;
         }
         let Some(reno) = &mut self.reno else {
             if new > 0 {
-                arrived(before, seq);
+                on_acked(before, seq);
             }
             return AckOutcome::Bytes(new);
         };
-        let is_news = reno.is_newer_echo(echo);
+        let is_newer_echo = reno.is_newer_echo(echo);
         if new > 0 {
-            reno.on_new_ack(seq, new, full, arrived);
-        } else if is_news && seq < self.snd_max && reno.on_dup_ack(seq, self.snd_max, full) {
+            reno.on_new_ack(seq, new, max_payload, on_acked);
+        } else if is_newer_echo && seq < self.snd_max && reno.on_dup_ack(seq, self.snd_max, max_payload) {
             return AckOutcome::Lost;
         }
         AckOutcome::Bytes(new)
     }
 
     /// Restarts the retransmission timer after new bytes were acknowledged, or stops it if nothing is in flight and
-    /// the subflow does not wait (`waits`) for credits.
-    pub fn restart_timer(&mut self, now: Time, waits: bool) {
+    /// the subflow does not wait for credits either.
+    pub fn restart_timer(&mut self, now: Time, waits_for_credits: bool) {
         let end = if self.is_selective() { self.snd_max } else { self.nxt };
-        if self.una == end && !waits {
+        if self.una == end && !waits_for_credits {
             self.rto_at = None;
         } else {
-            self.restart_wait(now);
+            self.restart_wait_and_rto(now);
         }
     }
 
@@ -344,60 +352,60 @@ impl Subflow {
         was_ahead
     }
 
-    /// Records an RTT sample. With selective retransmission only the ACK of new bytes (`is_news`) yields one (RFC
-    /// 7323 §4.1).
-    pub fn sample(&mut self, rtt: Time, is_news: bool) {
+    /// Records an RTT sample. With selective retransmission only an ACK of new bytes yields one (RFC 7323 §4.1).
+    pub fn on_rtt_sample(&mut self, rtt: Time, acks_new_bytes: bool) {
         if !self.is_selective() {
             self.rtt = Some(rtt);
-        } else if is_news {
+        } else if acks_new_bytes {
             self.rtt = Some(rtt);
             self.rto.sample(rtt);
         }
     }
 
-    /// Returns the time of the retransmission timeout; `None` with nothing in flight.
-    pub fn timeout(&self) -> Option<Time> {
+    /// Returns the time of the next retransmission timeout; `None` if the timer is not running.
+    pub fn rto_at(&self) -> Option<Time> {
         self.rto_at
     }
 
-    /// Returns whether nothing was acknowledged for too long.
+    /// Returns whether the retransmission timer has expired.
     pub fn is_timed_out(&self, now: Time) -> bool {
         self.rto_at.is_some_and(|at| at <= now)
     }
 
-    /// Starts the retransmission timer anew. The silence so far does not count against the path.
+    /// Restarts the retransmission timer; the user timeout goes on counting.
     fn restart_rto(&mut self, now: Time) {
         self.rto_at = Some(now.saturating_add(self.rto.current()));
     }
 
-    /// Starts the retransmission timer anew. The silence so far counts for nothing.
-    pub fn restart_wait(&mut self, now: Time) {
+    /// Restarts the retransmission timer and the user timeout.
+    pub fn restart_wait_and_rto(&mut self, now: Time) {
         self.waiting_since = now;
         self.restart_rto(now);
     }
 
-    /// Returns the time since which nothing new was acknowledged though an answer is expected.
+    /// Returns the start of the current wait for an acknowledgement of new bytes.
     pub fn waiting_since(&self) -> Time {
         self.waiting_since
     }
 
-    /// Returns whether the receiver asks for bytes that it had acknowledged.
-    pub fn is_lost_by_peer(&self) -> bool {
-        self.lost_by_peer
+    /// Returns whether the receiver asks for bytes that it had acknowledged, so it no longer has the message.
+    pub fn has_peer_lost_message(&self) -> bool {
+        self.asked_for_acked_bytes
     }
 
-    /// Gives up waiting: everything in flight counts as lost. The next timeout is no later than `limit`. Returns what was
-    /// to be sent next; `None` if nothing was lost, because nothing had been sent since the sender last went back.
-    pub fn time_out(&mut self, now: Time, limit: Time) -> Option<u64> {
-        let was = self.nxt;
+    /// Handles a retransmission timeout: everything in flight counts as lost. The next timeout is no later than
+    /// `limit`. Returns the value of `nxt` before the timeout; `None` if nothing was lost, because nothing had been sent
+    /// since the sender last went back.
+    pub fn on_rto(&mut self, now: Time, limit: Time) -> Option<u64> {
+        let snd_nxt = self.nxt;
         self.nxt = self.una;
         self.rto.back_off();
         self.rto_at = Some(now.saturating_add(self.rto.current()).min(limit));
         if let Some(reno) = &mut self.reno {
-            reno.time_out(self.snd_max);
-            return Some(was);
+            reno.on_rto(self.snd_max);
+            return Some(snd_nxt);
         }
-        (was > self.una).then_some(was)
+        (snd_nxt > self.una).then_some(snd_nxt)
     }
 
     /// Returns whether the scheme's timer has expired, and disarms it.
@@ -413,7 +421,7 @@ impl Subflow {
         }
     }
 
-    pub fn view(&self, active: bool) -> SubflowInfo {
+    pub fn info(&self, active: bool) -> SubflowInfo {
         SubflowInfo {
             entropy_port: self.entropy_port(),
             active,
@@ -428,6 +436,6 @@ impl Subflow {
 }
 
 /// Returns the timestamp that a packet sent at `now` carries: nanoseconds modulo 2^32.
-pub(super) fn stamp(now: Time) -> u32 {
+pub(super) fn wire_timestamp(now: Time) -> u32 {
     now.as_ns() as u32
 }

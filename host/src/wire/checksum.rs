@@ -25,7 +25,7 @@ mod tests {
         assert_eq!(internet_checksum(&bytes), !0xddf2);
     }
 
-    /// Bytes that are no whole words count as if zeros followed.
+    /// An incomplete last word is padded with zeros.
     #[test]
     fn odd_lengths() {
         let bytes = [0xff, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6];
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn right_checksum_gives_zero() {
+    fn sum_over_a_correct_checksum_is_zero() {
         let mut header =
             [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
         let sum = internet_checksum(&header);

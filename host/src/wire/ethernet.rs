@@ -1,4 +1,4 @@
-use super::{ETHERNET_LEN, write_at};
+use super::layout::{ETHERNET_LEN, write_at};
 
 /// A MAC address.
 pub type MacAddr = [u8; 6];

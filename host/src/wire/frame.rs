@@ -1,10 +1,18 @@
-use super::{
-    ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, IPV4_LEN, Ipv4Repr, Ipv4View,
-    MacAddr, PROTOCOL_UDP, PacketKind, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView,
-    write_at,
-};
+use super::ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
+use super::int::RecordFormat;
+use super::ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
+use super::layout::{ETHERNET_LEN, HEADERS_LEN, IPV4_LEN, MAX_HOPS, UDP_LEN, WEIR_LEN, write_at};
+use super::udp::{UdpRepr, UdpView};
+use super::weir::{Flags, PacketKind, WeirRepr, WeirView};
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
+
+/// Weir's UDP port: destination of forward packets, source of reverse packets.
+pub const WEIR_PORT: u16 = 22_341;
+/// Destination of POLICY packets. Switches flood them to this group and drop POLICY packets to other addresses.
+pub const POLICY_GROUP: Ipv4Addr = Ipv4Addr::new(239, 87, 69, 73);
+/// MAC address of the group: 23 bits of its IPv4 address (RFC 1112 §6.4).
+pub const POLICY_GROUP_MAC: MacAddr = [0x01, 0x00, 0x5e, 0x57, 0x45, 0x49];
 
 /// The direction of a packet relative to its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +37,7 @@ impl PacketKind {
     }
 }
 
-/// A frame of which every header was checked, also against the others.
+/// A frame whose headers were all checked, also against each other.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
     /// The Ethernet frame.
@@ -66,8 +74,7 @@ impl<'a> FrameView<'a> {
         if usize::from(udp.length()) + IPV4_LEN != usize::from(ip.total_length()) {
             return Err(DropReason::LengthMismatch);
         }
-        let weir_port = udp.source() == WEIR_PORT || udp.destination() == WEIR_PORT;
-        if !weir_port {
+        if udp.source() != WEIR_PORT && udp.destination() != WEIR_PORT {
             return Err(DropReason::NotWeir);
         }
         let weir = WeirView::new(udp.payload())?;
@@ -79,9 +86,9 @@ impl<'a> FrameView<'a> {
             return Err(DropReason::NotWeir);
         }
         let records_len = usize::from(weir.int_hops()) * weir.format().record_len();
-        let behind_header = usize::from(udp.length()) - UDP_LEN - WEIR_LEN;
+        let weir_payload_len = usize::from(udp.length()) - UDP_LEN - WEIR_LEN;
         let payload_len =
-            behind_header.checked_sub(records_len).ok_or(DropReason::RecordsLengthMismatch)? as u32;
+            weir_payload_len.checked_sub(records_len).ok_or(DropReason::RecordsLengthMismatch)? as u32;
         let records = weir.payload().get(..records_len).ok_or(DropReason::Truncated)?;
         Ok(FrameView { ethernet, ip, udp, weir, records, payload_len })
     }
@@ -89,12 +96,12 @@ impl<'a> FrameView<'a> {
     pub fn records(&self) -> &'a [u8] {
         self.records
     }
-    /// Returns the part of the payload that is materialised.
+    /// Returns the part of the payload that is not virtual.
     pub fn payload(&self) -> &'a [u8] {
-        let behind = self.weir.payload().get(self.records.len()..).unwrap_or_default();
-        behind.get(..self.payload_len as usize).unwrap_or(behind)
+        let bytes = self.weir.payload().get(self.records.len()..).unwrap_or_default();
+        bytes.get(..self.payload_len as usize).unwrap_or(bytes)
     }
-    /// Returns the length of the payload in bytes, including virtual ones.
+    /// Returns the length of the payload in bytes, including its virtual part.
     pub fn payload_len(&self) -> u32 {
         self.payload_len
     }
@@ -146,12 +153,12 @@ impl FrameRepr {
         }
     }
 
-    /// Writes the headers and `records`, which are in wire format, and returns their length. `None` if `out` is too
-    /// short, the records are not at most eight complete ones, or the packet is too long for IPv4.
+    /// Writes the headers and `records`, which are in wire format, and returns their length. Returns `None` if `out` is
+    /// too short, if `records` has an incomplete record or more than eight, or if the packet is too long for IPv4.
     pub fn emit(&self, records: &[u8], out: &mut [u8]) -> Option<usize> {
         let record_len = self.weir.format.record_len();
         let hops = records.len() / record_len;
-        if hops > super::MAX_HOPS || !records.len().is_multiple_of(record_len) {
+        if hops > MAX_HOPS || !records.len().is_multiple_of(record_len) {
             return None;
         }
         let head_len = HEADERS_LEN + records.len();
@@ -187,17 +194,17 @@ impl FrameRepr {
     }
 }
 
-/// Overwrites the fields of DATA headers that differ between packets. The UDP checksum is unused and the IPv4
-/// checksum does not cover them.
-pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq: u32, stamp: u32) {
+/// Overwrites the fields of DATA headers that differ between packets. No checksum needs an update: the UDP checksum is
+/// unused, and the IPv4 checksum does not cover these fields.
+pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: Flags, seq: u32, timestamp: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[1] = flags.0;
     write_at(weir, 12, seq.to_be_bytes());
-    write_at(weir, 16, stamp.to_be_bytes());
+    write_at(weir, 16, timestamp.to_be_bytes());
 }
 
 /// Overwrites the record format in DATA headers.
-pub(crate) fn patch_format(head: &mut [u8; HEADERS_LEN], format: super::RecordFormat) {
+pub(crate) fn patch_format(head: &mut [u8; HEADERS_LEN], format: RecordFormat) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[3] = format.bits();
 }

@@ -1,5 +1,4 @@
-use super::RateCode;
-use weir_units::Bytes;
+use weir_units::{Bytes, RateCode};
 
 /// Length in bytes of a telemetry record without ids and queue.
 pub const INT_RECORD_LEN: usize = 8;
@@ -34,13 +33,13 @@ impl RecordFormat {
     pub const QUEUE: RecordFormat = RecordFormat(0x08);
     /// Custom records ([`custom_record`](crate::custom_record)); the low four bits are their length in words, minus
     /// one.
-    const OWN: u8 = 0x80;
+    const CUSTOM: u8 = 0x80;
 
     /// Decodes the format field of the Weir header.
     pub const fn from_bits(bits: u8) -> RecordFormat {
-        match bits & Self::OWN {
+        match bits & Self::CUSTOM {
             0 => RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0 | Self::CONGESTED.0 | Self::QUEUE.0)),
-            own => RecordFormat(own | bits & (MAX_WORDS as u8 - 1)),
+            custom => RecordFormat(custom | bits & (MAX_WORDS as u8 - 1)),
         }
     }
     /// Returns the format of custom records of `len` bytes; `None` unless `len` is 4, 8, ... 64.
@@ -48,11 +47,11 @@ impl RecordFormat {
         if len == 0 || !len.is_multiple_of(RECORD_WORD_LEN) || len > MAX_CUSTOM_RECORD_LEN {
             return None;
         }
-        Some(RecordFormat(Self::OWN | (len / RECORD_WORD_LEN - 1) as u8))
+        Some(RecordFormat(Self::CUSTOM | (len / RECORD_WORD_LEN - 1) as u8))
     }
     /// Returns whether the records are custom ones.
     pub const fn is_custom(self) -> bool {
-        self.0 & Self::OWN != 0
+        self.0 & Self::CUSTOM != 0
     }
     /// Returns the format field of the Weir header.
     pub const fn bits(self) -> u8 {
@@ -146,7 +145,7 @@ mod tests {
 
     /// docs/algorithms/hpcc.md#telemetry-record: B 2, TS 0x123456, tx 7812, qLen 2500.
     #[test]
-    fn golden_word_of_the_paper_layout() {
+    fn packed_record_has_the_layout_of_the_papers() {
         let record = IntRecord {
             rate: RateCode::from_bits(2),
             timestamp: 0x12_3456,
@@ -155,19 +154,19 @@ mod tests {
         };
         assert_eq!(record.pack(), 0x2123_4560_1e84_09c4);
         assert_eq!(IntRecord::unpack(0x2123_4560_1e84_09c4), record);
-        let plain = IntRecord::from_counters(
+        let from_counters = IntRecord::from_counters(
             RateCode::from_bits(2),
             0x12_3456,
             Bytes::new(1_000_000),
             Bytes::new(200_000),
         );
-        assert_eq!(plain, record);
+        assert_eq!(from_counters, record);
     }
 
     /// docs/algorithms/hpcc.md#telemetry-record: HPCC's released code packs the same hop differently, from the low
-    /// end: rate 3, time 24, bytes 20, qlen 17. Ours is the papers' 4/24/20/16.
+    /// end: rate 3, time 24, bytes 20, qlen 17 bits. Weir has the papers' layout of 4/24/20/16 bits.
     #[test]
-    fn trap_3_layout_is_the_papers_not_the_released_codes() {
+    fn layout_is_that_of_the_papers_not_of_the_released_code() {
         let code_layout = |r: &IntRecord| {
             u64::from(r.rate.bits())
                 | u64::from(r.timestamp) << 3
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn own_records_say_their_length() {
+    fn custom_formats_encode_the_record_length() {
         let lengths: Vec<usize> =
             (0..80).filter_map(|len| Some(RecordFormat::custom(len)?.record_len())).collect();
         assert_eq!(lengths, (1..=16).map(|words| 4 * words).collect::<Vec<_>>());
@@ -200,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_word_survives(word: u64) {
+        fn unpack_and_pack_are_inverse(word: u64) {
             prop_assert_eq!(IntRecord::unpack(word).pack(), word);
         }
     }

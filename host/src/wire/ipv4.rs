@@ -1,4 +1,5 @@
-use super::{IPV4_LEN, internet_checksum, write_at};
+use super::checksum::internet_checksum;
+use super::layout::{IPV4_LEN, write_at};
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
@@ -46,8 +47,8 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Creates a view after checking version, header length, checksum, fragmentation, and that the total length is
-    /// present in `bytes` and the `virtual_tail` zero bytes that follow them. Padding behind the packet is cut off.
+    /// Creates a view after checking version, header length, checksum and fragmentation, and that `bytes`, followed by
+    /// `virtual_tail` zero bytes, are at least as long as the total length. Padding behind the packet is cut off.
     ///
     /// # Errors
     ///
@@ -64,25 +65,27 @@ impl<'a> Ipv4View<'a> {
             return Err(DropReason::BadIpChecksum);
         }
         let view = Ipv4View { header, payload };
-        if view.word(6) & FRAGMENT_BITS != 0 {
+        if view.u16_at(6) & FRAGMENT_BITS != 0 {
             return Err(DropReason::Fragment);
         }
         let total = u64::from(view.total_length());
         if total < IPV4_LEN as u64 || total > bytes.len() as u64 + u64::from(virtual_tail) {
             return Err(DropReason::LengthMismatch);
         }
-        let here = payload.len().min(total as usize - IPV4_LEN);
-        Ok(Ipv4View { header, payload: &payload[..here] })
+        // The rest of the payload, if any, is virtual.
+        let present = payload.len().min(total as usize - IPV4_LEN);
+        Ok(Ipv4View { header, payload: &payload[..present] })
     }
-    fn word(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    fn u16_at(&self, offset: usize) -> u16 {
+        u16::from_be_bytes([self.header[offset], self.header[offset + 1]])
     }
-    fn addr(&self, at: usize) -> Ipv4Addr {
-        Ipv4Addr::new(self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3])
+    fn addr_at(&self, offset: usize) -> Ipv4Addr {
+        let header = self.header;
+        Ipv4Addr::new(header[offset], header[offset + 1], header[offset + 2], header[offset + 3])
     }
     /// Returns the total length of the packet in bytes.
     pub fn total_length(&self) -> u16 {
-        self.word(2)
+        self.u16_at(2)
     }
     /// Differentiated services code point, 6 bits.
     pub fn dscp(&self) -> u8 {
@@ -102,11 +105,11 @@ impl<'a> Ipv4View<'a> {
     }
     /// Source address.
     pub fn source(&self) -> Ipv4Addr {
-        self.addr(12)
+        self.addr_at(12)
     }
     /// Destination address.
     pub fn destination(&self) -> Ipv4Addr {
-        self.addr(16)
+        self.addr_at(16)
     }
     /// Returns the bytes behind the header that are not virtual.
     pub fn payload(&self) -> &'a [u8] {
@@ -125,7 +128,7 @@ pub struct Ipv4Repr {
     pub dscp: u8,
     /// ECN bits.
     pub ecn: Ecn,
-    /// Length in bytes of what follows the header.
+    /// Length of the payload in bytes.
     pub payload_len: u16,
 }
 

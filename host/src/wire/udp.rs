@@ -1,4 +1,4 @@
-use super::{UDP_LEN, write_at};
+use super::layout::{UDP_LEN, write_at};
 
 /// The bytes of a UDP datagram, at least as long as its header.
 #[derive(Clone, Copy, Debug)]
@@ -13,20 +13,20 @@ impl<'a> UdpView<'a> {
         let (header, payload) = bytes.split_first_chunk()?;
         Some(UdpView { header, payload })
     }
-    fn word(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    fn u16_at(&self, offset: usize) -> u16 {
+        u16::from_be_bytes([self.header[offset], self.header[offset + 1]])
     }
     /// Source port.
     pub fn source(&self) -> u16 {
-        self.word(0)
+        self.u16_at(0)
     }
     /// Destination port.
     pub fn destination(&self) -> u16 {
-        self.word(2)
+        self.u16_at(2)
     }
     /// Returns the length of the datagram, including the header.
     pub fn length(&self) -> u16 {
-        self.word(4)
+        self.u16_at(4)
     }
     /// Returns the bytes behind the header that are not virtual.
     pub fn payload(&self) -> &'a [u8] {

@@ -1,4 +1,5 @@
-use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN, write_at};
+use super::int::RecordFormat;
+use super::layout::{MAX_HOPS, VERSION, WEIR_LEN, write_at};
 use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -115,11 +116,12 @@ impl<'a> WeirView<'a> {
         }
         Ok(view)
     }
-    fn u16_at(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    fn u16_at(&self, offset: usize) -> u16 {
+        u16::from_be_bytes([self.header[offset], self.header[offset + 1]])
     }
-    fn u32_at(&self, at: usize) -> u32 {
-        u32::from_be_bytes([self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3]])
+    fn u32_at(&self, offset: usize) -> u32 {
+        let header = self.header;
+        u32::from_be_bytes([header[offset], header[offset + 1], header[offset + 2], header[offset + 3]])
     }
     /// Returns the kind of the packet.
     pub fn kind(&self) -> PacketKind {
@@ -162,7 +164,7 @@ impl<'a> WeirView<'a> {
         self.u32_at(12)
     }
     /// The sender's clock in ns, modulo 2^32.
-    pub fn stamp(&self) -> u32 {
+    pub fn timestamp(&self) -> u32 {
         self.u32_at(16)
     }
     /// The grant field, whose meaning depends on the kind (docs/wire.md).
@@ -236,7 +238,7 @@ impl WeirRepr {
             path_id: view.path_id(),
             message: view.message(),
             seq: view.seq(),
-            timestamp: view.stamp(),
+            timestamp: view.timestamp(),
             grant: view.grant(),
         }
     }

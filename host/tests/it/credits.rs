@@ -1,4 +1,5 @@
-//! ExpressPass at single hosts: no credit, no packet; and the receiver's law against hand-made numbers.
+//! ExpressPass at single hosts: senders send one packet per credit, and the receiver's control law gives the numbers
+//! computed by hand.
 
 use crate::variants::scheme;
 use weir_host::DropReason;
@@ -13,14 +14,14 @@ use weir_units::{Bytes, Time};
 
 const T: Time = Time::from_us(12);
 
-/// One packet for each credit, which says whose it is. A credit that comes twice, or late, is worth nothing.
+/// The sender sends one DATA packet per credit, with the credit's number. Duplicate and late credits are ignored.
 #[test]
 fn a_packet_per_credit() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
     open(&mut host, Time::ZERO, 7, 1_000_000);
-    let request = poll_transmit(&mut host, Time::ZERO).expect("it asks");
+    let request = poll_transmit(&mut host, Time::ZERO).expect("a request for credits");
     assert_eq!((request.weir.kind, request.weir.message, request.payload_len), (PacketKind::Probe, 7, 0));
-    assert!(poll_transmit(&mut host, Time::from_us(50)).is_none(), "and waits");
+    assert!(poll_transmit(&mut host, Time::from_us(50)).is_none(), "no packet without a credit");
     let mut now = Time::from_us(60);
     for (number, answered) in [
         (5, true),
@@ -44,7 +45,8 @@ fn a_packet_per_credit() {
     assert_eq!((stats.data_sent, stats.probe_replies_received, stats.stale_feedback), (5, 5, 3));
 }
 
-/// Credits of others are refused, those of a message that is over are old; what a flood of them brings is bounded.
+/// Credits from another host are refused, those of an unknown message are stale, and a flood of credits releases a
+/// bounded number of packets.
 #[test]
 fn forged_credits_do_little() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
@@ -66,7 +68,7 @@ fn forged_credits_do_little() {
     assert_eq!(sent.len(), 64);
 }
 
-/// A request, or all credits, may be lost: it asks again after a timeout.
+/// The request or all credits may be lost: the sender requests credits again after a timeout.
 #[test]
 fn silence_leads_to_another_request() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
@@ -80,7 +82,8 @@ fn silence_leads_to_another_request() {
     }
 }
 
-/// The receiver paces credits from the request until the end of the message; who did not hear of the end and asks is told.
+/// The receiver paces credits from the request until the end of the message. A sender that missed the ACK of the end
+/// and requests credits again gets the ACK once more.
 #[test]
 fn the_receiver_credits_until_the_end() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
@@ -95,7 +98,7 @@ fn the_receiver_credits_until_the_end() {
         now = host.next_wakeup().expect("the next credit");
         host.wakeup(now);
     }
-    // Half of one in 132 ns.
+    // Half of the maximum rate, which is one credit in 132 ns.
     assert!((70..=82).contains(&numbers.len()), "{}", numbers.len());
     assert!(numbers.is_sorted_by(|a, b| a < b));
     let mut last = from_peer(PacketKind::Data, 1, 0);
@@ -104,24 +107,34 @@ fn the_receiver_credits_until_the_end() {
     drain(&mut host, now);
     assert_eq!(host.next_wakeup(), None, "no more credits");
     deliver(&mut host, now, &from_peer(PacketKind::Probe, 1, 0), &[]);
-    let told = poll_transmit(&mut host, now).expect("an answer");
-    assert_eq!((told.weir.kind, told.weir.seq), (PacketKind::Ack, 1000));
+    let answer = poll_transmit(&mut host, now).expect("an answer");
+    assert_eq!((answer.weir.kind, answer.weir.seq), (PacketKind::Ack, 1000));
 }
 
-struct Fed(Box<dyn Receiver>, Time);
+struct ReceiverHarness {
+    receiver: Box<dyn Receiver>,
+    now: Time,
+}
 
-impl Fed {
-    /// The gap to the next credit, over the least, and its number.
-    fn credit(&mut self, begins: bool) -> (f64, Option<u32>) {
-        let Credit { number, next } = self.0.credit(self.1, 0, begins).expect("there are credits");
-        let Some(PortAlgorithm::Credits(law)) = scheme("expresspass", &[]).port_algorithm(T) else {
-            panic!("credits' law")
-        };
-        ((next - self.1).as_secs_f64() / law.interval(RATE).as_secs_f64(), number)
+impl ReceiverHarness {
+    fn new(receiver: Box<dyn Receiver>) -> ReceiverHarness {
+        ReceiverHarness { receiver, now: Time::from_ms(1) }
     }
+
+    /// Returns the gap to the next credit, relative to the minimum gap, and the number of this credit.
+    fn credit(&mut self, is_first: bool) -> (f64, Option<u32>) {
+        let Credit { number, next } =
+            self.receiver.credit(self.now, 0, is_first).expect("the scheme uses credits");
+        let Some(PortAlgorithm::Credits(limit)) = scheme("expresspass", &[]).port_algorithm(T) else {
+            panic!("expresspass limits credits at ports")
+        };
+        ((next - self.now).as_secs_f64() / limit.interval(RATE).as_secs_f64(), number)
+    }
+
+    /// Delivers a DATA packet that echoes this credit number.
     fn data(&mut self, credit: u32) {
         let data = DataEvent {
-            now: self.1,
+            now: self.now,
             source: addr(1),
             payload: Bytes::new(1000),
             frame: Bytes::new(1066),
@@ -136,63 +149,63 @@ impl Fed {
             path_id: 0,
             telemetry: &Telemetry::EMPTY,
         };
-        self.0.on_data(&data, &mut TelemetryCounters::default());
+        self.receiver.on_data(&data, &mut TelemetryCounters::default());
     }
 }
 
-/// `xpass.cc`: without loss the rate moves towards the maximum by the fraction w of the difference; with loss it is the
-/// rate of arrivals, and w is halved.
+/// `xpass.cc`: without loss the rate moves towards the maximum by the fraction w of the difference; with loss it falls
+/// to the rate of arrivals, and w is halved.
 #[test]
-fn the_feedback_law() {
+fn rate_follows_credit_loss() {
     let config = scheme("expresspass", &[("jitter", "0")]);
-    let mut fed = Fed(config.receiver(&params(RATE, T)), Time::from_ms(1));
-    let near = |(gap, _): (f64, Option<u32>), rate: f64| {
+    let mut harness = ReceiverHarness::new(config.receiver(&params(RATE, T)));
+    let assert_rate = |(gap, _): (f64, Option<u32>), rate: f64| {
         assert!((gap * rate - 1.0).abs() < 1e-3, "{gap}, not 1/{rate}")
     };
-    near(fed.credit(true), 0.5);
+    assert_rate(harness.credit(true), 0.5);
     for _ in 0..200 {
-        fed.1 += Time::from_us(1);
-        fed.credit(false);
+        harness.now += Time::from_us(1);
+        harness.credit(false);
     }
-    fed.data(1);
-    near(fed.credit(false), 0.5 + 0.5 * 0.5);
-    // Within a round trip nothing changes, whatever is lost.
-    fed.1 += Time::from_us(6);
-    fed.data(3);
-    near(fed.credit(false), 0.75);
-    // Then: of the 4 up to number 5, 2 came in 12 us.
-    fed.1 += Time::from_us(6);
+    harness.data(1);
+    assert_rate(harness.credit(false), 0.5 + 0.5 * 0.5);
+    // At most one update per round trip, also under loss.
+    harness.now += Time::from_us(6);
+    harness.data(3);
+    assert_rate(harness.credit(false), 0.75);
+    // Of the 4 credits 2 to 5, only 2 brought data within 12 us.
+    harness.now += Time::from_us(6);
     for number in [5, 9, 11] {
-        fed.data(number);
+        harness.data(number);
     }
-    let came = 2.0 * 0.132 / 12.0;
+    let goodput = 2.0 * 0.132 / 12.0;
     let min = 0.132 / 12.0;
-    let first = f64::max(came * (1.0 + 0.25 * 0.125), min);
-    near(fed.credit(false), first);
-    // Of the next 7 again 4 were lost; what came would be more, but loss never raises a rate.
-    fed.1 += Time::from_us(12);
-    fed.data(12);
-    near(fed.credit(false), first);
-    // None lost: an eighth of the difference, since w was halved twice.
-    fed.1 += Time::from_us(12);
-    fed.data(13);
+    let first = f64::max(goodput * (1.0 + 0.25 * 0.125), min);
+    assert_rate(harness.credit(false), first);
+    // Of the next 7 credits 4 were lost. The rate of arrivals is higher than before, but loss never raises the rate.
+    harness.now += Time::from_us(12);
+    harness.data(12);
+    assert_rate(harness.credit(false), first);
+    // No loss: the rate moves by an eighth of the difference, because w was halved twice.
+    harness.now += Time::from_us(12);
+    harness.data(13);
     let second = 0.125 + 0.875 * first;
-    near(fed.credit(false), second);
-    // Old numbers and numbers that were never sent are not heard.
-    fed.1 += Time::from_us(12);
-    fed.data(11);
-    fed.data(1_000_000);
-    near(fed.credit(false), second);
+    assert_rate(harness.credit(false), second);
+    // Old numbers and numbers that were never sent have no effect.
+    harness.now += Time::from_us(12);
+    harness.data(11);
+    harness.data(1_000_000);
+    assert_rate(harness.credit(false), second);
 }
 
-/// Without jitter or loss a host's own link is not oversold: beyond eight at once every credit waits for its turn.
+/// The host limits credits at its own link as a switch does: a burst of eight, then one per interval.
 #[test]
-fn the_hosts_own_port_is_shaped() {
+fn credits_are_limited_at_the_hosts_own_link() {
     let config = scheme("expresspass", &[]);
-    let mut fed = Fed(config.receiver(&params(RATE, T)), Time::from_ms(1));
-    let sent = (0..100).filter(|n| fed.credit(*n == 0).1.is_some()).count();
+    let mut harness = ReceiverHarness::new(config.receiver(&params(RATE, T)));
+    let sent = (0..100).filter(|n| harness.credit(*n == 0).1.is_some()).count();
     assert_eq!(sent, 8);
-    fed.1 += Time::from_ns(132 * 3);
-    let sent = (0..100).filter(|_| fed.credit(false).1.is_some()).count();
+    harness.now += Time::from_ns(132 * 3);
+    let sent = (0..100).filter(|_| harness.credit(false).1.is_some()).count();
     assert_eq!(sent, 3);
 }

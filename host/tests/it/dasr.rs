@@ -1,4 +1,5 @@
-//! DASR: who is counted, how fast, and the three states (Dart §III, docs/algorithms/dart.md#dasr).
+//! DASR: which senders are counted, how fast shares follow, and the three congestion states (Dart §III,
+//! docs/algorithms/dart.md#dasr).
 
 use crate::variants::scheme;
 use std::net::Ipv4Addr;
@@ -39,7 +40,7 @@ fn n(host: &mut Host, now: Time, repr: &FrameRepr) -> u16 {
     answer(host, now, repr).0
 }
 
-/// §III-B: unique senders, not messages; the last packet of its last message takes a sender out.
+/// §III-B: senders are counted, not messages. The last packet of its last message removes a sender.
 #[test]
 fn senders_are_counted_once() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
@@ -47,7 +48,11 @@ fn senders_are_counted_once() {
     assert_eq!(n(&mut host, t, &data(1, 1, 0, Flags::START)), 1);
     assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START)), 2);
     assert_eq!(n(&mut host, t, &data(1, 2, 0, Flags::START)), 2, "two messages of one sender share its NIC");
-    assert_eq!(n(&mut host, t, &data(1, 1, 1000, Flags::END)), 2, "it has another");
+    assert_eq!(
+        n(&mut host, t, &data(1, 1, 1000, Flags::END)),
+        2,
+        "another message of this sender is unfinished"
+    );
     assert_eq!(n(&mut host, t, &data(1, 2, 5000, Flags::END)), 2, "an END behind a gap ends nothing");
     assert_eq!(n(&mut host, t, &data(1, 2, 1000, Flags::END)), 1);
     assert_eq!(n(&mut host, t, &data(1, 2, 1000, Flags::END)), 1, "repeated: it is not counted again");
@@ -56,10 +61,10 @@ fn senders_are_counted_once() {
     assert_eq!(n(&mut host, t, &data(2, 1, 1000, none)), 1);
 }
 
-/// §III-B: a sender that dies leaves n within the soft-state time (looked for eight times in it); one that
-/// was only silent is counted again.
+/// §III-B: a sender that stops is removed after the soft-state time, at the next of eight sweeps per soft-state time. A
+/// sender that was only silent is counted again.
 #[test]
-fn the_dead_are_not_counted() {
+fn silent_senders_are_removed_after_the_soft_state_time() {
     let mut host = receiver();
     let t = Time::from_secs(10);
     n(&mut host, t, &data(1, 1, 0, Flags::START));
@@ -73,12 +78,12 @@ fn the_dead_are_not_counted() {
             left = Some(now - t);
         }
     }
-    let left = left.expect("it left");
+    let left = left.expect("the silent sender is removed");
     assert!(left > Time::from_secs(2) && left <= Time::from_ms(2_260), "{left}");
     assert_eq!(n(&mut host, t + Time::from_secs(4), &data(1, 1, 1000, Flags::NONE)), 2);
 }
 
-/// Forged senders are bounded.
+/// The number of counted senders is bounded, so forged ones have a limited effect.
 #[test]
 fn at_most_1024_senders_are_counted() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
@@ -90,7 +95,7 @@ fn at_most_1024_senders_are_counted() {
     assert_eq!(max, 1_024);
 }
 
-/// Packets at a share of line rate for `windows` round trips, marked or not; the last answer.
+/// A receiver and a sender of one long message.
 struct Feed {
     host: Host,
     now: Time,
@@ -98,12 +103,14 @@ struct Feed {
 }
 
 impl Feed {
+    /// Delivers packets at a share of line rate for `windows` round trips. Returns n and the ECN echo of the last
+    /// answer, and the number of CNPs.
     fn run(&mut self, share: f64, ecn: Ecn, windows: u64) -> (u16, bool, usize) {
         let until = self.now + BASE_RTT * windows;
         let mut last = (0, false, 0);
         let mut cnps = 0;
         while self.now < until {
-            // 1,066 bytes of frame.
+            // Frames have 1,066 bytes.
             let gap = RATE.tx_time(Bytes::new(1_066)).as_ps() as f64 / share;
             self.now += Time::from_ps(gap as u64);
             let mut repr = data(1, 1, self.seq, Flags::NONE);
@@ -116,7 +123,7 @@ impl Feed {
     }
 }
 
-/// §III-C, Figure 5, each transition: what n is, whether marks are passed on, whether CNPs go out.
+/// §III-C, Figure 5: each transition, with n, the ECN echo and the number of CNPs.
 #[test]
 fn the_three_states() {
     let mut host = receiver();
@@ -128,11 +135,11 @@ fn the_three_states() {
     let (none, receiver, non_receiver) = ((3, false, 0), (3, false, 0), |cnps| (1, true, cnps));
     // No Congestion, whatever the throughput.
     assert_eq!(feed.run(0.5, plain, 4), none);
-    // Marks below line rate: in the network. 4 round trips are 26 us: one CNP.
+    // Marks below line rate: congestion in the network. Four round trips take 26 us, so there is one CNP.
     assert_eq!(feed.run(0.5, marked, 4), non_receiver(1));
-    // Line rate under marks: within two windows it is the receiver; the CNP interval is not over.
+    // Marks at line rate: congestion at the receiver within two windows. No CNP is due yet.
     assert_eq!(feed.run(1.0, marked, 3), receiver);
-    // Just below line rate it stays (hysteresis), further below it does not.
+    // Just below line rate the state stays (hysteresis), further below it changes.
     assert_eq!(feed.run(0.92, marked, 3), receiver);
     assert_eq!(feed.run(0.85, marked, 12), non_receiver(2));
     // The marks end.
@@ -141,12 +148,12 @@ fn the_three_states() {
     assert_eq!(feed.run(1.0, plain, 3), none);
     assert_eq!(feed.run(1.0, marked, 3), receiver);
     assert_eq!(feed.run(1.0, plain, 2), none);
-    // Just below line rate, from below: that is not line rate.
+    // Just below line rate, coming from a lower rate, does not count as line rate.
     feed.run(0.5, plain, 3);
     assert_eq!(feed.run(0.92, marked, 2).0, 1);
 }
 
-/// With `drain` the receiver counts one more than there are while it is its own congestion, and no longer.
+/// With `drain` the receiver counts one sender too many in the state Receiver Congestion, and only then.
 #[test]
 fn a_queue_at_the_receiver_is_drained_on_request() {
     let mut host = host(&scheme("dasr", &[("drain", "on")]), |_| {});
@@ -159,8 +166,8 @@ fn a_queue_at_the_receiver_is_drained_on_request() {
     assert_eq!(feed.run(0.5, Ecn::Ce, 4).0, 1);
 }
 
-/// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
-/// arrival, exactly at half of line rate.
+/// Dart Fig. 15 and Fig. 9: when a second sender starts, both send at exactly half of line rate within one round trip
+/// of its first packet's arrival; when it ends, the first one returns to line rate.
 #[test]
 fn one_round_trip_to_the_fair_share() {
     let mut net = TestNetwork::star(3, &scheme("dasr", &[]));
@@ -168,7 +175,7 @@ fn one_round_trip_to_the_fair_share() {
     net.run_until(us(300));
     assert_eq!(net.flow(0, first).rate, RATE);
     let second = net.open(1, 2, None);
-    // Its first packet reaches the receiver half a round trip later, behind what is queued there.
+    // Its first packet reaches the receiver half a round trip later, behind the packets queued there.
     net.run_until(us(300) + BASE_RTT / 2);
     assert_eq!(net.flow(0, first).rate, RATE);
     net.run_until(us(300) + BASE_RTT + DELAY);
@@ -180,7 +187,7 @@ fn one_round_trip_to_the_fair_share() {
     assert_eq!(net.flow(0, first).rate, RATE);
 }
 
-/// A sender cap and DCQCN below it: the smaller holds.
+/// The sender uses the smaller of the granted share and DCQCN's rate.
 #[test]
 fn the_smaller_of_share_and_dcqcn_holds() {
     let mut host = host(&scheme("dasr", &[]), |_| {});
@@ -192,11 +199,11 @@ fn the_smaller_of_share_and_dcqcn_holds() {
     deliver(&mut host, now, &ack, &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 4);
     deliver(&mut host, now, &from_peer(PacketKind::Cnp, 7, 0), &[]);
-    assert_eq!(host.flow(flow).unwrap().rate, RATE / 4, "DCQCN is at a half");
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 4, "DCQCN's rate is half of line rate");
     (ack.weir.concurrency, ack.weir.grant) = (1, kbps(RATE));
     deliver(&mut host, now, &ack, &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
-    // Of a faster receiver, and of one with another scheme, where the field is a path: neither is a cap.
+    // A share above line rate, and the fields of a receiver with another scheme, do not limit the rate.
     for (concurrency, grant) in [(1, kbps(RATE * 4)), (0, 0x123), (0, 0), (2, 0)] {
         (ack.weir.concurrency, ack.weir.grant) = (concurrency, grant);
         deliver(&mut host, now, &ack, &[]);
@@ -204,8 +211,8 @@ fn the_smaller_of_share_and_dcqcn_holds() {
     }
 }
 
-/// It is the receiver's line that is shared, whatever its senders' is: n goes by the concurrency field, the share by
-/// the grant field.
+/// The receiver's line rate is divided, independent of the senders' line rates. The concurrency field carries n, the
+/// grant field the share.
 #[test]
 fn the_share_is_of_the_receivers_line() {
     for (rate, shares) in
@@ -220,20 +227,20 @@ fn the_share_is_of_the_receivers_line() {
     }
 }
 
-/// §III-D: the first message of an incast announces all senders; the long flow hears of them with its next
-/// ACK, before their packets come. They are counted once, and end as usual.
+/// §III-D: the first message of an incast announces all senders. The next ACK of the long flow reports them, before
+/// their packets arrive. They are counted once, and removed as usual.
 #[test]
 fn announced_senders_count_at_once() {
     for (look_ahead, expected) in [("on", [4, 4, 4, 3]), ("off", [2, 2, 3, 2])] {
         let mut host = host(&scheme("dasr", &[("look_ahead", look_ahead)]), |_| {});
         let t = Time::from_ms(1);
         n(&mut host, t, &data(9, 1, 0, Flags::START));
-        // addr(1) announces itself and two others; the list is the payload's beginning.
+        // addr(1) announces itself and two others at the beginning of the payload.
         let start = data(1, 1, 0, Flags::START);
-        let frame = listing(start, 0, &[addr(1), addr(2), addr(3)]);
+        let frame = announcement(start, 0, &[addr(1), addr(2), addr(3)]);
         host.receive(t, &frame.head, frame.payload);
         let mut seen = vec![poll_transmit(&mut host, t).unwrap().weir.concurrency];
-        // Again, as a repetition: nothing is counted twice.
+        // The same packet again: nothing is counted twice.
         host.receive(t, &frame.head, frame.payload);
         assert_eq!(poll_transmit(&mut host, t).unwrap().weir.concurrency, seen[0]);
         seen.push(n(&mut host, t, &data(9, 1, 1000, Flags::NONE)));
@@ -243,8 +250,8 @@ fn announced_senders_count_at_once() {
     }
 }
 
-/// A DATA packet whose payload begins with a list of these senders of an incast.
-fn listing(mut packet: FrameRepr, incast: u32, senders: &[Ipv4Addr]) -> Frame {
+/// Returns a DATA packet whose payload begins with an announcement of these senders of an incast.
+fn announcement(mut packet: FrameRepr, incast: u32, senders: &[Ipv4Addr]) -> Frame {
     packet.weir.flags |= Flags::LOOKAHEAD;
     let mut frame = weir_testkit::net::rebuild(&packet, &[]);
     let mut list = (senders.len() as u16).to_be_bytes().to_vec();
@@ -255,73 +262,83 @@ fn listing(mut packet: FrameRepr, incast: u32, senders: &[Ipv4Addr]) -> Frame {
     frame
 }
 
-/// The answer to a START of host `from` whose list, of no numbered incast, is these hosts.
+/// Delivers the first packet of a message of host `from` that announces these hosts without an incast number. Returns n
+/// of the answer.
 fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> u16 {
     let start = FrameRepr { source: from, ..data(1, 1, 0, Flags::START) };
-    n_of(host, now, &listing(start, 0, listed))
+    n_of(host, now, &announcement(start, 0, listed))
 }
 
-/// The answer to a frame.
+/// Delivers a frame and returns n of the answer.
 fn n_of(host: &mut Host, now: Time, frame: &Frame) -> u16 {
     host.receive(now, &frame.head, frame.payload);
     poll_transmit(host, now).unwrap().weir.concurrency
 }
 
-/// Each message of an incast lists all senders. The list that comes first counts; one that comes late does not add a
-/// sender that is done, nor prolong that of one that never comes. The next incast's list counts again.
+/// Each message of an incast announces all senders. Only the first announcement counts: a late one neither adds a
+/// sender that has finished nor extends the time of one that never starts. The announcement of another incast counts
+/// again.
 #[test]
-fn a_late_list_of_an_incast_adds_no_finished_sender() {
+fn a_late_announcement_of_an_incast_adds_no_finished_sender() {
     let all = [addr(1), addr(2), addr(3)];
     for (incast, late, other) in [(7, 3, 4), (0, 4, 4)] {
         let (mut host, t) = (receiver(), Time::from_ms(1));
         n(&mut host, t, &data(9, 1, 0, Flags::START));
-        // The second sender is first, and done with its only packet. Of those left one has not begun.
+        // The second sender starts first, and its message of one packet is complete.
         let only = data(2, 1, 0, Flags::START | Flags::END);
-        assert_eq!(n_of(&mut host, t, &listing(only, incast, &all)), 3);
-        let start = listing(data(1, 1, 0, Flags::START), incast, &all);
+        assert_eq!(n_of(&mut host, t, &announcement(only, incast, &all)), 3);
+        let start = announcement(data(1, 1, 0, Flags::START), incast, &all);
         assert_eq!(n_of(&mut host, t + us(50), &start), late, "incast {incast}");
-        assert_eq!(n(&mut host, t + us(251), &data(9, 1, 1000, Flags::NONE)), 2, "the third never comes");
-        let next = listing(data(1, 2, 0, Flags::START), 8, &all);
+        assert_eq!(
+            n(&mut host, t + us(251), &data(9, 1, 1000, Flags::NONE)),
+            2,
+            "the third sender never starts"
+        );
+        let next = announcement(data(1, 2, 0, Flags::START), 8, &all);
         assert_eq!(n_of(&mut host, t + us(252), &next), other, "the next incast, after {incast}");
     }
 }
 
-/// A list that does not fit into one packet comes in several: each part counts when its packet is taken, in order and
-/// once.
+/// An announcement that does not fit into one packet takes several. Each part counts once, when its packet is accepted
+/// in order.
 #[test]
-fn a_long_list_takes_several_packets() {
+fn a_long_announcement_takes_several_packets() {
     let all: Vec<_> = (1..=40).map(|host| Ipv4Addr::new(10, 0, 9, host)).collect();
     let (mut host, t) = (receiver(), Time::from_ms(1));
     let from = |seq, flags| FrameRepr { source: all[0], ..data(1, 1, seq, flags) };
-    assert_eq!(n_of(&mut host, t, &listing(from(0, Flags::START), 1, &all[..29])), 29);
-    let second = listing(from(1000, Flags::NONE), 1, &all[29..]);
+    assert_eq!(n_of(&mut host, t, &announcement(from(0, Flags::START), 1, &all[..29])), 29);
+    let second = announcement(from(1000, Flags::NONE), 1, &all[29..]);
     assert_eq!(n_of(&mut host, t, &second), 40);
     assert_eq!(n_of(&mut host, t, &second), 40, "again");
-    let ahead = listing(from(5000, Flags::NONE), 2, &[addr(1)]);
+    let ahead = announcement(from(5000, Flags::NONE), 2, &[addr(1)]);
     host.receive(t, &ahead.head, ahead.payload);
-    assert_eq!(poll_transmit(&mut host, t).unwrap().weir.kind, PacketKind::Nack, "it is not in order");
+    assert_eq!(
+        poll_transmit(&mut host, t).unwrap().weir.kind,
+        PacketKind::Nack,
+        "the packet is out of order"
+    );
     assert_eq!(n(&mut host, t, &from(2000, Flags::NONE)), 40);
 }
 
-/// docs/algorithms/dart.md#tenants: a list is of its own tenant's senders and counts for them alone; who really sends
-/// counts for all. Here a tenant is a /24.
+/// docs/algorithms/dart.md#tenants: an announcement may name senders of its own tenant only and counts for this tenant
+/// only; active senders count for all tenants. With 24 bits a tenant is a /24 network.
 #[test]
-fn a_list_is_private_to_its_tenant() {
+fn an_announcement_counts_for_its_tenant_only() {
     let at = |tenant, host| Ipv4Addr::new(10, 0, tenant, host);
     let from = |source, message, seq, flags| FrameRepr { source, ..data(1, message, seq, flags) };
     for (bits, [one, other]) in [("24", [4, 2]), ("16", [5, 5])] {
         let mut host = host(&scheme("dasr", &[("tenant_bits", bits)]), |_| {});
         let t = Time::from_ms(1);
         assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 0, Flags::START)), 1);
-        // Two of its own, itself, and one of the other tenant's.
+        // Three senders of its own tenant, including itself, and one of another tenant.
         let listed = [at(1, 1), at(1, 2), at(1, 3), at(2, 9)];
         assert_eq!(announce(&mut host, t, at(1, 1), &listed), one, "{bits} bits");
         assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 1000, Flags::NONE)), other, "{bits} bits");
-        // One that was announced begins, and counts for everybody from then on; another is never heard of.
+        // An announced sender starts and counts for all tenants from then on; another one never starts.
         n(&mut host, t, &from(at(1, 2), 1, 0, Flags::START));
         assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 2000, Flags::NONE)), if bits == "24" { 3 } else { 5 });
         assert_eq!(n(&mut host, t, &from(at(1, 1), 1, 1000, Flags::NONE)), one);
-        // They end, but for the silent one, which the soft-state time takes out.
+        // All senders end, except a silent one, which is removed after the soft-state time.
         n(&mut host, t, &from(at(1, 2), 1, 1000, Flags::END));
         assert_eq!(n(&mut host, t, &from(at(1, 1), 1, 2000, Flags::NONE)), one - 1);
         let later = t + Time::from_ms(2_300);
@@ -331,8 +348,8 @@ fn a_list_is_private_to_its_tenant() {
     }
 }
 
-/// A list that names a sender that has finished, or one that never starts: both are forgotten after `announced_for`.
-/// A sender that starts later counts like any other.
+/// If an announcement names a sender that has finished or never starts, it is forgotten after `announced_for`. A sender
+/// that starts later counts like any other.
 #[test]
 fn an_announced_sender_that_does_not_start_is_forgotten() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
@@ -345,10 +362,9 @@ fn an_announced_sender_that_does_not_start_is_forgotten() {
     assert_eq!(n(&mut host, t + us(500), &data(9, 1, 3000, Flags::NONE)), 3);
 }
 
-/// A packet of a message that has ended says nothing of the message that a list announces: the announcement ends in its
-/// own time.
+/// A retransmitted packet of a finished message does not extend the time of an announcement of its sender.
 #[test]
-fn a_repetition_does_not_prolong_an_announcement() {
+fn a_retransmission_does_not_extend_an_announcement() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
     n(&mut host, t, &data(9, 1, 0, Flags::START));
     assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START | Flags::END)), 1);
@@ -359,7 +375,7 @@ fn a_repetition_does_not_prolong_an_announcement() {
     assert_eq!(n(&mut host, t + us(201), &data(9, 1, 1000, Flags::NONE)), 1);
 }
 
-/// A sender that was removed for its silence, is announced and ends the message that it was silent in.
+/// A sender that was removed after a silence is announced, continues its message and ends it.
 #[test]
 fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
@@ -367,7 +383,7 @@ fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
     let t = t + Time::from_ms(2_400);
     assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), 1);
     assert_eq!(announce(&mut host, t, addr(1), &[addr(2)]), 3);
-    assert_eq!(n(&mut host, t, &data(2, 1, 1000, Flags::NONE)), 3, "it is active, not announced any more");
+    assert_eq!(n(&mut host, t, &data(2, 1, 1000, Flags::NONE)), 3, "now active instead of announced");
     assert_eq!(n(&mut host, t, &data(2, 1, 2000, Flags::END)), 2);
     assert_eq!(n(&mut host, t + us(1), &data(1, 1, 1000, Flags::END)), 1);
     assert_eq!(n(&mut host, t + us(2), &data(9, 1, 1000, Flags::END)), 1);
@@ -375,7 +391,7 @@ fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
     assert_eq!(n(&mut host, t + us(3), &data(3, 1, 0, Flags::START)), 2, "others still count");
 }
 
-/// A tenant that announces thousands leaves room for who really sends.
+/// Thousands of announced senders leave room for active ones.
 #[test]
 fn announcements_are_bounded_and_leave_room() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
@@ -389,9 +405,9 @@ fn announcements_are_bounded_and_leave_room() {
     assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), max + 1);
 }
 
-/// A list that is not whole is refused with its packet.
+/// A packet with a truncated announcement is dropped.
 #[test]
-fn broken_lists_are_refused() {
+fn truncated_announcements_are_dropped() {
     for list in [&[][..], &[0], &[0, 2, 0, 0, 0, 0, 0, 1], &[0xff, 0xff, 0, 0, 0, 0, 0, 1], &[0, 30]] {
         let mut host = receiver();
         let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
@@ -404,10 +420,10 @@ fn broken_lists_are_refused() {
     }
 }
 
-/// Host to host: the list travels in the first packet, its repetition included; the long flow is at a fifth of
-/// line rate though only one of four senders has started.
+/// Between hosts: the announcement travels in the first packet, and the long flow slows down to a fifth of line rate
+/// although only one of four announced senders has started.
 #[test]
-fn a_list_arrives_and_the_long_flow_slows_down() {
+fn an_announcement_slows_the_long_flow_down() {
     let mut net = TestNetwork::star(6, &scheme("dasr", &[]));
     let long = net.open(0, 5, None);
     net.run_until(us(100));
@@ -416,17 +432,17 @@ fn a_list_arrives_and_the_long_flow_slows_down() {
     net.run_until(us(100) + BASE_RTT + DELAY);
     assert_eq!(net.flow(0, long).rate, RATE / 5);
     net.run_until(us(200));
-    assert!(net.hosts[1].flow(short).is_none(), "it is finished");
-    assert_eq!(net.flow(0, long).rate, RATE / 4, "three have not come yet");
+    assert!(net.hosts[1].flow(short).is_none(), "the short flow is finished");
+    assert_eq!(net.flow(0, long).rate, RATE / 4, "three announced senders have not started yet");
     let small = net.open(2, 5, Some(Bytes::new(1_460)));
     let senders = vec![addr(1); 31];
     let too_many = net.hosts[2].announce(small, &Announcement { incast: 1, senders }).unwrap_err();
     assert_eq!(too_many.to_string(), "message 3 cannot announce 31 senders; its packets have room for 30");
 }
 
-/// Host to host: a list of a hundred takes four packets; the last has no room to spare.
+/// Between hosts: an announcement of a hundred senders takes four packets, and fills the last one.
 #[test]
-fn a_list_of_a_hundred_travels_in_four_packets() {
+fn an_announcement_of_a_hundred_senders_takes_four_packets() {
     let mut net = TestNetwork::star(3, &scheme("dasr", &[]));
     let long = net.open(0, 2, None);
     net.run_until(us(100));
@@ -436,14 +452,14 @@ fn a_list_of_a_hundred_travels_in_four_packets() {
     net.open_announcing(1, 2, Bytes::new(3 * 1_452 + 6 + 2 * 13), &announcement);
     net.run_until(us(120));
     let share = RATE.as_bps() / 1_000 / 101 * 1_000; // grants are in kbit/s
-    assert_eq!(net.flow(0, long).rate.as_bps(), share, "the announcing sender is not done");
+    assert_eq!(net.flow(0, long).rate.as_bps(), share, "the announcing sender has not finished");
     net.run_until(us(400));
     assert_eq!(net.flow(0, long).rate, RATE);
 }
 
-/// Whatever a scheme's packets have for payload, a list of this length fits.
+/// An announcement of this length fits with every scheme.
 #[test]
-fn the_least_room_for_a_list() {
+fn minimum_room_for_an_announcement() {
     let rooms = [100, 1_460, 2_000, 8_000].map(|size| min_max_announced(size, 1_518));
     assert_eq!(rooms, [29, 30, 58, 174]);
     assert_eq!(min_max_announced(8_000, 60), 0, "no room for headers");

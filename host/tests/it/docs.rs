@@ -20,14 +20,10 @@ fn docs_have_the_table_of_every_scheme() {
         let section = docs.split_once(&heading).map(|(_, rest)| rest.split("\n## ").next().unwrap_or(rest));
         let section =
             section.unwrap_or_else(|| panic!("docs/schemes.md has no section \"## {}\"", scheme.name()));
-        assert!(
-            section.contains(&table),
-            "the table of {} in docs/schemes.md is to be:\n{table}",
-            scheme.name()
-        );
+        assert!(section.contains(&table), "docs/schemes.md needs this table of {}:\n{table}", scheme.name());
         assert!(
             section.contains(scheme.about()),
-            "docs/schemes.md is to say of {}: {}",
+            "docs/schemes.md needs this description of {}: {}",
             scheme.name(),
             scheme.about()
         );

@@ -1,4 +1,4 @@
-//! Flows that cannot finish: their senders learn it and end them with an error.
+//! Flows that cannot finish: the sender ends them with an error.
 
 use crate::variants::{all_variants, scheme};
 use weir_host::wire::PacketKind;
@@ -18,8 +18,8 @@ fn failures(net: &TestNetwork) -> Vec<(FlowId, Time, Bytes, FlowError)> {
     net.events.iter().filter_map(of).collect()
 }
 
-/// A receiver that is started anew asks for the first byte, whatever the scheme: the flow fails soon after, and the next one
-/// to the same receiver finishes.
+/// A restarted receiver requests the first byte. With every scheme the flow fails soon after, and the next flow to the
+/// same receiver finishes.
 #[test]
 fn a_flow_whose_receiver_has_lost_it_fails() {
     for (name, scheme) in all_variants() {
@@ -46,7 +46,7 @@ fn a_flow_whose_receiver_has_lost_it_fails() {
     }
 }
 
-/// A receiver that answers nothing, from the first packet on or from somewhere in the middle.
+/// A receiver that does not answer, either from the first packet on or from the middle of the flow.
 #[test]
 fn a_flow_without_answers_fails_after_the_user_timeout() {
     let after = Time::from_secs(3);
@@ -64,15 +64,14 @@ fn a_flow_without_answers_fails_after_the_user_timeout() {
             };
             assert_eq!((failed, error), (flow, FlowError::Unanswered { after }), "{name}");
             assert_eq!(acked > Bytes::ZERO, silent_from > Time::ZERO, "{name}: {acked}");
-            // From the last answer, which may have been on its way.
-            let (waited, near) = (end - silent_from, Time::from_us(300));
-            assert!(waited > after - near && waited < after + near, "{name}: {waited}");
+            // The timeout counts from the last answer, which may have been in flight.
+            let (waited, tolerance) = (end - silent_from, Time::from_us(300));
+            assert!(waited > after - tolerance && waited < after + tolerance, "{name}: {waited}");
         }
     }
 }
 
-/// A network that loses everything for less than the user timeout is waited for, and old feedback that comes late proves
-/// nothing.
+/// A flow survives a network that loses all packets for less than the user timeout, and late feedback from before.
 #[test]
 fn silence_and_late_feedback_end_no_flow() {
     for name in ["hpcc", "xmp"] {
@@ -84,7 +83,7 @@ fn silence_and_late_feedback_end_no_flow() {
         net.faults = Faults { loss: 1.0, ..Faults::default() };
         net.run_until(Time::from_ms(1));
         let kind = if name == "xmp" { PacketKind::Ack } else { PacketKind::Nack };
-        stale(&mut net, flow, kind, old);
+        inject_lost_message(&mut net, flow, kind, old);
         net.run_until(Time::from_secs(20));
         net.faults = Faults::default();
         net.run_to_end(Time::from_secs(200));
@@ -92,9 +91,10 @@ fn silence_and_late_feedback_end_no_flow() {
     }
 }
 
-/// A forger who says that the receiver has lost the message is refuted by what the receiver acknowledges.
+/// Forged feedback that claims that the receiver has lost the message does not end a flow while the receiver
+/// acknowledges new bytes.
 #[test]
-fn a_flow_that_goes_on_survives_forged_losses() {
+fn an_acknowledged_flow_survives_forged_losses() {
     for name in ["hpcc", "dcqcn", "xmp"] {
         let mut net = TestNetwork::star(2, &scheme(name, &[]));
         let flow = net.open(0, 1, Some(SIZE));
@@ -102,7 +102,7 @@ fn a_flow_that_goes_on_survives_forged_losses() {
         net.run_until(Time::from_us(100));
         while net.hosts[0].flow_count() > 0 {
             let now = net.now;
-            stale(&mut net, flow, kind, now);
+            inject_lost_message(&mut net, flow, kind, now);
             net.run_until(now + Time::from_us(5));
         }
         assert!(net.hosts[0].stats().stale_feedback > 100, "{name}");
@@ -110,12 +110,12 @@ fn a_flow_that_goes_on_survives_forged_losses() {
     }
 }
 
-/// Tells the sender that its receiver lacks the first byte, in answer to a packet that left at `stamp`.
-fn stale(net: &mut TestNetwork, flow: FlowId, kind: PacketKind, stamp: Time) {
+/// Injects feedback that claims that the receiver lacks the first byte, in answer to a packet sent at `sent_at`.
+fn inject_lost_message(net: &mut TestNetwork, flow: FlowId, kind: PacketKind, sent_at: Time) {
     let message = net.flow(0, flow).message;
     let mut repr = from_peer(kind, message, 0);
     (repr.source, repr.destination) = (addr(1), addr(0));
-    repr.entropy_port = net.hosts[0].subflow(flow, 0).expect("it has one").entropy_port;
-    repr.weir.timestamp = stamp.as_ns() as u32;
+    repr.entropy_port = net.hosts[0].subflow(flow, 0).expect("the flow is open").entropy_port;
+    repr.weir.timestamp = sent_at.as_ns() as u32;
     net.inject(0, &rebuild(&repr, &[]));
 }

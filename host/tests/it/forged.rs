@@ -1,5 +1,4 @@
-//! Every scheme under feedback that nobody sent, and on a path that changes under it. The harness finds schemes by
-//! itself.
+//! Every scheme of the registry under forged feedback, and on a path that changes.
 
 use crate::expectations::expectations;
 use crate::variants::all_variants;
@@ -14,8 +13,8 @@ use weir_testkit::net::{Faults, RATE, TestNetwork, addr, rebuild};
 use weir_units::{Bandwidth, Time};
 
 const RECEIVER: usize = 2;
-/// The feedback that a sender may believe: all kinds, except that bytes arrived which did not. (Such a forgery stalls the
-/// flow; only a signature could tell it from the truth.)
+/// The kinds of forged feedback. No forged ACK acknowledges bytes that have not arrived: this would stall the flow, and
+/// only a signature could detect it.
 const FEEDBACK: [PacketKind; 5] =
     [PacketKind::Ack, PacketKind::Nack, PacketKind::Cnp, PacketKind::ProbeReply, PacketKind::Rate];
 
@@ -35,7 +34,7 @@ impl Pair {
         Pair { net, flows }
     }
 
-    /// A frame for one of the senders that only looks like its receiver's, or not even that.
+    /// Injects a forged frame at one of the senders. Nine in ten have the receiver's address as source.
     fn forge(&mut self, rng: &mut Pcg64Mcg) {
         let victim = rng.random_range(0..2usize);
         let view = self.net.flow(victim, self.flows[victim]);
@@ -65,10 +64,10 @@ impl Pair {
         self.net.inject(victim, &rebuild(&repr, &records));
     }
 
-    fn within_bounds(&self, name: &str) {
+    fn assert_bounds(&self, name: &str) {
         for (host, flow) in self.flows.iter().enumerate() {
             let view = self.net.flow(host, *flow);
-            assert!(view.window.get() >= 1, "{name}: a window of nothing");
+            assert!(view.window.get() >= 1, "{name}: the window is 0");
             assert!(
                 view.rate > Bandwidth::ZERO && view.rate <= RATE,
                 "{name}: {} on a NIC of {RATE}",
@@ -77,8 +76,8 @@ impl Pair {
         }
     }
 
-    /// Jain's index and the share of the link of the next millisecond.
-    fn shares(&mut self) -> (f64, f64) {
+    /// Runs for a millisecond and returns Jain's fairness index and the utilisation of the link in that time.
+    fn run_and_measure(&mut self) -> (f64, f64) {
         let acked = |pair: &Pair| [0, 1].map(|host| pair.net.flow(host, pair.flows[host]).acked.as_f64());
         let before = acked(self);
         self.net.run_until(self.net.now + Time::from_ms(1));
@@ -89,39 +88,42 @@ impl Pair {
     }
 }
 
-/// Half a millisecond of forged feedback, a frame every other microsecond, in every field that a forger can write.
-/// Meanwhile no window is 0 and no rate above the NIC's; and when it has ended the scheme recovers, in the
-/// time that the slowest of them takes (a forged CNP asks for DCQCN's recovery, whichever scheme runs above it).
+/// Half a millisecond of forged feedback, one frame every two microseconds, with forged values in every field.
+/// Meanwhile no window is 0 and no rate exceeds the NIC's. Afterwards every scheme recovers in the time of the slowest
+/// scheme, because a forged CNP starts DCQCN's recovery also below other schemes.
 #[test]
 fn forged_feedback_is_survived() {
     let variants = all_variants();
     let times = variants.iter().map(|(_, scheme)| expectations(&**scheme));
-    let patience = times.map(|it| it.recovers_within + it.fair_within).max().expect("there are schemes");
+    let recovery_time = times
+        .map(|expectations| expectations.recovers_within + expectations.fair_within)
+        .max()
+        .expect("there are schemes");
     for (name, scheme) in variants {
         let mut rng = Pcg64Mcg::seed_from_u64(7);
         let mut pair = Pair::new(&scheme);
         pair.net.run_until(Time::from_us(300));
         for _ in 0..250 {
             pair.forge(&mut rng);
-            pair.within_bounds(&name);
+            pair.assert_bounds(&name);
             pair.net.run_until(pair.net.now + Time::from_us(2));
         }
-        let end = pair.net.now + patience;
+        let deadline = pair.net.now + recovery_time;
         let mut seen = Vec::new();
-        let recovered = |it: &(f64, f64)| it.0 > 0.9 && it.1 > 0.8;
+        let recovered = |&(jain, utilisation): &(f64, f64)| jain > 0.9 && utilisation > 0.8;
         while seen.len() < STEADY || !seen[seen.len() - STEADY..].iter().all(recovered) {
             assert!(
-                pair.net.now < end,
-                "{name}: Jain's index and share of the link by millisecond: {seen:?}"
+                pair.net.now < deadline,
+                "{name}: Jain's index and utilisation of the link by millisecond: {seen:?}"
             );
-            seen.push(pair.shares());
-            pair.within_bounds(&name);
+            seen.push(pair.run_and_measure());
+            pair.assert_bounds(&name);
         }
     }
 }
 
-/// The path changes every 50 us for a while, as when links flap: packets and telemetry come by other switches with
-/// other counters. The flows go on, fair and busy.
+/// The path changes every 50 us, as when links flap: packets and telemetry pass other switches with other counters. The
+/// flows continue to share the link fairly and to fill it.
 #[test]
 fn a_changing_path_is_survived() {
     for (name, scheme) in all_variants() {
@@ -130,10 +132,10 @@ fn a_changing_path_is_survived() {
         for path in 1..=10 {
             pair.net.faults = Faults { path, ..Faults::default() };
             pair.net.run_until(pair.net.now + Time::from_us(50));
-            pair.within_bounds(&name);
+            pair.assert_bounds(&name);
         }
-        let (jain, share) = pair.shares();
-        assert!(jain > 0.9 && share > 0.8, "{name}: {share} of the link, Jain's index {jain}");
+        let (jain, utilisation) = pair.run_and_measure();
+        assert!(jain > 0.9 && utilisation > 0.8, "{name}: {utilisation} of the link, Jain's index {jain}");
         let stats = pair.net.hosts[0].stats();
         assert_eq!((stats.retransmits, stats.drops.total()), (0, 0), "{name}");
     }

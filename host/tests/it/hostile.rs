@@ -1,4 +1,4 @@
-//! Hostile frames of a peer, a switch or a forger: each is counted under its reason, and survived.
+//! Hostile frames of a peer, a switch or a forger: the host drops each, counts it under its reason and goes on.
 
 use crate::variants::{all_schemes, is_credited, scheme};
 use proptest::prelude::*;
@@ -14,14 +14,14 @@ fn fncc() -> Host {
     host(&scheme("fncc", &[]), |_| {})
 }
 
-/// Each field broken alone, each with its own reason; the whole frame is taken.
+/// A frame with one invalid field is dropped with the reason of that field; the valid frame is accepted.
 #[test]
 fn every_drop_has_its_reason() {
     let good = rebuild(&from_peer(PacketKind::Data, 1, 0), &[]).head;
     let with = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut head = good.clone();
         change(&mut head);
-        // Only the checksum test is about the checksum.
+        // Correct the checksum, except in the case that breaks it.
         if head.len() >= 34 && head[24..26] == good[24..26] {
             head[24..26].copy_from_slice(&[0, 0]);
             let sum = internet_checksum(&head[14..34]);
@@ -46,7 +46,7 @@ fn every_drop_has_its_reason() {
         (with(&|h| h[42] = 0x17), DropReason::UnexpectedKind),
         (with(&|h| h[48] = 0x90), DropReason::TooManyHops),
         (with(&|h| h[48] = 0x10), DropReason::Truncated),
-        // An ACK that comes in by the forward port.
+        // An ACK to the forward port.
         (with(&|h| h[42] = 0x11), DropReason::NotWeir),
     ];
     for (frame, reason) in cases {
@@ -62,7 +62,7 @@ fn every_drop_has_its_reason() {
     assert_eq!(poll_transmit(&mut host, Time::ZERO).unwrap().weir.kind, PacketKind::Ack);
 }
 
-/// Lengths that leave no room for the announced records; DATA without payload; padding is cut off.
+/// Lengths without room for the records, DATA without payload, and padding, which is cut off.
 #[test]
 fn lengths_inside_the_packet() {
     let mut host = fncc();
@@ -78,7 +78,7 @@ fn lengths_inside_the_packet() {
     assert_eq!(host.stats().payload_received, 1);
 }
 
-/// Forged acknowledgements change nothing but a counter.
+/// Forged feedback is counted and changes no flow.
 #[test]
 fn forged_feedback_is_refused() {
     for scheme in all_schemes() {
@@ -102,11 +102,11 @@ fn forged_feedback_is_refused() {
         expect(&ack, DropReason::AckBeyondSent);
         expect(&from_peer(PacketKind::Ack, 8, 0), DropReason::UnknownFlow);
         expect(&FrameRepr { source: addr(5), ..from_peer(PacketKind::Nack, 7, 0) }, DropReason::WrongPeer);
-        // An acknowledgement from before the first byte is an old one.
+        // An ACK of less than the first byte is stale.
         deliver(&mut host, now, &from_peer(PacketKind::Ack, 7, u32::MAX), &[]);
         assert_eq!(host.stats().stale_feedback, 1);
         assert_eq!(host.flow(flow).unwrap(), before);
-        // The right port is part of the flow.
+        // The UDP port identifies the flow too.
         deliver(
             &mut host,
             now,
@@ -117,7 +117,7 @@ fn forged_feedback_is_refused() {
     }
 }
 
-/// An N of 65,535 and telemetry of all ones: the flow goes on.
+/// With an N of 65,535 and arbitrary telemetry, window and rate stay within their bounds.
 #[test]
 fn absurd_n_and_telemetry_are_survived() {
     for scheme in all_schemes() {
@@ -143,7 +143,7 @@ fn absurd_n_and_telemetry_are_survived() {
     }
 }
 
-/// NACKs send the flow back once; those for what was acknowledged already do nothing.
+/// A NACK makes the sender go back; a NACK for acknowledged bytes has no effect.
 #[test]
 fn nacks_go_back_and_old_ones_do_not() {
     let mut host = host(&scheme("hpcc", &[]), |_| {});
@@ -163,9 +163,9 @@ fn nacks_go_back_and_old_ones_do_not() {
     assert_eq!((host.stats().nacks_received, host.stats().stale_feedback), (1, 1));
 }
 
-/// An ACK for packets sent before going back takes the flow forward again.
+/// An ACK of packets that were sent before going back advances the flow again.
 #[test]
-fn late_acks_after_going_back_are_taken() {
+fn late_acks_after_going_back_are_accepted() {
     let mut host = host(&scheme("hpcc", &[]), |_| {});
     let flow = open(&mut host, Time::ZERO, 7, 1_000_000);
     let (sent, now) = drain(&mut host, Time::ZERO);
@@ -175,7 +175,7 @@ fn late_acks_after_going_back_are_taken() {
     assert_eq!(drain(&mut host, now).0[0].weir.seq, sent[5].weir.seq);
 }
 
-/// Silence: the timeout, then twice the timeout, and so on.
+/// Without feedback the timeout doubles, up to six times.
 #[test]
 fn timeouts_back_off() {
     let mut host = host(&scheme("hpcc", &[]), |config| config.transport.rto = Some(Time::from_ms(1)));
@@ -184,7 +184,7 @@ fn timeouts_back_off() {
     let mut sent_at = Vec::new();
     let mut now = Time::ZERO;
     while sent_at.len() < 9 {
-        now = host.next_wakeup().expect("it never gives up");
+        now = host.next_wakeup().expect("the retransmission timer is armed");
         host.wakeup(now);
         if poll_transmit(&mut host, now).is_some() {
             sent_at.push(now);
@@ -222,16 +222,15 @@ fn bad_flows_and_configs_are_refused() {
     assert_eq!(error(&|c| c.base_rtt = Time::ZERO), ConfigError::ZeroBaseRtt);
     assert_eq!(error(&|c| c.ack_every = 0), ConfigError::ZeroAckEvery);
     assert_eq!(error(&|c| c.data_class = 8), ConfigError::InvalidClass { class: 8 });
-    assert_eq!(error(&|c| c.transport.rto = Some(Time::ZERO)), ConfigError::ZeroTimer { what: "rto" });
+    assert_eq!(error(&|c| c.transport.rto = Some(Time::ZERO)), ConfigError::ZeroTimer { key: "rto" });
     assert_eq!(error(&|c| c.transport.max_inbound = 0), ConfigError::ZeroMaxInbound);
     let text = error(&|c| c.ack_every = 0).to_string();
     assert_eq!(text, "ack_every: must be at least 1 (1 acknowledges every packet)");
 }
 
-/// Heads that no packet can have are not written: too long for IPv4, nine records, a record and a
-/// half, no room.
+/// Invalid headers are not written: too long for IPv4, nine records, an incomplete record, a buffer that is too short.
 #[test]
-fn frames_that_cannot_be_are_not_written() {
+fn invalid_frames_are_not_written() {
     let longest = 65_535 - (HEADERS_LEN - 14) as u32;
     let emit = |payload_len, records: usize, room: usize| {
         let repr = FrameRepr { payload_len, ..from_peer(PacketKind::Data, 1, 0) };
@@ -247,8 +246,9 @@ fn frames_that_cannot_be_are_not_written() {
     assert_eq!(emit(1, 8, HEADERS_LEN + 7), None);
 }
 
-/// A host with an open flow in either direction, so that mutated frames reach everything.
-fn busy(scheme: &Arc<dyn SchemeConfig>) -> (Host, Vec<Vec<u8>>) {
+/// Returns a host with an open flow in each direction, and valid frames for it. Mutations of these reach all code
+/// paths.
+fn busy_host(scheme: &Arc<dyn SchemeConfig>) -> (Host, Vec<Vec<u8>>) {
     let mut host = host(scheme, |_| {});
     open(&mut host, Time::ZERO, 1, 1_000_000);
     let data = take_frame(&mut host, Time::ZERO).unwrap();
@@ -265,26 +265,26 @@ fn busy(scheme: &Arc<dyn SchemeConfig>) -> (Host, Vec<Vec<u8>>) {
 }
 
 proptest! {
-    /// Frames of random bytes, and good frames with random bytes in them: no panic, and each is
-    /// counted exactly once, as taken or under one reason.
+    /// Frames of random bytes, and valid frames with some random bytes: no panic, and each frame is counted exactly
+    /// once, as accepted or under one drop reason.
     #[test]
     fn no_bytes_panic(
         scheme in prop::sample::select(all_schemes()),
         frames in prop::collection::vec((0usize..6, prop::collection::vec(any::<u8>(), 0..140), any::<u32>(), prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)), 1..40),
     ) {
-        let (mut host, seeds) = busy(&scheme);
+        let (mut host, seeds) = busy_host(&scheme);
         let mut now = Time::from_us(1);
         for (seed, bytes, tail, changes) in frames {
             now += Time::from_ns(u64::from(tail % 100_000));
             let mut frame = seeds.get(seed).cloned().unwrap_or(bytes);
             let tail = if seed < seeds.len() { 1000 } else { tail };
-            for (at, byte) in changes {
+            for (index, byte) in changes {
                 if !frame.is_empty() {
-                    let at = at.index(frame.len());
-                    frame[at] = byte;
+                    let index = index.index(frame.len());
+                    frame[index] = byte;
                 }
             }
-            // Most changes are to be about more than the checksum.
+            // Correct the checksum of most frames, so that they pass the first check.
             if frame.len() >= 34 && tail % 8 != 0 {
                 frame[24..26].copy_from_slice(&[0, 0]);
                 let sum = internet_checksum(&frame[14..34]);

@@ -1,19 +1,18 @@
-//! The gain of a sender whose switch lies to it in telemetry, over one with true telemetry. The numbers are those of
-//! `docs/threats.md`.
+//! The effect of a switch that writes false telemetry for one sender. The numbers are those of `docs/threats.md`.
 
 use weir_host::schemes::Registry;
 use weir_testkit::net::{RATE, RecordTamper, TestNetwork};
 use weir_units::Time;
 
 const LIES: [(&str, RecordTamper); 4] = [
-    ("queue always 0", |it| it.queue_units = 0),
-    ("queue and bytes always 0", |it| (it.queue_units, it.tx_units) = (0, 0)),
-    ("queue always full", |it| it.queue_units = u16::MAX),
-    ("time runs backwards", |it| it.timestamp = (1 << 24) - 1 - it.timestamp),
+    ("queue always 0", |record| record.queue_units = 0),
+    ("queue and bytes always 0", |record| (record.queue_units, record.tx_units) = (0, 0)),
+    ("queue always full", |record| record.queue_units = u16::MAX),
+    ("time runs backwards", |record| record.timestamp = (1 << 24) - 1 - record.timestamp),
 ];
 
-/// The share of a 100 Gbit/s link in percent that the deceived and the other sender get in 3 ms after 1 ms, and the longest queue
-/// in KB.
+/// Returns the shares of a 100 Gbit/s link in percent that the deceived and the other sender get from 1 ms to 4 ms, and
+/// the longest queue in KB.
 fn outcome(scheme: &str, lie: Option<RecordTamper>) -> [u64; 3] {
     let scheme = Registry::builtin().make::<&str, &str>(scheme, &[]).unwrap();
     let mut net = TestNetwork::star(3, &scheme);
@@ -29,15 +28,15 @@ fn outcome(scheme: &str, lie: Option<RecordTamper>) -> [u64; 3] {
     [share(0), share(1), net.peak[2] / 1_000]
 }
 
-/// A lie cannot make a sender faster than its NIC nor its window larger than at the start of the flow, so the queue has the same
-/// bound as without it. Within this bound the deceived sender can take nearly the whole link, or nothing of it.
+/// False telemetry cannot raise a sender's rate above its NIC's or its window above the initial one, so the queue has
+/// the same bound as with true telemetry. Within this bound the deceived sender may take nearly the whole link, or
+/// almost nothing.
 #[test]
 fn a_lying_switch_gains_at_most_the_window_of_the_deceived_sender() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/threats.md")).unwrap();
     let mut rows = Vec::new();
     for scheme in ["hpcc", "fncc"] {
-        let truth = outcome(scheme, None);
-        rows.push((scheme, "none", truth));
+        rows.push((scheme, "none", outcome(scheme, None)));
         for (name, lie) in LIES {
             let [deceived, other, queue] = outcome(scheme, Some(lie));
             rows.push((scheme, name, [deceived, other, queue]));
@@ -48,6 +47,6 @@ fn a_lying_switch_gains_at_most_the_window_of_the_deceived_sender() {
     }
     for (scheme, name, [deceived, other, queue]) in rows {
         let row = format!("| {scheme} | {name} | {deceived} % | {other} % | {queue} KB |");
-        assert!(page.contains(&row), "docs/threats.md is to say:\n{row}");
+        assert!(page.contains(&row), "docs/threats.md needs this row:\n{row}");
     }
 }

@@ -1,4 +1,4 @@
-//! The wire of the Rust side and that of the P4 programs are one: read from the P4 sources.
+//! Checks that the wire format of this crate is that of the P4 programs, which is read from their sources.
 
 use std::collections::BTreeMap;
 use weir_host::wire::{
@@ -13,7 +13,7 @@ fn source(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// `const bit<16> WEIR_PORT = 22341;` as a map.
+/// Returns the constants of the P4 sources by name, such as `const bit<16> WEIR_PORT = 22341;`.
 fn constants() -> BTreeMap<String, u64> {
     let mut constants = BTreeMap::new();
     for line in source("constants.p4").lines() {
@@ -73,13 +73,13 @@ fn layout(header: &str) -> Vec<(String, usize, usize)> {
     let text = source("headers.p4");
     let body = text.split_once(&format!("header {header} {{")).expect("the header is there").1;
     let body = body.split_once('}').unwrap().0;
-    let mut at = 0;
+    let mut offset = 0;
     let field = |line: &str| {
         let (width, rest) = line.trim().strip_prefix("bit<")?.split_once('>')?;
         let width: usize = width.parse().ok()?;
         let name = rest.split(';').next()?.trim().to_owned();
-        at += width;
-        Some((name, at - width, width))
+        offset += width;
+        Some((name, offset - width, width))
     };
     body.lines().filter_map(field).collect()
 }

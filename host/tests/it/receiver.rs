@@ -1,4 +1,5 @@
-//! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
+//! The receiving half of the transport: ACKs and NACKs, the number of active flows N, and the memory of finished
+//! messages.
 
 use crate::variants::scheme;
 use std::net::Ipv4Addr;
@@ -20,8 +21,7 @@ fn data(message: u32, seq: u32, flags: Flags) -> FrameRepr {
 
 const T0: Time = Time::from_ms(1);
 
-/// The ACK carries what the packet brought: records byte for byte, stamp, mark, path; and goes
-/// back by the same five-tuple.
+/// The ACK returns the packet's records byte for byte, its timestamp, mark and path id, on the reverse five-tuple.
 #[test]
 fn acks_echo_the_packet() {
     let mut host = receiver("hpcc", |_| {});
@@ -42,7 +42,7 @@ fn acks_echo_the_packet() {
     assert_eq!(host.inbound(addr(1), 9).unwrap().path_id, 0xabc);
 }
 
-/// FNCC's ACKs and NACKs ask the switches for telemetry and carry N; HPCC's do neither.
+/// FNCC's ACKs and NACKs request telemetry from switches and carry N; HPCC's do neither.
 #[test]
 fn answers_request_the_telemetry_of_the_scheme() {
     for (name, flags, n) in [("fncc", Flags::TELEMETRY, 1), ("hpcc", Flags::NONE, 0)] {
@@ -59,7 +59,7 @@ fn answers_request_the_telemetry_of_the_scheme() {
     }
 }
 
-/// A gap is where a queue overflowed: the record on the NACK lowers the rate as one on an ACK would.
+/// Telemetry on a NACK lowers the rate as on an ACK: a gap means that a queue has overflowed.
 #[test]
 fn nacks_bring_telemetry() {
     for name in ["fncc", "hpcc", "hpcc++"] {
@@ -77,9 +77,9 @@ fn nacks_bring_telemetry() {
     }
 }
 
-/// Every m-th packet, and at once on END and on a mark.
+/// The receiver acknowledges every m-th packet, and END and a mark at once.
 #[test]
-fn acks_come_every_m_packets_and_at_once_when_it_matters() {
+fn acks_are_sent_every_m_packets_and_for_end_and_marks() {
     let mut host = receiver("fncc", |config| config.ack_every = 4);
     let mut seq = 0;
     let mut next = |host: &mut Host, flags: Flags, ecn: Ecn| {
@@ -90,18 +90,18 @@ fn acks_come_every_m_packets_and_at_once_when_it_matters() {
     for expected in [None, None, None, Some(4000), None] {
         assert_eq!(next(&mut host, Flags::NONE, Ecn::NotEct), expected);
     }
-    // What was held is acknowledged unmarked first, then the marked packet.
+    // The delayed ACK of the unmarked packets is sent first, then the ACK of the marked packet.
     assert_eq!(next(&mut host, Flags::NONE, Ecn::Ce), Some(5000));
     assert_eq!(poll_transmit(&mut host, T0).map(|ack| ack.weir.seq), Some(6000));
     assert_eq!(next(&mut host, Flags::NONE, Ecn::NotEct), None);
     assert_eq!(next(&mut host, Flags::END, Ecn::NotEct), Some(8000));
-    // Nothing is held back for later.
+    // No delayed ACK is left.
     host.wakeup(T0 + Time::from_secs(1));
     assert_eq!(poll_transmit(&mut host, T0 + Time::from_secs(1)), None);
 }
 
 #[test]
-fn a_held_ack_leaves_after_its_delay() {
+fn a_delayed_ack_is_sent_after_ack_delay() {
     let delay = Time::from_us(5);
     let mut host = receiver("fncc", |config| {
         config.ack_every = 4;
@@ -117,7 +117,7 @@ fn a_held_ack_leaves_after_its_delay() {
     assert_eq!(host.next_wakeup(), None);
 }
 
-/// One NACK per interval for the same gap; a new gap is told at once; duplicates are answered.
+/// One NACK per interval for the same gap; a NACK at once for a new gap; duplicates are acknowledged.
 #[test]
 fn nacks_are_limited_per_gap() {
     let interval = Time::from_us(500);
@@ -134,14 +134,14 @@ fn nacks_are_limited_per_gap() {
     assert_eq!(step(T0 + interval, 1000), Some((PacketKind::Ack, 2000)));
     assert_eq!(step(T0 + interval, 9000), Some((PacketKind::Nack, 2000)));
     assert_eq!(step(T0 + interval, 0), Some((PacketKind::Ack, 2000)));
-    // Half old, half new: the new half is taken.
+    // A packet with old and new bytes: the new ones are accepted.
     assert_eq!(step(T0 + interval, 1500), Some((PacketKind::Ack, 2500)));
     let stats = host.stats();
     assert_eq!((stats.out_of_order, stats.nacks_sent, stats.duplicates), (5, 3, 1));
     assert_eq!(stats.payload_received, 2500);
 }
 
-/// N counts flows heard of within the window, not connections: docs/algorithms/README.md#active-flows.
+/// N counts flows with a packet within the active window, not connections (docs/algorithms/README.md#active-flows).
 #[test]
 fn n_counts_active_flows() {
     let window = Time::from_us(100);
@@ -154,14 +154,14 @@ fn n_counts_active_flows() {
     assert_eq!(n(T0, 2, 0, Flags::START), 2);
     assert_eq!(n(T0, 3, 0, Flags::START), 3);
     assert_eq!(n(T0 + window, 3, 1000, Flags::NONE), 3);
-    // 1 and 2 were last heard of at T0.
+    // The last packets of 1 and 2 arrived at T0.
     assert_eq!(n(T0 + window + Time::from_ps(1), 3, 2000, Flags::NONE), 1);
-    // One comes back.
+    // Message 1 continues.
     assert_eq!(n(T0 + window * 2, 1, 1000, Flags::NONE), 2);
-    // END still counts itself; after it the flow is gone.
+    // The answer to END still counts the flow; then the flow is removed.
     assert_eq!(n(T0 + window * 2, 1, 2000, Flags::END), 2);
     assert_eq!(n(T0 + window * 2, 3, 3000, Flags::NONE), 1);
-    // What is repeated of an ended message is no flow, but is told of the others.
+    // A retransmission of a finished message does not count as a flow; the answer carries the number of others.
     assert_eq!(n(T0 + window * 2, 1, 2000, Flags::END), 1);
     assert_eq!(host.active_inbound(T0 + window * 2), 1);
     assert_eq!(host.active_inbound(T0 + window * 4), 0);
@@ -178,10 +178,10 @@ fn message_ids_belong_to_their_source() {
     assert_eq!(host.inbound(addr(3), 1), None);
 }
 
-/// The end frees the state; a repeated END is acknowledged and received no second time; the
-/// memory of ends is bounded.
+/// The state of a message is freed at its end. A repeated END is acknowledged, but the message is not received a second
+/// time. The number of tombstones is bounded.
 #[test]
-fn ended_messages_are_remembered_a_while() {
+fn a_bounded_number_of_finished_messages_is_remembered() {
     let mut host = receiver("hpcc", |config| config.transport.tombstones = 2);
     for message in 1..=3 {
         deliver(&mut host, T0, &data(message, 0, Flags::START | Flags::END), &[]);
@@ -194,15 +194,15 @@ fn ended_messages_are_remembered_a_while() {
     assert_eq!(events.len(), 3);
     let peer = addr(1);
     assert_eq!(events[2], HostEvent::MessageReceived { peer, message: 3, bytes: Bytes::new(1000), at: T0 });
-    // What an ended message cannot contain.
+    // Bytes beyond the end of a finished message.
     deliver(&mut host, T0, &data(3, 1000, Flags::NONE), &[]);
     assert_eq!(host.stats().drops.get(DropReason::BeyondEnd), 1);
-    // The first was forgotten: it looks new.
+    // The first message was forgotten, so its packet starts a new one.
     deliver(&mut host, T0, &data(1, 0, Flags::START | Flags::END), &[]);
     assert!(matches!(host.poll_event(), Some(HostEvent::MessageReceived { message: 1, .. })));
 }
 
-/// Bytes that one subflow lacked have arrived by another: a message that has ended acknowledges all of them.
+/// If the missing bytes of one subflow have arrived on another, the finished message acknowledges all subflows.
 #[test]
 fn ended_messages_acknowledge_every_subflow() {
     let mut host = receiver("amp", |_| {});
@@ -211,7 +211,7 @@ fn ended_messages_acknowledge_every_subflow() {
         (repr.weir.subflow, repr.weir.grant) = (subflow, data_from);
         repr
     };
-    // Subflow 1 lacks its first packet, and subflow 0 brings what was in it.
+    // Subflow 1 lacks its first packet, and its bytes arrive on subflow 0.
     deliver(&mut host, T0, &on(1, 1000, 1000, Flags::END), &[]);
     deliver(&mut host, T0, &on(0, 0, 0, Flags::START), &[]);
     let answers: Vec<_> = std::iter::from_fn(|| poll_transmit(&mut host, T0))
@@ -227,8 +227,8 @@ fn ended_messages_acknowledge_every_subflow() {
     assert_eq!((poll_transmit(&mut host, T0), host.stats().drops.get(DropReason::BeyondEnd)), (None, 1));
 }
 
-/// Room for two messages that were heard again after a round trip: the idle one goes first, and if none is idle the
-/// newcomer is refused.
+/// With two messages of proven senders (a packet later than a round trip after the first) the table is full: a new
+/// message evicts an idle one, and is refused if none is idle.
 #[test]
 fn inbound_flows_are_bounded() {
     let window = Time::from_us(100);
@@ -248,8 +248,8 @@ fn inbound_flows_are_bounded() {
     assert!(host.inbound(addr(1), 2).is_some() && host.inbound(addr(1), 3).is_some());
 }
 
-/// Sources that do not exist send one packet for each message and hear no answer. Their messages make room for each other,
-/// and leave that of a sender which is silent for a while.
+/// Forged sources send one packet per message, because they see no answer. Their messages evict each other, not the
+/// message of a sender that is silent for a while.
 #[test]
 fn made_up_sources_evict_each_other() {
     let mut host = receiver("fncc", |config| config.transport.max_inbound = 100);
@@ -257,7 +257,7 @@ fn made_up_sources_evict_each_other() {
     deliver(&mut host, T0 + BASE_RTT, &data(1, 1000, Flags::NONE), &[]);
     for n in 0..1_000u32 {
         let source = Ipv4Addr::from_bits(0x0a01_0000 + n);
-        // Faster than the active window is long.
+        // All within the active window.
         let at = T0 + Time::from_us(200) + Time::from_us(n.into());
         deliver(&mut host, at, &FrameRepr { source, ..data(n, 0, Flags::START) }, &[]);
     }
@@ -265,7 +265,7 @@ fn made_up_sources_evict_each_other() {
     assert_eq!(host.inbound(addr(1), 1).map(|it| it.received), Some(Bytes::new(2000)));
 }
 
-/// Control goes before DATA, and waits alone if its class is paused.
+/// Control frames are sent before DATA; if their class is paused, only they wait.
 #[test]
 fn control_frames_go_first_and_keep_to_their_class() {
     let mut host = receiver("hpcc", |config| {

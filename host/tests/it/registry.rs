@@ -1,4 +1,4 @@
-//! Every scheme of the registry, also those written after this test: what each must hold, and their names.
+//! Runs the conformance tests with every scheme of the registry, and tests how schemes are made by name.
 
 use crate::expectations::expectations;
 use crate::variants::{all_schemes, all_variants};
@@ -7,7 +7,7 @@ use weir_host::schemes::{Registry, SchemeError};
 use weir_testkit::conformance::{self, Expectations, SchemeRef};
 use weir_units::Time;
 
-/// Makes a test of each function, which walks all schemes.
+/// Defines a test for each conformance function, which runs it with all schemes.
 macro_rules! for_all_schemes {
     ($($test:ident),+ $(,)?) => {
         $(
@@ -36,7 +36,7 @@ fn parameters_are_read_and_written() {
     all_schemes().into_iter().for_each(conformance::reads_and_writes_its_parameters);
 }
 
-/// Runs a test with every scheme, and every setting that is another mechanism.
+/// Runs a test with every scheme and variant.
 fn for_all_variants(test: fn(&SchemeRef, &Expectations)) {
     all_variants().iter().for_each(|(_, scheme)| test(scheme, &expectations(&**scheme)));
 }
@@ -79,13 +79,15 @@ fn schemes_are_made_by_name() {
     assert_eq!(error.to_string(), "beta: 2 is out of range; expected 0.01 to 1");
 }
 
-/// A message whose END is lost must not keep its switch entry for good.
+/// If the END of a message is lost, its switch entry must not stay in use for ever.
 #[test]
 fn entries_of_deflected_messages_expire_by_default() {
     let schemes = Registry::builtin();
-    let lifetimes: Vec<_> = schemes.schemes().filter_map(|scheme| scheme.needs().deflection).collect();
-    assert_eq!(lifetimes.len(), 3, "iofd, dart and weir");
-    assert!(lifetimes.iter().all(|it| it.lifetime == Some(Time::from_ms(10))), "{lifetimes:?}");
-    let forever = schemes.make("dart", &[("entry_lifetime", "off")]).unwrap();
-    assert_eq!(forever.needs().deflection.and_then(|it| it.lifetime), None);
+    let deflections: Vec<_> = schemes.schemes().filter_map(|scheme| scheme.needs().deflection).collect();
+    assert_eq!(deflections.len(), 3, "iofd, dart and weir");
+    let has_default_lifetime =
+        deflections.iter().all(|deflection| deflection.lifetime == Some(Time::from_ms(10)));
+    assert!(has_default_lifetime, "{deflections:?}");
+    let dart = schemes.make("dart", &[("entry_lifetime", "off")]).unwrap();
+    assert_eq!(dart.needs().deflection.and_then(|deflection| deflection.lifetime), None);
 }

@@ -1,4 +1,4 @@
-//! Whole transfers between hosts, with every scheme there is.
+//! Complete transfers between hosts, with every scheme.
 
 use crate::variants::{all_schemes, all_variants, is_credited, scheme};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use weir_testkit::frames;
 use weir_testkit::net::{BASE_RTT, DELAY, Faults, RATE, TestNetwork};
 use weir_units::{Bytes, Time};
 
-/// One flow alone takes what the law of line rate says, and nothing is repeated or dropped.
+/// A single flow takes the ideal time at line rate, without retransmissions or drops.
 #[test]
 fn a_flow_alone_runs_at_line_rate() {
     for scheme in all_schemes() {
@@ -32,7 +32,7 @@ fn a_flow_alone_runs_at_line_rate() {
     }
 }
 
-/// A message of one packet: half a round trip each for data and ACK, nothing waits.
+/// A message of one packet: the completion time is that of DATA and ACK through empty queues.
 #[test]
 fn fct_is_from_open_to_the_last_acknowledgement() {
     let mut net = TestNetwork::star(2, &scheme("fncc", &[]));
@@ -44,7 +44,7 @@ fn fct_is_from_open_to_the_last_acknowledgement() {
     assert_eq!(net.fcts(), [DELAY * 4 + data * 2 + ack + ack_with_record]);
 }
 
-/// A fifth of all packets may be lost and a timeout doubles six times from 200 ms: seven in a row are 25 s.
+/// Up to a fifth of all packets is lost, and timeouts double six times from 200 ms: seven in a row take 25 s.
 const TIMEOUT: Time = Time::from_secs(300);
 
 fn transfer(
@@ -60,7 +60,7 @@ fn transfer(
         net.open(i % 2, 2, Some(Bytes::new(size)));
     }
     net.run_to_end(TIMEOUT);
-    // Packets still in flight find no flow and change nothing.
+    // Packets that are still in flight belong to no flow and change nothing.
     net.run_until(net.now + Time::from_secs(1));
     for (i, &size) in sizes.iter().enumerate() {
         let message = i as u32 + 1;
@@ -80,8 +80,8 @@ fn transfer(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Every message arrives once and whole, whatever the network does to its packets. The net
-    /// itself checks every packet against window and pacing.
+    /// Every message arrives once and complete under loss, duplication, reordering and marks. The network checks every
+    /// packet against window and pacing.
     #[test]
     fn transfers_survive_loss_reordering_and_duplication(
         (_, scheme) in prop::sample::select(all_variants()),
@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// The same seed gives the same events at the same times, another seed others.
+/// The same seed gives the same events at the same times; another seed gives others.
 #[test]
 fn runs_repeat_exactly() {
     let faults = Faults { loss: 0.05, duplicate: 0.05, reorder: 0.05, ..Faults::default() };
@@ -107,7 +107,7 @@ fn runs_repeat_exactly() {
     assert_ne!(run(7), run(8));
 }
 
-/// 32 bits of offset wrap at 4 GiB; the flow does not notice. Large frames keep the test short.
+/// The 32-bit offset wraps at 4 GiB without effect on the flow. Large frames keep the test short.
 #[test]
 fn flows_longer_than_32_bits_of_offset() {
     let size = Bytes::new((1 << 32) + 123_456_789);
@@ -124,7 +124,7 @@ fn flows_longer_than_32_bits_of_offset() {
     assert!(net.events.iter().any(received));
 }
 
-/// Stamps are 32 bits of nanoseconds and wrap after 4.29 s; so do telemetry's 24 bits, many times.
+/// Timestamps have 32 bits of nanoseconds and wrap after 4.29 s; those of telemetry have 24 bits and wrap many times.
 #[test]
 fn clocks_wrap_in_the_middle_of_a_flow() {
     for scheme in all_schemes() {
@@ -151,7 +151,7 @@ fn clocks_wrap_in_the_middle_of_a_flow() {
     }
 }
 
-/// A stopped flow ends with one more packet, which carries END, and finishes like any other.
+/// A stopped flow sends one more packet, with END, and finishes like any other.
 #[test]
 fn a_stopped_flow_finishes() {
     let mut net = TestNetwork::star(2, &scheme("fncc", &[]));
@@ -160,7 +160,7 @@ fn a_stopped_flow_finishes() {
     let view = net.flow(0, flow);
     assert_eq!(view.size, None);
     net.stop(0, flow);
-    let size = net.flow(0, flow).size.expect("it is known now");
+    let size = net.flow(0, flow).size.expect("a stopped flow has a size");
     assert_eq!(size, view.sent + net.hosts[0].config().max_payload().unwrap());
     net.run_to_end(Time::from_us(100));
     assert_eq!(net.hosts[1].stats().payload_received, size.get());
@@ -169,9 +169,9 @@ fn a_stopped_flow_finishes() {
     assert_eq!(net.fcts().len(), 1);
 }
 
-/// A paused class keeps its frames, its flows do not time out, and all goes on after the resume.
+/// A paused class sends no frames, its flows do not time out, and they continue after the resume.
 #[test]
-fn pauses_are_kept_and_are_no_loss() {
+fn a_pause_is_not_a_loss() {
     let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
         config.control_class = 7;
         config.data_class = 3;
@@ -189,10 +189,10 @@ fn pauses_are_kept_and_are_no_loss() {
     assert_eq!(net.hosts[0].stats().retransmits, 0);
 }
 
-/// Nor is it a loss if the pause catches packets in flight whose ACKs do not come back either: the
-/// timeouts that pass meanwhile repeat nothing and do not back off.
+/// The same with packets in flight whose ACKs are paused too: timeouts that expire in the meantime cause no
+/// retransmission and do not back off.
 #[test]
-fn a_pause_with_packets_in_flight_is_no_loss() {
+fn a_pause_with_packets_in_flight_is_not_a_loss() {
     let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
         config.control_class = 7;
         config.data_class = 3;
@@ -204,7 +204,7 @@ fn a_pause_with_packets_in_flight_is_no_loss() {
     net.pause(0, 1 << 3);
     assert!(net.flow(0, flow).inflight > Bytes::ZERO);
     net.run_until(Time::from_ms(100));
-    assert!(net.flow(0, flow).inflight > Bytes::ZERO, "it went back");
+    assert!(net.flow(0, flow).inflight > Bytes::ZERO, "the sender went back");
     net.pause(1, 0);
     net.pause(0, 0);
     net.run_until(Time::from_ms(101));
@@ -212,8 +212,8 @@ fn a_pause_with_packets_in_flight_is_no_loss() {
     assert_eq!((stats.timeouts, stats.retransmits), (0, 0));
 }
 
-/// A short message leaves before the long ones that wait, in a class of its own: neither's pause holds the other. By
-/// both transports.
+/// A short message is sent before waiting long ones, in its own class: a pause of one class does not block the other.
+/// With both kinds of loss recovery.
 #[test]
 fn short_messages_go_first_in_their_class() {
     for recovery in [LossRecovery::GoBackN, LossRecovery::Selective] {
@@ -238,8 +238,8 @@ fn short_messages_go_first_in_their_class() {
     }
 }
 
-/// The window is tested before the packet: a window of exactly ten packets lets ten go, one byte
-/// more an eleventh.
+/// The window is checked before a packet is added: a window of exactly ten packets allows ten, and one byte more allows
+/// an eleventh.
 #[test]
 fn the_window_is_tested_before_the_packet() {
     let in_flight = |base_rtt: Time| {
@@ -257,7 +257,7 @@ fn the_window_is_tested_before_the_packet() {
     assert_eq!(in_flight(Time::from_ps(800_080)), (10_001, 11_000));
 }
 
-/// The receiver's ACKs wait while their class is paused; the sender's window closes, no more.
+/// While the class of ACKs is paused, the sender stops at its window.
 #[test]
 fn the_window_holds_without_acks() {
     for scheme in all_schemes() {
@@ -296,7 +296,7 @@ fn many_flows_share_the_nic_evenly() {
     assert!(RATE.bytes_in(net.now).get() < total * 110 / 100, "the NIC was idle");
 }
 
-/// With telemetry on DATA, the frame fits the MTU even after eight switches.
+/// With telemetry on DATA, the frame fits the MTU after eight switches have added a record.
 #[test]
 fn grown_frames_fit_the_mtu() {
     for scheme in all_schemes() {
@@ -311,8 +311,8 @@ fn grown_frames_fit_the_mtu() {
     }
 }
 
-/// If only every m-th packet is acknowledged, a window smaller than m packets still moves: the
-/// held ACK leaves after a delay.
+/// If only every m-th packet is acknowledged, a window smaller than m packets does not stall: the delayed ACK is sent
+/// after a delay.
 #[test]
 fn cumulative_acks_do_not_stall_small_windows() {
     let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
@@ -325,10 +325,10 @@ fn cumulative_acks_do_not_stall_small_windows() {
     assert!(acks > 5 && acks < 50, "{acks}");
 }
 
-/// With selective recovery, nothing being known of the round trip, a lost first packet is repeated after a second (RFC 6298
-/// section 2.1), or after what the configuration says.
+/// With selective retransmission and no RTT sample, a lost first packet is retransmitted after a second (RFC 6298
+/// section 2.1), or after the configured `initial_rto`.
 #[test]
-fn a_lost_first_packet_is_repeated_after_the_initial_timeout() {
+fn a_lost_first_packet_is_retransmitted_after_the_initial_timeout() {
     for (set, expected) in [(None, Time::from_secs(1)), (Some(Time::from_ms(200)), Time::from_ms(200))] {
         let mut host = frames::host(&scheme("xmp", &[]), |config| {
             config.transport.initial_rto = set.unwrap_or(config.transport.initial_rto);

@@ -1,4 +1,4 @@
-//! The schemes that tests walk through.
+//! The schemes and variants that the tests run with.
 
 use std::sync::Arc;
 use weir_host::port_algorithm::PortAlgorithm;
@@ -11,7 +11,7 @@ pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
     Registry::builtin().schemes().map(Arc::from).collect()
 }
 
-/// Those, and each of their variants that is another mechanism.
+/// Every scheme with its defaults, and with every parameter value that selects another mechanism.
 pub fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     let tuned = [
         ("hpcc++", ("telemetry", "rtt")),
@@ -36,7 +36,7 @@ pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
     matches!(scheme.port_algorithm(BASE_RTT), Some(PortAlgorithm::Credits(_)))
 }
 
-/// One scheme, tuned.
+/// Returns a scheme with these parameters.
 pub fn scheme(name: &str, parameters: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
-    Registry::builtin().make(name, parameters).expect("a good scheme")
+    Registry::builtin().make(name, parameters).expect("the scheme and its parameters exist")
 }

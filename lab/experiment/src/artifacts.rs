@@ -23,12 +23,12 @@ pub struct Artifact {
     pub p4info: Cow<'static, str>,
 }
 
-/// The texts are statics, because constants would be duplicated in every crate that uses them. They are compressed by
-/// `build.rs` and decompressed on first use.
-macro_rules! shipped {
+/// Returns the embedded artifact with this name. Each text is a `static`, because a constant would be duplicated in
+/// every crate that uses it. `build.rs` compresses them, and they are decompressed on first use.
+macro_rules! builtin {
     ($name:literal) => {{
-        static JSON: LazyLock<String> = unpacked!($name, ".json");
-        static P4INFO: LazyLock<String> = unpacked!($name, ".p4info.txtpb");
+        static JSON: LazyLock<String> = decompressed!($name, ".json");
+        static P4INFO: LazyLock<String> = decompressed!($name, ".p4info.txtpb");
         Artifact {
             name: Cow::Borrowed($name),
             json: Cow::Borrowed(&**JSON),
@@ -37,13 +37,13 @@ macro_rules! shipped {
     }};
 }
 
-macro_rules! unpacked {
-    ($name:literal, $ending:literal) => {
-        LazyLock::new(|| unpack(include_bytes!(concat!(env!("OUT_DIR"), "/", $name, $ending))))
+macro_rules! decompressed {
+    ($name:literal, $extension:literal) => {
+        LazyLock::new(|| decompress(include_bytes!(concat!(env!("OUT_DIR"), "/", $name, $extension))))
     };
 }
 
-fn unpack(bytes: &[u8]) -> String {
+fn decompress(bytes: &[u8]) -> String {
     let text =
         miniz_oxide::inflate::decompress_to_vec(bytes).ok().and_then(|text| String::from_utf8(text).ok());
     // Cannot fail for embedded texts: a test decompresses all of them.
@@ -52,22 +52,22 @@ fn unpack(bytes: &[u8]) -> String {
 
 impl Artifact {
     /// Returns the embedded artifact of a program of `p4src`.
-    pub fn of(program: SwitchProgram) -> Artifact {
+    pub fn builtin(program: SwitchProgram) -> Artifact {
         match program {
-            SwitchProgram::Hpcc => shipped!("hpcc"),
-            SwitchProgram::HpccPlus => shipped!("hpcc_plus"),
-            SwitchProgram::Fncc => shipped!("fncc"),
-            SwitchProgram::Ecn => shipped!("ecn"),
-            SwitchProgram::Rocc => shipped!("rocc"),
-            SwitchProgram::Rcp => shipped!("rcp"),
-            SwitchProgram::Dart => shipped!("dart"),
-            SwitchProgram::Xpass => shipped!("xpass"),
-            SwitchProgram::Weir => shipped!("weir"),
+            SwitchProgram::Hpcc => builtin!("hpcc"),
+            SwitchProgram::HpccPlus => builtin!("hpcc_plus"),
+            SwitchProgram::Fncc => builtin!("fncc"),
+            SwitchProgram::Ecn => builtin!("ecn"),
+            SwitchProgram::Rocc => builtin!("rocc"),
+            SwitchProgram::Rcp => builtin!("rcp"),
+            SwitchProgram::Dart => builtin!("dart"),
+            SwitchProgram::Xpass => builtin!("xpass"),
+            SwitchProgram::Weir => builtin!("weir"),
         }
     }
 
-    /// Reads the BMv2 JSON and the P4Info of a program compiled by p4c. Without a path, the P4Info is
-    /// [searched](find_p4info) next to the JSON.
+    /// Reads the BMv2 JSON and the P4Info of a program compiled by p4c. If `p4info` is `None`, uses the P4Info
+    /// [next to the JSON](find_p4info).
     ///
     /// # Errors
     ///
@@ -78,15 +78,14 @@ impl Artifact {
             Ok::<_, String>(Cow::Owned(text))
         };
         let program = read(json)?;
-        let beside = || find_p4info(json);
-        let p4info = p4info.map_or_else(beside, |path| Ok(path.to_owned()))?;
+        let p4info = p4info.map_or_else(|| find_p4info(json), |path| Ok(path.to_owned()))?;
         let name = Cow::Owned(json.display().to_string());
         let artifact = Artifact { name, json: program, p4info: read(&p4info)? };
-        let words = |path: &Path, text: &str, error: String| {
+        let locate = |path: &Path, text: &str, error: String| {
             with_file_position(&path.display().to_string(), text, &error)
         };
-        Program::from_json(&artifact.json).map_err(|e| words(json, &artifact.json, e.to_string()))?;
-        Index::from_text(&artifact.p4info).map_err(|e| words(&p4info, &artifact.p4info, e.to_string()))?;
+        Program::from_json(&artifact.json).map_err(|e| locate(json, &artifact.json, e.to_string()))?;
+        Index::from_text(&artifact.p4info).map_err(|e| locate(&p4info, &artifact.p4info, e.to_string()))?;
         Ok(artifact)
     }
 
@@ -122,10 +121,10 @@ impl Artifact {
 ///
 /// If none of these files exists. The text has the expected path.
 pub fn find_p4info(program: &Path) -> Result<PathBuf, String> {
-    const ENDINGS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
-    let mut candidates = ENDINGS.iter().map(|ending| program.with_extension(ending));
+    const EXTENSIONS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
+    let mut candidates = EXTENSIONS.iter().map(|extension| program.with_extension(extension));
     candidates.find(|path| path.is_file()).ok_or_else(|| {
-        let expected = program.with_extension(ENDINGS[0]);
+        let expected = program.with_extension(EXTENSIONS[0]);
         format!("P4Info not found: {}; specify it with `p4info`", expected.display())
     })
 }
@@ -136,14 +135,16 @@ pub fn find_p4info(program: &Path) -> Result<PathBuf, String> {
 ///
 /// If the telemetry record has an unsupported length or field, or `ticks` in `@weir_telemetry` is not a number in range. The
 /// text has the name of the object.
-pub fn offer(p4info: &Index) -> Result<SwitchProfile, String> {
-    let declares = |ability: &Capability| match ability.declaration() {
+pub fn switch_profile(p4info: &Index) -> Result<SwitchProfile, String> {
+    let declares = |capability: &Capability| match capability.declaration() {
         Declaration::Table(table) => p4info.tables.named(table).is_ok(),
-        Declaration::Telemetry(word) => telemetry_words(p4info).any(|it| it == word),
+        Declaration::Telemetry(word) => telemetry_words(p4info).any(|declared| declared == word),
     };
     let record = p4info.controller_headers.named(RECORD_HEADER).ok().map(|header| {
         let fields = header.metadata.iter();
-        RecordLayout::new(fields.map(|it| (it.name.as_str(), u32::try_from(it.bitwidth).unwrap_or(0))))
+        RecordLayout::new(
+            fields.map(|field| (field.name.as_str(), u32::try_from(field.bitwidth).unwrap_or(0))),
+        )
     });
     let ticks = telemetry_words(p4info).find_map(|word| word.strip_prefix("ticks=")).map(|number| {
         let ticks = number.parse().ok().filter(|ticks| (1..=1_000_000).contains(ticks));
@@ -152,7 +153,7 @@ pub fn offer(p4info: &Index) -> Result<SwitchProfile, String> {
         })
     });
     Ok(SwitchProfile {
-        abilities: Capability::ALL.into_iter().filter(declares).collect(),
+        capabilities: Capability::ALL.into_iter().filter(declares).collect(),
         record: record.transpose().map_err(|error| error.to_string())?,
         ticks_per_unit: ticks.transpose()?.unwrap_or(1),
     })
@@ -176,12 +177,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_programs_of_p4src_declare_what_schemes_rely_on() {
+    fn builtin_programs_declare_their_capabilities() {
         for program in SwitchProgram::ALL {
-            let artifact = Artifact::of(program);
+            let artifact = Artifact::builtin(program);
             assert_eq!(artifact.name, program.name());
             let (_, p4info) = artifact.load(Engine::default()).unwrap();
-            assert_eq!(offer(&p4info), Ok(program.abilities().into()), "{program}");
+            assert_eq!(switch_profile(&p4info), Ok(program.capabilities().into()), "{program}");
         }
     }
 }

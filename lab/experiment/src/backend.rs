@@ -73,12 +73,12 @@ impl Error {
         Error::Work(reason.to_string())
     }
 
-    /// Prefixes the message with `place` and a colon.
+    /// Prefixes the message with `location` and a colon.
     #[must_use]
-    pub fn at(self, place: impl std::fmt::Display) -> Error {
+    pub fn at(self, location: impl std::fmt::Display) -> Error {
         match self {
-            Error::Input(reason) => Error::Input(format!("{place}: {reason}")),
-            Error::Work(reason) => Error::Work(format!("{place}: {reason}")),
+            Error::Input(reason) => Error::Input(format!("{location}: {reason}")),
+            Error::Work(reason) => Error::Work(format!("{location}: {reason}")),
         }
     }
 }
@@ -111,8 +111,8 @@ impl CorePool {
 
     /// Acquires a core for one more thread; returns false if none is free. Never blocks.
     pub fn try_acquire(&self) -> bool {
-        let less = |free: usize| free.checked_sub(1);
-        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+        let decrement = |free: usize| free.checked_sub(1);
+        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, decrement).is_ok()
     }
 
     /// Releases a core acquired by [`try_acquire`](Self::try_acquire).
@@ -188,7 +188,7 @@ pub trait Observer {
     }
 
     /// Called with the results so far of one scheme, after [`wants_snapshot`](Self::wants_snapshot) returned true.
-    fn snapshot(&mut self, _part: SchemeSnapshot) {}
+    fn snapshot(&mut self, _snapshot: SchemeSnapshot) {}
 
     /// Returns a link to set up or down now. Called repeatedly until it returns `None`, whenever progress is reported; only
     /// in virtual time, and only if schemes run one after the other.
@@ -209,11 +209,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_shared_and_come_back() {
+    fn cores_are_shared_and_released() {
         let (cores, working) = (CorePool::new(3), AtomicUsize::new(0));
-        let shares: Vec<CoreLease<'_>> = (0..4).map_while(|_| cores.try_share(&working)).collect();
-        assert_eq!((shares.len(), cores.try_acquire()), (3, false));
-        drop(shares);
+        let leases: Vec<CoreLease<'_>> = (0..4).map_while(|_| cores.try_share(&working)).collect();
+        assert_eq!((leases.len(), cores.try_acquire()), (3, false));
+        drop(leases);
         // The caller continues on its own core, and the two others are free.
         assert_eq!([(); 3].map(|()| cores.try_acquire()), [true, true, false]);
         assert!(!CorePool::new(0).try_acquire());

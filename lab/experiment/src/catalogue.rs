@@ -14,7 +14,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Returns the catalogue of what is built into Weir.
+    /// Returns the built-in schemes, workloads and topologies.
     #[must_use]
     pub fn builtin() -> Catalogue {
         let (schemes, workloads) = (Registry::builtin(), Workloads::builtin());

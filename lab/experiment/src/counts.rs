@@ -48,7 +48,7 @@ impl Counts {
 }
 
 /// Adds the P4 counters of one switch. `read` returns the packet count of a counter cell, by counter name and index.
-pub fn count_program(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64) {
+pub fn add_p4_counters(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64) {
     for (name, index) in DROPS.iter().filter(|(_, index)| *index != 0) {
         let packets = read(DROP_COUNTER, *index);
         if packets > 0 {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_p4_list_is_read_whole() {
+    fn all_constants_of_the_p4_file_are_found() {
         let declared =
             |prefix: &str| REASONS_P4.lines().filter(|l| l.contains("const ") && l.contains(prefix)).count();
         assert_eq!(DROPS.len(), declared(" DROP_"));
@@ -97,6 +97,6 @@ mod tests {
         }
         let mut indices: Vec<u32> = DROPS.iter().map(|(_, i)| *i).collect();
         indices.dedup();
-        assert_eq!(indices.len(), DROPS.len(), "no index twice");
+        assert_eq!(indices.len(), DROPS.len(), "duplicate index");
     }
 }

@@ -24,7 +24,7 @@ pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
 }
 
 /// Divides flows (size and slowdown, sorted by size) into parts of equal counts. Flows of the same size are always in the same
-/// part, because their division would be arbitrary.
+/// part, because a division between them would be arbitrary.
 fn buckets(finished: &[(u64, f64)]) -> Vec<FctBucket> {
     let ends = (1..=BUCKETS).filter_map(|i| {
         let (size, _) = finished[..finished.len() * i / BUCKETS].last()?;
@@ -45,7 +45,7 @@ fn slowdowns(part: &[(u64, f64)]) -> Option<Percentiles> {
     percentiles(part.iter().map(|(_, slowdown)| *slowdown))
 }
 
-/// Returns one class up to each of `bounds`, and one above the last.
+/// Returns the statistics of one class up to each of `bounds`, and of one class above the last.
 fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
     if bounds.is_empty() {
         return Vec::new();
@@ -64,7 +64,7 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
                 count: slowdowns.len() as u64,
                 slowdown: percentiles(slowdowns),
                 fct_us: percentiles(times),
-                goodput_gbps: percentiles(flows().filter_map(gbps)).map(|it| it.mean),
+                goodput_gbps: percentiles(flows().filter_map(gbps)).map(|goodput| goodput.mean),
             }
         })
         .collect()
@@ -75,7 +75,7 @@ struct SortedSample(Vec<f64>);
 
 impl SortedSample {
     /// Returns `None` if there are no values.
-    fn of(values: impl Iterator<Item = f64>) -> Option<SortedSample> {
+    fn from_values(values: impl Iterator<Item = f64>) -> Option<SortedSample> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         (!values.is_empty()).then_some(SortedSample(values))
@@ -86,16 +86,16 @@ impl SortedSample {
     fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
-    /// Returns a percentile with the index `int(n * p)`, as `fct_analysis.py` does.
-    fn at(&self, percent: usize) -> f64 {
+    /// Returns the percentile with the index `int(n * p)`, as `fct_analysis.py` does.
+    fn percentile(&self, percent: usize) -> f64 {
         self.0[(self.0.len() * percent / 100).min(self.0.len() - 1)]
     }
 }
 
 /// Summarises the completion times of jobs; `None` if there are none.
 pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
-    let sample = SortedSample::of(times.map(Time::as_us_f64))?;
-    let [p50_us, p90_us, p99_us] = [50, 90, 99].map(|percent| sample.at(percent));
+    let sample = SortedSample::from_values(times.map(Time::as_us_f64))?;
+    let [p50_us, p90_us, p99_us] = [50, 90, 99].map(|percent| sample.percentile(percent));
     Some(JobTimes { count: sample.count(), mean_us: sample.mean(), p50_us, p90_us, p99_us })
 }
 
@@ -103,15 +103,15 @@ pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
 pub fn goodputs(flows: &[FlowRecord], end: Time) -> Option<GoodputSummary> {
     let running = flows.iter().filter(|flow| flow.size.is_none() && flow.start < end);
     let gbps = |flow: &FlowRecord| flow.acked.as_f64() * 8.0 / (end - flow.start).as_us_f64() / 1e3;
-    let sample = SortedSample::of(running.map(gbps))?;
-    let [p5_gbps, p50_gbps, p95_gbps] = [5, 50, 95].map(|percent| sample.at(percent));
+    let sample = SortedSample::from_values(running.map(gbps))?;
+    let [p5_gbps, p50_gbps, p95_gbps] = [5, 50, 95].map(|percent| sample.percentile(percent));
     Some(GoodputSummary { flows: sample.count(), mean_gbps: sample.mean(), p5_gbps, p50_gbps, p95_gbps })
 }
 
 /// Returns mean and percentiles, with the index `int(n * p)` as in `fct_analysis.py`; `None` if there are no values.
 pub fn percentiles(values: impl IntoIterator<Item = f64>) -> Option<Percentiles> {
-    let sample = SortedSample::of(values.into_iter())?;
-    let [p50, p95, p99] = [50, 95, 99].map(|percent| sample.at(percent));
+    let sample = SortedSample::from_values(values.into_iter())?;
+    let [p50, p95, p99] = [50, 95, 99].map(|percent| sample.percentile(percent));
     Some(Percentiles { mean: sample.mean(), p50, p95, p99 })
 }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_were_given_up_are_counted_by_reason() {
+    fn aborted_flows_are_counted_by_reason() {
         let failed = |error: &str| FlowRecord { error: Some(error.into()), ..flow(1, None) };
         let fct = summarise(&[failed("lost"), failed("unanswered"), failed("lost"), flow(1, Some(900))], &[]);
         let reasons: Vec<_> = fct.failed.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_have_an_upper_bound_but_the_last() {
+    fn all_classes_except_the_last_have_an_upper_bound() {
         let flows: Vec<_> =
             [(100, 2_000), (1_000, 3_000), (1_001, 4_000)].map(|(n, t)| flow(n, Some(t))).into();
         let fct = summarise(&flows, &[Bytes::new(1_000), Bytes::new(5_000)]);
@@ -203,19 +203,19 @@ mod tests {
         assert_eq!(seen, [(0, Some(1_000), 2), (1_000, Some(5_000), 1), (5_000, None, 0)]);
         assert_eq!(fct.classes[0].slowdown.unwrap().p95, 3.0);
         assert_eq!(fct.classes[1].fct_us.unwrap().mean, 4.0);
-        assert_eq!(fct.classes[1].goodput_gbps, Some(1_001.0 * 8.0 / 4_000.0), "bits in nanoseconds");
+        assert_eq!(fct.classes[1].goodput_gbps, Some(1_001.0 * 8.0 / 4_000.0), "bits per nanosecond");
         assert_eq!(fct.classes[2].slowdown, None);
     }
 
     #[test]
-    fn goodput_is_of_flows_without_a_size() {
+    fn goodput_covers_only_flows_without_a_size() {
         let long = |start_us: u64, kb: u64| FlowRecord {
             size: None,
             start: Time::from_us(start_us),
             acked: Bytes::from_kb(kb),
             ..flow(1, None)
         };
-        // 1,000 KB in 1 ms and 500 KB in the second half of it: 8 Gbit/s each.
+        // 1,000 KB in 1 ms, and 500 KB in the second half of this 1 ms: 8 Gbit/s each.
         let flows = [long(0, 1_000), long(500, 500), long(2_000, 0), flow(1_000, Some(1_000))];
         let goodput = goodputs(&flows, Time::from_ms(1)).unwrap();
         assert_eq!((goodput.flows, goodput.mean_gbps, goodput.p5_gbps, goodput.p95_gbps), (2, 8.0, 8.0, 8.0));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn job_times_have_their_percentiles() {
+    fn job_times_have_percentiles() {
         let times = job_times((1..=100).map(Time::from_us)).unwrap();
         assert_eq!((times.count, times.p50_us, times.p90_us, times.p99_us), (100, 51.0, 91.0, 100.0));
         assert_eq!(job_times([].into_iter()), None);

@@ -54,24 +54,25 @@ impl QueueHistogram {
 mod tests {
     use super::*;
 
-    fn of(samples: &[(u64, u64)]) -> QueueHistogram {
-        let mut histogram = QueueHistogram::default();
-        samples.iter().for_each(|&(bytes, times)| (0..times).for_each(|_| histogram.add(bytes)));
-        histogram
+    /// Returns a histogram of samples, given as pairs of a length in bytes and its number of occurrences.
+    fn histogram(samples: &[(u64, u64)]) -> QueueHistogram {
+        let mut result = QueueHistogram::default();
+        samples.iter().for_each(|&(bytes, times)| (0..times).for_each(|_| result.add(bytes)));
+        result
     }
 
     #[test]
     fn p99_is_the_upper_edge_of_its_bin() {
-        assert_eq!(of(&[]).p99(), 0);
-        assert_eq!(of(&[(999, 100)]).p99(), 0, "always nearly empty");
-        assert_eq!(of(&[(0, 99), (2_500, 1)]).p99(), 3_000);
-        assert_eq!(of(&[(0, 995), (2_500, 5)]).p99(), 1_000);
+        assert_eq!(histogram(&[]).p99(), 0);
+        assert_eq!(histogram(&[(999, 100)]).p99(), 0, "all samples are in the first bin");
+        assert_eq!(histogram(&[(0, 99), (2_500, 1)]).p99(), 3_000);
+        assert_eq!(histogram(&[(0, 995), (2_500, 5)]).p99(), 1_000);
     }
 
     #[test]
     fn mean_and_peak_are_exact() {
-        let histogram = of(&[(0, 3), (1_234, 1)]);
-        assert_eq!((histogram.mean(), histogram.peak()), (308.5, 1_234));
-        assert_eq!(of(&[]).mean(), 0.0);
+        let queue = histogram(&[(0, 3), (1_234, 1)]);
+        assert_eq!((queue.mean(), queue.peak()), (308.5, 1_234));
+        assert_eq!(histogram(&[]).mean(), 0.0);
     }
 }

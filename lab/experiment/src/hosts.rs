@@ -7,11 +7,11 @@ use weir_controller::{BaseRtt, Routes};
 use weir_host::{ConfigError, HostConfig};
 use weir_units::Time;
 
-/// Returns the base RTT `T` of all senders: `transport.base_rtt`, or the longest base RTT in the topology.
+/// Returns the base RTT `T` of all senders: `transport.base_rtt`, or the largest base RTT in the topology.
 pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
     let topology = &experiment.topology;
-    let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
-    experiment.spec.transport.base_rtt.unwrap_or_else(longest)
+    let max = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
+    experiment.spec.transport.base_rtt.unwrap_or_else(max)
 }
 
 /// Returns the configuration of a host in the run of `scheme`. `base_rtt` is `T` of all senders, `tick` the period of the switches'
@@ -28,7 +28,7 @@ pub fn host_config(
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
     config.registry = experiment.catalogue.schemes.clone();
-    config.switch_profile = experiment.offer();
+    config.switch_profile = experiment.switch_profile();
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;
     config.mtu = spec.mtu;
@@ -60,7 +60,7 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), (String, String)> {
             config.check().map_err(|error| {
                 let key = key_of(&error, spec.transport.recovery.is_some());
                 let key = key.unwrap_or_else(|| format!("schemes[{i}]"));
-                (key, why(&error))
+                (key, message_without_key(&error))
             })?;
         }
     }
@@ -74,7 +74,7 @@ fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
         ConfigError::ZeroNicRate => "topology".to_owned(),
         ConfigError::ZeroBaseRtt => "transport.base_rtt".to_owned(),
         ConfigError::ZeroAckEvery => "transport.ack_every".to_owned(),
-        ConfigError::ZeroTimer { what } => format!("transport.{what}"),
+        ConfigError::ZeroTimer { key } => format!("transport.{key}"),
         ConfigError::Trickle(_) => "policy".to_owned(),
         ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if recovery_is_given => {
             "transport.recovery".to_owned()
@@ -87,15 +87,15 @@ fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
     })
 }
 
-/// Removes the key at the beginning of a message, because the key path already contains it.
-fn why(error: &ConfigError) -> String {
+/// Returns the message without the key at its beginning, because the key path already contains it.
+fn message_without_key(error: &ConfigError) -> String {
     let message = match error {
         ConfigError::Trickle(error) => return error.to_string(),
         error => error.to_string(),
     };
-    let starts_with_key = |key: &str| key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let is_key = |prefix: &str| prefix.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     match message.split_once(": ") {
-        Some((key, why)) if starts_with_key(key) => why.to_owned(),
+        Some((key, reason)) if is_key(key) => reason.to_owned(),
         _ => message,
     }
 }

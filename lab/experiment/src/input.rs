@@ -46,9 +46,9 @@ mod tests {
         // A hole: no bytes on the disk.
         File::create(&large).unwrap().set_len(MAX_BYTES + 1).unwrap();
         assert_eq!(read_file(&small).unwrap(), "text");
-        let why = |path: &str| read_file(path.as_ref()).unwrap_err().to_string();
-        assert_eq!(why(large.to_str().unwrap()), "is larger than 256 MiB");
-        assert_eq!(why("/dev/zero"), "is not a regular file");
-        assert_eq!(why(dir.path().to_str().unwrap()), "is not a regular file");
+        let error = |path: &str| read_file(path.as_ref()).unwrap_err().to_string();
+        assert_eq!(error(large.to_str().unwrap()), "is larger than 256 MiB");
+        assert_eq!(error("/dev/zero"), "is not a regular file");
+        assert_eq!(error(dir.path().to_str().unwrap()), "is not a regular file");
     }
 }

@@ -8,8 +8,8 @@ use weir_controller::{Path, Routes};
 use weir_host::wire::{HEADERS_LEN, WEIR_PORT};
 use weir_units::{Bytes, Time};
 
-/// Ports on paths are observed by default only if there are at most this many.
-const DEFAULT_PORTS: usize = 8;
+/// Maximum number of ports that are observed by default.
+const MAX_DEFAULT_PORTS: usize = 8;
 
 /// Returns the path of a flow's data packets; `None` if the routes do not deliver them.
 pub fn data_path(experiment: &Experiment, routes: &Routes, flow: &Flow) -> Option<Path> {
@@ -30,20 +30,27 @@ pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx
     if !experiment.spec.observe.ports.is_empty() {
         return experiment.observed_ports.clone();
     }
-    let mut crossed = BTreeSet::new();
+    let mut ports_on_paths = BTreeSet::new();
     for path in experiment.flows.iter().filter_map(|flow| data_path(experiment, routes, flow)) {
-        crossed.extend(path.hops.iter().map(|hop| (hop.switch, hop.out_port)));
+        ports_on_paths.extend(path.hops.iter().map(|hop| (hop.switch, hop.out_port)));
     }
-    if crossed.len() <= DEFAULT_PORTS { crossed.into_iter().collect() } else { Vec::new() }
+    if ports_on_paths.len() <= MAX_DEFAULT_PORTS { ports_on_paths.into_iter().collect() } else { Vec::new() }
 }
 
 /// Returns the completion time of a flow on an idle fabric without telemetry: the base RTT of its path plus the transmission
-/// time of payload and headers on the slowest link (docs/algorithms/methods.md#completion-times).
-pub fn ideal(experiment: &Experiment, routes: &Routes, flow: &Flow, size: Bytes) -> Option<Time> {
+/// time of payload and headers on the slowest link (docs/algorithms/methods.md#completion-times). `None` if the routes do not
+/// deliver the flow.
+pub fn ideal_completion_time(
+    experiment: &Experiment,
+    routes: &Routes,
+    flow: &Flow,
+    size: Bytes,
+) -> Option<Time> {
     let (topology, mtu) = (&experiment.topology, experiment.spec.mtu);
     let path = data_path(experiment, routes, flow)?;
     let headers = HEADERS_LEN as u64;
-    let packets = size.get().div_ceil(mtu.saturating_sub(Bytes::new(headers)).get());
-    let wire = size + Bytes::new(packets * headers);
-    Some(path.base_rtt(topology, mtu) + path.bottleneck(topology).tx_time(wire))
+    let max_payload = mtu.saturating_sub(Bytes::new(headers));
+    let packets = size.get().div_ceil(max_payload.get());
+    let wire_bytes = size + Bytes::new(packets * headers);
+    Some(path.base_rtt(topology, mtu) + path.bottleneck(topology).tx_time(wire_bytes))
 }

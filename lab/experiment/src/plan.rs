@@ -35,9 +35,9 @@ impl<'e> SwitchTables<'e> {
         tick: Time,
         p4info: &'e Index,
     ) -> Result<SwitchTables<'e>, Error> {
-        let options = options(experiment, scheme, base_rtt, tick).map_err(refused)?;
+        let options = options(experiment, scheme, base_rtt, tick).map_err(plan_error)?;
         let options = PlanOptions { skip_routes: experiment.provides_routes(p4info), ..options };
-        let planner = Planner::new(&experiment.topology, routes, options, p4info).map_err(refused)?;
+        let planner = Planner::new(&experiment.topology, routes, options, p4info).map_err(plan_error)?;
         Ok(SwitchTables { experiment, planner, p4info })
     }
 
@@ -47,8 +47,8 @@ impl<'e> SwitchTables<'e> {
     ///
     /// If the program lacks an object that the plan or the file's entries refer to.
     pub fn updates_for(&self, ix: SwitchIx) -> Result<Vec<Update>, Error> {
-        let mut updates = self.planner.updates(ix).map_err(refused)?;
-        updates.extend(self.experiment.further_updates(ix, self.p4info).map_err(refused)?);
+        let mut updates = self.planner.updates(ix).map_err(plan_error)?;
+        updates.extend(self.experiment.entry_updates(ix, self.p4info).map_err(plan_error)?);
         Ok(updates)
     }
 
@@ -66,7 +66,7 @@ impl<'e> SwitchTables<'e> {
     }
 }
 
-fn refused(reason: impl Display) -> Error {
+fn plan_error(reason: impl Display) -> Error {
     Error::Input(format!("plan: {reason}"))
 }
 
@@ -77,24 +77,27 @@ fn options(
     base_rtt: Time,
     tick: Time,
 ) -> Result<PlanOptions, PortParameterError> {
-    let mirrors = scheme.config.needs().telemetry == TelemetrySource::RateNotifications;
+    let port_clone_sessions = scheme.config.needs().telemetry == TelemetrySource::RateNotifications;
     let mut options = PlanOptions {
         ecn: experiment.ecn_for(scheme),
         deflection: experiment.deflection_for(scheme, tick),
-        port_clone_sessions: mirrors,
+        port_clone_sessions,
         weights: experiment.spec.weights(),
         ..PlanOptions::default()
     };
     if let Some(law) = scheme.config.port_algorithm(base_rtt) {
-        // `per` is the rate for which the scheme states the threshold, so a scale model has to scale it. The other port
-        // algorithms do not refer to a rate.
+        // `reference_rate` is the rate for which the scheme states the threshold, so a scale model has to scale it. The
+        // other port algorithms do not refer to a rate.
         let law = match law {
-            PortAlgorithm::Congestion(CongestionThreshold { queue, per }) => {
-                PortAlgorithm::Congestion(CongestionThreshold { queue, per: experiment.scale.rate(per) })
+            PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate }) => {
+                PortAlgorithm::Congestion(CongestionThreshold {
+                    queue,
+                    reference_rate: experiment.scale.rate(reference_rate),
+                })
             }
             law => law,
         };
         port_parameters::apply_law(&law, &experiment.topology, tick, &mut options)?;
     }
-    Ok(options.prioritise(experiment.first(scheme)))
+    Ok(options.prioritise(experiment.priority_traffic(scheme)))
 }

@@ -14,12 +14,13 @@ use weir_units::{Bandwidth, Time};
 const GAIN: f64 = 65_536.0;
 const INVERSE: f64 = 4_294_967_296.0;
 
-/// A parameter that a port cannot represent.
+/// A parameter that the tables of a port cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortParameterError {
-    /// A value that does not fit its field.
+    /// A value is out of the range of its field.
     #[error("{what} is {value} at {rate}, out of range 1 to {max}")]
     Number { rate: Bandwidth, what: &'static str, value: String, max: u32 },
+    /// The refresh period is too short or too long for the switch's clock.
     #[error("refresh: {period} is out of range 1 to {MAX_REFRESH_TICKS} ticks of {tick}")]
     Refresh { period: Time, tick: Time },
 }
@@ -38,17 +39,17 @@ pub fn apply_law(
     tick: Time,
     options: &mut PlanOptions,
 ) -> Result<(), PortParameterError> {
-    let rows =
+    let per_rate =
         |row: &dyn Fn(Port) -> Result<PortParams, PortParameterError>| -> Result<_, PortParameterError> {
             let rates = topology.links.iter().map(|link| link.rate);
             rates.map(|rate| Ok((rate, row(Port { rate, tick })?))).collect()
         };
     match law {
         PortAlgorithm::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
-        PortAlgorithm::Rocc(law) => options.port_params = rows(&|port| rocc(law, port))?,
-        PortAlgorithm::Rcp(law) => options.port_params = rows(&|port| rcp(law, port))?,
-        PortAlgorithm::Credits(law) => options.port_params = rows(&|port| credits(law, port))?,
-        PortAlgorithm::Congestion(law) => options.port_params = rows(&|port| congestion(law, port))?,
+        PortAlgorithm::Rocc(law) => options.port_params = per_rate(&|port| rocc(law, port))?,
+        PortAlgorithm::Rcp(law) => options.port_params = per_rate(&|port| rcp(law, port))?,
+        PortAlgorithm::Credits(law) => options.port_params = per_rate(&|port| credits(law, port))?,
+        PortAlgorithm::Congestion(law) => options.port_params = per_rate(&|port| congestion(law, port))?,
     }
     Ok(())
 }
@@ -60,6 +61,7 @@ fn refresh_ticks(period: Time, tick: Time) -> Result<u32, PortParameterError> {
     }
 }
 
+/// Link rate and clock of a port.
 #[derive(Clone, Copy)]
 struct Port {
     rate: Bandwidth,
@@ -79,29 +81,29 @@ impl Port {
     }
     /// Rounds a value for the table and checks that it is in 1 to `max`.
     fn number(self, what: &'static str, value: f64, max: u32) -> Result<u32, PortParameterError> {
-        let whole = value.round();
-        if (1.0..=f64::from(max)).contains(&whole) {
-            return Ok(whole as u32);
+        let rounded = value.round();
+        if (1.0..=f64::from(max)).contains(&rounded) {
+            return Ok(rounded as u32);
         }
         Err(PortParameterError::Number { rate: self.rate, what, value: format!("{value:.3}"), max })
     }
 }
 
 fn rocc(law: &RoccParams, port: Port) -> Result<PortParams, PortParameterError> {
-    let sent = port.bytes_per_s() * law.period.as_secs_f64();
-    // Converts a gain from rate units per queue unit to kbit/s per byte.
-    let per_byte = port.rate() * RoccParams::RATE_UNIT / (sent * RoccParams::QUEUE_UNIT);
+    let bytes_per_period = port.bytes_per_s() * law.period.as_secs_f64();
+    // Factor from rate units per queue unit to kbit/s per byte.
+    let per_byte = port.rate() * RoccParams::RATE_UNIT / (bytes_per_period * RoccParams::QUEUE_UNIT);
     let ticks = port.ticks(law.period);
     let number = |what, value| port.number(what, value, u32::MAX);
     let alpha = (law.alpha * per_byte * GAIN).round().min(f64::from(1 << 20)) as u32;
     let beta = (law.beta * per_byte * GAIN).round().min(f64::from(u32::MAX)) as u32;
     // With alpha at most 2^20 and qref at most 2^28, alpha * qref fits the table's field of 48 bits.
-    let qref = port.number("Qref in bytes", law.q_ref * sent, 1 << 28)?;
+    let qref = port.number("Qref in bytes", law.q_ref * bytes_per_period, 1 << 28)?;
     let params = vec![
         ("period", number("the period in ticks", ticks)?.into()),
         ("inverse", ((INVERSE / ticks).min(f64::from(u32::MAX)) as u32).into()),
-        ("qmid", number("Qmid in bytes", law.q_mid * sent)?.into()),
-        ("qmax", number("Qmax in bytes", law.q_max * sent)?.into()),
+        ("qmid", number("Qmid in bytes", law.q_mid * bytes_per_period)?.into()),
+        ("qmax", number("Qmax in bytes", law.q_max * bytes_per_period)?.into()),
         ("fmin", number("Fmin in kbit/s", (law.min_share * port.rate()).max(1.0))?.into()),
         ("fmax", number("Fmax in kbit/s", port.rate())?.into()),
         // Gains in kbit/s per byte, for the distance from the reference queue and for its growth, times 2^16.
@@ -125,7 +127,8 @@ fn rcp(law: &RcpParams, port: Port) -> Result<PortParams, PortParameterError> {
         ("period", port.number("the period in ticks", port.ticks(law.period), (1 << 24) - 1)?.into()),
         (
             "rmin",
-            port.number("the minimum rate in kbit/s", (law.floor * port.rate()).max(1.0), u32::MAX)?.into(),
+            port.number("the minimum rate in kbit/s", (law.min_share * port.rate()).max(1.0), u32::MAX)?
+                .into(),
         ),
         ("rmax", port.number("the maximum rate in kbit/s", law.target * port.rate(), u32::MAX)?.into()),
         ("capacity", port.number("bytes per tick * 2^16", capacity, 1 << 30)?.into()),
@@ -150,11 +153,11 @@ fn credits(law: &CreditLimit, port: Port) -> Result<PortParams, PortParameterErr
 }
 
 fn congestion(law: &CongestionThreshold, port: Port) -> Result<PortParams, PortParameterError> {
-    let queue = law.queue.as_f64() * port.rate.as_bps_f64() / law.per.as_bps_f64();
+    let queue = law.queue.as_f64() * port.rate.as_bps_f64() / law.reference_rate.as_bps_f64();
     let bytes = port.number("the queue of a congested port in bytes", queue, u32::MAX)?;
     Ok(PortParams {
         table: "int_threshold",
-        call: Call { action: "above", params: vec![("bytes", bytes.into())] },
+        call: Call { action: "set_threshold", params: vec![("bytes", bytes.into())] },
     })
 }
 
@@ -172,16 +175,16 @@ mod tests {
             PortAlgorithm::Rcp(law) => rcp(law, port),
             PortAlgorithm::Credits(law) => credits(law, port),
             PortAlgorithm::Congestion(law) => congestion(law, port),
-            PortAlgorithm::IntRefresh(_) => panic!("it has no row"),
+            PortAlgorithm::IntRefresh(_) => panic!("INT refresh is not a port parameter"),
         }
     }
 
     #[test]
-    fn a_refresh_is_whole_ticks_that_the_clock_can_tell() {
+    fn the_refresh_period_must_fit_the_clock() {
         assert_eq!(refresh_ticks(Time::from_us(10), NS), Ok(10_000));
         assert_eq!(refresh_ticks(Time::from_us(10), Time::from_us(1)), Ok(10));
-        for wrong in [Time::from_ps(999), Time::from_ms(9)] {
-            assert!(refresh_ticks(wrong, NS).unwrap_err().to_string().starts_with("refresh: "));
+        for period in [Time::from_ps(999), Time::from_ms(9)] {
+            assert!(refresh_ticks(period, NS).unwrap_err().to_string().starts_with("refresh: "));
         }
     }
 
@@ -195,7 +198,7 @@ mod tests {
 
     /// RoCC at 100 Gbit/s: 300, 600, 660 KB; 10 to 10,000 units of 10 Mbit/s; 0.45 and 2.25 units per 600 B.
     #[test]
-    fn rocc_of_100_gbps_is_the_papers() {
+    fn rocc_at_100_gbps_has_the_parameters_of_the_paper() {
         let row = row(&law("rocc"), Bandwidth::from_gbps(100), NS).unwrap();
         let alpha = 7 * 65_536 + 32_768;
         let params = vec![
@@ -212,9 +215,9 @@ mod tests {
         assert_eq!(row, PortParams { table: "rocc_port", call: Call { action: "pi", params } });
     }
 
-    /// A model ten thousand times slower has the same queue, and microseconds.
+    /// A scale model ten thousand times slower has the same queues; its clock ticks in microseconds.
     #[test]
-    fn laws_fit_slow_ports() {
+    fn parameters_fit_slow_ports() {
         let mbps = Bandwidth::from_mbps(10);
         let slow = Registry::builtin().make("rocc", &[("period", "400ms")]).unwrap();
         let slow = slow.port_algorithm(Time::from_ms(100)).unwrap();
@@ -226,7 +229,7 @@ mod tests {
         assert_eq!(error, "Qref in bytes is 0.003 at 1Kbps, out of range 1 to 268435456");
         assert!(row(&law("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
         assert!(row(&law("rcp"), Bandwidth::from_gbps(800), NS).is_ok());
-        // 66 B at 4 % of 100 Gbit/s: a credit in 132 ns, and of 400 Gbit/s in 33.
+        // Credits of 66 B at 4 % of the rate: one per 132 ns at 100 Gbit/s, one per 33 ns at 400 Gbit/s.
         for (gbps, interval) in [(100, 33_792), (400, 8_448)] {
             let row = row(&law("expresspass"), Bandwidth::from_gbps(gbps), NS).unwrap();
             assert_eq!((value(&row, "interval"), value(&row, "burst")), (interval, 7 * interval));

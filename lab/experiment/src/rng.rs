@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_has_the_means_that_it_should() {
+    fn drawn_numbers_have_the_expected_means() {
         let mut stream = RandomStream::new(1, "x");
         const DRAWS: u32 = 100_000;
         let mean = |draw: &mut dyn FnMut() -> f64| (0..DRAWS).map(|_| draw()).sum::<f64>() / f64::from(DRAWS);

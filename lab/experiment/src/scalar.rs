@@ -1,5 +1,5 @@
 //! Values with a short and a long form in YAML. The deserialisers are written by hand, because serde's untagged enums report
-//! "did not match any variant" without the key that is wrong.
+//! "did not match any variant" without the key of the invalid value.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -214,13 +214,14 @@ impl<'de> Deserialize<'de> for Scalar {
         deserializer.deserialize_any(V)
     }
 }
-/// Reads a list of texts. A single text may be written without the brackets.
+
+/// Deserialises a list of strings. A single string may be written without the brackets.
 pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct V;
     impl<'de> Visitor<'de> for V {
         type Value = Vec<String>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text or a list of texts")
+            f.write_str("a string or a list of strings")
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
             Ok(vec![text.to_owned()])

@@ -24,7 +24,7 @@ impl Catalogue {
         if let Some(kinds) = definitions["TopologySpec"]["oneOf"].as_array_mut() {
             kinds.extend(topologies.into_iter().map(Schema::to_value));
         }
-        let schemes: Vec<Value> = self.schemes.schemes().map(|scheme| entry(&*scheme)).collect();
+        let schemes: Vec<Value> = self.schemes.schemes().map(|scheme| long_form(&*scheme)).collect();
         let names: Vec<&str> = self.schemes.schemes().map(|scheme| scheme.name()).collect();
         definitions["SchemeEntry"] =
             json!({"anyOf": [{"title": "a scheme's name", "enum": names}, {"oneOf": schemes}]});
@@ -33,7 +33,7 @@ impl Catalogue {
 }
 
 /// Returns the schema of a scheme's long form, with a label and parameters.
-fn entry(scheme: &dyn SchemeConfig) -> Value {
+fn long_form(scheme: &dyn SchemeConfig) -> Value {
     let mut set = json!({});
     for parameter in scheme.parameters() {
         let info = parameter.info;

@@ -14,32 +14,33 @@ pub struct FirstSlowdown {
     join: Time,
     window: Time,
     /// Minimum rate in the window before the join.
-    floor: Option<Bandwidth>,
-    at: Option<Time>,
+    min_rate: Option<Bandwidth>,
+    /// Time of the slowdown.
+    time: Option<Time>,
 }
 
 impl FirstSlowdown {
     /// `join` is the time at which the other flow joins.
     pub fn new(join: Time, base_rtt: Time) -> FirstSlowdown {
-        FirstSlowdown { join, window: base_rtt * WINDOW_RTTS, floor: None, at: None }
+        FirstSlowdown { join, window: base_rtt * WINDOW_RTTS, min_rate: None, time: None }
     }
 
     /// Adds a sample of the first flow's rate. Samples must be in order of time.
     pub fn observe(&mut self, now: Time, rate: Bandwidth) {
         if now <= self.join {
             if now + self.window >= self.join {
-                self.floor = Some(self.floor.map_or(rate, |floor| floor.min(rate)));
+                self.min_rate = Some(self.min_rate.map_or(rate, |min_rate| min_rate.min(rate)));
             }
-        } else if let (Some(floor), None) = (self.floor, self.at)
-            && rate.as_bps_f64() < floor.as_bps_f64() * SLOWDOWN_RATIO
+        } else if let (Some(min_rate), None) = (self.min_rate, self.time)
+            && rate.as_bps_f64() < min_rate.as_bps_f64() * SLOWDOWN_RATIO
         {
-            self.at = Some(now);
+            self.time = Some(now);
         }
     }
 
     /// Returns the time of the slowdown; `None` if the flow has not slowed down so far.
-    pub fn at(&self) -> Option<Time> {
-        self.at
+    pub fn time(&self) -> Option<Time> {
+        self.time
     }
 }
 
@@ -47,24 +48,24 @@ impl FirstSlowdown {
 mod tests {
     use super::*;
 
-    fn found(samples: &[(u64, u64)]) -> Option<Time> {
+    fn slowdown_time(samples: &[(u64, u64)]) -> Option<Time> {
         let mut slowdown = FirstSlowdown::new(Time::from_us(100), Time::from_us(5));
         samples
             .iter()
             .for_each(|&(us, gbps)| slowdown.observe(Time::from_us(us), Bandwidth::from_gbps(gbps)));
-        slowdown.at()
+        slowdown.time()
     }
 
     #[test]
-    fn a_tenth_below_the_least_rate_before_the_join_counts() {
+    fn a_rate_a_tenth_below_the_minimum_before_the_join_is_a_slowdown() {
         assert_eq!(
-            found(&[(50, 10), (85, 100), (95, 90), (105, 82), (110, 80), (115, 10)]),
+            slowdown_time(&[(50, 10), (85, 100), (95, 90), (105, 82), (110, 80), (115, 10)]),
             Some(Time::from_us(110))
         );
     }
 
     #[test]
-    fn without_a_rate_before_the_join_nothing_is_compared() {
-        assert_eq!(found(&[(50, 100), (105, 1)]), None);
+    fn without_a_sample_before_the_join_there_is_no_slowdown() {
+        assert_eq!(slowdown_time(&[(50, 100), (105, 1)]), None);
     }
 }

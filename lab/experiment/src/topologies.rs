@@ -1,8 +1,8 @@
-//! Kinds of topologies that users add.
+//! Kinds of topologies that other crates add.
 
 #![warn(missing_docs)]
 
-use crate::workload::{InvalidKey, of_kind};
+use crate::workload::{InvalidKey, schema_of_kind};
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -27,7 +27,7 @@ pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
     fn build(&self) -> Result<Custom, InvalidKey>;
 }
 
-/// Reads the keys of a kind and returns the fabric. An error has the path of the key, empty for the whole topology.
+/// Reads the keys of a kind and returns the topology. An error has the path of the key, empty for the whole topology.
 type ReadFn = fn(Value) -> Result<Custom, (String, String)>;
 
 /// A registered kind of topologies.
@@ -55,16 +55,12 @@ impl Topologies {
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
         let read: ReadFn = |keys| {
             let kind: T = yaml::read_keys(keys)?;
-            kind.build().map_err(|wrong| (wrong.key.to_owned(), wrong.reason))
+            kind.build().map_err(|error| (error.key.to_owned(), error.reason))
         };
         let entry = Registered { about: T::ABOUT, read, schema: T::json_schema };
-        assert!(
-            !TopologySpec::KINDS.contains(&T::KIND),
-            "{} is the kind of one of Weir's topologies",
-            T::KIND
-        );
-        let known = self.kinds.insert(T::KIND, entry);
-        assert!(known.is_none(), "{} is the kind of two topologies", T::KIND);
+        assert!(!TopologySpec::KINDS.contains(&T::KIND), "{} is a built-in topology kind", T::KIND);
+        let previous = self.kinds.insert(T::KIND, entry);
+        assert!(previous.is_none(), "topology kind {} is registered twice", T::KIND);
         self
     }
 
@@ -75,7 +71,10 @@ impl Topologies {
 
     /// Returns the schema of every kind's keys, in alphabetical order.
     pub(crate) fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
-        self.kinds.iter().map(|(kind, it)| of_kind(kind, it.about, (it.schema)(generator))).collect()
+        self.kinds
+            .iter()
+            .map(|(kind, entry)| schema_of_kind(kind, entry.about, (entry.schema)(generator)))
+            .collect()
     }
 
     /// Replaces a topology of one of these kinds by its list of hosts, switches and links, and returns true; leaves
@@ -101,8 +100,8 @@ impl Topologies {
         if let Value::Mapping(keys) = &mut keys {
             keys.shift_remove("kind");
         }
-        let fabric = TopologySpec::Custom((entry.read)(keys)?);
-        *topology = serde_yaml::to_value(fabric).map_err(|error| (String::new(), error.to_string()))?;
+        let expanded = TopologySpec::Custom((entry.read)(keys)?);
+        *topology = serde_yaml::to_value(expanded).map_err(|error| (String::new(), error.to_string()))?;
         Ok(true)
     }
 }
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_reported_with_its_place() {
+    fn an_invalid_key_is_reported_with_its_position() {
         let topologies = Topologies::default().with::<Named<0>>();
         let catalogue = Catalogue { topologies, ..Catalogue::builtin() };
         let text = "topology: {kind: ring, arity: 3}\nschemes: [hpcc]\nduration: 1ms\n";
@@ -146,17 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_weirs_kinds_are_taken() {
+    fn duplicate_kinds_panic() {
         assert_eq!(Topologies::default().with::<Named<0>>().kinds().count(), 1);
         let panics = |register: fn() -> Topologies| {
             let panic = std::panic::catch_unwind(register).unwrap_err();
             panic.downcast_ref::<String>().unwrap().clone()
         };
         let star = panics(|| Topologies::default().with::<Named<1>>());
-        assert_eq!(star, "star is the kind of one of Weir's topologies");
+        assert_eq!(star, "star is a built-in topology kind");
         let leaves = panics(|| Topologies::default().with::<Named<2>>());
-        assert_eq!(leaves, "leaf-spine is the kind of one of Weir's topologies");
+        assert_eq!(leaves, "leaf-spine is a built-in topology kind");
         let twice = panics(|| Topologies::default().with::<Named<0>>().with::<Named<0>>());
-        assert_eq!(twice, "ring is the kind of two topologies");
+        assert_eq!(twice, "topology kind ring is registered twice");
     }
 }

@@ -1,6 +1,9 @@
-//! Writes checkpoints of a running experiment to `x.partial`, so that a killed run loses only the time since the last one.
+//! Writes checkpoints of a running experiment to `x.partial`, so that a killed run loses only the time since the last
+//! one.
 
-use super::{DirError, RunDescription, RunDir, dir::OpenRun};
+use super::describe::RunDescription;
+use super::dir::{DirError, OpenRun, RunDir};
+use super::run_files;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,20 +16,23 @@ use weir_experiment::{Experiment, LinkChange, Observer, Progress};
 const FIRST_CHECKPOINT: Duration = Duration::from_secs(1);
 /// Minimum interval between checkpoints of a scheme.
 const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
-/// After a checkpoint that took t, the next is due after max(`MIN_CHECKPOINT_INTERVAL`, 25 t), so the overhead is below 4 %.
+/// After a checkpoint that took t, the next is due after max(`MIN_CHECKPOINT_INTERVAL`, 25 t), so the overhead is
+/// below 4 %.
 const MAX_OVERHEAD_DIVISOR: u32 = 25;
 
 /// A run directory with periodic checkpoints.
 pub struct CheckpointWriter<'a> {
-    open: OpenRun,
+    open_run: OpenRun,
     run: &'a RunDescription,
-    heading: RunHeader,
-    began: Instant,
-    parts: BTreeMap<usize, SchemeSnapshot>,
-    due: Instant,
-    /// Time of the next checkpoint by scheme; several schemes may run concurrently.
-    asked: BTreeMap<usize, Instant>,
-    pause: Duration,
+    header: RunHeader,
+    started: Instant,
+    /// The latest snapshot of each scheme.
+    snapshots: BTreeMap<usize, SchemeSnapshot>,
+    first_due: Instant,
+    /// Time of the last checkpoint of each scheme; several schemes may run concurrently.
+    last_checkpoints: BTreeMap<usize, Instant>,
+    /// Minimum time between checkpoints of a scheme.
+    interval: Duration,
 }
 
 impl<'a> CheckpointWriter<'a> {
@@ -34,55 +40,56 @@ impl<'a> CheckpointWriter<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`RunDir::open`] and [`OpenRun::keep`].
+    /// Those of [`RunDir::open`] and [`OpenRun::checkpoint`].
     pub fn new(
-        place: RunDir,
+        run_dir: RunDir,
         run: &'a RunDescription,
         experiment: &Experiment,
     ) -> Result<CheckpointWriter<'a>, DirError> {
-        let (began, open) = (Instant::now(), place.open()?);
+        let (started, open_run) = (Instant::now(), run_dir.open()?);
         let (name, seed) = (experiment.spec.name.clone(), experiment.spec.seed);
-        let heading = RunHeader { experiment: name, seed, wall_s: 0.0, partial: true };
-        let (parts, asked) = (BTreeMap::new(), BTreeMap::new());
-        let mut keeper = CheckpointWriter {
-            open,
+        let header = RunHeader { experiment: name, seed, wall_s: 0.0, partial: true };
+        let (snapshots, last_checkpoints) = (BTreeMap::new(), BTreeMap::new());
+        let mut writer = CheckpointWriter {
+            open_run,
             run,
-            heading,
-            began,
-            parts,
-            due: began + FIRST_CHECKPOINT,
-            asked,
-            pause: MIN_CHECKPOINT_INTERVAL,
+            header,
+            started,
+            snapshots,
+            first_due: started + FIRST_CHECKPOINT,
+            last_checkpoints,
+            interval: MIN_CHECKPOINT_INTERVAL,
         };
-        keeper.write()?;
-        Ok(keeper)
+        writer.write()?;
+        Ok(writer)
     }
 
     /// Returns the partial directory.
     pub fn partial(&self) -> &Path {
-        self.open.partial()
+        self.open_run.partial()
     }
 
     /// Returns whether a checkpoint of scheme `index` is due.
     pub fn is_due(&self, index: usize) -> bool {
         let now = Instant::now();
-        now >= self.due && self.asked.get(&index).is_none_or(|asked| now >= *asked + self.pause)
+        now >= self.first_due
+            && self.last_checkpoints.get(&index).is_none_or(|last| now >= *last + self.interval)
     }
 
-    /// Writes a checkpoint with the results so far of a scheme.
-    pub fn checkpoint(&mut self, part: SchemeSnapshot) {
+    /// Writes a checkpoint in which `snapshot` replaces the earlier results of its scheme.
+    pub fn checkpoint(&mut self, snapshot: SchemeSnapshot) {
         let now = Instant::now();
-        self.asked.insert(part.index, now);
-        self.parts.insert(part.index, part);
+        self.last_checkpoints.insert(snapshot.index, now);
+        self.snapshots.insert(snapshot.index, snapshot);
         // An error here would also occur at the end of the run, where it is reported.
         let _ = self.write();
-        self.pause = MIN_CHECKPOINT_INTERVAL.max(now.elapsed() * MAX_OVERHEAD_DIVISOR);
+        self.interval = MIN_CHECKPOINT_INTERVAL.max(now.elapsed() * MAX_OVERHEAD_DIVISOR);
     }
 
     fn write(&mut self) -> Result<(), DirError> {
-        let heading = RunHeader { wall_s: self.began.elapsed().as_secs_f64(), ..self.heading.clone() };
-        let results = Results::from_parts(heading, self.parts.values().cloned());
-        self.open.keep(|dir| super::write(dir, self.run, &results))
+        let header = RunHeader { wall_s: self.started.elapsed().as_secs_f64(), ..self.header.clone() };
+        let results = Results::from_parts(header, self.snapshots.values().cloned());
+        self.open_run.checkpoint(|dir| run_files::write(dir, self.run, &results))
     }
 
     /// Replaces the checkpoint by the final results and the files of `more`.
@@ -96,9 +103,9 @@ impl<'a> CheckpointWriter<'a> {
         run: &RunDescription,
         more: impl FnOnce(&Path) -> io::Result<()>,
     ) -> Result<PathBuf, DirError> {
-        drop(mem::take(&mut self.parts));
-        self.open.finish(|dir| {
-            super::write(dir, run, results)?;
+        drop(mem::take(&mut self.snapshots));
+        self.open_run.finish(|dir| {
+            run_files::write(dir, run, results)?;
             more(dir)
         })
     }
@@ -107,39 +114,39 @@ impl<'a> CheckpointWriter<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`OpenRun::keep`].
-    pub fn leave(mut self, results: &Results) -> Result<PathBuf, DirError> {
-        self.open.keep(|dir| super::write(dir, self.run, results))?;
-        Ok(self.open.leave())
+    /// Those of [`OpenRun::checkpoint`].
+    pub fn keep_partial(mut self, results: &Results) -> Result<PathBuf, DirError> {
+        self.open_run.checkpoint(|dir| run_files::write(dir, self.run, results))?;
+        Ok(self.open_run.keep_partial())
     }
 
     /// Removes the partial directory, for runs without results.
     pub fn discard(self) {
-        self.open.discard();
+        self.open_run.discard();
     }
 }
 
 /// Forwards progress to another observer, and results so far to a [`CheckpointWriter`].
 pub struct CheckpointingObserver<'a, O> {
     /// The other observer. It may interrupt the run and request snapshots of its own.
-    pub watch: O,
-    pub keeper: CheckpointWriter<'a>,
+    pub inner: O,
+    pub checkpoints: CheckpointWriter<'a>,
 }
 
 impl<O: Observer> Observer for CheckpointingObserver<'_, O> {
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
-        self.watch.progress(progress)
+        self.inner.progress(progress)
     }
     fn wants_snapshot(&mut self, index: usize) -> bool {
-        self.watch.wants_snapshot(index) || self.keeper.is_due(index)
+        self.inner.wants_snapshot(index) || self.checkpoints.is_due(index)
     }
-    fn snapshot(&mut self, part: SchemeSnapshot) {
-        if self.keeper.is_due(part.index) {
-            self.keeper.checkpoint(part.clone());
+    fn snapshot(&mut self, snapshot: SchemeSnapshot) {
+        if self.checkpoints.is_due(snapshot.index) {
+            self.checkpoints.checkpoint(snapshot.clone());
         }
-        self.watch.snapshot(part);
+        self.inner.snapshot(snapshot);
     }
     fn link_change(&mut self) -> Option<LinkChange> {
-        self.watch.link_change()
+        self.inner.link_change()
     }
 }

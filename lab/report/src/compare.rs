@@ -1,10 +1,11 @@
 //! Compares several runs on one page: their schemes side by side, and the differences of their experiment files.
 
 use super::chart::sample_line;
+use super::describe::{RunDescription, VERSION};
 use super::figures::{self, LineStyle};
 use super::load::LoadedRun;
 use super::metrics::{BetterWhen, Metric, bottleneck, metrics_at, port_name};
-use super::{RunDescription, VERSION, format, interactive, page, paper_value};
+use super::{format, interactive, page, paper_value};
 use maud::{Markup, html};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,19 +18,19 @@ const MANY: usize = 4;
 struct Merged {
     results: Results,
     /// Line style of each scheme. The colour identifies the scheme, the dash pattern the run.
-    looks: Vec<LineStyle>,
+    styles: Vec<LineStyle>,
     /// Port of each scheme whose queue and utilisation are compared.
     ports: Vec<Option<String>>,
-    /// Index of the baseline of each scheme: the scheme of the same name in the first run that has it; `None` if that is the scheme
-    /// itself.
+    /// Index of the baseline of each scheme: the scheme of the same name in the first run that has it; `None` if that
+    /// is the scheme itself.
     baseline: Vec<Option<usize>>,
 }
 
 impl Merged {
     /// Returns each run with its compared port.
     fn runs_and_ports(&self) -> BTreeSet<(&str, &str)> {
-        let pairs = self.looks.iter().zip(&self.ports);
-        pairs.filter_map(|(look, port)| Some((look.run.as_deref()?, port.as_deref()?))).collect()
+        let pairs = self.styles.iter().zip(&self.ports);
+        pairs.filter_map(|(style, port)| Some((style.run.as_deref()?, port.as_deref()?))).collect()
     }
 }
 
@@ -41,9 +42,9 @@ pub fn page(runs: &[LoadedRun]) -> String {
     } else {
         format!("{} and {}", names[0], names[1..].join(", "))
     };
-    let mut sections = figures::sections_as(&merged.results, &merged.looks);
-    let further = runs.first().map_or(&[][..], |first| &first.run.charts);
-    sections.extend(further.iter().filter_map(|chart| chart(&merged.results)));
+    let mut sections = figures::sections_with_styles(&merged.results, &merged.styles);
+    let additional = runs.first().map_or(&[][..], |first| &first.run.charts);
+    sections.extend(additional.iter().filter_map(|chart| chart(&merged.results)));
     let content = html! {
         header {
             h1 { (title) }
@@ -56,7 +57,7 @@ pub fn page(runs: &[LoadedRun]) -> String {
                 }
             }
         }
-        (list(runs, &names))
+        (run_list(runs, &names))
         @for (run, name) in runs.iter().zip(&names) {
             @if let Some(factor) = run.time_divisor {
                 p.note {
@@ -78,9 +79,9 @@ pub fn page(runs: &[LoadedRun]) -> String {
 
 /// Returns unique names of the runs.
 fn names(runs: &[LoadedRun]) -> Vec<String> {
-    let twice = |name: &str| runs.iter().filter(|run| run.name == name).count() > 1;
+    let is_duplicate = |name: &str| runs.iter().filter(|run| run.name == name).count() > 1;
     let name = |(i, run): (usize, &LoadedRun)| {
-        if twice(&run.name) { format!("{} ({})", run.name, i + 1) } else { run.name.clone() }
+        if is_duplicate(&run.name) { format!("{} ({})", run.name, i + 1) } else { run.name.clone() }
     };
     runs.iter().enumerate().map(name).collect()
 }
@@ -96,30 +97,32 @@ fn merge(runs: &[LoadedRun], names: &[String]) -> Merged {
     let mut summary = runs[0].results.summary.clone();
     summary.partial = runs.iter().any(|run| run.results.summary.partial);
     summary.schemes.clear();
-    let (mut traces, mut order, mut looks, mut base) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut run_of = Vec::new();
+    let (mut traces, mut order, mut styles, mut baseline) =
+        (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut run_indices = Vec::new();
     for (colour, label) in labels.into_iter().enumerate() {
-        let having = || runs.iter().enumerate().filter(|(_, run)| run.results.order.contains(label));
+        let runs_with_scheme =
+            || runs.iter().enumerate().filter(|(_, run)| run.results.order.contains(label));
         let first = order.len();
-        for (place, (index, run)) in having().enumerate() {
-            let alone = having().count() == 1;
-            let name = if alone { label.clone() } else { format!("{label} · {}", names[index]) };
+        for (position, (index, run)) in runs_with_scheme().enumerate() {
+            let is_only = runs_with_scheme().count() == 1;
+            let name = if is_only { label.clone() } else { format!("{label} · {}", names[index]) };
             summary.schemes.extend(run.results.summary.schemes.get(label).map(|s| (name.clone(), s.clone())));
             traces.extend(run.results.traces.get(label).map(|t| (name.clone(), t.clone())));
             order.push(name);
             let run = (runs.len() > 1).then(|| names[index].clone());
-            looks.push(LineStyle { colour, dash: index, run });
-            run_of.push(index);
-            base.push((place > 0).then_some(first));
+            styles.push(LineStyle { colour, dash: index, run });
+            run_indices.push(index);
+            baseline.push((position > 0).then_some(first));
         }
     }
     let ports = ports(runs, &summary);
-    let ports = run_of.into_iter().map(|run| ports[run].clone()).collect();
-    Merged { results: Results { summary, traces, order }, looks, ports, baseline: base }
+    let ports = run_indices.into_iter().map(|run| ports[run].clone()).collect();
+    Merged { results: Results { summary, traces, order }, styles, ports, baseline }
 }
 
-/// Returns the port to compare for each run: the one with the longest queue of all runs, if every run has this port, else the one
-/// with the longest queue of the run.
+/// Returns the port to compare for each run: the one with the longest queue of all runs, if every run has this port,
+/// else the one with the longest queue of the run.
 fn ports(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
     let has = |run: &LoadedRun, port: &str| {
         run.results.summary.schemes.values().any(|s| s.queues.contains_key(port))
@@ -128,7 +131,7 @@ fn ports(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
     runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
 }
 
-fn list(runs: &[LoadedRun], names: &[String]) -> Markup {
+fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
     html! {
         section {
             h2 { "Runs" }
@@ -159,7 +162,7 @@ fn list(runs: &[LoadedRun], names: &[String]) -> Markup {
 
 /// Returns a table of the keys of `run.yaml` whose values differ between the runs.
 fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
-    let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten(&run.run)).collect();
+    let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten_yaml(&run.run)).collect();
     let keys: BTreeSet<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
     let differ: Vec<&String> =
         keys.into_iter().filter(|key| flat.iter().any(|run| run.get(*key) != flat[0].get(*key))).collect();
@@ -187,31 +190,31 @@ fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
     }
 }
 
-/// Returns all values by path, except the keys that describe the run itself.
-fn flatten(run: &RunDescription) -> BTreeMap<String, String> {
+/// Returns all values of `run.yaml` by key path, except name, title and the paper's values.
+fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
     fn text(scalar: &Value) -> String {
         let text = serde_yaml::to_string(scalar).unwrap_or_default();
         text.trim().trim_matches('\'').replace('\n', " ")
     }
-    fn walk(at: &str, value: &Value, into: &mut BTreeMap<String, String>) {
-        let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
+    fn walk(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
+        let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         match value {
             Value::Mapping(map) => {
                 for (key, inner) in map {
-                    walk(&below(key.as_str().unwrap_or("?")), inner, into);
+                    walk(&join(key.as_str().unwrap_or("?")), inner, into);
                 }
             }
             Value::Sequence(list) if list.iter().any(|item| item.is_mapping()) => {
                 for (i, inner) in list.iter().enumerate() {
-                    walk(&below(&i.to_string()), inner, into);
+                    walk(&join(&i.to_string()), inner, into);
                 }
             }
             Value::Sequence(list) => {
                 let items: Vec<String> = list.iter().map(text).collect();
-                into.insert(at.to_owned(), format!("[{}]", items.join(", ")));
+                into.insert(path.to_owned(), format!("[{}]", items.join(", ")));
             }
             scalar => {
-                into.insert(at.to_owned(), text(scalar));
+                into.insert(path.to_owned(), text(scalar));
             }
         }
     }
@@ -237,7 +240,7 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                     thead { tr {
                         th {}
                         @for (index, scheme) in results.order.iter().enumerate() {
-                            th scope="col" { (sample_line(merged.looks[index].colour, merged.looks[index].dash)) " " (scheme) }
+                            th scope="col" { (sample_line(merged.styles[index].colour, merged.styles[index].dash)) " " (scheme) }
                         }
                     } }
                     tbody { @for metric in &metrics { (row(metric, merged)) } }
@@ -255,9 +258,9 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                         ". "
                     }
                 }
-                "Bold: the best of a row."
+                "Bold: the best value of a row."
                 @if merged.baseline.iter().any(Option::is_some) {
-                    " Below a number: by how much it differs from the same scheme in the first of the " (runs) " runs that has it, ▲ better, ▼ worse; nothing where they are the same."
+                    " Below a number: its difference from the same scheme in the first of the " (runs) " runs with this scheme (▲ better, ▼ worse); empty if equal."
                 }
             }
         }
@@ -280,25 +283,26 @@ fn row(metric: &Metric, merged: &Merged) -> Markup {
 }
 
 /// Returns the difference of a value from its baseline.
-fn change(metric: &Metric, index: usize, base: Option<usize>) -> Markup {
+fn change(metric: &Metric, index: usize, baseline: Option<usize>) -> Markup {
     /// Smallest difference that is shown, in percent.
-    const NOTHING: f64 = 0.05;
+    const MIN_PERCENT: f64 = 0.05;
     let value = |index: usize| metric.values.get(index).copied().flatten();
-    let Some((value, base)) = base.and_then(|base| Some((value(index)?, value(base)?))) else {
+    let Some((value, baseline)) = baseline.and_then(|baseline| Some((value(index)?, value(baseline)?)))
+    else {
         return html! {};
     };
-    let percent = 100.0 * (value / base - 1.0);
-    if value == base || percent.abs() < NOTHING {
+    let percent = 100.0 * (value / baseline - 1.0);
+    if value == baseline || percent.abs() < MIN_PERCENT {
         return html! {};
     }
-    let (sign, class) = match (metric.better, value < base) {
+    let (sign, class) = match (metric.better, value < baseline) {
         (BetterWhen::Lower, true) | (BetterWhen::Higher, false) => ("▲", "better"),
         (BetterWhen::Lower, false) | (BetterWhen::Higher, true) => ("▼", "worse"),
         (BetterWhen::Neither, _) => ("", "other"),
     };
     html! {
         span.change.(class) {
-            (sign) " " @if percent.is_finite() { (format!("{percent:+.1} %")) } @else { (format!("{:+}", value - base)) }
+            (sign) " " @if percent.is_finite() { (format!("{percent:+.1} %")) } @else { (format!("{:+}", value - baseline)) }
         }
     }
 }
@@ -327,7 +331,7 @@ fn paper_section(runs: &[LoadedRun], names: &[String]) -> Markup {
                                     th scope="row" { (note.what) }
                                     td data-label="paper" { (note.value) }
                                     @for (run, name) in runs.iter().zip(names) {
-                                        td data-label=(name) { (paper_value::ours(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
+                                        td data-label=(name) { (paper_value::measured(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
                                     }
                                     td.source data-label="source" { (note.source) }
                                 }
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_common_bottleneck_are_compared_at_their_own() {
+    fn runs_without_a_common_bottleneck_use_their_own() {
         let mut other = run("b", 150_000, 1);
         for scheme in other.results.summary.schemes.values_mut() {
             let queue = scheme.queues.remove("s1:3").unwrap();
@@ -377,17 +381,20 @@ mod tests {
     }
 
     #[test]
-    fn schemes_stand_side_by_side_and_differences_are_marked() {
+    fn schemes_are_side_by_side_and_differences_are_marked() {
         let page = page(&[run("a", 100_000, 1), run("b", 150_000, 2)]);
-        let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-        assert!(place("fncc · a") < place("fncc · b") && place("fncc · b") < place("hpcc eta=0.95 · a"));
+        let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            position("fncc · a") < position("fncc · b")
+                && position("fncc · b") < position("hpcc eta=0.95 · a")
+        );
         assert!(page.contains("▼ +50.0 %"), "a longer queue is worse");
         assert!(page.contains("<code>seed</code>") && !page.contains("<code>mtu</code>"));
         assert!(page.contains("Comparison with the paper") && page.contains("same bytes"));
     }
 
     #[test]
-    fn a_list_is_written_as_one_and_an_absent_key_is_not() {
+    fn lists_and_absent_keys_are_shown() {
         let mut other = run("b", 1, 1);
         other.run.yaml = "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\n".into();
         let page = page(&[run("a", 1, 1), other]);
@@ -395,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_name_are_told_apart() {
+    fn runs_with_the_same_name_are_numbered() {
         let page = page(&[run("x", 1, 1), run("x", 2, 1)]);
         assert!(page.contains("fncc · x (1)") && page.contains("fncc · x (2)"));
         let alone = super::page(&[run("x", 1, 1)]);

@@ -1,13 +1,56 @@
-//! The description of an experiment in the heading of the report.
+//! The description of a run besides its results, for the heading of the report and for `run.yaml`.
 
-use super::{PaperValue, RunDescription, SectionBuilder, TableSelection};
+use super::figures::{self, Section};
+use super::paper_value::PaperValue;
+use super::tables::TableSelection;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use weir_experiment::Experiment;
 use weir_experiment::file::CsvFile;
+use weir_experiment::results::Results;
 
-/// Returns the parts of the report that do not depend on the results.
+/// Weir's version, shown in every report.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Creates a section of the report from the results of a run; `None` if the results have no data for it.
+pub type SectionBuilder = fn(&Results) -> Option<Section>;
+
+/// Description of a run besides its results.
+#[derive(Clone, Debug, Default)]
+pub struct RunDescription {
+    pub name: String,
+    /// One or two sentences on the experiment.
+    pub about: Option<String>,
+    /// Facts about the experiment as pairs of name and value: topology, duration...
+    pub facts: Vec<(String, String)>,
+    /// The experiment with every default filled in.
+    pub yaml: String,
+    /// The tables to write.
+    pub tables: TableSelection,
+    pub addresses: BTreeMap<String, Ipv4Addr>,
+    /// Published values, to be compared with the results.
+    pub paper: Vec<PaperValue>,
+    /// Additional sections of the report, after the built-in ones.
+    pub charts: Vec<SectionBuilder>,
+}
+
+impl RunDescription {
+    /// Returns the content of `run.yaml`.
+    pub fn file(&self) -> String {
+        format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", self.yaml)
+    }
+
+    /// Returns the sections of the run's charts.
+    pub fn sections(&self, results: &Results) -> Vec<Section> {
+        let additional = self.charts.iter().filter_map(|chart| chart(results));
+        figures::sections(results).into_iter().chain(additional).collect()
+    }
+}
+
+/// Returns the description of an experiment, which does not depend on its results.
 pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescription {
     let spec = &experiment.spec;
-    let asked = |file: CsvFile| spec.observe.csv.contains(&file);
+    let is_requested = |file: CsvFile| spec.observe.csv.contains(&file);
     let pfc = match spec.pfc.on() {
         None => "off".to_owned(),
         Some(pfc) => {
@@ -34,11 +77,11 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
         yaml: experiment.resolved_yaml(),
         charts: charts.to_vec(),
         tables: TableSelection {
-            flows: asked(CsvFile::Flows),
-            queues: asked(CsvFile::Queues),
-            rates: asked(CsvFile::Rates),
-            pauses: asked(CsvFile::Pauses),
-            fct: asked(CsvFile::Fct),
+            flows: is_requested(CsvFile::Flows),
+            queues: is_requested(CsvFile::Queues),
+            rates: is_requested(CsvFile::Rates),
+            pauses: is_requested(CsvFile::Pauses),
+            fct: is_requested(CsvFile::Fct),
             format: spec.observe.format,
         },
         addresses: experiment.topology.hosts.iter().map(|host| (host.name.clone(), host.ip)).collect(),
@@ -58,12 +101,16 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
 
 /// Describes the traffic: `2 flows`, and the titles of workloads.
 pub fn traffic(experiment: &Experiment) -> String {
-    let listed = match experiment.flows.len() {
+    let static_flows = match experiment.flows.len() {
         0 if experiment.has_dynamic_flows() => None,
         1 => Some("1 flow".to_owned()),
         n => Some(format!("{n} flows")),
     };
-    listed.into_iter().chain(experiment.workload_titles().map(str::to_owned)).collect::<Vec<_>>().join("; ")
+    static_flows
+        .into_iter()
+        .chain(experiment.workload_titles().map(str::to_owned))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Describes the routes: `6 spanning trees, as ECMP is not symmetric here`; `None` unless trees replace ECMP.
@@ -77,7 +124,7 @@ pub fn routes(experiment: &Experiment) -> Option<String> {
 
 /// Describes a scale model: `100Gbps runs at 10Mbps, 10000 times slower`; empty otherwise.
 fn scale(experiment: &Experiment) -> String {
-    if experiment.scale.is_none() { String::new() } else { experiment.scale.to_string() }
+    if experiment.scale.is_identity() { String::new() } else { experiment.scale.to_string() }
 }
 
 /// Describes the topology: `3 switches, 3 hosts, links of 100Gbps and 1.5us`.

@@ -1,5 +1,5 @@
-//! Run directories. `x` either does not exist or is complete; results of a run in progress, or of one that was killed, are in
-//! `x.partial`.
+//! Run directories. `x` either does not exist or is complete; results of a run in progress, or of one that was
+//! killed, are in `x.partial`.
 
 use super::lock::{DirLock, Holder, LOCK, LockError};
 use super::manifest;
@@ -31,7 +31,7 @@ pub enum DirError {
     Dangling { dir: PathBuf },
     /// The partial directory belongs to another user, who could place links or files in it during the run.
     #[error("{}: belongs to another user or is a symbolic link; remove it or choose another --out", .partial.display())]
-    Strange { partial: PathBuf },
+    ForeignPartial { partial: PathBuf },
     /// A file system operation failed.
     #[error("{}: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -45,7 +45,7 @@ impl From<DirError> for Error {
             | DirError::NotADirectory { .. }
             | DirError::InUse { .. }
             | DirError::Dangling { .. }
-            | DirError::Strange { .. } => Error::input(error),
+            | DirError::ForeignPartial { .. } => Error::input(error),
         }
     }
 }
@@ -83,19 +83,21 @@ impl RunDir {
         RunDir { target: Target::FirstFree { parent: parent.to_owned(), stem } }
     }
 
-    /// Selects `dir`, or the target if it is a symbolic link. The directory must not exist, be empty, or hold an earlier run.
+    /// Selects `dir`, or the target if it is a symbolic link. The directory must not exist, be empty, or hold an
+    /// earlier run.
     ///
     /// # Errors
     ///
-    /// If `dir` or its partial directory contains other files, is not a directory or cannot be read, or the partial directory
-    /// belongs to another user.
+    /// If `dir` or its partial directory contains other files, is not a directory or cannot be read, or the partial
+    /// directory belongs to another user.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
         check(dir, false)?;
         // The run replaces the directory, not a link to it.
-        let dir = if dir.is_symlink() { dir.canonicalize().map_err(at(dir))? } else { dir.to_owned() };
+        let dir =
+            if dir.is_symlink() { dir.canonicalize().map_err(io_error_at(dir))? } else { dir.to_owned() };
         let partial = partial_of(&dir);
-        if !is_trusted(&partial).map_err(at(&partial))? {
-            return Err(DirError::Strange { partial });
+        if !is_trusted(&partial).map_err(io_error_at(&partial))? {
+            return Err(DirError::ForeignPartial { partial });
         }
         check(&partial, true)?;
         Ok(RunDir { target: Target::Exactly(dir) })
@@ -112,22 +114,23 @@ impl RunDir {
                 let partial = partial_of(&dir);
                 let lock = lock(&partial, &dir)?;
                 // The lock was free, so the contents are of a killed run, which this run repeats.
-                clear(&partial).map_err(at(&partial))?;
-                Ok(OpenRun { dir, partial, kept: false, lock: Some(lock) })
+                clear(&partial).map_err(io_error_at(&partial))?;
+                Ok(OpenRun { dir, partial, has_checkpoint: false, lock: Some(lock) })
             }
             Target::FirstFree { parent, stem } => first_free(&parent, &stem),
         }
     }
 }
 
-/// Returns whether a directory belongs to this user or to the owner of its parent directory.
+/// Returns whether a directory belongs to this user, or to the owner of its parent directory, who controls it anyway.
+/// True if it does not exist.
 fn is_trusted(dir: &Path) -> io::Result<bool> {
-    let there = match fs::symlink_metadata(dir) {
+    let metadata = match fs::symlink_metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        there => there?,
+        result => result?,
     };
     let owners = [rustix::process::geteuid().as_raw(), fs::metadata(parent_dir(dir))?.uid()];
-    Ok(!there.is_symlink() && owners.contains(&there.uid()))
+    Ok(!metadata.is_symlink() && owners.contains(&metadata.uid()))
 }
 
 /// Locks `within`. Errors are about `dir`.
@@ -139,9 +142,9 @@ pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
     if is_dangling(within) {
         return Err(DirError::Dangling { dir: within.to_owned() });
     }
-    DirLock::take(within).map_err(|error| match error {
+    DirLock::acquire(within).map_err(|error| match error {
         LockError::Held(holder) => DirError::InUse { dir: dir.to_owned(), holder },
-        LockError::Io(error) => at(within)(error),
+        LockError::Io(error) => io_error_at(within)(error),
     })
 }
 
@@ -161,7 +164,8 @@ fn clear(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> DirError + use<> {
+/// Returns a function that adds `path` to an I/O error.
+fn io_error_at(path: &Path) -> impl Fn(io::Error) -> DirError + use<> {
     let path = path.to_owned();
     move |source| DirError::Io { path: path.clone(), source }
 }
@@ -175,7 +179,7 @@ fn partial_of(dir: &Path) -> PathBuf {
 
 /// Claims the first of `stem`, `stem-2`, `stem-3`... that belongs to no run, complete or in progress.
 fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
-    fs::create_dir_all(parent).map_err(at(parent))?;
+    fs::create_dir_all(parent).map_err(io_error_at(parent))?;
     for n in 1u64.. {
         let dir = parent.join(if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
         let partial = partial_of(&dir);
@@ -183,31 +187,31 @@ fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
         match fs::create_dir(&partial) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(error) => return Err(at(&partial)(error)),
+            Err(error) => return Err(io_error_at(&partial)(error)),
         }
         let open = match lock(&partial, &dir) {
-            Ok(lock) => OpenRun { dir, partial, kept: false, lock: Some(lock) },
+            Ok(lock) => OpenRun { dir, partial, has_checkpoint: false, lock: Some(lock) },
             // A run with an explicit --out locked the directory between mkdir and lock; try the next number.
             Err(DirError::InUse { .. }) => continue,
             Err(error) => return Err(error),
         };
-        // symlink_metadata, because a dangling symbolic link occupies the name as well. If the name is taken, dropping `open`
-        // removes the partial directory.
+        // symlink_metadata, because a dangling symbolic link occupies the name as well. If the name is taken,
+        // dropping `open` removes the partial directory.
         if fs::symlink_metadata(&open.dir).is_err() {
             return Ok(open);
         }
     }
-    Err(at(parent)(io::Error::other("no free name")))
+    Err(io_error_at(parent)(io::Error::other("no free name")))
 }
 
-/// The directory of a run in progress. If the run ends without results, dropping this value removes the partial directory,
-/// unless a checkpoint was written.
+/// The directory of a run in progress. If the run ends without results, dropping this value removes the partial
+/// directory, unless a checkpoint was written.
 #[derive(Debug)]
 pub struct OpenRun {
     dir: PathBuf,
     partial: PathBuf,
-    kept: bool,
-    /// Lock of the partial directory.
+    has_checkpoint: bool,
+    /// Lock of the partial directory. An option, so that `drop` can release it before it removes the directory.
     lock: Option<DirLock>,
 }
 
@@ -217,89 +221,94 @@ impl OpenRun {
         &self.partial
     }
 
-    /// Writes a checkpoint: calls `fill` with a staging directory, then renames the files. Readers, even after the run was
-    /// killed, find complete files, none older than the summary.
+    /// Writes a checkpoint: calls `fill` with a staging directory, then renames the files. Readers, even after the
+    /// run was killed, find complete files, none older than the summary.
     ///
     /// # Errors
     ///
     /// If `fill` fails, or its files cannot be renamed.
-    pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
-        let next = self.filled(fill)?;
+    pub fn checkpoint(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
+        let staging = self.fill_staging(fill)?;
         let rename = || {
-            let mut names = fs::read_dir(&next)?
-                .map(|entry| entry.map(|it| it.file_name()))
+            let mut names = fs::read_dir(&staging)?
+                .map(|entry| entry.map(|entry| entry.file_name()))
                 .collect::<io::Result<Vec<_>>>()?;
             // false < true: the summary is renamed last, because its presence marks the set of files as consistent.
             names.sort_by_key(|name| name == SUMMARY);
             for name in names {
-                fs::rename(next.join(&name), self.partial.join(&name))?;
+                fs::rename(staging.join(&name), self.partial.join(&name))?;
             }
-            fs::remove_dir(&next)
+            fs::remove_dir(&staging)
         };
-        rename().map_err(at(&self.partial))?;
-        self.kept = true;
+        rename().map_err(io_error_at(&self.partial))?;
+        self.has_checkpoint = true;
         Ok(())
     }
 
-    /// Writes the final results: calls `fill`, adds a manifest, syncs all files, and then renames the directory, so that not even
-    /// a power failure leaves an incomplete directory of that name. On errors an earlier run is preserved.
+    /// Writes the final results: calls `fill`, adds a manifest, syncs all files, and then renames the directory, so
+    /// that not even a power failure leaves an incomplete directory of that name. On errors an earlier run is
+    /// preserved.
     ///
     /// # Errors
     ///
     /// If `fill` or the file system fails, or the target contains files that are not results of a run.
     pub fn finish(mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
-        let next = self.filled(|next| {
-            fill(next)?;
-            manifest::write(next)
+        let staging = self.fill_staging(|staging| {
+            fill(staging)?;
+            manifest::write(staging)
         })?;
         check(&self.dir, false)?;
-        replace(&next, &self.dir).and_then(|()| sync_dir(parent_dir(&self.dir))).map_err(at(&self.dir))?;
-        self.kept = false;
+        replace(&staging, &self.dir)
+            .and_then(|()| sync_dir(parent_dir(&self.dir)))
+            .map_err(io_error_at(&self.dir))?;
+        self.has_checkpoint = false;
         Ok(self.dir.clone())
     }
 
     /// Keeps the partial directory, for example after an interruption, and returns its path.
-    pub fn leave(self) -> PathBuf {
+    pub fn keep_partial(self) -> PathBuf {
         self.partial.clone()
     }
 
+    /// Removes the partial directory with its checkpoints.
     pub fn discard(mut self) {
-        self.kept = false;
+        self.has_checkpoint = false;
     }
 
-    fn filled(&self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
-        let next = self.partial.join(STAGING_DIR);
+    /// Calls `fill` with an empty staging directory, and returns its path.
+    fn fill_staging(&self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
+        let staging = self.partial.join(STAGING_DIR);
         let write = || {
-            if next.exists() {
-                fs::remove_dir_all(&next)?;
+            if staging.exists() {
+                fs::remove_dir_all(&staging)?;
             }
-            fs::create_dir(&next)?;
-            fill(&next)
+            fs::create_dir(&staging)?;
+            fill(&staging)
         };
         write().map_err(|error| {
             // Incomplete files are of no use.
-            let _ = fs::remove_dir_all(&next);
-            at(&next)(error)
+            let _ = fs::remove_dir_all(&staging);
+            io_error_at(&staging)(error)
         })?;
-        Ok(next)
+        Ok(staging)
     }
 }
 
 impl Drop for OpenRun {
     fn drop(&mut self) {
         // An error cannot be reported from a destructor.
-        if !self.kept {
+        if !self.has_checkpoint {
             let _ = clear(&self.partial);
         }
         drop(self.lock.take());
-        if !self.kept {
+        if !self.has_checkpoint {
             // Fails if another run has claimed the name meanwhile, because the directory is not empty then.
             let _ = fs::remove_dir(&self.partial);
         }
     }
 }
 
-/// Replaces `dir` by `draft` in one step, so that one of the two exists at any time, where the file system supports it.
+/// Replaces `dir` by `draft` in one step, so that `dir` exists at any time, if the file system supports it.
 fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     if !dir.exists() {
@@ -323,8 +332,9 @@ fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
     let is_working = |name: &str| partial && (name.starts_with(STAGING_DIR) || name == LOCK);
     let names = names(dir)?;
     // A run without its summary is damaged, not foreign.
-    let a_run = names.iter().any(|name| name == SUMMARY || is_working(name)) || manifest::lists(dir, SUMMARY);
-    match names.into_iter().find(|name| !a_run || !(is_run_file(name) || is_working(name))) {
+    let is_run =
+        names.iter().any(|name| name == SUMMARY || is_working(name)) || manifest::lists(dir, SUMMARY);
+    match names.into_iter().find(|name| !is_run || !(is_run_file(name) || is_working(name))) {
         Some(entry) => Err(DirError::ForeignFile { dir: dir.to_owned(), entry, what: "run" }),
         None => Ok(()),
     }
@@ -347,10 +357,10 @@ pub fn names(dir: &Path) -> Result<Vec<String>, DirError> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(DirError::NotADirectory { dir: dir.to_owned() });
         }
-        Err(error) => return Err(at(dir)(error)),
+        Err(error) => return Err(io_error_at(dir)(error)),
     };
-    let names = entries.map(|entry| entry.map(|it| it.file_name().to_string_lossy().into_owned()));
-    names.collect::<io::Result<_>>().map_err(at(dir))
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+    names.collect::<io::Result<_>>().map_err(io_error_at(dir))
 }
 
 #[cfg(test)]
@@ -363,8 +373,8 @@ mod tests {
         fs::write(dir.join("queue-s1-3.svg"), "<svg/>")
     }
 
-    fn write(place: RunDir) -> Result<PathBuf, DirError> {
-        place.open()?.finish(fill)
+    fn write(run_dir: RunDir) -> Result<PathBuf, DirError> {
+        run_dir.open()?.finish(fill)
     }
 
     fn entries(dir: &Path) -> Vec<String> {
@@ -422,13 +432,13 @@ mod tests {
         assert_eq!(entries(root.path()), ["out"]);
 
         fs::write(out.join("thesis.tex"), "years of work").unwrap();
-        let refused = RunDir::at(&out).unwrap_err().to_string();
-        assert!(refused.contains("thesis.tex") && refused.contains("new directory"), "{refused}");
+        let error = RunDir::at(&out).unwrap_err().to_string();
+        assert!(error.contains("thesis.tex") && error.contains("new directory"), "{error}");
         assert!(matches!(RunDir::at(&out.join("thesis.tex")), Err(DirError::NotADirectory { .. })));
     }
 
     #[test]
-    fn a_link_leads_to_the_run_and_one_to_nothing_is_refused() {
+    fn a_symbolic_link_is_followed_and_a_dangling_one_is_rejected() {
         use std::os::unix::fs::symlink;
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
@@ -447,20 +457,20 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_directory_that_somebody_else_has_made_is_refused() {
+    fn a_partial_directory_of_another_user_is_rejected() {
         use std::os::unix::fs::{chown, symlink};
         let root = tempfile::tempdir().unwrap();
         let (out, partial) = (root.path().join("out"), root.path().join("out.partial"));
-        let refused = || matches!(RunDir::at(&out), Err(DirError::Strange { partial: it }) if it == partial);
+        let is_rejected = || matches!(RunDir::at(&out), Err(DirError::ForeignPartial { partial: found }) if found == partial);
         fs::create_dir(root.path().join("victim")).unwrap();
         fs::write(root.path().join("victim").join(SUMMARY), "{}").unwrap();
         symlink("victim", &partial).unwrap();
-        assert!(refused());
+        assert!(is_rejected());
         fs::remove_file(&partial).unwrap();
         fs::create_dir(&partial).unwrap();
         if chown(&partial, Some(65_534), None).is_ok() {
-            assert!(refused());
-            // Who owns the directory around it can do anything there.
+            assert!(is_rejected());
+            // The owner of the parent directory can do anything there.
             chown(root.path(), Some(65_534), None).unwrap();
         }
         write(RunDir::at(&out).unwrap()).unwrap();
@@ -475,12 +485,12 @@ mod tests {
         fs::write(root.path().join(MANIFEST), format!("{}  logo.svg\n", "0".repeat(64))).unwrap();
         assert!(
             matches!(RunDir::at(root.path()), Err(DirError::ForeignFile { .. })),
-            "sums of somebody's pictures"
+            "the manifest lists no summary"
         );
     }
 
     #[test]
-    fn a_run_that_has_lost_its_summary_can_be_replaced() {
+    fn a_run_without_summary_can_be_replaced() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
         write(RunDir::at(&out).unwrap()).unwrap();
@@ -490,36 +500,36 @@ mod tests {
     }
 
     #[test]
-    fn a_place_belongs_to_one_run_until_its_results_are_there() {
+    fn a_directory_is_locked_until_the_results_are_written() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
-        let place = || RunDir::at(&out).unwrap();
-        let mut first = place().open().unwrap();
-        first.keep(fill).unwrap();
-        let refused = || matches!(place().open(), Err(DirError::InUse { dir, .. }) if dir == out);
-        assert!(refused());
+        let run_dir = || RunDir::at(&out).unwrap();
+        let mut first = run_dir().open().unwrap();
+        first.checkpoint(fill).unwrap();
+        let is_locked = || matches!(run_dir().open(), Err(DirError::InUse { dir, .. }) if dir == out);
+        assert!(is_locked());
         first
-            .finish(|next| {
-                assert!(refused(), "while it is written");
-                fill(next)
+            .finish(|staging| {
+                assert!(is_locked(), "while results are written");
+                fill(staging)
             })
             .unwrap();
         assert_eq!(entries(root.path()), ["out"]);
-        let left = place().open().unwrap().leave();
-        assert!(!left.join(LOCK).exists());
-        place().open().unwrap().discard();
+        let partial = run_dir().open().unwrap().keep_partial();
+        assert!(!partial.join(LOCK).exists());
+        run_dir().open().unwrap().discard();
         assert_eq!(entries(root.path()), ["out"]);
     }
 
     #[test]
-    fn saved_results_stay_and_the_next_run_takes_another_name() {
+    fn checkpoints_are_kept_and_the_next_run_takes_another_name() {
         let root = tempfile::tempdir().unwrap();
         let next = || RunDir::numbered_in(root.path(), "x", 1).open().unwrap();
         let mut killed = next();
         for _ in 0..2 {
-            killed.keep(fill).unwrap();
+            killed.checkpoint(fill).unwrap();
         }
-        let partial = killed.leave();
+        let partial = killed.keep_partial();
         assert_eq!(partial, root.path().join("x-1.partial"));
         assert_eq!(entries(&partial), ["queue-s1-3.svg", "summary.json"]);
         assert_eq!(next().finish(fill).unwrap(), root.path().join("x-1-2"));
@@ -527,15 +537,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_the_results_before_it_and_no_draft() {
+    fn a_failed_write_keeps_the_last_checkpoint_and_no_staging_directory() {
         let root = tempfile::tempdir().unwrap();
         let mut run = RunDir::at(&root.path().join("out")).unwrap().open().unwrap();
-        run.keep(fill).unwrap();
+        run.checkpoint(fill).unwrap();
         let half = |dir: &Path| {
             fs::write(dir.join(SUMMARY), "half")?;
             Err(io::Error::other("disk full"))
         };
-        run.keep(half).unwrap_err();
+        run.checkpoint(half).unwrap_err();
         let partial = run.partial().to_owned();
         run.finish(half).unwrap_err();
         assert_eq!(entries(root.path()), ["out.partial"]);
@@ -544,12 +554,12 @@ mod tests {
     }
 
     #[test]
-    fn a_place_by_name_repeats_the_run_that_was_killed_there() {
+    fn an_explicit_directory_replaces_the_files_of_a_killed_run() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
         let mut killed = RunDir::at(&out).unwrap().open().unwrap();
-        killed.keep(fill).unwrap();
-        fs::create_dir(killed.leave().join(STAGING_DIR)).unwrap(); // In the middle of the next one.
+        killed.checkpoint(fill).unwrap();
+        fs::create_dir(killed.keep_partial().join(STAGING_DIR)).unwrap(); // Killed during a checkpoint.
         write(RunDir::at(&out).unwrap()).unwrap();
         assert_eq!(entries(root.path()), ["out"]);
     }

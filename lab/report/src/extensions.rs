@@ -1,6 +1,6 @@
 //! The extensions of a command line that is built on Weir.
 
-use crate::SectionBuilder;
+use super::describe::SectionBuilder;
 use weir_experiment::Catalogue;
 
 /// Schemes, workloads, topologies and report sections of a command line.

@@ -1,6 +1,6 @@
-//! Atomic and durable writes of files. Readers see the old or the new content, and files are synced before they are renamed.
-//! Devices and pipes are written to, not replaced. Symbolic links are errors; [`output`](crate::output) follows those in paths
-//! that the user specified.
+//! Atomic and durable writes of files. Readers see the old or the new content, and files are synced before they are
+//! renamed. Devices and pipes are written to, not replaced. Symbolic links are errors; [`output`](crate::output)
+//! follows those in paths that the user specified.
 
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Mode of files for all users, before the umask.
 pub const MODE_PUBLIC: u32 = 0o666;
 /// Mode of executables for all users, before the umask.
-pub const PROGRAM: u32 = 0o777;
+pub const MODE_EXECUTABLE: u32 = 0o777;
 /// Mode of files for the owner only.
 pub const MODE_PRIVATE: u32 = 0o600;
 
@@ -20,7 +20,8 @@ pub const MODE_PRIVATE: u32 = 0o600;
 ///
 /// # Errors
 ///
-/// If `path` is a symbolic link, which another user may have placed there, or cannot be written; `path` is then unchanged.
+/// If `path` is a symbolic link, which another user may have placed there, or cannot be written; `path` is then
+/// unchanged.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     if is_special(path)? {
         return open_no_follow(File::options().write(true), path)?.write_all(content);
@@ -45,12 +46,13 @@ pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Creates a temporary file in the directory of `path`, to be renamed to `path`.
 fn draft(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!(".{name}.");
-    let mut draft = tempfile::Builder::new();
-    draft.prefix(&prefix).permissions(Permissions::from_mode(mode));
-    draft.tempfile_in(parent_dir(path))
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).permissions(Permissions::from_mode(mode));
+    builder.tempfile_in(parent_dir(path))
 }
 
 /// Returns whether the path exists and is not a regular file, so that it must not be replaced.
@@ -60,8 +62,8 @@ fn draft(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
 /// If the path is a symbolic link, or its metadata cannot be read.
 pub fn is_special(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
-        Ok(there) if there.is_symlink() => Err(link()),
-        Ok(there) => Ok(!there.is_file()),
+        Ok(metadata) if metadata.is_symlink() => Err(symlink_error()),
+        Ok(metadata) => Ok(!metadata.is_file()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -83,10 +85,10 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Those of [`create`].
 pub fn open_no_follow(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let opened = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
-    opened.map_err(|error| if path.is_symlink() { link() } else { error })
+    opened.map_err(|error| if path.is_symlink() { symlink_error() } else { error })
 }
 
-fn link() -> io::Error {
+fn symlink_error() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "is a symbolic link, which is not followed; remove it")
 }
 
@@ -110,6 +112,11 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Writes a file into a staging directory. It is synced and renamed later, together with the other files of the run.
+pub(crate) fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+    create(&dir.join(name))?.write_all(text.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,12 +131,12 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"2");
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert!(write_atomic(&path, b"3", MODE_PUBLIC).is_err(), "a directory is in its place");
+        assert!(write_atomic(&path, b"3", MODE_PUBLIC).is_err(), "the path is a directory");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn private_files_are_the_owners() {
+    fn private_files_are_readable_by_the_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |name: &str, mode| {
             let path = dir.path().join(name);
@@ -140,21 +147,21 @@ mod tests {
         assert_eq!(mode("page", MODE_PUBLIC) & 0o600, 0o600);
     }
 
-    /// Another user may have placed it there.
+    /// Another user may have placed the link there.
     #[test]
-    fn a_link_is_not_followed() {
+    fn a_symbolic_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("victim"), "important").unwrap();
         symlink("victim", at("link")).unwrap();
         symlink("nothing", at("dangling")).unwrap();
         for name in ["link", "dangling"] {
-            let refused = [
+            let errors = [
                 write_atomic(&at(name), b"theirs", MODE_PUBLIC).unwrap_err(),
                 create(&at(name)).unwrap_err(),
                 open_no_follow(File::options().read(true).write(true).create(true), &at(name)).unwrap_err(),
             ];
-            assert!(refused.iter().all(|it| it.to_string().contains("a symbolic link")), "{refused:?}");
+            assert!(errors.iter().all(|error| error.to_string().contains("a symbolic link")), "{errors:?}");
             assert_eq!(
                 write_new(&at(name), b"theirs", MODE_PUBLIC).unwrap_err().kind(),
                 ErrorKind::AlreadyExists
@@ -165,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_one_author() {
+    fn write_new_does_not_replace_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         write_new(&path, b"1", MODE_PUBLIC).unwrap();

@@ -11,7 +11,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// Returns the description of the runs.
 pub fn run() -> RunDescription {
     let facts =
-        [("topology", "dumbbell, 3 switches, 3 hosts, 100Gbps and 1.5us a link"), ("duration", "1 ms")];
+        [("topology", "dumbbell, 3 switches, 3 hosts, links of 100Gbps and 1.5us"), ("duration", "1 ms")];
     RunDescription {
         name: "quickstart".into(),
         about: Some("Two flows share a bottleneck; the second joins after 300 us.".into()),
@@ -26,7 +26,7 @@ pub fn run() -> RunDescription {
                 value: "0.625".into(),
                 source: "FNCC §5.4.2".into(),
                 ours: Some("fncc.queues.s1:3.peak_bytes / hpcc eta=0.95.queues.s1:3.peak_bytes".into()),
-                reason: Some("both flows send a window before they hear".into()),
+                reason: Some("both flows send a window before the first feedback".into()),
             },
             PaperValue {
                 what: "first slowdown, fncc (us)".into(),
@@ -46,11 +46,11 @@ pub fn all_tables() -> TableSelection {
 
 /// Returns results with two schemes and two flows over 1 ms.
 pub fn dumbbell() -> Results {
-    dumbbell_of(1000)
+    dumbbell_with_samples(1000)
 }
 
 /// Returns the results of [`dumbbell`] with this number of samples.
-pub fn dumbbell_of(samples: u64) -> Results {
+pub fn dumbbell_with_samples(samples: u64) -> Results {
     let schemes = [("fncc", 304.0, 120_000.0, 1.0), ("hpcc eta=0.95", 331.0, 180_000.0, 2.5)];
     results(schemes.map(|(label, slows, peak, unrest)| {
         let trace = dumbbell_trace(samples, slows, peak, unrest);
@@ -137,7 +137,8 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
     }
 }
 
-/// Returns results of an interrupted run with three schemes and a workload of flows with sizes, with drops, pauses and marks.
+/// Returns results of an interrupted run with three schemes and a workload of flows with sizes, with drops, pauses
+/// and marks.
 pub fn workload() -> Results {
     let mut results = results([("fncc", 1.0), ("hpcc", 1.3), ("dcqcn", 2.6)].map(|(label, factor)| {
         let flows = workload_flows(factor);

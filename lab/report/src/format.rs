@@ -60,6 +60,7 @@ pub fn significant_short(value: f64) -> String {
     short(&significant(value)).to_owned()
 }
 
+/// Removes trailing zeros after the decimal point.
 fn short(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
@@ -89,8 +90,8 @@ pub fn duration(time: Time) -> String {
 }
 
 /// Formats a time in UTC as in RFC 3339, with milliseconds: `2026-11-23T11:49:06.120Z`.
-pub fn utc(moment: SystemTime) -> String {
-    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+pub fn utc(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, ms) = (since.as_secs(), since.subsec_millis());
     // Hinnant's civil_from_days: eras of 400 years that begin on 1 March, so that leap days are at the end of a year.
     let days = seconds / 86_400 + 719_468;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_are_enough() {
+    fn numbers_have_three_significant_digits() {
         assert_eq!(
             [0.0, 0.6249, 1.0, 12.34, 99.99, 1240.4].map(significant),
             ["0", "0.625", "1.00", "12.3", "100", "1,240"]
@@ -147,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_in_utc() {
+    fn times_are_in_utc() {
         let at = |ms: u64| utc(UNIX_EPOCH + std::time::Duration::from_millis(ms));
-        // As `date -u -d @951782400.5` and the like.
+        // The expected values are from `date -u -d @951782400.5`.
         assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(at(951_782_400_500), "2000-02-29T00:00:00.500Z");
         assert_eq!(at(1_795_433_346_120), "2026-11-23T11:29:06.120Z");

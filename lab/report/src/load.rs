@@ -1,9 +1,9 @@
 //! Reads a run directory, whatever backend wrote it.
 
+use super::describe::{RunDescription, SectionBuilder, describe};
 use super::manifest::{self, Integrity, IntegrityError};
 use super::names::{MANIFEST, SUMMARY};
 use super::tables::{self, Table};
-use super::{RunDescription, SectionBuilder, describe};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -46,24 +46,24 @@ pub struct LoadedRun {
     pub integrity: Integrity,
     /// Factor by which times are longer than in the file; 1 unless the run is a scale model.
     pub slowdown: f64,
-    /// The factor by which times have been divided, if they have.
+    /// Factor by which [`rescale`](super::rescale) has divided the times; `None` if they are as in the files.
     pub time_divisor: Option<f64>,
 }
 
-/// Reads the run in `dir`. `catalogue` has the schemes and workloads of the experiment; `charts` are further sections of the
-/// report.
+/// Reads the run in `dir`. `catalogue` has the schemes and workloads of the experiment; `charts` are further sections
+/// of the report.
 ///
 /// # Errors
 ///
 /// If `dir` is not a run directory, or a file does not match the manifest or is malformed.
 pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Result<LoadedRun, LoadError> {
-    let none = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
+    let not_a_run = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
     if dir.join("sweep.csv").exists() {
-        return Err(none("directory of a sweep; its runs are in the subdirectories".to_owned()));
+        return Err(not_a_run("directory of a sweep; its runs are in the subdirectories".to_owned()));
     }
     let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
     let file = dir.join(SUMMARY);
-    let text = fs::read_to_string(&file).map_err(|error| none(format!("{SUMMARY}: {error}")))?;
+    let text = fs::read_to_string(&file).map_err(|error| not_a_run(format!("{SUMMARY}: {error}")))?;
     let summary: Summary = serde_json::from_str(&text)
         .map_err(|error| LoadError::Malformed { file: file.clone(), reason: error.to_string() })?;
     let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
@@ -99,20 +99,22 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
         let sampled = trace.interval * samples as u64;
         let ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
         let pauses = trace.pauses.iter().map(|pause| pause.time);
-        let reached = ends.chain(pauses).fold(sampled, Time::max);
-        // For interrupted runs and for `until_idle`, the end of the run follows from the summary instead of the file.
-        let whole = experiment.as_ref().filter(|it| !summary.partial && !it.spec.until_idle);
-        trace.end = whole.map_or(reached, |it| it.spec.duration.max(reached));
+        let last_event = ends.chain(pauses).fold(sampled, Time::max);
+        // Interrupted runs and runs with `until_idle` may end before `duration`; the last event is an estimate of the
+        // end.
+        let planned =
+            experiment.as_ref().filter(|experiment| !summary.partial && !experiment.spec.until_idle);
+        trace.end = planned.map_or(last_event, |experiment| experiment.spec.duration.max(last_event));
     }
-    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let absolute = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let name =
-        whole.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        absolute.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
     let slowdown = experiment.as_ref().map_or(1.0, |experiment| experiment.scale.slowdown());
     let results = Results { summary, traces, order };
     Ok(LoadedRun { name, run, results, integrity, slowdown, time_divisor: None })
 }
 
-/// Reads the rows of a table, if it was written.
+/// Reads the rows of a table, if it was written, and calls `take` for each.
 fn rows<R: DeserializeOwned>(
     dir: &Path,
     table: &Table,
@@ -125,16 +127,17 @@ fn rows<R: DeserializeOwned>(
 /// Parses microseconds such as `12.48576` without rounding.
 fn time(text: &str) -> Result<Time, String> {
     const DIGITS: usize = 6;
-    let wrong = || format!("invalid time \"{text}\" (microseconds)");
+    let invalid = || format!("invalid time \"{text}\" (microseconds)");
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
     if rest.len() > DIGITS {
-        return Err(wrong());
+        return Err(invalid());
     }
-    let whole: u64 = whole.parse().map_err(|_| wrong())?;
-    let rest: u64 = format!("{rest:0<DIGITS$}").parse().map_err(|_| wrong())?;
-    whole.checked_mul(1_000_000).and_then(|ps| ps.checked_add(rest)).map(Time::from_ps).ok_or_else(wrong)
+    let whole: u64 = whole.parse().map_err(|_| invalid())?;
+    let rest: u64 = format!("{rest:0<DIGITS$}").parse().map_err(|_| invalid())?;
+    whole.checked_mul(1_000_000).and_then(|ps| ps.checked_add(rest)).map(Time::from_ps).ok_or_else(invalid)
 }
 
+/// Parses a time; an empty text is `None`.
 fn optional(text: &str) -> Result<Option<Time>, String> {
     if text.is_empty() { Ok(None) } else { time(text).map(Some) }
 }
@@ -157,7 +160,7 @@ fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
     rows(dir, &tables::FLOWS, |row: FlowRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         trace.flows.push(FlowRecord {
-            ordinal: row.flow.rsplit_once('#').and_then(|(_, nth)| nth.parse().ok()).unwrap_or(1),
+            ordinal: row.flow.rsplit_once('#').and_then(|(_, ordinal)| ordinal.parse().ok()).unwrap_or(1),
             from: row.from.into(),
             to: row.to.into(),
             port: 0,
@@ -194,7 +197,7 @@ fn queues(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), 
             let (port, towards) = (row.port, row.towards);
             trace.ports.push(PortSeries { port, towards, queue_bytes: Vec::new(), utilisation: Vec::new() });
         }
-        let series = trace.ports.last_mut().expect("it was just there");
+        let series = trace.ports.last_mut().expect("a series was pushed above");
         series.queue_bytes.push(row.queue_bytes);
         series.utilisation.push(row.utilisation);
         Ok(())
@@ -219,7 +222,7 @@ fn rates(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
         if trace.rates.last().is_none_or(|last| last.flow != row.flow) {
             trace.rates.push(RateSeries { flow: row.flow, rate: Vec::new(), goodput: Vec::new() });
         }
-        let series = trace.rates.last_mut().expect("it was just there");
+        let series = trace.rates.last_mut().expect("a series was pushed above");
         series.rate.push(Bandwidth::from_bps(row.rate_bps));
         series.goodput.push(Bandwidth::from_bps(row.goodput_bps));
         Ok(())
@@ -239,13 +242,13 @@ struct PauseRow {
 fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
     rows(dir, &tables::PAUSES, |row: PauseRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
-        let (time, on) = (time(&row.time_us)?, row.event == "pause");
+        let (time, is_pause) = (time(&row.time_us)?, row.event == "pause");
         trace.pauses.push(PauseRecord {
             time,
             switch: row.switch,
             port: row.port,
             priority: row.priority,
-            is_pause: on,
+            is_pause,
         });
         Ok(())
     })
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ended_when_all_was_done_is_drawn_as_far_as_it_came() {
+    fn a_run_with_until_idle_ends_at_its_last_event() {
         let planned = Time::from_ms(500);
         let mut results = fixtures::workload();
         results.summary.partial = false;
@@ -309,20 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn times_are_exact_and_wrong_files_are_named() {
+    fn times_are_exact_and_errors_name_the_file() {
         assert_eq!(time("12.48576").unwrap(), Time::from_ps(12_485_760));
         assert_eq!(time("300").unwrap(), Time::from_us(300));
-        for wrong in ["", "x", "1.2345678", "-1", "99999999999999999999"] {
-            assert!(time(wrong).is_err(), "{wrong}");
+        for invalid in ["", "x", "1.2345678", "-1", "99999999999999999999"] {
+            assert!(time(invalid).is_err(), "{invalid}");
         }
         let dir = tempfile::tempdir().unwrap();
-        let told = |dir: &Path| load(dir, &Catalogue::builtin(), &[]).err().expect("no run").to_string();
-        assert!(told(dir.path()).contains("summary.json") && told(dir.path()).contains("weir run"));
+        let error = |dir: &Path| load(dir, &Catalogue::builtin(), &[]).err().expect("no run").to_string();
+        assert!(error(dir.path()).contains("summary.json") && error(dir.path()).contains("weir run"));
         crate::write(dir.path(), &fixtures::run(), &fixtures::dumbbell()).unwrap();
         fs::write(dir.path().join("queues.csv"), "scheme,time_us\nfncc,1\n").unwrap();
-        assert!(told(dir.path()).contains("queues.csv"), "{}", told(dir.path()));
+        assert!(error(dir.path()).contains("queues.csv"), "{}", error(dir.path()));
         fs::remove_file(dir.path().join("queues.csv")).unwrap();
         fs::write(dir.path().join("queues.parquet"), "PAR1 or not").unwrap();
-        assert!(told(dir.path()).contains("queues.parquet"), "{}", told(dir.path()));
+        assert!(error(dir.path()).contains("queues.parquet"), "{}", error(dir.path()));
     }
 }

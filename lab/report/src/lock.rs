@@ -32,7 +32,8 @@ pub struct Process {
     pub started_unix_s: u64,
 }
 
-/// A [`Process`]; `None` if the lock file is empty, because it is written just after it is locked, and may not fit on a full disk.
+/// A [`Process`]; `None` if the lock file is empty, because it is written just after it is locked, and may not fit on
+/// a full disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(Option<Process>);
 
@@ -59,8 +60,8 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A locked directory. The lock is released when this value is dropped or the process ends in any way. The lock file of a
-/// killed process does not lock anything.
+/// A locked directory. The lock is released when this value is dropped or the process ends in any way. The lock file
+/// of a killed process does not lock anything.
 #[derive(Debug)]
 pub struct DirLock {
     path: PathBuf,
@@ -74,7 +75,7 @@ impl DirLock {
     /// # Errors
     ///
     /// If another process has the lock, or the lock file cannot be created.
-    pub fn take(dir: &Path) -> Result<DirLock, LockError> {
+    pub fn acquire(dir: &Path) -> Result<DirLock, LockError> {
         let path = dir.join(LOCK);
         loop {
             fs::create_dir_all(dir)?;
@@ -85,10 +86,10 @@ impl DirLock {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| io::Error::new(error.kind(), format!("{LOCK}: {error}")))?,
             };
-            let about = file.metadata()?;
-            if !about.is_file() || about.nlink() > 1 {
-                let why = format!("{LOCK}: not a regular file with a single hard link; remove it");
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, why).into());
+            let metadata = file.metadata()?;
+            if !metadata.is_file() || metadata.nlink() > 1 {
+                let reason = format!("{LOCK}: not a regular file with a single hard link; remove it");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, reason).into());
             }
             match file.try_lock() {
                 Ok(()) => {}
@@ -97,8 +98,8 @@ impl DirLock {
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            // The previous holder removes the lock file while holding it. A lock on the unlinked inode would exclude no other process,
-            // hence the comparison and the retry.
+            // The previous holder removes the lock file while holding it. A lock on the unlinked inode would exclude
+            // no other process, hence the comparison and the retry.
             if is_at(&file, &path)? {
                 // Writing the holder may fail on a full disk; the lock is valid nevertheless.
                 let _ = write(&mut file);
@@ -110,16 +111,19 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        // Removed while locked, so that no other process holds it. If removal fails, the remaining file does not lock anything.
+        // Removed while locked, so that no other process holds it. If removal fails, the remaining file does not lock
+        // anything.
         let _ = fs::remove_file(&self.path);
     }
 }
 
+/// Returns whether `path` still refers to the open file.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let (open, there) = (file.metadata()?, fs::metadata(path));
-    Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino())))
+    let (open, current) = (file.metadata()?, fs::metadata(path));
+    Ok(current.is_ok_and(|current| (current.dev(), current.ino()) == (open.dev(), open.ino())))
 }
 
+/// Writes this process as the holder.
 fn write(file: &mut File) -> io::Result<()> {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let holder =
@@ -140,59 +144,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_process_learns_of_the_first() {
+    fn a_second_lock_fails_and_names_the_holder() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("new/x");
-        let first = DirLock::take(&dir).unwrap();
-        let Err(LockError::Held(holder)) = DirLock::take(&dir) else { panic!("there are two") };
+        let first = DirLock::acquire(&dir).unwrap();
+        let Err(LockError::Held(holder)) = DirLock::acquire(&dir) else { panic!("two holders") };
         assert_eq!(holder.0.as_ref().unwrap().pid, process::id());
-        let told = holder.to_string();
-        assert!(told.contains(" s ago") && told.contains(&process::id().to_string()), "{told}");
+        let text = holder.to_string();
+        assert!(text.contains(" s ago") && text.contains(&process::id().to_string()), "{text}");
         drop(first);
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "no lock file stays");
-        DirLock::take(&dir).unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "the lock file is removed");
+        DirLock::acquire(&dir).unwrap();
     }
 
     #[test]
-    fn a_file_that_a_killed_process_left_locks_nothing() {
+    fn the_lock_file_of_a_killed_process_locks_nothing() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(
             dir.path().join(LOCK),
             "{\"pid\": 1, \"command\": \"weir run x.yaml\", \"started_unix_s\": 0}",
         )
         .unwrap();
-        let _mine = DirLock::take(dir.path()).unwrap();
-        let Err(LockError::Held(holder)) = DirLock::take(dir.path()) else { panic!("there are two") };
+        let _lock = DirLock::acquire(dir.path()).unwrap();
+        let Err(LockError::Held(holder)) = DirLock::acquire(dir.path()) else { panic!("two holders") };
         assert_eq!(holder.0.unwrap().pid, process::id(), "not the one that was killed");
     }
 
-    /// Others may have put them there, where they may write and we too.
+    /// In a shared directory, another user could place a link to a file of this user.
     #[test]
-    fn a_lock_that_is_another_file_is_refused_and_not_written() {
+    fn a_lock_file_that_is_a_link_is_rejected_and_not_written() {
         let root = tempfile::tempdir().unwrap();
         let (victim, lock) = (root.path().join("victim"), root.path().join("x").join(LOCK));
         fs::create_dir(root.path().join("x")).unwrap();
         fs::write(&victim, "important").unwrap();
-        let refused = || {
-            let Err(LockError::Io(error)) = DirLock::take(&root.path().join("x")) else {
-                panic!("it is taken")
+        let rejected = || {
+            let Err(LockError::Io(error)) = DirLock::acquire(&root.path().join("x")) else {
+                panic!("the directory was locked")
             };
             assert_eq!(fs::read(&victim).unwrap(), b"important");
             fs::remove_file(&lock).unwrap();
             error.to_string()
         };
         std::os::unix::fs::symlink(&victim, &lock).unwrap();
-        assert!(refused().contains(".lock: is a symbolic link"));
+        assert!(rejected().contains(".lock: is a symbolic link"));
         std::os::unix::fs::symlink(root.path().join("nothing"), &lock).unwrap();
-        assert!(refused().contains(".lock: is a symbolic link"));
+        assert!(rejected().contains(".lock: is a symbolic link"));
         assert!(!root.path().join("nothing").exists());
         fs::hard_link(&victim, &lock).unwrap();
-        assert!(refused().contains(".lock: not a regular file"));
-        DirLock::take(&root.path().join("x")).unwrap();
+        assert!(rejected().contains(".lock: not a regular file"));
+        DirLock::acquire(&root.path().join("x")).unwrap();
     }
 
     #[test]
-    fn at_most_one_of_many_threads_holds_a_lock_whose_file_comes_and_goes() {
+    fn threads_never_hold_the_lock_at_the_same_time() {
         use std::sync::atomic::{AtomicU32, Ordering};
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("x");
@@ -200,12 +204,12 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let mut taken = 0;
-                    while taken < 60 {
-                        let Ok(lock) = DirLock::take(&dir) else { continue };
+                    let mut count = 0;
+                    while count < 60 {
+                        let Ok(lock) = DirLock::acquire(&dir) else { continue };
                         assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
-                        taken += 1;
-                        // As long as it takes another to lock the file that this one removed.
+                        count += 1;
+                        // Time for another thread to lock the file that this one has removed.
                         std::thread::sleep(Duration::from_micros(50));
                         holders.fetch_sub(1, Ordering::SeqCst);
                         drop(lock);

@@ -52,19 +52,19 @@ pub fn write(dir: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If a file is missing, cannot be read or has a different checksum, or the manifest is malformed. A missing manifest is not
-/// an error.
+/// If a file is missing, cannot be read or has a different checksum, or the manifest is malformed. A missing manifest
+/// is not an error.
 pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
-    let damage = |name: &str, reason: String| IntegrityError { file: dir.join(name), reason };
+    let error_in = |name: &str, reason: String| IntegrityError { file: dir.join(name), reason };
     let text = match fs::read(dir.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Integrity::Unknown),
-        Err(error) => return Err(damage(MANIFEST, format!("cannot be read: {error}"))),
+        Err(error) => return Err(error_in(MANIFEST, format!("cannot be read: {error}"))),
     };
     let mut listed = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let (sum, name) = entry(line).ok_or_else(|| {
-            damage(MANIFEST, format!("malformed: line {}: expected SHA-256 and file name", index + 1))
+            error_in(MANIFEST, format!("malformed: line {}: expected SHA-256 and file name", index + 1))
         })?;
         listed.insert(name, sum);
     }
@@ -72,19 +72,19 @@ pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
         let found = match File::open(dir.join(name)) {
             Ok(file) => sha256(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damage(name, format!("is missing, but listed in {MANIFEST}")));
+                return Err(error_in(name, format!("is missing, but listed in {MANIFEST}")));
             }
             Err(error) => Err(error),
         };
         match found {
             Ok(found) if found == *sum => {}
-            Ok(_) => return Err(damage(name, format!("does not match its SHA-256 in {MANIFEST}"))),
-            Err(error) => return Err(damage(name, format!("cannot be read: {error}"))),
+            Ok(_) => return Err(error_in(name, format!("does not match its SHA-256 in {MANIFEST}"))),
+            Err(error) => return Err(error_in(name, format!("cannot be read: {error}"))),
         }
     }
-    let names = names(dir).map_err(|error| damage("", format!("cannot be read: {error}")))?;
+    let names = names(dir).map_err(|error| error_in("", format!("cannot be read: {error}")))?;
     match names.into_iter().find(|name| is_run_file(name) && !listed.contains_key(name.as_str())) {
-        Some(name) => Err(damage(&name, format!("is not in {MANIFEST}"))),
+        Some(name) => Err(error_in(&name, format!("is not in {MANIFEST}"))),
         None => Ok(Integrity::Verified),
     }
 }
@@ -97,7 +97,8 @@ pub fn lists(dir: &Path, name: &str) -> bool {
 
 /// Returns the names of the files in a directory, except the manifest.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let names = fs::read_dir(dir)?.map(|entry| entry.map(|it| it.file_name().to_string_lossy().into_owned()));
+    let names =
+        fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
     names.filter(|name| !name.as_ref().is_ok_and(|name| name == MANIFEST)).collect()
 }
 
@@ -125,7 +126,7 @@ fn sha256(mut file: &File) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn signed() -> tempfile::TempDir {
+    fn run_with_manifest() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in [("summary.json", "{}\n"), ("rates.csv", "scheme,time_us\n"), ("run.yaml", "")] {
             fs::write(dir.path().join(name), text).unwrap();
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn lists_every_file_as_sha256sum_does() {
-        let dir = signed();
+        let dir = run_with_manifest();
         let text = fs::read_to_string(dir.path().join(MANIFEST)).unwrap();
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  run.yaml\n";
         assert!(text.contains(empty) && text.lines().count() == 3, "{text}");
@@ -147,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_damage_is_found_and_named() {
-        type Harm = fn(&Path) -> io::Result<()>;
-        let cases: [(&str, &str, Harm); 8] = [
+    fn every_kind_of_damage_is_detected() {
+        type Damage = fn(&Path) -> io::Result<()>;
+        let cases: [(&str, &str, Damage); 8] = [
             ("rates.csv", "does not match", |dir| fs::write(dir.join("rates.csv"), "scheme")),
             ("summary.json", "does not match", |dir| fs::write(dir.join("summary.json"), "{ }\n")),
             ("run.yaml", "is missing", |dir| fs::remove_file(dir.join("run.yaml"))),
@@ -165,21 +166,21 @@ mod tests {
                 fs::write(dir.join(MANIFEST), &whole[..whole.len() - 20])
             }),
         ];
-        for (file, told, harm) in cases {
-            let dir = signed();
-            harm(dir.path()).unwrap();
-            let damage = verify(dir.path()).unwrap_err();
-            assert_eq!(damage.file, dir.path().join(file), "{damage:?}");
-            assert!(damage.reason.contains(told), "{file}: {damage:?}");
+        for (file, expected, damage) in cases {
+            let dir = run_with_manifest();
+            damage(dir.path()).unwrap();
+            let error = verify(dir.path()).unwrap_err();
+            assert_eq!(error.file, dir.path().join(file), "{error:?}");
+            assert!(error.reason.contains(expected), "{file}: {error:?}");
         }
-        let dir = signed();
+        let dir = run_with_manifest();
         fs::write(dir.path().join(MANIFEST), "").unwrap();
         assert!(verify(dir.path()).is_err(), "an empty manifest lists nothing");
     }
 
     #[test]
-    fn notes_beside_a_run_are_no_damage_and_no_manifest_is_unknown() {
-        let dir = signed();
+    fn other_files_are_accepted_and_a_missing_manifest_is_unknown() {
+        let dir = run_with_manifest();
         fs::write(dir.path().join("notes.txt"), "mine").unwrap();
         assert_eq!(verify(dir.path()), Ok(Integrity::Verified));
         fs::remove_file(dir.path().join(MANIFEST)).unwrap();

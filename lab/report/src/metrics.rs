@@ -54,10 +54,10 @@ impl Metric {
     pub fn is_best(&self, index: usize) -> bool {
         let texts: Vec<String> = (0..self.values.len()).map(|i| self.text(i)).collect();
         let differ = texts.iter().any(|t| *t != texts[0]);
-        let known = self.values.iter().flatten().copied();
+        let values = self.values.iter().flatten().copied();
         let best = match self.better {
-            BetterWhen::Lower => known.reduce(f64::min),
-            BetterWhen::Higher => known.reduce(f64::max),
+            BetterWhen::Lower => values.reduce(f64::min),
+            BetterWhen::Higher => values.reduce(f64::max),
             BetterWhen::Neither => None,
         };
         let value = self.values.get(index).copied().flatten();
@@ -115,7 +115,7 @@ pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
     let at_ports = |value: &dyn Fn(&SchemeSummary, &str) -> Option<f64>| {
         schemes.iter().zip(&ports).map(|(s, port)| value(s, (*port)?)).collect::<Vec<_>>()
     };
-    let of =
+    let per_scheme =
         |value: &dyn Fn(&SchemeSummary) -> Option<f64>| schemes.iter().map(|s| value(s)).collect::<Vec<_>>();
     let queue = |value: fn(&weir_experiment::results::QueueSummary) -> f64| {
         at_ports(&|s, port| s.queues.get(port).map(value))
@@ -123,85 +123,103 @@ pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
     let metric = |better| {
         move |name, unit, decimals, values, meaning| Metric { name, unit, meaning, better, values, decimals }
     };
-    let (less, more, plain) =
+    let (lower_is_better, higher_is_better, neutral) =
         (metric(BetterWhen::Lower), metric(BetterWhen::Higher), metric(BetterWhen::Neither));
-    let counted = |value: fn(&SchemeSummary) -> u64| of(&|s| Some(value(s) as f64));
+    let count = |value: fn(&SchemeSummary) -> u64| per_scheme(&|s| Some(value(s) as f64));
 
     let mut list = vec![
-        less(
+        lower_is_better(
             "peak queue",
             "KB",
             1,
             queue(|q| q.peak_bytes as f64 / KB),
-            "the most the bottleneck port ever held",
+            "maximum queue length of the bottleneck port",
         ),
-        less("mean queue", "KB", 1, queue(|q| q.mean_bytes / KB), "mean over the whole run, bottleneck port"),
-        less(
+        lower_is_better(
+            "mean queue",
+            "KB",
+            1,
+            queue(|q| q.mean_bytes / KB),
+            "mean over the whole run, bottleneck port",
+        ),
+        lower_is_better(
             "p99 queue",
             "KB",
             1,
             queue(|q| q.p99_bytes as f64 / KB),
             "99th percentile of the samples, bottleneck port",
         ),
-        more(
+        higher_is_better(
             "utilisation",
             "%",
             1,
             at_ports(&|s, port| s.utilisation.get(port).map(|u| 100.0 * u)),
-            "bytes sent over what the link could have sent in the whole run, bottleneck port",
+            "bytes sent / link capacity over the whole run, bottleneck port",
         ),
-        less(
+        lower_is_better(
             "first slowdown",
             "us",
             1,
-            of(&|s| s.first_slowdown_us),
-            "when the first flow cut its rate after a later one had joined",
+            per_scheme(&|s| s.first_slowdown_us),
+            "time at which the first flow reduced its rate after another joined",
         ),
-        more(
+        higher_is_better(
             "Jain index",
             "",
             4,
-            of(&|s| s.jain),
-            "fairness of goodput over the fairness window; 1 is equal shares",
+            per_scheme(&|s| s.jain),
+            "Jain's index of goodput in the fairness window; 1: equal shares",
         ),
-        less(
+        lower_is_better(
             "drops",
             "",
             0,
-            counted(|s| s.drops.values().sum()),
-            "packets dropped in switches and hosts, for whatever reason",
+            count(|s| s.drops.values().sum()),
+            "packets dropped in switches and hosts, all reasons",
         ),
-        plain("ECN marks", "", 0, counted(|s| s.marks), "packets that switches marked CE"),
-        less("PFC pauses", "", 0, counted(|s| s.pauses), "pause frames sent, resumes not counted"),
-        less("retransmits", "", 0, counted(|s| s.retransmits), "data packets sent again"),
+        neutral("ECN marks", "", 0, count(|s| s.marks), "packets marked CE by switches"),
+        lower_is_better("PFC pauses", "", 0, count(|s| s.pauses), "PFC pause frames sent, without resumes"),
+        lower_is_better("retransmits", "", 0, count(|s| s.retransmits), "retransmitted data packets"),
     ];
     if schemes.iter().any(|s| s.deflections > 0) {
-        list.push(plain(
+        list.push(neutral(
             "deflections",
             "",
             0,
-            counted(|s| s.deflections),
+            count(|s| s.deflections),
             "packets deflected from a congested port",
         ));
     }
     if schemes.iter().any(|s| s.fct.count + s.fct.unfinished > 0) {
         let slowdown = |value: fn(&weir_experiment::results::Percentiles) -> f64| {
-            of(&|s| s.fct.slowdown.as_ref().map(value))
+            per_scheme(&|s| s.fct.slowdown.as_ref().map(value))
         };
-        list.push(less(
+        list.push(lower_is_better(
             "FCT slowdown p50",
             "",
             2,
             slowdown(|p| p.p50),
-            "completion time of flows over that on an idle fabric, median",
+            "completion time of flows / that on an idle fabric, median",
         ));
-        list.push(less("FCT slowdown p95", "", 2, slowdown(|p| p.p95), "the same, 95th percentile"));
-        list.push(less("FCT slowdown p99", "", 2, slowdown(|p| p.p99), "the same, 99th percentile"));
-        list.push(less(
+        list.push(lower_is_better(
+            "FCT slowdown p95",
+            "",
+            2,
+            slowdown(|p| p.p95),
+            "the same, 95th percentile",
+        ));
+        list.push(lower_is_better(
+            "FCT slowdown p99",
+            "",
+            2,
+            slowdown(|p| p.p99),
+            "the same, 99th percentile",
+        ));
+        list.push(lower_is_better(
             "unfinished",
             "",
             0,
-            counted(|s| s.fct.unfinished),
+            count(|s| s.fct.unfinished),
             "flows with a size that had not finished at the end",
         ));
     }

@@ -21,7 +21,8 @@ enum Target {
     Regular(PathBuf),
     /// A device or a pipe. It is opened at once, because a sandboxed process could not open it later.
     Special(File),
-    /// Standard output under another name, such as `/dev/stdout`. Opening it again would give it a separate file position.
+    /// Standard output under another name, such as `/dev/stdout`. Opening it again would give it a separate file
+    /// position.
     Stdout,
 }
 
@@ -30,16 +31,16 @@ impl OutputFile {
     ///
     /// # Errors
     ///
-    /// If the path cannot be written: it is a directory, a dangling symbolic link, a file in the manifest of a run, or in a
-    /// directory that does not exist.
+    /// If the path cannot be written: it is a directory, a dangling symbolic link, a file in the manifest of a run,
+    /// or in a directory that does not exist.
     pub fn open(path: &Path) -> io::Result<OutputFile> {
-        let refuse = |why: String| Err(io::Error::new(ErrorKind::InvalidInput, why));
+        let reject = |reason: String| Err(io::Error::new(ErrorKind::InvalidInput, reason));
         let target = match fs::metadata(path) {
-            Ok(there) if is_stdout(&there) => Target::Stdout,
-            Ok(there) if there.is_dir() => {
-                return refuse("is a directory; specify a file in it".to_owned());
+            Ok(metadata) if is_stdout(&metadata) => Target::Stdout,
+            Ok(metadata) if metadata.is_dir() => {
+                return reject("is a directory; specify a file in it".to_owned());
             }
-            Ok(there) if there.is_file() => match path.canonicalize() {
+            Ok(metadata) if metadata.is_file() => match path.canonicalize() {
                 Ok(path) => Target::Regular(path),
                 // The file has no path any more, for example behind /proc/self/fd.
                 Err(_) => Target::Special(File::options().write(true).truncate(true).open(path)?),
@@ -48,10 +49,10 @@ impl OutputFile {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let dir = parent_dir(path);
                 if path.is_symlink() {
-                    return refuse("symbolic link to a file that does not exist".to_owned());
+                    return reject("symbolic link to a file that does not exist".to_owned());
                 }
                 if !dir.is_dir() || path.file_name().is_none() {
-                    return refuse(format!("directory {} does not exist", dir.display()));
+                    return reject(format!("directory {} does not exist", dir.display()));
                 }
                 Target::Regular(path.to_owned())
             }
@@ -62,7 +63,7 @@ impl OutputFile {
             && is_run_file(&name.to_string_lossy())
             && manifest::lists(parent_dir(path), SUMMARY)
         {
-            return refuse(format!("is a file of a run, listed in its {MANIFEST}; specify another file"));
+            return reject(format!("is a file of a run, listed in its {MANIFEST}; specify another file"));
         }
         Ok(OutputFile { target })
     }
@@ -98,8 +99,8 @@ impl OutputFile {
     }
 }
 
-fn is_stdout(there: &Metadata) -> bool {
-    fstat(io::stdout()).is_ok_and(|stdout| (stdout.st_dev, stdout.st_ino) == (there.dev(), there.ino()))
+fn is_stdout(metadata: &Metadata) -> bool {
+    fstat(io::stdout()).is_ok_and(|stdout| (stdout.st_dev, stdout.st_ino) == (metadata.dev(), metadata.ino()))
 }
 
 #[cfg(test)]
@@ -108,7 +109,7 @@ mod tests {
     use crate::files::MODE_PUBLIC;
     use std::os::unix::fs::{FileTypeExt, symlink};
 
-    /// A pipe, and what comes out of it.
+    /// Creates a pipe, and starts a thread that returns its content.
     fn pipe(path: &Path) -> std::thread::JoinHandle<Vec<u8>> {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_written_to_and_stays() {
+    fn devices_and_pipes_are_written_to_and_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let output = |path: &Path| OutputFile::open(path).and_then(|file| file.write(b"page", MODE_PUBLIC));
@@ -130,7 +131,7 @@ mod tests {
         }
         assert_eq!(OutputFile::open(&at("new")).unwrap().dir(), Some(dir.path()));
 
-        // A device of our own like /dev/null, where that is allowed.
+        // A device like /dev/null, if this user may create one.
         use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
         let null =
             mknodat(CWD, at("null"), FileType::CharacterDevice, Mode::from_raw_mode(0o600), makedev(1, 3));
@@ -145,12 +146,12 @@ mod tests {
         assert!(
             !fs::read_dir(dir.path())
                 .unwrap()
-                .any(|it| it.unwrap().file_name().as_encoded_bytes()[0] == b'.')
+                .any(|entry| entry.unwrap().file_name().as_encoded_bytes()[0] == b'.')
         );
     }
 
     #[test]
-    fn links_are_followed_to_what_is_there() {
+    fn symbolic_links_are_followed_if_the_target_exists() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("elsewhere")).unwrap();
@@ -161,11 +162,11 @@ mod tests {
         OutputFile::open(&at("link")).unwrap().write(b"new", MODE_PUBLIC).unwrap();
         assert!(at("link").is_symlink());
         assert_eq!(fs::read(at("elsewhere/page")).unwrap(), b"new");
-        let refused = |path: &Path| OutputFile::open(path).unwrap_err().to_string();
-        assert!(refused(&at("dangling")).contains("symbolic link to a file that does not exist"));
-        assert!(refused(&at("elsewhere")).contains("a directory"));
-        assert!(refused(&at("missing/page")).contains("does not exist"));
-        assert!(refused(Path::new("")).contains("does not exist"));
+        let error = |path: &Path| OutputFile::open(path).unwrap_err().to_string();
+        assert!(error(&at("dangling")).contains("symbolic link to a file that does not exist"));
+        assert!(error(&at("elsewhere")).contains("a directory"));
+        assert!(error(&at("missing/page")).contains("does not exist"));
+        assert!(error(Path::new("")).contains("does not exist"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no draft");
     }
 
@@ -176,8 +177,8 @@ mod tests {
         let page = dir.path().join("report.html");
         OutputFile::open(&page).unwrap().write(b"page", MODE_PUBLIC).unwrap();
         manifest::write(dir.path()).unwrap();
-        let refused = OutputFile::open(&page).unwrap_err().to_string();
-        assert!(refused.contains("a file of a run"), "{refused}");
+        let error = OutputFile::open(&page).unwrap_err().to_string();
+        assert!(error.contains("a file of a run"), "{error}");
         OutputFile::open(&dir.path().join("notes.html")).unwrap().write(b"mine", MODE_PUBLIC).unwrap();
         assert_eq!(manifest::verify(dir.path()), Ok(manifest::Integrity::Verified));
     }

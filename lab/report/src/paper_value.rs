@@ -15,8 +15,8 @@ pub struct PaperValue {
     pub value: String,
     /// Figure or section; may be empty.
     pub source: String,
-    /// Measured value: a path below `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`, the quotient of two paths,
-    /// `A / B`, or the change from B to A in percent, `A vs B`. `None`: no measured value.
+    /// Measured value: a path below `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`, the quotient
+    /// of two paths, `A / B`, or the change from B to A in percent, `A vs B`. `None`: no measured value.
     pub ours: Option<String>,
     /// Reason for a difference from the paper, if known.
     pub reason: Option<String>,
@@ -65,13 +65,13 @@ pub fn text(formula: &str, value: f64) -> String {
 }
 
 /// Returns the measured value as text; `None` if the note has no formula, or the summary lacks a value.
-pub fn ours(note: &PaperValue, summary: &Summary) -> Option<String> {
+pub fn measured(note: &PaperValue, summary: &Summary) -> Option<String> {
     let formula = note.ours.as_deref()?;
     Some(text(formula, value(formula, summary)?))
 }
 
-/// Follows a path of keys joined by dots. Keys may contain dots (`hpcc eta=0.95`), so every key that is a prefix of the path is
-/// tried.
+/// Follows a path of keys joined by dots. Keys may contain dots (`hpcc eta=0.95`), so every key that is a prefix of
+/// the path is tried.
 fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     match value {
         _ if path.is_empty() => Some(value),
@@ -97,7 +97,7 @@ mod tests {
 
     fn value(formula: &str) -> Option<String> {
         let note = PaperValue { ours: Some(formula.into()), ..PaperValue::default() };
-        ours(&note, &fixtures::dumbbell().summary)
+        measured(&note, &fixtures::dumbbell().summary)
     }
 
     #[test]
@@ -111,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_left_out_are_zero() {
+    fn omitted_counts_are_zero() {
         assert_eq!(value("fncc.timeouts").as_deref(), Some("0"));
         assert_eq!(value("fncc.drops").as_deref(), Some("0"));
-        assert_eq!(value("nobody.timeouts"), None);
+        assert_eq!(value("unknown.timeouts"), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Exports a run to the Perfetto UI (<https://ui.perfetto.dev>), in Chrome's JSON trace format.
 //!
-//! Every pair of a scheme and a node is a process. A port is a thread for each priority class, whose slices are the PFC pauses
-//! that it sent, with counters of its queue and its utilisation. A flow is an asynchronous slice of its sender, with a counter
-//! of its rate. A packet is a slice of its sender and of every switch on its path, connected by flow arrows.
+//! Every pair of a scheme and a node is a process. A port is a thread for each priority class, whose slices are the
+//! PFC pauses that it sent, with counters of its queue and its utilisation. A flow is an asynchronous slice of its
+//! sender, with a counter of its rate. A packet is a slice of its sender and of every switch on its path, connected
+//! by flow arrows.
 
 use super::figures::carry_over_utilisation;
 use super::format;
@@ -37,29 +38,28 @@ pub struct SwitchTraversal {
     pub from: Option<usize>,
 }
 
-/// Writes traversals in sequence: a slice for each, with a nested slice for each step. An arrow leads from a traversal to the
-/// first one that followed. Steps have no duration in P4; each is drawn as one microsecond.
+/// Writes traversals in sequence: a slice for each, with a nested slice for each step. An arrow leads from a
+/// traversal to the first one that followed. Steps have no duration in P4; each is drawn as one microsecond.
 ///
 /// # Errors
 ///
-/// `out` cannot be written.
-pub fn write_passages(passages: &[SwitchTraversal], out: &mut impl Write) -> io::Result<()> {
+/// If `out` cannot be written.
+pub fn write_traversals(traversals: &[SwitchTraversal], out: &mut impl Write) -> io::Result<()> {
     let mut trace = Trace::begin(out)?;
-    let next = |at: usize| passages.iter().position(|passage| passage.from == Some(at));
+    let next = |index: usize| traversals.iter().position(|traversal| traversal.from == Some(index));
     // Traversals of the same packet, without its copies, share an id.
     let mut ids: Vec<usize> = Vec::new();
     let mut now: u64 = 0;
-    for (at, SwitchTraversal { switch, name, steps, from }) in passages.iter().enumerate() {
-        let before = from.filter(|&from| next(from) == Some(at)).and_then(|from| ids.get(from)).copied();
-        ids.push(before.unwrap_or(at + 1));
+    for (index, SwitchTraversal { switch, name, steps, from }) in traversals.iter().enumerate() {
+        let before = from.filter(|&from| next(from) == Some(index)).and_then(|from| ids.get(from)).copied();
+        ids.push(before.unwrap_or(index + 1));
         let pid = trace.process("trace", switch)?;
-        let whole = steps.len().max(1) as u64;
-        let mut slice =
-            json!({"name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": 1, "ts": now, "dur": whole});
-        if before.is_some() || next(at).is_some() {
-            slice["bind_id"] = json!(format!("{:#x}", ids[at]));
+        let duration = steps.len().max(1) as u64;
+        let mut slice = json!({"name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": 1, "ts": now, "dur": duration});
+        if before.is_some() || next(index).is_some() {
+            slice["bind_id"] = json!(format!("{:#x}", ids[index]));
             slice["flow_in"] = json!(before.is_some());
-            slice["flow_out"] = json!(next(at).is_some());
+            slice["flow_out"] = json!(next(index).is_some());
         }
         trace.event(&slice)?;
         for (step, name) in (now..).zip(steps) {
@@ -67,14 +67,14 @@ pub fn write_passages(passages: &[SwitchTraversal], out: &mut impl Write) -> io:
                 &json!({"name": name, "cat": "step", "ph": "X", "pid": pid, "tid": 1, "ts": step, "dur": 1}),
             )?;
         }
-        now += whole + 1;
+        now += duration + 1;
     }
     trace.end()
 }
 
 struct Trace<'a, W> {
     out: &'a mut W,
-    first: bool,
+    is_first: bool,
     /// Process ids by scheme and node.
     processes: BTreeMap<String, usize>,
     /// Number of asynchronous slices so far.
@@ -83,7 +83,7 @@ struct Trace<'a, W> {
     arrows: usize,
 }
 
-/// The stay of a packet at a host or switch.
+/// The time of a packet at a host or switch.
 struct PacketSlice {
     /// Index of the packet.
     packet: usize,
@@ -96,8 +96,8 @@ struct PacketSlice {
 /// Lowest thread id for packets.
 const PACKET_TID_BASE: usize = 1 << 25;
 
-/// Returns the thread id of a port and priority class. Pauses of different classes may overlap, which slices of the same thread
-/// must not.
+/// Returns the thread id of a port and priority class. Pauses of different classes may overlap, which slices of the
+/// same thread must not.
 fn thread(port: u16, class: u8) -> u64 {
     const CLASSES: u64 = 256;
     u64::from(port) * CLASSES + u64::from(class)
@@ -106,7 +106,7 @@ fn thread(port: u16, class: u8) -> u64 {
 impl<'a, W: Write> Trace<'a, W> {
     fn begin(out: &'a mut W) -> io::Result<Trace<'a, W>> {
         out.write_all(b"{\"traceEvents\":[")?;
-        Ok(Trace { out, first: true, processes: BTreeMap::new(), asynchronous: 0, arrows: 0 })
+        Ok(Trace { out, is_first: true, processes: BTreeMap::new(), asynchronous: 0, arrows: 0 })
     }
 
     fn end(self) -> io::Result<()> {
@@ -114,7 +114,7 @@ impl<'a, W: Write> Trace<'a, W> {
     }
 
     fn event(&mut self, event: &Value) -> io::Result<()> {
-        let separator = if std::mem::take(&mut self.first) { "\n" } else { ",\n" };
+        let separator = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
         self.out.write_all(separator.as_bytes())?;
         serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)
     }
@@ -177,45 +177,45 @@ impl<'a, W: Write> Trace<'a, W> {
         self.packets(scheme, &series.packets)
     }
 
-    /// Writes the stays of packets at hosts and switches. They may overlap, which slices of the same thread must not, so each uses
-    /// the first free thread.
+    /// Writes a slice for each packet at each host and switch. Slices of a thread must not overlap, so each uses the
+    /// first free thread.
     fn packets(&mut self, scheme: &str, packets: &[PacketPath]) -> io::Result<()> {
-        let mut places: BTreeMap<(&str, String), Vec<PacketSlice>> = BTreeMap::new();
+        let mut tracks: BTreeMap<(&str, String), Vec<PacketSlice>> = BTreeMap::new();
         for (packet, path) in packets.iter().enumerate() {
             let switches = path.hops.iter().map(|hop| {
-                let place = match hop.port {
+                let track = match hop.port {
                     Some(port) => format!("{}:{port}, packets", hop.switch),
-                    None => format!("{}, packets that did not leave", hop.switch),
+                    None => format!("{}, undelivered packets", hop.switch),
                 };
-                (hop.switch.as_str(), place, hop.arrived, hop.left.unwrap_or(hop.arrived))
+                (hop.switch.as_str(), track, hop.arrived, hop.left.unwrap_or(hop.arrived))
             });
             let (sent, at_end) = (path.sent, path.delivered);
             let first = (path.from.as_str(), format!("{}, packets sent", path.from), sent.0, sent.1);
             let last =
                 at_end.map(|time| (path.to.as_str(), format!("{}, packets received", path.to), time, time));
-            let stays: Vec<_> = std::iter::once(first).chain(switches).chain(last).collect();
-            let count = stays.len();
-            for (n, (node, place, since, until)) in stays.into_iter().enumerate() {
+            let slices: Vec<_> = std::iter::once(first).chain(switches).chain(last).collect();
+            let count = slices.len();
+            for (n, (node, track, since, until)) in slices.into_iter().enumerate() {
                 let arrows = (n > 0, n + 1 < count);
-                places.entry((node, place)).or_default().push(PacketSlice { packet, arrows, since, until });
+                tracks.entry((node, track)).or_default().push(PacketSlice { packet, arrows, since, until });
             }
         }
         let mut tid = PACKET_TID_BASE;
-        for ((node, place), mut stays) in places {
+        for ((node, track), mut slices) in tracks {
             let pid = self.process(scheme, node)?;
-            stays.sort_by_key(|stay| (stay.since, stay.until));
-            // Time from which each thread is free.
+            slices.sort_by_key(|packet_slice| (packet_slice.since, packet_slice.until));
+            // Time from which each thread of the track is free.
             let mut free: Vec<Time> = Vec::new();
-            for stay in stays {
-                let row = free.iter().position(|&free| free <= stay.since).unwrap_or(free.len());
+            for packet_slice in slices {
+                let row = free.iter().position(|&free| free <= packet_slice.since).unwrap_or(free.len());
                 if row == free.len() {
-                    let name = if row == 0 { place.clone() } else { format!("{place} ({})", row + 1) };
+                    let name = if row == 0 { track.clone() } else { format!("{track} ({})", row + 1) };
                     let args = json!({"name": name});
                     self.event(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid + row, "args": args}))?;
                     free.push(Time::ZERO);
                 }
-                free[row] = stay.until;
-                self.stay(&packets[stay.packet], &stay, (pid, tid + row))?;
+                free[row] = packet_slice.until;
+                self.packet_slice(&packets[packet_slice.packet], &packet_slice, (pid, tid + row))?;
             }
             tid += free.len();
         }
@@ -223,17 +223,22 @@ impl<'a, W: Write> Trace<'a, W> {
         Ok(())
     }
 
-    fn stay(&mut self, path: &PacketPath, stay: &PacketSlice, (pid, tid): (usize, usize)) -> io::Result<()> {
+    fn packet_slice(
+        &mut self,
+        path: &PacketPath,
+        packet_slice: &PacketSlice,
+        (pid, tid): (usize, usize),
+    ) -> io::Result<()> {
         let name = format!("{} {}→{}", path.kind, path.from, path.to);
         let args = json!({"message": path.message, "seq": path.seq, "bytes": path.bytes});
         let mut slice = json!({
-            "name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": tid, "ts": us(stay.since),
-            "dur": us(stay.until.saturating_sub(stay.since)), "args": args,
+            "name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": tid, "ts": us(packet_slice.since),
+            "dur": us(packet_slice.until.saturating_sub(packet_slice.since)), "args": args,
         });
-        let (from, to) = stay.arrows;
+        let (from, to) = packet_slice.arrows;
         if from || to {
             // Flow events, version 2: the slices of a packet share a bind id.
-            slice["bind_id"] = json!(format!("{:#x}", self.arrows + stay.packet + 1));
+            slice["bind_id"] = json!(format!("{:#x}", self.arrows + packet_slice.packet + 1));
             slice["flow_in"] = json!(from);
             slice["flow_out"] = json!(to);
         }
@@ -265,9 +270,9 @@ impl<'a, W: Write> Trace<'a, W> {
         let mut named = BTreeSet::new();
         let mut open: BTreeMap<(&str, u16, u8), Time> = BTreeMap::new();
         let mut slices: Vec<((&str, u16, u8), Time, Time)> = Vec::new();
-        for PauseRecord { time, switch, port, priority, is_pause: on } in &series.pauses {
+        for PauseRecord { time, switch, port, priority, is_pause } in &series.pauses {
             let key = (switch.as_str(), *port, *priority);
-            match (on, open.get(&key)) {
+            match (is_pause, open.get(&key)) {
                 (true, None) => _ = open.insert(key, *time),
                 (false, Some(&since)) => {
                     slices.push((key, since, *time));
@@ -340,10 +345,10 @@ mod tests {
         assert!(load.fold(0.0, f64::max) <= 100.0);
     }
 
-    /// As Perfetto's importer of JSON reads packets: slices of a thread nest or follow each other, and the slices of a
-    /// `bind_id`, by time, begin with `flow_out` alone and end with `flow_in` alone.
+    /// Checks what Perfetto's JSON importer requires: slices of a thread nest or follow each other, and of the slices
+    /// with the same `bind_id`, the first has only `flow_out` and the last only `flow_in`.
     #[test]
-    fn packets_are_slices_at_every_place_joined_by_arrows() {
+    fn packets_are_slices_connected_by_arrows() {
         let (us, hop) = (Time::from_us, |switch: &str, port, arrived, left| PacketHop {
             switch: switch.into(),
             port,
@@ -401,26 +406,27 @@ mod tests {
         }
         let names = events.iter().filter(|it| it["name"] == "thread_name");
         let names: Vec<&str> = names.filter_map(|it| it["args"]["name"].as_str()).collect();
-        for name in
-            ["h1, packets sent", "s1:2, packets", "s1:2, packets (3)", "s2, packets that did not leave"]
-        {
+        for name in ["h1, packets sent", "s1:2, packets", "s1:2, packets (3)", "s2, undelivered packets"] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
     }
 
     #[test]
-    fn steps_are_in_the_slice_of_their_passage_and_arrows_lead_on() {
-        let passage = |switch: &str, steps: &[&str], from| SwitchTraversal {
+    fn steps_are_nested_in_the_slice_of_their_traversal() {
+        let traversal = |switch: &str, steps: &[&str], from| SwitchTraversal {
             switch: switch.into(),
             name: "p".into(),
             steps: steps.iter().map(|&name| name.to_owned()).collect(),
             from,
         };
         // A packet goes from s1 to s2, and a copy of it to s3.
-        let passages =
-            [passage("s1", &["x", "y"], None), passage("s2", &["z"], Some(0)), passage("s3", &[], Some(0))];
+        let traversals = [
+            traversal("s1", &["x", "y"], None),
+            traversal("s2", &["z"], Some(0)),
+            traversal("s3", &[], Some(0)),
+        ];
         let mut text = Vec::new();
-        write_passages(&passages, &mut text).unwrap();
+        write_traversals(&traversals, &mut text).unwrap();
         let trace: Value = serde_json::from_slice(&text).unwrap();
         let slices: Vec<&Value> =
             trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X").collect();

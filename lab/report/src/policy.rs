@@ -8,21 +8,22 @@ use weir_experiment::results::{PolicySetSummary, PolicySummary, Results};
 pub fn lines(results: &Results) -> Vec<String> {
     let mut all = Vec::new();
     for scheme in &results.order {
-        let Some(policy) = results.summary.schemes.get(scheme).and_then(|it| it.policy.as_ref()) else {
+        let Some(policy) = results.summary.schemes.get(scheme).and_then(|summary| summary.policy.as_ref())
+        else {
             continue;
         };
         let name = if results.order.len() > 1 { format!("{scheme}: ") } else { String::new() };
-        all.extend(policy.sets.iter().map(|set| format!("{name}{}", of_set(set))));
-        all.push(format!("{name}{}", of_messages(policy)));
+        all.extend(policy.sets.iter().map(|set| format!("{name}{}", set_sentence(set))));
+        all.push(format!("{name}{}", messages_sentence(policy)));
     }
     all
 }
 
-fn of_set(set: &PolicySetSummary) -> String {
+fn set_sentence(set: &PolicySetSummary) -> String {
     let PolicySetSummary { at_us, via, id, change, error, hosts, all_after_us, all_after_imin } = set;
     let head = format!("Policy {change} at {via}, {} us", format::significant(*at_us));
     match (error, all_after_us.zip(*all_after_imin)) {
-        (Some(error), _) => format!("{head}: refused, {error}"),
+        (Some(error), _) => format!("{head}: rejected, {error}"),
         (None, Some((us, imin))) => format!(
             "{head}: version {id}, all {hosts} hosts ran it after {} us, {} Imin",
             format::significant(us),
@@ -32,7 +33,7 @@ fn of_set(set: &PolicySetSummary) -> String {
     }
 }
 
-fn of_messages(policy: &PolicySummary) -> String {
+fn messages_sentence(policy: &PolicySummary) -> String {
     let mut text = format!(
         "Policies: {} messages, {} suppressed, {} resets; {} % of the packets through switches, {} % in the second half",
         format::count(policy.sent),

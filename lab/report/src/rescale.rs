@@ -1,5 +1,5 @@
-//! Converts the results of a scale model (`--rate`) back to the experiment's own rate: times are divided by the factor, rates
-//! multiplied.
+//! Converts the results of a scale model (`--rate`) back to the experiment's own rate: times are divided by the
+//! factor, rates multiplied.
 
 use super::load::LoadedRun;
 use weir_experiment::results::{SchemeSummary, SchemeTrace};
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn a_model_beside_a_run_at_full_speed_is_converted() {
+    fn a_scale_model_is_converted_if_another_run_has_full_speed() {
         let mut runs = [run(1.0), run(10_000.0)];
         let slow = &runs[1].results.traces["fncc"];
         assert_eq!(
             (slow.interval, slow.end),
             (Time::from_ms(10), Time::from_secs_f64(10.0)),
-            "as a model has it"
+            "before the conversion"
         );
         assert_eq!(
             (slow.flows[1].start, slow.rates[0].rate[0]),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn models_of_one_speed_stay_as_they_are() {
+    fn models_with_the_same_factor_are_not_converted() {
         let mut runs = [run(100.0), run(100.0)];
         convert(&mut runs);
         assert!(runs.iter().all(|run| run.time_divisor.is_none()));

@@ -11,8 +11,8 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::new('─', '─', '─', '─'))
     .bottom_border(LineStyle::new('─', '─', '─', '─'));
 
-/// Draws the comparison of schemes: a row for each scheme if that fits `width` columns, else a row for each metric, in several
-/// stacked tables if necessary. `styled` adds bold for terminals.
+/// Draws the comparison of schemes: a row for each scheme if that fits `width` columns, else a row for each metric,
+/// in several stacked tables if necessary. `styled` adds bold for terminals.
 pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
     let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
     let wide = by_scheme(results, &metrics, styled);
@@ -25,8 +25,8 @@ fn stack_tables(count: usize, width: usize, draw: impl Fn(Range<usize>) -> Strin
     let (mut parts, mut from) = (Vec::new(), 0);
     while from < count {
         let mut fitting = (from + 1..=count).rev().map(|to| (to, draw(from..to)));
-        let found = fitting.find(|(to, part)| *to == from + 1 || columns_of(part) <= width);
-        let (to, part) = found.unwrap_or((count, String::new()));
+        let largest = fitting.find(|(to, part)| *to == from + 1 || columns_of(part) <= width);
+        let (to, part) = largest.unwrap_or((count, String::new()));
         parts.push(part);
         from = to;
     }
@@ -61,8 +61,8 @@ fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-fn bold(cell: Cell, yes: bool) -> Cell {
-    if yes { cell.add_attribute(Attribute::Bold) } else { cell }
+fn bold(cell: Cell, is_bold: bool) -> Cell {
+    if is_bold { cell.add_attribute(Attribute::Bold) } else { cell }
 }
 
 fn by_scheme(results: &Results, metrics: &[Metric], styled: bool) -> String {
@@ -94,6 +94,7 @@ fn by_metric(results: &Results, metrics: &[Metric], schemes: Range<usize>, style
     padded(table, 1)
 }
 
+/// Formats a table with this padding to the right of each column.
 fn padded(mut table: Table, right: u16) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, right));
@@ -138,12 +139,13 @@ pub fn transposable(
 ) -> String {
     let wide = columns(head, rows.iter().cloned(), styled, None);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
-    stack_tables(rows.len(), width, |some| {
+    stack_tables(rows.len(), width, |range| {
         let mut table = empty(styled);
-        for (at, (name, _)) in head.iter().enumerate() {
-            let cells = rows[some.clone()].iter().map(|row| right(row.get(at).cloned().unwrap_or_default()));
+        for (column, (name, _)) in head.iter().enumerate() {
+            let cells =
+                rows[range.clone()].iter().map(|row| right(row.get(column).cloned().unwrap_or_default()));
             let line = std::iter::once(Cell::new(name.replace('\n', " "))).chain(cells);
-            if at == 0 {
+            if column == 0 {
                 table.set_header(line.map(|cell| bold(cell, styled)));
             } else {
                 table.add_row(line);
@@ -190,5 +192,13 @@ mod tests {
             transposable(&head, &rows, false, Some(80)),
             columns(&head, rows.into_iter(), false, None)
         );
+    }
+
+    #[test]
+    fn the_terminal_table_reads_well() {
+        insta::assert_snapshot!("dumbbell_table", table(&fixtures::dumbbell(), false, None));
+        insta::assert_snapshot!("workload_table", table(&fixtures::workload(), false, None));
+        assert!(table(&fixtures::dumbbell(), true, None).contains("\u{1b}["), "bold on a terminal");
+        assert!(!table(&fixtures::dumbbell(), false, None).contains('\u{1b}'), "plain elsewhere");
     }
 }

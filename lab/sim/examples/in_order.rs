@@ -9,7 +9,7 @@
 //! dropped (by a wrong host or because its TTL ended), and no entry of a deflection table may be overwritten, or in
 //! use at the end. The exit status is 1 if a run violates this.
 
-#![allow(clippy::print_stdout)] // A command.
+#![allow(clippy::print_stdout)] // A command-line program.
 
 #[path = "../tests/it/in_order/watch.rs"]
 mod watch;
@@ -45,7 +45,7 @@ fn main() {
     let wanted: u64 =
         std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of packets"));
     let runs = FABRICS.len() as u64 * CASES.len() as u64 * SEEDS;
-    let (mut total, mut faults) = (0, 0);
+    let (mut total, mut violations) = (0, 0);
     println!("deflected  fabric      seed   packets  deflections  entries at most");
     for Case { deflected, scheme, fabrics, load } in CASES {
         for (name, topology) in fabrics {
@@ -53,23 +53,23 @@ fn main() {
                 let mut stop = STEP;
                 let seen = loop {
                     let seen = watch(&load(topology, scheme, seed, stop));
-                    if seen.packets >= wanted / runs || !seen.faults().is_empty() {
+                    if seen.packets >= wanted / runs || !seen.violations().is_empty() {
                         break seen;
                     }
                     stop = stop * (1 + wanted / runs / seen.packets.max(1));
                 };
                 println!(
                     "{deflected:<10} {name:<10} {seed:>5} {:>9} {:>12} {:>16}",
-                    seen.packets, seen.deflections, seen.max
+                    seen.packets, seen.deflections, seen.max_entries
                 );
-                for fault in seen.faults() {
-                    println!("  {fault}");
-                    faults += 1;
+                for violation in seen.violations() {
+                    println!("  {violation}");
+                    violations += 1;
                 }
                 total += seen.packets;
             }
         }
     }
-    println!("{total} packets, {faults} faults");
-    std::process::exit(i32::from(faults > 0));
+    println!("{total} packets, {violations} violations");
+    std::process::exit(i32::from(violations > 0));
 }

@@ -4,7 +4,7 @@
 //! cargo run -p weir-sim --example run_experiment
 //! ```
 
-#![allow(clippy::print_stdout)] // It is a program.
+#![allow(clippy::print_stdout)] // An example program.
 
 use std::error::Error;
 use weir_experiment::Experiment;
@@ -19,7 +19,7 @@ until_idle: true
 ";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The names stand in errors and in the results. Overrides are those of `--set`, the seed that of `--seed`.
+    // The two names appear in errors and results. `overrides` and `seed` correspond to `--set` and `--seed`.
     let overrides = ["topology.rate=50Gbps".to_owned()];
     let seed = Some(7);
     let experiment = Experiment::parse(INCAST, "incast.yaml", "incast", &overrides, seed)?;

@@ -1,21 +1,21 @@
 //! Collects the counters of all switches and hosts of a simulated fabric.
 
 use crate::network::View;
-use weir_experiment::counts::{Counts, count_program};
+use weir_experiment::counts::{Counts, add_p4_counters};
 use weir_switch::drops::DropReason;
 use weir_switch::engine::Switch;
 
 /// Returns all counters of `network`. Drops at hosts are counted under `host_<reason>`.
 pub fn collect_counts(network: &View<'_>) -> Counts {
     let mut counts = Counts::default();
-    for (reason, packets) in network.lost() {
+    for (reason, packets) in network.link_drops() {
         *counts.drops.entry(reason.to_owned()).or_default() += packets;
     }
-    for chassis in network.switches() {
-        add_switch_counts(&mut counts, &chassis.switch);
+    for node in network.switches() {
+        add_switch_counts(&mut counts, &node.switch);
     }
-    for nic in network.hosts() {
-        let stats = nic.host.stats();
+    for node in network.hosts() {
+        let stats = node.host.stats();
         counts.retransmits += stats.retransmits;
         counts.timeouts += stats.timeouts;
         counts.suppressions += stats.suppressions;
@@ -31,11 +31,11 @@ pub fn add_switch_counts(counts: &mut Counts, switch: &Switch) {
     let read = |counter: &str, index: u32| {
         switch.pipeline().counter_read(counter, index as usize).map_or(0, |value| value.packets)
     };
-    count_program(counts, read);
-    for (reason, tally) in switch.drops().iter() {
-        // `count_program` has counted the drops of the program already, by the program's own reasons.
+    add_p4_counters(counts, read);
+    for (reason, count) in switch.drops().iter() {
+        // `add_p4_counters` has counted the drops of the program already, by the program's own reasons.
         if reason != DropReason::IngressDrop {
-            *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
+            *counts.drops.entry(reason.name().to_owned()).or_default() += count.packets;
         }
     }
 }

@@ -71,20 +71,21 @@ impl Deadlock {
 pub fn detect(network: &View<'_>) -> Option<Deadlock> {
     let mut stuck: BTreeSet<QueueId> = paused(network).collect();
     loop {
-        let lasting = |switch: SwitchIx| {
+        let permanent_pauses = |switch: SwitchIx| {
             let tm = network.switch(switch).switch.queues();
             tm.deadlocked_pauses(|port, class| stuck.contains(&QueueId { switch, port, class }))
         };
-        let lasting: Vec<Vec<(u16, u8)>> = network.switches().map(|chassis| lasting(chassis.ix)).collect();
-        let before = stuck.len();
+        let permanent: Vec<Vec<(u16, u8)>> =
+            network.switches().map(|node| permanent_pauses(node.ix)).collect();
+        let previous = stuck.len();
         stuck.retain(|&queue| {
-            let end = far_end(network, queue);
-            end.is_some_and(|(next, port)| lasting[next.0 as usize].contains(&(port, queue.class)))
+            let receiver = far_end(network, queue);
+            receiver.is_some_and(|(next, port)| permanent[next.0 as usize].contains(&(port, queue.class)))
         });
         if stuck.is_empty() {
             return None;
         }
-        if stuck.len() == before {
+        if stuck.len() == previous {
             return Some(describe(network, &stuck));
         }
     }
@@ -92,9 +93,9 @@ pub fn detect(network: &View<'_>) -> Option<Deadlock> {
 
 /// Returns the non-empty queues that a neighbouring switch has paused, unless a PFC frame from it is in flight.
 fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = QueueId> + use<'v> {
-    let queues = network.switches().flat_map(|chassis| {
-        let switch = chassis.ix;
-        let tm = chassis.switch.queues();
+    let queues = network.switches().flat_map(|node| {
+        let switch = node.ix;
+        let tm = node.switch.queues();
         let queues = tm.ports().flat_map(move |port| (0..tm.priorities()).map(move |class| (port, class)));
         queues
             .filter(move |&(port, class)| tm.has_paused_backlog(port, class))
@@ -130,7 +131,7 @@ fn pfc_in_flight(network: &View<'_>, from: SwitchIx, port: u16) -> bool {
 fn describe(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Deadlock {
     let level = |queue: &QueueId| {
         let tm = network.switch(queue.switch).switch.queues();
-        tm.queue_level(queue.port, queue.class)
+        tm.queue_occupancy(queue.port, queue.class)
     };
     let describe = |queue: QueueId| {
         let level = level(&queue);
@@ -160,21 +161,21 @@ fn cycle(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Vec<QueueId> {
     // Breadth-first search from that queue. Each entry holds the index of its predecessor.
     let mut reached = vec![(from, None)];
     let mut seen = BTreeSet::new();
-    let mut at = 0;
-    while let Some(&(queue, _)) = reached.get(at) {
+    let mut index = 0;
+    while let Some(&(queue, _)) = reached.get(index) {
         for next in waits_for(network, stuck, queue) {
             if next == from {
-                let before = |&place: &usize| reached[place].1;
+                let predecessor = |&index: &usize| reached[index].1;
                 let mut path: Vec<_> =
-                    std::iter::successors(Some(at), before).map(|place| reached[place].0).collect();
+                    std::iter::successors(Some(index), predecessor).map(|index| reached[index].0).collect();
                 path.reverse();
                 return path;
             }
             if seen.insert(next) {
-                reached.push((next, Some(at)));
+                reached.push((next, Some(index)));
             }
         }
-        at += 1;
+        index += 1;
     }
     Vec::new()
 }

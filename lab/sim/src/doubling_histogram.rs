@@ -53,14 +53,14 @@ impl DoublingHistogram {
 
     /// Returns the bins that end by `now`.
     pub fn bins_until(&self, now: Time) -> Vec<HistogramBin> {
-        let (mut from, mut length, mut intervals) = (self.from, self.first, Vec::new());
+        let (mut from, mut length, mut bins) = (self.from, self.first, Vec::new());
         while from + length <= now {
             let to = from + length;
-            let count = self.counts.get(intervals.len()).copied().unwrap_or(0);
-            intervals.push(HistogramBin { from, to, count });
+            let count = self.counts.get(bins.len()).copied().unwrap_or(0);
+            bins.push(HistogramBin { from, to, count });
             (from, length) = (to, length * 2);
         }
-        intervals
+        bins
     }
 }
 
@@ -69,21 +69,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_has_what_came_after_its_beginning_up_to_its_end() {
+    fn a_bin_counts_events_after_its_start_up_to_its_end() {
         let us = Time::from_us;
-        let mut doubling = DoublingHistogram::new(us(10), us(5));
-        // The intervals end at 15, 25 and 45 us.
+        let mut histogram = DoublingHistogram::new(us(10), us(5));
+        // The bins end at 15, 25 and 45 us.
         for at in [9, 10, 11, 15, 16, 25, 26, 45, 46] {
-            doubling.count(us(at));
+            histogram.count(us(at));
         }
-        let counts = |now| doubling.bins_until(us(now)).iter().map(|it| it.count).collect::<Vec<_>>();
+        let counts = |now| histogram.bins_until(us(now)).iter().map(|bin| bin.count).collect::<Vec<_>>();
         assert_eq!((counts(14), counts(15), counts(45)), (vec![], vec![2], vec![2, 2, 2]));
         let mut twice = DoublingHistogram::new(us(10), us(5));
-        twice.merge(&doubling);
-        twice.merge(&doubling);
-        assert_eq!(twice.bins_until(us(45)).iter().map(|it| it.count).collect::<Vec<_>>(), [4, 4, 4]);
-        assert_eq!(doubling.bins_until(us(44))[1], HistogramBin { from: us(15), to: us(25), count: 2 });
-        doubling.restart(us(30));
-        assert_eq!(doubling.bins_until(us(35)), [HistogramBin { from: us(30), to: us(35), count: 0 }]);
+        twice.merge(&histogram);
+        twice.merge(&histogram);
+        assert_eq!(twice.bins_until(us(45)).iter().map(|bin| bin.count).collect::<Vec<_>>(), [4, 4, 4]);
+        assert_eq!(histogram.bins_until(us(44))[1], HistogramBin { from: us(15), to: us(25), count: 2 });
+        histogram.restart(us(30));
+        assert_eq!(histogram.bins_until(us(35)), [HistogramBin { from: us(30), to: us(35), count: 0 }]);
     }
 }

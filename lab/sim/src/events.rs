@@ -313,7 +313,7 @@ mod tests {
     const NEVER: EventKey = EventKey::first_at(Time::MAX);
 
     #[test]
-    fn earliest_first_and_ties_in_order_of_scheduling() {
+    fn events_run_by_time_and_ties_in_order_of_scheduling() {
         let mut queue = EventQueue::default();
         // A small multiplicative generator: enough disorder, no dependency.
         let mut x = 1u64;
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(queue.peek(), None);
     }
 
-    /// Events of few and of many that are pending are in order, whatever was added and taken before.
+    /// Compares the queue with a sorted set while the number of pending events changes at random.
     #[test]
     fn events_are_in_order_as_the_queue_grows_and_shrinks() {
         let ps = Time::from_ps;
@@ -370,10 +370,10 @@ mod tests {
         let mut x = 1u64;
         for i in 0..20_000u32 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let taken = (x >> 40 & 1 == 0).then(|| queue.pop_before(&NEVER));
-            if let Some(taken) = taken {
+            let popped = (x >> 40 & 1 == 0).then(|| queue.pop_before(&NEVER));
+            if let Some(popped) = popped {
                 assert_eq!(
-                    taken.map(|key| (key.time, key.event())),
+                    popped.map(|key| (key.time, key.event())),
                     model.pop_first().map(|(time, i)| (time, Event::HostTimer(i)))
                 );
             }
@@ -386,19 +386,18 @@ mod tests {
         }
     }
 
-    /// An event of another process takes its place by the time at which it was scheduled, however late it becomes
-    /// known.
+    /// The position of an event of another process depends on when it was scheduled, not on when it was added.
     #[test]
-    fn frames_of_others_stand_where_they_were_sent() {
+    fn remote_events_are_ordered_by_when_they_were_scheduled() {
         let us = Time::from_us;
         let mut queue = EventQueue::default();
         queue.push(us(9), Event::HostTimer(1), us(3));
-        let place = queue.reserve_seq();
+        let seq = queue.reserve_seq();
         queue.push_remote(us(9), Event::Arrival(4), us(5));
         queue.push(us(9), Event::HostTimer(2), us(5));
         queue.push_remote(us(9), Event::Arrival(5), us(4));
         queue.push_remote(us(9), Event::Arrival(3), us(5));
-        queue.push_reserved(us(9), Event::Arrival(7), us(3), place);
+        queue.push_reserved(us(9), Event::Arrival(7), us(3), seq);
         assert_eq!(
             queue.peek_matching(|event| event != Event::HostTimer(1)).map(|key| key.event()),
             Some(Event::Arrival(7))
@@ -407,8 +406,8 @@ mod tests {
         while let Some(key) = queue.pop_before(&EventKey::first_at(us(10))) {
             order.push(key.event());
         }
-        let [arrive, wake] = [Event::Arrival as fn(u32) -> Event, Event::HostTimer];
-        assert_eq!(order, [wake(1), arrive(7), arrive(5), wake(2), arrive(3), arrive(4)]);
+        let [arrival, timer] = [Event::Arrival as fn(u32) -> Event, Event::HostTimer];
+        assert_eq!(order, [timer(1), arrival(7), arrival(5), timer(2), arrival(3), arrival(4)]);
         queue.push(us(10), Event::TxDone(0), us(9));
         assert_eq!(queue.pop_before(&EventKey::first_at(us(10))), None);
     }

@@ -56,8 +56,8 @@ impl<'e> FabricBuilder<'e> {
         let mut hosts = Vec::with_capacity(topology.hosts.len());
         for ix in topology.host_ixs() {
             let config = host_config(self.experiment, self.scheme, ix, self.base_rtt, tick);
-            let refused = |error| Error::Input(format!("host {}: {error}", topology.host(ix).name));
-            hosts.push(Host::new(config).map_err(refused)?);
+            let rejected = |error| Error::Input(format!("host {}: {error}", topology.host(ix).name));
+            hosts.push(Host::new(config).map_err(rejected)?);
         }
         let network = Network::new(topology, self.switches()?, hosts);
         if self.experiment.spec.policy.is_some() {
@@ -102,9 +102,9 @@ impl<'e> FabricBuilder<'e> {
     }
 
     fn apply_updates(&self, name: &str, updates: &[Update], switch: &mut Switch) -> Result<(), Error> {
-        let refused = |error: ControlError| Error::Work(format!("switch {name}: {error}"));
-        let mut control = Control::new(Arc::clone(&self.p4info), switch).map_err(refused)?;
-        updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
+        let rejected = |error: ControlError| Error::Work(format!("switch {name}: {error}"));
+        let mut control = Control::new(Arc::clone(&self.p4info), switch).map_err(rejected)?;
+        updates.iter().try_for_each(|update| control.apply(switch, update).map_err(rejected))
     }
 
     fn switches(&self) -> Result<Vec<Switch>, Error> {

@@ -47,8 +47,7 @@ impl From<Ratio> for Probability {
 pub enum LinkDrop {
     /// The link was down on arrival, or had been down since the frame was sent.
     LinkDown,
-    /// Random loss.
-    Chance,
+    RandomLoss,
 }
 
 impl LinkDrop {
@@ -56,7 +55,7 @@ impl LinkDrop {
     pub const fn name(self) -> &'static str {
         match self {
             LinkDrop::LinkDown => "link_down",
-            LinkDrop::Chance => "link_loss",
+            LinkDrop::RandomLoss => "link_loss",
         }
     }
 }
@@ -83,8 +82,8 @@ impl Impairments {
 
     /// Sets the properties that `change` contains; they apply to frames that arrive from now on.
     pub fn impair(&mut self, change: &Impairment) {
-        let set = |chance: &mut Probability, ratio: Option<Ratio>| {
-            ratio.into_iter().for_each(|ratio| *chance = ratio.into());
+        let set = |probability: &mut Probability, ratio: Option<Ratio>| {
+            ratio.into_iter().for_each(|ratio| *probability = ratio.into());
         };
         set(&mut self.loss, change.loss);
         set(&mut self.duplicate, change.duplicate);
@@ -112,7 +111,7 @@ impl Impairments {
 
     /// Decides whether the next frame is dropped at random.
     pub fn random_drop(&mut self) -> Option<LinkDrop> {
-        self.bernoulli(self.loss).then_some(LinkDrop::Chance)
+        self.bernoulli(self.loss).then_some(LinkDrop::RandomLoss)
     }
 
     /// Returns the arrival time of a frame that would arrive at `now` without impairments.
@@ -160,8 +159,8 @@ impl Impairments {
 
     /// Returns true with the given probability. Draws no random number if it is zero, so that setting one property
     /// does not change the outcomes of the others.
-    fn bernoulli(&mut self, chance: Probability) -> bool {
-        chance.0 > 0 && self.next_u64() >> 11 < chance.0
+    fn bernoulli(&mut self, probability: Probability) -> bool {
+        probability.0 > 0 && self.next_u64() >> 11 < probability.0
     }
 
     /// Returns a number uniform in `0..bound`.

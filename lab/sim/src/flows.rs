@@ -19,10 +19,10 @@ pub(crate) struct ActiveFlow {
     pub source: Option<(usize, u32)>,
     /// Bytes acknowledged when the fairness window began; `None` if the flow was not active then.
     pub acked_before_window: Option<Bytes>,
-    sized: bool,
+    has_size: bool,
 }
 
-/// All flows that have started. A "record" is an index into `records`.
+/// All flows that have started. A `record` argument is an index into `records`.
 pub(crate) struct FlowTable {
     /// In order of start.
     records: Vec<FlowRecord>,
@@ -35,13 +35,13 @@ pub(crate) struct FlowTable {
     /// For each host, the next message id. Ids are consecutive, from 0.
     next_message: Vec<u32>,
     /// By number of the flow in the experiment file, its record once it has started.
-    listed: Vec<Option<u32>>,
+    predefined: Vec<Option<u32>>,
     names: Vec<Arc<str>>,
 }
 
 impl FlowTable {
-    /// `listed` is the number of flows of the experiment file.
-    pub fn new(topology: &Topology, listed: usize) -> FlowTable {
+    /// `predefined` is the number of flows of the experiment file.
+    pub fn new(topology: &Topology, predefined: usize) -> FlowTable {
         let hosts = topology.hosts.len();
         FlowTable {
             records: Vec::new(),
@@ -49,12 +49,12 @@ impl FlowTable {
             sized: 0,
             messages: vec![HashMap::new(); hosts],
             next_message: vec![0; hosts],
-            listed: vec![None; listed],
+            predefined: vec![None; predefined],
             names: topology.hosts.iter().map(|host| Arc::from(host.name.as_str())).collect(),
         }
     }
 
-    /// Allocates the message id of the next flow of a host.
+    /// Allocates a message id for the next flow of a host.
     pub fn next_message_id(&mut self, host: HostIx) -> u32 {
         let next = &mut self.next_message[host.0 as usize];
         let message = *next;
@@ -63,11 +63,11 @@ impl FlowTable {
     }
 
     /// Returns the number of flows that have started.
-    pub fn started(&self) -> usize {
+    pub fn started_count(&self) -> usize {
         self.records.len()
     }
 
-    /// A flow has been opened.
+    /// Adds a flow that starts now, and returns its record.
     pub fn start(
         &mut self,
         flow: &Flow,
@@ -91,29 +91,29 @@ impl FlowTable {
             acked: Bytes::ZERO,
             retransmits: 0,
         });
-        let (from, to, sized) = (flow.from, flow.to, flow.size.is_some());
+        let (from, to, has_size) = (flow.from, flow.to, flow.size.is_some());
         self.active
-            .insert(record, ActiveFlow { id: None, from, to, source, acked_before_window: None, sized });
+            .insert(record, ActiveFlow { id: None, from, to, source, acked_before_window: None, has_size });
         self.messages[from.0 as usize].insert(message, record);
-        self.sized += usize::from(sized);
+        self.sized += usize::from(has_size);
         record
     }
 
     /// Sets the host's id of a flow, once the host has opened it.
-    pub fn opened(&mut self, record: u32, id: FlowId) {
+    pub fn set_flow_id(&mut self, record: u32, id: FlowId) {
         if let Some(active) = self.active.get_mut(&record) {
             active.id = Some(id);
         }
     }
 
-    /// Sets the record of flow number `listed` of the experiment file.
-    pub fn set_predefined(&mut self, listed: usize, record: u32) {
-        self.listed[listed] = Some(record);
+    /// Sets the record of flow number `index` of the experiment file.
+    pub fn set_predefined(&mut self, index: usize, record: u32) {
+        self.predefined[index] = Some(record);
     }
 
-    /// Returns the record of flow number `listed` of the experiment file, once the flow has started.
-    pub fn predefined(&self, listed: usize) -> Option<u32> {
-        self.listed[listed]
+    /// Returns the record of flow number `index` of the experiment file, once the flow has started.
+    pub fn predefined(&self, index: usize) -> Option<u32> {
+        self.predefined[index]
     }
 
     /// Completes the record of a message whose last byte was acknowledged, and removes the flow from the active ones.
@@ -129,18 +129,18 @@ impl FlowTable {
         Some(active)
     }
 
-    /// A host has given a message up.
+    /// Completes the record of a message that the host has given up, and removes the flow from the active ones.
     pub fn fail(&mut self, host: HostIx, message: u32, (acked, retransmits, error): (Bytes, u64, FlowError)) {
         let Some((_, record)) = self.end(host, message) else { return };
         (record.acked, record.retransmits) = (acked, retransmits);
         record.error = Some(error.to_string().into());
     }
 
-    /// A flow is active no more.
+    /// Removes a flow from the active ones, and returns it with its record.
     fn end(&mut self, host: HostIx, message: u32) -> Option<(ActiveFlow, &mut FlowRecord)> {
         let index = self.messages[host.0 as usize].remove(&message)?;
         let active = self.active.remove(&index)?;
-        self.sized -= usize::from(active.sized);
+        self.sized -= usize::from(active.has_size);
         Some((active, &mut self.records[index as usize]))
     }
 
@@ -165,7 +165,7 @@ impl FlowTable {
 
     /// Returns the active flows that have a size.
     pub fn all_sized(&self) -> impl Iterator<Item = &ActiveFlow> {
-        self.active.values().filter(|active| active.sized)
+        self.active.values().filter(|active| active.has_size)
     }
 
     pub fn has_sized_flows(&self) -> bool {

@@ -20,13 +20,13 @@ pub(crate) fn thread_cpu_time() -> Duration {
 #[derive(Clone, Debug)]
 pub struct ScalingForecast {
     /// Number of threads, and the predicted sum of all windows in ns.
-    shared: Vec<(usize, u64)>,
+    predicted: Vec<(usize, u64)>,
     /// Measured CPU time in processes, in ns.
     work: u64,
     /// Measured CPU time of the whole run, in ns.
-    all: u64,
-    /// CPU time spent in this forecast, in ns; part of `all`.
-    own: u64,
+    total: u64,
+    /// CPU time spent in this forecast, in ns; part of `total`.
+    overhead: u64,
     windows: u64,
 }
 
@@ -34,10 +34,10 @@ impl ScalingForecast {
     /// Creates a forecast for each of these numbers of threads.
     pub fn new(threads: &[usize]) -> ScalingForecast {
         ScalingForecast {
-            shared: threads.iter().map(|&it| (it.max(1), 0)).collect(),
+            predicted: threads.iter().map(|&threads| (threads.max(1), 0)).collect(),
             work: 0,
-            all: 0,
-            own: 0,
+            total: 0,
+            overhead: 0,
             windows: 0,
         }
     }
@@ -46,7 +46,7 @@ impl ScalingForecast {
     pub fn add_window(&mut self, work: &[u64]) {
         self.work += work.iter().sum::<u64>();
         self.windows += u64::from(!work.is_empty());
-        for (threads, total) in &mut self.shared {
+        for (threads, sum) in &mut self.predicted {
             let mut busy = vec![0; *threads];
             for &work in work {
                 if let Some(first) = busy.iter_mut().min() {
@@ -55,18 +55,18 @@ impl ScalingForecast {
             }
             let cost =
                 if *threads > 1 && !work.is_empty() { WINDOW_NS + THREAD_NS * *threads as u64 } else { 0 };
-            *total += busy.into_iter().max().unwrap_or(0) + cost;
+            *sum += busy.into_iter().max().unwrap_or(0) + cost;
         }
     }
 
     /// Adds CPU time that the forecast itself took, which does not count as time of the run.
-    pub fn exclude(&mut self, own: Duration) {
-        self.own += own.as_nanos() as u64;
+    pub fn exclude(&mut self, overhead: Duration) {
+        self.overhead += overhead.as_nanos() as u64;
     }
 
     /// Adds the CPU time of a whole run on one thread, including the work between windows.
-    pub fn add_run_time(&mut self, all: Duration) {
-        self.all += all.as_nanos() as u64;
+    pub fn add_run_time(&mut self, total: Duration) {
+        self.total += total.as_nanos() as u64;
     }
 
     pub fn windows(&self) -> u64 {
@@ -75,8 +75,10 @@ impl ScalingForecast {
 
     /// Returns the predicted duration of all runs for each number of threads.
     pub fn predicted_times(&self) -> impl Iterator<Item = (usize, Duration)> {
-        let alone = self.all.saturating_sub(self.work + self.own);
-        self.shared.iter().map(move |&(threads, shared)| (threads, Duration::from_nanos(alone + shared)))
+        let serial = self.total.saturating_sub(self.work + self.overhead);
+        self.predicted
+            .iter()
+            .map(move |&(threads, parallel)| (threads, Duration::from_nanos(serial + parallel)))
     }
 }
 
@@ -94,7 +96,7 @@ mod tests {
         forecast.exclude(Duration::from_micros(30));
         let times: Vec<(usize, u64)> =
             forecast.predicted_times().map(|(threads, time)| (threads, time.as_nanos() as u64)).collect();
-        // 65 us in processes, 35 us of the run's own.
+        // 65 us in processes, and 35 us of serial work.
         let cost = |threads| 2 * (WINDOW_NS + THREAD_NS * threads);
         assert_eq!(times, [(1, 100_000), (2, 70_000 + cost(2)), (64, 70_000 + cost(64))]);
         assert_eq!(forecast.windows(), 2);

@@ -64,7 +64,7 @@ pub struct Wire {
     /// PFC frames in flight.
     pub pfc: Box<InFlightQueue<PfcFrame>>,
     /// Set if a fault of the experiment, or the observer, may affect this wire.
-    pub fault: Option<Box<Impairments>>,
+    pub impairments: Option<Box<Impairments>>,
     /// Running hash of the time and length of every arrival, to compare two runs.
     pub fingerprint: u64,
 }
@@ -84,7 +84,7 @@ pub type Batch<T> = Ring<InFlight<T>>;
 /// The frames of one kind (data or PFC) in flight on a wire.
 pub struct InFlightQueue<T> {
     /// The batch that arrives first; empty only if no frame is in flight.
-    flying: Batch<T>,
+    current: Batch<T>,
     /// The later batches, kept as they were handed over, which avoids copying frames.
     later: Ring<Batch<T>>,
     /// When the last frame arrived, and the sequence number reserved then for the arrival event of its successor;
@@ -94,14 +94,14 @@ pub struct InFlightQueue<T> {
 
 impl<T> Default for InFlightQueue<T> {
     fn default() -> InFlightQueue<T> {
-        InFlightQueue { flying: Ring::new(), later: Ring::new(), successor_seq: None }
+        InFlightQueue { current: Ring::new(), later: Ring::new(), successor_seq: None }
     }
 }
 
 impl<T> InFlightQueue<T> {
     /// Returns whether no frame is in flight.
     pub fn is_empty(&self) -> bool {
-        self.flying.is_empty()
+        self.current.is_empty()
     }
 
     /// Adds a frame from a transmitter of the same process. `event` is the arrival event of this wire and kind.
@@ -110,43 +110,43 @@ impl<T> InFlightQueue<T> {
         // A frame added here would overtake the batches in `later`. A wire gets either single frames, from its own
         // process, or one batch per window, from another process.
         debug_assert!(self.later.is_empty(), "single frames and batches on one wire");
-        self.flying.push_back(flight);
-        if self.flying.len() == 1 {
+        self.current.push_back(flight);
+        if self.current.len() == 1 {
             self.schedule(event, queue);
         }
     }
 
     /// Adds all frames that a transmitter of another process sent in a window. Adds batch memory that became free to
-    /// `empty`.
+    /// `spare`.
     pub fn push_batch(
         &mut self,
         batch: Batch<T>,
         event: Event,
         queue: &mut EventQueue,
-        empty: &mut Vec<Batch<T>>,
+        spare: &mut Vec<Batch<T>>,
     ) {
-        if !self.flying.is_empty() {
+        if !self.current.is_empty() {
             return self.later.push_back(batch);
         }
-        recycle(std::mem::replace(&mut self.flying, batch), empty);
+        recycle(std::mem::replace(&mut self.current, batch), spare);
         self.schedule(event, queue);
     }
 
     /// Removes and returns the first frame, which arrives now, and schedules the arrival of the next one. Adds batch
-    /// memory that became free to `empty`.
+    /// memory that became free to `spare`.
     #[inline]
     pub fn pop_arrived(
         &mut self,
         now: Time,
         event: Event,
         queue: &mut EventQueue,
-        empty: &mut Vec<Batch<T>>,
+        spare: &mut Vec<Batch<T>>,
     ) -> Option<T> {
-        let flight = self.flying.pop_front()?;
-        if self.flying.is_empty()
+        let flight = self.current.pop_front()?;
+        if self.current.is_empty()
             && let Some(next) = self.later.pop_front()
         {
-            recycle(std::mem::replace(&mut self.flying, next), empty);
+            recycle(std::mem::replace(&mut self.current, next), spare);
         }
         // Reserved even if no frame follows: the successor may have been sent already, in a batch that its process
         // has not handed over yet. The key of its arrival must not depend on when that happens.
@@ -159,7 +159,7 @@ impl<T> InFlightQueue<T> {
     /// scheduled when its predecessor arrived if the frame had been sent by then, else when it was sent.
     #[inline]
     fn schedule(&self, event: Event, queue: &mut EventQueue) {
-        let Some(first) = self.flying.front() else { return };
+        let Some(first) = self.current.front() else { return };
         match self.successor_seq {
             Some((scheduled_at, seq)) if first.sent_at <= scheduled_at => {
                 queue.push_reserved(first.arrival, event, scheduled_at, seq.get());
@@ -174,13 +174,13 @@ impl InFlightQueue<Box<Packet>> {
     /// have left the cache since.
     #[inline]
     pub fn prefetch(&self) {
-        /// Index of the frame in `flying` whose slot is prefetched.
+        /// Index of the frame in `current` whose slot is prefetched.
         const AHEAD: usize = 2;
-        if let Some(next) = self.flying.front() {
+        if let Some(next) = self.current.front() {
             next.frame.prefetch();
         }
-        let slot = if self.flying.len() > AHEAD {
-            self.flying.slot_at(AHEAD)
+        let slot = if self.current.len() > AHEAD {
+            self.current.slot_at(AHEAD)
         } else {
             self.later.front().and_then(|batch| batch.slot_at(0))
         };
@@ -191,11 +191,11 @@ impl InFlightQueue<Box<Packet>> {
 }
 
 /// Adds the memory of an empty batch to the free list, unless that is full.
-fn recycle<T>(batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
+fn recycle<T>(batch: Batch<T>, spare: &mut Vec<Batch<T>>) {
     /// Bound of the free list; the processes of one thread seldom need more in a window.
     const MAX_SPARE_BATCHES: usize = 1 << 12;
-    if batch.capacity() > 0 && empty.len() < MAX_SPARE_BATCHES {
-        empty.push(batch);
+    if batch.capacity() > 0 && spare.len() < MAX_SPARE_BATCHES {
+        spare.push(batch);
     }
 }
 
@@ -204,7 +204,7 @@ fn recycle<T>(batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
 pub struct PfcFrame {
     pub priority: u8,
     /// True for pause, false for resume.
-    pub on: bool,
+    pub is_pause: bool,
 }
 
 /// Properties of a link direction, from which its two ends are made.
@@ -234,18 +234,18 @@ impl DirectionSpec {
         }
     }
 
-    /// Creates the receiving end. `to`: receiving node and port; `back`: index of the transmitter of the opposite
-    /// direction.
-    pub fn wire(&self, to: (LocalNode, u16), back: u32) -> Wire {
+    /// Creates the receiving end. `to`: receiving node and port; `reverse_transmitter`: index of the transmitter of the
+    /// opposite direction.
+    pub fn wire(&self, to: (LocalNode, u16), reverse_transmitter: u32) -> Wire {
         Wire {
             direction: self.number,
             to: to.0,
             to_port: to.1,
-            reverse_transmitter: back,
+            reverse_transmitter,
             delay: self.delay,
             frames: InFlightQueue::default(),
             pfc: Box::default(),
-            fault: None,
+            impairments: None,
             fingerprint: 0,
         }
     }
@@ -292,15 +292,15 @@ impl Transmitter {
 impl Wire {
     /// Decides whether a frame that arrives now is dropped on the wire, and returns the reason.
     pub fn drop_on_arrival(&mut self, now: Time) -> Option<LinkDrop> {
-        let fault = self.fault.as_mut()?;
-        fault.drop_if_down(now, self.delay).or_else(|| fault.random_drop())
+        let impairments = self.impairments.as_mut()?;
+        impairments.drop_if_down(now, self.delay).or_else(|| impairments.random_drop())
     }
 
     /// Removes the delayed frame that arrives now. The second value is set if the frame is dropped.
-    pub fn arrive_late(&mut self) -> Option<(Box<Packet>, Option<LinkDrop>)> {
-        let fault = self.fault.as_mut()?;
-        let (reached, packet) = fault.release()?;
-        Some((packet, fault.drop_if_down(reached, self.delay)))
+    pub fn pop_delayed(&mut self) -> Option<(Box<Packet>, Option<LinkDrop>)> {
+        let impairments = self.impairments.as_mut()?;
+        let (reached, packet) = impairments.release()?;
+        Some((packet, impairments.drop_if_down(reached, self.delay)))
     }
 
     /// Adds an arrival to the fingerprint.

@@ -40,7 +40,7 @@ pub(crate) fn depth_first_order(mut neighbours: Vec<Vec<u32>>, with_hosts: &[u32
 /// Returns the number of links between each process and the nearest process in `from`.
 fn distances(neighbours: &[Vec<u32>], from: &[u32]) -> Vec<u32> {
     let mut distance = vec![u32::MAX; neighbours.len()];
-    from.iter().for_each(|&it| distance[it as usize] = 0);
+    from.iter().for_each(|&process| distance[process as usize] = 0);
     let mut waiting: VecDeque<u32> = from.iter().copied().collect();
     while let Some(next) = waiting.pop_front() {
         for &neighbour in &neighbours[next as usize] {

@@ -21,9 +21,9 @@ pub fn address(node: usize) -> Ipv4Addr {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The Trickle timer of this node.
-    Wake(usize),
+    Timer(usize),
     /// The message with this index arrives at all receivers.
-    Arrive(usize),
+    Arrival(usize),
 }
 
 struct Message {
@@ -32,7 +32,7 @@ struct Message {
     /// The source address that receivers see.
     source: Ipv4Addr,
     /// Partition in which the message is broadcast.
-    side: u8,
+    partition: u8,
     bytes: Rc<[u8]>,
 }
 
@@ -49,16 +49,16 @@ pub struct Medium {
     /// Node and drop reason of each packet that a node rejected.
     pub rejected: Vec<(usize, DropReason)>,
     delay: Time,
-    /// Time of the pending `Wake` event of each node. Events at other times are stale.
-    wakes: Vec<Option<Time>>,
+    /// Time of the pending `Timer` event of each node. Events at other times are stale.
+    timer_at: Vec<Option<Time>>,
     /// By message index; `None` once older than the last 64.
     messages: Vec<Option<Message>>,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     /// Number of events scheduled, which breaks ties of time.
-    order: u64,
-    /// Seed of the random numbers; `drawn` counts those drawn.
+    last_seq: u64,
+    /// Seed of the random numbers; `rng_counter` counts those drawn.
     stream: u64,
-    drawn: u64,
+    rng_counter: u64,
 }
 
 impl Medium {
@@ -77,34 +77,34 @@ impl Medium {
             sent: Vec::new(),
             rejected: Vec::new(),
             delay,
-            wakes: vec![None; count],
+            timer_at: vec![None; count],
             messages: Vec::new(),
             events: BinaryHeap::new(),
-            order: 0,
+            last_seq: 0,
             stream: stream_seed(seed, "medium"),
-            drawn: 0,
+            rng_counter: 0,
         };
         (0..count).for_each(|node| medium.schedule_wakeup(node));
         medium
     }
 
     fn push_event(&mut self, time: Time, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((time, self.order, event)));
+        self.last_seq += 1;
+        self.events.push(Reverse((time, self.last_seq, event)));
     }
 
     fn schedule_wakeup(&mut self, node: usize) {
         let due = self.nodes[node].next_wakeup().max(self.now);
-        if self.wakes[node].is_none_or(|pending| due < pending) {
-            self.wakes[node] = Some(due);
-            self.push_event(due, Event::Wake(node));
+        if self.timer_at[node].is_none_or(|pending| due < pending) {
+            self.timer_at[node] = Some(due);
+            self.push_event(due, Event::Timer(node));
         }
     }
 
     /// Draws whether the next message at a node is lost.
     fn is_lost(&mut self) -> bool {
-        self.drawn += 1;
-        ((mix(self.stream ^ self.drawn) >> 11) as f64) < self.loss * (1u64 << 53) as f64
+        self.rng_counter += 1;
+        ((mix(self.stream ^ self.rng_counter) >> 11) as f64) < self.loss * (1u64 << 53) as f64
     }
 
     /// Runs all events up to and including `until`.
@@ -115,14 +115,14 @@ impl Medium {
             self.events.pop();
             self.now = time;
             match event {
-                Event::Wake(node) if self.wakes[node] == Some(time) => {
-                    self.wakes[node] = None;
+                Event::Timer(node) if self.timer_at[node] == Some(time) => {
+                    self.timer_at[node] = None;
                     self.nodes[node].wakeup(time);
                     self.transmit_if_due(node);
                     self.schedule_wakeup(node);
                 }
-                Event::Wake(_) => {}
-                Event::Arrive(message) => self.arrive(message),
+                Event::Timer(_) => {}
+                Event::Arrival(message) => self.deliver(message),
             }
         }
         self.now = until;
@@ -172,29 +172,29 @@ impl Medium {
         self.broadcast(Some(node), address(node), self.partitions[node], bytes.into());
     }
 
-    fn broadcast(&mut self, from: Option<usize>, source: Ipv4Addr, side: u8, bytes: Rc<[u8]>) {
-        self.messages.push(Some(Message { from, source, side, bytes }));
-        self.push_event(self.now + self.delay, Event::Arrive(self.messages.len() - 1));
+    fn broadcast(&mut self, from: Option<usize>, source: Ipv4Addr, partition: u8, bytes: Rc<[u8]>) {
+        self.messages.push(Some(Message { from, source, partition, bytes }));
+        self.push_event(self.now + self.delay, Event::Arrival(self.messages.len() - 1));
     }
 
     /// Broadcasts `bytes` with the source address `source` to all nodes of a partition, from outside the set of nodes
     /// (an attacker). Subject to loss and delay like any message.
-    pub fn inject(&mut self, source: Ipv4Addr, side: u8, bytes: &[u8]) {
-        self.broadcast(None, source, side, bytes.into());
+    pub fn inject(&mut self, source: Ipv4Addr, partition: u8, bytes: &[u8]) {
+        self.broadcast(None, source, partition, bytes.into());
     }
 
     /// Returns the last message of a node if it is among the last 64 messages of the medium.
     pub fn last_message_of(&mut self, node: usize) -> Option<Vec<u8>> {
-        let of = |message: &&Message| message.from == Some(node);
-        self.messages.iter().rev().flatten().find(of).map(|message| message.bytes.to_vec())
+        let is_from_node = |message: &&Message| message.from == Some(node);
+        self.messages.iter().rev().flatten().find(is_from_node).map(|message| message.bytes.to_vec())
     }
 
-    fn arrive(&mut self, number: usize) {
+    fn deliver(&mut self, number: usize) {
         let Some(message) = &self.messages[number] else { return };
-        let (from, source, side, bytes) =
-            (message.from, message.source, message.side, Rc::clone(&message.bytes));
+        let (from, source, partition, bytes) =
+            (message.from, message.source, message.partition, Rc::clone(&message.bytes));
         for node in 0..self.nodes.len() {
-            let is_receiver = Some(node) != from && side != 0 && self.partitions[node] == side;
+            let is_receiver = Some(node) != from && partition != 0 && self.partitions[node] == partition;
             if !is_receiver || self.is_lost() {
                 continue;
             }
@@ -205,8 +205,8 @@ impl Medium {
             }
         }
         // Recent messages are kept for `last_message_of`.
-        const KEPT: usize = 64;
-        if let Some(old) = number.checked_sub(KEPT) {
+        const KEPT_MESSAGES: usize = 64;
+        if let Some(old) = number.checked_sub(KEPT_MESSAGES) {
             self.messages[old] = None;
         }
     }

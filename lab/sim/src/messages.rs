@@ -19,11 +19,11 @@ pub struct StartFlow {
     pub flow_index: u32,
     pub spec: FlowSpec,
     /// Senders that the flow's first packets announce.
-    pub announces: Option<Announcement>,
+    pub announcement: Option<Announcement>,
     /// True if a [`HostCommand::Stop`] will follow.
-    pub stops: bool,
+    pub will_stop: bool,
     /// True for the first flow of the experiment file.
-    pub first: bool,
+    pub is_first: bool,
 }
 
 /// A report of a host to the run.
@@ -32,7 +32,7 @@ pub struct HostReport {
     /// Time of the reported event.
     pub at: Time,
     pub host: HostIx,
-    pub news: HostReportKind,
+    pub kind: HostReportKind,
 }
 
 /// The content of a [`HostReport`].

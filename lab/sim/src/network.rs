@@ -48,7 +48,7 @@ pub struct Network {
     /// Processes with reports for [`Network::take_reports`]; may contain duplicates.
     reporting: Mutex<Vec<u32>>,
     /// Buffers of the coordinating thread, which runs processes in windows and single calls between them.
-    worker: Mutex<ThreadBuffers>,
+    buffers: Mutex<ThreadBuffers>,
     switches: Vec<NodeIndex>,
     hosts: Vec<NodeIndex>,
     /// By number of the link direction, the positions of its transmitter and of its wire.
@@ -60,7 +60,7 @@ pub struct Network {
     run_order: Vec<Vec<u32>>,
     lookahead: Time,
     /// True if processes trace the paths of sampled packets.
-    keeps_packets: bool,
+    traces_paths: bool,
 }
 
 /// A mailbox in its own cache line: several threads write to different mailboxes at the same time.
@@ -85,60 +85,68 @@ impl Network {
     /// 1` from `b` to `a`.
     pub fn new(topology: &Topology, switches: Vec<Switch>, hosts: Vec<Host>) -> Network {
         let (groups, count) = assign_processes(topology);
-        let of = |node: Node| groups[node_index(topology, node)];
-        let mut places = vec![IndexAllocator::default(); count as usize];
-        let switch_at: Vec<NodeIndex> = topology
+        let process_of = |node: Node| groups[node_index(topology, node)];
+        let mut allocators = vec![IndexAllocator::default(); count as usize];
+        let switch_indices: Vec<NodeIndex> = topology
             .switch_ixs()
-            .map(|ix| places[of(Node::Switch(ix)) as usize].switch(of(Node::Switch(ix))))
+            .map(|ix| allocators[process_of(Node::Switch(ix)) as usize].switch(process_of(Node::Switch(ix))))
             .collect();
-        let host_at: Vec<NodeIndex> = topology
+        let host_indices: Vec<NodeIndex> = topology
             .host_ixs()
-            .map(|ix| places[of(Node::Host(ix)) as usize].host(of(Node::Host(ix))))
+            .map(|ix| allocators[process_of(Node::Host(ix)) as usize].host(process_of(Node::Host(ix))))
             .collect();
-        let place = |node: Node| match node {
-            Node::Switch(ix) => LocalNode::Switch(switch_at[ix.0 as usize].1),
-            Node::Host(ix) => LocalNode::Host(host_at[ix.0 as usize].1),
+        let local_node = |node: Node| match node {
+            Node::Switch(ix) => LocalNode::Switch(switch_indices[ix.0 as usize].1),
+            Node::Host(ix) => LocalNode::Host(host_indices[ix.0 as usize].1),
         };
         let ends = all_directions(topology);
         let directions: Vec<(NodeIndex, NodeIndex)> = ends
             .iter()
             .map(|(_, from, to)| {
-                let (from, to) = (of(from.0), of(to.0));
-                (places[from as usize].out(from), places[to as usize].wire(to))
+                let (from, to) = (process_of(from.0), process_of(to.0));
+                (allocators[from as usize].transmitter(from), allocators[to as usize].wire(to))
             })
             .collect();
 
         let mut parts: Vec<_> =
             (0..count).map(|_| (Vec::new(), Vec::new(), Vec::new(), Vec::new())).collect();
-        for (ix, (switch, at)) in topology.switch_ixs().zip(switches.into_iter().zip(&switch_at)) {
-            let (mut leaving, mut outs) = (Vec::new(), Vec::new());
+        for (ix, (switch, index)) in topology.switch_ixs().zip(switches.into_iter().zip(&switch_indices)) {
+            let (mut port_directions, mut transmitters) = (Vec::new(), Vec::new());
             for (port, link) in topology.switch(ix).ports() {
                 let port = usize::from(port);
-                leaving.resize(leaving.len().max(port + 1), UNCONNECTED);
-                outs.resize(leaving.len(), UNCONNECTED);
-                leaving[port] = outgoing_direction(topology, Node::Switch(ix), link.0 as usize);
-                outs[port] = directions[leaving[port] as usize].0.1;
+                port_directions.resize(port_directions.len().max(port + 1), UNCONNECTED);
+                transmitters.resize(port_directions.len(), UNCONNECTED);
+                port_directions[port] = outgoing_direction(topology, Node::Switch(ix), link.0 as usize);
+                transmitters[port] = directions[port_directions[port] as usize].0.1;
             }
-            parts[at.0 as usize].0.push(SwitchNode { ix, switch, directions: leaving, outs });
+            parts[index.0 as usize].0.push(SwitchNode {
+                ix,
+                switch,
+                directions: port_directions,
+                transmitters,
+            });
         }
-        for (ix, (host, at)) in topology.host_ixs().zip(hosts.into_iter().zip(&host_at)) {
-            let leaving = outgoing_direction(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
-            parts[at.0 as usize].1.push(HostNode::new(ix, host, directions[leaving as usize].0.1));
+        for (ix, (host, index)) in topology.host_ixs().zip(hosts.into_iter().zip(&host_indices)) {
+            let direction = outgoing_direction(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
+            parts[index.0 as usize].1.push(HostNode::new(ix, host, directions[direction as usize].0.1));
         }
         for (direction, from, to) in &ends {
-            let (out, wire) = directions[direction.number as usize];
-            let back = directions[direction.number as usize ^ 1].0;
-            parts[out.0 as usize].2.push(direction.transmitter((place(from.0), from.1), wire));
-            parts[wire.0 as usize].3.push(direction.wire((place(to.0), to.1), back.1));
+            let (transmitter, wire) = directions[direction.number as usize];
+            let reverse = directions[direction.number as usize ^ 1].0;
+            parts[transmitter.0 as usize].2.push(direction.transmitter((local_node(from.0), from.1), wire));
+            parts[wire.0 as usize].3.push(direction.wire((local_node(to.0), to.1), reverse.1));
         }
-        let lookahead = |link: &Link| (of(link.a.node) != of(link.b.node)).then_some(link.delay);
+        let lookahead =
+            |link: &Link| (process_of(link.a.node) != process_of(link.b.node)).then_some(link.delay);
         let processes: Vec<Process> = (0..)
             .zip(parts)
-            .map(|(number, (switches, nics, outs, ins))| Process::new(number, switches, nics, outs, ins))
+            .map(|(number, (switches, hosts, transmitters, wires))| {
+                Process::new(number, switches, hosts, transmitters, wires)
+            })
             .collect();
         let with_hosts: Vec<u32> =
-            processes.iter().filter(|it| !it.hosts.is_empty()).map(Process::number).collect();
-        let links = topology.links.iter().map(|link| (of(link.a.node), of(link.b.node)));
+            processes.iter().filter(|process| !process.hosts.is_empty()).map(Process::number).collect();
+        let links = topology.links.iter().map(|link| (process_of(link.a.node), process_of(link.b.node)));
         let neighbours = neighbours(processes.len(), links);
         let sides = bipartition(&depth_first_order(neighbours.clone(), &with_hosts), &neighbours);
         let mut run_order = sides.clone();
@@ -152,13 +160,13 @@ impl Network {
             next_due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
             processes: processes.into_iter().map(Mutex::new).collect(),
             reporting: Mutex::default(),
-            worker: Mutex::default(),
-            switches: switch_at,
-            hosts: host_at,
+            buffers: Mutex::default(),
+            switches: switch_indices,
+            hosts: host_indices,
             directions,
             with_hosts,
             lookahead: topology.links.iter().filter_map(lookahead).min().unwrap_or(Time::MAX),
-            keeps_packets: false,
+            traces_paths: false,
         }
     }
 
@@ -169,7 +177,7 @@ impl Network {
             mailboxes: Vec::new(),
             next_due: Vec::new(),
             reporting: Mutex::default(),
-            worker: Mutex::default(),
+            buffers: Mutex::default(),
             switches: Vec::new(),
             hosts: Vec::new(),
             directions: Vec::new(),
@@ -177,7 +185,7 @@ impl Network {
             sides: Vec::new(),
             run_order: Vec::new(),
             lookahead: Time::MAX,
-            keeps_packets: false,
+            traces_paths: false,
         }
     }
 
@@ -212,7 +220,7 @@ impl Network {
 
     /// Returns the processes of each side in the order in which a thread runs them: first switches, then hosts, so
     /// that the code of each kind stays in the instruction cache.
-    pub(crate) fn turns(&self) -> &[Vec<u32>] {
+    pub(crate) fn run_order(&self) -> &[Vec<u32>] {
         &self.run_order
     }
 
@@ -247,10 +255,10 @@ impl Network {
     }
 
     /// Runs all events of a process before `end`, hands over what it sent, and returns the number of events.
-    pub(crate) fn run_process(&self, number: u32, end: &EventKey, worker: &mut ThreadBuffers) -> u64 {
+    pub(crate) fn run_process(&self, number: u32, end: &EventKey, buffers: &mut ThreadBuffers) -> u64 {
         let mut process = lock(&self.processes[number as usize]);
-        self.drain_mailbox(&mut process, worker);
-        let events = process.run(end, worker);
+        self.drain_mailbox(&mut process, buffers);
+        let events = process.run(end, buffers);
         process.events_since_rebalance += events;
         self.flush_process(&mut process);
         events
@@ -259,9 +267,9 @@ impl Network {
     /// Runs the next event of a process if it is before `end`, and returns its key.
     pub(crate) fn step_process(&self, number: u32, end: &EventKey) -> Option<EventKey> {
         let mut process = lock(&self.processes[number as usize]);
-        let worker = &mut self.worker();
-        self.drain_mailbox(&mut process, worker);
-        let key = process.step(end, worker);
+        let buffers = &mut self.buffers();
+        self.drain_mailbox(&mut process, buffers);
+        let key = process.step(end, buffers);
         self.flush_process(&mut process);
         key
     }
@@ -269,17 +277,17 @@ impl Network {
     /// Returns the key of a process's next event, frames in its mailbox included.
     pub(crate) fn next_event_of(&self, number: u32) -> Option<EventKey> {
         let mut process = lock(&self.processes[number as usize]);
-        self.drain_mailbox(&mut process, &mut self.worker());
+        self.drain_mailbox(&mut process, &mut self.buffers());
         self.update_next_due(&process);
-        process.next().copied()
+        process.next_event().copied()
     }
 
     /// Locks the buffers of the coordinating thread.
-    pub(crate) fn worker(&self) -> MutexGuard<'_, ThreadBuffers> {
-        lock(&self.worker)
+    pub(crate) fn buffers(&self) -> MutexGuard<'_, ThreadBuffers> {
+        lock(&self.buffers)
     }
 
-    fn drain_mailbox(&self, process: &mut Process, worker: &mut ThreadBuffers) {
+    fn drain_mailbox(&self, process: &mut Process, buffers: &mut ThreadBuffers) {
         let number = process.number() as usize;
         // A relaxed load suffices. Frames of earlier windows are visible through the barrier between windows. A frame
         // sent in this window may be missed, but it does not arrive before the end of the window, so the next call is
@@ -289,7 +297,7 @@ impl Network {
         }
         let Mailbox { frames, pfc } = &mut *lock(&self.mailboxes[number].0);
         frames.iter().for_each(|(wire, frames)| process.prefetch(*wire, frames));
-        frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames, worker));
+        frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames, buffers));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
         // Still under the mailbox lock, under which `flush_process` lowers the value: neither update can be lost.
         self.next_due[number].1.store(NEVER, Ordering::Relaxed);
@@ -298,19 +306,19 @@ impl Network {
     /// Puts the frames that a process has sent into the mailboxes of their receivers, and updates `next_due` and
     /// `reporting`.
     fn flush_process(&self, process: &mut Process) {
-        while let Some(out) = process.unflushed.pop() {
-            let out = &mut process.transmitters[out as usize];
-            let due = &self.next_due[out.remote_process as usize].1;
-            let mut mail = lock(&self.mailboxes[out.remote_process as usize].0);
-            if let Some(first) = out.outgoing.front() {
+        while let Some(index) = process.unflushed.pop() {
+            let transmitter = &mut process.transmitters[index as usize];
+            let due = &self.next_due[transmitter.remote_process as usize].1;
+            let mut mail = lock(&self.mailboxes[transmitter.remote_process as usize].0);
+            if let Some(first) = transmitter.outgoing.front() {
                 // Several processes fill a mailbox, in any order; the minimum does not depend on it.
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
-                mail.frames.push((out.wire, std::mem::take(&mut out.outgoing)));
+                mail.frames.push((transmitter.wire, std::mem::take(&mut transmitter.outgoing)));
             }
-            if let Some(first) = out.outgoing_pfc.front() {
+            if let Some(first) = transmitter.outgoing_pfc.front() {
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
-                let flights = std::iter::from_fn(|| out.outgoing_pfc.pop_front());
-                mail.pfc.extend(flights.map(|flight| (out.wire, flight)));
+                let flights = std::iter::from_fn(|| transmitter.outgoing_pfc.pop_front());
+                mail.pfc.extend(flights.map(|flight| (transmitter.wire, flight)));
             }
         }
         self.update_next_due(process);
@@ -321,7 +329,7 @@ impl Network {
 
     /// Publishes the time of the process's next event; must follow every change of its queue.
     fn update_next_due(&self, process: &Process) {
-        let next = process.next().map_or(NEVER, |key| key.time.as_ps());
+        let next = process.next_event().map_or(NEVER, |key| key.time.as_ps());
         self.next_due[process.number() as usize].0.store(next, Ordering::Relaxed);
     }
 
@@ -341,17 +349,17 @@ impl Network {
         reports
     }
 
-    /// Calls `act` on process `number` with its clock at `now`, then collects reports and hands over what the process
+    /// Calls `f` on process `number` with its clock at `now`, then collects reports and hands over what the process
     /// sent. No thread may run this process in the current window.
     fn with_process_at<R>(
         &self,
         number: u32,
         now: Time,
-        act: impl FnOnce(&mut Process, &mut ThreadBuffers) -> R,
+        f: impl FnOnce(&mut Process, &mut ThreadBuffers) -> R,
     ) -> R {
         let mut process = lock(&self.processes[number as usize]);
         process.set_now(now);
-        let result = act(&mut process, &mut lock(&self.worker));
+        let result = f(&mut process, &mut lock(&self.buffers));
         process.collect_reports();
         self.flush_process(&mut process);
         result
@@ -359,67 +367,69 @@ impl Network {
 
     /// Polls a host for frames and its next deadline, after a change from outside.
     pub fn kick(&self, now: Time, host: HostIx) {
-        let (number, nic) = self.hosts[host.0 as usize];
-        self.with_process_at(number, now, |process, worker| process.kick(nic, worker));
+        let (number, index) = self.hosts[host.0 as usize];
+        self.with_process_at(number, now, |process, buffers| process.kick(index, buffers));
     }
 
     /// Sends a frame of an attacker from the host's NIC.
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
-        let (number, nic) = self.hosts[host.0 as usize];
-        self.with_process_at(number, now, |process, worker| process.inject(nic, frame, worker));
+        let (number, index) = self.hosts[host.0 as usize];
+        self.with_process_at(number, now, |process, buffers| process.inject(index, frame, buffers));
     }
 
     /// Clears all PFC pauses of the direction's transmitter, after its link came up or the switch at the other end
     /// restarted.
     pub fn unpause(&self, now: Time, direction: u32) {
-        let ((number, out), _) = self.directions[direction as usize];
-        self.with_process_at(number, now, |process, worker| process.unpause(out, worker));
+        let ((number, index), _) = self.directions[direction as usize];
+        self.with_process_at(number, now, |process, buffers| process.unpause(index, buffers));
     }
 
     /// Executes a command at a host now.
-    pub fn command(&self, now: Time, host: HostIx, command: HostCommand) {
-        let (number, nic) = self.hosts[host.0 as usize];
-        self.with_process_at(number, now, |process, worker| process.execute_command(nic, command, worker));
+    pub fn execute_command(&self, now: Time, host: HostIx, command: HostCommand) {
+        let (number, index) = self.hosts[host.0 as usize];
+        self.with_process_at(number, now, |process, buffers| {
+            process.execute_command(index, command, buffers)
+        });
     }
 
     /// Schedules a command at a host for the event `at`, which must be later than every event that the host's process
     /// has run.
-    pub fn plan(&self, at: &EventKey, host: HostIx, command: HostCommand) {
-        let (number, nic) = self.hosts[host.0 as usize];
+    pub fn schedule_command(&self, at: &EventKey, host: HostIx, command: HostCommand) {
+        let (number, index) = self.hosts[host.0 as usize];
         let mut process = lock(&self.processes[number as usize]);
-        process.schedule_command(at, nic, command);
+        process.schedule_command(at, index, command);
         self.flush_process(&mut process);
     }
 
-    /// Calls `with` on a host, with its process locked.
-    pub fn with_host<R>(&self, host: HostIx, with: impl FnOnce(&mut HostNode) -> R) -> R {
-        let (number, nic) = self.hosts[host.0 as usize];
-        with(&mut lock(&self.processes[number as usize]).hosts[nic as usize])
+    /// Calls `f` on a host, with its process locked.
+    pub fn with_host<R>(&self, host: HostIx, f: impl FnOnce(&mut HostNode) -> R) -> R {
+        let (number, index) = self.hosts[host.0 as usize];
+        f(&mut lock(&self.processes[number as usize]).hosts[index as usize])
     }
 
-    /// Calls `with` on a switch, with its process locked.
-    pub fn with_switch<R>(&self, ix: SwitchIx, with: impl FnOnce(&Switch) -> R) -> R {
+    /// Calls `f` on a switch, with its process locked.
+    pub fn with_switch<R>(&self, ix: SwitchIx, f: impl FnOnce(&Switch) -> R) -> R {
         let (number, index) = self.switches[ix.0 as usize];
-        with(&lock(&self.processes[number as usize]).switches[index as usize].switch)
+        f(&lock(&self.processes[number as usize]).switches[index as usize].switch)
     }
 
-    /// Calls `with` on the process of a host and the host's index there, with the process locked.
-    pub(crate) fn with_process_of<R>(&self, host: HostIx, with: impl FnOnce(&mut Process, u32) -> R) -> R {
-        let (number, nic) = self.hosts[host.0 as usize];
-        with(&mut lock(&self.processes[number as usize]), nic)
+    /// Calls `f` on the process of a host and the host's index there, with the process locked.
+    pub(crate) fn with_process_of<R>(&self, host: HostIx, f: impl FnOnce(&mut Process, u32) -> R) -> R {
+        let (number, index) = self.hosts[host.0 as usize];
+        f(&mut lock(&self.processes[number as usize]), index)
     }
 
     /// Starts to trace the paths of sampled packets.
     pub fn enable_path_trace(&mut self) {
-        self.keeps_packets = true;
-        self.view().processes_mut().for_each(|process| process.counters.packets = Some(Box::default()));
+        self.traces_paths = true;
+        self.view().processes_mut().for_each(|process| process.counters.path_trace = Some(Box::default()));
     }
 
     /// Halves the sample of traced packets until it is within its bound. No effect if tracing is off.
     pub(crate) fn bound_path_trace(&self) {
-        if self.keeps_packets {
+        if self.traces_paths {
             path_trace::downsample(
-                self.view().processes_mut().filter_map(|process| process.counters.packets.as_deref_mut()),
+                self.view().processes_mut().filter_map(|process| process.counters.path_trace.as_deref_mut()),
             );
         }
     }
@@ -428,7 +438,7 @@ impl Network {
     /// windows.
     pub fn view(&self) -> View<'_> {
         let mut view = self.view_without_mail();
-        view.processes_mut().for_each(|process| self.drain_mailbox(process, &mut self.worker()));
+        view.processes_mut().for_each(|process| self.drain_mailbox(process, &mut self.buffers()));
         view.processes_mut().for_each(|process| self.flush_process(process));
         view
     }
@@ -450,7 +460,7 @@ impl Network {
         let due = (0..self.len() as u32).filter(|&number| self.due(number) == earliest);
         let (_, number) = due.filter_map(next).min()?;
         self.step_process(number, &end)?;
-        Some(lock(&self.processes[number as usize]).switches.first().map(|chassis| chassis.ix))
+        Some(lock(&self.processes[number as usize]).switches.first().map(|node| node.ix))
     }
 }
 
@@ -482,7 +492,7 @@ impl View<'_> {
         &mut self.processes[number as usize].hosts[index as usize]
     }
     /// Returns the counters of the process that the switch belongs to.
-    pub fn tally_mut(&mut self, ix: SwitchIx) -> &mut ProcessCounters {
+    pub fn counters_mut(&mut self, ix: SwitchIx) -> &mut ProcessCounters {
         &mut self.processes[self.network.switches[ix.0 as usize].0 as usize].counters
     }
     /// Returns all hosts in topology order.
@@ -490,8 +500,8 @@ impl View<'_> {
         (0..self.network.hosts.len() as u32).map(|ix| self.host(HostIx(ix)))
     }
     pub fn transmitter(&self, direction: u32) -> &crate::link::Transmitter {
-        let ((number, out), _) = self.network.directions[direction as usize];
-        &self.processes[number as usize].transmitters[out as usize]
+        let ((number, index), _) = self.network.directions[direction as usize];
+        &self.processes[number as usize].transmitters[index as usize]
     }
     pub fn wire(&self, direction: u32) -> &crate::link::Wire {
         let (_, (number, wire)) = self.network.directions[direction as usize];
@@ -529,20 +539,20 @@ impl View<'_> {
         self.processes().map(|process| process.counters.policy_hops).sum()
     }
     /// Returns PFC pause frames minus resume frames sent: greater than 0 while a switch pauses a neighbour.
-    pub fn pauses_held(&self) -> i64 {
+    pub fn pauses_outstanding(&self) -> i64 {
         self.processes().map(|process| process.counters.pauses_outstanding).sum()
     }
     /// Returns the packet traces of all processes; empty if tracing is off.
-    pub fn packets(&self) -> impl Iterator<Item = &PathTrace> {
-        self.processes().filter_map(|process| process.counters.packets.as_deref())
+    pub fn path_traces(&self) -> impl Iterator<Item = &PathTrace> {
+        self.processes().filter_map(|process| process.counters.path_trace.as_deref())
     }
     /// Returns the frames dropped on wires and in restarted switches, by reason.
-    pub fn lost(&self) -> BTreeMap<&'static str, u64> {
-        let mut lost = BTreeMap::new();
+    pub fn link_drops(&self) -> BTreeMap<&'static str, u64> {
+        let mut drops = BTreeMap::new();
         for (reason, count) in self.processes().flat_map(|process| &process.counters.link_drops) {
-            *lost.entry(*reason).or_default() += count;
+            *drops.entry(*reason).or_default() += count;
         }
-        lost
+        drops
     }
     /// Returns a hash of the time and length of every arrival on every wire, to compare two runs.
     pub fn fingerprint(&self) -> u64 {
@@ -555,26 +565,26 @@ impl View<'_> {
 struct IndexAllocator {
     switches: u32,
     hosts: u32,
-    outs: u32,
+    transmitters: u32,
     wires: u32,
 }
 
 impl IndexAllocator {
-    fn next(of: u32, count: &mut u32) -> NodeIndex {
+    fn next(process: u32, count: &mut u32) -> NodeIndex {
         *count += 1;
-        (of, *count - 1)
+        (process, *count - 1)
     }
-    fn switch(&mut self, of: u32) -> NodeIndex {
-        IndexAllocator::next(of, &mut self.switches)
+    fn switch(&mut self, process: u32) -> NodeIndex {
+        IndexAllocator::next(process, &mut self.switches)
     }
-    fn host(&mut self, of: u32) -> NodeIndex {
-        IndexAllocator::next(of, &mut self.hosts)
+    fn host(&mut self, process: u32) -> NodeIndex {
+        IndexAllocator::next(process, &mut self.hosts)
     }
-    fn out(&mut self, of: u32) -> NodeIndex {
-        IndexAllocator::next(of, &mut self.outs)
+    fn transmitter(&mut self, process: u32) -> NodeIndex {
+        IndexAllocator::next(process, &mut self.transmitters)
     }
-    fn wire(&mut self, of: u32) -> NodeIndex {
-        IndexAllocator::next(of, &mut self.wires)
+    fn wire(&mut self, process: u32) -> NodeIndex {
+        IndexAllocator::next(process, &mut self.wires)
     }
 }
 
@@ -587,8 +597,7 @@ fn node_index(topology: &Topology, node: Node) -> usize {
 }
 
 /// Returns the process of each node, by `node_index`, and the number of processes. Both ends of a link with a delay
-/// below
-/// [`MIN_LOOKAHEAD`] are in the same process, since such a link would make every window as short as its delay.
+/// below [`MIN_LOOKAHEAD`] are in the same process, since such a link would make every window as short as its delay.
 fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
     let count = topology.switches.len() + topology.hosts.len();
     let mut first: Vec<usize> = (0..count).collect();

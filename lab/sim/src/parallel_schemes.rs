@@ -12,16 +12,16 @@ use weir_units::Time;
 /// A message from a worker thread to the caller's thread.
 enum SchemeMessage {
     ProgressReport { index: usize, now: Time, end: Time, packet_hops: u64 },
-    Keep(Box<SchemeSnapshot>),
+    Snapshot(Box<SchemeSnapshot>),
     Done(Box<Result<SchemeSnapshot, Error>>, ControlFlow<()>),
 }
 
 /// The observer of a worker thread: forwards to the caller's observer through a channel. The answers of the caller's
 /// observer come back through the two flags and so may be one call late.
 struct ObserverProxy<'a> {
-    words: Sender<SchemeMessage>,
+    sender: Sender<SchemeMessage>,
     stop: &'a AtomicBool,
-    wanted: &'a [AtomicBool],
+    snapshot_wanted: &'a [AtomicBool],
 }
 
 impl Observer for ObserverProxy<'_> {
@@ -32,7 +32,7 @@ impl Observer for ObserverProxy<'_> {
             end: p.end,
             packet_hops: p.packet_hops,
         };
-        let sent = self.words.send(report).is_ok();
+        let sent = self.sender.send(report).is_ok();
         if sent && !self.stop.load(Ordering::Relaxed) {
             ControlFlow::Continue(())
         } else {
@@ -40,74 +40,76 @@ impl Observer for ObserverProxy<'_> {
         }
     }
     fn wants_snapshot(&mut self, index: usize) -> bool {
-        self.wanted[index].swap(false, Ordering::Relaxed)
+        self.snapshot_wanted[index].swap(false, Ordering::Relaxed)
     }
-    fn snapshot(&mut self, part: SchemeSnapshot) {
+    fn snapshot(&mut self, snapshot: SchemeSnapshot) {
         // Sending fails only if the caller's thread has ended.
-        let _ = self.words.send(SchemeMessage::Keep(Box::new(part)));
+        let _ = self.sender.send(SchemeMessage::Snapshot(Box::new(snapshot)));
     }
 }
 
-/// Calls `one` for the index of each scheme, up to `jobs` at a time and limited by `cores`. Returns the results, in
-/// the order in which schemes finished, and whether all schemes ran to their end. A thread that finds no further
+/// Calls `run_scheme` for the index of each scheme, up to `jobs` at a time and limited by `cores`. Returns the results,
+/// in the order in which schemes finished, and whether all schemes ran to their end. A thread that finds no further
 /// scheme releases its core to the worker pools of the schemes that still run.
 pub(crate) fn run_schemes(
     labels: &[&str],
     (jobs, cores): (usize, &CorePool),
     observer: &mut dyn Observer,
-    one: impl Fn(usize, &mut dyn Observer) -> Result<(SchemeSnapshot, ControlFlow<()>), Error> + Sync,
+    run_scheme: impl Fn(usize, &mut dyn Observer) -> Result<(SchemeSnapshot, ControlFlow<()>), Error> + Sync,
 ) -> Result<(Vec<SchemeSnapshot>, bool), Error> {
     let (next, stop, working) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
-    let wanted: Vec<AtomicBool> = labels.iter().map(|_| AtomicBool::new(false)).collect();
-    let (mut parts, mut whole, mut error) = (Vec::new(), true, None);
+    let snapshot_wanted: Vec<AtomicBool> = labels.iter().map(|_| AtomicBool::new(false)).collect();
+    let (mut snapshots, mut is_complete, mut error) = (Vec::new(), true, None);
     thread::scope(|scope| {
-        let (words, messages) = channel();
+        let (sender, messages) = channel();
         for _ in 0..jobs.min(labels.len()) {
-            let Some(share) = cores.try_share(&working) else { break };
-            let mut relay = ObserverProxy { words: words.clone(), stop: &stop, wanted: &wanted };
-            let (next, stop, one) = (&next, &stop, &one);
+            let Some(core) = cores.try_share(&working) else { break };
+            let mut proxy =
+                ObserverProxy { sender: sender.clone(), stop: &stop, snapshot_wanted: &snapshot_wanted };
+            let (next, stop, run_scheme) = (&next, &stop, &run_scheme);
             scope.spawn(move || {
-                let _share = share;
+                let _core = core;
                 while !stop.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= labels.len() {
                         return;
                     }
-                    let (part, flow) = match one(index, &mut relay) {
-                        Ok((part, flow)) => (Ok(part), flow),
+                    let (snapshot, flow) = match run_scheme(index, &mut proxy) {
+                        Ok((snapshot, flow)) => (Ok(snapshot), flow),
                         Err(error) => (Err(error), ControlFlow::Break(())),
                     };
-                    if relay.words.send(SchemeMessage::Done(Box::new(part), flow)).is_err() || flow.is_break()
+                    if proxy.sender.send(SchemeMessage::Done(Box::new(snapshot), flow)).is_err()
+                        || flow.is_break()
                     {
                         return;
                     }
                 }
             });
         }
-        drop(words);
+        drop(sender);
         for message in messages {
             match message {
                 SchemeMessage::ProgressReport { index, now, end, packet_hops } => {
-                    let (scheme, of) = (labels[index], labels.len());
+                    let (scheme, scheme_count) = (labels[index], labels.len());
                     if observer
-                        .progress(&Progress { scheme, index, scheme_count: of, now, end, packet_hops })
+                        .progress(&Progress { scheme, index, scheme_count, now, end, packet_hops })
                         .is_break()
                     {
                         stop.store(true, Ordering::Relaxed);
                     }
                     if observer.wants_snapshot(index) {
-                        wanted[index].store(true, Ordering::Relaxed);
+                        snapshot_wanted[index].store(true, Ordering::Relaxed);
                     }
                 }
-                SchemeMessage::Keep(part) => observer.snapshot(*part),
+                SchemeMessage::Snapshot(snapshot) => observer.snapshot(*snapshot),
                 SchemeMessage::Done(result, flow) => {
-                    whole &= flow.is_continue();
+                    is_complete &= flow.is_continue();
                     match *result {
-                        Ok(part) => {
-                            if observer.wants_snapshot(part.index) {
-                                observer.snapshot(part.clone());
+                        Ok(snapshot) => {
+                            if observer.wants_snapshot(snapshot.index) {
+                                observer.snapshot(snapshot.clone());
                             }
-                            parts.push(part);
+                            snapshots.push(snapshot);
                         }
                         Err(reason) => {
                             stop.store(true, Ordering::Relaxed);
@@ -118,6 +120,6 @@ pub(crate) fn run_schemes(
             }
         }
     });
-    whole &= parts.len() == labels.len();
-    error.map_or(Ok((parts, whole)), Err)
+    is_complete &= snapshots.len() == labels.len();
+    error.map_or(Ok((snapshots, is_complete)), Err)
 }

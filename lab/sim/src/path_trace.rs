@@ -24,12 +24,12 @@ struct PacketKey {
 }
 
 impl PacketKey {
-    /// Returns whether the packet is in a sample of one in `every` packets, a power of two. The low bits of a hash
+    /// Returns whether the packet is in a sample of one in `interval` packets, a power of two. The low bits of a hash
     /// decide, so a sample of one in 2n is a subset of one in n, and processes agree without communication.
-    fn is_sampled(&self, every: u64) -> bool {
+    fn is_sampled(&self, interval: u64) -> bool {
         let ends = u64::from(self.source.to_bits()) << 32 | u64::from(self.destination.to_bits());
         let number = u64::from(self.message) << 32 | u64::from(self.seq);
-        mix(mix(ends ^ u64::from(self.kind)) ^ number) & (every - 1) == 0
+        mix(mix(ends ^ u64::from(self.kind)) ^ number) & (interval - 1) == 0
     }
 }
 
@@ -51,12 +51,12 @@ pub struct PathTrace {
     sampling_interval: u64,
     /// Number of sampled packets sent by hosts of this process.
     sent: usize,
-    notes: Vec<(Time, PacketKey, TraceEvent)>,
+    events: Vec<(Time, PacketKey, TraceEvent)>,
 }
 
 impl Default for PathTrace {
     fn default() -> PathTrace {
-        PathTrace { sampling_interval: 1, sent: 0, notes: Vec::new() }
+        PathTrace { sampling_interval: 1, sent: 0, events: Vec::new() }
     }
 }
 
@@ -75,23 +75,23 @@ fn key(frame: &[u8], virtual_len: u32) -> Option<PacketKey> {
 }
 
 impl PathTrace {
-    fn note(&mut self, now: Time, frame: &[u8], virtual_len: u32, note: TraceEvent) {
+    fn record(&mut self, now: Time, frame: &[u8], virtual_len: u32, event: TraceEvent) {
         let Some(key) = key(frame, virtual_len).filter(|key| key.is_sampled(self.sampling_interval)) else {
             return;
         };
-        self.sent += usize::from(matches!(note, TraceEvent::Sent(..)));
-        self.notes.push((now, key, note));
+        self.sent += usize::from(matches!(event, TraceEvent::Sent(..)));
+        self.events.push((now, key, event));
     }
 
     /// Records that a host sends a frame; `sent` are the start and the end of serialisation.
     pub fn on_host_tx(&mut self, from: HostIx, frame: &[u8], virtual_len: u32, sent: (Time, Time)) {
         let bytes = frame.len() as u32 + virtual_len;
-        self.note(sent.0, frame, virtual_len, TraceEvent::Sent(from, bytes, sent.1));
+        self.record(sent.0, frame, virtual_len, TraceEvent::Sent(from, bytes, sent.1));
     }
 
     /// Records the arrival of a frame at a switch.
     pub fn on_switch_rx(&mut self, now: Time, switch: SwitchIx, frame: &[u8], virtual_len: u32) {
-        self.note(now, frame, virtual_len, TraceEvent::Arrived(switch));
+        self.record(now, frame, virtual_len, TraceEvent::Arrived(switch));
     }
 
     /// Records that a switch sends a frame; `sent` are the start and the end of serialisation.
@@ -102,28 +102,28 @@ impl PathTrace {
         frame: &[u8],
         virtual_len: u32,
     ) {
-        self.note(sent.0, frame, virtual_len, TraceEvent::Departed(switch, port, sent.1));
+        self.record(sent.0, frame, virtual_len, TraceEvent::Departed(switch, port, sent.1));
     }
 
     /// Records the arrival of a frame at a host.
     pub fn on_host_rx(&mut self, now: Time, frame: &[u8], virtual_len: u32) {
-        self.note(now, frame, virtual_len, TraceEvent::Delivered);
+        self.record(now, frame, virtual_len, TraceEvent::Delivered);
     }
 
     /// Doubles the sampling interval, which discards about half of the packets.
     fn halve(&mut self) {
         self.sampling_interval *= 2;
-        let every = self.sampling_interval;
-        self.notes.retain(|(_, key, _)| key.is_sampled(every));
-        self.sent = self.notes.iter().filter(|(.., note)| matches!(note, TraceEvent::Sent(..))).count();
+        let interval = self.sampling_interval;
+        self.events.retain(|(_, key, _)| key.is_sampled(interval));
+        self.sent = self.events.iter().filter(|(.., event)| matches!(event, TraceEvent::Sent(..))).count();
     }
 }
 
 /// Halves the sample of all processes until it has at most [`MAX_PACKETS`].
-pub(crate) fn downsample<'p>(packets: impl Iterator<Item = &'p mut PathTrace>) {
-    let mut all: Vec<_> = packets.collect();
-    while all.iter().map(|packets| packets.sent).sum::<usize>() > MAX_PACKETS {
-        all.iter_mut().for_each(|packets| packets.halve());
+pub(crate) fn downsample<'p>(traces: impl Iterator<Item = &'p mut PathTrace>) {
+    let mut all: Vec<_> = traces.collect();
+    while all.iter().map(|trace| trace.sent).sum::<usize>() > MAX_PACKETS {
+        all.iter_mut().for_each(|trace| trace.halve());
     }
 }
 
@@ -131,18 +131,18 @@ pub(crate) fn downsample<'p>(packets: impl Iterator<Item = &'p mut PathTrace>) {
 pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Topology) -> Vec<PacketPath> {
     let hosts: HashMap<Ipv4Addr, &str> =
         topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
-    let mut notes: Vec<_> = all.flat_map(|packets| &packets.notes).collect();
+    let mut events: Vec<_> = all.flat_map(|trace| &trace.events).collect();
     // Stable: the events of one process keep their order.
-    notes.sort_by_key(|(now, ..)| *now);
+    events.sort_by_key(|(now, ..)| *now);
     let (mut paths, mut open): (Vec<PacketPath>, HashMap<PacketKey, usize>) = (Vec::new(), HashMap::new());
-    for &(now, key, note) in notes {
-        if let TraceEvent::Sent(from, bytes, end) = note {
+    for &(now, key, event) in events {
+        if let TraceEvent::Sent(from, bytes, end) = event {
             open.insert(key, paths.len());
             let to = hosts.get(&key.destination);
             paths.push(PacketPath {
                 kind: PacketKind::from_number(key.kind).map_or("?", kind_name),
                 from: topology.host(from).name.clone(),
-                to: to.map_or_else(|| key.destination.to_string(), |&it| it.to_owned()),
+                to: to.map_or_else(|| key.destination.to_string(), |&name| name.to_owned()),
                 message: key.message,
                 seq: key.seq,
                 bytes,
@@ -153,9 +153,9 @@ pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Top
             continue;
         }
         // No host sent this packet: a switch generated or rewrote it.
-        let Some(&place) = open.get(&key) else { continue };
-        let path = &mut paths[place];
-        match note {
+        let Some(&index) = open.get(&key) else { continue };
+        let path = &mut paths[index];
+        match event {
             TraceEvent::Arrived(switch) => {
                 let switch = topology.switch(switch).name.clone();
                 path.hops.push(PacketHop { switch, port: None, arrived: now, left: None });
@@ -198,7 +198,7 @@ mod tests {
     use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, WeirRepr};
 
     fn frame(topology: &Topology, seq: u32) -> Vec<u8> {
-        let [from, to] = [0, 1].map(|at| topology.host(HostIx(at)).ip);
+        let [from, to] = [0, 1].map(|ix| topology.host(HostIx(ix)).ip);
         let weir = WeirRepr { seq, message: 7, ..WeirRepr::of(PacketKind::Data) };
         let repr = FrameRepr {
             source_mac: [2; 6],
@@ -220,30 +220,30 @@ mod tests {
     fn the_sample_is_bounded_and_spread_over_the_whole_run() {
         let spec = "{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 100Gbps}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
-        let (mut packets, us) = (PathTrace::default(), Time::from_us);
+        let (mut trace, us) = (PathTrace::default(), Time::from_us);
         let all = 10 * MAX_PACKETS as u64;
         for n in 0..all {
             let (frame, at) = (frame(&topology, n as u32), us(10 * n));
-            packets.on_host_tx(HostIx(0), &frame, 1_000, (at, at + us(1)));
+            trace.on_host_tx(HostIx(0), &frame, 1_000, (at, at + us(1)));
             for (hop, switch) in [SwitchIx(0), SwitchIx(1)].into_iter().enumerate() {
                 let at = at + us(2 + 2 * hop as u64);
-                packets.on_switch_rx(at, switch, &frame, 1_000);
-                // Every third is lost at the second switch.
+                trace.on_switch_rx(at, switch, &frame, 1_000);
+                // Every third packet is lost at the second switch.
                 if hop == 0 || n % 3 != 0 {
-                    packets.on_switch_tx((at, at + us(1)), (switch, 2), &frame, 1_000);
+                    trace.on_switch_tx((at, at + us(1)), (switch, 2), &frame, 1_000);
                 }
             }
             if n % 3 != 0 {
-                packets.on_host_rx(at + us(6), &frame, 1_000);
+                trace.on_host_rx(at + us(6), &frame, 1_000);
             }
-            downsample([&mut packets].into_iter());
+            downsample([&mut trace].into_iter());
         }
-        let paths = paths([&packets].into_iter(), &topology);
+        let paths = paths([&trace].into_iter(), &topology);
         assert!((MAX_PACKETS / 2..=MAX_PACKETS).contains(&paths.len()), "{}", paths.len());
         let numbers: Vec<u64> = paths.iter().map(|path| u64::from(path.seq)).collect();
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
         let widest = numbers.windows(2).map(|two| two[1] - two[0]).max().unwrap();
-        assert!(widest.max(first).max(all - last) < 12 * packets.sampling_interval, "{numbers:?}");
+        assert!(widest.max(first).max(all - last) < 12 * trace.sampling_interval, "{numbers:?}");
         for path in &paths {
             let lost = path.seq % 3 == 0;
             assert_eq!(

@@ -37,7 +37,7 @@ pub struct HostNode {
     /// Transport and congestion control.
     pub host: Host,
     /// Index into [`Process::transmitters`].
-    out: u32,
+    transmitter: u32,
     /// Priority classes that the switch has paused, one bit each.
     paused: u8,
     /// Time of the pending [`Event::HostTimer`]. Events at other times are stale and ignored.
@@ -49,9 +49,9 @@ pub struct HostNode {
 }
 
 impl HostNode {
-    /// `out` is the host's index into [`Process::transmitters`].
-    pub fn new(ix: HostIx, host: Host, out: u32) -> HostNode {
-        HostNode { ix, host, out, paused: 0, timer_at: None, injected: Ring::new(), overheard: None }
+    /// `transmitter` is the host's index into [`Process::transmitters`].
+    pub fn new(ix: HostIx, host: Host, transmitter: u32) -> HostNode {
+        HostNode { ix, host, transmitter, paused: 0, timer_at: None, injected: Ring::new(), overheard: None }
     }
 }
 
@@ -66,13 +66,13 @@ pub struct SwitchNode {
     /// By port number, the number of the outgoing link direction, or [`UNCONNECTED`].
     pub directions: Vec<u32>,
     /// By port number, the index into [`Process::transmitters`], or [`UNCONNECTED`].
-    pub(crate) outs: Vec<u32>,
+    pub(crate) transmitters: Vec<u32>,
 }
 
 /// Watches the sending rate of the experiment's first flow.
 pub struct SlowdownProbe {
     /// The flow's sender: an index into [`Process::hosts`].
-    pub nic: u32,
+    pub host_index: u32,
     flow: Option<FlowId>,
     /// Detects when the flow reduces its rate.
     pub slowdown: FirstSlowdown,
@@ -93,9 +93,9 @@ pub struct ProcessCounters {
     /// POLICY packets that arrived at a switch; `None` if the experiment has no `policy:`.
     pub policy_hops: Option<u64>,
     /// Statistics of received data packets; `None` without `observe.packets`.
-    pub arrivals: Option<Box<RxStats>>,
+    pub rx_stats: Option<Box<RxStats>>,
     /// Trace of sampled packets; `None` if not requested.
-    pub packets: Option<Box<PathTrace>>,
+    pub path_trace: Option<Box<PathTrace>>,
 }
 
 /// A logical process; see the [module](self). The alignment keeps two processes, which two threads may run at the same
@@ -127,7 +127,7 @@ pub struct Process {
     /// Reports of hosts since the last `Network::take_reports`, by time.
     pub reports: Vec<HostReport>,
     /// Set if the sender of the experiment's first flow is in this process.
-    pub watch: Option<SlowdownProbe>,
+    pub slowdown_probe: Option<SlowdownProbe>,
     pub counters: ProcessCounters,
 }
 
@@ -153,7 +153,7 @@ impl Process {
             stoppable: Vec::new(),
             hosts_to_poll: Vec::new(),
             reports: Vec::new(),
-            watch: None,
+            slowdown_probe: None,
             counters: ProcessCounters {
                 packet_hops: 0,
                 pfc_log: Vec::new(),
@@ -161,8 +161,8 @@ impl Process {
                 link_drops: BTreeMap::new(),
                 policy_sent: DoublingHistogram::new(Time::ZERO, Time::from_us(1)),
                 policy_hops: None,
-                arrivals: None,
-                packets: None,
+                rx_stats: None,
+                path_trace: None,
             },
         }
     }
@@ -172,58 +172,58 @@ impl Process {
     }
 
     #[inline]
-    pub fn next(&self) -> Option<&EventKey> {
+    pub fn next_event(&self) -> Option<&EventKey> {
         self.queue.peek()
     }
 
     /// Dispatches all events ordered before `end`, including those scheduled in the meantime, and returns their number.
-    pub fn run(&mut self, end: &EventKey, worker: &mut ThreadBuffers) -> u64 {
+    pub fn run(&mut self, end: &EventKey, buffers: &mut ThreadBuffers) -> u64 {
         let mut events = 0;
-        self.swap_scratch(worker);
+        self.swap_scratch(buffers);
         while let Some(key) = self.queue.pop_before(end) {
-            self.dispatch(key, worker);
+            self.dispatch(key, buffers);
             events += 1;
         }
-        self.swap_scratch(worker);
+        self.swap_scratch(buffers);
         events
     }
 
     /// Lends the thread's pipeline scratch memory to the switch of this process, or takes it back. In a process of
     /// several switches each one keeps its own.
     #[inline]
-    fn swap_scratch(&mut self, worker: &mut ThreadBuffers) {
-        if let [chassis] = self.switches.as_mut_slice() {
-            chassis.switch.swap_scratch(&mut worker.scratch);
+    fn swap_scratch(&mut self, buffers: &mut ThreadBuffers) {
+        if let [node] = self.switches.as_mut_slice() {
+            node.switch.swap_scratch(&mut buffers.scratch);
         }
     }
 
     /// Dispatches the next event if it is ordered before `end`, and returns its key.
-    pub fn step(&mut self, end: &EventKey, worker: &mut ThreadBuffers) -> Option<EventKey> {
+    pub fn step(&mut self, end: &EventKey, buffers: &mut ThreadBuffers) -> Option<EventKey> {
         let key = self.queue.pop_before(end)?;
-        self.dispatch(key, worker);
+        self.dispatch(key, buffers);
         Some(key)
     }
 
     #[inline]
-    fn dispatch(&mut self, key: EventKey, worker: &mut ThreadBuffers) {
+    fn dispatch(&mut self, key: EventKey, buffers: &mut ThreadBuffers) {
         self.set_now(key.time);
         match key.event() {
-            Event::Arrival(wire) => self.on_arrival(wire, worker),
-            Event::TxDone(out) => {
-                self.transmitters[out as usize].tx_done_scheduled = false;
-                if let Some(idle) = self.transmit(out, worker) {
-                    self.schedule_host_timer(idle);
+            Event::Arrival(wire) => self.on_arrival(wire, buffers),
+            Event::TxDone(transmitter) => {
+                self.transmitters[transmitter as usize].tx_done_scheduled = false;
+                if let Some(idle_host) = self.transmit(transmitter, buffers) {
+                    self.schedule_host_timer(idle_host);
                 }
             }
-            Event::PfcArrival(wire) => self.on_pfc_arrival(wire, worker),
-            Event::DelayedArrival(wire) => self.on_delayed_arrival(wire, worker),
-            Event::HostTimer(nic) => self.on_host_timer(nic, worker),
+            Event::PfcArrival(wire) => self.on_pfc_arrival(wire, buffers),
+            Event::DelayedArrival(wire) => self.on_delayed_arrival(wire, buffers),
+            Event::HostTimer(host_index) => self.on_host_timer(host_index, buffers),
             Event::Command => {
-                if let Some((nic, command)) = self.commands.pop_front() {
-                    self.execute_command(nic, command, worker);
+                if let Some((host_index, command)) = self.commands.pop_front() {
+                    self.execute_command(host_index, command, buffers);
                 }
             }
-            // These stand in the queue of the run only.
+            // Only the queue of the run contains these.
             Event::FlowSchedule | Event::Sample | Event::ScheduledChange => {}
         }
         if !self.hosts_to_poll.is_empty() {
@@ -239,66 +239,66 @@ impl Process {
     }
 
     #[inline(always)]
-    fn on_arrival(&mut self, index: u32, worker: &mut ThreadBuffers) {
+    fn on_arrival(&mut self, index: u32, buffers: &mut ThreadBuffers) {
         let wire = &mut self.wires[index as usize];
         let event = Event::Arrival(index);
         let Some(packet) =
-            wire.frames.pop_arrived(self.now, event, &mut self.queue, &mut worker.spare_batches)
+            wire.frames.pop_arrived(self.now, event, &mut self.queue, &mut buffers.spare_batches)
         else {
             return;
         };
         wire.frames.prefetch();
-        match wire.fault {
-            None => self.receive_frame(index, packet, worker),
-            Some(_) => self.arrive_with_faults(index, packet, worker),
+        match wire.impairments {
+            None => self.receive_frame(index, packet, buffers),
+            Some(_) => self.on_impaired_arrival(index, packet, buffers),
         }
     }
 
     #[cold]
-    fn arrive_with_faults(&mut self, index: u32, mut packet: Box<Packet>, worker: &mut ThreadBuffers) {
+    fn on_impaired_arrival(&mut self, index: u32, mut packet: Box<Packet>, buffers: &mut ThreadBuffers) {
         let now = self.now;
         let wire = &mut self.wires[index as usize];
-        if let Some(lost) = wire.drop_on_arrival(now) {
-            return self.drop_frame(lost, packet, worker);
+        if let Some(reason) = wire.drop_on_arrival(now) {
+            return self.drop_frame(reason, packet, buffers);
         }
-        let Some(fault) = &mut wire.fault else { return };
-        fault.corrupt(&mut packet);
-        let copy = fault.duplicate(&packet, &mut worker.pool);
-        let at = fault.arrival_time(now);
+        let Some(impairments) = &mut wire.impairments else { return };
+        impairments.corrupt(&mut packet);
+        let copy = impairments.duplicate(&packet, &mut buffers.pool);
+        let at = impairments.arrival_time(now);
         for packet in [Some(packet), copy].into_iter().flatten() {
-            match &mut self.wires[index as usize].fault {
-                Some(fault) if at > now => {
-                    fault.delay_until(at, now, packet);
+            match &mut self.wires[index as usize].impairments {
+                Some(impairments) if at > now => {
+                    impairments.delay_until(at, now, packet);
                     self.queue.push(at, Event::DelayedArrival(index), now);
                 }
-                _ => self.receive_frame_outlined(index, packet, worker),
+                _ => self.receive_frame_outlined(index, packet, buffers),
             }
         }
     }
 
-    fn on_delayed_arrival(&mut self, index: u32, worker: &mut ThreadBuffers) {
-        match self.wires[index as usize].arrive_late() {
-            Some((packet, None)) => self.receive_frame_outlined(index, packet, worker),
-            Some((packet, Some(lost))) => self.drop_frame(lost, packet, worker),
+    fn on_delayed_arrival(&mut self, index: u32, buffers: &mut ThreadBuffers) {
+        match self.wires[index as usize].pop_delayed() {
+            Some((packet, None)) => self.receive_frame_outlined(index, packet, buffers),
+            Some((packet, Some(reason))) => self.drop_frame(reason, packet, buffers),
             None => {}
         }
     }
 
-    fn drop_frame(&mut self, lost: LinkDrop, packet: Box<Packet>, worker: &mut ThreadBuffers) {
-        *self.counters.link_drops.entry(lost.name()).or_default() += 1;
-        worker.pool.put(packet);
+    fn drop_frame(&mut self, reason: LinkDrop, packet: Box<Packet>, buffers: &mut ThreadBuffers) {
+        *self.counters.link_drops.entry(reason.name()).or_default() += 1;
+        buffers.pool.put(packet);
     }
 
     /// Calls [`Process::receive_frame`] out of line: that one is inlined into the path without faults, and a second
     /// inlined copy would only make this code larger.
     #[inline(never)]
-    fn receive_frame_outlined(&mut self, index: u32, packet: Box<Packet>, worker: &mut ThreadBuffers) {
-        self.receive_frame(index, packet, worker);
+    fn receive_frame_outlined(&mut self, index: u32, packet: Box<Packet>, buffers: &mut ThreadBuffers) {
+        self.receive_frame(index, packet, buffers);
     }
 
     /// Passes an arrived frame to its switch or host, and transmits what becomes ready.
     #[inline(always)]
-    fn receive_frame(&mut self, index: u32, packet: Box<Packet>, worker: &mut ThreadBuffers) {
+    fn receive_frame(&mut self, index: u32, packet: Box<Packet>, buffers: &mut ThreadBuffers) {
         let now = self.now;
         let wire = &mut self.wires[index as usize];
         wire.record_arrival(now, packet.len());
@@ -309,30 +309,30 @@ impl Process {
                 if let Some(hops) = &mut self.counters.policy_hops {
                     *hops += u64::from(is_policy(packet.bytes()));
                 }
-                let chassis = &mut self.switches[switch as usize];
-                if let Some(packets) = &mut self.counters.packets {
-                    packets.on_switch_rx(now, chassis.ix, packet.bytes(), packet.virtual_len());
+                let node = &mut self.switches[switch as usize];
+                if let Some(trace) = &mut self.counters.path_trace {
+                    trace.on_switch_rx(now, node.ix, packet.bytes(), packet.virtual_len());
                 }
-                chassis.switch.receive(now, port, packet, &mut worker.outbox);
-                self.flush_outbox(switch, worker);
+                node.switch.receive(now, port, packet, &mut buffers.outbox);
+                self.flush_outbox(switch, buffers);
             }
             LocalNode::Host(host) => {
-                let nic = &mut self.hosts[host as usize];
-                if let Some(frames) = &mut nic.overheard
+                let node = &mut self.hosts[host as usize];
+                if let Some(frames) = &mut node.overheard
                     && is_policy(packet.bytes())
                 {
                     frames.truncate(MAX_OVERHEARD - 1);
                     frames.push_front(packet.bytes().to_vec());
                 }
-                if let Some(arrivals) = &mut self.counters.arrivals {
-                    arrivals.on_frame(packet.bytes(), packet.virtual_len());
+                if let Some(rx_stats) = &mut self.counters.rx_stats {
+                    rx_stats.on_frame(packet.bytes(), packet.virtual_len());
                 }
-                if let Some(packets) = &mut self.counters.packets {
-                    packets.on_host_rx(now, packet.bytes(), packet.virtual_len());
+                if let Some(trace) = &mut self.counters.path_trace {
+                    trace.on_host_rx(now, packet.bytes(), packet.virtual_len());
                 }
-                nic.host.receive(now, packet.bytes(), packet.virtual_len());
-                worker.pool.put(packet);
-                self.kick(host, worker);
+                node.host.receive(now, packet.bytes(), packet.virtual_len());
+                buffers.pool.put(packet);
+                self.kick(host, buffers);
             }
         }
     }
@@ -341,153 +341,153 @@ impl Process {
     /// and starts transmission on each port that became ready. Recursive through `transmit`; ends when the outbox is
     /// empty.
     #[inline]
-    fn flush_outbox(&mut self, switch: u32, worker: &mut ThreadBuffers) {
-        let SwitchEvents { pfc, dropped, .. } = &worker.outbox;
+    fn flush_outbox(&mut self, switch: u32, buffers: &mut ThreadBuffers) {
+        let SwitchEvents { pfc, dropped, .. } = &buffers.outbox;
         if !pfc.is_empty() || !dropped.is_empty() {
-            self.flush_pfc_and_drops(switch, worker);
+            self.flush_pfc_and_drops(switch, buffers);
         }
-        while let Some(port) = worker.outbox.ready.pop() {
+        while let Some(port) = buffers.outbox.ready.pop() {
             if let Some(index) = self.transmitter_of(switch, port) {
-                self.transmit(index, worker);
+                self.transmit(index, buffers);
             }
         }
     }
 
     /// Recycles the dropped packets in the outbox and sends its PFC frames.
     #[cold]
-    fn flush_pfc_and_drops(&mut self, switch: u32, worker: &mut ThreadBuffers) {
-        while let Some(packet) = worker.outbox.dropped.pop() {
-            worker.pool.put(packet);
+    fn flush_pfc_and_drops(&mut self, switch: u32, buffers: &mut ThreadBuffers) {
+        while let Some(packet) = buffers.outbox.dropped.pop() {
+            buffers.pool.put(packet);
         }
-        while let Some((port, frame)) = worker.outbox.pfc.pop() {
+        while let Some((port, frame)) = buffers.outbox.pfc.pop() {
             let ix = self.switches[switch as usize].ix;
             self.counters.pfc_log.push((self.now, ix, port, frame));
-            self.counters.pauses_outstanding += if frame.on { 1 } else { -1 };
+            self.counters.pauses_outstanding += if frame.is_pause { 1 } else { -1 };
             let Some(index) = self.transmitter_of(switch, port) else { continue };
-            let out = &mut self.transmitters[index as usize];
-            let settled = out.is_flushed();
-            out.send_pfc(self.now, frame);
-            self.on_sent(index, settled);
+            let transmitter = &mut self.transmitters[index as usize];
+            let was_flushed = transmitter.is_flushed();
+            transmitter.send_pfc(self.now, frame);
+            self.on_sent(index, was_flushed);
         }
     }
 
     fn transmitter_of(&self, switch: u32, port: u16) -> Option<u32> {
-        let outs = &self.switches[switch as usize].outs;
-        outs.get(usize::from(port)).copied().filter(|&out| out != UNCONNECTED)
+        let transmitters = &self.switches[switch as usize].transmitters;
+        transmitters.get(usize::from(port)).copied().filter(|&transmitter| transmitter != UNCONNECTED)
     }
 
     /// If the transmitter is idle, starts the next frame of its switch port or host; if it is busy, makes sure that a
     /// `TxDone` event is pending. Returns the host's index if the host had nothing to send, so that the caller can
     /// arm its timer.
-    pub(crate) fn transmit(&mut self, index: u32, worker: &mut ThreadBuffers) -> Option<u32> {
+    pub(crate) fn transmit(&mut self, index: u32, buffers: &mut ThreadBuffers) -> Option<u32> {
         let now = self.now;
-        let out = &mut self.transmitters[index as usize];
-        if let Some(free) = out.busy_until(now) {
-            if !out.tx_done_scheduled {
-                out.tx_done_scheduled = true;
-                self.queue.push(free, Event::TxDone(index), self.now);
+        let transmitter = &mut self.transmitters[index as usize];
+        if let Some(idle_at) = transmitter.busy_until(now) {
+            if !transmitter.tx_done_scheduled {
+                transmitter.tx_done_scheduled = true;
+                self.queue.push(idle_at, Event::TxDone(index), self.now);
             }
             return None;
         }
-        match out.from {
+        match transmitter.from {
             LocalNode::Switch(switch) => {
-                let port = out.from_port;
-                let chassis = &mut self.switches[switch as usize];
-                let packet = chassis.switch.transmit(now, port, &mut worker.outbox);
-                let more = chassis.switch.can_transmit(port);
+                let port = transmitter.from_port;
+                let node = &mut self.switches[switch as usize];
+                let packet = node.switch.transmit(now, port, &mut buffers.outbox);
+                let has_more = node.switch.can_transmit(port);
                 if let Some(packet) = packet {
-                    self.send(index, packet, more, worker);
+                    self.send(index, packet, has_more, buffers);
                 }
-                self.flush_outbox(switch, worker);
+                self.flush_outbox(switch, buffers);
                 None
             }
             LocalNode::Host(host) => {
-                let nic = &mut self.hosts[host as usize];
-                let mut packet = worker.pool.get();
-                if let Some(frame) = nic.injected.pop_front() {
+                let node = &mut self.hosts[host as usize];
+                let mut packet = buffers.pool.get();
+                if let Some(frame) = node.injected.pop_front() {
                     packet.set_bytes(&frame);
                 } else {
-                    match nic.host.transmit(now, nic.paused, &mut worker.head) {
+                    match node.host.transmit(now, node.paused, &mut buffers.head) {
                         Transmit::Frame { head_len, payload, class, .. } => {
-                            packet.set_bytes(worker.head.get(..head_len).unwrap_or_default());
+                            packet.set_bytes(buffers.head.get(..head_len).unwrap_or_default());
                             packet.set_virtual_len(payload);
                             packet.class = Some(class);
                         }
                         Transmit::Policy { class } => {
                             self.counters.policy_sent.count(now);
-                            packet.set_bytes(nic.host.policy_frame());
+                            packet.set_bytes(node.host.policy_frame());
                             packet.class = Some(class);
                         }
                         Transmit::Nothing => {
-                            worker.pool.put(packet);
+                            buffers.pool.put(packet);
                             return Some(host);
                         }
                     }
                 }
-                self.send(index, packet, true, worker);
+                self.send(index, packet, true, buffers);
                 None
             }
         }
     }
 
     #[inline(always)]
-    fn send(&mut self, index: u32, packet: Box<Packet>, more: bool, worker: &mut ThreadBuffers) {
-        let out = &mut self.transmitters[index as usize];
-        let settled = out.is_flushed();
-        if let Some(packets) = &mut self.counters.packets {
+    fn send(&mut self, index: u32, packet: Box<Packet>, has_more: bool, buffers: &mut ThreadBuffers) {
+        let transmitter = &mut self.transmitters[index as usize];
+        let was_flushed = transmitter.is_flushed();
+        if let Some(trace) = &mut self.counters.path_trace {
             let (frame, virtual_len) = (packet.bytes(), packet.virtual_len());
-            let sent = (self.now, out.tx_end(self.now, packet.len()));
-            match out.from {
+            let sent = (self.now, transmitter.tx_end(self.now, packet.len()));
+            match transmitter.from {
                 LocalNode::Host(host) => {
-                    packets.on_host_tx(self.hosts[host as usize].ix, frame, virtual_len, sent)
+                    trace.on_host_tx(self.hosts[host as usize].ix, frame, virtual_len, sent)
                 }
                 LocalNode::Switch(switch) => {
-                    packets.on_switch_tx(
+                    trace.on_switch_tx(
                         sent,
-                        (self.switches[switch as usize].ix, out.from_port),
+                        (self.switches[switch as usize].ix, transmitter.from_port),
                         frame,
                         virtual_len,
                     );
                 }
             }
         }
-        if settled
-            && out.remote_process != self.number
-            && let Some(empty) = worker.spare_batches.pop()
+        if was_flushed
+            && transmitter.remote_process != self.number
+            && let Some(batch) = buffers.spare_batches.pop()
         {
-            out.outgoing = empty;
+            transmitter.outgoing = batch;
         }
-        out.send(self.now, packet);
-        if more
-            && !out.tx_done_scheduled
-            && let Some(free) = out.busy_until(self.now)
+        transmitter.send(self.now, packet);
+        if has_more
+            && !transmitter.tx_done_scheduled
+            && let Some(idle_at) = transmitter.busy_until(self.now)
         {
-            out.tx_done_scheduled = true;
-            self.queue.push(free, Event::TxDone(index), self.now);
+            transmitter.tx_done_scheduled = true;
+            self.queue.push(idle_at, Event::TxDone(index), self.now);
         }
-        self.on_sent(index, settled);
+        self.on_sent(index, was_flushed);
     }
 
     /// Called after frames were added to a transmitter. Moves them to their wire if that is in this process;
     /// otherwise lists the transmitter for the hand-over at the end of the window, unless it is listed already
-    /// (`was_settled` is false).
+    /// (`was_flushed` is false).
     #[inline(always)]
-    fn on_sent(&mut self, index: u32, was_settled: bool) {
+    fn on_sent(&mut self, index: u32, was_flushed: bool) {
         if self.transmitters[index as usize].remote_process == self.number {
-            self.deliver_here(index);
-        } else if was_settled {
+            self.deliver_locally(index);
+        } else if was_flushed {
             self.unflushed.push(index);
         }
     }
 
     #[inline(never)]
-    fn deliver_here(&mut self, index: u32) {
-        let out = &mut self.transmitters[index as usize];
-        let (number, wire) = (out.wire, &mut self.wires[out.wire as usize]);
-        while let Some(flight) = out.outgoing.pop_front() {
+    fn deliver_locally(&mut self, index: u32) {
+        let transmitter = &mut self.transmitters[index as usize];
+        let (number, wire) = (transmitter.wire, &mut self.wires[transmitter.wire as usize]);
+        while let Some(flight) = transmitter.outgoing.pop_front() {
             wire.frames.push(flight, Event::Arrival(number), &mut self.queue);
         }
-        while let Some(flight) = out.outgoing_pfc.pop_front() {
+        while let Some(flight) = transmitter.outgoing_pfc.pop_front() {
             wire.pfc.push(flight, Event::PfcArrival(number), &mut self.queue);
         }
     }
@@ -501,10 +501,10 @@ impl Process {
     }
 
     /// Puts frames from another process on `wire`, and prefetches what the arrival of the first one reads.
-    pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>, worker: &mut ThreadBuffers) {
+    pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>, buffers: &mut ThreadBuffers) {
         let event = Event::Arrival(wire);
         let wire = &mut self.wires[wire as usize];
-        wire.frames.push_batch(batch, event, &mut self.queue, &mut worker.spare_batches);
+        wire.frames.push_batch(batch, event, &mut self.queue, &mut buffers.spare_batches);
         wire.frames.prefetch();
         prefetch_all(&self.transmitters[wire.reverse_transmitter as usize]);
         if let LocalNode::Switch(switch) = wire.to {
@@ -519,62 +519,67 @@ impl Process {
 
     /// Called after any call into a host that may have changed its state: sends a frame if possible, arms the host's
     /// timer and lists the host for [`Process::collect_reports`].
-    pub(crate) fn kick(&mut self, nic: u32, worker: &mut ThreadBuffers) {
-        self.hosts_to_poll.push(nic);
-        let out = self.hosts[nic as usize].out;
-        self.transmit(out, worker);
-        self.schedule_host_timer(nic);
+    pub(crate) fn kick(&mut self, host_index: u32, buffers: &mut ThreadBuffers) {
+        self.hosts_to_poll.push(host_index);
+        let transmitter = self.hosts[host_index as usize].transmitter;
+        self.transmit(transmitter, buffers);
+        self.schedule_host_timer(host_index);
     }
 
     /// Sends a frame of an attacker from the host's NIC, before the host's own frames.
-    pub(crate) fn inject(&mut self, nic: u32, frame: Vec<u8>, worker: &mut ThreadBuffers) {
-        self.hosts[nic as usize].injected.push_back(frame);
-        self.kick(nic, worker);
+    pub(crate) fn inject(&mut self, host_index: u32, frame: Vec<u8>, buffers: &mut ThreadBuffers) {
+        self.hosts[host_index as usize].injected.push_back(frame);
+        self.kick(host_index, buffers);
     }
 
     /// Clears all PFC pauses of a transmitter, because the resume frames may have been lost: with its link, or in the
     /// restart of the neighbouring switch.
-    pub(crate) fn unpause(&mut self, index: u32, worker: &mut ThreadBuffers) {
-        let out = &self.transmitters[index as usize];
-        match (out.from, out.from_port) {
+    pub(crate) fn unpause(&mut self, index: u32, buffers: &mut ThreadBuffers) {
+        let transmitter = &self.transmitters[index as usize];
+        match (transmitter.from, transmitter.from_port) {
             (LocalNode::Switch(switch), port) => {
-                let chassis = &mut self.switches[switch as usize];
+                let node = &mut self.switches[switch as usize];
                 for class in 0..8 {
-                    chassis.switch.set_paused(port, class, false);
+                    node.switch.set_paused(port, class, false);
                 }
-                self.transmit(index, worker);
+                self.transmit(index, buffers);
             }
             (LocalNode::Host(host), _) => {
                 self.hosts[host as usize].paused = 0;
-                self.kick(host, worker);
+                self.kick(host, buffers);
             }
         }
     }
 
     /// Schedules a command at a host for the time and scheduling time of `at`. Commands run in the order of these
     /// calls, so their keys must not decrease.
-    pub(crate) fn schedule_command(&mut self, at: &EventKey, nic: u32, command: HostCommand) {
-        self.commands.push_back((nic, command));
+    pub(crate) fn schedule_command(&mut self, at: &EventKey, host_index: u32, command: HostCommand) {
+        self.commands.push_back((host_index, command));
         self.queue.push_remote(at.time, Event::Command, at.scheduled_at);
     }
 
     /// Executes a command at a host now.
-    pub(crate) fn execute_command(&mut self, nic: u32, command: HostCommand, worker: &mut ThreadBuffers) {
+    pub(crate) fn execute_command(
+        &mut self,
+        host_index: u32,
+        command: HostCommand,
+        buffers: &mut ThreadBuffers,
+    ) {
         let now = self.now;
-        let host = &mut self.hosts[nic as usize].host;
+        let host = &mut self.hosts[host_index as usize].host;
         match command {
             HostCommand::Start(start) => {
                 let id = host.open(now, start.spec).expect("message id is unused and size is not zero");
-                if let Some(announcement) = &start.announces {
+                if let Some(announcement) = &start.announcement {
                     host.announce(id, announcement).expect("announcement fits into the message's packets");
                 }
-                if start.stops {
+                if start.will_stop {
                     self.stoppable.push((start.flow_index, id));
                 }
-                if let Some(watch) = self.watch.as_mut().filter(|_| start.first) {
-                    watch.flow = Some(id);
+                if let Some(probe) = self.slowdown_probe.as_mut().filter(|_| start.is_first) {
+                    probe.flow = Some(id);
                 }
-                self.report(nic, HostReportKind::Opened(start.flow_index, id));
+                self.report(host_index, HostReportKind::Opened(start.flow_index, id));
             }
             HostCommand::Stop(record) => {
                 let Some(index) = self.stoppable.iter().position(|(flow, _)| *flow == record) else { return };
@@ -585,81 +590,82 @@ impl Process {
                 host.stop(now, id);
             }
         }
-        self.kick(nic, worker);
+        self.kick(host_index, buffers);
     }
 
-    /// Feeds the rate of the experiment's first flow, which host `nic` will open, to `slowdown`.
-    pub(crate) fn watch(&mut self, nic: u32, slowdown: FirstSlowdown) {
-        self.watch = Some(SlowdownProbe { nic, flow: None, slowdown });
+    /// Feeds the rate of the experiment's first flow, which host `host_index` will open, to `slowdown`.
+    pub(crate) fn watch_slowdown(&mut self, host_index: u32, slowdown: FirstSlowdown) {
+        self.slowdown_probe = Some(SlowdownProbe { host_index, flow: None, slowdown });
     }
 
-    fn report(&mut self, nic: u32, news: HostReportKind) {
-        let host = self.hosts[nic as usize].ix;
-        self.reports.push(HostReport { at: self.now, host, news });
+    fn report(&mut self, host_index: u32, kind: HostReportKind) {
+        let host = self.hosts[host_index as usize].ix;
+        self.reports.push(HostReport { at: self.now, host, kind });
     }
 
     /// Moves the events of all hosts called since the last time into `reports`, and feeds the watched flow's rate to
     /// its probe.
     pub(crate) fn collect_reports(&mut self) {
-        while let Some(nic) = self.hosts_to_poll.pop() {
-            while let Some(event) = self.hosts[nic as usize].host.poll_event() {
-                self.report(nic, HostReportKind::Host(event));
+        while let Some(host_index) = self.hosts_to_poll.pop() {
+            while let Some(event) = self.hosts[host_index as usize].host.poll_event() {
+                self.report(host_index, HostReportKind::Host(event));
             }
-            if let Some(watch) = self.watch.as_mut().filter(|watch| watch.nic == nic)
-                && let Some(view) = watch.flow.and_then(|flow| self.hosts[nic as usize].host.flow(flow))
+            if let Some(probe) = self.slowdown_probe.as_mut().filter(|probe| probe.host_index == host_index)
+                && let Some(view) =
+                    probe.flow.and_then(|flow| self.hosts[host_index as usize].host.flow(flow))
             {
-                watch.slowdown.observe(self.now, view.rate);
+                probe.slowdown.observe(self.now, view.rate);
             }
         }
     }
 
     fn schedule_host_timer(&mut self, index: u32) {
-        let nic = &mut self.hosts[index as usize];
-        let Some(due) = nic.host.next_wakeup() else { return };
+        let node = &mut self.hosts[index as usize];
+        let Some(due) = node.host.next_wakeup() else { return };
         // A deadline that has passed is waiting for the transmitter or for a PFC resume, and either one polls the
         // host again.
-        if due <= self.now || nic.timer_at.is_some_and(|pending| pending <= due) {
+        if due <= self.now || node.timer_at.is_some_and(|pending| pending <= due) {
             return;
         }
-        nic.timer_at = Some(due);
+        node.timer_at = Some(due);
         self.queue.push(due, Event::HostTimer(index), self.now);
     }
 
-    fn on_host_timer(&mut self, index: u32, worker: &mut ThreadBuffers) {
-        let nic = &mut self.hosts[index as usize];
-        if nic.timer_at != Some(self.now) {
+    fn on_host_timer(&mut self, index: u32, buffers: &mut ThreadBuffers) {
+        let node = &mut self.hosts[index as usize];
+        if node.timer_at != Some(self.now) {
             return; // stale: another deadline has replaced this one
         }
-        nic.timer_at = None;
-        nic.host.wakeup(self.now);
-        self.kick(index, worker);
+        node.timer_at = None;
+        node.host.wakeup(self.now);
+        self.kick(index, buffers);
     }
 
-    fn on_pfc_arrival(&mut self, index: u32, worker: &mut ThreadBuffers) {
+    fn on_pfc_arrival(&mut self, index: u32, buffers: &mut ThreadBuffers) {
         let wire = &mut self.wires[index as usize];
-        let (to, port, back) = (wire.to, wire.to_port, wire.reverse_transmitter);
+        let (to, port, reverse) = (wire.to, wire.to_port, wire.reverse_transmitter);
         let event = Event::PfcArrival(index);
         let Some(frame) = wire.pfc.pop_arrived(self.now, event, &mut self.queue, &mut Vec::new()) else {
             return;
         };
-        if let Some(lost) = wire.drop_on_arrival(self.now) {
-            *self.counters.link_drops.entry(lost.name()).or_default() += 1;
+        if let Some(reason) = wire.drop_on_arrival(self.now) {
+            *self.counters.link_drops.entry(reason.name()).or_default() += 1;
             return;
         }
         match to {
             LocalNode::Switch(switch) => {
-                if self.switches[switch as usize].switch.set_paused(port, frame.priority, frame.on) {
-                    self.transmit(back, worker);
+                if self.switches[switch as usize].switch.set_paused(port, frame.priority, frame.is_pause) {
+                    self.transmit(reverse, buffers);
                 }
             }
             LocalNode::Host(host) => {
                 let bit = 1u8.checked_shl(u32::from(frame.priority)).unwrap_or(0);
-                let nic = &mut self.hosts[host as usize];
-                if frame.on {
-                    nic.paused |= bit;
+                let node = &mut self.hosts[host as usize];
+                if frame.is_pause {
+                    node.paused |= bit;
                 } else {
-                    nic.paused &= !bit;
-                    self.kick(host, worker);
+                    node.paused &= !bit;
+                    self.kick(host, buffers);
                 }
             }
         }

@@ -39,24 +39,24 @@ pub struct Recorder {
 
 impl Recorder {
     /// Creates a recorder for all switch ports of `network`. `interval` is the time between samples. Time series are
-    /// kept of the ports in `keep` and of `flows`, which are names.
+    /// kept of `kept_ports` and of the flows with the names `flows`.
     pub fn new(
         topology: &Topology,
         network: &View<'_>,
         interval: Time,
-        keep: &[(SwitchIx, u16)],
+        kept_ports: &[(SwitchIx, u16)],
         flows: Vec<String>,
     ) -> Recorder {
         let mut port_series = Vec::new();
         let mut ports = Vec::new();
-        for chassis in network.switches() {
-            let switch = chassis.ix;
-            for (port, &direction) in chassis.directions.iter().enumerate() {
+        for node in network.switches() {
+            let switch = node.ix;
+            for (port, &direction) in node.directions.iter().enumerate() {
                 if direction == UNCONNECTED {
                     continue;
                 }
                 let port = port as u16;
-                let series = keep.contains(&(switch, port)).then(|| {
+                let series = kept_ports.contains(&(switch, port)).then(|| {
                     port_series.push(PortSeries {
                         port: port_name(topology, switch, port),
                         towards: topology.node_name(network.far_end(direction)).to_owned(),
@@ -84,7 +84,7 @@ impl Recorder {
     }
 
     /// Returns the number of sampled flows.
-    pub fn watched_flows(&self) -> usize {
+    pub fn sampled_flow_count(&self) -> usize {
         self.rate_series.len()
     }
 
@@ -102,11 +102,11 @@ impl Recorder {
                 probe.sent_before = direction.sent;
             }
         }
-        for (i, (series, now)) in self.rate_series.iter_mut().zip(flows).enumerate() {
-            let delta = now.acked.saturating_sub(self.acked_before[i]);
-            series.rate.push(now.rate);
+        for (i, (series, flow)) in self.rate_series.iter_mut().zip(flows).enumerate() {
+            let delta = flow.acked.saturating_sub(self.acked_before[i]);
+            series.rate.push(flow.rate);
             series.goodput.push(Bandwidth::from_bps_f64(delta.as_f64() * 8.0 / self.interval.as_secs_f64()));
-            self.acked_before[i] = now.acked.max(self.acked_before[i]);
+            self.acked_before[i] = flow.acked.max(self.acked_before[i]);
         }
     }
 

@@ -60,7 +60,7 @@ impl RxStats {
     }
 
     /// Adds the counters of `other`, which must have the same classes.
-    pub fn add(&mut self, other: &RxStats) {
+    pub fn merge(&mut self, other: &RxStats) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             count.received += more.received;
             count.marked += more.marked;
@@ -118,37 +118,37 @@ mod tests {
             payload_len: PAYLOAD,
         };
         let mut bytes = vec![0; HEADERS_LEN];
-        frame.emit(&[], &mut bytes).expect("it fits");
+        frame.emit(&[], &mut bytes).expect("the buffer is large enough");
         bytes
     }
 
     #[test]
-    fn only_data_of_known_messages_counts_and_each_in_its_class() {
-        let mut arrivals = RxStats::new(&[Bytes::new(8_000)]);
-        arrivals.register_message(SENDER, 0, Bytes::new(8_000));
-        arrivals.register_message(SENDER, 1, Bytes::new(8_001));
+    fn packets_of_registered_messages_count_in_their_class() {
+        let mut rx_stats = RxStats::new(&[Bytes::new(8_000)]);
+        rx_stats.register_message(SENDER, 0, Bytes::new(8_000));
+        rx_stats.register_message(SENDER, 1, Bytes::new(8_001));
         for (kind, message, ecn, flags) in [
             (PacketKind::Data, 0, Ecn::Ce, Flags::NONE),
             (PacketKind::Data, 0, Ecn::Ect0, Flags::NONE),
             (PacketKind::Data, 0, Ecn::Ect0, Flags::NONE),
-            (PacketKind::Data, 0, Ecn::Ect0, Flags::ECN_ECHO), // An echo is the receiver's.
+            (PacketKind::Data, 0, Ecn::Ect0, Flags::ECN_ECHO), // On DATA the flag is ignored.
             (PacketKind::Data, 1, Ecn::Ce, Flags::NONE),
-            (PacketKind::Data, 2, Ecn::Ce, Flags::NONE), // Nobody has opened it.
+            (PacketKind::Data, 2, Ecn::Ce, Flags::NONE), // Not registered.
             (PacketKind::Ack, 0, Ecn::Ce, Flags::NONE),
             (PacketKind::Ack, 1, Ecn::NotEct, Flags::ECN_ECHO),
             (PacketKind::Cnp, 1, Ecn::NotEct, Flags::ECN_ECHO),
         ] {
-            arrivals.on_frame(&frame(kind, message, ecn, flags), PAYLOAD);
+            rx_stats.on_frame(&frame(kind, message, ecn, flags), PAYLOAD);
         }
-        arrivals.on_frame(&[0; 40], 0);
+        rx_stats.on_frame(&[0; 40], 0);
         let mut sum = RxStats::new(&[Bytes::new(8_000)]);
-        sum.add(&arrivals);
+        sum.merge(&rx_stats);
         let [short, long] = sum.summarise().try_into().expect("two classes");
         assert_eq!((short.received, short.marked, short.marked_share), (4, 1, Some(0.25)));
         assert_eq!((long.received, long.marked, long.marked_share), (1, 1, Some(1.0)));
         assert_eq!((short.echoed, long.echoed, long.echoed_share), (0, 1, Some(1.0)));
         assert_eq!((short.upto_bytes, long.over_bytes, long.upto_bytes), (Some(8_000), 8_000, None));
-        // As if host and host had one wire.
+        // The initial TTL means one link, from host to host.
         assert_eq!(short.mean_links, Some(1.0));
         assert_eq!(RxStats::new(&[]).summarise()[0].mean_links, None);
     }

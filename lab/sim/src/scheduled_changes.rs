@@ -23,7 +23,7 @@ use weir_units::Time;
 /// The faults and policy changes of one scheme's run, and their outcome so far.
 pub struct ScheduledChanges<'e> {
     experiment: &'e Experiment,
-    blueprint: FabricBuilder<'e>,
+    builder: FabricBuilder<'e>,
     /// Index of the next entry of `Experiment::changes`.
     next: usize,
     /// Counters that switches had when they restarted.
@@ -38,7 +38,7 @@ pub struct ScheduledChanges<'e> {
     observer_down: BTreeSet<LinkIx>,
 }
 
-/// A policy that the experiment has set; `id` is `None` if the host refused it.
+/// A policy that the experiment has set; `id` is `None` if the host rejected it.
 struct PolicySet {
     id: Option<PolicyId>,
     at: Time,
@@ -46,22 +46,22 @@ struct PolicySet {
 }
 
 impl<'e> ScheduledChanges<'e> {
-    /// Schedules the first change in `agenda`, and prepares the wires and attackers that the changes affect.
+    /// Schedules the first change in `events`, and prepares the wires and attackers that the changes affect.
     pub fn new(
         experiment: &'e Experiment,
-        blueprint: FabricBuilder<'e>,
+        builder: FabricBuilder<'e>,
         network: &Network,
-        agenda: &mut EventQueue,
+        events: &mut EventQueue,
     ) -> ScheduledChanges<'e> {
         if let Some(first) = experiment.changes.first() {
-            agenda.push(first.at, Event::ScheduledChange, Time::ZERO);
+            events.push(first.at, Event::ScheduledChange, Time::ZERO);
         }
         let mut view = network.view();
         for scheduled in &experiment.changes {
             match &scheduled.change {
                 Change::Impair(links, _) | Change::Down(links) | Change::Up(links) => {
                     for index in links.iter().flat_map(|&link| directions_of(link)) {
-                        view.wire_mut(index).fault = Some(Box::new(new_impairments(experiment, index)));
+                        view.wire_mut(index).impairments = Some(Box::new(new_impairments(experiment, index)));
                     }
                 }
                 Change::Attack(host, _) => view.host_mut(*host).overheard = Some(Default::default()),
@@ -70,7 +70,7 @@ impl<'e> ScheduledChanges<'e> {
         }
         ScheduledChanges {
             experiment,
-            blueprint,
+            builder,
             next: 0,
             pre_restart_counts: Counts::default(),
             sets: Vec::new(),
@@ -95,30 +95,30 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
-    /// Applies all changes due at `now` and schedules the next one in `agenda`.
-    pub fn apply_due(&mut self, now: Time, network: &Network, agenda: &mut EventQueue) -> Result<(), Error> {
+    /// Applies all changes due at `now` and schedules the next one in `events`.
+    pub fn apply_due(&mut self, now: Time, network: &Network, events: &mut EventQueue) -> Result<(), Error> {
         while let Some(scheduled) = self.experiment.changes.get(self.next) {
             if scheduled.at > now {
-                agenda.push(scheduled.at, Event::ScheduledChange, now);
+                events.push(scheduled.at, Event::ScheduledChange, now);
                 break;
             }
             self.next += 1;
             match &scheduled.change {
                 Change::Impair(links, change) => {
-                    update_impairments(network, links, |fault| fault.impair(change));
+                    update_impairments(network, links, |impairments| impairments.impair(change));
                 }
                 Change::Down(links) => {
-                    update_impairments(network, links, |fault| fault.down_count += 1);
+                    update_impairments(network, links, |impairments| impairments.down_count += 1);
                 }
                 Change::Up(links) => {
-                    let up = update_impairments(network, links, |fault| fault.link_up(now));
+                    let up = update_impairments(network, links, |impairments| impairments.link_up(now));
                     up.into_iter().for_each(|index| network.unpause(now, index));
                 }
                 Change::Restart(ix) => self.restart(now, network, *ix)?,
                 Change::Refill(ix) => {
-                    self.blueprint.install_tables(*ix, &mut network.view().switch_mut(*ix).switch)?;
+                    self.builder.install_tables(*ix, &mut network.view().switch_mut(*ix).switch)?;
                 }
-                Change::SetPolicy(index) => self.set(now, network, *index),
+                Change::SetPolicy(index) => self.set_policy(now, network, *index),
                 Change::Attack(host, with) => self.attack(now, network, *host, *with),
             }
         }
@@ -142,30 +142,29 @@ impl<'e> ScheduledChanges<'e> {
         }
         for index in directions_of(link) {
             let mut view = network.view();
-            let fault = &mut view.wire_mut(index).fault;
-            fault.get_or_insert_with(|| Box::new(new_impairments(self.experiment, index)));
+            let impairments = &mut view.wire_mut(index).impairments;
+            impairments.get_or_insert_with(|| Box::new(new_impairments(self.experiment, index)));
         }
         if is_up {
-            let up = update_impairments(network, &[link], |fault| fault.link_up(now));
+            let up = update_impairments(network, &[link], |impairments| impairments.link_up(now));
             up.into_iter().for_each(|index| network.unpause(now, index));
         } else {
-            update_impairments(network, &[link], |fault| fault.down_count += 1);
+            update_impairments(network, &[link], |impairments| impairments.down_count += 1);
         }
     }
 
     fn restart(&mut self, now: Time, network: &Network, ix: SwitchIx) -> Result<(), Error> {
-        let fresh = self.blueprint.empty_switch(ix)?;
+        let new_switch = self.builder.empty_switch(ix)?;
         let mut view = network.view();
-        let chassis = view.switch_mut(ix);
-        counters::add_switch_counts(&mut self.pre_restart_counts, &chassis.switch);
-        let held: u64 = (0..chassis.directions.len() as u16)
-            .map(|port| u64::from(chassis.switch.queue_packets(port)))
-            .sum();
-        chassis.switch = fresh;
+        let node = view.switch_mut(ix);
+        counters::add_switch_counts(&mut self.pre_restart_counts, &node.switch);
+        let held: u64 =
+            (0..node.directions.len() as u16).map(|port| u64::from(node.switch.queue_packets(port))).sum();
+        node.switch = new_switch;
         // The restarted switch has lost the pauses that it sent and will never send a resume, so release its
         // neighbours.
-        let outgoing: Vec<u32> = chassis.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
-        *view.tally_mut(ix).link_drops.entry("switch_restart").or_default() += held;
+        let outgoing: Vec<u32> = node.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
+        *view.counters_mut(ix).link_drops.entry("switch_restart").or_default() += held;
         drop(view);
         for index in outgoing {
             network.unpause(now, reverse(index));
@@ -173,7 +172,7 @@ impl<'e> ScheduledChanges<'e> {
         Ok(())
     }
 
-    fn set(&mut self, now: Time, network: &Network, index: usize) {
+    fn set_policy(&mut self, now: Time, network: &Network, index: usize) {
         let Some(set) = self.experiment.spec.policy.as_ref().and_then(|policy| policy.set.get(index)) else {
             return;
         };
@@ -181,7 +180,7 @@ impl<'e> ScheduledChanges<'e> {
         let Some(host) = topology.host_ixs().find(|&ix| topology.host(ix).name == set.via) else { return };
         let edits = set.edits();
         let change: Vec<_> = edits.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let result = network.with_host(host, |nic| nic.host.set_policy(now, &edits));
+        let result = network.with_host(host, |node| node.host.set_policy(now, &edits));
         self.sets.push(PolicySet {
             id: result.as_ref().ok().copied(),
             at: now,
@@ -201,8 +200,8 @@ impl<'e> ScheduledChanges<'e> {
     fn attack(&mut self, now: Time, network: &Network, at: HostIx, with: Attack) {
         let topology = &self.experiment.topology;
         let overheard = |oldest: bool| {
-            network.with_host(at, |nic| {
-                let frames = nic.overheard.as_ref()?;
+            network.with_host(at, |node| {
+                let frames = node.overheard.as_ref()?;
                 if oldest { frames.back() } else { frames.front() }.cloned()
             })
         };
@@ -224,13 +223,13 @@ impl<'e> ScheduledChanges<'e> {
     fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
         let key = PolicyKey::new(b"the attacker's own key").ok()?;
         let config = PolicyConfig {
-            trickle: default_trickle(self.blueprint.base_rtt),
+            trickle: default_trickle(self.builder.base_rtt),
             start: now,
-            ..PolicyConfig::new(key, 1, self.blueprint.base_rtt)
+            ..PolicyConfig::new(key, 1, self.builder.base_rtt)
         };
         let mut node = PolicyNode::new(&config, self.experiment.topology.host(at).ip, usize::MAX);
         for _ in 0..1_000 {
-            node.set(now, Policy::of(&*self.blueprint.scheme.config)).ok()?;
+            node.set(now, Policy::of(&*self.builder.scheme.config)).ok()?;
         }
         let due = node.next_wakeup();
         node.wakeup(due);
@@ -262,6 +261,7 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
+    /// Records the hop counts at the first sample after half of the duration.
     pub fn sample(&mut self, now: Time, network: &View<'_>) {
         let Some(hops) = network.policy_hops() else { return };
         if now * 2 >= self.experiment.spec.duration {
@@ -273,10 +273,10 @@ impl<'e> ScheduledChanges<'e> {
     pub fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
         let hops = network.policy_hops()?;
         let spec = self.experiment.spec.policy.as_ref()?;
-        let default = default_trickle(self.blueprint.base_rtt);
+        let default = default_trickle(self.builder.base_rtt);
         let imin = self.imin()?;
         let (all, policies) = self.hops_at_half_time.unwrap_or_default();
-        let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+        let share = |part: u64, total: u64| if total == 0 { 0.0 } else { part as f64 / total as f64 };
         let in_imin = |set: &PolicySet| PolicySetSummary {
             all_after_imin: set.summary.all_after_us.map(|us| us / imin.as_us_f64()),
             ..set.summary.clone()
@@ -320,7 +320,7 @@ impl<'e> ScheduledChanges<'e> {
     /// Returns Trickle's minimum interval; `None` without `policy:`.
     fn imin(&self) -> Option<Time> {
         let spec = self.experiment.spec.policy.as_ref()?;
-        Some(spec.imin.unwrap_or_else(|| default_trickle(self.blueprint.base_rtt).imin))
+        Some(spec.imin.unwrap_or_else(|| default_trickle(self.builder.base_rtt).imin))
     }
 }
 
@@ -342,9 +342,9 @@ fn reverse(direction: u32) -> u32 {
 fn update_impairments(network: &Network, links: &[usize], change: impl Fn(&mut Impairments)) -> Vec<u32> {
     let (mut up, mut view) = (Vec::new(), network.view());
     for index in links.iter().flat_map(|&link| directions_of(link)) {
-        if let Some(fault) = &mut view.wire_mut(index).fault {
-            change(fault);
-            if fault.down_count == 0 {
+        if let Some(impairments) = &mut view.wire_mut(index).impairments {
+            change(impairments);
+            if impairments.down_count == 0 {
                 up.push(index);
             }
         }
@@ -352,8 +352,8 @@ fn update_impairments(network: &Network, links: &[usize], change: impl Fn(&mut I
     up
 }
 
-fn sum_policy_stats(network: &View<'_>, of: impl Fn(&weir_host::policy::PolicyStats) -> u64) -> u64 {
-    network.hosts().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
+fn sum_policy_stats(network: &View<'_>, field: impl Fn(&weir_host::policy::PolicyStats) -> u64) -> u64 {
+    network.hosts().filter_map(|node| node.host.policy()).map(|view| field(view.node.stats())).sum()
 }
 
 /// Builds a frame with the headers of `repr` and the given payload.

@@ -50,7 +50,7 @@ impl SwitchOutput for SwitchEvents {
         self.ready.push(port);
     }
     fn pause(&mut self, port: u16, priority: u8, on: bool) {
-        self.pfc.push((port, PfcFrame { priority, on }));
+        self.pfc.push((port, PfcFrame { priority, is_pause: on }));
     }
     fn recycle(&mut self, packet: Box<Packet>) {
         self.dropped.push(packet);

@@ -38,7 +38,7 @@ pub(crate) struct WorkerPool<'n> {
     cores: &'n CorePool,
     /// If the last window had fewer events, the coordinator runs the next one alone.
     parallel_threshold: u64,
-    window: RwLock<WindowJob>,
+    job: RwLock<WindowJob>,
     /// By thread index, claims in its partition: the thread's own in the lower 32 bits, steals in the upper 32 bits.
     claimed: Vec<AtomicU64>,
     /// Incremented at the start of every shared window and at shutdown.
@@ -48,18 +48,18 @@ pub(crate) struct WorkerPool<'n> {
     events: AtomicU64,
     shutdown: AtomicBool,
     panicked: AtomicBool,
-    leader: Thread,
+    coordinator_thread: Thread,
 }
 
 /// The coordinating thread's handle of the pool. Dropping it ends the worker threads and releases their cores.
 pub(crate) struct Coordinator<'c, 'n> {
-    crew: &'c WorkerPool<'n>,
-    others: Vec<Thread>,
+    pool: &'c WorkerPool<'n>,
+    workers: Vec<Thread>,
     /// Events of the last window.
-    last: u64,
+    last_events: u64,
     /// Thread index of each process, for the present number of threads.
     partition_of: Vec<usize>,
-    divided: Rebalance,
+    load_balance: Rebalance,
     /// If set, every window runs on the coordinator alone and the CPU time of each process is recorded here.
     forecast: Option<&'c Mutex<ScalingForecast>>,
 }
@@ -70,64 +70,64 @@ struct Rebalance {
     threads: usize,
     windows: u64,
     /// Number of windows until the next rebalancing.
-    until: u64,
+    interval: u64,
 }
 
 impl<'n> WorkerPool<'n> {
     /// Creates a pool without workers; at most `cores.total()` threads, and never more than there are processes.
     pub fn new(network: &'n Network, cores: &'n CorePool, parallel_threshold: u64) -> WorkerPool<'n> {
-        let max = cores.total().min(network.len());
+        let max_threads = cores.total().min(network.len());
         WorkerPool {
             network,
             cores,
             parallel_threshold,
-            window: RwLock::new(WindowJob {
+            job: RwLock::new(WindowJob {
                 end: EventKey::first_at(weir_units::Time::ZERO),
-                partitions: vec![Vec::new(); max],
+                partitions: vec![Vec::new(); max_threads],
             }),
-            claimed: (0..max).map(|_| AtomicU64::new(0)).collect(),
+            claimed: (0..max_threads).map(|_| AtomicU64::new(0)).collect(),
             epoch: AtomicUsize::new(0),
             working: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             shutdown: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
-            leader: thread::current(),
+            coordinator_thread: thread::current(),
         }
     }
 
     /// Runs all unclaimed processes of the window: those of partition `me` first, then those of the other partitions.
-    fn run_partition(&self, me: usize, worker: &mut ThreadBuffers) {
-        let window = self.window.read().unwrap_or_else(PoisonError::into_inner);
-        let threads = window.partitions.len();
+    fn run_partition(&self, me: usize, buffers: &mut ThreadBuffers) {
+        let job = self.job.read().unwrap_or_else(PoisonError::into_inner);
+        let threads = job.partitions.len();
         let mut events = 0;
-        for of in (me..threads).chain(0..me) {
-            let share = &window.partitions[of];
-            while let Some(place) = self.claim(of, share.len(), of == me) {
-                let next = if of == me { Some(place + 1) } else { place.checked_sub(1) };
-                if let Some(&next) = next.and_then(|next| share.get(next)) {
+        for owner in (me..threads).chain(0..me) {
+            let partition = &job.partitions[owner];
+            while let Some(position) = self.claim(owner, partition.len(), owner == me) {
+                let next = if owner == me { Some(position + 1) } else { position.checked_sub(1) };
+                if let Some(&next) = next.and_then(|next| partition.get(next)) {
                     self.network.prefetch(next);
                 }
-                events += self.network.run_process(share[place], &window.end, worker);
+                events += self.network.run_process(partition[position], &job.end, buffers);
             }
         }
         self.events.fetch_add(events, Ordering::Relaxed);
     }
 
-    /// Claims a process of partition `of`, which has `len` processes, and returns its index there; `None` if all are
+    /// Claims a process of partition `owner`, which has `len` processes, and returns its index there; `None` if all are
     /// claimed. The owner claims from the front, thieves from the back, so that neighbours seldom run at the same
     /// time.
-    fn claim(&self, of: usize, len: usize, own: bool) -> Option<usize> {
+    fn claim(&self, owner: usize, len: usize, is_owner: bool) -> Option<usize> {
         // One `fetch_add` updates and reads both counts. A failed claim overshoots by one per thread and visit, which
         // the reset before the next window undoes. Relaxed suffices: the `RwLock` publishes the partitions, and each
         // process has its mutex.
-        let taken = self.claimed[of].fetch_add(if own { 1 } else { STOLEN_UNIT }, Ordering::Relaxed);
-        let (own_taken, others) = ((taken % STOLEN_UNIT) as usize, (taken / STOLEN_UNIT) as usize);
-        (own_taken + others < len).then(|| if own { own_taken } else { len - 1 - others })
+        let claims = self.claimed[owner].fetch_add(if is_owner { 1 } else { STOLEN_UNIT }, Ordering::Relaxed);
+        let (own, stolen) = ((claims % STOLEN_UNIT) as usize, (claims / STOLEN_UNIT) as usize);
+        (own + stolen < len).then(|| if is_owner { own } else { len - 1 - stolen })
     }
 
     /// The body of worker thread `me`: runs its part of every window after epoch `seen`, until shutdown.
     fn worker_loop(&self, me: usize, mut seen: usize) {
-        let mut worker = ThreadBuffers::default();
+        let mut buffers = ThreadBuffers::default();
         loop {
             let mut spins = 0;
             while self.epoch.load(Ordering::Acquire) == seen {
@@ -139,8 +139,8 @@ impl<'n> WorkerPool<'n> {
                 return;
             }
             seen = self.epoch.load(Ordering::Acquire);
-            let _done = CompletionGuard(self);
-            self.run_partition(me, &mut worker);
+            let _guard = CompletionGuard(self);
+            self.run_partition(me, &mut buffers);
         }
     }
 }
@@ -149,12 +149,12 @@ impl<'n> WorkerPool<'n> {
 /// sums.
 fn partition_by_work(work: &[u64], threads: usize) -> impl Iterator<Item = usize> {
     // Every process has a weight of at least 1, so that idle processes are spread over the threads too.
-    let own = |work: &u64| work + 1;
-    let (all, mut before) = (work.iter().map(own).sum::<u64>(), 0);
+    let weight = |work: &u64| work + 1;
+    let (total, mut before) = (work.iter().map(weight).sum::<u64>(), 0);
     work.iter().map(move |work| {
-        let middle = before + own(work) / 2;
-        before += own(work);
-        middle as usize * threads / all as usize
+        let middle = before + weight(work) / 2;
+        before += weight(work);
+        middle as usize * threads / total as usize
     })
 }
 
@@ -180,23 +180,23 @@ impl Drop for CompletionGuard<'_, '_> {
             self.0.panicked.store(true, Ordering::Release);
         }
         if self.0.working.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.leader.unpark();
+            self.0.coordinator_thread.unpark();
         }
     }
 }
 
 impl<'c, 'n> Coordinator<'c, 'n> {
     pub fn new(
-        crew: &'c WorkerPool<'n>,
+        pool: &'c WorkerPool<'n>,
         forecast: Option<&'c Mutex<ScalingForecast>>,
     ) -> Coordinator<'c, 'n> {
-        let partition_of = vec![0; crew.network.len()];
+        let partition_of = vec![0; pool.network.len()];
         Coordinator {
-            crew,
-            others: Vec::new(),
-            last: 0,
+            pool,
+            workers: Vec::new(),
+            last_events: 0,
             partition_of,
-            divided: Rebalance::default(),
+            load_balance: Rebalance::default(),
             forecast,
         }
     }
@@ -208,10 +208,10 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         end: &EventKey,
         due: impl Iterator<Item = u32>,
     ) -> u64 {
-        let (network, mut events, mut work) = (self.crew.network, 0, Vec::new());
+        let (network, mut events, mut work) = (self.pool.network, 0, Vec::new());
         let mut last = thread_cpu_time();
         for number in due {
-            events += network.run_process(number, end, &mut network.worker());
+            events += network.run_process(number, end, &mut network.buffers());
             let now = thread_cpu_time();
             work.push((now - last).as_nanos() as u64);
             last = now;
@@ -224,19 +224,18 @@ impl<'c, 'n> Coordinator<'c, 'n> {
 
     /// Repartitions the processes if the number of threads has changed or the interval has passed: each side is cut
     /// into contiguous partitions with about equal event counts since the last rebalancing. The interval doubles from
-    /// 4 to
-    /// [`MAX_REBALANCE_INTERVAL`] windows.
+    /// 4 to [`MAX_REBALANCE_INTERVAL`] windows.
     fn rebalance(&mut self, threads: usize) {
-        let last = &mut self.divided;
-        last.windows += 1;
-        let anew = last.threads != threads;
-        if !anew && (threads == 1 || last.windows < last.until) {
+        let state = &mut self.load_balance;
+        state.windows += 1;
+        let has_new_thread_count = state.threads != threads;
+        if !has_new_thread_count && (threads == 1 || state.windows < state.interval) {
             return;
         }
         // After a change of the number of threads few events have been counted, so rebalance again soon.
-        let until = if anew { 4 } else { MAX_REBALANCE_INTERVAL.min(2 * last.until) };
-        *last = Rebalance { threads, windows: 0, until };
-        let network = self.crew.network;
+        let interval = if has_new_thread_count { 4 } else { MAX_REBALANCE_INTERVAL.min(2 * state.interval) };
+        *state = Rebalance { threads, windows: 0, interval };
+        let network = self.pool.network;
         for side in network.sides() {
             let work: Vec<u64> = side.iter().map(|&number| network.take_event_count(number)).collect();
             for (&number, part) in side.iter().zip(partition_by_work(&work, threads)) {
@@ -251,17 +250,17 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         'c: 'scope,
         'n: 'scope,
     {
-        let crew = self.crew;
-        let me = self.others.len() + 1;
+        let pool = self.pool;
+        let me = self.workers.len() + 1;
         if self.forecast.is_some()
-            || self.last < crew.parallel_threshold
-            || me >= crew.claimed.len()
-            || !crew.cores.try_acquire()
+            || self.last_events < pool.parallel_threshold
+            || me >= pool.claimed.len()
+            || !pool.cores.try_acquire()
         {
             return;
         }
-        let seen = crew.epoch.load(Ordering::Relaxed);
-        self.others.push(scope.spawn(move || crew.worker_loop(me, seen)).thread().clone());
+        let seen = pool.epoch.load(Ordering::Relaxed);
+        self.workers.push(scope.spawn(move || pool.worker_loop(me, seen)).thread().clone());
     }
 
     /// Runs the processes `due` up to `end` and returns the number of events. `due` must contain every process with
@@ -277,45 +276,45 @@ impl<'c, 'n> Coordinator<'c, 'n> {
             concurrently();
             return self.run_measured(forecast, end, due);
         }
-        let crew = self.crew;
-        let shared = !self.others.is_empty() && self.last >= crew.parallel_threshold;
-        let threads = if shared { self.others.len() + 1 } else { 1 };
+        let pool = self.pool;
+        let shared = !self.workers.is_empty() && self.last_events >= pool.parallel_threshold;
+        let threads = if shared { self.workers.len() + 1 } else { 1 };
         self.rebalance(threads);
         {
-            let mut window = crew.window.write().unwrap_or_else(PoisonError::into_inner);
-            window.end = *end;
-            window.partitions.iter_mut().for_each(Vec::clear);
+            let mut job = pool.job.write().unwrap_or_else(PoisonError::into_inner);
+            job.end = *end;
+            job.partitions.iter_mut().for_each(Vec::clear);
             for number in due {
-                window.partitions[self.partition_of[number as usize]].push(number);
+                job.partitions[self.partition_of[number as usize]].push(number);
             }
         }
-        crew.claimed.iter().for_each(|taken| taken.store(0, Ordering::Relaxed));
-        crew.events.store(0, Ordering::Relaxed);
+        pool.claimed.iter().for_each(|claims| claims.store(0, Ordering::Relaxed));
+        pool.events.store(0, Ordering::Relaxed);
         if shared {
-            crew.working.store(self.others.len(), Ordering::Release);
-            crew.epoch.fetch_add(1, Ordering::Release);
-            self.others.iter().for_each(Thread::unpark);
+            pool.working.store(self.workers.len(), Ordering::Release);
+            pool.epoch.fetch_add(1, Ordering::Release);
+            self.workers.iter().for_each(Thread::unpark);
         }
-        // Before `run_partition`, which holds the lock of `Network::worker` that `concurrently` takes too.
+        // Before `run_partition`, which holds the lock of `Network::buffers` that `concurrently` takes too.
         concurrently();
-        crew.run_partition(0, &mut crew.network.worker());
+        pool.run_partition(0, &mut pool.network.buffers());
         let mut spins = 0;
-        while shared && crew.working.load(Ordering::Acquire) > 0 {
+        while shared && pool.working.load(Ordering::Acquire) > 0 {
             spin_then_park(&mut spins);
         }
-        assert!(!crew.panicked.load(Ordering::Acquire), "a worker thread panicked");
-        self.last = crew.events.load(Ordering::Relaxed);
-        self.last
+        assert!(!pool.panicked.load(Ordering::Acquire), "a worker thread panicked");
+        self.last_events = pool.events.load(Ordering::Relaxed);
+        self.last_events
     }
 }
 
 impl Drop for Coordinator<'_, '_> {
     fn drop(&mut self) {
-        self.crew.shutdown.store(true, Ordering::Release);
-        self.crew.epoch.fetch_add(1, Ordering::Release);
-        for thread in &self.others {
+        self.pool.shutdown.store(true, Ordering::Release);
+        self.pool.epoch.fetch_add(1, Ordering::Release);
+        for thread in &self.workers {
             thread.unpark();
-            self.crew.cores.release();
+            self.pool.cores.release();
         }
     }
 }
@@ -326,10 +325,10 @@ mod tests {
 
     #[test]
     fn each_thread_gets_as_much_work() {
-        let of = |work: &[u64], threads| partition_by_work(work, threads).collect::<Vec<_>>();
-        assert_eq!(of(&[0; 6], 3), [0, 0, 1, 1, 2, 2]);
-        assert_eq!(of(&[90, 10, 10, 10, 10, 10, 10, 10, 10, 10], 2), [0, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
-        assert_eq!(of(&[10, 10, 10, 900, 10], 4), [0, 0, 0, 2, 3]);
-        assert_eq!(of(&[7], 8), [4]);
+        let partition = |work: &[u64], threads| partition_by_work(work, threads).collect::<Vec<_>>();
+        assert_eq!(partition(&[0; 6], 3), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(partition(&[90, 10, 10, 10, 10, 10, 10, 10, 10, 10], 2), [0, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(partition(&[10, 10, 10, 900, 10], 4), [0, 0, 0, 2, 3]);
+        assert_eq!(partition(&[7], 8), [4]);
     }
 }

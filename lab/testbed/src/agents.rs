@@ -12,7 +12,7 @@ use weir_units::Time;
 
 /// A flow in the format of `weir host run --flows-from`.
 #[derive(Serialize)]
-struct Entry {
+struct FlowEntry {
     peer: String,
     port: u16,
     start: String,
@@ -34,12 +34,12 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Writes the lists of flows into `work` and returns the command lines of the agents. With a policy key, each agent has a
-    /// control socket with the name of its host.
+    /// Writes the lists of flows into `work` and returns the command lines of the agents. With a policy key, each agent
+    /// has a control socket with the name of its host.
     pub fn prepare(
         experiment: &Experiment,
         scheme: &Scheme,
-        (base_rtt, sample): (Time, Time),
+        (base_rtt, sample_interval): (Time, Time),
         work: &Path,
         policy_key: Option<&Path>,
     ) -> Result<Agents, Error> {
@@ -50,7 +50,10 @@ impl Agents {
             let host = topology.host(ix);
             let config = experiment.scheme_of(ix, scheme);
             let list = work.join(format!("{}-flows.yaml", host.name));
-            fs::write(&list, serde_yaml::to_string(&entries(experiment, &host.name)).expect("plain data"))?;
+            fs::write(
+                &list,
+                serde_yaml::to_string(&flow_entries(experiment, &host.name)).expect("plain data"),
+            )?;
             let results = work.join(format!("{}-results.json", host.name));
             // If the agent fails, the results of the previous scheme must not be taken for its own.
             let _ = fs::remove_file(&results);
@@ -85,17 +88,19 @@ impl Agents {
                 option("--active-window", active_window.to_string());
             }
             option("--for", spec.duration.to_string());
-            option("--sample", sample.to_string());
+            option("--sample", sample_interval.to_string());
             if let Some(key) = policy_key {
                 option("--policy-key", key.display().to_string());
                 option("--control", host.name.clone());
-                let own = spec.policy.as_ref();
-                let tuned = [
-                    ("--policy-imin", own.and_then(|it| it.imin).map(|it| it.to_string())),
-                    ("--policy-imax", own.and_then(|it| it.imax).map(|it| it.to_string())),
-                    ("--policy-k", own.and_then(|it| it.k).map(|it| it.to_string())),
+                let policy = spec.policy.as_ref();
+                let options = [
+                    ("--policy-imin", policy.and_then(|policy| policy.imin).map(|value| value.to_string())),
+                    ("--policy-imax", policy.and_then(|policy| policy.imax).map(|value| value.to_string())),
+                    ("--policy-k", policy.and_then(|policy| policy.k).map(|value| value.to_string())),
                 ];
-                tuned.into_iter().for_each(|(name, value)| value.into_iter().for_each(|it| option(name, it)));
+                options
+                    .into_iter()
+                    .for_each(|(name, value)| value.into_iter().for_each(|value| option(name, value)));
             }
             // No busy polling: dozens of agents share a few cores.
             option("--spin", "0us".into());
@@ -119,17 +124,17 @@ impl Agents {
 }
 
 /// Returns the flows that a host sends, in the order of the experiment.
-fn entries(experiment: &Experiment, host: &str) -> Vec<Entry> {
+fn flow_entries(experiment: &Experiment, host: &str) -> Vec<FlowEntry> {
     let topology = &experiment.topology;
     let own = experiment.flows.iter().filter(|flow| topology.host(flow.from).name == host);
-    own.map(|flow| Entry {
+    own.map(|flow| FlowEntry {
         peer: topology.host(flow.to).ip.to_string(),
         port: flow.entropy_port,
         start: flow.start.to_string(),
         stop: flow.stop.map(|stop| stop.to_string()),
         size: flow.size.map(|size| size.to_string()),
-        announces: flow.announces.as_ref().map(|it| addresses(topology, &it.senders)),
-        incast: flow.announces.as_ref().map(|it| it.incast),
+        announces: flow.announces.as_ref().map(|announcement| addresses(topology, &announcement.senders)),
+        incast: flow.announces.as_ref().map(|announcement| announcement.incast),
     })
     .collect()
 }

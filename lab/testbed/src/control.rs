@@ -11,7 +11,7 @@ use weir_experiment::backend::Error;
 /// Maximum length of a request: a history of 32 policies of some kilobytes.
 const MAX_REQUEST_LEN: u64 = 1 << 18;
 /// Maximum length of a reply: about 1 KB for each link of a large fabric.
-const MAX_RESPONSE_LEN: u64 = 1 << 24;
+const MAX_REPLY_LEN: u64 = 1 << 24;
 /// Time limit for reading a request or writing a reply.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -23,51 +23,51 @@ enum ReplyLine<R> {
     Error(String),
 }
 
-/// Sends one request over an open connection and waits for the reply. `who` names the peer in error messages.
+/// Sends one request over an open connection and waits for the reply. `peer` names the peer in error messages.
 ///
 /// # Errors
 ///
 /// If the peer rejects the request ([`Error::Input`]), or the exchange fails ([`Error::Work`]).
-pub fn ask<R: DeserializeOwned>(
+pub fn request<R: DeserializeOwned>(
     mut stream: UnixStream,
-    who: &dyn Display,
+    peer: &dyn Display,
     request: &impl Serialize,
 ) -> Result<R, Error> {
-    let failed = |error: &dyn Display| Error::Work(format!("{who}: {error}"));
+    let failed = |error: &dyn Display| Error::Work(format!("{peer}: {error}"));
     let line = serde_json::to_string(request).map_err(|error| failed(&error))?;
     // Twice the server's timeout, so that a server that times out can still report the reason.
-    let limited = stream
+    let timeouts_set = stream
         .set_read_timeout(Some(2 * REPLY_TIMEOUT))
         .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)));
-    limited
+    timeouts_set
         .and_then(|()| stream.write_all(format!("{line}\n").as_bytes()))
         .map_err(|error| failed(&error))?;
-    let answer = read_line(&stream, MAX_RESPONSE_LEN).map_err(|error| failed(&error))?;
-    match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
+    let reply = read_line(&stream, MAX_REPLY_LEN).map_err(|error| failed(&error))?;
+    match serde_json::from_str(&reply).map_err(|error| failed(&error))? {
         ReplyLine::Ok(report) => Ok(report),
         ReplyLine::Error(reason) => Err(Error::Input(reason)),
     }
 }
 
-/// Server side: reads one request, calls the handler, and writes its reply.
+/// Server side: reads one request, calls `handle`, and writes its reply.
 ///
 /// # Errors
 ///
 /// If the reply cannot be written, for example because the client disconnected.
-pub fn answer<Q: DeserializeOwned, R: Serialize>(
+pub fn respond<Q: DeserializeOwned, R: Serialize>(
     stream: &UnixStream,
-    ask: impl FnOnce(Q) -> Result<R, String>,
+    handle: impl FnOnce(Q) -> Result<R, String>,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
-    let answer = match read_line(stream, MAX_REQUEST_LEN) {
+    let result = match read_line(stream, MAX_REQUEST_LEN) {
         Ok(line) => match serde_json::from_str(&line) {
-            Ok(request) => ask(request),
+            Ok(request) => handle(request),
             Err(error) => Err(format!("invalid request: {error}")),
         },
         Err(error) => Err(format!("invalid request: {error}")),
     };
-    let line = match answer {
+    let line = match result {
         Ok(report) => ReplyLine::Ok(report),
         Err(reason) => ReplyLine::Error(reason),
     };
@@ -75,14 +75,14 @@ pub fn answer<Q: DeserializeOwned, R: Serialize>(
     (&mut &*stream).write_all(format!("{text}\n").as_bytes())
 }
 
-/// Reads a line of at most `longest` bytes.
-fn read_line(stream: &UnixStream, longest: u64) -> io::Result<String> {
+/// Reads a line of at most `max_len` bytes.
+fn read_line(stream: &UnixStream, max_len: u64) -> io::Result<String> {
     let mut line = String::new();
-    BufReader::new(stream.take(longest)).read_line(&mut line)?;
+    BufReader::new(stream.take(max_len)).read_line(&mut line)?;
     match line.ends_with('\n') {
         true => Ok(line),
-        false if line.len() as u64 >= longest => {
-            Err(io::Error::other(format!("line exceeds {longest} bytes")))
+        false if line.len() as u64 >= max_len => {
+            Err(io::Error::other(format!("line exceeds {max_len} bytes")))
         }
         false => Err(io::Error::other("connection closed in the middle of a line")),
     }

@@ -1,7 +1,7 @@
 //! Applies the link faults of an experiment to emulated links.
 //!
-//! Requests are sent directly to the control socket. Starting `weir link set` for each fault would delay it by half a second and
-//! more on a busy machine.
+//! Requests are sent directly to the control socket. Starting `weir link set` for each fault would delay it by half a
+//! second and more on a busy machine.
 
 use super::links::{LINKS, LinkRequest};
 use super::plan::link_names;
@@ -24,15 +24,15 @@ pub struct Faults {
 impl Faults {
     /// Starts the thread. `start` is time 0 of the experiment in seconds of CLOCK_MONOTONIC.
     pub fn start(experiment: &Experiment, start: f64) -> Result<Faults, Error> {
-        let orders = orders(experiment);
+        let requests = requests(experiment);
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stop_flag = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("faults".to_owned()).spawn(move || {
-            for (at, order) in orders {
-                if !sleep_until(start + at.as_secs_f64(), &told) {
+            for (at, request) in requests {
+                if !sleep_until(start + at.as_secs_f64(), &stop_flag) {
                     break;
                 }
-                order.ask_own::<IgnoredAny>(LINKS)?;
+                request.send_in_run::<IgnoredAny>(LINKS)?;
             }
             Ok(())
         })?;
@@ -47,10 +47,10 @@ impl Faults {
 }
 
 /// Returns the requests for all faults, sorted by time. A link comes up when no fault keeps it down any more.
-fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
+fn requests(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
     let names = link_names(&experiment.topology);
     let mut down = vec![0u32; names.len()];
-    let mut orders = Vec::new();
+    let mut requests = Vec::new();
     for scheduled in &experiment.changes {
         let (links, change): (Vec<usize>, String) = match &scheduled.change {
             Change::Impair(links, impairment) => (links.clone(), properties(impairment)),
@@ -68,10 +68,10 @@ fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
         };
         if !links.is_empty() {
             let links = links.iter().map(|&link| names[link].clone()).collect();
-            orders.push((scheduled.at, LinkRequest::Set { links, change }));
+            requests.push((scheduled.at, LinkRequest::Set { links, change }));
         }
     }
-    orders
+    requests
 }
 
 /// Returns the changed properties as `key=value,key=value`.
@@ -85,8 +85,8 @@ fn properties(impairment: &Impairment) -> String {
         ("duplicate", impairment.duplicate.map(|ratio| ratio.to_string())),
         ("corrupt", impairment.corrupt.map(|ratio| ratio.to_string())),
     ];
-    let given = properties.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
-    given.collect::<Vec<_>>().join(",")
+    let changed = properties.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+    changed.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_become_changes_of_links() {
+    fn faults_become_link_requests() {
         let file = include_str!("../../../experiments/quickstart.yaml").to_owned()
             + "faults:\n\
                - {kind: loss, rate: 1%, links: [s1-s2], from: 1us, to: 9us}\n\
@@ -102,11 +102,11 @@ mod tests {
                - {kind: down, links: [s2-s1], from: 3us, to: 5us}\n\
                - {kind: impair, links: [s2-s1], from: 6us, to: 8us, jitter: 1us, reorder: 2%, reorder_by: 3us}\n";
         let experiment = Experiment::parse(&file, "quickstart.yaml", "quickstart", &[], None).unwrap();
-        let text = |(at, order): (Time, LinkRequest)| match order {
+        let text = |(at, request): (Time, LinkRequest)| match request {
             LinkRequest::Set { links, change } => (at.as_us(), format!("{} {change}", links.join(" "))),
             other => panic!("{other:?}"),
         };
-        let orders: Vec<_> = orders(&experiment).into_iter().map(text).collect();
+        let requests: Vec<_> = requests(&experiment).into_iter().map(text).collect();
         let expected = [
             (1, "s1-s2 loss=0.01"),
             (2, "s1-s2 up=false"),
@@ -116,6 +116,6 @@ mod tests {
             (8, "s1-s2 jitter=0ps,reorder=0,reorder_by=3000000ps"),
             (9, "s1-s2 loss=0"),
         ];
-        assert_eq!(orders, expected.map(|(at, words)| (at, words.to_owned())));
+        assert_eq!(requests, expected.map(|(at, text)| (at, text.to_owned())));
     }
 }

@@ -1,7 +1,9 @@
-//! Runs experiments in real time: hosts and links in Mininet, P4 switches as processes, and agents on raw sockets. Experiment
-//! file, topology, routes, table entries, schemes and report are the same as in virtual time. The backend is [`Mininet`].
+//! Runs experiments in real time: hosts and links in Mininet, P4 switches as processes, and agents on raw sockets.
+//! Experiment file, topology, routes, table entries, schemes and report are the same as in virtual time. The backend is
+//! [`Mininet`].
 //!
-//! - `mininet_process`: the Python process (`mininet/weir_mininet`) that drives Mininet and owns everything that must be
+//! - `mininet_process`: the Python process (`mininet/weir_mininet`) that drives Mininet and owns everything that must
+//!   be
 //!   cleaned up.
 //! - `plan`: the description of the fabric that it builds.
 //! - `p4runtime`: programs, table entries and counters of all switches.
@@ -27,18 +29,9 @@ mod results;
 mod run;
 mod tutorial;
 
-pub use mininet_process::clean;
+pub use mininet_process::{Signals, clean};
 pub use plan::{
     Plan, PlannedLink, PlannedSwitch, SwitchKind, device_id, grpc_port, link_names, thrift_address,
 };
 pub use run::Mininet;
 pub use tutorial::{Tutorial, TutorialSwitches};
-
-/// Hooks of the calling program: cancellation of a run, and the owner of Ctrl-C.
-#[derive(Clone, Copy, Debug)]
-pub struct Signals {
-    /// Returns true if the run should stop as soon as possible.
-    pub is_cancelled: fn() -> bool,
-    /// Called with true before a child process takes over the terminal and thereby Ctrl-C, and with false afterwards.
-    pub lend_terminal: fn(bool),
-}

@@ -45,7 +45,7 @@ impl LinkRequest {
     /// # Errors
     ///
     /// If no such process exists, or it rejects the request or does not respond.
-    pub fn ask<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
+    pub fn send<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
         let address = SocketAddr::from_abstract_name(socket(name))?;
         let stream = UnixStream::connect_addr(&address).map_err(|error| {
             Error::Input(format!(
@@ -53,20 +53,21 @@ impl LinkRequest {
                  `weir run --backend mininet` start one"
             ))
         })?;
-        control::ask(stream, &format_args!("links {name}"), self)
+        control::request(stream, &format_args!("links {name}"), self)
     }
 
-    /// Asks the process that carries the links of a running experiment.
+    /// Sends the request to the link emulator of a running experiment.
     ///
     /// # Errors
     ///
-    /// Like [`ask`](Self::ask), but all errors are [`Error::Work`], because Weir started the process and made the request.
-    pub(crate) fn ask_own<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
-        self.ask(name).map_err(Error::work)
+    /// Like [`send`](Self::send), but all errors are [`Error::Work`], because Weir started the process and made the
+    /// request.
+    pub(crate) fn send_in_run<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
+        self.send(name).map_err(Error::work)
     }
 }
 
-/// Returns the name of a process's socket.
+/// Returns the abstract socket name of the link emulator `name`.
 pub fn socket(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
@@ -78,18 +79,21 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn what_fails_in_a_run_is_no_wrong_input() {
+    fn errors_during_a_run_are_not_input_errors() {
         let name = format!("test-{}", std::process::id());
         let show = LinkRequest::Show {};
-        let asked = || (show.ask::<IgnoredAny>(&name), show.ask_own::<IgnoredAny>(&name));
-        assert!(matches!(asked(), (Err(Error::Input(_)), Err(Error::Work(_)))), "there is no such process");
+        let results = || (show.send::<IgnoredAny>(&name), show.send_in_run::<IgnoredAny>(&name));
+        assert!(matches!(results(), (Err(Error::Input(_)), Err(Error::Work(_)))), "there is no such process");
         let address = SocketAddr::from_abstract_name(socket(&name)).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming().take(2) {
-                control::answer(&stream.unwrap(), |_: LinkRequest| Err::<(), _>("no".to_owned())).unwrap();
+                control::respond(&stream.unwrap(), |_: LinkRequest| Err::<(), _>("no".to_owned())).unwrap();
             }
         });
-        assert!(matches!(asked(), (Err(Error::Input(_)), Err(Error::Work(_)))), "it refuses");
+        assert!(
+            matches!(results(), (Err(Error::Input(_)), Err(Error::Work(_)))),
+            "the server rejects the request"
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! The Python process that drives Mininet: starts it, exchanges JSON lines with it over pipes, and cleans up if it dies.
+//! The Python process that drives Mininet: starts it, exchanges JSON lines with it over pipes, and cleans up if it
+//! dies.
 
 use super::plan::Plan;
-use crate::Signals;
 use rustix::io::FdFlags;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("fabric.py", include_str!("../assets/weir_mininet/fabric.py")),
     ("jobs.py", include_str!("../assets/weir_mininet/jobs.py")),
     ("links.py", include_str!("../assets/weir_mininet/links.py")),
-    ("ours.py", include_str!("../assets/weir_mininet/ours.py")),
+    ("ownership.py", include_str!("../assets/weir_mininet/ownership.py")),
     ("plan.py", include_str!("../assets/weir_mininet/plan.py")),
     ("processes.py", include_str!("../assets/weir_mininet/processes.py")),
     ("serve.py", include_str!("../assets/weir_mininet/serve.py")),
@@ -42,6 +42,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Prefix of the working directories of runs; followed by the process id of the owner.
 const WORK_PREFIX: &str = "weir-mininet-";
+
+/// Hooks of the calling program: cancellation of a run, and the owner of Ctrl-C.
+#[derive(Clone, Copy, Debug)]
+pub struct Signals {
+    /// Returns true if the run should stop as soon as possible.
+    pub is_cancelled: fn() -> bool,
+    /// Called with true before a child process takes over the terminal and thereby Ctrl-C, and with false afterwards.
+    pub lend_terminal: fn(bool),
+}
 
 /// Exit of one agent.
 #[derive(Debug, Deserialize)]
@@ -80,14 +89,14 @@ impl MininetProcess {
             return Err(Error::input("--backend mininet needs root: run this with sudo"));
         }
         let python = python()?;
-        sweep_work_directories();
+        remove_stale_work_dirs();
         let work =
             tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
         unpack(work.path())?;
-        let (for_child, requests) = pipe()?;
-        let (replies, from_child) = pipe()?;
-        let process = spawn(python, work.path(), &for_child, &from_child)?;
-        let replies = listen(replies);
+        let (requests_reader, requests) = pipe()?;
+        let (replies, replies_writer) = pipe()?;
+        let process = spawn(python, work.path(), &requests_reader, &replies_writer)?;
+        let replies = spawn_reader(replies);
         Ok(MininetProcess { process, requests: Some(requests), replies, python, work, signals })
     }
 
@@ -116,20 +125,20 @@ impl MininetProcess {
         &mut self,
         agents: &BTreeMap<String, Vec<String>>,
         started: impl FnOnce(f64),
-        mut look: impl FnMut(),
+        mut on_wait: impl FnMut(),
     ) -> Result<BTreeMap<String, AgentExit>, Error> {
         #[derive(Deserialize)]
         struct Started {
             started: f64,
         }
         self.send("run", json!({ "agents": agents }))?;
-        let first = self.hear(&mut || ())?;
+        let first = self.receive(&mut || ())?;
         if let Ok(Started { started: at }) = serde_json::from_value(first.clone()) {
             started(at);
-            let answer = self.hear(&mut look)?;
-            self.result(answer)
+            let reply = self.receive(&mut on_wait)?;
+            self.parse_reply(reply)
         } else {
-            self.result(first)
+            self.parse_reply(first)
         }
     }
 
@@ -143,24 +152,24 @@ impl MininetProcess {
         self.request("link_drops", json!({}))
     }
 
-    /// Runs Mininet's command line on this terminal until the user exits it. Ctrl-C goes to the command line meanwhile. Its
-    /// Weir commands read the names of nodes from `topology`.
+    /// Runs Mininet's command line on this terminal until the user exits it. Ctrl-C goes to the command line meanwhile.
+    /// Its Weir commands read the names of nodes from `topology`.
     pub fn cli(&mut self, topology: &Path) -> Result<(), Error> {
         (self.signals.lend_terminal)(true);
-        let left = self.request("cli", json!({ "topology": topology }));
+        let result = self.request("cli", json!({ "topology": topology }));
         (self.signals.lend_terminal)(false);
-        left
+        result
     }
 
-    fn request<R: DeserializeOwned>(&mut self, task: &str, with: Value) -> Result<R, Error> {
-        self.send(task, with)?;
-        let answer = self.hear(&mut || ())?;
-        self.result(answer)
+    fn request<R: DeserializeOwned>(&mut self, task: &str, arguments: Value) -> Result<R, Error> {
+        self.send(task, arguments)?;
+        let reply = self.receive(&mut || ())?;
+        self.parse_reply(reply)
     }
 
-    fn send(&mut self, task: &str, mut with: Value) -> Result<(), Error> {
-        with["do"] = task.into();
-        let line = format!("{with}\n");
+    fn send(&mut self, task: &str, mut arguments: Value) -> Result<(), Error> {
+        arguments["do"] = task.into();
+        let line = format!("{arguments}\n");
         let sent = self.requests.as_mut().map(|requests| requests.write_all(line.as_bytes()));
         match sent {
             Some(Ok(())) => Ok(()),
@@ -168,32 +177,32 @@ impl MininetProcess {
         }
     }
 
-    /// Waits for the next reply. While waiting, calls `look` periodically and forwards the first interrupt.
-    fn hear(&mut self, look: &mut dyn FnMut()) -> Result<Value, Error> {
-        let mut passed_on = (self.signals.is_cancelled)();
+    /// Waits for the next reply. While waiting, calls `on_wait` periodically and forwards the first interrupt.
+    fn receive(&mut self, on_wait: &mut dyn FnMut()) -> Result<Value, Error> {
+        let mut is_forwarded = (self.signals.is_cancelled)();
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
-                Ok(answer) => return Ok(answer),
+                Ok(reply) => return Ok(reply),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.child_exited()),
-                Err(RecvTimeoutError::Timeout) => look(),
+                Err(RecvTimeoutError::Timeout) => on_wait(),
             }
-            if !passed_on && (self.signals.is_cancelled)() {
-                passed_on = true;
+            if !is_forwarded && (self.signals.is_cancelled)() {
+                is_forwarded = true;
                 self.send("interrupt", json!({}))?;
             }
         }
     }
 
-    fn result<R: DeserializeOwned>(&self, answer: Value) -> Result<R, Error> {
+    fn parse_reply<R: DeserializeOwned>(&self, reply: Value) -> Result<R, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "snake_case")]
-        enum Answer<R> {
+        enum Reply<R> {
             Ok(R),
             Error(String),
         }
-        match serde_json::from_value(answer) {
-            Ok(Answer::Ok(result)) => Ok(result),
-            Ok(Answer::Error(reason)) => Err(Error::Work(reason)),
+        match serde_json::from_value(reply) {
+            Ok(Reply::Ok(result)) => Ok(result),
+            Ok(Reply::Error(reason)) => Err(Error::Work(reason)),
             Err(error) => Err(Error::Work(format!("{PACKAGE_NAME} sent an invalid reply: {error}"))),
         }
     }
@@ -202,13 +211,13 @@ impl MininetProcess {
     fn child_exited(&mut self) -> Error {
         self.requests = None;
         let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        let swept = cleanup(self.python, self.work.path());
-        let rest = if swept.is_ok() {
+        let cleaned_up = cleanup(self.python, self.work.path());
+        let remainder = if cleaned_up.is_ok() {
             "its processes and interfaces were removed"
         } else {
             "`weir mininet --clean` removes the rest"
         };
-        Error::Work(format!("the Mininet process exited unexpectedly ({status}); {rest}"))
+        Error::Work(format!("the Mininet process exited unexpectedly ({status}); {remainder}"))
     }
 }
 
@@ -216,8 +225,8 @@ impl Drop for MininetProcess {
     fn drop(&mut self) {
         // End of file on its input makes the Python process tear everything down.
         if self.requests.take().is_some() {
-            let ended = self.process.wait();
-            if !ended.is_ok_and(|status| status.success() || status.code() == Some(1)) {
+            let exit = self.process.wait();
+            if !exit.is_ok_and(|status| status.success() || status.code() == Some(1)) {
                 // An error cannot be reported from a destructor.
                 let _ = cleanup(self.python, self.work.path());
             }
@@ -237,7 +246,7 @@ pub fn clean() -> Result<u64, Error> {
         ));
     }
     let python = python()?;
-    sweep_work_directories();
+    remove_stale_work_dirs();
     let work = tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
     unpack(work.path())?;
     cleanup(python, work.path())
@@ -246,8 +255,8 @@ pub fn clean() -> Result<u64, Error> {
 /// Returns a Python interpreter that can import Mininet.
 fn python() -> Result<&'static str, Error> {
     let has_mininet = |python: &&&str| {
-        let asked = Command::new(python).args(["-c", "import mininet.net"]).output();
-        asked.is_ok_and(|done| done.status.success())
+        let output = Command::new(python).args(["-c", "import mininet.net"]).output();
+        output.is_ok_and(|output| output.status.success())
     };
     PYTHONS.iter().find(has_mininet).copied().ok_or_else(|| {
         Error::input(
@@ -265,7 +274,7 @@ fn unpack(work: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn in_package(python: &str, work: &Path) -> Command {
+fn package_command(python: &str, work: &Path) -> Command {
     let mut command = Command::new(python);
     command.args(["-B", "-m", PACKAGE_NAME]).env("PYTHONPATH", work);
     command
@@ -275,19 +284,19 @@ fn in_package(python: &str, work: &Path) -> Command {
 fn spawn(python: &str, work: &Path, requests: &PipeReader, replies: &PipeWriter) -> Result<Child, Error> {
     rustix::io::fcntl_setfd(requests, FdFlags::empty()).map_err(std::io::Error::from)?;
     rustix::io::fcntl_setfd(replies, FdFlags::empty()).map_err(std::io::Error::from)?;
-    let mut command = in_package(python, work);
+    let mut command = package_command(python, work);
     command.arg("serve").arg(requests.as_raw_fd().to_string()).arg(replies.as_raw_fd().to_string());
     command.spawn().map_err(|error| Error::Work(format!("{python}: {error}")))
 }
 
 /// Reads replies in a thread, so that waiting for a reply can be interrupted.
-fn listen(replies: PipeReader) -> Receiver<Value> {
+fn spawn_reader(replies: PipeReader) -> Receiver<Value> {
     let (sender, receiver) = sync_channel(16);
     std::thread::spawn(move || {
         for line in BufReader::new(replies).lines() {
             let Ok(line) = line else { return };
-            let answer = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "error": line }));
-            if sender.send(answer).is_err() {
+            let reply = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "error": line }));
+            if sender.send(reply).is_err() {
                 return;
             }
         }
@@ -296,7 +305,7 @@ fn listen(replies: PipeReader) -> Receiver<Value> {
 }
 
 fn cleanup(python: &str, work: &Path) -> Result<u64, Error> {
-    let done = in_package(python, work).arg("clean").output()?;
+    let done = package_command(python, work).arg("clean").output()?;
     match done.status.success() {
         true => String::from_utf8_lossy(&done.stdout).trim().parse().map_err(Error::work),
         false => Err(Error::Work(String::from_utf8_lossy(&done.stderr).trim().replace("error: ", ""))),
@@ -304,7 +313,7 @@ fn cleanup(python: &str, work: &Path) -> Result<u64, Error> {
 }
 
 /// Removes working directories whose owner process no longer exists.
-fn sweep_work_directories() {
+fn remove_stale_work_dirs() {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner =
@@ -320,9 +329,9 @@ fn sweep_work_directories() {
 mod tests {
     use super::*;
 
-    /// Every module of the package goes along.
+    /// `PACKAGE` contains every module of the Python package.
     #[test]
-    fn the_package_is_whole() {
+    fn all_modules_are_embedded() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../mininet/weir_mininet");
         let mut names: Vec<String> = fs::read_dir(dir)
             .unwrap()

@@ -134,7 +134,8 @@ pub fn device_id(switch: SwitchIx) -> u64 {
     u64::from(switch.0)
 }
 
-/// Returns the queue limit in packets: the whole buffer of a switch, because there is no PFC that would limit the queue.
+/// Returns the queue limit in packets: the whole buffer of a switch, because there is no PFC that would limit the
+/// queue.
 pub fn queue_depth(experiment: &Experiment) -> u32 {
     let packets = experiment.spec.buffer.get() / experiment.spec.mtu.get().max(1);
     u32::try_from(packets.max(1)).unwrap_or(u32::MAX)
@@ -167,7 +168,7 @@ impl Plan {
     pub fn new(
         experiment: &Experiment,
         scheme: &Scheme,
-        places: &TestbedConfig,
+        config: &TestbedConfig,
         work: &Path,
     ) -> Result<Plan, String> {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
@@ -191,9 +192,9 @@ impl Plan {
         });
         Ok(Plan {
             work: work.to_owned(),
-            switch: places.switch,
-            one_process: places.one_process(),
-            exe: places.exe.clone(),
+            switch: config.switch,
+            one_process: config.one_process(),
+            exe: config.exe.clone(),
             weir: own_program()?,
             seed: stream_seed(spec.seed, "links"),
             frame: full_frame(spec.mtu, scheme).get(),
@@ -202,7 +203,7 @@ impl Plan {
             switches: switches.collect(),
             links: links.collect(),
             static_arp: true,
-            pcaps: places.pcaps.clone(),
+            pcaps: config.pcaps.clone(),
             logs: None,
         })
     }
@@ -234,8 +235,8 @@ pub fn link_names(topology: &Topology) -> Vec<String> {
     names
 }
 
-/// Returns rate and delay of a link in the syntax of `weir link run`. Queueing belongs to the switches, so the queue of the
-/// emulated link is large enough never to drop.
+/// Returns rate and delay of a link in the syntax of `weir link run`. Queueing belongs to the switches, so the queue of
+/// the emulated link is large enough never to drop.
 pub(super) fn properties(rate: Option<Bandwidth>, delay: Time) -> String {
     let rate = rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{}bps", rate.as_bps()));
     format!("rate={rate},delay={}ps,queue={LARGE_QUEUE}", delay.as_ps())
@@ -247,8 +248,8 @@ pub(super) fn own_program() -> Result<PathBuf, String> {
         .map_err(|error| format!("cannot determine the path of the current executable: {error}"))
 }
 
-/// Returns the length of a full DATA frame after the first switch. If the program appends telemetry to frames, this includes
-/// one record.
+/// Returns the length of a full DATA frame after the first switch. If the program appends telemetry to frames, this
+/// includes one record.
 pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     let mut host = HostConfig::new(
         Ipv4Addr::LOCALHOST,
@@ -261,8 +262,8 @@ pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
 }
 
-/// Options that limit the ports of the embedded switch to the rates of their links, so that packets queue in the switch, where
-/// the P4 program sees them, and not in the link emulator.
+/// Options that limit the ports of the embedded switch to the rates of their links, so that packets queue in the
+/// switch, where the P4 program sees them, and not in the link emulator.
 fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
     let topology = &experiment.topology;
     let mut options = vec!["--queue-depth".to_owned(), queue_depth(experiment).to_string()];

@@ -1,8 +1,8 @@
 //! Samples queue lengths and link loads during a run.
 //!
-//! Queue lengths are read from the P4 program's register `queue_bytes`, which is also the source of telemetry: over P4Runtime
-//! from the embedded switch, over Thrift from BMv2. Link loads are read from the kernel's counters of the switch interfaces. A
-//! process that runs all switches and emulates the links returns both in one reply.
+//! Queue lengths are read from the P4 program's register `queue_bytes`, which is also the source of telemetry: over
+//! P4Runtime from the embedded switch, over Thrift from BMv2. Link loads are read from the kernel's counters of the
+//! switch interfaces. A process that runs all switches and emulates the links returns both in one reply.
 
 use super::links::{FabricSample, LINKS, LinkRequest};
 use super::p4runtime::Registers;
@@ -46,7 +46,7 @@ enum Source {
     Switches(Queues, Vec<PathBuf>),
     /// One process that runs all switches and emulates the links.
     Fabric {
-        look: LinkRequest,
+        request: LinkRequest,
         /// Index of link and end for each port.
         ends: Vec<(usize, usize)>,
         /// Last sample, until its byte counts are used.
@@ -61,27 +61,27 @@ enum Queues {
 }
 
 impl Source {
-    fn connect(topology: &Topology, places: &TestbedConfig, register: &Preamble) -> Result<Source, Error> {
+    fn connect(topology: &Topology, config: &TestbedConfig, register: &Preamble) -> Result<Source, Error> {
         let ports =
             topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |port| (ix, port)));
-        if places.one_process() {
+        if config.one_process() {
             let end = |(ix, (port, link)): (SwitchIx, (u16, LinkIx))| {
-                let here = Endpoint { node: Node::Switch(ix), port };
-                (link.0 as usize, usize::from(topology.link(link).a != here))
+                let end = Endpoint { node: Node::Switch(ix), port };
+                (link.0 as usize, usize::from(topology.link(link).a != end))
             };
             return Ok(Source::Fabric {
-                look: LinkRequest::Sample { register: register.name.clone() },
+                request: LinkRequest::Sample { register: register.name.clone() },
                 ends: ports.map(end).collect(),
                 last: None,
             });
         }
-        let queues = match places.switch {
+        let queues = match config.switch {
             SwitchKind::Weir => Queues::P4Runtime(Registers::connect(topology, register.id)?),
             SwitchKind::Bmv2 => {
                 let clients = topology.switch_ixs().map(|ix| {
                     let name = topology.switch(ix).name.clone();
                     let client =
-                        ThriftClient::connect(&thrift_address(ix)).map_err(|error| refused(&name, &error))?;
+                        ThriftClient::connect(&thrift_address(ix)).map_err(|error| failed(&name, &error))?;
                     Ok((name, client))
                 });
                 Queues::Thrift(clients.collect::<Result<_, Error>>()?)
@@ -97,20 +97,21 @@ impl Source {
     fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
         match self {
             Source::Switches(queues, _) => (0..switches).map(|switch| queues.read(switch)).collect(),
-            Source::Fabric { look, last, .. } => {
-                let sample: &FabricSample = last.insert(look.ask_own(LINKS)?);
+            Source::Fabric { request, last, .. } => {
+                let sample: &FabricSample = last.insert(request.send_in_run(LINKS)?);
                 Ok(sample.cells.iter().map(|cells| by_port(cells)).collect())
             }
         }
     }
 
-    /// Returns the cumulative bytes sent by each port, at the time of the queue lengths if these were read just before. A port
-    /// that no longer exists has 0.
+    /// Returns the cumulative bytes sent by each port, at the time of the queue lengths if these were read just before.
+    /// A port that no longer exists has 0.
     fn sent(&mut self) -> Result<Vec<u64>, Error> {
         match self {
             Source::Switches(_, files) => Ok(files.iter().map(sent).collect()),
-            Source::Fabric { look, ends, last } => {
-                let FabricSample { bytes, .. } = last.take().map_or_else(|| look.ask_own(LINKS), Ok)?;
+            Source::Fabric { request, ends, last } => {
+                let FabricSample { bytes, .. } =
+                    last.take().map_or_else(|| request.send_in_run(LINKS), Ok)?;
                 Ok(ends.iter().map(|&(link, end)| bytes.get(link).map_or(0, |bytes| bytes[end])).collect())
             }
         }
@@ -132,15 +133,14 @@ impl Queues {
             Queues::P4Runtime(registers) => registers.read(switch),
             Queues::Thrift(clients) => {
                 let (name, client) = &mut clients[switch];
-                let cells =
-                    client.register_read_all(QUEUE_REGISTER).map_err(|error| refused(name, &error))?;
+                let cells = client.register_read_all(QUEUE_REGISTER).map_err(|error| failed(name, &error))?;
                 Ok(cells.into_iter().map(|cell| u64::try_from(cell).unwrap_or(0)).collect())
             }
         }
     }
 }
 
-fn refused(switch: &str, error: &ThriftError) -> Error {
+fn failed(switch: &str, error: &ThriftError) -> Error {
     Error::Work(format!("{switch}: {error}"))
 }
 
@@ -150,10 +150,10 @@ pub struct QueueSampler {
     stop: Arc<AtomicBool>,
 }
 
-/// Returns the sampling interval: `asked`, or if that is too short for this number of switches a multiple of it.
-pub fn sample_interval(asked: Time, switches: usize) -> Time {
+/// Returns the sampling interval: `requested`, or if that is too short for this number of switches a multiple of it.
+pub fn sample_interval(requested: Time, switches: usize) -> Time {
     let min = min_poll_interval(switches);
-    asked * min.as_ps().div_ceil(asked.as_ps().max(1)).max(1)
+    requested * min.as_ps().div_ceil(requested.as_ps().max(1)).max(1)
 }
 
 /// Returns the minimum interval between two polls of all switches.
@@ -165,12 +165,12 @@ impl QueueSampler {
     /// Starts sampling all ports at `start` (seconds of CLOCK_MONOTONIC) at the sampling interval, for `duration`.
     pub fn start(
         topology: &Topology,
-        (places, register): (&TestbedConfig, &Preamble),
+        (config, register): (&TestbedConfig, &Preamble),
         start: f64,
-        distance: Time,
+        interval: Time,
         duration: Time,
     ) -> Result<QueueSampler, Error> {
-        let mut source = Source::connect(topology, places, register)?;
+        let mut source = Source::connect(topology, config, register)?;
         let mut ports = Vec::new();
         for switch in topology.switch_ixs() {
             for (port, _) in topology.switch(switch).ports() {
@@ -178,9 +178,9 @@ impl QueueSampler {
             }
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stop_flag = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("probe".to_owned()).spawn(move || {
-            sample(&mut source, &mut ports, start, distance, duration, &told)?;
+            sample(&mut source, &mut ports, start, interval, duration, &stop_flag)?;
             Ok(ports)
         })?;
         Ok(QueueSampler { thread, stop })
@@ -197,62 +197,63 @@ fn sample(
     source: &mut Source,
     ports: &mut [PortSamples],
     start: f64,
-    distance: Time,
+    interval: Time,
     duration: Time,
-    told: &AtomicBool,
+    stop_flag: &AtomicBool,
 ) -> Result<(), Error> {
     let switches = ports.iter().map(|samples| samples.switch.0 as usize + 1).max().unwrap_or(0);
-    let at = |count: u64| start + (distance * count).as_secs_f64();
-    if !sleep_until(start, told) {
+    let at = |count: u64| start + (interval * count).as_secs_f64();
+    if !sleep_until(start, stop_flag) {
         return Ok(());
     }
-    note_sent(source, ports)?;
-    // Samples of a slow scale model are far apart. Queues are polled `looks - 1` times between two samples, only for the peak.
-    let looks = (distance / min_poll_interval(switches)).max(1);
-    for count in 1..=duration / distance {
-        for look in 1..looks {
-            let time = at(count - 1) + (distance * look).as_secs_f64() / looks as f64;
-            if monotonic() < time && sleep_until(time, told) {
-                look_at(source, ports, switches)?;
+    record_sent(source, ports)?;
+    // Samples of a slow scale model are far apart. Queues are polled `polls - 1` times between two samples, only for
+    // the peak.
+    let polls = (interval / min_poll_interval(switches)).max(1);
+    for count in 1..=duration / interval {
+        for poll in 1..polls {
+            let time = at(count - 1) + (interval * poll).as_secs_f64() / polls as f64;
+            if monotonic() < time && sleep_until(time, stop_flag) {
+                poll_queues(source, ports, switches)?;
             }
         }
-        if !sleep_until(at(count), told) {
+        if !sleep_until(at(count), stop_flag) {
             return Ok(());
         }
-        if monotonic() > at(count + 1) && repeat(ports) {
+        if monotonic() > at(count + 1) && repeat_last_sample(ports) {
             continue;
         }
-        look_at(source, ports, switches)?
+        poll_queues(source, ports, switches)?
             .into_iter()
             .zip(ports.iter_mut())
             .for_each(|(bytes, samples)| samples.queue.push(bytes));
-        note_sent(source, ports)?;
+        record_sent(source, ports)?;
     }
     Ok(())
 }
 
 /// Appends the byte counts of all ports.
-fn note_sent(source: &mut Source, ports: &mut [PortSamples]) -> Result<(), Error> {
+fn record_sent(source: &mut Source, ports: &mut [PortSamples]) -> Result<(), Error> {
     let sent = source.sent()?;
     ports.iter_mut().zip(sent).for_each(|(samples, bytes)| samples.sent.push(bytes));
     Ok(())
 }
 
 /// Reads all queues, in the order of the ports, and updates the peaks.
-fn look_at(source: &mut Source, ports: &mut [PortSamples], switches: usize) -> Result<Vec<u64>, Error> {
+fn poll_queues(source: &mut Source, ports: &mut [PortSamples], switches: usize) -> Result<Vec<u64>, Error> {
     let cells = source.queues(switches)?;
-    let look = |samples: &mut PortSamples| {
+    let poll = |samples: &mut PortSamples| {
         let cells = cells.get(samples.switch.0 as usize);
         let bytes = cells.and_then(|cells| cells.get(usize::from(samples.port))).copied().unwrap_or(0);
         samples.peak = samples.peak.max(bytes);
         bytes
     };
-    Ok(ports.iter_mut().map(look).collect())
+    Ok(ports.iter_mut().map(poll).collect())
 }
 
-/// Repeats the last sample if a sampling time was missed by a whole interval, so that sample n always belongs to time n times
-/// the interval. Returns false if there is no sample yet.
-fn repeat(ports: &mut [PortSamples]) -> bool {
+/// Repeats the last sample if a sampling time was missed by a whole interval, so that sample n always belongs to time n
+/// times the interval. Returns false if there is no sample yet.
+fn repeat_last_sample(ports: &mut [PortSamples]) -> bool {
     ports.iter_mut().all(|samples| match (samples.queue.last().copied(), samples.sent.last().copied()) {
         (Some(queue), Some(sent)) => {
             samples.queue.push(queue);
@@ -275,17 +276,17 @@ pub fn monotonic() -> f64 {
 }
 
 /// Sleeps until `time` in seconds of CLOCK_MONOTONIC. Returns false if the flag was set before.
-pub fn sleep_until(time: f64, told: &AtomicBool) -> bool {
-    const NAP: f64 = 0.1;
+pub fn sleep_until(time: f64, stop_flag: &AtomicBool) -> bool {
+    const MAX_SLEEP_S: f64 = 0.1;
     loop {
-        if told.load(Ordering::Relaxed) {
+        if stop_flag.load(Ordering::Relaxed) {
             return false;
         }
-        let left = time - monotonic();
-        if left <= 0.0 {
+        let remaining = time - monotonic();
+        if remaining <= 0.0 {
             return true;
         }
-        std::thread::sleep(Duration::from_secs_f64(left.min(NAP)));
+        std::thread::sleep(Duration::from_secs_f64(remaining.min(MAX_SLEEP_S)));
     }
 }
 
@@ -294,10 +295,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_not_closer_than_the_machine_can_take() {
+    fn the_sampling_interval_has_a_minimum() {
         let ms = Time::from_ms;
         assert_eq!(sample_interval(ms(10), 3), ms(10));
-        assert_eq!(sample_interval(Time::from_us(100), 3), ms(6), "a multiple of what was asked");
+        assert_eq!(sample_interval(Time::from_us(100), 3), ms(6), "a multiple of what was requested");
         assert_eq!(sample_interval(ms(10), 20), ms(40));
         assert_eq!(sample_interval(ms(1), 1), ms(5));
     }

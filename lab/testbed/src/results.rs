@@ -27,7 +27,7 @@ pub struct Observations<'a> {
     /// Counters of switches; [`results`](Self::results) adds those of hosts.
     pub counts: Counts,
     /// Sampling interval.
-    pub distance: Time,
+    pub sample_interval: Time,
     /// Base RTT `T` of all senders.
     pub base_rtt: Time,
 }
@@ -44,8 +44,8 @@ impl<'a> Observations<'a> {
             }
         }
         let flows: Vec<(&Flow, &FlowResult)> = self.started().collect();
-        let records: Vec<FlowRecord> = flows.iter().map(|(flow, seen)| self.record(flow, seen)).collect();
-        let (queues, utilisation) = self.links();
+        let records: Vec<FlowRecord> = flows.iter().map(|(flow, result)| self.record(flow, result)).collect();
+        let (queues, utilisation) = self.queues_and_utilisation();
         let watched = self.experiment.flows.iter().take(self.experiment.recorded_flow_count());
         let rates: Vec<RateSeries> = watched.map(|flow| self.rates(flow)).collect();
         let observe = &self.experiment.spec.observe;
@@ -74,9 +74,9 @@ impl<'a> Observations<'a> {
             deadlock: None,
         };
         let trace = SchemeTrace {
-            interval: self.distance,
+            interval: self.sample_interval,
             end: self.end(),
-            ports: self.observed(),
+            ports: self.port_series(),
             rates,
             pauses: Vec::new(),
             flows: records,
@@ -85,17 +85,17 @@ impl<'a> Observations<'a> {
         (summary, trace)
     }
 
-    fn samples(&self) -> usize {
+    fn sample_count(&self) -> usize {
         self.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
     }
 
     /// Returns the time of the last sample.
     fn end(&self) -> Time {
-        self.distance * self.samples() as u64
+        self.sample_interval * self.sample_count() as u64
     }
 
     /// Returns the sender's result of a flow. An agent reports its flows in the order of the experiment.
-    pub fn seen(&self, flow: &Flow) -> Option<&'a FlowResult> {
+    pub fn flow_result(&self, flow: &Flow) -> Option<&'a FlowResult> {
         let own = self.experiment.flows.iter().filter(|other| other.from == flow.from);
         let position = own.into_iter().position(|other| std::ptr::eq(other, flow))?;
         self.agents.get(&self.experiment.topology.host(flow.from).name)?.flows.get(position)
@@ -103,11 +103,11 @@ impl<'a> Observations<'a> {
 
     /// Returns the flows that started.
     pub fn started(&self) -> impl Iterator<Item = (&'a Flow, &'a FlowResult)> + '_ {
-        let seen = self.experiment.flows.iter().filter_map(|flow| Some((flow, self.seen(flow)?)));
-        seen.filter(|(_, seen)| seen.state != FlowState::NotStarted)
+        let results = self.experiment.flows.iter().filter_map(|flow| Some((flow, self.flow_result(flow)?)));
+        results.filter(|(_, result)| result.state != FlowState::NotStarted)
     }
 
-    fn record(&self, flow: &Flow, seen: &FlowResult) -> FlowRecord {
+    fn record(&self, flow: &Flow, result: &FlowResult) -> FlowRecord {
         let topology = &self.experiment.topology;
         FlowRecord {
             from: topology.host(flow.from).name.as_str().into(),
@@ -117,39 +117,41 @@ impl<'a> Observations<'a> {
             incast: flow.incast,
             size: flow.size,
             start: flow.start,
-            fct: seen.fct_ns.filter(|_| seen.state == FlowState::Finished).map(Time::from_ns),
-            error: seen.error.as_deref().map(Into::into),
-            ideal: flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size)),
-            acked: Bytes::new(seen.acked_bytes),
-            retransmits: seen.retransmits,
+            fct: result.fct_ns.filter(|_| result.state == FlowState::Finished).map(Time::from_ns),
+            error: result.error.as_deref().map(Into::into),
+            ideal: flow
+                .size
+                .and_then(|size| paths::ideal_completion_time(self.experiment, self.routes, flow, size)),
+            acked: Bytes::new(result.acked_bytes),
+            retransmits: result.retransmits,
         }
     }
 
     /// Resamples a series of an agent to the samples of the run.
-    fn on_samples(&self, flow: &Flow, values: impl Fn(&FlowResult) -> Option<&Vec<u64>>) -> Vec<u64> {
-        let mut all = vec![0; self.samples()];
-        let Some(seen) = self.seen(flow) else { return all };
-        let (Some(series), Some(values)) = (&seen.series, values(seen)) else { return all };
+    fn resample(&self, flow: &Flow, values: impl Fn(&FlowResult) -> Option<&Vec<u64>>) -> Vec<u64> {
+        let mut all = vec![0; self.sample_count()];
+        let Some(result) = self.flow_result(flow) else { return all };
+        let (Some(series), Some(values)) = (&result.series, values(result)) else { return all };
         for (slot, value) in all.iter_mut().skip(series.first as usize).zip(values) {
             *slot = *value;
         }
         all
     }
 
-    fn pacing(&self, flow: &Flow) -> Vec<u64> {
-        self.on_samples(flow, |seen| seen.series.as_ref().map(|series| &series.rate_bps))
+    fn pacing_rates(&self, flow: &Flow) -> Vec<u64> {
+        self.resample(flow, |result| result.series.as_ref().map(|series| &series.rate_bps))
     }
 
-    fn goodput(&self, flow: &Flow) -> Vec<u64> {
-        self.on_samples(flow, |seen| seen.series.as_ref().map(|series| &series.goodput_bps))
+    fn goodputs(&self, flow: &Flow) -> Vec<u64> {
+        self.resample(flow, |result| result.series.as_ref().map(|series| &series.goodput_bps))
     }
 
     fn rates(&self, flow: &Flow) -> RateSeries {
         let rates = |values: Vec<u64>| values.into_iter().map(Bandwidth::from_bps).collect();
         RateSeries {
             flow: flow.name.clone(),
-            rate: rates(self.pacing(flow)),
-            goodput: rates(self.goodput(flow)),
+            rate: rates(self.pacing_rates(flow)),
+            goodput: rates(self.goodputs(flow)),
         }
     }
 
@@ -162,7 +164,7 @@ impl<'a> Observations<'a> {
         format!("{}:{}", self.experiment.topology.switch(port.switch).name, port.port)
     }
 
-    fn links(&self) -> (BTreeMap<String, QueueSummary>, BTreeMap<String, f64>) {
+    fn queues_and_utilisation(&self) -> (BTreeMap<String, QueueSummary>, BTreeMap<String, f64>) {
         let (mut queues, mut utilisation) = (BTreeMap::new(), BTreeMap::new());
         for port in self.ports {
             let (Some(first), Some(last)) = (port.sent.first(), port.sent.last()) else { continue };
@@ -184,12 +186,12 @@ impl<'a> Observations<'a> {
         (queues, utilisation)
     }
 
-    fn observed(&self) -> Vec<PortSeries> {
+    fn port_series(&self) -> Vec<PortSeries> {
         let wanted = paths::observed_ports(self.experiment, self.routes);
         let observed = self.ports.iter().filter(|port| wanted.contains(&(port.switch, port.port)));
         observed
             .map(|port| {
-                let possible = self.port_rate(port).bytes_in(self.distance).as_f64().max(1.0);
+                let possible = self.port_rate(port).bytes_in(self.sample_interval).as_f64().max(1.0);
                 let topology = &self.experiment.topology;
                 let towards =
                     topology.peer(port.switch, port.port).map(|(_, end)| topology.node_name(end.node));
@@ -207,22 +209,23 @@ impl<'a> Observations<'a> {
     /// Returns the payload acknowledged within the fairness window by each flow that ran during the whole window.
     fn goodputs_in_window(&self, flows: &[(&Flow, &FlowResult)]) -> Vec<f64> {
         let from = self.experiment.fairness_window_start();
-        let ran_through =
-            flows.iter().filter(|(flow, seen)| flow.start < from && seen.state == FlowState::Unfinished);
-        let first = (from / self.distance) as usize;
-        ran_through
-            .map(|(flow, _)| self.goodput(flow).iter().skip(first).map(|&bps| bps as f64).sum())
+        let candidates =
+            flows.iter().filter(|(flow, result)| flow.start < from && result.state == FlowState::Unfinished);
+        let first = (from / self.sample_interval) as usize;
+        candidates
+            .map(|(flow, _)| self.goodputs(flow).iter().skip(first).map(|&bps| bps as f64).sum())
             .collect()
     }
 
-    /// Returns the time at which the first flow slowed down after another flow had joined, with the resolution of samples.
+    /// Returns the time at which the first flow slowed down after another flow had joined, with the resolution of
+    /// samples.
     fn first_slowdown(&self) -> Option<Time> {
         let mut slowdown = FirstSlowdown::new(self.experiment.first_join()?, self.base_rtt);
-        for (i, bps) in self.pacing(self.experiment.flows.first()?).into_iter().enumerate() {
+        for (i, bps) in self.pacing_rates(self.experiment.flows.first()?).into_iter().enumerate() {
             if bps > 0 {
-                slowdown.observe(self.distance * (i as u64 + 1), Bandwidth::from_bps(bps));
+                slowdown.observe(self.sample_interval * (i as u64 + 1), Bandwidth::from_bps(bps));
             }
         }
-        slowdown.at()
+        slowdown.time()
     }
 }

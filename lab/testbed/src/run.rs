@@ -3,12 +3,11 @@
 use super::agents::Agents;
 use super::facts::{FabricFacts, FlowFacts, SchemeFacts, us};
 use super::faults::Faults;
-use super::mininet_process::{Frames, MininetProcess, PingMatrix};
+use super::mininet_process::{Frames, MininetProcess, PingMatrix, Signals};
 use super::p4runtime::Controller;
 use super::plan::{Plan, SwitchKind, TestbedConfig, full_frame, queue_depth, thrift_address};
 use super::queue_sampler::{self, PortSamples, QueueSampler};
 use super::results::Observations;
-use crate::Signals;
 use p4runtime::p4::config::v1::Preamble;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::{self, Index, Object};
@@ -65,7 +64,7 @@ impl Backend for Mininet {
             ));
         }
         if !spec.faults.iter().all(FaultSpec::is_link_fault)
-            || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
+            || spec.policy.as_ref().is_some_and(|policy| !policy.set.is_empty() || !policy.tune.is_empty())
         {
             return Err(Error::input(
                 "faults that restart switches or attack, and `set` and `tune` of `policy`, are for virtual time; in \
@@ -80,29 +79,30 @@ impl Backend for Mininet {
 
     /// Runs an experiment that is already scaled.
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
-        let began = Instant::now();
+        let started_at = Instant::now();
         self.check(experiment)?;
         let switch = self.switch.unwrap_or_else(SwitchKind::installed);
         let exe = switch.program().map_err(Error::input)?;
-        let mut bridge = MininetProcess::start(self.signals)?;
+        let mut mininet = MininetProcess::start(self.signals)?;
         let mut testbed = Testbed {
             experiment,
             routes: experiment.routes(),
-            places: TestbedConfig { switch, process_per_switch: self.process_per_switch, exe, pcaps: None },
+            config: TestbedConfig { switch, process_per_switch: self.process_per_switch, exe, pcaps: None },
             policy_key: self.policy_key.as_deref(),
-            distance: queue_sampler::sample_interval(
+            sample_interval: queue_sampler::sample_interval(
                 experiment.spec.observe.interval,
                 experiment.topology.switches.len(),
             ),
         };
-        let mut results = Results { summary: empty(experiment), traces: BTreeMap::new(), order: Vec::new() };
+        let mut results =
+            Results { summary: empty_summary(experiment), traces: BTreeMap::new(), order: Vec::new() };
         let (mut facts, mut failure) = (testbed.facts(), None);
         for (index, scheme) in experiment.schemes.iter().enumerate() {
             let cli = self.cli && index == 0;
-            let dir = |dir| captures(dir, &file_name(&scheme.label));
-            testbed.places.pcaps = self.pcaps.as_deref().map(dir).transpose()?;
-            match testbed.run_scheme(&mut bridge, index, cli, observer) {
-                Ok(done) => done.put(&scheme.label, &mut results, &mut facts),
+            let dir = |dir| create_capture_dir(dir, &file_name(&scheme.label));
+            testbed.config.pcaps = self.pcaps.as_deref().map(dir).transpose()?;
+            match testbed.run_scheme(&mut mininet, index, cli, observer) {
+                Ok(outcome) => outcome.add_to(&scheme.label, &mut results, &mut facts),
                 Err(error) => failure = Some(error),
             }
             if (self.signals.is_cancelled)() || failure.is_some() {
@@ -110,9 +110,9 @@ impl Backend for Mininet {
                 break;
             }
         }
-        drop(bridge);
+        drop(mininet);
         let summary = &mut results.summary;
-        summary.wall_s = began.elapsed().as_secs_f64();
+        summary.wall_s = started_at.elapsed().as_secs_f64();
         summary.digest = digest(&summary.schemes);
         if results.order.is_empty()
             && let Some(error) = failure
@@ -124,7 +124,7 @@ impl Backend for Mininet {
 }
 
 /// Creates the directory for the captures of a scheme.
-fn captures(dir: &Path, name: &str) -> Result<PathBuf, Error> {
+fn create_capture_dir(dir: &Path, name: &str) -> Result<PathBuf, Error> {
     let dir = dir.join(name);
     std::fs::create_dir_all(&dir).map_err(|error| Error::Work(format!("{}: {error}", dir.display())))?;
     Ok(dir)
@@ -140,7 +140,7 @@ fn tables(
     SwitchTables::new(experiment, scheme, experiment.routes(), base_rtt, TICK, p4info)?.all_updates()
 }
 
-fn empty(experiment: &Experiment) -> Summary {
+fn empty_summary(experiment: &Experiment) -> Summary {
     Summary {
         experiment: experiment.spec.name.clone(),
         backend: "mininet".to_owned(),
@@ -164,7 +164,7 @@ struct SchemeOutcome {
 
 impl SchemeOutcome {
     /// Adds the outcome to the results of the run.
-    fn put(self, label: &str, results: &mut Results, facts: &mut FabricFacts) {
+    fn add_to(self, label: &str, results: &mut Results, facts: &mut FabricFacts) {
         let summary = &mut results.summary;
         summary.virtual_s += self.trace.end.as_secs_f64();
         summary.packet_hops += self.packet_hops;
@@ -179,80 +179,84 @@ impl SchemeOutcome {
 struct Testbed<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
-    places: TestbedConfig,
+    config: TestbedConfig,
     policy_key: Option<&'e Path>,
-    distance: Time,
+    sample_interval: Time,
 }
 
 impl Testbed<'_> {
     fn facts(&self) -> FabricFacts {
         FabricFacts {
-            switch: self.places.switch,
-            switch_processes: if self.places.one_process() {
+            switch: self.config.switch,
+            switch_processes: if self.config.one_process() {
                 1
             } else {
                 self.experiment.topology.switches.len()
             },
             slowdown: self.experiment.scale.slowdown(),
             host_rate_bps: self.experiment.host_rate().as_bps(),
-            sample_us: us(self.distance),
+            sample_us: us(self.sample_interval),
             schemes: BTreeMap::new(),
         }
     }
 
     fn run_scheme(
         &mut self,
-        bridge: &mut MininetProcess,
+        mininet: &mut MininetProcess,
         index: usize,
         cli: bool,
         observer: &mut dyn Observer,
     ) -> Result<SchemeOutcome, Error> {
-        let (experiment, work) = (self.experiment, bridge.work().to_owned());
+        let (experiment, work) = (self.experiment, mininet.work().to_owned());
         let scheme = &experiment.schemes[index];
-        bridge.up(&Plan::new(experiment, scheme, &self.places, &work).map_err(Error::Work)?)?;
+        mininet.up(&Plan::new(experiment, scheme, &self.config, &work).map_err(Error::Work)?)?;
         let artifact = experiment.artifact_of(scheme);
         let p4info = artifact.index().map_err(Error::Work)?;
         let controller = Controller::new(&experiment.topology)?;
         self.install(&controller, scheme, &artifact, &p4info)?;
-        if self.places.switch == SwitchKind::Bmv2 {
+        if self.config.switch == SwitchKind::Bmv2 {
             self.set_queues(scheme)?;
         }
-        let pings = self.ping(bridge)?;
+        let pings = self.ping(mininet)?;
         if cli {
             let topology = work.join("experiment.yaml");
             std::fs::write(&topology, experiment.resolved_yaml())?;
-            bridge.cli(&topology)?;
+            mininet.cli(&topology)?;
         }
         let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
-        let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;
-        let before = bridge.packets()?;
-        let links_before = bridge.link_drops()?;
+        let agents =
+            Agents::prepare(experiment, scheme, (base_rtt, self.sample_interval), &work, self.policy_key)?;
+        let before = mininet.packets()?;
+        let links_before = mininet.link_drops()?;
         // Programs of users may lack the register; then queues are not observed.
-        let register =
-            p4info.registers.named(queue_sampler::QUEUE_REGISTER).ok().map(|it| it.preamble().clone());
-        let ports = self.traffic(bridge, &agents, register, index, observer)?;
-        let after = bridge.packets()?;
-        let mut counts = count(&controller, &p4info, &before, &after)?;
-        for (reason, frames) in bridge.link_drops()? {
-            let lost = frames.saturating_sub(links_before.get(&reason).copied().unwrap_or(0));
-            if lost > 0 {
-                *counts.drops.entry(reason).or_default() += lost;
+        let register = p4info
+            .registers
+            .named(queue_sampler::QUEUE_REGISTER)
+            .ok()
+            .map(|register| register.preamble().clone());
+        let ports = self.traffic(mininet, &agents, register, index, observer)?;
+        let after = mininet.packets()?;
+        let mut counts = collect_counts(&controller, &p4info, &before, &after)?;
+        for (reason, frames) in mininet.link_drops()? {
+            let dropped = frames.saturating_sub(links_before.get(&reason).copied().unwrap_or(0));
+            if dropped > 0 {
+                *counts.drops.entry(reason).or_default() += dropped;
             }
         }
-        bridge.down()?;
-        let seen = agents.results()?;
+        mininet.down()?;
+        let agent_results = agents.results()?;
         let packet_hops = frames(&after, |f| f.rx_packets) - frames(&before, |f| f.rx_packets);
-        let seen = Observations {
+        let observations = Observations {
             experiment,
             routes: self.routes,
-            agents: &seen,
+            agents: &agent_results,
             ports: &ports,
             counts,
-            distance: self.distance,
+            sample_interval: self.sample_interval,
             base_rtt,
         };
-        let facts = self.scheme_facts(&seen, &pings, base_rtt);
-        let (summary, trace) = seen.results();
+        let facts = self.scheme_facts(&observations, &pings, base_rtt);
+        let (summary, trace) = observations.results();
         Ok(SchemeOutcome { summary, trace, facts, packet_hops })
     }
 
@@ -270,27 +274,27 @@ impl Testbed<'_> {
         controller.install(program, updates)
     }
 
-    /// Sets queue limits and rates of BMv2 ports. BMv2 limits packets per second; this is the number at which full frames fill the
-    /// link, and the link emulator later adapts it to the sizes of the queued packets.
+    /// Sets queue limits and rates of BMv2 ports. BMv2 limits packets per second; this is the number at which full
+    /// frames fill the link, and the link emulator later adapts it to the sizes of the queued packets.
     fn set_queues(&self, scheme: &Scheme) -> Result<(), Error> {
         let topology = &self.experiment.topology;
         let frame = full_frame(self.experiment.spec.mtu, scheme);
         for ix in topology.switch_ixs() {
             let name = &topology.switch(ix).name;
-            let refused = |error: ThriftError| Error::Work(format!("{name}: {error}"));
-            let mut client = ThriftClient::connect(&thrift_address(ix)).map_err(refused)?;
-            client.set_queue_depth(queue_depth(self.experiment)).map_err(refused)?;
+            let failed = |error: ThriftError| Error::Work(format!("{name}: {error}"));
+            let mut client = ThriftClient::connect(&thrift_address(ix)).map_err(failed)?;
+            client.set_queue_depth(queue_depth(self.experiment)).map_err(failed)?;
             for (port, link) in topology.switch(ix).ports() {
                 client
                     .set_queue_rate(port, packets_per_second(topology.link(link).rate, frame))
-                    .map_err(refused)?;
+                    .map_err(failed)?;
             }
         }
         Ok(())
     }
 
     /// Pings all pairs of hosts with full frames, to check connectivity and to measure RTTs.
-    fn ping(&self, bridge: &mut MininetProcess) -> Result<Pings, Error> {
+    fn ping(&self, mininet: &mut MininetProcess) -> Result<Pings, Error> {
         let (topology, mtu) = (&self.experiment.topology, self.experiment.spec.mtu);
         let model = BaseRtt::new(topology, self.routes, mtu);
         // The reply of a ping is as long as the request, whereas an ACK is short.
@@ -302,73 +306,67 @@ impl Testbed<'_> {
         let model_rtt = model.max(topology);
         let payload = mtu.get().saturating_sub(ETHERNET_LEN as u64 + PING_HEADERS);
         let wait_s = 2 + 2 * model_rtt.as_secs_f64() as u64;
-        let matrix = bridge.ping(payload, PINGS, wait_s)?;
-        all_answered(&matrix)?;
-        let (mut longest, mut base_rtt) = (Time::ZERO, model_rtt);
+        let matrix = mininet.ping(payload, PINGS, wait_s)?;
+        check_replies(&matrix)?;
+        let (mut max_rtt, mut base_rtt) = (Time::ZERO, model_rtt);
         for (from, to) in pairs() {
             let rtt = matrix[&topology.host(from).name][&topology.host(to).name].unwrap_or_default();
             let rtt = Time::from_secs_f64(rtt * 1e-3);
-            longest = longest.max(rtt);
+            max_rtt = max_rtt.max(rtt);
             base_rtt = base_rtt.max(rtt.saturating_sub(serialisation(from, to)));
         }
-        Ok(Pings { pairs: pairs().count(), longest, model_rtt, base_rtt })
+        Ok(Pings { pairs: pairs().count(), max_rtt, model_rtt, base_rtt })
     }
 
     /// Runs the agents, and meanwhile samples queues, applies faults and reports progress.
     fn traffic(
         &self,
-        bridge: &mut MininetProcess,
+        mininet: &mut MininetProcess,
         agents: &Agents,
         register: Option<Preamble>,
         index: usize,
         observer: &mut dyn Observer,
     ) -> Result<Vec<PortSamples>, Error> {
         let (topology, end) = (&self.experiment.topology, self.experiment.spec.duration);
-        let (probe, faults) = (RefCell::new(None), RefCell::new(None));
-        let began = RefCell::new(0.0);
-        let ended = bridge.run(
+        let (sampler, faults) = (RefCell::new(None), RefCell::new(None));
+        let started_at = RefCell::new(0.0);
+        let exits = mininet.run(
             &agents.commands,
             |start| {
-                *began.borrow_mut() = start;
+                *started_at.borrow_mut() = start;
                 *faults.borrow_mut() = Some(Faults::start(self.experiment, start));
-                *probe.borrow_mut() = register.as_ref().map(|register| {
-                    let switches = (&self.places, register);
-                    QueueSampler::start(topology, switches, start, self.distance, end)
+                *sampler.borrow_mut() = register.as_ref().map(|register| {
+                    let switches = (&self.config, register);
+                    QueueSampler::start(topology, switches, start, self.sample_interval, end)
                 });
             },
             || {
-                let now = Time::from_secs_f64(queue_sampler::monotonic() - *began.borrow()).min(end);
+                let now = Time::from_secs_f64(queue_sampler::monotonic() - *started_at.borrow()).min(end);
                 let scheme = &self.experiment.schemes[index].label;
-                let of = self.experiment.schemes.len();
+                let scheme_count = self.experiment.schemes.len();
                 // Ctrl-C is forwarded to the agents, which write the results so far.
-                let _ = observer.progress(&Progress {
-                    scheme,
-                    index,
-                    scheme_count: of,
-                    now,
-                    end,
-                    packet_hops: 0,
-                });
+                let _ =
+                    observer.progress(&Progress { scheme, index, scheme_count, now, end, packet_hops: 0 });
             },
         )?;
-        let ports = probe.into_inner().transpose()?.map(QueueSampler::finish).transpose()?;
+        let ports = sampler.into_inner().transpose()?.map(QueueSampler::finish).transpose()?;
         faults.into_inner().transpose()?.map(Faults::finish).transpose()?;
         // Status 1: a flow did not finish in time, which the results show; 130: interrupted.
-        match ended.iter().find(|(_, end)| ![0, 1, 130].contains(&end.status)) {
-            Some((host, end)) => Err(Error::Work(format!(
+        match exits.iter().find(|(_, exit)| ![0, 1, 130].contains(&exit.status)) {
+            Some((host, exit)) => Err(Error::Work(format!(
                 "the agent of {host} exited with status {}: {}",
-                end.status, end.stderr_tail
+                exit.status, exit.stderr_tail
             ))),
             None => Ok(ports.unwrap_or_default()),
         }
     }
 
-    fn scheme_facts(&self, seen: &Observations<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
+    fn scheme_facts(&self, observations: &Observations<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
         let topology = &self.experiment.topology;
-        let flows = seen.started().map(|(flow, result)| {
+        let flows = observations.started().map(|(flow, result)| {
             let planned =
                 paths::data_path(self.experiment, self.routes, flow).map(|path| path.path_id(topology));
-            let only = |paths: &[weir_agent::results::PathResult]| {
+            let all_planned = |paths: &[weir_agent::results::PathResult]| {
                 paths.iter().all(|path| Some(path.path_id) == planned)
             };
             FlowFacts {
@@ -376,17 +374,21 @@ impl Testbed<'_> {
                 planned_path: planned,
                 data_paths: result.data_paths.clone(),
                 ack_paths: result.ack_paths.clone(),
-                same_path: only(&result.data_paths) && only(&result.ack_paths),
+                same_path: all_planned(&result.data_paths) && all_planned(&result.ack_paths),
                 rtt: result.rtt,
             }
         });
         SchemeFacts {
             pairs: pings.pairs,
-            ping_rtt_us: us(pings.longest),
+            ping_rtt_us: us(pings.max_rtt),
             model_rtt_us: us(pings.model_rtt),
             base_rtt_us: us(base_rtt),
             flows: flows.collect(),
-            lateness: seen.agents.iter().map(|(host, agent)| (host.clone(), agent.lateness)).collect(),
+            lateness: observations
+                .agents
+                .iter()
+                .map(|(host, agent)| (host.clone(), agent.lateness))
+                .collect(),
         }
     }
 }
@@ -394,21 +396,21 @@ impl Testbed<'_> {
 /// Results of the pings.
 struct Pings {
     pairs: usize,
-    longest: Time,
+    max_rtt: Time,
     model_rtt: Time,
     base_rtt: Time,
 }
 
-fn all_answered(matrix: &PingMatrix) -> Result<(), Error> {
+fn check_replies(matrix: &PingMatrix) -> Result<(), Error> {
     let pairs = || matrix.iter().flat_map(|(from, row)| row.iter().map(move |(to, rtt)| (from, to, rtt)));
-    let silent: Vec<String> =
+    let unreachable: Vec<String> =
         pairs().filter(|(.., rtt)| rtt.is_none()).map(|(from, to, _)| format!("{from} to {to}")).collect();
-    match silent.len() {
+    match unreachable.len() {
         0 => Ok(()),
         count => Err(Error::Work(format!(
             "{count} of {} pairs of hosts got no reply to a ping: {}{}",
             pairs().count(),
-            silent[..count.min(MAX_LISTED_PAIRS)].join(", "),
+            unreachable[..count.min(MAX_LISTED_PAIRS)].join(", "),
             if count > MAX_LISTED_PAIRS { ", .." } else { "" }
         ))),
     }
@@ -418,8 +420,8 @@ fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64
     all.values().map(which).sum()
 }
 
-/// Adds the P4 counters, and the frames dropped by interfaces.
-fn count(
+/// Returns the P4 counters of all switches, and the frames dropped by interfaces.
+fn collect_counts(
     controller: &Controller,
     p4info: &Index,
     before: &BTreeMap<String, Frames>,
@@ -433,14 +435,14 @@ fn count(
     };
     let (drops, events) = (cells(DROP_COUNTER)?, cells(EVENT_COUNTER)?);
     for switch in drops.keys() {
-        counts::count_program(&mut counts, |counter, index| {
+        counts::add_p4_counters(&mut counts, |counter, index| {
             let cells = if counter == DROP_COUNTER { &drops } else { &events };
             cells.get(switch).and_then(|cells| cells.get(index as usize)).copied().unwrap_or(0)
         });
     }
-    let lost = frames(after, |f| f.tx_dropped).saturating_sub(frames(before, |f| f.tx_dropped));
-    if lost > 0 {
-        counts.drops.insert("interface".to_owned(), lost);
+    let dropped = frames(after, |f| f.tx_dropped).saturating_sub(frames(before, |f| f.tx_dropped));
+    if dropped > 0 {
+        counts.drops.insert("interface".to_owned(), dropped);
     }
     Ok(counts)
 }
@@ -451,7 +453,7 @@ mod tests {
     use weir_units::Bandwidth;
 
     #[test]
-    fn bmv2s_packets_fill_the_link() {
+    fn the_packet_rate_of_bmv2_fills_the_link() {
         let mtu = Bytes::new(1_518);
         let rate = Bandwidth::from_mbps(10);
         let file = include_str!("../../../experiments/quickstart.yaml");
@@ -463,11 +465,11 @@ mod tests {
     }
 
     #[test]
-    fn silent_pairs_are_named() {
+    fn pairs_without_reply_are_named() {
         let row = |rtt| BTreeMap::from([("h2".to_owned(), rtt), ("h3".to_owned(), Some(1.0))]);
-        assert!(all_answered(&BTreeMap::from([("h1".to_owned(), row(Some(0.5)))])).is_ok());
-        let Err(Error::Work(reason)) = all_answered(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
-            panic!("a pair is silent")
+        assert!(check_replies(&BTreeMap::from([("h1".to_owned(), row(Some(0.5)))])).is_ok());
+        let Err(Error::Work(reason)) = check_replies(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
+            panic!("a pair has no reply")
         };
         assert_eq!(reason, "1 of 2 pairs of hosts got no reply to a ping: h1 to h2");
     }

@@ -1,11 +1,11 @@
-//! Networks from a `topology.json` of the p4 tutorials, or from a file of p4-utils as far as the controller supports it.
+//! Networks from a `topology.json` of the p4 tutorials, or from a file of p4-utils as far as the controller supports
+//! it.
 //!
-//! The tutorials set rate and delay with `tc`. Here the rate limits of the switches and `weir link` do so, so that packets
-//! queue in the switch, where the P4 program sees the queue.
+//! The tutorials set rate and delay with `tc`. Here the rate limits of the switches and `weir link` do so, so that
+//! packets queue in the switch, where the P4 program sees the queue.
 
-use super::mininet_process::MininetProcess;
+use super::mininet_process::{MininetProcess, Signals};
 use super::plan::{self, Plan, PlannedHost, PlannedLink, PlannedSwitch, SwitchKind, TestbedConfig};
-use crate::Signals;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -50,8 +50,8 @@ struct SwitchSpec {
     priority_queues: Option<u8>,
 }
 
-/// A topology of the tutorials with its plan.
-struct Loaded {
+/// The plan of a topology file, and what else the caller needs to know about the file.
+struct TutorialPlan {
     plan: Plan,
     /// True if a switch has a `runtime_json`.
     has_runtime: bool,
@@ -78,7 +78,7 @@ pub struct TutorialSwitches {
 /// A running network of the tutorials. Dropping it tears the network down.
 pub struct Tutorial {
     topology: PathBuf,
-    bridge: MininetProcess,
+    mininet: MininetProcess,
     has_runtime: bool,
     warnings: Vec<String>,
 }
@@ -93,22 +93,22 @@ impl Tutorial {
         let TutorialSwitches { kind, process_per_switch, program, pcaps, logs } = switches;
         let (switch, program) = (kind.unwrap_or_else(SwitchKind::installed), program.as_deref());
         let exe = switch.program().map_err(Error::input)?;
-        let mut maker =
-            Maker { places: TestbedConfig { switch, process_per_switch, exe, pcaps }, logs: None };
-        let place = |reason| Error::Input(format!("{}: {reason}", topology.display()));
+        let mut builder =
+            PlanBuilder { config: TestbedConfig { switch, process_per_switch, exe, pcaps }, logs: None };
+        let at_file = |reason| Error::Input(format!("{}: {reason}", topology.display()));
         // Checks the file before anything is created.
-        load(topology, program, &maker, Path::new("")).map_err(place)?;
-        let mut bridge = MininetProcess::start(signals)?;
-        maker.logs = logs;
-        let loaded = load(topology, program, &maker, bridge.work()).map_err(place)?;
-        bridge.up(&loaded.plan)?;
+        load(topology, program, &builder, Path::new("")).map_err(at_file)?;
+        let mut mininet = MininetProcess::start(signals)?;
+        builder.logs = logs;
+        let tutorial_plan = load(topology, program, &builder, mininet.work()).map_err(at_file)?;
+        mininet.up(&tutorial_plan.plan)?;
         if switch == SwitchKind::Bmv2 {
-            keep_to_rates(&loaded.plan, &loaded.rates)?;
+            set_rate_limits(&tutorial_plan.plan, &tutorial_plan.rates)?;
         }
         // The Python process has another working directory.
         let topology = std::path::absolute(topology)?;
-        let Loaded { has_runtime, warnings, .. } = loaded;
-        Ok(Tutorial { topology, bridge, has_runtime, warnings })
+        let TutorialPlan { has_runtime, warnings, .. } = tutorial_plan;
+        Ok(Tutorial { topology, mininet, has_runtime, warnings })
     }
 
     /// Returns warnings about parts of the file that are not supported, or only approximately.
@@ -128,9 +128,9 @@ impl Tutorial {
     /// If Mininet fails or the run is interrupted.
     pub fn ping(&mut self) -> Result<(usize, usize), Error> {
         const PAYLOAD: u64 = 56; // ping's own
-        let matrix = self.bridge.ping(PAYLOAD, 1, 1)?;
-        let answers = || matrix.values().flat_map(|row| row.values());
-        Ok((answers().filter(|rtt| rtt.is_some()).count(), answers().count()))
+        let matrix = self.mininet.ping(PAYLOAD, 1, 1)?;
+        let rtts = || matrix.values().flat_map(|row| row.values());
+        Ok((rtts().filter(|rtt| rtt.is_some()).count(), rtts().count()))
     }
 
     /// Runs Mininet's command line until the user exits it.
@@ -139,21 +139,26 @@ impl Tutorial {
     ///
     /// If Mininet fails or the run is interrupted.
     pub fn cli(&mut self) -> Result<(), Error> {
-        self.bridge.cli(&self.topology)
+        self.mininet.cli(&self.topology)
     }
 }
 
 /// Reads a topology. `program` is for switches for which the topology has none.
-fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Result<Loaded, String> {
+fn load(
+    path: &Path,
+    program: Option<&Path>,
+    builder: &PlanBuilder,
+    work: &Path,
+) -> Result<TutorialPlan, String> {
     let text = read_text(path).map_err(|error| error.to_string())?;
-    let program = program.map(|named| find(named, path).map_err(|reason| format!("--program: {reason}")));
+    let program = program.map(|given| resolve(given, path).map_err(|reason| format!("--program: {reason}")));
     let program = program.transpose()?;
     let file: File = match serde_json::from_str(&text) {
         Ok(file) => file,
-        Err(error) => return p4_utils(&text, &error, program, maker, work),
+        Err(error) => return p4_utils(&text, &error, program, builder, work),
     };
     if let Some(program) = &program {
-        is_used(program, &file, path)?;
+        check_program_is_used(program, &file, path)?;
     }
     let links = file
         .links
@@ -162,16 +167,16 @@ fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Resu
         .map(|(i, link)| self::link(link, &file).map_err(|reason| format!("links[{i}]: {reason}")));
     let links = links.collect::<Result<Vec<_>, _>>()?;
     let mut switches = Vec::new();
-    for (i, name) in in_order(file.switches.keys()).into_iter().enumerate() {
+    for (i, name) in natural_sort(file.switches.keys()).into_iter().enumerate() {
         let spec = &file.switches[name];
-        let place = |reason: String| format!("switches.{name}: {reason}");
+        let at_switch = |reason: String| format!("switches.{name}: {reason}");
         // The controller that installs the entries also loads the program.
         let program = match (&spec.program, &program, &spec.runtime_json) {
             (_, _, Some(_)) => None,
-            (Some(named), _, None) => Some(find(named, path).map_err(place)?),
+            (Some(path_in_file), _, None) => Some(resolve(path_in_file, path).map_err(at_switch)?),
             (None, Some(program), None) => Some(program.clone()),
             (None, None, None) => {
-                return Err(place("has neither program nor runtime_json; specify a program".to_owned()));
+                return Err(at_switch("has neither program nor runtime_json; specify a program".to_owned()));
             }
         };
         let ix = SwitchIx(i as u32);
@@ -180,13 +185,13 @@ fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Resu
             device_id: plan::device_id(ix),
             grpc_port: plan::grpc_port(ix),
             thrift_port: plan::thrift_port(ix),
-            cpu_port: spec.cpu_port.as_ref().map(port).transpose().map_err(place)?,
+            cpu_port: spec.cpu_port.as_ref().map(port).transpose().map_err(at_switch)?,
             priorities: spec.priority_queues.unwrap_or(1),
             program,
             options: links.iter().flat_map(|link| link.switch_options(name)).collect(),
         });
     }
-    let hosts = in_order(file.hosts.keys()).into_iter().map(|name| {
+    let hosts = natural_sort(file.hosts.keys()).into_iter().map(|name| {
         let spec = &file.hosts[name];
         PlannedHost {
             name: name.clone(),
@@ -196,23 +201,23 @@ fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Resu
         }
     });
     // ARP entries are set by the commands in the file.
-    let loaded = maker.make(hosts.collect(), switches, links, false, work)?;
+    let tutorial_plan = builder.build(hosts.collect(), switches, links, false, work)?;
     let has_runtime = file.switches.values().any(|switch| switch.runtime_json.is_some());
-    Ok(Loaded { has_runtime, ..loaded })
+    Ok(TutorialPlan { has_runtime, ..tutorial_plan })
 }
 
 /// Rejects a program that no switch would run, because each has a `runtime_json` with its own program.
-fn is_used(program: &Path, file: &File, topology: &Path) -> Result<(), String> {
+fn check_program_is_used(program: &Path, file: &File, topology: &Path) -> Result<(), String> {
     let mut other = None;
     for (name, switch) in &file.switches {
         let Some(runtime) = &switch.runtime_json else { return Ok(()) };
-        let place = |reason: String| format!("switches.{name}: {reason}");
-        let path = find(runtime, topology).map_err(place)?;
-        let text = read_text(&path).map_err(|error| place(format!("{}: {error}", path.display())))?;
+        let at_switch = |reason: String| format!("switches.{name}: {reason}");
+        let path = resolve(runtime, topology).map_err(at_switch)?;
+        let text = read_text(&path).map_err(|error| at_switch(format!("{}: {error}", path.display())))?;
         let read = RuntimeJson::parse(&text);
         let read =
             read.map_err(|error| with_file_position(&path.display().to_string(), &text, &error.to_string()))?;
-        let own = find(Path::new(&read.bmv2_json), topology).map_err(place)?;
+        let own = resolve(Path::new(&read.bmv2_json), topology).map_err(at_switch)?;
         if own == program {
             return Ok(());
         }
@@ -233,12 +238,12 @@ fn p4_utils(
     text: &str,
     error: &serde_json::Error,
     program: Option<PathBuf>,
-    maker: &Maker,
+    builder: &PlanBuilder,
     work: &Path,
-) -> Result<Loaded, String> {
+) -> Result<TutorialPlan, String> {
     let imported = import(text).map_err(|error| error.to_string())?;
     let Some(Imported { topology, switch_addresses, warnings, .. }) =
-        imported.filter(|it| !it.switch_addresses.is_empty())
+        imported.filter(|imported| !imported.switch_addresses.is_empty())
     else {
         return Err(format!("not a topology.json of the p4 tutorials or a file of p4-utils: {error}"));
     };
@@ -246,20 +251,20 @@ fn p4_utils(
     let program =
         program.ok_or("p4-utils compiles programs itself; specify the compiled one with --program")?;
     let end = |end: Endpoint| (topology.node_name(end.node).to_owned(), end.port);
-    let cable = |link: &Link| TutorialLink {
+    let link = |link: &Link| TutorialLink {
         a: end(link.a),
         b: end(link.b),
         delay: link.delay,
         rate: Some(link.rate),
     };
-    let links: Vec<TutorialLink> = topology.links.iter().map(cable).collect();
+    let links: Vec<TutorialLink> = topology.links.iter().map(link).collect();
     let switches = topology.switch_ixs().map(|ix| {
         let name = &topology.switch(ix).name;
-        let place = switch_addresses.get(name);
+        let address = switch_addresses.get(name);
         PlannedSwitch {
             name: name.clone(),
-            device_id: place.map_or(plan::device_id(ix), |place| place.device_id),
-            grpc_port: place.map_or(plan::grpc_port(ix), |place| place.grpc_port),
+            device_id: address.map_or(plan::device_id(ix), |address| address.device_id),
+            grpc_port: address.map_or(plan::grpc_port(ix), |address| address.grpc_port),
             thrift_port: plan::thrift_port(ix),
             cpu_port: None,
             priorities: 1,
@@ -268,43 +273,43 @@ fn p4_utils(
         }
     });
     let switches = switches.collect();
-    let loaded = maker.make(plan::hosts(&topology), switches, links, true, work)?;
-    Ok(Loaded { warnings, ..loaded })
+    let tutorial_plan = builder.build(plan::hosts(&topology), switches, links, true, work)?;
+    Ok(TutorialPlan { warnings, ..tutorial_plan })
 }
 
-/// Creates plans of networks.
-struct Maker {
-    places: TestbedConfig,
+/// Creates plans of networks from their hosts, switches and links.
+struct PlanBuilder {
+    config: TestbedConfig,
     /// Directory for logs; `None`: no logs.
     logs: Option<PathBuf>,
 }
 
-impl Maker {
+impl PlanBuilder {
     /// Creates a plan with the working directory `work`.
-    fn make(
+    fn build(
         &self,
         hosts: Vec<PlannedHost>,
         switches: Vec<PlannedSwitch>,
         links: Vec<TutorialLink>,
         static_arp: bool,
         work: &Path,
-    ) -> Result<Loaded, String> {
-        let Maker { places, logs } = self;
+    ) -> Result<TutorialPlan, String> {
+        let PlanBuilder { config, logs } = self;
         let rates = links.iter().filter_map(|link| Some((link, link.rate?)));
         let rates = rates.flat_map(|(link, rate)| [(link.a.clone(), rate), (link.b.clone(), rate)]).collect();
         let has_switch = |link: &TutorialLink| {
             [&link.a, &link.b].iter().any(|(node, _)| switches.iter().any(|switch| switch.name == *node))
         };
-        Ok(Loaded {
+        Ok(TutorialPlan {
             rates,
             has_runtime: false,
             warnings: Vec::new(),
             plan: Plan {
                 work: work.to_owned(),
-                switch: places.switch,
+                switch: config.switch,
                 // Logs require a process per switch. So does a link between two hosts, which bypasses the switches.
-                one_process: places.one_process() && logs.is_none() && links.iter().all(has_switch),
-                exe: places.exe.clone(),
+                one_process: config.one_process() && logs.is_none() && links.iter().all(has_switch),
+                exe: config.exe.clone(),
                 weir: plan::own_program()?,
                 seed: 1,
                 frame: FULL_FRAME,
@@ -313,7 +318,7 @@ impl Maker {
                 switches,
                 links: links.into_iter().zip(1..).map(|(link, number)| link.plan(number)).collect(),
                 static_arp,
-                pcaps: places.pcaps.clone(),
+                pcaps: config.pcaps.clone(),
                 logs: logs.clone(),
             },
         })
@@ -346,16 +351,16 @@ impl TutorialLink {
     }
 }
 
-/// Sets the rate limits of BMv2 ports. BMv2 limits packets per second; this is the number at which full frames fill the link,
-/// and the link emulator later adapts it to the sizes of the queued packets.
-fn keep_to_rates(plan: &Plan, rates: &[((String, u16), Bandwidth)]) -> Result<(), Error> {
+/// Sets the rate limits of BMv2 ports. BMv2 limits packets per second; this is the number at which full frames fill the
+/// link, and the link emulator later adapts it to the sizes of the queued packets.
+fn set_rate_limits(plan: &Plan, rates: &[((String, u16), Bandwidth)]) -> Result<(), Error> {
     for switch in &plan.switches {
-        let refused = |error: ThriftError| Error::Work(format!("{}: {error}", switch.name));
+        let failed = |error: ThriftError| Error::Work(format!("{}: {error}", switch.name));
         for ((_, port), rate) in rates.iter().filter(|((node, _), _)| *node == switch.name) {
             let address = format!("127.0.0.1:{}", switch.thrift_port);
-            let mut client = ThriftClient::connect(&address).map_err(refused)?;
+            let mut client = ThriftClient::connect(&address).map_err(failed)?;
             let packets = packets_per_second(*rate, Bytes::new(FULL_FRAME));
-            client.set_queue_rate(*port, packets).map_err(refused)?;
+            client.set_queue_rate(*port, packets).map_err(failed)?;
         }
     }
     Ok(())
@@ -407,21 +412,21 @@ fn port(json: &Value) -> Result<u16, String> {
         .ok_or_else(|| format!("cpu_port: invalid port {json}"))
 }
 
-/// Resolves a path of the topology file. The tutorials write paths relative to the directory in which `make` runs: that of the
-/// exercise, usually the parent of the directory of the topology.
-fn find(named: &Path, topology: &Path) -> Result<PathBuf, String> {
-    let folders = topology.ancestors().skip(1).take(3);
-    let places = std::iter::once(PathBuf::from(".")).chain(folders.map(Path::to_owned));
-    places.map(|dir| dir.join(named)).find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+/// Resolves a path of the topology file. The tutorials write paths relative to the directory in which `make` runs: that
+/// of the exercise, usually the parent of the directory of the topology.
+fn resolve(path_in_file: &Path, topology: &Path) -> Result<PathBuf, String> {
+    let dirs = topology.ancestors().skip(1).take(3);
+    let candidates = std::iter::once(PathBuf::from(".")).chain(dirs.map(Path::to_owned));
+    candidates.map(|dir| dir.join(path_in_file)).find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
         format!(
             "{} not found in the current directory or next to the topology; compile it first",
-            named.display()
+            path_in_file.display()
         )
     })
 }
 
 /// Sorts names naturally: s2 before s10.
-fn in_order<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
+fn natural_sort<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
     let mut names: Vec<&String> = names.collect();
     names.sort_by_key(|name| {
         let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -434,8 +439,9 @@ fn in_order<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
 mod tests {
     use super::*;
 
-    /// Reads a file in a dir with the programs `p.json` and `q.json`, and `p-runtime.json` with the former.
-    fn read_file(text: &str, program: Option<&str>) -> Result<Loaded, String> {
+    /// Loads a topology file from a directory with the programs `p.json` and `q.json`, and with `p-runtime.json`, which
+    /// refers to `p.json`.
+    fn read_file(text: &str, program: Option<&str>) -> Result<TutorialPlan, String> {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         ["p.json", "q.json"].iter().for_each(|name| file(name, "{}"));
@@ -443,17 +449,17 @@ mod tests {
             r#"{"target": "bmv2", "p4info": "p.txtpb", "bmv2_json": "p.json", "table_entries": []}"#;
         file("p-runtime.json", runtime);
         file("topology.json", text);
-        let places = TestbedConfig {
+        let config = TestbedConfig {
             switch: SwitchKind::Weir,
             process_per_switch: false,
             exe: "weir".into(),
             pcaps: None,
         };
-        let maker = Maker { places, logs: None };
-        load(&dir.path().join("topology.json"), program.map(Path::new), &maker, dir.path())
+        let builder = PlanBuilder { config, logs: None };
+        load(&dir.path().join("topology.json"), program.map(Path::new), &builder, dir.path())
     }
 
-    fn read(links: &str) -> Result<Loaded, String> {
+    fn read(links: &str) -> Result<TutorialPlan, String> {
         let hosts = r#"{"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["true"]},
                         "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}}"#;
         let switches = r#"{"s10": {"cpu_port": "510"}, "s2": {}}"#;
@@ -463,14 +469,15 @@ mod tests {
 
     #[test]
     fn a_tutorials_topology_becomes_a_plan() {
-        let it = read(r#"[["h1", "s2-p1"], ["s2-p2", "s10-p1", "5ms", 0.5], ["s10-p2", "h2", 1]]"#).unwrap();
+        let tutorial =
+            read(r#"[["h1", "s2-p1"], ["s2-p2", "s10-p1", "5ms", 0.5], ["s10-p2", "h2", 1]]"#).unwrap();
         let names: Vec<_> =
-            it.plan.switches.iter().map(|s| (s.name.as_str(), s.grpc_port, s.cpu_port)).collect();
+            tutorial.plan.switches.iter().map(|s| (s.name.as_str(), s.grpc_port, s.cpu_port)).collect();
         assert_eq!(names, [("s2", 50_051, None), ("s10", 50_052, Some(510))]);
-        assert_eq!(it.plan.switches[0].options, ["--port-rate", "2=500000bps"]);
-        assert_eq!(it.plan.switches[1].options, ["--port-rate", "1=500000bps"]);
+        assert_eq!(tutorial.plan.switches[0].options, ["--port-rate", "2=500000bps"]);
+        assert_eq!(tutorial.plan.switches[1].options, ["--port-rate", "1=500000bps"]);
         let links: Vec<_> =
-            it.plan.links.iter().map(|it| (it.name.as_str(), it.properties.as_str())).collect();
+            tutorial.plan.links.iter().map(|link| (link.name.as_str(), link.properties.as_str())).collect();
         assert!(links[0].1.starts_with("rate=unlimited,delay=0ps,"), "{links:?}");
         assert_eq!(links[1].0, "s2-s10#2");
         assert!(links[1].1.starts_with("rate=500000bps,delay=5000000000ps,"), "{links:?}");
@@ -478,41 +485,41 @@ mod tests {
             links[2].1.starts_with("rate=unlimited,delay=1000000000ps,"),
             "a number is milliseconds: {links:?}"
         );
-        assert_eq!(it.plan.hosts[0].commands, ["true"]);
-        assert!(!it.has_runtime);
+        assert_eq!(tutorial.plan.hosts[0].commands, ["true"]);
+        assert!(!tutorial.has_runtime);
     }
 
     #[test]
-    fn mistakes_are_named() {
-        let wrong = |links: &str| read(links).err().unwrap();
-        assert!(wrong(r#"[["h1", "s3-p1"]]"#).starts_with("links[0]: \"s3-p1\" is neither a host"));
-        assert!(wrong(r#"[["h1"]]"#).contains("[end, end, latency, bandwidth]"));
-        assert!(wrong(r#"[["h1", "s2-p1", "5"]]"#).contains("latency"));
-        assert!(wrong(r#"[["h1", "s2-p1", 0, 0]]"#).contains("Mbit/s"));
+    fn invalid_files_are_reported() {
+        let error = |links: &str| read(links).err().unwrap();
+        assert!(error(r#"[["h1", "s3-p1"]]"#).starts_with("links[0]: \"s3-p1\" is neither a host"));
+        assert!(error(r#"[["h1"]]"#).contains("[end, end, latency, bandwidth]"));
+        assert!(error(r#"[["h1", "s2-p1", "5"]]"#).contains("latency"));
+        assert!(error(r#"[["h1", "s2-p1", 0, 0]]"#).contains("Mbit/s"));
     }
 
     #[test]
     fn a_host_may_have_no_address() {
-        let it = read_file(
+        let tutorial = read_file(
             r#"{"hosts": {"h1": {"ip": null, "mac": "08:00:00:00:01:11"},
                           "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:02:22"}},
                 "switches": {"s1": {}}, "links": [["h1", "s1-p1"], ["h2", "s1-p2"]]}"#,
             Some("p.json"),
         );
-        let it = it.unwrap();
-        let addresses: Vec<_> = it.plan.hosts.iter().map(|host| host.ip.as_deref()).collect();
-        assert_eq!((addresses, it.plan.links.len()), (vec![None, Some("10.0.1.2/24")], 2));
+        let tutorial = tutorial.unwrap();
+        let addresses: Vec<_> = tutorial.plan.hosts.iter().map(|host| host.ip.as_deref()).collect();
+        assert_eq!((addresses, tutorial.plan.links.len()), (vec![None, Some("10.0.1.2/24")], 2));
     }
 
     #[test]
-    fn a_program_that_no_switch_would_run_is_refused() {
+    fn a_program_that_no_switch_would_run_is_rejected() {
         let with = |switches: &str, program: &str| {
             let text = format!(r#"{{"hosts": {{}}, "switches": {switches}, "links": []}}"#);
-            read_file(&text, Some(program)).map(|it| it.plan.switches[0].program.is_some())
+            read_file(&text, Some(program)).map(|tutorial| tutorial.plan.switches[0].program.is_some())
         };
         let runtime =
             r#"{"s1": {"runtime_json": "p-runtime.json"}, "s2": {"runtime_json": "p-runtime.json"}}"#;
-        assert_eq!(with(runtime, "p.json"), Ok(false), "the controller brings it");
+        assert_eq!(with(runtime, "p.json"), Ok(false), "the controller loads it");
         let reason = with(runtime, "q.json").unwrap_err();
         assert!(
             reason.starts_with("--program: no switch would run ") && reason.contains(", s1 "),
@@ -528,13 +535,14 @@ mod tests {
           "topology": {"assignment_strategy": "l3", "default": {"bw": 10, "delay": 1},
             "links": [["h1", "s1"], ["h2", "s2"], ["s1", "s2"]],
             "hosts": {"h1": {}, "h2": {}}, "switches": {"s1": {}, "s2": {}}}}"#;
-        let it = read_file(app, Some("p.json")).unwrap();
-        let places: Vec<_> = it.plan.switches.iter().map(|s| (s.device_id, s.grpc_port)).collect();
-        assert_eq!(places, [(1, 9559), (2, 9560)]);
-        assert_eq!(it.plan.hosts[1].ip.as_deref(), Some("10.2.2.2/14"));
-        assert!(it.plan.static_arp && it.plan.one_process && !it.has_runtime);
-        assert_eq!(it.plan.links[2].a, ("s1".to_owned(), 2));
-        assert_eq!(it.warnings, ["exec_scripts is Python's and not taken over"]);
+        let tutorial = read_file(app, Some("p.json")).unwrap();
+        let ids_and_ports: Vec<_> =
+            tutorial.plan.switches.iter().map(|s| (s.device_id, s.grpc_port)).collect();
+        assert_eq!(ids_and_ports, [(1, 9559), (2, 9560)]);
+        assert_eq!(tutorial.plan.hosts[1].ip.as_deref(), Some("10.2.2.2/14"));
+        assert!(tutorial.plan.static_arp && tutorial.plan.one_process && !tutorial.has_runtime);
+        assert_eq!(tutorial.plan.links[2].a, ("s1".to_owned(), 2));
+        assert_eq!(tutorial.warnings, ["exec_scripts (a Python module or script) is ignored"]);
         assert!(read_file(app, None).err().unwrap().contains("--program"));
         let reason = read_file(r#"{"program": "x.p4", "targets": {"mininet": {}}}"#, None).err().unwrap();
         assert!(reason.contains("p4lang/p4app"), "{reason}");

@@ -1,17 +1,17 @@
-"""Turns the compiler's text of a program into Python functions, externs and tables.
+"""Compiles the mid-end text of a program into Python functions, externs and tables.
 
-Every field of a packet has a path, as headers_t.ipv4.ttl, in one dictionary: Packet. A parameter of an architecture's type
-goes by its type, so that parser, control and deparser share it. A field that nothing has written is undefined, and so is what
-is computed from it; to decide by it, to match, store or emit it is an error.
+A Packet is a dictionary of all fields, by paths such as headers_t.ipv4.ttl. The path of a parameter starts with its type, so
+that parser, control and deparser share the fields. A field that was not written is undefined, as are values computed from it;
+it is an error to branch on, match, store or emit an undefined value.
 """
 
 import random
 
 import externs
 from tables import Table
-from text import Undefined, Unknown, declarations
+from text import UndefinedValueError, UnsupportedError, declarations
 
-# What the architecture gives to a program and takes from it, as far as the executor has it. (bits on Tofino 1, on Tofino 2)
+# The intrinsic metadata that the executor supports, with widths; a pair: on Tofino 1 and on Tofino 2.
 INTRINSIC = {
     "ingress_intrinsic_metadata_t": {"ingress_port": 9},
     "ingress_intrinsic_metadata_from_parser_t": {"global_tstamp": 48, "parser_err": 16},
@@ -30,26 +30,27 @@ PARTIAL_HEADER = 2                   # PARSER_ERROR_PARTIAL_HDR
 
 class Packet(dict):
     def __missing__(self, path):
-        raise Undefined(f"{path} is read before it is written")
+        raise UndefinedValueError(f"{path} is read before it is written")
 
 
-class Short(Exception):
-    """A packet ends inside of a header."""
+class PacketTooShort(Exception):
+    """The packet ends within a header."""
 
 
-class Input:
-    """Bytes that a parser reads, bit by bit."""
+class BitReader:
+    """Reads the bytes of a packet bit by bit, for parsers."""
 
     def __init__(self, data):
-        self.data, self.at = data, 0
+        self.data, self.position = data, 0
 
     def bits(self, width, ahead=False):
-        end = self.at + width
+        """Returns the next bits as a number, and consumes them unless `ahead`."""
+        end = self.position + width
         if end > 8 * len(self.data):
-            raise Short
-        value = int.from_bytes(self.data[self.at // 8 : (end + 7) // 8], "big") >> -end % 8 & (1 << width) - 1
+            raise PacketTooShort
+        value = int.from_bytes(self.data[self.position // 8 : (end + 7) // 8], "big") >> -end % 8 & (1 << width) - 1
         if not ahead:
-            self.at = end
+            self.position = end
         return value
 
     def extract(self, packet, path, fields):
@@ -60,7 +61,7 @@ class Input:
         packet[f"{path}.$valid"] = 1
 
     def rest(self):
-        return self.data[self.at // 8 :]
+        return self.data[self.position // 8 :]
 
 
 def mask(width):
@@ -68,36 +69,37 @@ def mask(width):
 
 
 class Program:
-    """`functions` by name, `objects` (externs) and `tables` by the names that the program has after compilation."""
+    """A compiled program: `functions`, `objects` (externs) and `tables`, by their names in the mid-end text."""
 
     def __init__(self, text, chip, seed=1):
-        self.chip, self.chance = chip, random.Random(seed)
+        self.chip, self.rng = chip, random.Random(seed)
         self.types, self.scope, self.objects, self.tables, self.lines = {}, {}, {}, {}, []
-        self.shown, self.bodies, self.waiting = {}, {}, []
+        self.control_plane_names, self.actions, self.deferred = {}, {}, []
         for name, fields in INTRINSIC.items():
             widths = {field: width[chip - 1] if isinstance(width, tuple) else width for field, width in fields.items()}
             self.types[name] = "struct", [(field, ("bit", width)) for field, width in widths.items()]
-        for kind, name, shown, value in declarations(text):
-            self.declare(kind, name, shown, value)
-        names = {"objects": self.objects, "tables": self.tables, "Unknown": Unknown, "Undefined": Undefined}
+        for kind, name, control_plane_name, value in declarations(text):
+            self.declare(kind, name, control_plane_name, value)
+        names = {"objects": self.objects, "tables": self.tables, "UnsupportedError": UnsupportedError,
+                 "UndefinedValueError": UndefinedValueError}
         exec(compile("\n".join(self.lines), "<program>", "exec"), names)
         self.functions = names
-        for finish in self.waiting:
+        for finish in self.deferred:
             finish()
 
     # Declarations -----------------------------------------------------------------------------
 
-    def declare(self, kind, name, shown, value):
+    def declare(self, kind, name, control_plane_name, value):
         if kind in ("typedef", "struct", "header"):
             self.types[name] = kind, value
         elif kind == "instance":
-            self.instance(name, shown, *value)
+            self.instance(name, control_plane_name, *value)
         elif kind == "variable":
             self.scope[name] = "path", name, value
         elif kind == "action":
-            self.action(name, shown, *value)
+            self.action(name, control_plane_name, *value)
         elif kind == "table":
-            self.table(name, shown, value)
+            self.table(name, control_plane_name, value)
         elif kind in ("parser", "control"):
             outer = dict(self.scope)
             parameters, parts = value
@@ -113,7 +115,7 @@ class Program:
                     self.declare(*part)
             self.scope = outer
         else:
-            raise Unknown(f"the declaration {kind} {name}")
+            raise UnsupportedError(f"unsupported declaration {kind} {name}")
 
     def resolved(self, type_):
         while type_[0] in self.types and self.types[type_[0]][0] == "typedef":
@@ -121,22 +123,22 @@ class Program:
         return type_
 
     def fields(self, type_):
-        """The fields of a struct or header, each with its width."""
+        """Returns the fields of a struct or header with their widths."""
         return [(field, self.width(kind)) for field, kind in self.types[self.resolved(type_)[0]][1]]
 
     def width(self, type_):
         type_ = self.resolved(type_)
         if type_[0] == "bit":
             return type_[1]
-        raise Unknown(f"the type {type_[0]}")
+        raise UnsupportedError(f"unsupported type {type_[0]}")
 
     def header_paths(self, path, type_):
-        """The paths of all headers in a value of this type."""
+        """Returns the paths of all headers in a value of this type."""
         kind, members = self.types.get(self.resolved(type_)[0], (None, []))
-        found = [path] if kind == "header" else []
+        paths = [path] if kind == "header" else []
         for field, inner in members if kind in ("header", "struct") else []:
-            found += self.header_paths(f"{path}.{field}", inner)
-        return found
+            paths += self.header_paths(f"{path}.{field}", inner)
+        return paths
 
     def constant(self, node):
         if node[0] == "number":
@@ -144,34 +146,34 @@ class Program:
         if node[0] == "struct":
             return {field: self.constant(value) for field, value in node[2]}
         if node[0] == "member":
-            return node[2]           # of an enumeration
-        raise Unknown(f"the constant {node}")
+            return node[2]           # a member of an enum
+        raise UnsupportedError(f"unsupported constant {node}")
 
-    def instance(self, name, shown, type_, arguments, body):
+    def instance(self, name, control_plane_name, type_, arguments, body):
         kind, types = type_
         values = [self.constant(argument) for argument in arguments] if kind != "RegisterAction" else []
         if kind == "Register":
-            made = externs.Register(values[0], values[1])
+            extern = externs.Register(values[0], values[1])
         elif kind == "RegisterAction":
-            made = self.register_action(name, types, arguments[0][1], *body)
+            extern = self.register_action(name, types, arguments[0][1], *body)
         elif kind == "RegisterParam":
-            made = externs.RegisterParam(values[0])
+            extern = externs.RegisterParam(values[0])
         elif kind == "Hash":
-            made = externs.Hash(values[0], self.width(types[0]))
+            extern = externs.Hash(values[0], self.width(types[0]))
         elif kind == "Random":
-            made = externs.Random(self.width(types[0]), self.chance)
+            extern = externs.Random(self.width(types[0]), self.rng)
         elif kind == "Counter" and values[1] == "PACKETS":
-            made = externs.Counter(values[0])
+            extern = externs.Counter(values[0])
         elif kind == "DirectMeter" and values == ["BYTES"]:
-            made = externs.Meter()
+            extern = externs.Meter()
         elif kind == "Checksum":
-            made = externs.Checksum()
+            extern = externs.Checksum()
         elif kind == "Mirror":
-            made = None              # the stream takes what it emits
+            extern = None              # BitWriter.mirror implements it
         else:
-            raise Unknown(f"the extern {kind}({values}) {name}")
-        self.objects[name] = made
-        self.shown[name] = shown
+            raise UnsupportedError(f"unsupported extern {kind}({values}) {name}")
+        self.objects[name] = extern
+        self.control_plane_names[name] = control_plane_name
         self.scope[name] = "object", kind, types
 
     def register_action(self, name, types, register, parameters, block):
@@ -186,23 +188,23 @@ class Program:
                                       [field for field, _ in kind[1]] if kind else [])
 
     def function(self, name, block, parameters="packet"):
-        # Inner functions are written before the one that is open.
+        # A function within another one is emitted before it.
         outer, self.body = getattr(self, "body", None), []
         self.statement(block, 1)
         self.lines += [f"def {name}({parameters}):", *self.body, "    pass"]
         self.body = outer
 
-    def action(self, name, shown, parameters, block):
+    def action(self, name, control_plane_name, parameters, block):
         outer = dict(self.scope)
         for parameter, type_, _, _ in parameters:
             self.scope[parameter] = "path", parameter, type_
         self.function(name, block)
         self.scope = outer
         self.scope[name] = ("action",)
-        self.bodies[name] = shown.split(".")[-1], [(parameter, self.width(type_), label)
+        self.actions[name] = control_plane_name.split(".")[-1], [(parameter, self.width(type_), label)
                                                    for parameter, type_, _, label in parameters]
 
-    def table(self, name, shown, properties):
+    def table(self, name, control_plane_name, properties):
         keys = []
         for number, (value, kind, label) in enumerate(properties.get("key", [])):
             code, width = self.expression(value)
@@ -212,15 +214,17 @@ class Program:
         default = default[1][1], [self.constant(argument) for argument in default[2]]
         unknown = properties.keys() - {"key", "actions", "default_action", "entries", "size", "meters"}
         if unknown:
-            raise Unknown(f"properties of table {name}: {sorted(unknown)}")
-        self.shown[name] = shown
+            raise UnsupportedError(f"unsupported properties of table {name}: {sorted(unknown)}")
+        self.control_plane_names[name] = control_plane_name
         self.scope[name] = ("table",)
 
+        # The functions exist only after all declarations were compiled.
         def finish():
             functions = self.functions
-            bound = lambda action, values: (self.bodies[action][0], functions[action],
-                                            [(field, value) for (field, _, _), value in zip(self.bodies[action][1], values)])
-            actions = {self.bodies[action][0]: (functions[action], self.bodies[action][1]) for action in properties["actions"]}
+            bound = lambda action, values: (self.actions[action][0], functions[action],
+                                            [(field, value) for (field, _, _), value
+                                             in zip(self.actions[action][1], values)])
+            actions = {self.actions[action][0]: (functions[action], self.actions[action][1]) for action in properties["actions"]}
             meter = self.objects[properties["meters"][1]] if "meters" in properties else None
             table = Table(name, [(functions[read], *rest) for read, *rest in keys], actions, bound(*default), meter)
             for values, action in properties.get("entries", []):
@@ -228,7 +232,7 @@ class Program:
                     len(table.entries), bound(action[1][1], [self.constant(argument) for argument in action[2]]))
             self.tables[name] = table
 
-        self.waiting.append(finish)
+        self.deferred.append(finish)
 
     # Parsers ----------------------------------------------------------------------------------
 
@@ -240,10 +244,10 @@ class Program:
         for keys, target in choices:
             target = "None" if target == "accept" else f"{parser}__{target}"
             if target == f"{parser}__reject":
-                raise Unknown(f"{name} rejects")
+                raise UnsupportedError(f"unsupported transition to reject in {name}")
             tests = [self.key_test(f"key[{number}]", key) for number, key in enumerate(keys)]
             self.body.append(f"    if {' and '.join(test for test in tests if test) or 'True'}: return {target}")
-        self.lines += [f"def {name}(packet, stream):", *self.body, f"    raise Unknown('{name}: nothing matches')"]
+        self.lines += [f"def {name}(packet, stream):", *self.body, f"    raise UnsupportedError('{name}: no case matches')"]
         self.body = outer
 
     def key_test(self, key, node):
@@ -277,7 +281,7 @@ class Program:
         elif kind == "do":
             self.call(node[1], depth)
         else:
-            raise Unknown(f"the statement {kind}")
+            raise UnsupportedError(f"unsupported statement {kind}")
 
     def branch(self, node, depth):
         self.statement(node, depth + 1)
@@ -286,31 +290,31 @@ class Program:
     def condition(self, node):
         code, width = self.expression(node)
         if width != BOOL:
-            raise Unknown(f"a condition of {width} bits")
+            raise UnsupportedError(f"expected a Boolean condition, found {width} bits")
         return code
 
     def switch(self, node, depth):
         if node[1][0] != "member" or node[1][2] != "action_run":
-            raise Unknown("a switch over something else than action_run")
+            raise UnsupportedError("switch is supported for action_run only")
         table = node[1][1][1][1][1]
         self.emit(depth, f"ran = tables['{table}'].apply(packet)[1]")
-        labels, word = [], "if"
+        labels, keyword = [], "if"
         for label, block in node[2]:
             labels.append(label)
             if block is None:
                 continue
-            self.emit(depth, f"{word} {'True' if 'default' in labels else f'ran in {labels}'}:")
+            self.emit(depth, f"{keyword} {'True' if 'default' in labels else f'ran in {labels}'}:")
             self.branch(block, depth)
-            labels, word = [], "elif"
+            labels, keyword = [], "elif"
 
     def assign(self, left, right, depth):
         if left[0] == "slice":
-            path, width = self.place(left[1])
+            path, width = self.path_and_width(left[1])
             code, given = self.expression(right)
             size = left[2] - left[3] + 1
             self.same(size, given, left)
             keep = ((1 << width) - 1) ^ (((1 << size) - 1) << left[3])
-            # Of a field that is written piece by piece, what is not yet written is zero.
+            # Bits of a field that is written in slices are 0 until they are written.
             self.emit(depth, f"packet[{path!r}] = packet.get({path!r}, 0) & {hex(keep)} | ({code}) << {left[3]}")
             return
         path, type_ = self.path(left)
@@ -318,22 +322,22 @@ class Program:
         code, given = self.expression(right)
         self.same(width, given, left)
         if "objects" in code and ".update(" in code:
-            # The checksum of a header that is not there goes nowhere.
+            # The checksum of an invalid header is not computed.
             self.emit(depth, f"if packet[{path.rpartition('.')[0] + '.$valid'!r}]: packet[{path!r}] = {code}")
         elif "objects" in code:
             self.emit(depth, f"packet[{path!r}] = {code}")
         else:
             self.emit(depth, f"try: packet[{path!r}] = {code}")
-            self.emit(depth, f"except Undefined: packet.pop({path!r}, None)")
+            self.emit(depth, f"except UndefinedValueError: packet.pop({path!r}, None)")
 
     def same(self, width, given, what):
         if given is not None and width != given:
-            raise Unknown(f"{what}: {width} and {given} bits")
+            raise UnsupportedError(f"{what}: widths differ, {width} and {given} bits")
 
     def call(self, node, depth):
         target, arguments = node[1], node[2]
         if target[0] != "member":
-            raise Unknown(f"a call of {target}")
+            raise UnsupportedError(f"unsupported call of {target}")
         subject, method = target[1], target[2]
         found = self.scope.get(subject[1]) if subject[0] == "name" else None
         if found == ("table",) and method == "apply":
@@ -341,7 +345,7 @@ class Program:
         elif found == ("stream",) and method == "extract":
             self.extract(arguments[0], depth)
         elif found == ("stream",) and method == "advance":
-            pass                     # over the port's metadata, which the frames of the executor do not have
+            pass                     # skips the port metadata, which frames of the executor do not have
         elif found == ("stream",) and method == "emit":
             path, type_ = self.path(arguments[0])
             self.emit(depth, f"stream.emit(packet, {path!r}, {self.fields(type_)})")
@@ -356,14 +360,14 @@ class Program:
         if type_[0] not in INTRINSIC:
             self.emit(depth, f"stream.extract(packet, {path!r}, {self.fields(type_)})")
 
-    # Expressions: (code, width). Code of comparisons is true or false, all else a number below 2^width --
+    # Expressions: (code, width). The code of comparisons is Boolean, all else is a number below 2^width --
 
     def path(self, node):
-        """The path of a variable or field, and its type."""
+        """Returns the path of a variable or field, and its type."""
         if node[0] == "name":
             found = self.scope.get(node[1])
             if not found or found[0] != "path":
-                raise Unknown(f"the name {node[1]}")
+                raise UnsupportedError(f"unknown name {node[1]}")
             return found[1], found[2]
         if node[0] == "member":
             path, type_ = self.path(node[1])
@@ -373,17 +377,17 @@ class Program:
             for field, inner in members if kind in ("struct", "header") else []:
                 if field == node[2]:
                     return f"{path}.{field}", inner
-            raise Unknown(f"{path} has no {node[2]}, or the executor does not know it")
-        raise Unknown(f"no place: {node[0]}")
+            raise UnsupportedError(f"{path} has no {node[2]}, or the executor does not support it")
+        raise UnsupportedError(f"not a variable or field: {node[0]}")
 
-    def place(self, node):
+    def path_and_width(self, node):
         path, type_ = self.path(node)
         return path, self.width(type_)
 
     def pairs(self, node):
-        """Code for the (value, width) pairs of a struct that is written out."""
+        """Returns code for the (value, width) pairs of a struct literal."""
         if node[0] != "struct":
-            raise Unknown(f"a struct that is no list of fields: {node[0]}")
+            raise UnsupportedError(f"expected a struct literal, found {node[0]}")
         values = [self.expression(value) for _, value in node[2]]
         return "[" + ", ".join(f"({code}, {width})" for code, width in values) + "]"
 
@@ -396,34 +400,34 @@ class Program:
             return f"stream.bits({width}, ahead=True)", width
         found = self.scope.get(subject[1]) if subject[0] == "name" else None
         if not found or found[0] != "object":
-            raise Unknown(f"the call {subject}.{method}")
+            raise UnsupportedError(f"unsupported call {subject}.{method}")
         _, kind, types = found
-        this = f"objects[{subject[1]!r}]"
+        receiver = f"objects[{subject[1]!r}]"
         numbers = [self.expression(argument)[0] for argument in arguments if argument[0] != "struct"]
         if (kind, method) == ("Hash", "get"):
-            return f"{this}.get({self.pairs(arguments[0])})", self.width(types[0])
+            return f"{receiver}.get({self.pairs(arguments[0])})", self.width(types[0])
         if (kind, method) == ("Checksum", "add"):
-            return f"{this}.add({self.pairs(arguments[0])})", None
+            return f"{receiver}.add({self.pairs(arguments[0])})", None
         if (kind, method) == ("Checksum", "update") and len(arguments) == 1:
-            return f"{this}.update({self.pairs(arguments[0])})", 16
+            return f"{receiver}.update({self.pairs(arguments[0])})", 16
         if (kind, method) == ("Checksum", "verify"):
-            return f"{this}.verify()", BOOL
+            return f"{receiver}.verify()", BOOL
         if (kind, method) in (("Random", "get"), ("RegisterParam", "read")):
-            return f"{this}.{method}()", self.width(types[0])
+            return f"{receiver}.{method}()", self.width(types[0])
         if (kind, method) == ("RegisterAction", "execute") and len(numbers) == 1:
-            return f"{this}.execute(packet, {numbers[0]})", self.width(types[2])
+            return f"{receiver}.execute(packet, {numbers[0]})", self.width(types[2])
         if (kind, method) == ("Counter", "count") and len(numbers) == 1:
-            return f"{this}.count({numbers[0]})", None
+            return f"{receiver}.count({numbers[0]})", None
         if (kind, method) == ("DirectMeter", "execute") and not arguments:
-            return f"{this}.execute(packet['$length'], packet['$now'])", 8
-        raise Unknown(f"{kind}.{method} with {len(arguments)} arguments")
+            return f"{receiver}.execute(packet['$length'], packet['$now'])", 8
+        raise UnsupportedError(f"unsupported call {kind}.{method} with {len(arguments)} arguments")
 
     def expression(self, node):
         kind = node[0]
         if kind == "number":
             return str(node[1]), node[2]
         if kind in ("name", "member"):
-            path, width = self.place(node)
+            path, width = self.path_and_width(node)
             return f"packet[{path!r}]", width
         if kind == "call":
             return self.method(node)
@@ -463,4 +467,4 @@ class Program:
             return f"min({left} + {right}, {mask(width)})", width
         if sign == "|-|":
             return f"max({left} - {right}, 0)", width
-        raise Unknown(f"the operator {sign}")
+        raise UnsupportedError(f"unsupported operator {sign}")

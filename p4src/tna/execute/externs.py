@@ -1,12 +1,12 @@
-"""What TNA's extern objects do: state, hashes, checksums, meters, chance. Values are plain integers."""
+"""TNA's externs: registers, counters, hashes, checksums, meters and random numbers. Values are integers."""
 
 import zlib
 
-from text import Unknown
+from text import UnsupportedError
 
 
-def packed(fields):
-    """(value, width) pairs as bytes, the first field first, zero bits in front if they do not fill the last byte."""
+def pack_bits(fields):
+    """Returns (value, width) pairs as bytes, the first field first, padded with zero bits in front to whole bytes."""
     value = bits = 0
     for field, width in fields:
         value, bits = value << width | field, bits + width
@@ -23,8 +23,8 @@ def crc16(data):
     return crc
 
 
-def ones_sum(fields):
-    data = packed(fields)
+def ones_complement_sum(fields):
+    data = pack_bits(fields)
     total = sum(int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
@@ -36,26 +36,26 @@ class Hash:
 
     def __init__(self, algorithm, width):
         if algorithm not in self.ALGORITHMS:
-            raise Unknown(f"the hash {algorithm}")
-        self.of, self.mask = self.ALGORITHMS[algorithm], (1 << width) - 1
+            raise UnsupportedError(f"unsupported hash {algorithm}")
+        self.algorithm, self.mask = self.ALGORITHMS[algorithm], (1 << width) - 1
 
     def get(self, fields):
-        return self.of(packed(fields)) & self.mask
+        return self.algorithm(pack_bits(fields)) & self.mask
 
 
 class Checksum:
-    """Used once for a packet, in a parser; or at once, in a deparser."""
+    """In a parser: `add`, then `verify`, once per packet. In a deparser: `update`."""
 
     def add(self, fields):
         self.fields = fields
 
     def verify(self):
-        """True if the sum is wrong: so TNA programs use it."""
-        return ones_sum(self.fields) != 0xFFFF
+        """Returns True if the checksum is wrong, as TNA programs expect."""
+        return ones_complement_sum(self.fields) != 0xFFFF
 
     @staticmethod
     def update(fields):
-        return ones_sum(fields) ^ 0xFFFF
+        return ones_complement_sum(fields) ^ 0xFFFF
 
 
 class Counter:
@@ -64,7 +64,7 @@ class Counter:
 
     def count(self, index):
         if index >= self.size:
-            raise Unknown(f"a counter of {self.size} has no index {index}")
+            raise UnsupportedError(f"index {index} of a counter with size {self.size}")
         self.packets[index] = self.packets.get(index, 0) + 1
 
 
@@ -78,12 +78,13 @@ class Register:
 
     def read(self, index):
         if index >= self.size:
-            raise Unknown(f"a register of {self.size} has no index {index}")
+            raise UnsupportedError(f"index {index} of a register with size {self.size}")
         return self.cells.get(index, self.initial)
 
 
 class RegisterAction:
-    """Reads, computes and writes one cell. `value` is the program's name for it, and `result` for what execute returns."""
+    """Reads, computes and writes one cell. `value` and `result` are the paths of the action's parameters: the cell, and the
+    value that execute returns. `fields` are the fields of a struct cell."""
 
     def __init__(self, register, run, value, result, fields):
         self.register, self.run, self.value, self.result = register, run, value, result
@@ -114,15 +115,15 @@ class RegisterParam:
 
 
 class Random:
-    def __init__(self, width, chance):
-        self.width, self.chance = width, chance
+    def __init__(self, width, rng):
+        self.width, self.rng = width, rng
 
     def get(self):
-        return self.chance.getrandbits(self.width)
+        return self.rng.getrandbits(self.width)
 
 
 class Meter:
-    """A bucket for each entry of a table (RFC 2698 with both rates the same): green is 0, red is 3."""
+    """A token bucket for each entry of a table (RFC 2698 with equal rates): green is 0, red is 3."""
 
     def __init__(self):
         self.buckets, self.entry = {}, None

@@ -1,10 +1,10 @@
-"""Tables: keys of the four kinds, entries, and which entry a packet finds."""
+"""Match-action tables with exact, LPM, ternary and range keys."""
 
-from text import Unknown
+from text import UnsupportedError
 
 
 class Table:
-    """`keys` are (read, width, kind, name); `actions` are (function, [(field, width, name)]) by the controller's name."""
+    """`keys` are (read, width, kind, name); `actions` are (function, [(field, width, name)]) by control-plane name."""
 
     def __init__(self, name, keys, actions, default, meter):
         self.name, self.keys, self.actions, self.meter = name, keys, actions, meter
@@ -13,27 +13,28 @@ class Table:
         self.entries = {}
         for _, _, kind, _ in keys:
             if kind not in ("exact", "lpm", "ternary", "range"):
-                raise Unknown(f"a key of table {name} is {kind}")
+                raise UnsupportedError(f"unsupported match kind {kind} in table {name}")
 
-    def bound(self, name, values):
-        """The action of this name with its parameters: {name: value}."""
+    def bind_action(self, name, values):
+        """Returns the action of this name, bound to the values of its parameters: {name: value}."""
         function, parameters = self.actions[name]
-        if values.keys() != {shown for _, _, shown in parameters}:
-            raise Unknown(f"{self.name}: {name} takes {[shown for _, _, shown in parameters]}, not {list(values)}")
-        for _, width, shown in parameters:
-            if values[shown] >> width:
-                raise Unknown(f"{self.name}: {name}({shown}: {values[shown]}) has more than {width} bits")
-        return name, function, [(field, values[shown]) for field, _, shown in parameters]
+        expected = [parameter for _, _, parameter in parameters]
+        if values.keys() != set(expected):
+            raise UnsupportedError(f"{self.name}: {name} expects {expected}, found {list(values)}")
+        for _, width, parameter in parameters:
+            if values[parameter] >> width:
+                raise UnsupportedError(f"{self.name}: {name}({parameter}: {values[parameter]}) exceeds {width} bits")
+        return name, function, [(field, values[parameter]) for field, _, parameter in parameters]
 
     def add(self, keys, name, values):
-        """Exact keys are numbers, others (value, prefix length), (value, mask), (low, high). The first that matches wins, of
-        an lpm key the longest."""
+        """Adds an entry. Exact keys are numbers, others (value, prefix length), (value, mask), (low, high). The first matching
+        entry wins; for an LPM key, the one with the longest prefix."""
         if len(keys) != len(self.keys):
-            raise Unknown(f"{self.name} has {len(self.keys)} keys")
-        for key, (_, width, kind, shown) in zip(keys, self.keys):
+            raise UnsupportedError(f"{self.name}: expected {len(self.keys)} keys, found {len(keys)}")
+        for key, (_, width, kind, control_plane_name) in zip(keys, self.keys):
             if (key if kind == "exact" else key[0]) >> width:
-                raise Unknown(f"{self.name}: {shown} has {width} bits")
-        self.entries[tuple(keys)] = (len(self.entries), self.bound(name, values))
+                raise UnsupportedError(f"{self.name}: the key {control_plane_name} exceeds {width} bits")
+        self.entries[tuple(keys)] = (len(self.entries), self.bind_action(name, values))
         if any(kind == "lpm" for _, _, kind, _ in self.keys):
             self.entries = dict(sorted(self.entries.items(), key=lambda entry: -entry[0][0][1]))
 
@@ -45,23 +46,23 @@ class Table:
     def matches(self, keys, values):
         for key, value, (_, width, kind, _) in zip(keys, values, self.keys):
             if kind == "exact":
-                same = key == value
+                is_match = key == value
             elif kind == "lpm":
-                same = (key[0] ^ value) >> (width - key[1]) == 0
+                is_match = (key[0] ^ value) >> (width - key[1]) == 0
             elif kind == "ternary":
-                same = (key[0] ^ value) & key[1] == 0
+                is_match = (key[0] ^ value) & key[1] == 0
             else:
-                same = key[0] <= value <= key[1]
-            if not same:
+                is_match = key[0] <= value <= key[1]
+            if not is_match:
                 return False
         return True
 
     def apply(self, packet):
-        """Runs an action. Returns whether an entry was found, and the action's function."""
-        found = self.find(tuple([read(packet) for read, _, _, _ in self.keys])) if self.keys else None
-        number, (_, function, values) = found or (None, self.default)
+        """Looks up a packet and runs the action. Returns whether it was a hit, and the name of the action's function."""
+        entry = self.find(tuple([read(packet) for read, _, _, _ in self.keys])) if self.keys else None
+        number, (_, function, values) = entry or (None, self.default)
         if self.meter:
             self.meter.entry = number
         packet.update(values)
         function(packet)
-        return found is not None, function.__name__
+        return entry is not None, function.__name__

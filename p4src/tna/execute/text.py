@@ -1,6 +1,6 @@
-"""Reads P4 as the compiler prints it after its passes: declarations, statements and expressions as tuples.
+"""Parses P4 text that the compiler has printed after its mid-end, into tuples for declarations, statements and expressions.
 
-Only what such text of our programs has. Anything else is an Unknown, which names it: nothing is skipped or guessed.
+Supports the subset of P4 that occurs in the compiled programs of this repository. All else raises an UnsupportedError.
 """
 
 import functools
@@ -13,85 +13,91 @@ TOKEN = re.compile(r'''
   | (?P<name>[A-Za-z_$][\w$]*)
   | (?P<sign>\|\+\||\|-\||&&&|\+\+|<<|<=|>=|==|!=|&&|\|\||.)
 ''', re.VERBOSE)
-# From weak to strong. A shift to the right is two signs, since type arguments end in > too.
+# Binary operators in ascending order of precedence. `>>` is two tokens, because type arguments may end in `>>`, too.
 LEVELS = [["||"], ["&&"], ["==", "!="], ["<", ">", "<=", ">="], ["|"], ["^"], ["&"], ["<<", ">>"],
           ["+", "-", "++", "|+|", "|-|"], ["*"]]
 
 
-class Unknown(Exception):
-    """What this reader, or the executor, does not know."""
+class UnsupportedError(Exception):
+    """A P4 construct or a situation that the parser or the executor does not support."""
 
 
-class Undefined(Unknown):
-    """A field that nothing has written."""
+class UndefinedValueError(UnsupportedError):
+    """A read of a field that was not written before."""
 
 
-class Text:
+class P4Parser:
     def __init__(self, text):
+        # The tokens, and whether white space precedes each.
         self.tokens, self.spaced = [], []
         spaced = False
-        for found in TOKEN.finditer(text):
-            if found.lastgroup == "space":
+        for token in TOKEN.finditer(text):
+            if token.lastgroup == "space":
                 spaced = True
                 continue
-            self.tokens.append(found[0])
+            self.tokens.append(token[0])
             self.spaced.append(spaced)
             spaced = False
-        self.tokens.append("")
+        self.tokens.append("")  # the end
         self.spaced.append(True)
-        self.at = 0
+        self.position = 0
 
     # Tokens -----------------------------------------------------------------------------------
 
     @property
     def next(self):
-        return self.tokens[self.at]
+        return self.tokens[self.position]
 
-    def take(self):
-        self.at += 1
-        return self.tokens[self.at - 1]
+    def next_token(self):
+        self.position += 1
+        return self.tokens[self.position - 1]
 
-    def has(self, *tokens):
-        """Takes these if they come next."""
-        if self.tokens[self.at : self.at + len(tokens)] != list(tokens):
+    def accept(self, *tokens):
+        """Consumes these tokens if they are next, and returns whether they were."""
+        if self.tokens[self.position : self.position + len(tokens)] != list(tokens):
             return False
-        self.at += len(tokens)
+        self.position += len(tokens)
         return True
 
-    def need(self, token):
-        if self.take() != token:
-            raise Unknown(f"{token} expected, but: {' '.join(self.tokens[max(0, self.at - 8) : self.at + 8])}")
+    def expect(self, token):
+        if self.next_token() != token:
+            raise UnsupportedError(f"expected {token} near: {self.context()}")
+
+    def context(self):
+        """Returns the tokens around the current position, for messages."""
+        return " ".join(self.tokens[max(0, self.position - 8) : self.position + 8])
 
     def each(self, end, read, separator=None):
-        found = []
-        while not self.has(end):
-            found.append(read())
-            if separator and not self.has(separator):
-                self.need(end)
+        """Parses items with `read` up to the token `end`, and returns them."""
+        items = []
+        while not self.accept(end):
+            items.append(read())
+            if separator and not self.accept(separator):
+                self.expect(end)
                 break
-        return found
+        return items
 
     # Types and annotations --------------------------------------------------------------------
 
     def annotations(self):
-        """The argument of @name, if there is one."""
+        """Consumes annotations, and returns the argument of @name; None if there is none."""
         name = None
         while self.next == "@":
-            self.take()
-            kind = self.take()
-            if self.has("("):
-                arguments = self.each(")", self.take)
+            self.next_token()
+            kind = self.next_token()
+            if self.accept("("):
+                arguments = self.each(")", self.next_token)
                 if kind == "name":
                     name = arguments[0].strip('"')
         return name
 
     def type(self):
-        name = self.take()
+        name = self.next_token()
         arguments = []
-        if self.has("<"):
+        if self.accept("<"):
             if name == "bit":
-                width = int(self.take())
-                self.need(">")
+                width = int(self.next_token())
+                self.expect(">")
                 return name, width
             arguments = self.each(">", self.type, ",")
         return name, arguments
@@ -107,40 +113,40 @@ class Text:
         return left
 
     def binary(self, signs):
-        if ">>" in signs and self.tokens[self.at : self.at + 2] == [">", ">"] and not self.spaced[self.at + 1]:
-            self.at += 2
+        if ">>" in signs and self.tokens[self.position : self.position + 2] == [">", ">"] and not self.spaced[self.position + 1]:
+            self.position += 2
             return ">>"
-        if self.next in signs and not (self.next == ">" and self.tokens[self.at + 1] == ">"):
-            return self.take()
+        if self.next in signs and not (self.next == ">" and self.tokens[self.position + 1] == ">"):
+            return self.next_token()
         return None
 
     def prefix(self):
-        if self.has("!"):
+        if self.accept("!"):
             return "prefix!", self.prefix()
         if self.next == "(":
-            # A cast, or an expression in brackets.
-            before = self.at
-            self.take()
-            if re.match(r"[a-z]", self.next) and (self.next == "bit" or self.tokens[self.at + 1 : self.at + 3] in
+            # A cast, a struct literal with its type, or an expression in parentheses.
+            start = self.position
+            self.next_token()
+            if re.match(r"[a-z]", self.next) and (self.next == "bit" or self.tokens[self.position + 1 : self.position + 3] in
                                                   ([")", "{"],)):
                 kind = self.type()
-                self.need(")")
-                if self.has("{"):
+                self.expect(")")
+                if self.accept("{"):
                     return "struct", kind, self.each("}", self.field, ",")
                 return "cast", kind, self.prefix()
-            self.at = before + 1
+            self.position = start + 1
             inner = self.expression()
-            self.need(")")
+            self.expect(")")
             return self.postfix(inner)
         return self.postfix(self.atom())
 
     def field(self):
-        name = self.take()
-        self.need("=")
+        name = self.next_token()
+        self.expect("=")
         return name, self.expression()
 
     def atom(self):
-        token = self.take()
+        token = self.next_token()
         if token == "default":
             return ("any",)
         if re.fullmatch(r"\d+w.*", token):
@@ -149,26 +155,26 @@ class Text:
         if token[:1].isdigit():
             return "number", int(token, 0), None
         if not re.match(r"[A-Za-z_$]", token):
-            raise Unknown(f"no expression: {' '.join(self.tokens[max(0, self.at - 8) : self.at + 8])}")
+            raise UnsupportedError(f"unsupported expression near: {self.context()}")
         return "name", token
 
     def postfix(self, inner):
         while True:
-            if self.has("."):
-                inner = ("member", inner, self.take())
-            elif self.has("["):
+            if self.accept("."):
+                inner = ("member", inner, self.next_token())
+            elif self.accept("["):
                 high = self.expression()
-                if self.has(":"):
+                if self.accept(":"):
                     inner = ("slice", inner, high[1], self.expression()[1])
-                    self.need("]")
+                    self.expect("]")
                 else:
-                    raise Unknown("an index")
-            elif self.next == "<" and not self.spaced[self.at]:
-                self.take()
+                    raise UnsupportedError("unsupported index")
+            elif self.next == "<" and not self.spaced[self.position]:
+                self.next_token()
                 kinds = self.each(">", self.type, ",")
-                self.need("(")
+                self.expect("(")
                 inner = ("call", inner, self.each(")", self.expression, ","), kinds)
-            elif self.has("("):
+            elif self.accept("("):
                 inner = ("call", inner, self.each(")", self.expression, ","), [])
             else:
                 return inner
@@ -176,208 +182,208 @@ class Text:
     # Statements -------------------------------------------------------------------------------
 
     def block(self):
-        self.need("{")
+        self.expect("{")
         return "block", self.each("}", self.statement)
 
     def statement(self):
         self.annotations()
         if self.next == "{":
             return self.block()
-        if self.has(";"):
+        if self.accept(";"):
             return "block", []
-        if self.has("if", "("):
+        if self.accept("if", "("):
             condition = self.expression()
-            self.need(")")
-            yes = self.statement()
-            return "if", condition, yes, self.statement() if self.has("else") else ("block", [])
-        if self.has("switch", "("):
+            self.expect(")")
+            body = self.statement()
+            return "if", condition, body, self.statement() if self.accept("else") else ("block", [])
+        if self.accept("switch", "("):
             subject = self.expression()
-            self.need(")")
-            self.need("{")
+            self.expect(")")
+            self.expect("{")
             return "switch", subject, self.each("}", self.case)
         if self.next in ("return", "exit", "for", "while"):
-            raise Unknown(f"the statement {self.next}")
+            raise UnsupportedError(f"unsupported statement {self.next}")
         if self.next == "bit":
-            kind, name = self.type(), self.take()
-            self.need(";")
+            kind, name = self.type(), self.next_token()
+            self.expect(";")
             return "variable", name, kind
         left = self.expression()
-        if self.has("="):
+        if self.accept("="):
             right = self.expression()
-            self.need(";")
+            self.expect(";")
             return "assign", left, right
-        self.need(";")
+        self.expect(";")
         return "do", left
 
     def case(self):
-        label = self.take()
-        self.need(":")
+        label = self.next_token()
+        self.expect(":")
         return label, self.block() if self.next == "{" else None
 
     # Declarations -----------------------------------------------------------------------------
 
     def parameters(self):
-        self.need("(")
+        self.expect("(")
         return self.each(")", self.parameter, ",")
 
     def parameter(self):
-        shown = self.annotations()
-        direction = self.take() if self.next in ("in", "out", "inout") else ""
-        kind, name = self.type(), self.take()
-        return name, kind, direction, shown or name
+        control_plane_name = self.annotations()
+        direction = self.next_token() if self.next in ("in", "out", "inout") else ""
+        kind, name = self.type(), self.next_token()
+        return name, kind, direction, control_plane_name or name
 
     def declaration(self):
-        """(kind, name, the name for the controller, what it is made of)."""
-        shown = self.annotations()
+        """Returns (kind, name, control-plane name, content). The content depends on the kind."""
+        control_plane_name = self.annotations()
         start = self.next
-        if self.has("typedef"):
-            kind, name = self.type(), self.take()
-            self.need(";")
+        if self.accept("typedef"):
+            kind, name = self.type(), self.next_token()
+            self.expect(";")
             return "typedef", name, name, kind
         if start in ("struct", "header"):
-            self.take()
-            name = self.take()
-            self.need("{")
+            self.next_token()
+            name = self.next_token()
+            self.expect("{")
             return start, name, name, self.each("}", self.member)
         if start in ("parser", "control"):
-            self.take()
-            name, parameters = self.take(), self.parameters()
-            self.need("{")
+            self.next_token()
+            name, parameters = self.next_token(), self.parameters()
+            self.expect("{")
             parts = self.each("}", self.part)
             return start, name, name, (parameters, parts)
-        if self.has("action"):
-            name, parameters = self.take(), self.parameters()
-            return "action", name, shown or name, (parameters, self.block())
-        if self.has("table"):
-            name = self.take()
-            self.need("{")
-            return "table", name, shown or name, dict(self.each("}", self.property))
+        if self.accept("action"):
+            name, parameters = self.next_token(), self.parameters()
+            return "action", name, control_plane_name or name, (parameters, self.block())
+        if self.accept("table"):
+            name = self.next_token()
+            self.expect("{")
+            return "table", name, control_plane_name or name, dict(self.each("}", self.property))
         kind = self.type()
         arguments = None
-        if self.has("("):
+        if self.accept("("):
             arguments = self.each(")", self.expression, ",")
-        name = self.take()
+        name = self.next_token()
         body = None
-        if self.has("="):
+        if self.accept("="):
             if arguments is None:
-                raise Unknown(f"{name} has an initial value")
-            self.need("{")
-            self.need("void")
-            self.need("apply")
+                raise UnsupportedError(f"unsupported initial value of {name}")
+            self.expect("{")
+            self.expect("void")
+            self.expect("apply")
             body = self.parameters(), self.block()
-            self.need("}")
-        self.need(";")
+            self.expect("}")
+        self.expect(";")
         if arguments is None:
             return "variable", name, name, kind
-        return "instance", name, shown or name, (kind, arguments, body)
+        return "instance", name, control_plane_name or name, (kind, arguments, body)
 
     def member(self):
         self.annotations()
-        kind, name = self.type(), self.take()
-        self.need(";")
+        kind, name = self.type(), self.next_token()
+        self.expect(";")
         return name, kind
 
     def part(self):
-        if self.has("apply"):
+        if self.accept("apply"):
             return "apply", None, None, self.block()
-        if self.has("state"):
-            name = self.take()
-            self.need("{")
+        if self.accept("state"):
+            name = self.next_token()
+            self.expect("{")
             body = []
-            while not self.has("transition"):
+            while not self.accept("transition"):
                 body.append(self.statement())
-            if self.has("select"):
-                self.need("(")
+            if self.accept("select"):
+                self.expect("(")
                 subjects = self.each(")", self.expression, ",")
-                self.need("{")
+                self.expect("{")
                 choices = self.each("}", self.choice)
             else:
-                subjects, choices = [], [([("any",)], self.take())]
-                self.need(";")
-            self.need("}")
+                subjects, choices = [], [([("any",)], self.next_token())]
+                self.expect(";")
+            self.expect("}")
             return "state", name, name, (body, subjects, choices)
         return self.declaration()
 
     def choice(self):
-        keys = self.each(")", self.key_set, ",") if self.has("(") else [self.key_set()]
-        self.need(":")
-        state = self.take()
-        self.need(";")
+        keys = self.each(")", self.key_set, ",") if self.accept("(") else [self.key_set()]
+        self.expect(":")
+        state = self.next_token()
+        self.expect(";")
         return keys, state
 
     def key_set(self):
         value = self.expression()
-        return ("mask", value, self.expression()) if self.has("&&&") else value
+        return ("mask", value, self.expression()) if self.accept("&&&") else value
 
     def property(self):
         self.annotations()
-        self.has("const")
-        name = self.take()
-        self.need("=")
+        self.accept("const")
+        name = self.next_token()
+        self.expect("=")
         if name == "key":
-            self.need("{")
+            self.expect("{")
             return name, self.each("}", self.key)
         if name == "actions":
-            self.need("{")
+            self.expect("{")
             return name, self.each("}", self.action_name)
         if name == "entries":
-            self.need("{")
+            self.expect("{")
             return name, self.each("}", self.entry)
         value = self.expression()
-        self.need(";")
+        self.expect(";")
         return name, value
 
     def key(self):
         value = self.expression()
-        self.need(":")
-        kind = self.take()
+        self.expect(":")
+        kind = self.next_token()
         name = self.annotations()
-        self.need(";")
+        self.expect(";")
         return value, kind, name
 
     def action_name(self):
         self.annotations()
-        name = self.take()
-        if self.has("("):
-            self.need(")")
-        self.need(";")
+        name = self.next_token()
+        if self.accept("("):
+            self.expect(")")
+        self.expect(";")
         return name
 
     def entry(self):
-        keys = self.each(")", self.key_set, ",") if self.has("(") else [self.key_set()]
-        self.need(":")
+        keys = self.each(")", self.key_set, ",") if self.accept("(") else [self.key_set()]
+        self.expect(":")
         action = self.expression()
-        self.need(";")
+        self.expect(";")
         return keys, action
 
 
 @functools.lru_cache(maxsize=8)
 def declarations(text):
-    """What a text declares. It is the caller's to read, not to change."""
-    reader = Text(text)
-    found = []
-    while reader.next:
-        found.append(reader.declaration())
-    return found
+    """Returns the declarations of a text. The result is cached; callers must not modify it."""
+    parser = P4Parser(text)
+    result = []
+    while parser.next:
+        result.append(parser.declaration())
+    return result
 
 
-# What the architecture declares, and what joins the parts: the executor has its own of both.
+# Declarations of the architecture, and the package instances; the executor implements both itself.
 ANNOTATIONS = r"(?:@\w+(?:\([^)]*\))?\s*)*"
-NOT_OURS = re.compile(ANNOTATIONS + r"(?:(?:extern|enum|error|match_kind|package|Pipeline|Switch)\b"
+ARCHITECTURE_DECLARATIONS = re.compile(ANNOTATIONS + r"(?:(?:extern|enum|error|match_kind|package|Pipeline|Switch)\b"
                       r"|(?:header|struct) (?:\w*intrinsic_metadata\w*|pktgen_\w+|ptp_metadata_t)\b"
                       r"|(?:parser|control) \w+T\W|typedef \S+ [A-Z]\w*_t\W)")
-WORDS = re.compile(r"@(?:noWarn|controller_header|hidden|optional|padding)(?:\([^)]*\))?\s*")
+IGNORED_ANNOTATIONS = re.compile(r"@(?:noWarn|controller_header|hidden|optional|padding)(?:\([^)]*\))?\s*")
 
 
-def reduced(text):
-    """Of a compiler's output the declarations that are our own, without what is for other readers."""
+def strip_architecture(text):
+    """Removes the declarations of the architecture and ignored annotations from a compiler's output."""
     kept, start, depth = [], 0, 0
-    text = WORDS.sub("", text)
-    for found in TOKEN.finditer(text):
-        depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(found[0], 0)
-        if depth == 0 and found[0] in ("}", ";"):
-            piece = text[start : found.end()].strip()
-            start = found.end()
-            if piece != ";" and not NOT_OURS.match(piece):
-                kept.append(piece)
+    text = IGNORED_ANNOTATIONS.sub("", text)
+    for token in TOKEN.finditer(text):
+        depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(token[0], 0)
+        if depth == 0 and token[0] in ("}", ";"):
+            declaration = text[start : token.end()].strip()
+            start = token.end()
+            if declaration != ";" and not ARCHITECTURE_DECLARATIONS.match(declaration):
+                kept.append(declaration)
     return re.sub(r"\n\s*\n", "\n", "\n".join(kept)) + "\n"

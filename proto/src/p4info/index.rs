@@ -1,5 +1,7 @@
-use super::{Object, P4InfoError};
+use super::error::P4InfoError;
+use super::object::Object;
 use crate::p4::config::v1 as p4;
+use crate::text;
 use std::collections::BTreeMap;
 
 /// A P4Info whose objects are indexed by name and id.
@@ -62,7 +64,7 @@ impl Index {
     ///
     /// See [`parse`](super::parse) and [`new`](Self::new).
     pub fn from_text(text: &str) -> Result<Index, P4InfoError> {
-        Index::new(super::parse(text)?)
+        Index::new(text::parse(text)?)
     }
 }
 
@@ -75,7 +77,7 @@ pub struct Objects<T> {
     by_name: BTreeMap<String, Match>,
 }
 
-/// What a name matches. Full names take precedence over aliases, and aliases over suffixes.
+/// The objects that a name matches. Full names take precedence over aliases, and aliases over suffixes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Match {
     Full(usize),

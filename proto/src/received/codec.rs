@@ -1,6 +1,6 @@
 //! The codec of a gRPC server that does not decode requests.
 
-use super::Received;
+use super::encoded::Received;
 use prost::Message;
 use prost::bytes::Buf;
 use std::marker::PhantomData;

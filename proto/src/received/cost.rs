@@ -48,22 +48,22 @@ enum FieldKind {
     Message(usize),
 }
 
-struct Shapes {
+struct Layouts {
     all: Vec<MessageLayout>,
     by_name: HashMap<String, usize>,
 }
 
-static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes::of(&crate::text::POOL));
+static LAYOUTS: LazyLock<Layouts> = LazyLock::new(|| Layouts::from_pool(&crate::text::POOL));
 
 /// Returns the layout of a message of this crate.
-pub fn shape(full_name: &str) -> &'static MessageLayout {
-    &SHAPES.all[SHAPES.by_name[full_name]]
+pub fn layout(full_name: &str) -> &'static MessageLayout {
+    &LAYOUTS.all[LAYOUTS.by_name[full_name]]
 }
 
 impl MessageLayout {
     fn field(&self, number: u32) -> Option<Field> {
-        let at = self.fields.binary_search_by_key(&number, |&(number, _)| number).ok()?;
-        Some(self.fields[at].1)
+        let index = self.fields.binary_search_by_key(&number, |&(number, _)| number).ok()?;
+        Some(self.fields[index].1)
     }
 
     /// Returns an upper bound of the memory, in bytes, that a message of this type needs when decoded.
@@ -74,14 +74,15 @@ impl MessageLayout {
     /// encoded message.
     pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, CostError> {
         let mut cost = self.size;
+        // The message and its open submessages, innermost last: the rest of the bytes, and the layout.
         let mut open = vec![(message, self)];
-        while let Some((rest, shape)) = open.last_mut() {
+        while let Some((rest, layout)) = open.last_mut() {
             let Some(field) = next_field(rest).map_err(CostError::Malformed)? else {
                 open.pop();
                 continue;
             };
             // Decoding skips unknown fields.
-            let Some(Field { kind, repeated }) = shape.field(field.number) else { continue };
+            let Some(Field { kind, repeated }) = layout.field(field.number) else { continue };
             let copies = if repeated { VEC_GROWTH } else { 1 };
             cost += match (kind, field.value) {
                 (FieldKind::Number, Value::Number) if repeated => {
@@ -95,13 +96,13 @@ impl MessageLayout {
                 (FieldKind::Bytes, Value::Bytes(bytes)) => {
                     copies * size_of::<Vec<u8>>() + bytes.len() + ALLOC_OVERHEAD
                 }
-                (FieldKind::Message(of), Value::Bytes(bytes)) => {
+                (FieldKind::Message(index), Value::Bytes(bytes)) => {
                     if open.len() == MAX_DEPTH {
-                        return Err(CostError::Malformed(Malformed("it is nested too deeply".into())));
+                        return Err(CostError::Malformed(Malformed("messages are nested too deeply".into())));
                     }
-                    let shape = &SHAPES.all[of];
-                    open.push((bytes, shape));
-                    copies * shape.size + ALLOC_OVERHEAD
+                    let layout = &LAYOUTS.all[index];
+                    open.push((bytes, layout));
+                    copies * layout.size + ALLOC_OVERHEAD
                 }
                 (FieldKind::Bytes | FieldKind::Message(_), Value::Number) => {
                     return Err(CostError::Malformed(Malformed(format!(
@@ -118,12 +119,12 @@ impl MessageLayout {
     }
 }
 
-impl Shapes {
-    fn of(pool: &DescriptorPool) -> Shapes {
+impl Layouts {
+    fn from_pool(pool: &DescriptorPool) -> Layouts {
         let messages: Vec<MessageDescriptor> = pool.all_messages().collect();
         let by_name: HashMap<String, usize> =
             messages.iter().enumerate().map(|(at, message)| (message.full_name().to_owned(), at)).collect();
-        let shape = |message: &MessageDescriptor| {
+        let layout = |message: &MessageDescriptor| {
             let field = |field: FieldDescriptor| {
                 let kind = match field.kind() {
                     Kind::Message(of) => FieldKind::Message(by_name[of.full_name()]),
@@ -136,32 +137,32 @@ impl Shapes {
             fields.sort_unstable_by_key(|&(number, _)| number);
             MessageLayout { size: struct_size(message, &mut Vec::new()), fields }
         };
-        Shapes { all: messages.iter().map(shape).collect(), by_name }
+        Layouts { all: messages.iter().map(layout).collect(), by_name }
     }
 }
 
-/// Returns an upper bound of the size of a message's struct, in bytes: every field is rounded up to words. `within`
+/// Returns an upper bound of the size of a message's struct, in bytes: every field is rounded up to words. `enclosing`
 /// lists the enclosing messages, because a message that contains itself is boxed.
-fn struct_size(message: &MessageDescriptor, within: &mut Vec<String>) -> usize {
+fn struct_size(message: &MessageDescriptor, enclosing: &mut Vec<String>) -> usize {
     const WORD: usize = size_of::<usize>();
-    if within.iter().any(|outer| outer == message.full_name()) {
+    if enclosing.iter().any(|outer| outer == message.full_name()) {
         return WORD;
     }
-    within.push(message.full_name().to_owned());
-    let mut field = |field: FieldDescriptor| match field.kind() {
+    enclosing.push(message.full_name().to_owned());
+    let mut field_size = |field: FieldDescriptor| match field.kind() {
         _ if field.is_map() => size_of::<HashMap<String, u64>>(),
         _ if field.is_list() => size_of::<Vec<u8>>(),
-        Kind::Message(of) => struct_size(&of, within) + WORD,
+        Kind::Message(of) => struct_size(&of, enclosing) + WORD,
         Kind::String | Kind::Bytes => size_of::<Vec<u8>>(),
         _ => WORD,
     };
-    let alone: usize =
-        message.fields().filter(|field| field.containing_oneof().is_none()).map(&mut field).sum();
+    let plain: usize =
+        message.fields().filter(|field| field.containing_oneof().is_none()).map(&mut field_size).sum();
     // A oneof is as large as its largest variant, plus the discriminant.
     let oneofs: usize =
-        message.oneofs().map(|oneof| oneof.fields().map(&mut field).max().unwrap_or(0) + WORD).sum();
-    within.pop();
-    alone + oneofs
+        message.oneofs().map(|oneof| oneof.fields().map(&mut field_size).max().unwrap_or(0) + WORD).sum();
+    enclosing.pop();
+    plain + oneofs
 }
 
 #[cfg(test)]
@@ -171,7 +172,7 @@ mod tests {
     use prost::Name;
 
     fn size<M: Name>() -> usize {
-        shape(&M::full_name()).size
+        layout(&M::full_name()).size
     }
 
     #[test]
@@ -193,12 +194,12 @@ mod tests {
 
     #[test]
     fn small_fields_that_become_large_structs_are_counted() {
-        let cost = |message: &[u8], limit| shape("p4.v1.WriteRequest").cost(message, limit);
+        let cost = |message: &[u8], limit| layout("p4.v1.WriteRequest").cost(message, limit);
         // 1,000 empty updates: `repeated Update updates = 4`.
         let empty = [0x22, 0].repeat(1000);
         assert!(cost(&empty, usize::MAX).unwrap() >= 1000 * size_of::<v1::Update>());
         assert_eq!(cost(&empty, 100_000), Err(CostError::OverLimit));
-        // A role of 1,000 bytes, and a field that nobody knows.
+        // A role of 1,000 bytes, and an unknown field of the same size.
         let text = [&[0x32, 0xe8, 7][..], &[b'x'; 1000]].concat();
         assert!((1000..2000).contains(&cost(&text, usize::MAX).unwrap()));
         let unknown = [&[0x7a, 0xe8, 7][..], &[b'x'; 1000]].concat();
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn undecodable_messages_have_no_cost() {
-        let cost = |message: &[u8]| shape("p4.v1.WriteRequest").cost(message, usize::MAX);
+        let cost = |message: &[u8]| layout("p4.v1.WriteRequest").cost(message, usize::MAX);
         for message in [&[0x22, 2, 0][..], &[0x22, 1, 0x80], &[0x20, 1], &[0x22, 2, 0x12, 1]] {
             assert!(matches!(cost(message), Err(CostError::Malformed(_))), "{message:?}");
         }

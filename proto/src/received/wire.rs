@@ -29,30 +29,33 @@ pub struct Field<'a> {
 ///
 /// The bytes are not a field, or the field exceeds the message.
 pub fn next_field<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Malformed> {
-    let from = *message;
-    if from.is_empty() {
+    let start = *message;
+    if start.is_empty() {
         return Ok(None);
     }
     let malformed = |error: prost::DecodeError| Malformed(error.to_string());
     let (number, wire_type) = decode_key(message).map_err(malformed)?;
     let value = match wire_type {
         WireType::Varint => decode_varint(message).map(|_| Value::Number).map_err(malformed)?,
-        WireType::SixtyFourBit => take(message, 8).map(|_| Value::Number)?,
-        WireType::ThirtyTwoBit => take(message, 4).map(|_| Value::Number)?,
+        WireType::SixtyFourBit => split_off(message, 8).map(|_| Value::Number)?,
+        WireType::ThirtyTwoBit => split_off(message, 4).map(|_| Value::Number)?,
         WireType::LengthDelimited => {
             let len = decode_varint(message).map_err(malformed)?;
-            Value::Bytes(take(message, len)?)
+            Value::Bytes(split_off(message, len)?)
         }
-        WireType::StartGroup | WireType::EndGroup => return Err(Malformed("it has a group".into())),
+        WireType::StartGroup | WireType::EndGroup => {
+            return Err(Malformed("groups are not supported".into()));
+        }
     };
-    Ok(Some(Field { number, value, encoded: &from[..from.len() - message.len()] }))
+    Ok(Some(Field { number, value, encoded: &start[..start.len() - message.len()] }))
 }
 
-fn take<'a>(message: &mut &'a [u8], len: u64) -> Result<&'a [u8], Malformed> {
-    let parts = usize::try_from(len).ok().and_then(|len| message.split_at_checked(len));
-    let (taken, rest) = parts.ok_or_else(|| Malformed("a field ends after its message".into()))?;
+/// Splits `len` bytes off the front of the message.
+fn split_off<'a>(message: &mut &'a [u8], len: u64) -> Result<&'a [u8], Malformed> {
+    let split = usize::try_from(len).ok().and_then(|len| message.split_at_checked(len));
+    let (front, rest) = split.ok_or_else(|| Malformed("a field exceeds its message".into()))?;
     *message = rest;
-    Ok(taken)
+    Ok(front)
 }
 
 #[cfg(test)]
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_in_their_order() {
+    fn fields_are_read_in_order() {
         // A varint, 8 bytes, 4 bytes, and two bytes of text.
         let message = [8, 0x96, 1, 17, 1, 2, 3, 4, 5, 6, 7, 8, 29, 1, 2, 3, 4, 34, 2, b'a', b'b'];
         assert_eq!(numbers(&message), Ok(vec![(1, 3), (2, 9), (3, 5), (4, 4)]));
@@ -77,8 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn malformed_messages_are_refused() {
-        // Too long a length, none, a number without end, field 0, a group.
+    fn malformed_messages_are_rejected() {
+        // A length beyond the message, a missing length, an unterminated varint, field 0, a group.
         for message in [&[34, 3, 1, 2][..], &[34], &[8, 0x80], &[0, 1], &[11], &[17, 1], &[0xff; 11]] {
             assert!(numbers(message).is_err(), "{message:?}");
         }

@@ -1,4 +1,4 @@
-//! P4Info as p4c writes it, found by name.
+//! P4Info files of p4c, and lookup by name.
 
 use p4runtime::p4::config::v1::{P4Info, Preamble, Table};
 use p4runtime::p4info::{Index, Object, P4InfoError, parse};
@@ -14,7 +14,7 @@ fn tables(names: &[(u32, &str, &str)]) -> P4Info {
 }
 
 #[test]
-fn p4cs_output_is_read_and_everything_has_its_width() {
+fn the_output_of_p4c_is_parsed_with_all_widths() {
     let index = Index::from_text(FNCC).unwrap();
     let forward = index.tables.named("forward").unwrap();
     assert_eq!(forward.preamble().name, "WeirIngress.forwarding.forward");
@@ -29,7 +29,7 @@ fn p4cs_output_is_read_and_everything_has_its_width() {
 }
 
 #[test]
-fn a_name_is_full_or_alias_or_a_suffix_that_only_one_has() {
+fn objects_are_found_by_full_name_alias_or_unique_suffix() {
     let index =
         Index::new(tables(&[(1, "A.x.t", "x.t"), (2, "B.y.t", "y.t"), (3, "B.u", "v"), (4, "C.v", "C.v")]))
             .unwrap();
@@ -37,25 +37,25 @@ fn a_name_is_full_or_alias_or_a_suffix_that_only_one_has() {
     assert_eq!(id("A.x.t"), Ok(1));
     assert_eq!(id("y.t"), Ok(2));
     assert_eq!(id("u"), Ok(3));
-    // an alias goes before another's suffix
+    // An alias takes precedence over the suffix of another name.
     assert_eq!(id("v"), Ok(3));
     let ambiguous = id("t").unwrap_err().to_string();
-    assert_eq!(ambiguous, "\"t\" names several tables of the program, write the full name");
+    assert_eq!(ambiguous, "\"t\" is the name of several tables of the program; use the full name");
     assert_eq!(id("w").unwrap_err().to_string(), "the program has no table \"w\"");
     assert!(id("").is_err());
 }
 
 #[test]
-fn objects_without_an_id_and_ids_used_twice_are_refused() {
+fn missing_and_duplicate_ids_are_rejected() {
     let nameless = P4Info { tables: vec![Table::default()], ..P4Info::default() };
     assert_eq!(Index::new(nameless).unwrap_err().to_string(), "table number 1 has no preamble with an id");
     assert!(matches!(Index::new(tables(&[(0, "a", "a")])), Err(P4InfoError::NoPreamble { .. })));
     let twice = Index::new(tables(&[(7, "a", "a"), (7, "b", "b")])).unwrap_err();
-    assert_eq!(twice.to_string(), "table \"b\": id 0x00000007 is taken already");
+    assert_eq!(twice.to_string(), "table \"b\": id 0x00000007 is already used");
 }
 
 #[test]
-fn text_that_is_no_p4info_is_refused_with_its_place() {
+fn invalid_text_is_rejected_with_its_location() {
     for text in ["{", "tables { size: \"x\" }", "no_such_field: 1", "\u{0}"] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.starts_with("1:") && error.contains(": not a P4Info in text format: "), "{error}");

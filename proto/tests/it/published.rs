@@ -1,4 +1,4 @@
-//! The `.proto` files against the published ones, by Python's own descriptors of them.
+//! Compares the `.proto` files with the published ones, using the descriptors of the Python package.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +12,6 @@ fn every_fact_is_the_published_one() {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check_against_pypi.py");
     let output = Command::new(python).arg(script).arg(&file).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{output_text}");
 }

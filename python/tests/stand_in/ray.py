@@ -1,5 +1,4 @@
-"""Stands for Ray in tests of what Weir does with it: a task runs when its result is asked for, and the first worker of a
-run with seed 13 dies."""
+"""A fake of Ray for tests: a task runs when its result is requested, and the worker of the run with seed 13 dies."""
 
 from types import SimpleNamespace
 
@@ -22,7 +21,7 @@ def is_initialized():
 
 
 def init(**_):
-    print("what Ray prints")
+    print("output of Ray")
 
 
 def shutdown():
@@ -49,7 +48,7 @@ def _work(function, task):
 
 
 def wait(references):
-    # Not in the order of the sweep.
+    # In another order than that of the sweep.
     return references[-1:], references[:-1]
 
 

@@ -1,8 +1,8 @@
-//! Measures the table entries per second that a switch takes by P4Runtime, over loopback, one write after the other:
+//! Measures table entries per second over P4Runtime on loopback, with one write at a time:
 //! `cargo run --release -p weir-server --example p4runtime_bench -- 50000 1 100 1000`
 //! (entries, then updates per write).
 
-#![allow(clippy::print_stdout)] // its purpose
+#![allow(clippy::print_stdout)] // Prints its results.
 
 use p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
 use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let server = Server::start(dataplane.handle(), ServerConfig::default(), listener)?;
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address()))?;
-    // Without a stream: nobody else is connected, so writes need no election id.
+    // Without a primary, writes need no election id.
     let mut client = P4RuntimeClient::new(endpoint.connect().await?);
     let p4info = p4info::parse(P4INFO)?;
     let index = Index::new(p4info.clone())?;
@@ -48,13 +48,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.set_forwarding_pipeline_config(request).await?;
 
     for batch in batches {
-        let begun = Instant::now();
+        let start = Instant::now();
         write(&mut client, &index, entries, batch, Insert).await?;
-        let written = begun.elapsed().as_secs_f64();
-        let begun = Instant::now();
+        let written = start.elapsed().as_secs_f64();
+        let start = Instant::now();
         let read = read(&mut client).await?;
-        let took = begun.elapsed().as_secs_f64();
-        assert_eq!(read, entries, "all of them are there");
+        let took = start.elapsed().as_secs_f64();
+        assert_eq!(read, entries, "all entries are read back");
         write(&mut client, &index, entries, 1000, Delete).await?;
         println!(
             "{batch:>6} per write: {:>9.0} entries/s written, {:>9.0} entries/s read",

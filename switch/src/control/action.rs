@@ -1,6 +1,6 @@
 //! Converts actions between P4Runtime (by ids) and the pipeline (by name, arguments in order).
 
-use super::ControlError;
+use super::error::ControlError;
 use super::value::to_width;
 use crate::pipeline::ActionCall;
 use p4runtime::google::rpc::Code;
@@ -11,14 +11,14 @@ use p4runtime::p4::v1::action::Param;
 use p4runtime::p4info::{Index, Object};
 use p4runtime::value::canonical;
 
-/// Where an action is used: in an entry, or as a table's default action.
+/// The use of an action: in an entry, or as a table's default action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ActionScope {
     Entry,
     Default,
 }
 
-/// Converts an action to the pipeline's form.
+/// Converts an action to the pipeline's form. `allowed` lists the actions of the table.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn to_call(
     index: &Index,
     allowed: &[ActionRef],
     action: &Action,
-    place: ActionScope,
+    scope: ActionScope,
 ) -> Result<ActionCall, ControlError> {
     let id = action.action_id;
     let info = index
@@ -35,18 +35,18 @@ pub fn to_call(
         .id(id)
         .ok_or_else(|| ControlError::invalid(format!("there is no action {id:#010x}")))?;
     let name = &info.preamble().name;
-    let permit = allowed
+    let action_ref = allowed
         .iter()
-        .find(|permit| permit.id == id)
+        .find(|action_ref| action_ref.id == id)
         .ok_or_else(|| ControlError::invalid(format!("action {name} is not one of the table's")))?;
-    let elsewhere = match place {
+    let forbidden = match scope {
         ActionScope::Entry => Scope::DefaultOnly,
         ActionScope::Default => Scope::TableOnly,
     };
-    if permit.scope() == elsewhere {
+    if action_ref.scope() == forbidden {
         return Err(ControlError::denied(format!(
             "action {name} is {} in this table",
-            elsewhere.as_str_name()
+            forbidden.as_str_name()
         )));
     }
     for (i, given) in action.params.iter().enumerate() {
@@ -61,10 +61,10 @@ pub fn to_call(
         }
     }
     let args = info.params.iter().map(|param| {
-        let place = format_args!("action {name}, parameter {}", param.name).to_string();
+        let location = format!("action {name}, parameter {}", param.name);
         let given = action.params.iter().find(|given| given.param_id == param.id);
-        let given = given.ok_or_else(|| ControlError::invalid("is missing").at(&place))?;
-        to_width(&given.value, param.bitwidth).map_err(|e| e.at(&place))
+        let given = given.ok_or_else(|| ControlError::invalid("is missing").context(&location))?;
+        to_width(&given.value, param.bitwidth).map_err(|e| e.context(&location))
     });
     let args: Result<Vec<Vec<u8>>, ControlError> = args.collect();
     Ok(ActionCall::Action { name: name.clone(), args: args? })
@@ -77,15 +77,15 @@ pub fn to_call(
 /// The P4Info has no such action, so it does not belong to the program.
 pub fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, ControlError> {
     let info = index.actions.named(name).map_err(|e| {
-        ControlError::new(Code::Internal, format!("the program's P4Info is not of its JSON: {e}"))
+        ControlError::new(Code::Internal, format!("the P4Info does not belong to the program's JSON: {e}"))
     })?;
     let params = info.params.iter().zip(args);
     let params = params.map(|(param, value)| Param { param_id: param.id, value: canonical(value) });
     Ok(Action { action_id: info.preamble().id, params: params.collect() })
 }
 
-/// Returns the actions that members of a profile may have: the actions of its tables.
-pub fn of_profile(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
+/// Returns the actions that are allowed in members of a profile: the actions of its tables.
+pub fn profile_actions(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
     let tables = profile.table_ids.iter().filter_map(|&id| index.tables.id(id));
     tables.flat_map(|table| table.action_refs.iter().cloned()).collect()
 }

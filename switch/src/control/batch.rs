@@ -1,14 +1,15 @@
 //! A write of several updates, with the three kinds of atomicity of P4Runtime (section 12.2).
 
-use super::{Control, ControlError};
+use super::error::ControlError;
+use super::state::Control;
 use crate::Switch;
 use p4runtime::google::rpc::Code;
 pub use p4runtime::p4::v1::write_request::Atomicity;
 use p4runtime::p4::v1::{Update, WriteRequest};
 use prost::Message;
 
-/// A write in progress. It may be applied in steps, so that packets can be processed in between. If the batch
-/// must be atomic for packets, apply it in one step.
+/// A write in progress. It may be applied in steps, so that packets can be processed in between. If no packet
+/// may see a partly applied batch, apply it in one step.
 #[derive(Debug)]
 pub struct Batch {
     len: usize,
@@ -42,13 +43,13 @@ impl UndoLog {
 }
 
 impl Batch {
-    /// Creates a batch of `len` updates, none of which is applied yet.
+    /// Creates a batch of `len` updates; [`Batch::step`] applies them.
     pub fn new(len: usize, atomicity: Atomicity) -> Batch {
         Batch { len, atomicity, results: Vec::new(), undo: UndoLog::default(), failed: false }
     }
 
-    /// Applies the next updates. An error in `updates` stands for an update that could not be decoded.
-    /// Returns `true` at the end of the batch.
+    /// Applies the next updates. An `Err` in `updates` stands for an update that could not be decoded and counts
+    /// as failed. Returns `true` at the end of the batch.
     pub fn step(
         &mut self,
         control: &mut Control,
@@ -87,26 +88,26 @@ impl Batch {
     /// Undoes all applied updates, the last one first. All updates except the one that failed are then
     /// reported as aborted.
     fn roll_back(&mut self, control: &mut Control, switch: &mut Switch) {
-        let mut broken = None;
+        let mut rollback_error = None;
         while let Some(updates) = self.undo.pop() {
             for update in updates {
                 // An inverse may fail if the state changed in the meantime, for example through Thrift. The
                 // applied updates are then INTERNAL instead of ABORTED, since the switch is in neither state.
                 if let Err(error) = control.apply(switch, &update) {
-                    broken.get_or_insert(error);
+                    rollback_error.get_or_insert(error);
                 }
             }
         }
-        let aborted = || match &broken {
+        let aborted = || match &rollback_error {
             None => ControlError::new(Code::Aborted, "rolled back: another update of the batch failed"),
             Some(error) => ControlError::new(Code::Internal, format!("rollback failed: {}", error.message)),
         };
         for result in self.results.iter_mut().filter(|result| result.is_ok()) {
             *result = Err(aborted());
         }
-        let rest =
+        let not_attempted =
             || Err(ControlError::new(Code::Aborted, "not attempted: another update of the batch failed"));
-        self.results.resize_with(self.len, rest);
+        self.results.resize_with(self.len, not_attempted);
     }
 
     /// Returns the results of the updates so far, in order. After a rollback, updates that did not fail

@@ -1,7 +1,8 @@
 //! The enabled digests and their configurations. The server that sends digest lists reads them here.
 
+use super::error::ControlError;
 use super::externs::{object_by_id, objects_by_id};
-use super::{Control, ControlError};
+use super::state::Control;
 use p4runtime::p4::v1::DigestEntry;
 use p4runtime::p4::v1::digest_entry::Config;
 use p4runtime::p4::v1::update::Type;
@@ -18,9 +19,9 @@ impl Control {
         let preamble = object_by_id(&self.index.digests, entry.digest_id)?.preamble();
         let (name, id) = (&preamble.name, preamble.id);
         match (kind, self.digests.contains_key(&id)) {
-            (Type::Insert, true) => Err(ControlError::exists(format!("digest {name} is sent already"))),
+            (Type::Insert, true) => Err(ControlError::exists(format!("digest {name} is enabled already"))),
             (Type::Modify | Type::Delete, false) => {
-                Err(ControlError::not_found(format!("digest {name} is not sent; INSERT it first")))
+                Err(ControlError::not_found(format!("digest {name} is not enabled; INSERT it first")))
             }
             (Type::Delete, true) => {
                 self.digests.remove(&id);
@@ -39,8 +40,9 @@ impl Control {
     }
 
     pub(super) fn read_digests(&self, request: &DigestEntry) -> Result<Vec<DigestEntry>, ControlError> {
-        let ids =
-            objects_by_id(&self.index.digests, request.digest_id)?.into_iter().map(|it| it.preamble().id);
+        let ids = objects_by_id(&self.index.digests, request.digest_id)?
+            .into_iter()
+            .map(|digest| digest.preamble().id);
         let found = ids.filter_map(|digest_id| {
             let config = Some(*self.digests.get(&digest_id)?);
             Some(DigestEntry { digest_id, config })

@@ -3,7 +3,7 @@ use crate::pipeline::TableError;
 use p4runtime::google::rpc::Code;
 use thiserror::Error;
 
-/// The error of an update or a read, with the canonical code of P4Runtime. Nothing was changed.
+/// A failed update or read, with the canonical gRPC code that P4Runtime prescribes. The switch is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {message}", code.as_str_name())]
 pub struct ControlError {
@@ -13,7 +13,6 @@ pub struct ControlError {
 }
 
 impl ControlError {
-    /// Creates an error with any code.
     pub fn new(code: Code, message: impl Into<String>) -> ControlError {
         ControlError { code, message: message.into() }
     }
@@ -37,9 +36,18 @@ impl ControlError {
         ControlError::new(Code::Unimplemented, message)
     }
     /// Prefixes the message with a location.
-    pub(super) fn at(self, place: impl std::fmt::Display) -> ControlError {
-        ControlError { message: format!("{place}: {}", self.message), ..self }
+    pub(super) fn context(self, location: impl std::fmt::Display) -> ControlError {
+        ControlError { message: format!("{location}: {}", self.message), ..self }
     }
+}
+
+/// The first failed update of several. The updates before it are applied.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("update {number}: {error}")]
+pub struct BatchError {
+    /// Position of the update, from 1.
+    pub number: usize,
+    pub error: ControlError,
 }
 
 impl From<TableError> for ControlError {
@@ -51,7 +59,10 @@ impl From<TableError> for ControlError {
             TableError::Immutable { .. } => Code::PermissionDenied,
             TableError::OutOfBounds { .. } => Code::OutOfRange,
             TableError::InUse { .. } => Code::FailedPrecondition,
-            TableError::TooWide { .. } | TableError::Invalid(_) => Code::InvalidArgument,
+            TableError::UnknownAction { .. }
+            | TableError::NoSelector { .. }
+            | TableError::TooWide { .. }
+            | TableError::Invalid(_) => Code::InvalidArgument,
         };
         ControlError::new(code, error.to_string())
     }

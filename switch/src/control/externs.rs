@@ -1,15 +1,16 @@
 //! Writes and reads counters, meters and registers: cells of arrays, and direct resources of table entries.
 
-use super::table::checked_key;
+use super::error::ControlError;
+use super::key::checked_key;
+use super::page::ReadPage;
+use super::state::Control;
 use super::value::to_width;
-use super::{Control, ControlError, ReadPage};
+use super::widths::register_bits;
 use crate::Switch;
 use crate::pipeline::{CounterValue, MeterRates};
 use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::MeterSpec;
 use p4runtime::p4::config::v1::meter_spec::Type as MeterType;
-use p4runtime::p4::config::v1::p4_bitstring_like_type_spec::TypeSpec as Bits;
-use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
-use p4runtime::p4::config::v1::{MeterSpec, Register};
 use p4runtime::p4::v1::p4_data::Data;
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{
@@ -54,10 +55,10 @@ fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Ran
     Ok(cell..cell + 1)
 }
 
-/// Returns the cells of a range that are in the page.
-fn part_of(cells: std::ops::Range<usize>, part: &mut ReadPage) -> std::ops::Range<usize> {
-    let inside = part.take_rows(cells.len());
-    cells.start + inside.start..cells.start + inside.end
+/// Returns the cells of the range that are in the page.
+fn page_cells(cells: std::ops::Range<usize>, page: &mut ReadPage) -> std::ops::Range<usize> {
+    let rows = page.take_rows(cells.len());
+    cells.start + rows.start..cells.start + rows.end
 }
 
 fn index(cell: usize) -> Option<Index> {
@@ -74,7 +75,7 @@ pub fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
 }
 
 pub fn counter_data(value: CounterValue) -> CounterData {
-    // Counters are unsigned 64-bit numbers, P4Runtime's fields are signed.
+    // Counters are unsigned 64-bit numbers, but P4Runtime's fields are signed: larger values saturate.
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     CounterData { packet_count: count(value.packets), byte_count: count(value.bytes) }
 }
@@ -101,13 +102,13 @@ impl Control {
         &self,
         switch: &Switch,
         request: &CounterEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<CounterEntry>, ControlError> {
         let mut found = Vec::new();
         for counter in objects_by_id(&self.index.counters, request.counter_id)? {
             let preamble = counter.preamble();
             let size = switch.pipeline().counter_size(&preamble.name)?;
-            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
+            for cell in page_cells(cells(request.index.as_ref(), &preamble.name, size)?, page) {
                 let data = Some(counter_data(switch.pipeline().counter_read(&preamble.name, cell)?));
                 found.push(CounterEntry { counter_id: preamble.id, index: index(cell), data });
             }
@@ -122,9 +123,9 @@ impl Control {
         entry: &DirectCounterEntry,
     ) -> Result<(), ControlError> {
         require_modify(kind, "a direct counter")?;
-        let at = table_entry(entry.table_entry.as_ref())?;
-        self.needs_direct_counter(at)?;
-        let (table, handle) = self.find(switch, at)?;
+        let target = table_entry(entry.table_entry.as_ref())?;
+        self.require_direct_counter(target)?;
+        let (table, handle) = self.find(switch, target)?;
         let Some(data) = &entry.data else { return Ok(()) };
         Ok(switch.pipeline_mut().direct_counter_write(table, handle, counter_value(data)?)?)
     }
@@ -133,23 +134,23 @@ impl Control {
         &self,
         switch: &Switch,
         request: &DirectCounterEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<DirectCounterEntry>, ControlError> {
-        let at = table_entry(request.table_entry.as_ref())?;
-        if at.table_id != 0 {
-            self.needs_direct_counter(at)?;
+        let target = table_entry(request.table_entry.as_ref())?;
+        if target.table_id != 0 {
+            self.require_direct_counter(target)?;
         }
-        let with_counters = TableEntry { counter_data: Some(CounterData::default()), ..at.clone() };
-        let entries = self.entries_at(switch, at, &with_counters, part)?;
-        let counted = entries.into_iter().filter_map(|mut entry| {
+        let with_counters = TableEntry { counter_data: Some(CounterData::default()), ..target.clone() };
+        let entries = self.direct_resource_entries(switch, target, &with_counters, page)?;
+        let counters = entries.into_iter().filter_map(|mut entry| {
             let data = Some(entry.counter_data.take()?);
             Some(DirectCounterEntry { table_entry: Some(key_of(entry)), data })
         });
-        Ok(counted.collect())
+        Ok(counters.collect())
     }
 
-    fn needs_direct_counter(&self, at: &TableEntry) -> Result<(), ControlError> {
-        let (table, _) = self.table(at.table_id)?;
+    fn require_direct_counter(&self, target: &TableEntry) -> Result<(), ControlError> {
+        let (table, _) = self.table(target.table_id)?;
         match self.has_direct_counter(table) {
             true => Ok(()),
             false => {
@@ -158,25 +159,28 @@ impl Control {
         }
     }
 
-    /// Returns the entries selected by a request for direct resources. It is an error if the request names an
-    /// entry that does not exist.
-    fn entries_at(
+    /// Returns the entries of `target`'s table that a request for direct resources selects.
+    ///
+    /// # Errors
+    ///
+    /// `target` has a match, but no such entry exists.
+    fn direct_resource_entries(
         &self,
         switch: &Switch,
-        at: &TableEntry,
+        target: &TableEntry,
         request: &TableEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<TableEntry>, ControlError> {
-        if !at.r#match.is_empty() {
-            checked_key(self.table(at.table_id)?.0, at)?;
-            self.find(switch, at)?;
+        if !target.r#match.is_empty() {
+            checked_key(self.table(target.table_id)?.0, target)?;
+            self.find(switch, target)?;
         }
-        self.read_table_entries(switch, request, part)
+        self.read_table_entries(switch, request, page)
     }
 }
 
 fn table_entry(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> {
-    let entry = entry.ok_or_else(|| ControlError::invalid("no table entry is named"))?;
+    let entry = entry.ok_or_else(|| ControlError::invalid("table_entry is missing"))?;
     match entry.is_default_action {
         true => Err(ControlError::unimplemented("direct resources of a default action are not supported")),
         false => Ok(entry),
@@ -206,10 +210,7 @@ pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<Met
         return Err(ControlError::invalid("a single-rate meter has pir = cir and pburst = cburst"));
     }
     if config.pir < config.cir {
-        return Err(ControlError::invalid(format!(
-            "the peak rate {} is below the rate {}",
-            config.pir, config.cir
-        )));
+        return Err(ControlError::invalid(format!("pir {} is below cir {}", config.pir, config.cir)));
     }
     Ok(MeterRates {
         cir: unsigned(config.cir)?,
@@ -230,8 +231,8 @@ pub fn meter_config(rates: MeterRates) -> MeterConfig {
     }
 }
 
-fn reject_color_counters(asked: bool) -> Result<(), ControlError> {
-    match asked {
+fn reject_color_counters(requested: bool) -> Result<(), ControlError> {
+    match requested {
         true => Err(ControlError::unimplemented("meters do not count their colours")),
         false => Ok(()),
     }
@@ -261,14 +262,14 @@ impl Control {
         &self,
         switch: &Switch,
         request: &MeterEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<MeterEntry>, ControlError> {
         reject_color_counters(request.counter_data.is_some())?;
         let mut found = Vec::new();
         for meter in objects_by_id(&self.index.meters, request.meter_id)? {
             let preamble = meter.preamble();
             let size = switch.pipeline().meter_size(&preamble.name)?;
-            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
+            for cell in page_cells(cells(request.index.as_ref(), &preamble.name, size)?, page) {
                 let config = switch.pipeline().meter_rates(&preamble.name, cell)?.map(meter_config);
                 found.push(MeterEntry {
                     meter_id: preamble.id,
@@ -289,12 +290,13 @@ impl Control {
     ) -> Result<(), ControlError> {
         require_modify(kind, "a direct meter")?;
         reject_color_counters(entry.counter_data.is_some())?;
-        let at = table_entry(entry.table_entry.as_ref())?;
-        let (table, _) = self.table(at.table_id)?;
-        let none = || ControlError::invalid(format!("table {} has no direct meter", table.preamble().name));
-        let spec = self.direct_meter(table).ok_or_else(none)?.spec.as_ref();
+        let target = table_entry(entry.table_entry.as_ref())?;
+        let (table, _) = self.table(target.table_id)?;
+        let no_meter =
+            || ControlError::invalid(format!("table {} has no direct meter", table.preamble().name));
+        let spec = self.direct_meter(table).ok_or_else(no_meter)?.spec.as_ref();
         let rates = entry.config.as_ref().map(|config| meter_rates(spec, config)).transpose()?;
-        let (table, handle) = self.find(switch, at)?;
+        let (table, handle) = self.find(switch, target)?;
         Ok(switch.pipeline_mut().direct_meter_set_rates(table, handle, rates)?)
     }
 
@@ -302,21 +304,21 @@ impl Control {
         &self,
         switch: &Switch,
         request: &DirectMeterEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<DirectMeterEntry>, ControlError> {
         reject_color_counters(request.counter_data.is_some())?;
-        let at = table_entry(request.table_entry.as_ref())?;
-        let metered = |id: u32| self.table(id).is_ok_and(|(table, _)| self.direct_meter(table).is_some());
-        if at.table_id != 0 && !metered(at.table_id) {
-            let (table, _) = self.table(at.table_id)?;
+        let target = table_entry(request.table_entry.as_ref())?;
+        let has_meter = |id: u32| self.table(id).is_ok_and(|(table, _)| self.direct_meter(table).is_some());
+        if target.table_id != 0 && !has_meter(target.table_id) {
+            let (table, _) = self.table(target.table_id)?;
             return Err(ControlError::invalid(format!(
                 "table {} has no direct meter",
                 table.preamble().name
             )));
         }
-        let with_meters = TableEntry { meter_config: Some(MeterConfig::default()), ..at.clone() };
-        let entries = self.entries_at(switch, at, &with_meters, part)?;
-        let entries = entries.into_iter().filter(|entry| metered(entry.table_id)).map(|mut entry| {
+        let with_meters = TableEntry { meter_config: Some(MeterConfig::default()), ..target.clone() };
+        let entries = self.direct_resource_entries(switch, target, &with_meters, page)?;
+        let entries = entries.into_iter().filter(|entry| has_meter(entry.table_id)).map(|mut entry| {
             let config = entry.meter_config.take();
             DirectMeterEntry { table_entry: Some(key_of(entry)), config, counter_data: None }
         });
@@ -325,29 +327,6 @@ impl Control {
 }
 
 // Registers
-
-/// Returns the width of a register's cells. BMv2 supports only bit<W> and int<W>.
-///
-/// # Errors
-///
-/// The cells have another type.
-pub fn register_bits(register: &Register) -> Result<i32, ControlError> {
-    let spec = register.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref());
-    let bits = match spec {
-        Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {
-            Some(Bits::Bit(bit)) => Some(bit.bitwidth),
-            Some(Bits::Int(int)) => Some(int.bitwidth),
-            _ => None,
-        },
-        _ => None,
-    };
-    bits.ok_or_else(|| {
-        ControlError::unimplemented(format!(
-            "register {} does not hold bit strings",
-            register.preamble().name
-        ))
-    })
-}
 
 impl Control {
     pub(super) fn write_register(
@@ -363,8 +342,12 @@ impl Control {
         let cells = cells(entry.index.as_ref(), name, size)?;
         let bits = register_bits(register)?;
         let value = match entry.data.as_ref().and_then(|data| data.data.as_ref()) {
-            Some(Data::Bitstring(value)) => to_width(value, bits).map_err(|e| e.at(name))?,
-            _ => return Err(ControlError::invalid(format!("{name} takes a bit string of {bits} bits"))),
+            Some(Data::Bitstring(value)) => to_width(value, bits).map_err(|e| e.context(name))?,
+            _ => {
+                return Err(ControlError::invalid(format!(
+                    "{name}: the data must be a bit string of {bits} bits"
+                )));
+            }
         };
         for cell in cells {
             switch.pipeline_mut().register_write(name, cell, &value)?;
@@ -376,13 +359,13 @@ impl Control {
         &self,
         switch: &Switch,
         request: &RegisterEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<RegisterEntry>, ControlError> {
         let mut found = Vec::new();
         for register in objects_by_id(&self.index.registers, request.register_id)? {
             let preamble = register.preamble();
             let (size, _) = switch.pipeline().register_info(&preamble.name)?;
-            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
+            for cell in page_cells(cells(request.index.as_ref(), &preamble.name, size)?, page) {
                 let value = canonical(&switch.pipeline().register_read(&preamble.name, cell)?);
                 let data = Some(P4Data { data: Some(Data::Bitstring(value)) });
                 found.push(RegisterEntry { register_id: preamble.id, index: index(cell), data });

@@ -1,6 +1,7 @@
 //! Reports entries whose idle timeout has expired.
 
-use super::{Control, ControlError};
+use super::error::ControlError;
+use super::state::Control;
 use crate::Switch;
 use p4runtime::p4::v1::TableEntry;
 use weir_units::Time;
@@ -11,8 +12,8 @@ impl Control {
         self.timeout_entries > 0
     }
 
-    /// Returns the entries that have timed out by `now`, with key, metadata and timeout, as in P4Runtime's
-    /// notification. Their timeouts start again.
+    /// Returns the entries that have timed out by `now`, with key, metadata and timeout but without action, as
+    /// in P4Runtime's `IdleTimeoutNotification`. Their timeouts restart.
     ///
     /// # Errors
     ///
@@ -20,12 +21,12 @@ impl Control {
     pub fn take_timed_out(&self, switch: &mut Switch, now: Time) -> Result<Vec<TableEntry>, ControlError> {
         let ticks = switch.clock().ticks(now);
         let expired = switch.pipeline_mut().take_timed_out(ticks);
-        let described = expired.into_iter().filter_map(|(table, handle)| {
-            let (&id, _) = self.tables.iter().find(|(_, known)| **known == table)?;
+        let entries = expired.into_iter().filter_map(|(table, handle)| {
+            let (&id, _) = self.tables.iter().find(|(_, id)| **id == table)?;
             let (info, _) = self.table(id).ok()?;
             let entry = switch.pipeline().table_entry(table, handle).ok()?;
             Some(self.entry(info, &entry).map(|entry| TableEntry { action: None, ..entry }))
         });
-        described.collect()
+        entries.collect()
     }
 }

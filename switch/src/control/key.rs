@@ -1,17 +1,17 @@
 //! Converts match keys between P4Runtime and the pipeline.
 
-use super::ControlError;
+use super::error::ControlError;
 use super::value::{is_masked, ones, prefix_mask, to_width};
 use crate::pipeline::KeyMatch;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{MatchField, Table};
-use p4runtime::p4::v1::FieldMatch;
 use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use p4runtime::p4::v1::{FieldMatch, TableEntry};
 use p4runtime::p4info::Object;
 use p4runtime::value::canonical;
 
-/// Returns the match kind of a field; `None` for one that v1model does not have.
-fn kind(field: &MatchField) -> Option<MatchType> {
+/// Returns the match kind of a field; `None` for an architecture-specific kind.
+fn match_kind(field: &MatchField) -> Option<MatchType> {
     match field.r#match {
         Some(Match::MatchType(kind)) => MatchType::try_from(kind).ok(),
         _ => None,
@@ -20,8 +20,11 @@ fn kind(field: &MatchField) -> Option<MatchType> {
 
 /// Returns whether entries of the table have priorities.
 pub fn has_priorities(table: &Table) -> bool {
-    let ordered = [MatchType::Ternary, MatchType::Range, MatchType::Optional];
-    table.match_fields.iter().any(|field| kind(field).is_some_and(|kind| ordered.contains(&kind)))
+    let needs_priority = [MatchType::Ternary, MatchType::Range, MatchType::Optional];
+    table
+        .match_fields
+        .iter()
+        .any(|field| match_kind(field).is_some_and(|kind| needs_priority.contains(&kind)))
 }
 
 /// Converts a key to the pipeline's form: one match per field, in the table's order.
@@ -47,20 +50,43 @@ pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, Co
         let given = matches.iter().find(|given| given.field_id == field.id);
         match given {
             Some(given) => to_match(field, given),
-            None if kind(field) == Some(MatchType::Exact) => {
+            None if match_kind(field) == Some(MatchType::Exact) => {
                 Err(ControlError::invalid("an exact match field is missing"))
             }
             None => Ok(KeyMatch::Any),
         }
-        .map_err(|e| e.at(format_args!("table {name}, field {}", field.name)))
+        .map_err(|e| e.context(format_args!("table {name}, field {}", field.name)))
     });
     key.collect()
+}
+
+/// Checks an entry's priority and converts its key.
+///
+/// # Errors
+///
+/// The table has priorities and the entry has none, or the reverse; or the key is invalid.
+pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
+    let name = &table.preamble().name;
+    match (has_priorities(table), entry.priority) {
+        (true, ..=0) => {
+            return Err(ControlError::invalid(format!(
+                "entries of table {name} need a priority of 1 or more"
+            )));
+        }
+        (false, 1.. | ..=-1) => {
+            return Err(ControlError::invalid(format!(
+                "entries of table {name} have no priority; set it to 0"
+            )));
+        }
+        _ => {}
+    }
+    to_key(table, &entry.r#match)
 }
 
 fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlError> {
     let given = given.field_match_type.as_ref().ok_or_else(|| ControlError::invalid("no match is given"))?;
     let bits = field.bitwidth;
-    match (kind(field), given) {
+    match (match_kind(field), given) {
         (Some(MatchType::Exact), FieldMatchType::Exact(m)) => Ok(KeyMatch::Exact(to_width(&m.value, bits)?)),
         (Some(MatchType::Optional), FieldMatchType::Optional(m)) => {
             Ok(KeyMatch::Exact(to_width(&m.value, bits)?))
@@ -102,9 +128,9 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
             Ok(KeyMatch::Range { low, high })
         }
         (Some(kind), _) => {
-            Err(ControlError::invalid(format!("the field is matched as {}", kind.as_str_name())))
+            Err(ControlError::invalid(format!("the field has match kind {}", kind.as_str_name())))
         }
-        (None, _) => Err(ControlError::unimplemented("its match kind is not supported")),
+        (None, _) => Err(ControlError::unimplemented("the match kind is not supported")),
     }
 }
 
@@ -115,19 +141,19 @@ pub fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
         .match_fields
         .iter()
         .zip(key)
-        .filter_map(|(field, part)| {
-            let field_match_type = Some(from_match(field, part)?);
+        .filter_map(|(field, key_match)| {
+            let field_match_type = Some(from_match(field, key_match)?);
             Some(FieldMatch { field_id: field.id, field_match_type })
         })
         .collect()
 }
 
-fn from_match(field: &MatchField, part: &KeyMatch) -> Option<FieldMatchType> {
+fn from_match(field: &MatchField, key_match: &KeyMatch) -> Option<FieldMatchType> {
     let bits = field.bitwidth;
     let lpm = |value: &[u8], prefix_len: i32| {
         (prefix_len > 0).then(|| FieldMatchType::Lpm(Lpm { value: canonical(value), prefix_len }))
     };
-    Some(match (kind(field)?, part) {
+    Some(match (match_kind(field)?, key_match) {
         (_, KeyMatch::Any) => return None,
         (MatchType::Exact, KeyMatch::Exact(value)) => {
             FieldMatchType::Exact(Exact { value: canonical(value) })

@@ -7,14 +7,14 @@ use std::ops::Range;
 pub struct ReadPage {
     from: usize,
     end: usize,
-    /// Rows that the read has covered so far.
-    passed: usize,
+    /// Rows of the read that came before, in the page or not.
+    rows_seen: usize,
 }
 
 impl ReadPage {
     /// Creates a page of at most `max` rows, starting at row `from`.
     pub fn new(from: usize, max: usize) -> ReadPage {
-        ReadPage { from, end: from.saturating_add(max), passed: 0 }
+        ReadPage { from, end: from.saturating_add(max), rows_seen: 0 }
     }
 
     /// Returns the page that covers the complete read.
@@ -22,18 +22,18 @@ impl ReadPage {
         ReadPage::new(0, usize::MAX)
     }
 
-    /// Consumes the next `rows` rows of the read. Returns those that are in the page, counted from the first
-    /// of them.
+    /// Advances the read by a table or array of `rows` rows. Returns the indices of its rows that are in the
+    /// page.
     pub(super) fn take_rows(&mut self, rows: usize) -> Range<usize> {
-        let inside = |row: usize| row.saturating_sub(self.passed).min(rows);
-        let part = inside(self.from)..inside(self.end);
-        self.passed += rows;
-        part
+        let index = |row: usize| row.saturating_sub(self.rows_seen).min(rows);
+        let in_page = index(self.from)..index(self.end);
+        self.rows_seen += rows;
+        in_page
     }
 
     /// Returns the first row of the next page; `None` if this is the last one. Valid after the read.
     pub fn next_row(&self) -> Option<usize> {
-        (self.end < self.passed).then_some(self.end)
+        (self.end < self.rows_seen).then_some(self.end)
     }
 }
 
@@ -42,25 +42,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_make_up_the_whole() {
+    fn pages_cover_each_row_once_in_order() {
         let lengths = [3, 0, 5, 1];
         for max in 1..12 {
             let (mut rows, mut from) = (Vec::new(), Some(0));
             while let Some(start) = from {
-                let mut part = ReadPage::new(start, max);
+                let mut page = ReadPage::new(start, max);
                 let before = rows.len();
                 for (array, &length) in lengths.iter().enumerate() {
-                    rows.extend(part.take_rows(length).map(|row| (array, row)));
+                    rows.extend(page.take_rows(length).map(|row| (array, row)));
                 }
                 assert!(rows.len() - before <= max);
-                from = part.next_row();
+                from = page.next_row();
             }
-            let whole: Vec<_> = lengths
+            let all_rows: Vec<_> = lengths
                 .iter()
                 .enumerate()
                 .flat_map(|(array, &length)| (0..length).map(move |row| (array, row)))
                 .collect();
-            assert_eq!(rows, whole, "{max} at once");
+            assert_eq!(rows, all_rows, "{max} rows per page");
         }
     }
 }

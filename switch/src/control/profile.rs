@@ -1,10 +1,11 @@
 //! Action profiles and selectors: members, groups and one-shot sets.
 //!
-//! A controller names members and groups by its own ids, the pipeline by handles. A one-shot set becomes a
-//! group with members that no id names.
+//! A controller identifies members and groups by its own ids, the pipeline by handles. A one-shot set becomes
+//! a group and members without controller ids.
 
-use super::action::{ActionScope, from_call, of_profile, to_call};
-use super::{Control, ControlError};
+use super::action::{ActionScope, from_call, profile_actions, to_call};
+use super::error::ControlError;
+use super::state::{Control, Group, OneShot, ProfileEntities};
 use crate::Switch;
 use crate::pipeline::{ActionCall, GroupHandle, MemberHandle, TableError};
 use p4runtime::google::rpc::Code;
@@ -22,30 +23,6 @@ use std::sync::Arc;
 /// The largest sum of weights of a group: the pipeline stores a member once per unit of weight.
 const MAX_GROUP_WEIGHT: usize = 1 << 16;
 
-/// The members and groups of one action profile, by the controller's ids.
-#[derive(Clone, Debug, Default)]
-pub struct ProfileEntities {
-    members: BTreeMap<u32, MemberHandle>,
-    groups: BTreeMap<u32, Group>,
-    /// Number of one-shot sets in use. A profile has either one-shot sets, or members and groups by id.
-    one_shots: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Group {
-    handle: GroupHandle,
-    entry: ActionProfileGroup,
-}
-
-/// A one-shot set, and the group and members created for it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OneShot {
-    /// The set as written.
-    pub set: ActionProfileActionSet,
-    pub group: GroupHandle,
-    members: Vec<MemberHandle>,
-}
-
 impl Control {
     fn profile(&self, id: u32) -> Result<(&ProfileEntities, &ActionProfile), ControlError> {
         let missing = || ControlError::invalid(format!("there is no action profile {id:#010x}"));
@@ -56,19 +33,19 @@ impl Control {
     /// Returns the pipeline's form of a reference to the member with this id.
     pub(super) fn member(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
         let handle = self.profile(profile)?.0.members.get(&id);
-        handle.map(|&handle| ActionCall::Member(handle)).ok_or_else(|| no_member(id))
+        handle.map(|&handle| ActionCall::Member(handle)).ok_or_else(|| unknown_member(id))
     }
 
     /// Returns the pipeline's form of a reference to the group with this id.
     pub(super) fn group(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
         let group = self.profile(profile)?.0.groups.get(&id);
-        group.map(|group| ActionCall::Group(group.handle)).ok_or_else(|| no_group(id))
+        group.map(|group| ActionCall::Group(group.handle)).ok_or_else(|| unknown_group(id))
     }
 
     /// Returns the controller's id of a member.
     pub(super) fn member_id(&self, profile: u32, handle: MemberHandle) -> Result<u32, ControlError> {
         let (profile, _) = self.profile(profile)?;
-        let found = profile.members.iter().find(|(_, known)| **known == handle).map(|(&id, _)| id);
+        let found = profile.members.iter().find(|(_, existing)| **existing == handle).map(|(&id, _)| id);
         found.ok_or_else(|| {
             ControlError::new(Code::Internal, format!("member {handle} was not created by P4Runtime"))
         })
@@ -77,7 +54,7 @@ impl Control {
     /// Returns the controller's id of a group.
     pub(super) fn group_id(&self, profile: u32, handle: GroupHandle) -> Result<u32, ControlError> {
         let (profile, _) = self.profile(profile)?;
-        let found = profile.groups.iter().find(|(_, known)| known.handle == handle).map(|(&id, _)| id);
+        let found = profile.groups.iter().find(|(_, existing)| existing.handle == handle).map(|(&id, _)| id);
         found.ok_or_else(|| {
             ControlError::new(Code::Internal, format!("group {handle} was not created by P4Runtime"))
         })
@@ -94,34 +71,34 @@ impl Control {
         if id == 0 {
             return Err(ControlError::invalid("member_id 0 is the wildcard of reads; use 1 or higher"));
         }
-        let known = profile.members.get(&id).copied();
+        let existing = profile.members.get(&id).copied();
         let action = || {
             let action =
                 member.action.as_ref().ok_or_else(|| ControlError::invalid("the member has no action"))?;
-            to_call(&self.index, &of_profile(&self.index, info), action, ActionScope::Entry)
+            to_call(&self.index, &profile_actions(&self.index, info), action, ActionScope::Entry)
         };
         let pipeline = switch.pipeline_mut();
-        match (kind, known) {
+        match (kind, existing) {
             (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has member {id}"))),
             (Type::Insert, None) => {
                 self.reject_if_one_shot(member.action_profile_id)?;
                 let full = info.size > 0 && profile.members.len() as u64 >= info.size as u64;
                 let call = action()?;
                 if full {
-                    let message = format!("{name} is full: it takes {} members", info.size);
+                    let message = format!("{name} is full: it holds {} members", info.size);
                     return Err(ControlError::new(Code::ResourceExhausted, message));
                 }
                 let handle = pipeline.member_add(&name, &call)?;
                 self.profiles.entry(member.action_profile_id).or_default().members.insert(id, handle);
             }
-            (_, None) => return Err(no_member(id)),
+            (_, None) => return Err(unknown_member(id)),
             (Type::Modify, Some(handle)) => pipeline.member_modify(&name, handle, &action()?)?,
             (_, Some(handle)) => {
-                let user = profile.groups.iter().find(|(_, group)| has(&group.entry, id));
-                if let Some((group, _)) = user {
+                let referrer = profile.groups.iter().find(|(_, group)| contains_member(&group.entry, id));
+                if let Some((group, _)) = referrer {
                     return Err(ControlError::in_use(format!("{name}: member {id} is in group {group}")));
                 }
-                let in_use = in_entry(&name, "member", id);
+                let in_use = in_use_error(&name, "member", id);
                 pipeline.member_delete(&name, handle).map_err(in_use)?;
                 self.profiles.entry(member.action_profile_id).or_default().members.remove(&id);
             }
@@ -146,25 +123,25 @@ impl Control {
             return Err(ControlError::invalid("group_id 0 is the wildcard of reads; use 1 or higher"));
         }
         let pipeline = switch.pipeline_mut();
-        let known = profile.groups.get(&id);
-        let handle = match (kind, known) {
+        let existing = profile.groups.get(&id);
+        let handle = match (kind, existing) {
             (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has group {id}"))),
             (Type::Insert, None) => {
                 self.reject_if_one_shot(group.action_profile_id)?;
                 pipeline.group_add(&name, &weighted_members(profile, info, group)?)?
             }
-            (_, None) => return Err(no_group(id)),
-            (Type::Modify, Some(known)) => {
-                if group.max_size != known.entry.max_size {
+            (_, None) => return Err(unknown_group(id)),
+            (Type::Modify, Some(existing)) => {
+                if group.max_size != existing.entry.max_size {
                     return Err(ControlError::invalid(format!(
                         "{name}: max_size of group {id} cannot change"
                     )));
                 }
-                pipeline.group_modify(&name, known.handle, &weighted_members(profile, info, group)?)?;
-                known.handle
+                pipeline.group_modify(&name, existing.handle, &weighted_members(profile, info, group)?)?;
+                existing.handle
             }
-            (_, Some(known)) => {
-                pipeline.group_delete(&name, known.handle).map_err(in_entry(&name, "group", id))?;
+            (_, Some(existing)) => {
+                pipeline.group_delete(&name, existing.handle).map_err(in_use_error(&name, "group", id))?;
                 self.profiles.entry(group.action_profile_id).or_default().groups.remove(&id);
                 return Ok(());
             }
@@ -184,7 +161,7 @@ impl Control {
     }
 
     /// Creates the members and the group of a one-shot set.
-    pub(super) fn make_one_shot(
+    pub(super) fn create_one_shot(
         &mut self,
         switch: &mut Switch,
         table: &Table,
@@ -196,19 +173,19 @@ impl Control {
             return Err(mixed_modes(info));
         }
         let (name, id) = (info.preamble().name.clone(), info.preamble().id);
-        let calls = check_set(&index, table, info, set)?;
+        let calls = check_one_shot(&index, table, info, set)?;
         let pipeline = switch.pipeline_mut();
         let mut members = Vec::new();
-        let mut make = || -> Result<GroupHandle, TableError> {
-            let mut places = Vec::new();
+        let mut create = || -> Result<GroupHandle, TableError> {
+            let mut handles = Vec::new();
             for (call, weight) in &calls {
                 let member = pipeline.member_add(&name, call)?;
                 members.push(member);
-                places.extend(std::iter::repeat_n(member, *weight));
+                handles.extend(std::iter::repeat_n(member, *weight));
             }
-            pipeline.group_add(&name, &places)
+            pipeline.group_add(&name, &handles)
         };
-        match make() {
+        match create() {
             Ok(group) => {
                 self.profiles.entry(id).or_default().one_shots += 1;
                 Ok(OneShot { set: set.clone(), group, members })
@@ -223,8 +200,8 @@ impl Control {
         }
     }
 
-    /// Removes the group and members of a one-shot set that no entry refers to.
-    pub(super) fn drop_one_shot(
+    /// Removes the group and members of a one-shot set to which no entry refers any more.
+    pub(super) fn delete_one_shot(
         &mut self,
         switch: &mut Switch,
         profile: u32,
@@ -247,12 +224,12 @@ impl Control {
         request: &ActionProfileMember,
     ) -> Result<Vec<ActionProfileMember>, ControlError> {
         let mut found = Vec::new();
-        for profile_id in self.wanted(request.action_profile_id)? {
+        for profile_id in self.profile_ids(request.action_profile_id)? {
             let (profile, info) = self.profile(profile_id)?;
-            let made: BTreeMap<_, _> =
+            let calls: BTreeMap<_, _> =
                 switch.pipeline().members(&info.preamble().name)?.into_iter().collect();
             for (&member_id, handle) in &profile.members {
-                let Some(ActionCall::Action { name, args }) = made.get(handle) else { continue };
+                let Some(ActionCall::Action { name, args }) = calls.get(handle) else { continue };
                 if request.member_id == 0 || request.member_id == member_id {
                     let action = Some(from_call(&self.index, name, args)?);
                     found.push(ActionProfileMember { action_profile_id: profile_id, member_id, action });
@@ -267,7 +244,7 @@ impl Control {
         request: &ActionProfileGroup,
     ) -> Result<Vec<ActionProfileGroup>, ControlError> {
         let mut found = Vec::new();
-        for profile in self.wanted(request.action_profile_id)? {
+        for profile in self.profile_ids(request.action_profile_id)? {
             let groups = self.profile(profile)?.0.groups.values();
             found.extend(groups.map(|group| group.entry.clone()));
         }
@@ -276,7 +253,7 @@ impl Control {
     }
 
     /// Returns the requested profile, or all profiles for 0.
-    fn wanted(&self, profile: u32) -> Result<Vec<u32>, ControlError> {
+    fn profile_ids(&self, profile: u32) -> Result<Vec<u32>, ControlError> {
         match profile {
             0 => Ok(self.profiles.keys().copied().collect()),
             id => self.profile(id).map(|_| vec![id]),
@@ -284,16 +261,17 @@ impl Control {
     }
 }
 
-fn no_member(id: u32) -> ControlError {
+fn unknown_member(id: u32) -> ControlError {
     ControlError::not_found(format!("there is no member {id}"))
 }
 
-fn no_group(id: u32) -> ControlError {
+fn unknown_group(id: u32) -> ControlError {
     ControlError::not_found(format!("there is no group {id}"))
 }
 
-/// Names a member or group that cannot go by the controller's id: the pipeline knows its handle only.
-fn in_entry(profile: &str, what: &str, id: u32) -> impl Fn(TableError) -> ControlError {
+/// Returns a conversion of the pipeline's errors that names the member or group by its controller id. The
+/// pipeline knows only its handle.
+fn in_use_error(profile: &str, what: &str, id: u32) -> impl Fn(TableError) -> ControlError {
     move |error| match error {
         TableError::InUse { .. } => {
             ControlError::in_use(format!("{profile}: {what} {id} is in use by a table entry"))
@@ -302,16 +280,17 @@ fn in_entry(profile: &str, what: &str, id: u32) -> impl Fn(TableError) -> Contro
     }
 }
 
+/// Returns the error for a profile with both one-shot sets and members with ids.
 fn mixed_modes(info: &ActionProfile) -> ControlError {
     let name = &info.preamble().name;
     ControlError::invalid(format!("{name}: one-shot sets and members by id cannot be mixed"))
 }
 
-fn has(group: &ActionProfileGroup, member: u32) -> bool {
-    group.members.iter().any(|it| it.member_id == member)
+fn contains_member(group: &ActionProfileGroup, member: u32) -> bool {
+    group.members.iter().any(|other| other.member_id == member)
 }
 
-/// Returns the members of a group, each repeated by its weight.
+/// Checks a group and returns the handles of its members, each repeated by its weight.
 fn weighted_members(
     profile: &ProfileEntities,
     info: &ActionProfile,
@@ -340,16 +319,17 @@ fn weighted_members(
         weights.push(member.weight);
     }
     let weights = check_weights(info, &weights, max_size)?;
-    let mut places = Vec::new();
+    let mut handles = Vec::new();
     for (member, weight) in group.members.iter().zip(weights) {
-        let handle = profile.members.get(&member.member_id).ok_or_else(|| no_member(member.member_id))?;
-        places.extend(std::iter::repeat_n(*handle, weight));
+        let handle =
+            profile.members.get(&member.member_id).ok_or_else(|| unknown_member(member.member_id))?;
+        handles.extend(std::iter::repeat_n(*handle, weight));
     }
-    Ok(places)
+    Ok(handles)
 }
 
-/// Returns the actions of a one-shot set with their weights.
-fn check_set(
+/// Checks a one-shot set and returns its actions with their weights.
+fn check_one_shot(
     index: &Index,
     table: &Table,
     info: &ActionProfile,
@@ -368,17 +348,19 @@ fn check_set(
             "settings of a single group and group actions are not supported",
         ));
     }
-    let weights: Vec<i32> = set.action_profile_actions.iter().map(|it| it.weight).collect();
+    let weights: Vec<i32> = set.action_profile_actions.iter().map(|action| action.weight).collect();
     let weights = check_weights(info, &weights, info.max_group_size)?;
-    let calls = set.action_profile_actions.iter().zip(weights).map(|(it, weight)| {
-        #[allow(deprecated)] // as above
-        match &it.watch_kind {
+    let calls = set.action_profile_actions.iter().zip(weights).map(|(weighted, weight)| {
+        #[allow(deprecated)] // older clients still send it
+        match &weighted.watch_kind {
             Some(ActionWatch::Watch(port)) => reject_watch_port(*port == 0)?,
             Some(ActionWatch::WatchPort(port)) => reject_watch_port(port.is_empty())?,
             None => {}
         }
-        let action =
-            it.action.as_ref().ok_or_else(|| ControlError::invalid("an action of the set is missing"))?;
+        let action = weighted
+            .action
+            .as_ref()
+            .ok_or_else(|| ControlError::invalid("an action of the set is missing"))?;
         Ok((to_call(index, &table.action_refs, action, ActionScope::Entry)?, weight))
     });
     calls.collect()
@@ -392,37 +374,37 @@ fn reject_watch_port(unset: bool) -> Result<(), ControlError> {
     }
 }
 
-/// Converts weights to repetitions, and checks them against the selector's limits. `max_size` 0 is no limit.
+/// Checks weights against the selector's limits and returns how often each member is repeated. A `max_size` of
+/// 0 means no limit.
 fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result<Vec<usize>, ControlError> {
     let name = &info.preamble().name;
-    let bad = |message: String| Err(ControlError::invalid(format!("{name}: {message}")));
+    let invalid = |message: String| Err(ControlError::invalid(format!("{name}: {message}")));
     if info.weights_disallowed {
         if weights.iter().any(|&weight| weight != 0) {
-            return bad("weights are not allowed here".into());
+            return invalid("this selector does not allow weights; omit them".into());
         }
         return Ok(vec![1; weights.len()]);
     }
     if let Some(weight) = weights.iter().find(|&&weight| weight < 1) {
-        return bad(format!("weight {weight} is below 1"));
+        return invalid(format!("weight {weight} is below 1"));
     }
     let sum: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
     let size = match &info.selector_size_semantics {
-        Some(SelectorSizeSemantics::SumOfMembers(of)) => {
-            let max = of.max_member_weight;
+        Some(SelectorSizeSemantics::SumOfMembers(limits)) => {
+            let max = limits.max_member_weight;
             if let Some(weight) = weights.iter().find(|&&weight| max > 0 && weight > max) {
-                return bad(format!("weight {weight} is above {max}"));
+                return invalid(format!("weight {weight} exceeds the maximum of {max}"));
             }
             weights.len() as i64
         }
         _ => sum,
     };
     if max_size > 0 && size > i64::from(max_size) {
-        return bad(format!("the group has size {size}, at most {max_size} is allowed"));
+        return invalid(format!("the group has size {size}; the maximum is {max_size}"));
     }
     if sum > MAX_GROUP_WEIGHT as i64 {
-        let message = format!(
-            "{name}: the weights of a group add up to {sum}, at most {MAX_GROUP_WEIGHT} is supported"
-        );
+        let message =
+            format!("{name}: the weights of a group add up to {sum}; the maximum is {MAX_GROUP_WEIGHT}");
         return Err(ControlError::new(Code::ResourceExhausted, message));
     }
     Ok(weights.iter().map(|&weight| weight as usize).collect())

@@ -1,7 +1,8 @@
 //! Writes and reads the packet replication engine: multicast groups and clone sessions.
 
+use super::error::ControlError;
+use super::state::Control;
 use super::value::port;
-use super::{Control, ControlError};
 use crate::Switch;
 use crate::engine::{CloneSession, Replica};
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Kind;
@@ -23,7 +24,7 @@ impl Control {
         match &entry.r#type {
             Some(Kind::MulticastGroupEntry(group)) => self.write_multicast(switch, kind, group),
             Some(Kind::CloneSessionEntry(session)) => self.write_clone(switch, kind, session),
-            None => Err(ControlError::invalid("neither a multicast group nor a clone session is named")),
+            None => Err(ControlError::invalid("the entry is neither a multicast group nor a clone session")),
         }
     }
 
@@ -43,7 +44,7 @@ impl Control {
             switch.delete_multicast_group(id);
             self.multicast.remove(&id);
         } else {
-            switch.set_multicast_group(id, replicas(&group.replicas)?)?;
+            switch.set_multicast_group(id, from_replicas(&group.replicas)?)?;
             self.multicast.insert(id, group.clone());
         }
         Ok(())
@@ -57,8 +58,8 @@ impl Control {
         let wrap = |kind| PacketReplicationEngineEntry { r#type: Some(kind) };
         Ok(match &request.r#type {
             Some(Kind::MulticastGroupEntry(request)) => {
-                let wanted = |id: u16| [0, u32::from(id)].contains(&request.multicast_group_id);
-                let groups = switch.multicast_groups().iter().filter(|(id, _)| wanted(**id));
+                let is_requested = |id: u16| [0, u32::from(id)].contains(&request.multicast_group_id);
+                let groups = switch.multicast_groups().iter().filter(|(id, _)| is_requested(**id));
                 groups
                     .map(|(&id, replicas)| {
                         wrap(Kind::MulticastGroupEntry(self.multicast_entry(id, replicas)))
@@ -66,23 +67,24 @@ impl Control {
                     .collect()
             }
             Some(Kind::CloneSessionEntry(request)) => {
-                let wanted = |id: u16| [0, u32::from(id)].contains(&request.session_id);
-                let sessions = switch.clone_sessions().iter().filter(|(id, _)| wanted(**id));
+                let is_requested = |id: u16| [0, u32::from(id)].contains(&request.session_id);
+                let sessions = switch.clone_sessions().iter().filter(|(id, _)| is_requested(**id));
                 sessions
                     .map(|(&id, session)| wrap(Kind::CloneSessionEntry(self.clone_entry(id, session))))
                     .collect()
             }
             None => {
-                return Err(ControlError::invalid("neither a multicast group nor a clone session is named"));
+                return Err(ControlError::invalid(
+                    "the entry is neither a multicast group nor a clone session",
+                ));
             }
         })
     }
 
     fn multicast_entry(&self, id: u16, replicas: &[Replica]) -> MulticastGroupEntry {
         let written = self.multicast.get(&id);
-        let metadata = written.map(|written| written.metadata.clone()).unwrap_or_default();
-        let replicas =
-            to_replicas(replicas, written.is_some_and(|written| uses_egress_port(&written.replicas)));
+        let metadata = written.map(|group| group.metadata.clone()).unwrap_or_default();
+        let replicas = to_replicas(replicas, written.is_some_and(|group| uses_egress_port(&group.replicas)));
         MulticastGroupEntry { multicast_group_id: id.into(), replicas, metadata }
     }
 
@@ -92,7 +94,7 @@ impl Control {
         kind: Type,
         entry: &CloneSessionEntry,
     ) -> Result<(), ControlError> {
-        let id = write_clone(switch, kind, entry)?;
+        let id = write_session(switch, kind, entry)?;
         match kind != Type::Delete && uses_egress_port(&entry.replicas) {
             true => self.legacy_clone_sessions.insert(id),
             false => self.legacy_clone_sessions.remove(&id),
@@ -111,7 +113,7 @@ impl Control {
     }
 }
 
-fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Result<u16, ControlError> {
+fn write_session(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Result<u16, ControlError> {
     let id = to_u16_id(entry.session_id, "clone session")?;
     check_presence(kind, switch.clone_sessions().contains_key(&id), format_args!("clone session {id}"))?;
     if kind == Type::Delete {
@@ -129,8 +131,8 @@ fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Re
     })?;
     let session = CloneSession {
         group: None,
-        replicas: replicas(&entry.replicas)?,
-        // Class 0 is the default of clients, so it keeps the priority that the program chose, as in BMv2.
+        replicas: from_replicas(&entry.replicas)?,
+        // Class 0 is what clients send by default, so it keeps the priority that the program set, as in BMv2.
         priority: (entry.class_of_service > 0).then_some(entry.class_of_service as u8),
         truncate: (length > 0).then_some(length),
     };
@@ -148,16 +150,16 @@ fn to_u16_id(id: u32, what: &str) -> Result<u16, ControlError> {
 }
 
 /// Checks that the object does not exist for INSERT, and exists for MODIFY and DELETE.
-fn check_presence(kind: Type, there: bool, what: std::fmt::Arguments<'_>) -> Result<(), ControlError> {
-    match (kind, there) {
+fn check_presence(kind: Type, exists: bool, what: std::fmt::Arguments<'_>) -> Result<(), ControlError> {
+    match (kind, exists) {
         (Type::Insert, true) => Err(ControlError::exists(format!("{what} exists"))),
         (Type::Modify | Type::Delete, false) => Err(ControlError::not_found(format!("there is no {what}"))),
         _ => Ok(()),
     }
 }
 
-fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
-    let one = |entry: &v1::Replica| {
+fn from_replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
+    let convert = |entry: &v1::Replica| {
         if !entry.backup_replicas.is_empty() {
             return Err(ControlError::unimplemented("backup replicas are not supported"));
         }
@@ -172,19 +174,20 @@ fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
         })?;
         Ok(Replica { port, instance })
     };
-    entries.iter().map(one).collect()
+    entries.iter().map(convert).collect()
 }
 
-/// Returns whether replicas use the deprecated `egress_port`. Clients that write it read nothing else.
+/// Returns whether replicas use the deprecated `egress_port`. Clients that write it do not understand its
+/// successor `port`, so reads return `egress_port` too.
 fn uses_egress_port(replicas: &[v1::Replica]) -> bool {
     #[allow(deprecated)]
     replicas.iter().any(|replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_))))
 }
 
-fn to_replicas(replicas: &[Replica], old_form: bool) -> Vec<v1::Replica> {
-    let one = |replica: &Replica| {
+fn to_replicas(replicas: &[Replica], use_egress_port: bool) -> Vec<v1::Replica> {
+    let convert = |replica: &Replica| {
         #[allow(deprecated)]
-        let port_kind = match old_form {
+        let port_kind = match use_egress_port {
             true => PortKind::EgressPort(replica.port.into()),
             false => PortKind::Port(from_uint(replica.port.into())),
         };
@@ -194,5 +197,5 @@ fn to_replicas(replicas: &[Replica], old_form: bool) -> Vec<v1::Replica> {
             backup_replicas: Vec::new(),
         }
     };
-    replicas.iter().map(one).collect()
+    replicas.iter().map(convert).collect()
 }

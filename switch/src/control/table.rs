@@ -1,12 +1,12 @@
 //! Writes table entries and default actions.
 
 use super::action::{ActionScope, to_call};
+use super::error::ControlError;
 use super::externs::{counter_value, meter_rates};
-use super::key::{has_priorities, to_key};
-use super::profile::OneShot;
-use super::{Control, ControlError};
+use super::key::checked_key;
+use super::state::{Control, EntryExtras, EntryRef, OneShot};
 use crate::Switch;
-use crate::pipeline::{ActionCall, CounterValue, EntryHandle, KeyMatch, MeterRates, TableError};
+use crate::pipeline::{ActionCall, CounterValue, EntryHandle, MeterRates, TableError};
 use crate::program::TableId;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::config::v1::table::IdleTimeoutBehavior;
@@ -19,23 +19,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// The most metadata per entry in bytes. It is limited because every entry may have some.
+/// Maximum length of the metadata of an entry in bytes. It bounds the memory, since every entry can have metadata.
 const MAX_METADATA_LEN: usize = 4 << 10;
 
-/// P4Runtime table id and handle of an entry; without a handle: the default action.
-pub type EntryRef = (u32, Option<EntryHandle>);
-
-/// The attributes of an entry that the pipeline does not keep.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct EntryExtras {
-    pub controller_metadata: u64,
-    pub metadata: Vec<u8>,
-    pub idle_timeout_ns: i64,
-    pub one_shot: Option<OneShot>,
-}
-
-/// Direct resources and timeout of a table write, checked against the table.
+/// Direct resources and timeout of a table write, validated.
 struct EntrySettings {
+    /// `None` leaves the counter unchanged.
     counter: Option<CounterValue>,
     /// `None` if the table has no direct meter; `Some(None)` resets the rates.
     meter: Option<Option<MeterRates>>,
@@ -57,7 +46,7 @@ impl Control {
         resolve_table(&self.index, &self.tables, id)
     }
 
-    /// Returns the entry with the match and priority of a message.
+    /// Returns the table and handle of the entry with the same match and priority as `entry`.
     pub(super) fn find(
         &self,
         switch: &Switch,
@@ -115,7 +104,7 @@ impl Control {
     ) -> Result<(), ControlError> {
         let key = checked_key(table, entry)?;
         let action = entry.action.as_ref().ok_or_else(|| ControlError::invalid("the entry has no action"))?;
-        let beside = self.entry_settings(switch, table, entry)?;
+        let settings = self.entry_settings(switch, table, entry)?;
         if switch.pipeline().table_find(id, &key, entry.priority)?.is_some() {
             let name = &table.preamble().name;
             return Err(ControlError::exists(format!(
@@ -124,18 +113,18 @@ impl Control {
         }
         let (call, one_shot) = self.table_action(switch, table, action)?;
         let added = switch.pipeline_mut().table_add(id, &key, entry.priority, &call);
-        let set = added.and_then(|handle| {
+        let result = added.and_then(|handle| {
             let target = ResolvedEntry { table: entry.table_id, id, handle };
-            apply_settings(switch, target, beside).inspect_err(|_| {
+            apply_settings(switch, target, settings).inspect_err(|_| {
                 // The entry was added above and is not referenced, so this cannot fail.
                 let _ = switch.pipeline_mut().table_delete(id, handle);
             })?;
             Ok(target)
         });
-        match set {
+        match result {
             Ok(target) => self.store_extras((target.table, Some(target.handle)), entry, one_shot),
             Err(error) => {
-                self.drop_one_shot(switch, table.implementation_id, one_shot)?;
+                self.delete_one_shot(switch, table.implementation_id, one_shot)?;
                 return Err(error.into());
             }
         }
@@ -145,51 +134,51 @@ impl Control {
     fn modify(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
         let target = ResolvedEntry { table: entry.table_id, id, handle };
-        let place = (entry.table_id, Some(handle));
-        let beside = self.entry_settings(switch, table, entry)?;
-        let old = self.entry_extras.get(&place).and_then(|extra| extra.one_shot.clone());
+        let entry_ref = (entry.table_id, Some(handle));
+        let settings = self.entry_settings(switch, table, entry)?;
+        let old_one_shot = self.entry_extras.get(&entry_ref).and_then(|extras| extras.one_shot.clone());
         let Some(action) = &entry.action else {
-            apply_settings(switch, target, beside)?;
-            self.store_extras(place, entry, old);
+            apply_settings(switch, target, settings)?;
+            self.store_extras(entry_ref, entry, old_one_shot);
             return Ok(());
         };
         let (call, one_shot) = self.table_action(switch, table, action)?;
         if let Err(error) = switch.pipeline_mut().table_modify(id, handle, &call) {
-            self.drop_one_shot(switch, table.implementation_id, one_shot)?;
+            self.delete_one_shot(switch, table.implementation_id, one_shot)?;
             return Err(error.into());
         }
-        apply_settings(switch, target, beside)?;
-        self.store_extras(place, entry, one_shot);
-        self.drop_one_shot(switch, table.implementation_id, old)
+        apply_settings(switch, target, settings)?;
+        self.store_extras(entry_ref, entry, one_shot);
+        self.delete_one_shot(switch, table.implementation_id, old_one_shot)
     }
 
     fn delete(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
         switch.pipeline_mut().table_delete(id, handle)?;
-        let extra = self.replace_extras((entry.table_id, Some(handle)), None);
-        self.drop_one_shot(switch, table.implementation_id, extra.and_then(|extra| extra.one_shot))
+        let extras = self.replace_extras((entry.table_id, Some(handle)), None);
+        self.delete_one_shot(switch, table.implementation_id, extras.and_then(|extras| extras.one_shot))
     }
 
-    fn store_extras(&mut self, place: EntryRef, entry: &TableEntry, one_shot: Option<OneShot>) {
-        #[allow(deprecated)] // it is to be returned as it came
+    fn store_extras(&mut self, entry_ref: EntryRef, entry: &TableEntry, one_shot: Option<OneShot>) {
+        #[allow(deprecated)] // older clients still use it
         let controller_metadata = entry.controller_metadata;
         let (metadata, idle_timeout_ns) = (entry.metadata.clone(), entry.idle_timeout_ns);
-        let extra = EntryExtras { controller_metadata, metadata, idle_timeout_ns, one_shot };
-        self.replace_extras(place, Some(extra).filter(|extra| *extra != EntryExtras::default()));
+        let extras = EntryExtras { controller_metadata, metadata, idle_timeout_ns, one_shot };
+        self.replace_extras(entry_ref, Some(extras).filter(|extras| *extras != EntryExtras::default()));
     }
 
     /// Replaces the attributes of an entry; `None` removes them. Returns the previous ones.
-    fn replace_extras(&mut self, place: EntryRef, extra: Option<EntryExtras>) -> Option<EntryExtras> {
-        let timed = |extra: &Option<EntryExtras>| {
-            usize::from(extra.as_ref().is_some_and(|extra| extra.idle_timeout_ns > 0))
+    fn replace_extras(&mut self, entry_ref: EntryRef, extras: Option<EntryExtras>) -> Option<EntryExtras> {
+        let timeout_count = |extras: &Option<EntryExtras>| {
+            usize::from(extras.as_ref().is_some_and(|extras| extras.idle_timeout_ns > 0))
         };
-        self.timeout_entries += timed(&extra);
-        let before = match extra {
-            Some(extra) => self.entry_extras.insert(place, extra),
-            None => self.entry_extras.remove(&place),
+        self.timeout_entries += timeout_count(&extras);
+        let previous = match extras {
+            Some(extras) => self.entry_extras.insert(entry_ref, extras),
+            None => self.entry_extras.remove(&entry_ref),
         };
-        self.timeout_entries -= timed(&before);
-        before
+        self.timeout_entries -= timeout_count(&previous);
+        previous
     }
 
     fn write_default(
@@ -231,10 +220,10 @@ impl Control {
                 ));
             }
         }
-        let place = (entry.table_id, None);
+        let entry_ref = (entry.table_id, None);
         match entry.action {
-            Some(_) => self.store_extras(place, entry, None),
-            None => drop(self.replace_extras(place, None)),
+            Some(_) => self.store_extras(entry_ref, entry, None),
+            None => drop(self.replace_extras(entry_ref, None)),
         }
         Ok(())
     }
@@ -262,13 +251,13 @@ impl Control {
             (&ActionType::ActionProfileMemberId(id), _) => Ok((self.member(profile, id)?, None)),
             (&ActionType::ActionProfileGroupId(id), _) => Ok((self.group(profile, id)?, None)),
             (ActionType::ActionProfileActionSet(set), _) => {
-                let one_shot = self.make_one_shot(switch, table, set)?;
+                let one_shot = self.create_one_shot(switch, table, set)?;
                 Ok((ActionCall::Group(one_shot.group), Some(one_shot)))
             }
         }
     }
 
-    /// Returns the direct resources and the timeout of an entry, checked against the table.
+    /// Validates the direct resources and the timeout of a table write.
     fn entry_settings(
         &self,
         switch: &Switch,
@@ -303,20 +292,21 @@ impl Control {
     }
 }
 
+/// Writes the direct resources and the timeout of an entry.
 fn apply_settings(
     switch: &mut Switch,
     target: ResolvedEntry,
-    beside: EntrySettings,
+    settings: EntrySettings,
 ) -> Result<(), TableError> {
     let ResolvedEntry { id, handle, .. } = target;
     let pipeline = switch.pipeline_mut();
-    if let Some(value) = beside.counter {
+    if let Some(value) = settings.counter {
         pipeline.direct_counter_write(id, handle, value)?;
     }
-    if let Some(rates) = beside.meter {
+    if let Some(rates) = settings.meter {
         pipeline.direct_meter_set_rates(id, handle, rates)?;
     }
-    if let Some(ticks) = beside.timeout_ticks {
+    if let Some(ticks) = settings.timeout_ticks {
         pipeline.table_set_timeout(id, handle, ticks)?;
     }
     Ok(())
@@ -331,34 +321,12 @@ fn resolve_table<'a>(
     found.ok_or_else(|| ControlError::invalid(format!("there is no table {id:#010x}")))
 }
 
-/// Checks an entry's priority and converts its key.
-///
-/// # Errors
-///
-/// The table needs a priority and there is none, the table has no priorities and there is one, or the key is
-/// invalid.
-pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
-    let name = &table.preamble().name;
-    match (has_priorities(table), entry.priority) {
-        (true, ..=0) => {
-            return Err(ControlError::invalid(format!("entries of table {name} need a priority from 1")));
-        }
-        (false, 1.. | ..=-1) => {
-            return Err(ControlError::invalid(format!(
-                "entries of table {name} have no priority; set it to 0"
-            )));
-        }
-        _ => {}
-    }
-    to_key(table, &entry.r#match)
-}
-
 /// Returns the timeout in the switch's ticks, at least one; `None` if the table has no idle timeouts.
 fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Option<u64>, ControlError> {
     if entry.time_since_last_hit.is_some() {
         return Err(ControlError::invalid("time_since_last_hit cannot be written"));
     }
-    /// 213 days, the largest `Time`; longer timeouts are shortened to it.
+    /// The largest `Time`, about 213 days; longer timeouts are shortened to it.
     const MAX_TIMEOUT_NS: u64 = Time::MAX.as_ns();
     let supported = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
     let ns = u64::try_from(entry.idle_timeout_ns)

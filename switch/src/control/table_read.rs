@@ -1,13 +1,14 @@
-//! Reads table entries in the form in which they are written (P4Runtime's read-write symmetry).
+//! Reads table entries in the form in which they were written (P4Runtime's read-write symmetry).
 
 use super::action::from_call;
+use super::error::ControlError;
 use super::externs::{counter_data, meter_config};
 use super::key::{from_key, has_priorities, to_key};
-use super::table::EntryRef;
-use super::{Control, ControlError, ReadPage};
-use crate::Switch;
-use crate::pipeline::{self, ActionCall};
+use super::page::ReadPage;
+use super::state::{Control, EntryRef};
+use crate::pipeline::ActionCall;
 use crate::program::TableId;
+use crate::{Switch, pipeline};
 use p4runtime::p4::config::v1::Table;
 use p4runtime::p4::config::v1::table::IdleTimeoutBehavior;
 use p4runtime::p4::v1::table_action::Type as ActionType;
@@ -20,20 +21,20 @@ impl Control {
         &self,
         switch: &Switch,
         request: &TableEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
     ) -> Result<Vec<TableEntry>, ControlError> {
         if request.meter_counter_data.is_some() {
             return Err(ControlError::unimplemented("meters do not count their colours"));
         }
         if request.table_id == 0 {
-            let only = TableEntry {
+            let allowed = TableEntry {
                 counter_data: request.counter_data,
                 meter_config: request.meter_config,
                 time_since_last_hit: request.time_since_last_hit,
                 is_default_action: request.is_default_action,
                 ..TableEntry::default()
             };
-            if *request != only {
+            if *request != allowed {
                 return Err(ControlError::invalid("a read of all tables allows no other filter"));
             }
         }
@@ -46,9 +47,9 @@ impl Control {
         for table in tables {
             let (_, id) = self.table(table.preamble().id)?;
             match request.is_default_action {
-                true if part.take_rows(1).is_empty() => {}
+                true if page.take_rows(1).is_empty() => {}
                 true => found.extend(self.read_default(switch, table, id)?),
-                false => self.read_table(switch, table, id, request, part, &mut found)?,
+                false => self.read_table(switch, table, id, request, page, &mut found)?,
             }
         }
         if found.is_empty() && request.table_id != 0 {
@@ -64,7 +65,7 @@ impl Control {
         table: &Table,
         id: TableId,
         request: &TableEntry,
-        part: &mut ReadPage,
+        page: &mut ReadPage,
         found: &mut Vec<TableEntry>,
     ) -> Result<(), ControlError> {
         let has_timeouts = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
@@ -72,7 +73,7 @@ impl Control {
             let name = &table.preamble().name;
             return Err(ControlError::invalid(format!("table {name} has no idle timeout")));
         }
-        for entry in read_candidates(switch, table, id, request, part)? {
+        for entry in read_candidates(switch, table, id, request, page)? {
             found.push(self.read_entry(switch, table, id, request, &entry)?);
         }
         Ok(())
@@ -87,19 +88,19 @@ impl Control {
         request: &TableEntry,
         entry: &pipeline::TableEntry,
     ) -> Result<TableEntry, ControlError> {
-        let mut answer = self.entry(table, entry)?;
+        let mut message = self.entry(table, entry)?;
         if request.time_since_last_hit.is_some() {
             let ticks = switch.pipeline().ticks_since_hit(id, entry.handle)?;
-            answer.time_since_last_hit = ticks.map(|ticks| elapsed(switch, ticks));
+            message.time_since_last_hit = ticks.map(|ticks| elapsed(switch, ticks));
         }
         if request.counter_data.is_some() && self.has_direct_counter(table) {
-            answer.counter_data = Some(self.direct_counter(switch, id, entry)?);
+            message.counter_data = Some(self.direct_counter(switch, id, entry)?);
         }
         if request.meter_config.is_some() && self.direct_meter(table).is_some() {
             let rates = switch.pipeline().direct_meter_rates(id, entry.handle)?;
-            answer.meter_config = rates.map(meter_config);
+            message.meter_config = rates.map(meter_config);
         }
-        Ok(answer)
+        Ok(message)
     }
 
     fn direct_counter(
@@ -117,17 +118,17 @@ impl Control {
         table: &Table,
         entry: &pipeline::TableEntry,
     ) -> Result<TableEntry, ControlError> {
-        let place = (table.preamble().id, Some(entry.handle));
-        let mut answer = TableEntry {
+        let entry_ref = (table.preamble().id, Some(entry.handle));
+        let mut message = TableEntry {
             table_id: table.preamble().id,
             r#match: from_key(table, &entry.key),
             priority: entry.priority,
-            action: Some(self.action(table, place, &entry.action)?),
+            action: Some(self.action(table, entry_ref, &entry.action)?),
             is_const: entry.is_const,
             ..TableEntry::default()
         };
-        self.fill_extras(place, &mut answer);
-        Ok(answer)
+        self.fill_extras(entry_ref, &mut message);
+        Ok(message)
     }
 
     fn read_default(
@@ -137,31 +138,37 @@ impl Control {
         id: TableId,
     ) -> Result<Option<TableEntry>, ControlError> {
         let Some(call) = switch.pipeline().table_default(id) else { return Ok(None) };
-        let place = (table.preamble().id, None);
-        let mut answer = TableEntry {
+        let entry_ref = (table.preamble().id, None);
+        let mut message = TableEntry {
             table_id: table.preamble().id,
             is_default_action: true,
-            action: Some(self.action(table, place, &call)?),
+            action: Some(self.action(table, entry_ref, &call)?),
             ..TableEntry::default()
         };
-        self.fill_extras(place, &mut answer);
-        Ok(Some(answer))
+        self.fill_extras(entry_ref, &mut message);
+        Ok(Some(message))
     }
 
-    fn fill_extras(&self, place: EntryRef, answer: &mut TableEntry) {
-        if let Some(extra) = self.entry_extras.get(&place) {
-            #[allow(deprecated)] // as it came
+    /// Adds the attributes that only [`Control`] stores.
+    fn fill_extras(&self, entry_ref: EntryRef, message: &mut TableEntry) {
+        if let Some(extras) = self.entry_extras.get(&entry_ref) {
+            #[allow(deprecated)] // older clients still use it
             {
-                answer.controller_metadata = extra.controller_metadata;
+                message.controller_metadata = extras.controller_metadata;
             }
-            answer.metadata = extra.metadata.clone();
-            answer.idle_timeout_ns = extra.idle_timeout_ns;
+            message.metadata = extras.metadata.clone();
+            message.idle_timeout_ns = extras.idle_timeout_ns;
         }
     }
 
-    fn action(&self, table: &Table, place: EntryRef, call: &ActionCall) -> Result<TableAction, ControlError> {
+    fn action(
+        &self,
+        table: &Table,
+        entry_ref: EntryRef,
+        call: &ActionCall,
+    ) -> Result<TableAction, ControlError> {
         let profile = table.implementation_id;
-        let one_shot = self.entry_extras.get(&place).and_then(|extra| extra.one_shot.as_ref());
+        let one_shot = self.entry_extras.get(&entry_ref).and_then(|extras| extras.one_shot.as_ref());
         let action = match (one_shot, call) {
             (Some(one_shot), _) => ActionType::ActionProfileActionSet(one_shot.set.clone()),
             (None, ActionCall::Action { name, args }) => {
@@ -178,16 +185,16 @@ impl Control {
     }
 }
 
-/// Returns the entries that may match a request: one if the request has a complete key.
+/// Returns the entries that may match a request: at most one if the request has a complete key.
 fn read_candidates(
     switch: &Switch,
     table: &Table,
     id: TableId,
     request: &TableEntry,
-    part: &mut ReadPage,
+    page: &mut ReadPage,
 ) -> Result<Vec<pipeline::TableEntry>, ControlError> {
     let pipeline = switch.pipeline();
-    let mut all = || Ok(pipeline.table_entries_in(id, part.take_rows(pipeline.table_rows(id))));
+    let mut all = || Ok(pipeline.table_entries_in(id, page.take_rows(pipeline.table_rows(id))));
     if request.r#match.is_empty() {
         return all();
     }
@@ -195,7 +202,7 @@ fn read_candidates(
     if has_priorities(table) && request.priority == 0 {
         return all();
     }
-    if part.take_rows(1).is_empty() {
+    if page.take_rows(1).is_empty() {
         return Ok(Vec::new());
     }
     let found = switch.pipeline().table_find(id, &key, request.priority)?;
@@ -209,22 +216,24 @@ fn elapsed(switch: &Switch, ticks: u64) -> IdleTimeout {
 
 /// Returns whether an entry matches the request's filters (P4Runtime section 9.1.8).
 fn matches_filter(request: &TableEntry, entry: &TableEntry) -> bool {
-    let action = |it: &TableEntry| match it.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+    let action_id = |entry: &TableEntry| match entry.action.as_ref().and_then(|action| action.r#type.as_ref())
+    {
         Some(ActionType::Action(action)) => Some(action.action_id),
         _ => None,
     };
-    #[allow(deprecated)] // a filter like the others
-    let cookie = request.controller_metadata == 0 || request.controller_metadata == entry.controller_metadata;
-    cookie
+    #[allow(deprecated)] // older clients still use it
+    let same_controller_metadata =
+        request.controller_metadata == 0 || request.controller_metadata == entry.controller_metadata;
+    same_controller_metadata
         && (request.r#match.is_empty() || same_match(request, entry))
         && (request.priority == 0 || request.priority == entry.priority)
         && (request.metadata.is_empty() || request.metadata == entry.metadata)
-        && (action(request).is_none() || action(request) == action(entry))
+        && (action_id(request).is_none() || action_id(request) == action_id(entry))
 }
 
 /// Returns whether the matches are equal, in any order of fields and with any leading zeros.
 fn same_match(request: &TableEntry, entry: &TableEntry) -> bool {
-    let mut wanted = request.r#match.clone();
-    wanted.iter_mut().for_each(super::key::canonicalise);
-    wanted.len() == entry.r#match.len() && wanted.iter().all(|field| entry.r#match.contains(field))
+    let mut fields = request.r#match.clone();
+    fields.iter_mut().for_each(super::key::canonicalise);
+    fields.len() == entry.r#match.len() && fields.iter().all(|field| entry.r#match.contains(field))
 }

@@ -1,6 +1,7 @@
-//! Inverse updates: they restore the current state of what an update changes.
+//! Inverse updates: they restore the objects that an update changes to their current state.
 
-use super::{Control, ControlError};
+use super::error::ControlError;
+use super::state::Control;
 use crate::Switch;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
@@ -23,35 +24,40 @@ impl Control {
             return Ok(Vec::new());
         };
         if kind == Type::Insert {
-            return Ok(vec![updated(Type::Delete, entity.clone())]);
+            return Ok(vec![new_update(Type::Delete, entity.clone())]);
         }
-        let back = if kind == Type::Delete { Type::Insert } else { Type::Modify };
+        let inverse_type = if kind == Type::Delete { Type::Insert } else { Type::Modify };
         if let Kind::TableEntry(entry) = entity
             && !entry.is_default_action
         {
-            return Ok(vec![updated(back, Kind::TableEntry(self.current_entry(switch, entry, kind)?))]);
+            let current = self.current_entry(switch, entry, kind)?;
+            return Ok(vec![new_update(inverse_type, Kind::TableEntry(current))]);
         }
         let mut found = self.read(switch, &Entity { entity: Some(read_request(entity)) })?;
         if let Kind::DirectCounterEntry(_) | Kind::DirectMeterEntry(_) = entity {
             // A request with an empty match reads all entries of its table.
-            let wanted = self.find(switch, key(entity).unwrap_or(&TableEntry::default()))?;
-            found.retain(|it| {
-                let key = it.entity.as_ref().and_then(key);
-                key.and_then(|key| self.find(switch, key).ok()) == Some(wanted)
+            let target = self.find(switch, key(entity).unwrap_or(&TableEntry::default()))?;
+            found.retain(|entity| {
+                let key = entity.entity.as_ref().and_then(key);
+                key.and_then(|key| self.find(switch, key).ok()) == Some(target)
             });
         }
         let mut undo: Vec<Update> =
-            found.into_iter().filter_map(|entity| Some(updated(back, entity.entity?))).collect();
+            found.into_iter().filter_map(|entity| Some(new_update(inverse_type, entity.entity?))).collect();
         if let Kind::TableEntry(entry) = entity
             && entry.is_default_action
             && undo.is_empty()
         {
             // The program declares no default action for the table; the undo restores that.
-            undo.push(updated(back, Kind::TableEntry(TableEntry { action: None, ..entry.clone() })));
+            undo.push(new_update(
+                inverse_type,
+                Kind::TableEntry(TableEntry { action: None, ..entry.clone() }),
+            ));
         }
         Ok(undo)
     }
 
+    /// Returns the entry that an update of type `kind` changes, with the attributes to restore.
     fn current_entry(
         &self,
         switch: &Switch,
@@ -62,9 +68,9 @@ impl Control {
         let (id, handle) = self.find(switch, entry)?;
         // Packets are counted while a batch is applied, so a counter is restored only if the update writes or
         // deletes it.
-        let counts = kind == Type::Delete || entry.counter_data.is_some();
+        let restore_counter = kind == Type::Delete || entry.counter_data.is_some();
         let request = TableEntry {
-            counter_data: counts.then(CounterData::default),
+            counter_data: restore_counter.then(CounterData::default),
             meter_config: Some(MeterConfig::default()),
             ..TableEntry::default()
         };
@@ -72,7 +78,7 @@ impl Control {
     }
 }
 
-fn updated(kind: Type, entity: Kind) -> Update {
+fn new_update(kind: Type, entity: Kind) -> Update {
     Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
 }
 

@@ -1,10 +1,9 @@
 //! Values of fields: byte strings that are checked against a width (P4Runtime section 8.4).
 
-use super::ControlError;
+use super::error::ControlError;
 use p4runtime::value::{bit_length, to_u64};
 
-/// Returns the value as ceil(bits / 8) bytes. Any number of leading zero bytes is accepted, an empty string
-/// is not.
+/// Pads or shortens the value to ceil(bits / 8) bytes. Any number of leading zero bytes is accepted.
 ///
 /// # Errors
 ///
@@ -21,22 +20,22 @@ pub fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
     }
     let bytes = bits.div_ceil(8) as usize;
     let tail = &value[value.len().saturating_sub(bytes)..];
-    let mut all = vec![0; bytes - tail.len()];
-    all.extend_from_slice(tail);
-    Ok(all)
+    let mut padded = vec![0; bytes - tail.len()];
+    padded.extend_from_slice(tail);
+    Ok(padded)
 }
 
 /// Returns the largest value of a field, which is also its full mask.
 pub fn ones(bits: i32) -> Vec<u8> {
     let bits = bits.unsigned_abs();
-    let mut all = vec![0xff; bits.div_ceil(8) as usize];
-    if let (Some(first), rest @ 1..) = (all.first_mut(), bits % 8) {
-        *first = (1 << rest) - 1;
+    let mut mask = vec![0xff; bits.div_ceil(8) as usize];
+    if let (Some(first), partial @ 1..) = (mask.first_mut(), bits % 8) {
+        *first = (1 << partial) - 1;
     }
-    all
+    mask
 }
 
-/// Returns the mask of a prefix of `len` bits.
+/// Returns the mask of a prefix of `len` bits in a field of `bits` bits.
 pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
     let mut mask = ones(bits);
     // Clears the bits after the prefix, from the lowest bit up.
@@ -62,16 +61,18 @@ pub fn port(value: &[u8]) -> Result<u16, ControlError> {
     to_u64(value)
         .filter(|_| !value.is_empty() && bit_length(value) <= PORT_BITS)
         .map(|port| port as u16)
-        .ok_or_else(|| ControlError::invalid(format!("{} is not a port of {PORT_BITS} bits", hex(value))))
+        .ok_or_else(|| {
+            ControlError::invalid(format!("{} is not a port number of {PORT_BITS} bits", hex(value)))
+        })
 }
 
 /// Formats a value for messages; a long one is shortened.
 pub fn hex(value: &[u8]) -> String {
     /// The length of an IPv6 address in bytes.
-    const SHOWN: usize = 16;
-    let digits: String = value.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+    const MAX_SHOWN_LEN: usize = 16;
+    let digits: String = value.iter().take(MAX_SHOWN_LEN).map(|byte| format!("{byte:02x}")).collect();
     match value.len() {
-        ..=SHOWN => format!("0x{digits}"),
+        ..=MAX_SHOWN_LEN => format!("0x{digits}"),
         len => format!("0x{digits}... ({len} bytes)"),
     }
 }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_checked_by_bits_not_by_length() {
+    fn leading_zeros_do_not_count_towards_the_width() {
         assert_eq!(to_width(&[0, 0, 1, 0xff], 9).unwrap(), [1, 0xff]);
         assert_eq!(to_width(&[5], 48).unwrap(), [0, 0, 0, 0, 0, 5]);
         assert_eq!(to_width(&[2, 0], 9).unwrap_err().message, "0x0200 does not fit 9 bits");

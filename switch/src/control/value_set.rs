@@ -1,10 +1,11 @@
-//! Writes and reads value sets of the parser. A set is written as a whole: the pipeline keeps the values,
-//! this module the members as written.
+//! Writes and reads value sets of the parser. A write replaces the whole set. The pipeline stores the values;
+//! this module stores the members as written, for reads.
 
+use super::error::ControlError;
 use super::externs::{object_by_id, objects_by_id};
 use super::key::canonicalise;
+use super::state::Control;
 use super::value::to_width;
-use super::{Control, ControlError};
 use crate::Switch;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::config::v1::ValueSet;
@@ -27,18 +28,19 @@ impl Control {
         let set = object_by_id(&self.index.value_sets, entry.value_set_id)?;
         let name = &set.preamble().name;
         if entry.members.len() as u64 > set.size.max(0) as u64 {
-            let message = format!("value set {name} holds {} members, not {}", set.size, entry.members.len());
+            let message =
+                format!("value set {name}: {} members exceed its size of {}", entry.members.len(), set.size);
             return Err(ControlError::new(Code::ResourceExhausted, message));
         }
-        let values = entry.members.iter().map(|member| value(set, member));
+        let values = entry.members.iter().map(|member| member_value(set, member));
         let values =
-            values.collect::<Result<Vec<_>, _>>().map_err(|e| e.at(format_args!("value set {name}")))?;
+            values.collect::<Result<Vec<_>, _>>().map_err(|e| e.context(format_args!("value set {name}")))?;
         let mut members = entry.members.clone();
         for member in &mut members {
             member.r#match.iter_mut().for_each(canonicalise);
             member.r#match.sort_by_key(|field| field.field_id);
         }
-        if (1..members.len()).any(|at| members[..at].contains(&members[at])) {
+        if (1..members.len()).any(|i| members[..i].contains(&members[i])) {
             return Err(ControlError::exists(format!("value set {name}: duplicate member")));
         }
         let pipeline = switch.pipeline_mut();
@@ -64,12 +66,12 @@ impl Control {
 }
 
 /// Returns a member as one number: its fields concatenated without padding.
-fn value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlError> {
+fn member_value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlError> {
     if member.r#match.len() != set.r#match.len() {
         return Err(ControlError::invalid(format!(
-            "a member has {} fields, not {}",
-            set.r#match.len(),
-            member.r#match.len()
+            "a member has {} fields, the value set has {}",
+            member.r#match.len(),
+            set.r#match.len()
         )));
     }
     let mut bits = Vec::new();
@@ -81,14 +83,14 @@ fn value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlErro
         let given =
             given.ok_or_else(|| ControlError::invalid(format!("a member has no field {}", field.id)))?;
         let Some(FieldMatchType::Exact(exact)) = &given.field_match_type else {
-            return Err(ControlError::invalid(format!("field {} is matched as EXACT", field.id)));
+            return Err(ControlError::invalid(format!("field {} has match kind EXACT", field.id)));
         };
         let bytes = to_width(&exact.value, field.bitwidth)?;
         let padding = bytes.len() * 8 - field.bitwidth.unsigned_abs() as usize;
-        let all = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
-        bits.extend(all.skip(padding));
+        let padded = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+        bits.extend(padded.skip(padding));
     }
     let padding = bits.len().next_multiple_of(8) - bits.len();
     bits.splice(0..0, std::iter::repeat_n(0, padding));
-    Ok(bits.chunks(8).map(|byte| byte.iter().fold(0, |whole, bit| whole << 1 | bit)).collect())
+    Ok(bits.chunks(8).map(|octet| octet.iter().fold(0, |byte, bit| byte << 1 | bit)).collect())
 }

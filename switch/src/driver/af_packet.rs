@@ -25,7 +25,7 @@ const VNET_HDR: usize = 10;
 const VNET_NEEDS_CSUM: u8 = 1;
 /// Bit of `virtio_net_hdr::gso_type` that is independent of segmentation: the sender uses ECN.
 const VNET_GSO_ECN: u8 = 0x80;
-/// The most bytes that the kernel puts before a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned,
+/// Maximum number of bytes that the kernel puts before a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned,
 /// `virtio_net_hdr`, and the alignment of the network header (net/packet/af_packet.c, `tpacket_rcv`).
 const SLOT_OVERHEAD: usize = 128;
 /// An Ethernet header with two VLAN tags.
@@ -34,9 +34,9 @@ const L2_HEADER: usize = 14 + 2 * VLAN_TAG;
 const VLAN_TAG: usize = 4;
 /// Offset of a VLAN tag in a frame, after both MAC addresses.
 const VLAN_OFFSET: usize = 12;
-/// The smallest block of a ring. Larger slots make larger blocks.
-const BLOCK: usize = 64 << 10;
-/// The smallest slot: it holds the frames of an interface with MTU 1500.
+/// Minimum size of a block in bytes. Larger slots make larger blocks.
+const MIN_BLOCK: usize = 64 << 10;
+/// Minimum size of a slot in bytes: it holds the frames of an interface with MTU 1500.
 const MIN_SLOT: usize = 2048;
 /// The UDP checksum that means "none" (RFC 768). A checksum that is computed as 0 is therefore sent as
 /// 0xffff.
@@ -76,18 +76,18 @@ impl Interface {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        let mut ask = |what: libc::c_ulong| {
+        let mut ioctl = |request_code: libc::c_ulong| {
             // SAFETY: both requests read the name from the valid `ifreq` and write an int or a short to it.
-            check(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) })?;
+            check(unsafe { libc::ioctl(socket.as_raw_fd(), request_code as _, &raw mut request) })?;
             // SAFETY: the kernel has just written this union, and any bits are a valid int.
             io::Result::Ok(unsafe { request.ifr_ifru.ifru_mtu })
         };
-        let mtu = usize::try_from(ask(libc::SIOCGIFMTU)?).unwrap_or(0);
+        let mtu = usize::try_from(ioctl(libc::SIOCGIFMTU)?).unwrap_or(0);
         // The flags are a short at the same address; on little-endian hosts the low 16 bits hold IFF_UP and
         // IFF_RUNNING.
-        let flags = ask(libc::SIOCGIFFLAGS)?;
-        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(Interface { index, mtu, running: flags & wanted == wanted })
+        let flags = ioctl(libc::SIOCGIFFLAGS)?;
+        let required = libc::IFF_UP | libc::IFF_RUNNING;
+        Ok(Interface { index, mtu, running: flags & required == required })
     }
 
     /// Returns the slot size at which a ring holds every frame of this interface: a power of two.
@@ -144,8 +144,8 @@ impl RxFrame<'_> {
 /// Completes a checksum over the bytes from `start`, stored at `start + offset`, where the field holds the
 /// sum of the pseudo-header (linux/Documentation/networking/checksum-offloads.rst).
 fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
-    let at = start + offset;
-    if at + 2 > frame.len() {
+    let field = start + offset;
+    if field + 2 > frame.len() {
         return;
     }
     let mut sum: u64 = 0;
@@ -159,7 +159,7 @@ fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
         NO_CHECKSUM => u16::MAX,
         checksum => checksum,
     };
-    frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    frame[field..field + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// A ring that the kernel fills with the frames that an interface receives.
@@ -168,7 +168,7 @@ pub struct RxRing {
     socket: OwnedFd,
     map: ptr::NonNull<u8>,
     map_len: usize,
-    slot: usize,
+    slot_len: usize,
     slots: usize,
     next: usize,
 }
@@ -187,10 +187,10 @@ impl RxRing {
         // Protocol 0 receives nothing. With ETH_P_ALL the socket would at once receive from all interfaces
         // into its ordinary queue; `bind` starts reception when the ring is in place.
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
-        let slot = interface.slot_bytes();
-        let block = slot.max(BLOCK);
+        let slot_len = interface.slot_bytes();
+        let block = slot_len.max(MIN_BLOCK);
         let blocks = (ring_bytes / block).max(1);
-        let slots = blocks * block / slot;
+        let slots = blocks * block / slot_len;
         set_packet_option(
             &socket,
             libc::PACKET_VERSION,
@@ -201,7 +201,7 @@ impl RxRing {
         let request = libc::tpacket_req {
             tp_block_size: block as u32,
             tp_block_nr: blocks as u32,
-            tp_frame_size: slot as u32,
+            tp_frame_size: slot_len as u32,
             tp_frame_nr: slots as u32,
         };
         set_packet_option(&socket, libc::PACKET_RX_RING, &request)?;
@@ -215,7 +215,7 @@ impl RxRing {
             return Err(io::Error::last_os_error());
         }
         let map = ptr::NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let ring = RxRing { socket, map, map_len, slot, slots, next: 0 };
+        let ring = RxRing { socket, map, map_len, slot_len, slots, next: 0 };
         bind(&ring.socket, interface, libc::ETH_P_ALL as u16)?;
         // SAFETY: `packet_mreq` is plain data, for which all-zero bytes are valid.
         let mut promiscuous: libc::packet_mreq = unsafe { zeroed() };
@@ -227,29 +227,29 @@ impl RxRing {
 
     /// Returns the size of a slot, including the kernel's headers.
     pub fn slot_bytes(&self) -> usize {
-        self.slot
+        self.slot_len
     }
 
-    /// Passes the oldest frames to `take`, at most `budget`. Returns their number.
+    /// Passes the oldest frames to `on_frame`, at most `budget`. Returns their number.
     #[inline]
-    pub fn receive(&mut self, budget: usize, mut take: impl FnMut(RxFrame<'_>)) -> usize {
-        for taken in 0..budget {
-            // SAFETY: `next` is below `slots`, and `slots * slot == map_len`, so the slot lies in the
+    pub fn receive(&mut self, budget: usize, mut on_frame: impl FnMut(RxFrame<'_>)) -> usize {
+        for received in 0..budget {
+            // SAFETY: `next` is below `slots`, and `slots * slot_len == map_len`, so the slot lies in the
             // mapping. It begins with a `tpacket2_hdr`, whose first field is the status that passes ownership
             // of the slot.
             let (base, status) = unsafe {
-                let base = self.map.as_ptr().add(self.next * self.slot);
+                let base = self.map.as_ptr().add(self.next * self.slot_len);
                 (base, AtomicU32::from_ptr(base.cast()))
             };
             // Acquire makes the frame visible that the kernel wrote before the status. The Release below
             // returns the slot only after the last read of it.
             let state = status.load(Ordering::Acquire);
             if state & libc::TP_STATUS_USER == 0 {
-                return taken;
+                return received;
             }
             // SAFETY: the status TP_STATUS_USER was read with Acquire. The kernel does not touch the slot
             // until the status is stored below, and the borrow ends before that.
-            take(unsafe { frame_in_slot(base, self.slot, state) });
+            on_frame(unsafe { frame_in_slot(base, self.slot_len, state) });
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
         }
@@ -301,24 +301,24 @@ impl Drop for RxRing {
 /// Returns the frame in a slot that the kernel has passed to this process.
 ///
 /// # Safety
-/// `base` must point to a slot of `slot` bytes whose status is TP_STATUS_USER throughout `'a`.
-unsafe fn frame_in_slot<'a>(base: *mut u8, slot: usize, state: u32) -> RxFrame<'a> {
+/// `base` must point to a slot of `slot_len` bytes whose status is TP_STATUS_USER throughout `'a`.
+unsafe fn frame_in_slot<'a>(base: *mut u8, slot_len: usize, state: u32) -> RxFrame<'a> {
     // SAFETY: the slot begins with the header (packet_mmap.rst), and slots are aligned to their size, a power
     // of two.
     let header = unsafe { base.cast::<libc::tpacket2_hdr>().read() };
     // The kernel stays within the slot. The clamps keep the slices in bounds even if it did not.
-    let start = usize::from(header.tp_mac).clamp(VNET_HDR, slot);
-    let kept = (header.tp_snaplen as usize).min(slot - start);
-    // SAFETY: `VNET_HDR <= start` and `start + kept <= slot`, so both slices lie in the slot, which belongs
+    let start = usize::from(header.tp_mac).clamp(VNET_HDR, slot_len);
+    let captured_len = (header.tp_snaplen as usize).min(slot_len - start);
+    // SAFETY: `VNET_HDR <= start` and `start + captured_len <= slot_len`, so both slices lie in the slot, which belongs
     // to this process for `'a`.
     let (vnet, bytes) = unsafe {
         (
             std::slice::from_raw_parts(base.add(start - VNET_HDR), VNET_HDR),
-            std::slice::from_raw_parts(base.add(start), kept),
+            std::slice::from_raw_parts(base.add(start), captured_len),
         )
     };
     // struct virtio_net_hdr: flags 1, gso_type 1, hdr_len 2, gso_size 2, csum_start 2, csum_offset 2.
-    let word = |at: usize| u16::from_ne_bytes([vnet[at], vnet[at + 1]]);
+    let word = |offset: usize| u16::from_ne_bytes([vnet[offset], vnet[offset + 1]]);
     let vlan = (state & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
         let tpid = if state & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
             header.tp_vlan_tpid
@@ -344,14 +344,14 @@ pub struct TxSocket {
 }
 
 impl TxSocket {
-    /// The most frames per call.
+    /// Maximum number of frames per call.
     pub const BATCH: usize = 64;
 
     /// Opens a socket on an interface. Frames pass the interface's queueing discipline, so that a bandwidth
     /// or delay that Mininet configured applies.
     ///
     /// # Errors
-    /// The caller may not open raw sockets, or the interface is gone.
+    ///
     /// The caller may not open raw sockets, or the interface is gone.
     pub fn open(interface: &Interface) -> io::Result<TxSocket> {
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
@@ -375,17 +375,17 @@ impl TxSocket {
     /// The error of the operating system for the first frame; no frame was sent.
     pub fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         // SAFETY: `iovec` and `mmsghdr` are plain data, for which all-zero bytes are valid.
-        let (mut parts, mut messages): ([libc::iovec; Self::BATCH], [libc::mmsghdr; Self::BATCH]) =
+        let (mut iovecs, mut messages): ([libc::iovec; Self::BATCH], [libc::mmsghdr; Self::BATCH]) =
             unsafe { (zeroed(), zeroed()) };
         let mut count = 0;
-        for ((frame, part), message) in frames.zip(&mut parts).zip(&mut messages) {
-            part.iov_base = frame.as_ptr().cast_mut().cast();
-            part.iov_len = frame.len();
-            message.msg_hdr.msg_iov = part;
+        for ((frame, iovec), message) in frames.zip(&mut iovecs).zip(&mut messages) {
+            iovec.iov_base = frame.as_ptr().cast_mut().cast();
+            iovec.iov_len = frame.len();
+            message.msg_hdr.msg_iov = iovec;
             message.msg_hdr.msg_iovlen = 1;
             count += 1;
         }
-        // SAFETY: each of the first `count` messages points to one part, and that to a frame. The kernel
+        // SAFETY: each of the first `count` messages points to one iovec, which points to a frame. The kernel
         // reads only these, and all of them outlive the call.
         let sent = check(unsafe {
             libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT)
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn restores_the_tag_behind_the_addresses() {
+    fn restores_the_tag_after_the_addresses() {
         let bytes: Vec<u8> = (0..20).collect();
         let mut out = Vec::new();
         RxFrame { vlan: Some((0x88a8, 0x2007)), ..frame(&bytes) }.write_to(&mut out);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn completes_the_checksum_a_sender_left_to_the_card() {
+    fn completes_a_checksum_that_the_sender_left_to_the_network_card() {
         // UDP 10.0.0.1:1 -> 10.0.0.2:2, payload "hi" plus an odd byte; the field holds the folded sum of
         // the pseudo-header: 0a00 + 0001 + 0a00 + 0002 + 0011 + 000b.
         let udp = |field: u16| {

@@ -1,15 +1,15 @@
 //! Packet capture (`--pcap`): writes the frames of a port to two files of limited size.
 
+use super::clock::wall_clock;
 use super::pcap::{PcapError, PcapWriter};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The directory of the capture files, and the limit of their size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
     /// The directory, which must exist.
     pub directory: PathBuf,
-    /// The most bytes per file. A file has the first frames; later ones are counted as not captured.
+    /// Maximum size of a file in bytes. Frames that no longer fit are counted as not captured.
     pub limit: u64,
 }
 
@@ -19,14 +19,9 @@ impl CaptureConfig {
 }
 
 /// Returns the names of the files for received and sent frames, as in BMv2.
-pub(super) fn files(directory: &Path, interface: &str) -> (PathBuf, PathBuf) {
+pub(super) fn file_paths(directory: &Path, interface: &str) -> (PathBuf, PathBuf) {
     let file = |direction| directory.join(format!("{interface}_{direction}.pcap"));
     (file("in"), file("out"))
-}
-
-/// Returns the time since 1970, for timestamps in files.
-pub(super) fn wall_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The capture files of one port; `None` after a write error.
@@ -38,18 +33,18 @@ pub(super) struct Capture {
 impl Capture {
     /// Creates both files.
     pub fn open(config: &CaptureConfig, interface: &str) -> Result<Capture, PcapError> {
-        let (received, sent) = files(&config.directory, interface);
+        let (received, sent) = file_paths(&config.directory, interface);
         let open = |path: PathBuf| PcapWriter::create(&path, config.limit).map(Some);
         Ok(Capture { received: open(received)?, sent: open(sent)? })
     }
 
     /// Writes a received frame. Returns `false` if it was not written.
-    pub fn received(&mut self, frame: &[u8]) -> bool {
+    pub fn write_received(&mut self, frame: &[u8]) -> bool {
         write(&mut self.received, frame)
     }
 
     /// Writes a sent frame. Returns `false` if it was not written.
-    pub fn sent(&mut self, frame: &[u8]) -> bool {
+    pub fn write_sent(&mut self, frame: &[u8]) -> bool {
         write(&mut self.sent, frame)
     }
 

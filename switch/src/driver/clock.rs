@@ -1,6 +1,6 @@
-//! The clock of the data plane: monotonic, 0 when it starts.
+//! The clocks of the data plane: a monotonic one, 0 when it starts, and the time of day for files.
 
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_units::Time;
 
 /// Counts from its creation. [`Time`] holds 213 days.
@@ -16,4 +16,9 @@ impl MonotonicClock {
     pub fn now(&self) -> Time {
         Time::from_ns(self.0.elapsed().as_nanos() as u64)
     }
+}
+
+/// Returns the time since 1970, for timestamps in files.
+pub(super) fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,13 +1,12 @@
 //! Operations of the control plane on a switch and its ports; they run on the data-plane thread.
 
 use super::capture::{self, Capture};
-use super::config::FrameSource;
+use super::config::{FabricPort, FrameSource};
+use super::error::DataplaneError;
 use super::event::Subscriber;
-use super::fabric::FabricPort;
-use super::handle::DataplaneError;
 use super::pcap::{PcapError, PcapReader, PcapWriter};
 use super::port::Port;
-use super::port_link::{PortLink, PortLinkConfig, SwitchLinks, direction};
+use super::port_link::{PortLink, PortLinkConfig, SwitchLinks, direction_status};
 use super::replay::Replay;
 use super::stats::{DataplaneStats, IoDrop, IoDrops, PortStatus};
 use super::switch_runtime::{NO_PORT, PORTS, Runtime, receive};
@@ -49,15 +48,15 @@ impl Runtime {
     }
 
     pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
-        let known = port <= MAX_PORT && priority.is_none_or(|priority| priority < self.config.priorities);
-        if known {
+        let exists = port <= MAX_PORT && priority.is_none_or(|priority| priority < self.config.priorities);
+        if exists {
             self.rates.insert((port, priority), rate);
             self.wake_port(port);
             if let Some(switch) = &mut self.switch {
                 switch.set_rate(port, priority, rate);
             }
         }
-        known
+        exists
     }
 
     pub fn set_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) {
@@ -75,16 +74,18 @@ impl Runtime {
         priority: Option<u8>,
         operation: impl Fn(&mut Runtime, u16, u8),
     ) -> bool {
-        let known = port.is_none_or(|port| port <= MAX_PORT)
+        let exists = port.is_none_or(|port| port <= MAX_PORT)
             && priority.is_none_or(|priority| priority < self.config.priorities);
-        if known {
+        if exists {
             for port in port.map_or(0..=MAX_PORT, |port| port..=port) {
-                for priority in priority.map_or(0..=self.config.priorities - 1, |one| one..=one) {
+                for priority in
+                    priority.map_or(0..=self.config.priorities - 1, |priority| priority..=priority)
+                {
                     operation(self, port, priority);
                 }
             }
         }
-        known
+        exists
     }
 
     pub fn add_port(&mut self, number: u16, interface: &str) -> Result<(), DataplaneError> {
@@ -98,7 +99,7 @@ impl Runtime {
             && port.peer().is_some()
             && !port.up
         {
-            self.plug(number, true, true);
+            self.set_plugged(number, true, true);
             return Ok(());
         }
         if self.ports.len() >= self.config.max_ports {
@@ -117,40 +118,42 @@ impl Runtime {
             }
         }
         .map_err(refuse)?;
-        if let Some(&wire) = self.config.port_links.get(&number) {
-            port.attach_link(wire);
+        if let Some(&link_config) = self.config.port_links.get(&number) {
+            port.attach_link(link_config);
         }
         if let Some([sent, received]) = self.detached_links.remove(&number) {
-            (port.in_flight, port.incoming) = (sent, received);
+            (port.egress_link, port.ingress_link) = (sent, received);
         }
-        self.watched.watch(self.number, &port);
+        self.epoll_set.watch(self.index, &port);
         self.put_port(port);
         Ok(())
     }
 
     /// Adds a port that is connected to another switch of this data plane.
-    pub fn add_inner_port(&mut self, inner: &FabricPort) -> Result<(), DataplaneError> {
-        let refuse = |reason: String| DataplaneError::Port { port: inner.port, reason };
-        let wire = self.config.port_links.get(&inner.port).copied();
-        let wire = wire.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
-        let capture = self.open_capture(&inner.name).map_err(refuse)?;
-        let mut port = Port::inner(inner.port, &inner.name, inner.to, capture);
-        port.attach_link(wire);
+    pub fn add_internal_port(&mut self, internal: &FabricPort) -> Result<(), DataplaneError> {
+        let refuse = |reason: String| DataplaneError::Port { port: internal.port, reason };
+        let link_config = self.config.port_links.get(&internal.port).copied();
+        let link_config =
+            link_config.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
+        let capture = self.open_capture(&internal.name).map_err(refuse)?;
+        let mut port = Port::internal(internal.port, &internal.name, internal.peer, capture);
+        port.attach_link(link_config);
         self.put_port(port);
         Ok(())
     }
 
     /// Returns the state of all links, also of those at removed ports.
     pub fn links(&mut self) -> SwitchLinks {
-        let Runtime { config, ports, port_index: index, detached_links: unplugged, lateness, .. } = self;
-        let link = |(&number, wire): (&u16, &PortLinkConfig)| match ports
-            .get_mut(usize::from(index[usize::from(number)]))
+        let Runtime { config, ports, port_index, detached_links, lateness, .. } = self;
+        let link = |(&number, link_config): (&u16, &PortLinkConfig)| match ports
+            .get_mut(usize::from(port_index[usize::from(number)]))
         {
-            Some(port) => port.link(wire),
+            Some(port) => port.link(link_config),
             None => {
-                let link = unplugged.get(&number).unwrap_or(&[None, None]);
-                let [sent, received] = link.each_ref().map(|it| direction(it.as_ref(), IoDrops::default()));
-                PortLink { port: number, link: wire.link, sent, received }
+                let link = detached_links.get(&number).unwrap_or(&[None, None]);
+                let [sent, received] =
+                    link.each_ref().map(|link| direction_status(link.as_ref(), IoDrops::default()));
+                PortLink { port: number, link: link_config.link, sent, received }
             }
         };
         SwitchLinks {
@@ -162,12 +165,13 @@ impl Runtime {
     /// Changes the links at these ports. A changed rate also becomes the rate of the port.
     pub fn change_links(&mut self, numbers: &[u16], change: LinkChange) {
         for &number in numbers {
-            let Some(wire) = self.config.port_links.get_mut(&number) else { continue };
-            wire.link = change.apply(wire.link);
-            let at = usize::from(self.port_index[usize::from(number)]);
-            let plugged = self.ports.get_mut(at).map(|port| [&mut port.in_flight, &mut port.incoming]);
-            let unplugged = self.detached_links.get_mut(&number).map(|link| link.each_mut());
-            for direction in plugged.into_iter().chain(unplugged).flatten().flatten() {
+            let Some(link_config) = self.config.port_links.get_mut(&number) else { continue };
+            link_config.link = change.apply(link_config.link);
+            let index = usize::from(self.port_index[usize::from(number)]);
+            let attached =
+                self.ports.get_mut(index).map(|port| [&mut port.egress_link, &mut port.ingress_link]);
+            let detached = self.detached_links.get_mut(&number).map(|link| link.each_mut());
+            for direction in attached.into_iter().chain(detached).flatten().flatten() {
                 direction.change(change, &mut self.out.pool);
             }
             if let Some(rate) = change.rate {
@@ -203,25 +207,25 @@ impl Runtime {
         if matches!(self.config.frames, FrameSource::Files { .. }) {
             return Err(refuse("ports cannot be removed while frames come from files"));
         }
-        let at = self.port_index.get(usize::from(number)).copied().unwrap_or(NO_PORT);
-        if at == NO_PORT {
+        let index = self.port_index.get(usize::from(number)).copied().unwrap_or(NO_PORT);
+        if index == NO_PORT {
             return Err(refuse("there is no such port"));
         }
-        if self.ports[usize::from(at)].peer().is_some() {
-            self.plug(number, true, false);
+        if self.ports[usize::from(index)].peer().is_some() {
+            self.set_plugged(number, true, false);
             return Ok(());
         }
         self.ports_changed = true;
-        let port = self.ports.remove(usize::from(at));
+        let port = self.ports.remove(usize::from(index));
         self.portless_drops.add(IoDrop::NoInterface, port.unsent() as u64);
-        if port.in_flight.is_some() {
-            let mut link = [port.in_flight, port.incoming];
+        if port.egress_link.is_some() {
+            let mut link = [port.egress_link, port.ingress_link];
             link.iter_mut().flatten().for_each(|direction| direction.drop_in_flight(&mut self.out.pool));
             self.detached_links.insert(number, link);
         }
         self.port_index[usize::from(number)] = NO_PORT;
-        for (at, port) in self.ports.iter().enumerate() {
-            self.port_index[usize::from(port.number)] = at as u16;
+        for (index, port) in self.ports.iter().enumerate() {
+            self.port_index[usize::from(port.number)] = index as u16;
         }
         self.wake_port(number);
         Ok(())
@@ -231,7 +235,7 @@ impl Runtime {
         self.out.subscribers.add(subscriber);
     }
 
-    /// Injects a packet of the controller by the CPU port.
+    /// Injects a packet from the controller: the switch receives it at the CPU port.
     pub fn packet_out(&mut self, cpu_port: u16, frame: &[u8]) {
         let now = self.clock.now();
         self.packet_out += 1;
@@ -271,7 +275,7 @@ fn open_files(
     directory: &Path,
     interface: &str,
 ) -> Result<Port, PcapError> {
-    let (input, output) = capture::files(directory, interface);
+    let (input, output) = capture::file_paths(directory, interface);
     let reader = PcapReader::open(&input)?;
     let writer = PcapWriter::create(&output, u64::MAX)?;
     replay.add(number, reader)?;

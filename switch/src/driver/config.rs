@@ -2,7 +2,7 @@
 
 use super::capture::CaptureConfig;
 use super::port_link::PortLinkConfig;
-use crate::engine::{Clock, SwitchConfig};
+use crate::engine::{Clock, Switch, SwitchConfig};
 use crate::tm::{MAX_PORT, PortConfig, QueueLimits};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct DataplaneConfig {
     pub port_links: BTreeMap<u16, PortLinkConfig>,
     /// Rates of ports without an emulated link, by port number. They count the bits of frames only.
     pub port_rates: BTreeMap<u16, Bandwidth>,
-    /// The most interfaces.
+    /// Maximum number of interfaces.
     pub max_ports: usize,
     /// Receive ring of each interface in bytes. At MTU 1500 a frame takes 2 KiB of it.
     pub ring_bytes: usize,
@@ -56,18 +56,18 @@ pub struct DataplaneConfig {
 impl DataplaneConfig {
     /// BMv2's default of `--max-port-count` (options_parse.h).
     pub const MAX_PORTS: usize = 512;
-    /// 4,096 full frames, or 22 ms at 180,000 packets per second: longer than a few time slices of other
-    /// processes.
+    /// Maximum ring per port in bytes: 4,096 full frames, or 22 ms at 180,000 packets per second: longer than a few
+    /// time slices of other processes.
     const MAX_RING: usize = 8 << 20;
-    /// A quarter of libpcap's default in BMv2 (2 MiB), enough for the rate per port when one machine has many
-    /// ports.
+    /// Minimum ring per port in bytes: a quarter of libpcap's default in BMv2 (2 MiB), enough for the rate per port
+    /// when one machine has many ports.
     const MIN_RING: usize = 512 << 10;
     /// Memory for all rings of a switch, in bytes. The kernel cannot swap it out.
-    const ALL_RINGS: usize = 32 << 20;
+    const MAX_TOTAL_RINGS: usize = 32 << 20;
 
     /// Returns the ring size in bytes for each port of a switch with this many ports.
     pub fn ring_bytes_for(ports: usize) -> usize {
-        (Self::ALL_RINGS / ports.max(1)).clamp(Self::MIN_RING, Self::MAX_RING)
+        (Self::MAX_TOTAL_RINGS / ports.max(1)).clamp(Self::MIN_RING, Self::MAX_RING)
     }
 
     /// Returns whether every packet is logged.
@@ -112,4 +112,27 @@ impl Default for DataplaneConfig {
             trace: false,
         }
     }
+}
+
+/// A switch of a fabric.
+pub struct FabricMember {
+    /// Every port of [`Self::internal_ports`] must have its rate and delay in
+    /// [`port_links`](DataplaneConfig::port_links).
+    pub config: DataplaneConfig,
+    /// The switch; `None` if no program is installed yet.
+    pub switch: Option<Box<Switch>>,
+    /// Ports on interfaces: port number and interface name.
+    pub ports: Vec<(u16, String)>,
+    /// Ports that are connected to other switches of the fabric.
+    pub internal_ports: Vec<FabricPort>,
+}
+
+/// One end of a link between two switches of a fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricPort {
+    pub port: u16,
+    /// A name for reports, in place of an interface name.
+    pub name: String,
+    /// The port at the other end: index of the switch in the fabric, and port number.
+    pub peer: (u16, u16),
 }

@@ -4,14 +4,14 @@
 //! [`crate::link`] decides when a frame arrives and whether it is lost; this module has the sockets, the
 //! clock and the commands.
 
-use super::clock::MonotonicClock;
-use super::handle::{DataplaneError, MAX_COMMANDS};
+use super::clock::{MonotonicClock, wall_clock};
+use super::error::{DataplaneError, StartError};
 use super::oneshot::{self, Reply};
 use super::poll::{EpollSet, Poll};
 use super::port::Port;
 use super::port_link::{DirectionStatus, Lateness};
 use super::stats::IoDrops;
-use super::{StartError, capture};
+use super::switch_runtime::MAX_COMMANDS;
 use crate::link::{LinkChange, LinkChannel, LinkParameters};
 use crate::packet::PacketPool;
 use rustix::fd::OwnedFd;
@@ -24,16 +24,16 @@ use weir_units::Time;
 /// Frames read from an interface per batch.
 const RX_BATCH: usize = 32;
 /// A deadline nearer than this is awaited by spinning, because a sleep and the wake-up take as long.
-const SPIN: Time = Time::from_us(20);
+const SPIN_THRESHOLD: Time = Time::from_us(20);
 /// A sleep ends early by at most its length divided by this, which bounds the processor time spent on
 /// spinning.
 const EARLY_WAKE_DIVISOR: u64 = 8;
-/// The most by which a sleep ends early.
+/// Maximum time by which a sleep ends early.
 const MAX_EARLY_WAKE: Time = Time::from_us(200);
 /// Interval at which a missing interface is looked up again, in case the netlink notification of its return
 /// is lost.
 const INTERFACE_RETRY_INTERVAL: Time = Time::from_secs(1);
-/// The switch index of the emulator's ports in epoll tokens, which have one. An emulator has no switch.
+/// The switch index in the epoll tokens of the emulator's ports. An emulator has no switch.
 const NO_SWITCH: u16 = 0;
 /// Receive ring of each interface, in bytes.
 const RING_BYTES: usize = 256 << 10;
@@ -69,10 +69,10 @@ pub struct LinkEmulatorStats {
 
 /// Receives the frames of an emulator's links. It is called on the emulator's thread, and delays it.
 pub trait LinkObserver: Send {
-    /// A frame left a link by the interface with this number: `2 n` for the first end of the n-th link, `2 n
-    /// + 1` for its second end.
+    /// A frame left a link through the interface with this number: `2 n` for the first end of the n-th link,
+    /// `2 n + 1` for its second end.
     fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]);
-    /// A frame entered a link by the interface with this number. `now` is the time at which the kernel
+    /// A frame entered a link through the interface with this number. `now` is the time at which the kernel
     /// received it.
     fn received(&mut self, now: Time, interface: u16, frame: &[u8]);
 }
@@ -90,7 +90,7 @@ pub struct LinkEmulator {
 /// A handle of an emulator, for any thread.
 #[derive(Clone, Debug)]
 pub struct LinkEmulatorHandle {
-    orders: SyncSender<EmulatorCommand>,
+    commands: SyncSender<EmulatorCommand>,
     wake: Arc<OwnedFd>,
 }
 
@@ -107,8 +107,8 @@ impl LinkEmulator {
         observer: Option<Box<dyn LinkObserver>>,
     ) -> Result<LinkEmulator, StartError> {
         let poll = Poll::new()?;
-        let (orders, receiver) = sync_channel(MAX_COMMANDS);
-        let handle = LinkEmulatorHandle { orders, wake: poll.wake() };
+        let (commands, receiver) = sync_channel(MAX_COMMANDS);
+        let handle = LinkEmulatorHandle { commands, wake: poll.wake() };
         let mut emulator = Emulator::open(links, seed, observer, poll, receiver)?;
         let thread = std::thread::Builder::new().name("links".into()).spawn(move || {
             // The default timer slack lets timers fire 50 us late (prctl(2), PR_SET_TIMERSLACK).
@@ -131,7 +131,7 @@ impl LinkEmulator {
 
 impl Drop for LinkEmulator {
     fn drop(&mut self) {
-        self.handle.order(|emulator| emulator.running = false);
+        self.handle.post(|emulator| emulator.running = false);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported on stderr.
             let _ = thread.join();
@@ -142,31 +142,35 @@ impl Drop for LinkEmulator {
 impl LinkEmulatorHandle {
     /// Returns parameters and counters of all links.
     pub fn stats(&self) -> Reply<LinkEmulatorStats> {
-        self.ask(Emulator::stats)
+        self.submit(Emulator::stats)
     }
 
     /// Changes the links with these names. Frames in flight keep their time of arrival. Returns `false` and
     /// changes nothing if one of the names is unknown.
     pub fn change(&self, names: Vec<String>, change: LinkChange) -> Reply<bool> {
-        self.ask(move |emulator| emulator.change(&names, change))
+        self.submit(move |emulator| emulator.change(&names, change))
     }
 
-    fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Emulator) -> R + Send + 'static) -> Reply<R> {
+    fn submit<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Emulator) -> R + Send + 'static,
+    ) -> Reply<R> {
         let (promise, reply) = oneshot::channel();
         // If the thread has ended, the command is dropped with its promise, so the reply is `Stopped`.
-        self.order(move |emulator| promise.answer(Ok::<R, DataplaneError>(job(emulator))));
+        self.post(move |emulator| promise.send(Ok::<R, DataplaneError>(operation(emulator))));
         reply
     }
 
-    fn order(&self, order: impl FnOnce(&mut Emulator) + Send + 'static) {
-        let _ = self.orders.send(Box::new(order));
+    fn post(&self, command: impl FnOnce(&mut Emulator) + Send + 'static) {
+        // Sending fails only if the thread has ended.
+        let _ = self.commands.send(Box::new(command));
         // The write fails only if the eventfd's counter would overflow, in which case the thread is awake.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 
 /// One link. Its ends are the ports `2 n` and `2 n + 1`; `directions[e]` leads away from end `e`.
-struct Link {
+struct LinkState {
     link: EmulatedLink,
     directions: [LinkChannel; 2],
 }
@@ -174,12 +178,12 @@ struct Link {
 /// The state of the emulator's thread.
 struct Emulator {
     clock: MonotonicClock,
-    links: Vec<Link>,
+    links: Vec<LinkState>,
     ports: Vec<Port>,
-    watched: Arc<EpollSet>,
+    epoll_set: Arc<EpollSet>,
     poll: Poll,
     pool: PacketPool,
-    orders: Receiver<EmulatorCommand>,
+    commands: Receiver<EmulatorCommand>,
     observer: Option<Box<dyn LinkObserver>>,
     lateness: Lateness,
     /// Moving average of the delay between the deadline of a sleep and its end.
@@ -195,7 +199,7 @@ impl Emulator {
         seed: u64,
         observer: Option<Box<dyn LinkObserver>>,
         poll: Poll,
-        orders: Receiver<EmulatorCommand>,
+        commands: Receiver<EmulatorCommand>,
     ) -> Result<Emulator, StartError> {
         let mut ports = Vec::with_capacity(links.len() * 2);
         for (number, name) in (0..).zip(links.iter().flat_map(|link| &link.ends)) {
@@ -203,10 +207,10 @@ impl Emulator {
                 port: number,
                 reason: format!("interface {name}: {error}"),
             })?;
-            poll.watched().watch(NO_SWITCH, &port);
+            poll.epoll_set().watch(NO_SWITCH, &port);
             ports.push(port);
         }
-        let links = links.into_iter().enumerate().map(|(n, link)| Link {
+        let links = links.into_iter().enumerate().map(|(n, link)| LinkState {
             link,
             directions: [0, 1].map(|end| LinkChannel::new(LinkChannel::seed(seed, n, end))),
         });
@@ -214,10 +218,10 @@ impl Emulator {
             clock: MonotonicClock::start(),
             links: links.collect(),
             ports,
-            watched: poll.watched(),
+            epoll_set: poll.epoll_set(),
             poll,
             pool: PacketPool::new(),
-            orders,
+            commands,
             observer,
             lateness: Lateness::default(),
             mean_wake_latency: Time::ZERO,
@@ -228,8 +232,8 @@ impl Emulator {
 
     fn run(&mut self) {
         loop {
-            while let Ok(order) = self.orders.try_recv() {
-                order(self);
+            while let Ok(command) = self.commands.try_recv() {
+                command(self);
             }
             if !self.running {
                 return;
@@ -244,12 +248,12 @@ impl Emulator {
 
     /// Reads a batch from each interface into its link. Returns whether there were any frames.
     fn receive(&mut self) -> bool {
-        let (now, wall) = (self.clock.now(), capture::wall_clock());
-        let mut worked = false;
-        for at in 0..self.ports.len() {
+        let (now, wall) = (self.clock.now(), wall_clock());
+        let mut any_received = false;
+        for index in 0..self.ports.len() {
             let Emulator { links, ports, pool, observer, .. } = self;
-            let Link { link, directions } = &mut links[at / 2];
-            let frames = ports[at].receive(RX_BATCH, |number, received, bytes| {
+            let LinkState { link, directions } = &mut links[index / 2];
+            let frames = ports[index].receive(RX_BATCH, |number, received, bytes| {
                 // The frame arrived before this thread read it, by the difference of the two wall-clock
                 // times.
                 let arrived_at = now.saturating_sub(nanos(wall.saturating_sub(received)));
@@ -258,20 +262,20 @@ impl Emulator {
                 }
                 let mut frame = pool.get();
                 frame.set_bytes(bytes);
-                directions[at % 2].send(&link.parameters, arrived_at, frame, pool);
+                directions[index % 2].send(&link.parameters, arrived_at, frame, pool);
             });
-            worked |= frames > 0;
+            any_received |= frames > 0;
         }
-        worked
+        any_received
     }
 
     /// Sends the frames that have arrived. Returns the time of the next arrival, [`Time::MAX`] if there is
     /// none.
     fn deliver(&mut self) -> Time {
         let mut due = Time::MAX;
-        for at in 0..self.ports.len() {
-            let Emulator { clock, links, ports, pool, watched, observer, lateness, .. } = self;
-            let (direction, port) = (&mut links[at / 2].directions[at % 2], &mut ports[at ^ 1]);
+        for index in 0..self.ports.len() {
+            let Emulator { clock, links, ports, pool, epoll_set, observer, lateness, .. } = self;
+            let (direction, port) = (&mut links[index / 2].directions[index % 2], &mut ports[index ^ 1]);
             while !port.tx_blocked {
                 let now = clock.now();
                 while port.has_room()
@@ -287,7 +291,7 @@ impl Emulator {
                     break;
                 }
                 if !port.flush(pool) {
-                    watched.watch_writable(NO_SWITCH, port);
+                    epoll_set.watch_writable(NO_SWITCH, port);
                 }
             }
             if !port.tx_blocked {
@@ -301,14 +305,14 @@ impl Emulator {
     fn sleep_or_spin(&mut self, due: Time) {
         let now = self.clock.now();
         let mut wait = due.saturating_sub(now);
-        if wait < SPIN || (now < self.spin_until && due <= self.spin_until) {
+        if wait < SPIN_THRESHOLD || (now < self.spin_until && due <= self.spin_until) {
             return std::hint::spin_loop();
         }
         let early = self.mean_wake_latency.min(wait / EARLY_WAKE_DIVISOR);
         wait = wait.saturating_sub(early);
         if self.ports.iter().any(Port::is_absent) {
             wait = wait.min(INTERFACE_RETRY_INTERVAL);
-            self.poll.woken.links = true;
+            self.poll.woken.links_changed = true;
         }
         self.poll.wait((due < Time::MAX || wait <= INTERFACE_RETRY_INTERVAL).then_some(wait));
         // If another event ended the sleep early, the next call sleeps again.
@@ -319,26 +323,28 @@ impl Emulator {
         }
         while let Some((_, number)) = self.poll.woken.writable.pop() {
             let Some(port) = self.ports.get_mut(usize::from(number)) else { continue };
-            self.watched.unwatch_writable(port);
+            self.epoll_set.unwatch_writable(port);
             if !port.flush(&mut self.pool) {
-                self.watched.watch_writable(NO_SWITCH, port);
+                self.epoll_set.watch_writable(NO_SWITCH, port);
             }
         }
-        if std::mem::take(&mut self.poll.woken.links) {
+        if std::mem::take(&mut self.poll.woken.links_changed) {
             for port in &mut self.ports {
                 port.tx_blocked = false;
                 if port.refresh() {
-                    self.watched.watch(NO_SWITCH, port);
+                    self.epoll_set.watch(NO_SWITCH, port);
                 }
             }
         }
     }
 
     fn change(&mut self, names: &[String], change: LinkChange) -> bool {
-        if !names.iter().all(|name| self.links.iter().any(|link| link.link.name == *name)) {
+        if !names.iter().all(|name| self.links.iter().any(|state| state.link.name == *name)) {
             return false;
         }
-        for Link { link, directions } in self.links.iter_mut().filter(|it| names.contains(&it.link.name)) {
+        for LinkState { link, directions } in
+            self.links.iter_mut().filter(|state| names.contains(&state.link.name))
+        {
             link.parameters = change.apply(link.parameters);
             if !link.parameters.up {
                 directions.iter_mut().for_each(|direction| direction.drop_in_flight(&mut self.pool));
@@ -349,7 +355,7 @@ impl Emulator {
 
     fn stats(&mut self) -> LinkEmulatorStats {
         self.ports.iter_mut().for_each(Port::sync_counters);
-        let links = self.links.iter().enumerate().map(|(n, Link { link, directions })| LinkStatus {
+        let links = self.links.iter().enumerate().map(|(n, LinkState { link, directions })| LinkStatus {
             link: link.clone(),
             directions: [0, 1].map(|end| DirectionStatus {
                 counters: directions[end].counters().clone(),
@@ -366,8 +372,8 @@ impl Emulator {
 
 /// Returns the frames that a direction lost at its two interfaces.
 fn interface_drops(from: &Port, to: &Port) -> IoDrops {
-    let mut lost = from.counters.dropped.of_reception();
-    lost.add_all(&to.counters.dropped.of_sending());
+    let mut lost = from.counters.dropped.receive_drops();
+    lost.add_all(&to.counters.dropped.send_drops());
     lost
 }
 

@@ -24,13 +24,13 @@ pub enum DataplaneEvent<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The subscriber accepted the notification.
-    Taken,
+    Accepted,
     /// The subscriber has no room for the notification, which is lost.
     Full,
     /// The subscriber does not handle this kind of notification.
     Ignored,
     /// The subscriber has ended; it is removed.
-    Gone,
+    Closed,
 }
 
 /// A subscriber. It is called on the data-plane thread, so it must not block: it copies what it needs into a
@@ -46,14 +46,14 @@ impl Subscribers {
     }
 
     /// Passes a notification to all subscribers. Returns whether at least one accepted it.
-    pub fn notify(&mut self, notice: DataplaneEvent<'_>) -> bool {
-        let mut taken = false;
+    pub fn notify(&mut self, event: DataplaneEvent<'_>) -> bool {
+        let mut accepted = false;
         self.0.retain_mut(|subscriber| {
-            let delivery = subscriber(notice);
-            taken |= delivery == Delivery::Taken;
-            delivery != Delivery::Gone
+            let delivery = subscriber(event);
+            accepted |= delivery == Delivery::Accepted;
+            delivery != Delivery::Closed
         });
-        taken
+        accepted
     }
 }
 
@@ -63,14 +63,14 @@ mod tests {
     use std::sync::mpsc::{TrySendError, sync_channel};
 
     #[test]
-    fn a_full_subscriber_loses_and_a_gone_one_is_forgotten() {
+    fn a_full_subscriber_loses_events_and_a_closed_one_is_removed() {
         let (sender, receiver) = sync_channel(1);
         let mut all = Subscribers::default();
-        all.add(Box::new(move |notice| match notice {
+        all.add(Box::new(move |event| match event {
             DataplaneEvent::Port { port, .. } => match sender.try_send(port) {
-                Ok(()) => Delivery::Taken,
+                Ok(()) => Delivery::Accepted,
                 Err(TrySendError::Full(_)) => Delivery::Full,
-                Err(TrySendError::Disconnected(_)) => Delivery::Gone,
+                Err(TrySendError::Disconnected(_)) => Delivery::Closed,
             },
             _ => Delivery::Ignored,
         }));

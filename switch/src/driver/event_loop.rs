@@ -11,10 +11,9 @@
 //! of the link give it, so that telemetry is right even if the thread was descheduled for a while.
 
 use super::clock::MonotonicClock;
-use super::handle::Command;
 use super::poll::Poll;
 use super::port::Port;
-use super::switch_runtime::{RX_BATCH, Runtime};
+use super::switch_runtime::{Command, RX_BATCH, Runtime};
 use super::timers::{Timer, TimerKind, Timers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,14 +24,14 @@ use weir_units::Time;
 const COMMAND_BATCH: usize = 16;
 /// Rounds under load after which epoll is polled for link changes and writable sockets.
 const ROUNDS_BETWEEN_POLLS: u32 = 64;
-/// The most timers that run between two batches of frames. A batch causes far fewer, so frames do not
+/// Maximum number of timers that run between two batches of frames. A batch causes far fewer, so frames do not
 /// accumulate on links; the bound keeps a flood of timers from starving rings and commands.
 const TIMER_BATCH: u32 = 4096;
 /// A deadline nearer than this is awaited by spinning, because a sleep and the wake-up take as long.
 const SPIN_THRESHOLD: Time = Time::from_us(20);
 /// Interval at which a missing interface is looked up again, in case the netlink notification of its return
 /// is lost.
-const RETRY: Time = Time::from_secs(1);
+const INTERFACE_RETRY_INTERVAL: Time = Time::from_secs(1);
 
 pub(super) struct EventLoop {
     clock: MonotonicClock,
@@ -77,14 +76,14 @@ impl EventLoop {
         loop {
             // Due timers come before frames that are read now: their events carry the timer's time, which is
             // earlier.
-            let mut worked = self.run_timers();
-            worked |= self.run_commands();
+            let mut did_work = self.run_timers();
+            did_work |= self.run_commands();
             if self.switches.iter().any(|switch| !switch.running) {
                 break;
             }
-            worked |= self.receive_round();
+            did_work |= self.receive_round();
             rounds += 1;
-            if !worked && self.sleep_or_spin() {
+            if !did_work && self.sleep_or_spin() {
                 rounds = 0;
             } else if rounds >= ROUNDS_BETWEEN_POLLS {
                 self.poll(Some(Time::ZERO));
@@ -119,7 +118,8 @@ impl EventLoop {
                 switch.transmit_ready(&mut self.timers);
             }
         }
-        if self.switches.iter_mut().fold(false, |any, it| std::mem::take(&mut it.ports_changed) | any) {
+        if self.switches.iter_mut().fold(false, |any, switch| std::mem::take(&mut switch.ports_changed) | any)
+        {
             self.rebuild_port_lists();
         }
         true
@@ -131,11 +131,11 @@ impl EventLoop {
         for index in 0..self.switches.len() {
             let external = self.switches[index].ports.iter().enumerate();
             let external = external.filter(|(_, port)| port.peer().is_none());
-            self.external.extend(external.map(|(at, _)| (index as u16, at as u16)));
-            while let Some((port, plugged)) = self.switches[index].plugged.pop() {
+            self.external.extend(external.map(|(port, _)| (index as u16, port as u16)));
+            while let Some((port, plugged)) = self.switches[index].plug_changes.pop() {
                 let peer = self.switches[index].port(port).and_then(|port| port.peer());
                 if let Some((to, port)) = peer {
-                    self.switches[usize::from(to)].plug(port, false, plugged);
+                    self.switches[usize::from(to)].set_plugged(port, false, plugged);
                 }
             }
         }
@@ -144,10 +144,10 @@ impl EventLoop {
     /// Reads a batch from each interface and the next frame of the files. Returns whether there were any
     /// frames.
     fn receive_round(&mut self) -> bool {
-        let mut worked = false;
+        let mut did_work = false;
         for switch in &mut self.switches {
             if switch.replay_one() {
-                worked = true;
+                did_work = true;
                 switch.transmit_ready(&mut self.timers);
             }
         }
@@ -156,7 +156,7 @@ impl EventLoop {
             let (switch, port) = self.external[(self.first + turn) % ports];
             let switch = &mut self.switches[usize::from(switch)];
             if switch.receive_batch(usize::from(port), &mut self.timers) {
-                worked = true;
+                did_work = true;
                 switch.transmit_ready(&mut self.timers);
                 self.run_timers();
             }
@@ -164,7 +164,7 @@ impl EventLoop {
         if ports > 0 {
             self.first = (self.first + 1) % ports;
         }
-        worked
+        did_work
     }
 
     /// Runs due timers. Returns whether there were any.
@@ -178,7 +178,7 @@ impl EventLoop {
                 now = self.clock.now();
             }
             let Some(timer) = self.timers.pop(now) else { return ran > 0 };
-            match timer.act {
+            match timer.kind {
                 TimerKind::TransmitReady => {
                     let switch = &mut self.switches[usize::from(timer.switch)];
                     switch.resume(timer, now);
@@ -186,11 +186,11 @@ impl EventLoop {
                 }
                 TimerKind::LinkArrival => self.deliver_link(timer, now),
                 TimerKind::IngressLinkArrival => {
-                    self.switches[usize::from(timer.switch)].receive_from_link(timer, now, &mut self.timers)
+                    self.switches[usize::from(timer.switch)].deliver_from_link(timer, now, &mut self.timers)
                 }
             }
             match self.timers.next() {
-                Some(at) => next = at,
+                Some(due) => next = due,
                 None => break,
             }
         }
@@ -201,7 +201,7 @@ impl EventLoop {
     fn deliver_link(&mut self, timer: Timer, now: Time) {
         let from = usize::from(timer.switch);
         let Some(port) = self.switches[from].port(timer.port) else { return };
-        if port.in_flight.as_mut().is_some_and(|cable| !cable.timer_fired(timer.at)) {
+        if port.egress_link.as_mut().is_some_and(|link| !link.timer_fired(timer.due)) {
             return;
         }
         match port.peer() {
@@ -212,11 +212,12 @@ impl EventLoop {
     }
 
     /// Passes frames that have arrived at the far end of an internal link to the switch there.
-    fn forward_internal(&mut self, from: usize, port: u16, (to, port_there): (usize, u16), now: Time) {
+    fn forward_internal(&mut self, from: usize, port: u16, (to, peer_port): (usize, u16), now: Time) {
         for _ in 0..RX_BATCH {
             let sender = &mut self.switches[from];
-            let at = sender.port_index[usize::from(port)];
-            let Some((at, packet)) = sender.ports[usize::from(at)].pop_arrived(now, &mut sender.out.pool)
+            let index = sender.port_index[usize::from(port)];
+            let Some((arrival, packet)) =
+                sender.ports[usize::from(index)].pop_arrived(now, &mut sender.out.pool)
             else {
                 return;
             };
@@ -224,7 +225,7 @@ impl EventLoop {
             // The sender gets a box in exchange for the one that moves. Otherwise boxes would collect in the
             // pools of the switches at which frames leave the fabric.
             let spare = (!receiver.out.pool.is_empty()).then(|| receiver.out.pool.get());
-            receiver.deliver(at, now, port_there, packet);
+            receiver.deliver(arrival, now, peer_port, packet);
             receiver.transmit_ready(&mut self.timers);
             if let Some(spare) = spare {
                 self.switches[from].out.pool.put(spare);
@@ -250,8 +251,8 @@ impl EventLoop {
             self.switches[usize::from(switch)].ports[usize::from(port)].is_absent()
         };
         if self.external.iter().any(is_absent) {
-            wait = wait.min(RETRY);
-            self.poll.woken.links = true;
+            wait = wait.min(INTERFACE_RETRY_INTERVAL);
+            self.poll.woken.links_changed = true;
         }
         self.poll((wait < Time::MAX.saturating_sub(now)).then_some(wait));
         true
@@ -262,11 +263,11 @@ impl EventLoop {
         self.poll.wait(timeout);
         while let Some((switch, port)) = self.poll.woken.writable.pop() {
             if let Some(switch) = self.switches.get_mut(usize::from(switch)) {
-                switch.is_writable(port, &mut self.timers);
+                switch.on_writable(port, &mut self.timers);
                 switch.transmit_ready(&mut self.timers);
             }
         }
-        if std::mem::take(&mut self.poll.woken.links) {
+        if std::mem::take(&mut self.poll.woken.links_changed) {
             for switch in &mut self.switches {
                 switch.refresh_ports(&mut self.timers);
                 switch.transmit_ready(&mut self.timers);

@@ -1,41 +1,17 @@
 //! Many switches on one data-plane thread, connected by links in memory.
 
-use super::StartError;
 use super::clock::MonotonicClock;
-use super::config::DataplaneConfig;
+use super::config::FabricMember;
+use super::error::StartError;
 use super::event_loop::EventLoop;
-use super::handle::{DataplaneHandle, MAX_COMMANDS};
+use super::handle::DataplaneHandle;
 use super::poll::Poll;
 use super::stats::DataplaneStats;
-use super::switch_runtime::Runtime;
-use crate::engine::Switch;
+use super::switch_runtime::{MAX_COMMANDS, Runtime};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-
-/// A switch of a fabric.
-pub struct FabricMember {
-    /// Every port of [`Self::inner`] must have its rate and delay in
-    /// [`port_links`](DataplaneConfig::port_links).
-    pub config: DataplaneConfig,
-    /// The switch; `None` if no program is installed yet.
-    pub switch: Option<Box<Switch>>,
-    /// Ports on interfaces: port number and interface name.
-    pub ports: Vec<(u16, String)>,
-    /// Ports that are connected to other switches of the fabric.
-    pub inner: Vec<FabricPort>,
-}
-
-/// One end of a link between two switches of a fabric.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FabricPort {
-    pub port: u16,
-    /// A name for reports, in place of an interface name.
-    pub name: String,
-    /// The other end: index of the switch in the fabric, and port number.
-    pub to: (u16, u16),
-}
 
 /// A running data plane of many switches. Dropping it stops its thread and waits for it.
 #[derive(Debug)]
@@ -56,17 +32,18 @@ impl FabricDataplane {
     ///
     /// A port cannot be attached, or the thread or its sockets cannot be created.
     pub fn start(members: Vec<FabricMember>) -> Result<FabricDataplane, StartError> {
-        let ends = members.iter().flat_map(|member| &member.inner).map(|inner| usize::from(inner.to.0));
-        assert!(!members.is_empty() && ends.max() < Some(members.len()), "links lead to switches");
+        let peers =
+            members.iter().flat_map(|member| &member.internal_ports).map(|port| usize::from(port.peer.0));
+        assert!(!members.is_empty() && peers.max() < Some(members.len()), "every link must lead to a member");
         let (poll, clock, posted) = (Poll::new()?, MonotonicClock::start(), Arc::new(AtomicU64::new(0)));
-        let (mut handles, mut commands, mut begun) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut handles, mut commands, mut started) = (Vec::new(), Vec::new(), Vec::new());
         let mut configs = Vec::new();
-        for FabricMember { config, switch, ports, inner } in members {
+        for FabricMember { config, switch, ports, internal_ports } in members {
             let (sender, receiver) = sync_channel(MAX_COMMANDS);
             let cpu_port = config.cpu_port;
             let handle =
                 DataplaneHandle { commands: sender, posted: posted.clone(), wake: poll.wake(), cpu_port };
-            begun.push(handle.attach_all(switch, ports, inner));
+            started.push(handle.attach_all(switch, ports, internal_ports));
             handles.push(handle);
             commands.push(receiver);
             configs.push(config);
@@ -75,14 +52,14 @@ impl FabricDataplane {
             // The default timer slack lets timers fire 50 us late (prctl(2), PR_SET_TIMERSLACK), which would
             // show in shaped traffic.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            let runtime = |(number, config)| Runtime::new(number, config, clock, poll.watched());
+            let runtime = |(index, config)| Runtime::new(index, config, clock, poll.epoll_set());
             let switches = (0..).zip(configs).map(runtime).collect();
             let mut switches = EventLoop::new(clock, poll, switches, commands, posted).run();
             switches.iter_mut().map(Runtime::stats).collect()
         })?;
         let fabric = FabricDataplane { handles, thread: Some(thread) };
-        for begun in begun {
-            begun.wait()?;
+        for started in started {
+            started.wait()?;
         }
         Ok(fabric)
     }
@@ -104,7 +81,7 @@ impl FabricDataplane {
     ///
     /// If the thread panicked.
     pub fn stop(mut self) -> Vec<DataplaneStats> {
-        let thread = self.thread.take().expect("taken here and in drop only");
+        let thread = self.thread.take().expect("only `stop` and `drop` take the thread");
         self.handles[0].stop();
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

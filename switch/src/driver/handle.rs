@@ -1,11 +1,12 @@
 //! Handles with which other threads control the data plane.
 
+use super::config::FabricPort;
+use super::error::DataplaneError;
 use super::event::{DataplaneEvent, Delivery};
-use super::fabric::FabricPort;
 use super::oneshot::{self, Reply};
 use super::port_link::SwitchLinks;
 use super::stats::DataplaneStats;
-use super::switch_runtime::Runtime;
+use super::switch_runtime::{Command, Runtime};
 use crate::engine::{Switch, SwitchConfig};
 use crate::link::LinkChange;
 use crate::tm::{QueueLimits, Rate};
@@ -14,37 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use thiserror::Error;
 use weir_units::Time;
-
-/// A command, run on the data-plane thread between two batches of frames.
-pub(super) type Command = Box<dyn FnOnce(&mut Runtime) + Send>;
-
-/// Capacity of the command queue of a switch. While it is full, calls block and packet-outs fail.
-pub(super) const MAX_COMMANDS: usize = 1024;
-
-/// The error of a command to the data plane.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DataplaneError {
-    /// The thread has ended.
-    #[error("the data plane has stopped")]
-    Stopped,
-    /// No program is installed.
-    #[error("the switch has no program yet; set a forwarding pipeline first")]
-    NoProgram,
-    /// The closure panicked. The switch continues, with the changes that the closure had made before.
-    #[error("a control operation panicked; see the log")]
-    Panicked,
-    /// The switch has no CPU port by which a packet could be injected.
-    #[error("the switch has no CPU port; start it with --cpu-port")]
-    NoCpuPort,
-    /// The command queue is full.
-    #[error("the data plane's command queue is full; retry later")]
-    Busy,
-    /// The port cannot be added or removed.
-    #[error("port {port}: {reason}")]
-    Port { port: u16, reason: String },
-}
 
 /// A handle of a running data plane: cheap to clone, usable from any thread.
 ///
@@ -166,7 +137,7 @@ impl DataplaneHandle {
 
     /// Calls `subscriber` with every later [`DataplaneEvent`], on the data-plane thread: it must not block,
     /// nor wait for a reply of this handle. It copies what it needs into a bounded channel. It returns
-    /// [`Delivery::Full`] if the channel is full, and [`Delivery::Gone`] to be removed.
+    /// [`Delivery::Full`] if the channel is full, and [`Delivery::Closed`] to be removed.
     pub fn subscribe(
         &self,
         subscriber: impl FnMut(DataplaneEvent<'_>) -> Delivery + Send + 'static,
@@ -177,7 +148,8 @@ impl DataplaneHandle {
         })
     }
 
-    /// Injects a packet of the controller by the CPU port, controller header first. Never blocks.
+    /// Injects a packet from the controller, controller header first: the switch receives it at the CPU port. Never
+    /// blocks.
     ///
     /// # Errors
     ///
@@ -198,12 +170,12 @@ impl DataplaneHandle {
         &self,
         switch: Option<Box<Switch>>,
         ports: Vec<(u16, String)>,
-        inner: Vec<FabricPort>,
+        internal_ports: Vec<FabricPort>,
     ) -> Reply<()> {
         self.submit(move |runtime| {
             switch.and_then(|switch| runtime.install(switch));
             ports.iter().try_for_each(|(port, interface)| runtime.add_port(*port, interface))?;
-            inner.iter().try_for_each(|port| runtime.add_inner_port(port))
+            internal_ports.iter().try_for_each(|port| runtime.add_internal_port(port))
         })
     }
 
@@ -221,8 +193,8 @@ impl DataplaneHandle {
         let (promise, reply) = oneshot::channel();
         let command: Command = Box::new(move |runtime| {
             // A panic in a control operation must not end forwarding.
-            let answer = catch_unwind(AssertUnwindSafe(|| operation(runtime)));
-            promise.answer(answer.unwrap_or(Err(DataplaneError::Panicked)));
+            let result = catch_unwind(AssertUnwindSafe(|| operation(runtime)));
+            promise.send(result.unwrap_or(Err(DataplaneError::Panicked)));
         });
         // If the thread has ended, the promise is dropped with the command, and the reply is `Stopped`.
         if self.commands.send(command).is_ok() {

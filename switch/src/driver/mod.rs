@@ -1,6 +1,6 @@
 //! Runs switches in real time, on network interfaces or pcap files.
 //!
-//! This module is a thin driver of the sans-IO [`Switch`]: of this crate, only it has a clock, sockets,
+//! This module is a thin driver of the sans-IO [`Switch`], and the only module of this crate with a clock, sockets,
 //! threads and a log. One thread owns the switch and moves all frames ([`Dataplane`]), or all switches of a
 //! fabric ([`FabricDataplane`]). Other threads use a [`DataplaneHandle`]: the P4Runtime and Thrift servers
 //! run closures on the switch, receive packet-ins and digests, inject packet-outs, set rates and add ports.
@@ -28,6 +28,7 @@ mod clock;
 mod commands;
 mod config;
 mod emulator;
+mod error;
 mod event;
 mod event_loop;
 mod fabric;
@@ -44,31 +45,20 @@ mod switch_runtime;
 mod timers;
 
 pub use capture::CaptureConfig;
-pub use config::{DataplaneConfig, FrameSource};
+pub use config::{DataplaneConfig, FabricMember, FabricPort, FrameSource};
 pub use emulator::{
     EmulatedLink, LinkEmulator, LinkEmulatorHandle, LinkEmulatorStats, LinkObserver, LinkStatus,
 };
+pub use error::{DataplaneError, StartError};
 pub use event::{DataplaneEvent, Delivery};
-pub use fabric::{FabricDataplane, FabricMember, FabricPort};
-pub use handle::{DataplaneError, DataplaneHandle};
+pub use fabric::FabricDataplane;
+pub use handle::DataplaneHandle;
 pub use oneshot::Reply;
 pub use pcap::{PcapError, PcapReader, PcapWriter};
 pub use port_link::{DirectionStatus, PortLink, PortLinkConfig, SwitchLinks};
 pub use stats::{DataplaneStats, IoDrop, IoDrops, PortCounters, PortStatus};
 
 use crate::engine::Switch;
-use std::io;
-use thiserror::Error;
-
-/// The error of starting a data plane.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// A thread, socket or event queue could not be created.
-    #[error("cannot start the data plane: {0}")]
-    System(#[from] io::Error),
-    #[error(transparent)]
-    Dataplane(#[from] DataplaneError),
-}
 
 /// A running data plane of one switch. Dropping it stops its thread and waits for it.
 #[derive(Debug)]
@@ -87,7 +77,7 @@ impl Dataplane {
         switch: Option<Box<Switch>>,
         ports: &[(u16, String)],
     ) -> Result<Dataplane, StartError> {
-        let member = FabricMember { config, switch, ports: ports.to_vec(), inner: Vec::new() };
+        let member = FabricMember { config, switch, ports: ports.to_vec(), internal_ports: Vec::new() };
         FabricDataplane::start(vec![member]).map(Dataplane)
     }
 
@@ -108,6 +98,6 @@ impl Dataplane {
     ///
     /// If the thread panicked.
     pub fn stop(self) -> DataplaneStats {
-        self.0.stop().pop().expect("it has one switch")
+        self.0.stop().pop().expect("a data plane has one switch")
     }
 }

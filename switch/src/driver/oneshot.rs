@@ -1,6 +1,6 @@
 //! A oneshot channel for the reply to a command: the receiver can block, or await in any executor.
 
-use super::handle::DataplaneError;
+use super::error::DataplaneError;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,14 @@ use std::task::{Context, Poll, Waker};
 
 enum State<T> {
     Waiting(Option<Waker>),
-    Answered(Result<T, DataplaneError>),
-    Taken,
+    Complete(Result<T, DataplaneError>),
+    /// The reply has returned the result.
+    Consumed,
 }
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    answered: Condvar,
+    completed: Condvar,
 }
 
 impl<T> Shared<T> {
@@ -26,28 +27,28 @@ impl<T> Shared<T> {
 }
 
 /// The result of a call to the data plane. Dropping it does not cancel the call.
-#[must_use = "wait for the answer, or await it"]
+#[must_use = "call `wait`, or await it"]
 pub struct Reply<T>(Arc<Shared<T>>);
 
-/// The sending end of a [`Reply`]. If it is dropped without an answer, the reply is
+/// The sending end of a [`Reply`]. If it is dropped without a result, the reply is
 /// [`DataplaneError::Stopped`].
 pub(super) struct Promise<T>(Option<Arc<Shared<T>>>);
 
 pub(super) fn channel<T>() -> (Promise<T>, Reply<T>) {
-    let shared = Arc::new(Shared { state: Mutex::new(State::Waiting(None)), answered: Condvar::new() });
+    let shared = Arc::new(Shared { state: Mutex::new(State::Waiting(None)), completed: Condvar::new() });
     (Promise(Some(shared.clone())), Reply(shared))
 }
 
 impl<T> Promise<T> {
-    pub fn answer(mut self, answer: Result<T, DataplaneError>) {
-        self.complete(answer);
+    pub fn send(mut self, result: Result<T, DataplaneError>) {
+        self.complete(result);
     }
 
-    fn complete(&mut self, answer: Result<T, DataplaneError>) {
+    fn complete(&mut self, result: Result<T, DataplaneError>) {
         let Some(shared) = self.0.take() else { return };
-        let before = std::mem::replace(&mut *shared.lock(), State::Answered(answer));
-        shared.answered.notify_one();
-        if let State::Waiting(Some(waker)) = before {
+        let previous = std::mem::replace(&mut *shared.lock(), State::Complete(result));
+        shared.completed.notify_one();
+        if let State::Waiting(Some(waker)) = previous {
             waker.wake();
         }
     }
@@ -60,7 +61,7 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Reply<T> {
-    /// Blocks until the answer arrives. Must not be called on the data-plane thread, that is, in a
+    /// Blocks until the result arrives. Must not be called on the data-plane thread, that is, in a
     /// subscriber.
     ///
     /// # Errors
@@ -69,11 +70,11 @@ impl<T> Reply<T> {
     pub fn wait(self) -> Result<T, DataplaneError> {
         let mut state = self.0.lock();
         loop {
-            match std::mem::replace(&mut *state, State::Taken) {
-                State::Answered(answer) => return answer,
+            match std::mem::replace(&mut *state, State::Consumed) {
+                State::Complete(result) => return result,
                 waiting => *state = waiting,
             }
-            state = self.0.answered.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.0.completed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -83,14 +84,14 @@ impl<T> Future for Reply<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.0.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Answered(answer) => Poll::Ready(answer),
+        match std::mem::replace(&mut *state, State::Consumed) {
+            State::Complete(result) => Poll::Ready(result),
             State::Waiting(_) => {
                 *state = State::Waiting(Some(context.waker().clone()));
                 Poll::Pending
             }
             // Polled again after completion, which a future need not support.
-            State::Taken => Poll::Pending,
+            State::Consumed => Poll::Pending,
         }
     }
 }
@@ -100,10 +101,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_once_or_reports_that_no_answer_will_come() {
+    fn a_reply_is_the_result_or_an_error_if_the_promise_is_dropped() {
         let (promise, reply) = channel();
         let waiter = std::thread::spawn(|| reply.wait());
-        promise.answer(Ok(7));
+        promise.send(Ok(7));
         assert_eq!(waiter.join().unwrap(), Ok(7));
 
         let (promise, reply) = channel::<()>();
@@ -116,7 +117,7 @@ mod tests {
         let (promise, mut reply) = channel();
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut reply).poll(&mut context).is_pending());
-        promise.answer(Ok("done"));
+        promise.send(Ok("done"));
         assert_eq!(Pin::new(&mut reply).poll(&mut context), Poll::Ready(Ok("done")));
     }
 }

@@ -17,9 +17,9 @@ pub(super) fn receive(
     out: &mut impl SwitchOutput,
 ) {
     dump(config, "received", port, &packet);
-    let mut steps = PacketTrace::new();
-    switch.receive_traced(now, port, packet, out, &mut steps);
-    log(config, &steps);
+    let mut trace = PacketTrace::new();
+    switch.receive_traced(now, port, packet, out, &mut trace);
+    log(config, &trace);
 }
 
 /// Same as [`Switch::transmit`], with log output.
@@ -31,10 +31,10 @@ pub(super) fn transmit(
     port: u16,
     out: &mut impl SwitchOutput,
 ) -> Option<Box<Packet>> {
-    let mut steps = PacketTrace::new();
-    let packet = switch.transmit_traced(now, port, out, &mut steps);
-    if !steps.events().is_empty() {
-        log(config, &steps);
+    let mut trace = PacketTrace::new();
+    let packet = switch.transmit_traced(now, port, out, &mut trace);
+    if !trace.events().is_empty() {
+        log(config, &trace);
     }
     if let Some(packet) = &packet {
         dump(config, "sent", port, packet);
@@ -50,9 +50,9 @@ fn dump(config: &DataplaneConfig, direction: &str, port: u16, packet: &Packet) {
     }
 }
 
-fn log(config: &DataplaneConfig, steps: &PacketTrace) {
+fn log(config: &DataplaneConfig, trace: &PacketTrace) {
     if config.trace {
-        for line in steps.to_string().lines() {
+        for line in trace.to_string().lines() {
             tracing::trace!("{line}");
         }
     }

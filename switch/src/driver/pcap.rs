@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Magic number: timestamps in microseconds.
+/// Magic number of files with timestamps in microseconds.
 const MAGIC_US: u32 = 0xa1b2_c3d4;
-/// Magic number: timestamps in nanoseconds.
+/// Magic number of files with timestamps in nanoseconds.
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 /// The format's version since 1998.
 const VERSION: (u16, u16) = (2, 4);
@@ -20,7 +20,7 @@ const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
-/// The longest frame, libpcap's MAXIMUM_SNAPLEN. A longer record means a broken file.
+/// Maximum frame length, libpcap's MAXIMUM_SNAPLEN. A longer record means a broken file.
 const MAX_FRAME: u32 = 262_144;
 
 /// The error of reading or writing a pcap file.
@@ -60,14 +60,14 @@ impl PcapReader {
     ///
     /// The file cannot be read, or is not a pcap file.
     pub fn open(path: &Path) -> Result<PcapReader, PcapError> {
-        let fail = |source| PcapError::Io { path: path.into(), source };
-        let mut file = BufReader::new(File::open(path).map_err(fail)?);
+        let io_error = |source| PcapError::Io { path: path.into(), source };
+        let mut file = BufReader::new(File::open(path).map_err(io_error)?);
         let mut header = [0; FILE_HEADER];
         match file.read_exact(&mut header) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(PcapError::NotPcap(path.into()));
             }
-            other => other.map_err(fail)?,
+            other => other.map_err(io_error)?,
         }
         let magic = [header[0], header[1], header[2], header[3]];
         let (big_endian, nanoseconds) = match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
@@ -87,31 +87,31 @@ impl PcapReader {
     /// The file cannot be read, or the record is malformed.
     pub fn read(&mut self, frame: &mut Vec<u8>) -> Result<Option<Duration>, PcapError> {
         let mut header = [0; RECORD_HEADER];
-        let mut have = 0;
-        while have < RECORD_HEADER {
-            match self.file.read(&mut header[have..]) {
-                Ok(0) if have == 0 => return Ok(None),
+        let mut filled = 0;
+        while filled < RECORD_HEADER {
+            match self.file.read(&mut header[filled..]) {
+                Ok(0) if filled == 0 => return Ok(None),
                 Ok(0) => return Err(self.malformed("is truncated")),
-                Ok(more) => have += more,
+                Ok(read) => filled += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => return Err(PcapError::Io { path: self.path.clone(), source }),
             }
         }
         self.record += 1;
-        let word = |at: usize| {
-            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        let word = |offset: usize| {
+            let bytes = [header[offset], header[offset + 1], header[offset + 2], header[offset + 3]];
             if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
         };
-        let (seconds, fraction, kept, len) = (word(0), word(4), word(8), word(12));
-        if kept > MAX_FRAME {
+        let (seconds, fraction, stored_len, wire_len) = (word(0), word(4), word(8), word(12));
+        if stored_len > MAX_FRAME {
             return Err(self.malformed("exceeds the maximum frame length of 262144 bytes"));
         }
-        if kept != len {
+        if stored_len != wire_len {
             return Err(
                 self.malformed("is truncated by the snap length; capture whole frames (tcpdump -s 0)")
             );
         }
-        frame.resize(kept as usize, 0);
+        frame.resize(stored_len as usize, 0);
         match self.file.read_exact(frame) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(self.malformed("is truncated"));
@@ -145,7 +145,7 @@ impl PcapWriter {
     ///
     /// The file cannot be written, or is a symbolic link.
     pub fn create(path: &Path, limit: u64) -> Result<PcapWriter, PcapError> {
-        let fail = |source| PcapError::Io { path: path.into(), source };
+        let io_error = |source| PcapError::Io { path: path.into(), source };
         let mut header = Vec::with_capacity(FILE_HEADER);
         header.extend(MAGIC_US.to_le_bytes());
         header.extend(VERSION.0.to_le_bytes());
@@ -161,8 +161,8 @@ impl PcapWriter {
             true => io::Error::new(error.kind(), "refusing to follow a symbolic link; remove it"),
             false => error,
         });
-        let mut file = BufWriter::new(file.map_err(fail)?);
-        file.write_all(&header).and_then(|()| file.flush()).map_err(fail)?;
+        let mut file = BufWriter::new(file.map_err(io_error)?);
+        file.write_all(&header).and_then(|()| file.flush()).map_err(io_error)?;
         Ok(PcapWriter { file, bytes_left: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let at = Duration::new(1_700_000_000, 123_456_000);
         assert!(writer.write(at, &[7; 60]).unwrap());
         assert!(!writer.write(at, &[8; 15]).unwrap());
-        assert!(!writer.write(at, &[9; 14]).unwrap(), "nothing follows a frame that was left out");
+        assert!(!writer.write(at, &[9; 14]).unwrap(), "a shorter frame does not follow an omitted one");
         writer.flush().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), (limit - RECORD_HEADER - 14) as u64);
         let mut reader = PcapReader::open(&path).unwrap();
@@ -228,19 +228,19 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_symbolic_link_is_not_followed() {
         let (victim, link) = (path("victim"), path("link"));
         std::fs::write(&victim, "important").unwrap();
         std::os::unix::fs::symlink(&victim, &link).unwrap();
-        let refused = PcapWriter::create(&link, 1 << 20).unwrap_err().to_string();
-        assert!(refused.contains("a symbolic link"), "{refused}");
+        let error = PcapWriter::create(&link, 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("a symbolic link"), "{error}");
         assert_eq!(std::fs::read(&victim).unwrap(), b"important");
         std::fs::remove_file(link).unwrap();
         std::fs::remove_file(victim).unwrap();
     }
 
     #[test]
-    fn reads_other_byte_orders_and_refuses_other_files() {
+    fn reads_other_byte_orders_and_rejects_other_files() {
         let path = path("foreign");
         let mut bytes = Vec::new();
         bytes.extend(MAGIC_NS.to_be_bytes());
@@ -254,18 +254,18 @@ mod tests {
         let time = PcapReader::open(&path).unwrap().read(&mut frame).unwrap();
         assert_eq!((time, &frame[..]), (Some(Duration::new(5, 7)), &[0xab, 0xcd][..]));
 
-        let mut refused = |bytes: &[u8]| {
+        let mut error = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             PcapReader::open(&path).and_then(|mut file| file.read(&mut frame)).unwrap_err().to_string()
         };
-        assert!(refused(&bytes[..bytes.len() - 1]).ends_with("record 1 is truncated"));
-        assert!(refused(&bytes[..FILE_HEADER + 3]).ends_with("record 1 is truncated"));
-        assert!(refused(b"hello").contains("not a pcap file"));
-        assert!(refused(&[0x0a; 40]).contains("editcap"));
+        assert!(error(&bytes[..bytes.len() - 1]).ends_with("record 1 is truncated"));
+        assert!(error(&bytes[..FILE_HEADER + 3]).ends_with("record 1 is truncated"));
+        assert!(error(b"hello").contains("not a pcap file"));
+        assert!(error(&[0x0a; 40]).contains("editcap"));
         bytes[FILE_HEADER + 15] = 3;
-        assert!(refused(&bytes).contains("snap length"));
+        assert!(error(&bytes).contains("snap length"));
         bytes[FILE_HEADER + 8] = 0xff;
-        assert!(refused(&bytes).contains("exceeds the maximum frame length"));
+        assert!(error(&bytes).contains("exceeds the maximum frame length"));
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -13,22 +13,22 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// RTMGRP_LINK (linux/rtnetlink.h): notifications of added, removed and changed interfaces.
-const LINK_GROUP: u32 = 1;
-/// Events read per call of `epoll_wait`.
-const EVENTS: usize = 32;
-const COMMANDS: u64 = u64::MAX;
-const LINKS: u64 = u64::MAX - 1;
-const TIMER: u64 = u64::MAX - 2;
+/// Multicast group (linux/rtnetlink.h): notifications of added, removed and changed interfaces.
+const RTMGRP_LINK: u32 = 1;
+/// Maximum number of events read per call of `epoll_wait`.
+const MAX_EVENTS: usize = 32;
+const COMMAND_TOKEN: u64 = u64::MAX;
+const NETLINK_TOKEN: u64 = u64::MAX - 1;
+const TIMER_TOKEN: u64 = u64::MAX - 2;
 /// Flag in the token of a port's sending socket.
-const WRITABLE: u64 = 1 << 32;
+const WRITABLE_FLAG: u64 = 1 << 32;
 const NANOS: u64 = 1_000_000_000;
 
 /// The events that woke the data plane, except frames, which are found by polling the rings.
 #[derive(Debug, Default)]
 pub(super) struct WakeEvents {
     /// True if an interface changed, or a port's socket has an error.
-    pub links: bool,
+    pub links_changed: bool,
     /// Ports whose socket became writable: index of the switch, and port number.
     pub writable: Vec<(u16, u16)>,
 }
@@ -38,9 +38,10 @@ pub(super) struct WakeEvents {
 pub(super) struct EpollSet(OwnedFd);
 
 pub(super) struct Poll {
-    watched: Arc<EpollSet>,
+    epoll_set: Arc<EpollSet>,
     wake: Arc<OwnedFd>,
-    links: OwnedFd,
+    /// Reports added, removed and changed interfaces.
+    netlink: OwnedFd,
     /// Wakes at a deadline with nanosecond resolution. The timeout of `epoll_wait` is in milliseconds, and
     /// `epoll_pwait2` needs Linux 5.11.
     timer: OwnedFd,
@@ -62,7 +63,7 @@ impl EpollSet {
     /// Adds a port's sending socket, which wakes once when it becomes writable.
     pub fn watch_writable(&self, switch: u16, port: &Port) {
         let Some((_, sender)) = port.sockets() else { return };
-        let data = epoll::EventData::new_u64(token(switch, port.number) | WRITABLE);
+        let data = epoll::EventData::new_u64(token(switch, port.number) | WRITABLE_FLAG);
         // Fails only if the socket has been added already.
         let _ = epoll::add(&self.0, sender, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT);
     }
@@ -86,17 +87,17 @@ impl Poll {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let links = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        bind(&links, &SocketAddrNetlink::new(0, LINK_GROUP))?;
-        epoll::add(&epoll, &*wake, epoll::EventData::new_u64(COMMANDS), epoll::EventFlags::IN)?;
-        epoll::add(&epoll, &links, epoll::EventData::new_u64(LINKS), epoll::EventFlags::IN)?;
+        let netlink = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        bind(&netlink, &SocketAddrNetlink::new(0, RTMGRP_LINK))?;
+        epoll::add(&epoll, &*wake, epoll::EventData::new_u64(COMMAND_TOKEN), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &netlink, epoll::EventData::new_u64(NETLINK_TOKEN), epoll::EventFlags::IN)?;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER_TOKEN), epoll::EventFlags::IN)?;
         Ok(Poll {
-            watched: Arc::new(EpollSet(epoll)),
+            epoll_set: Arc::new(EpollSet(epoll)),
             wake,
-            links,
+            netlink,
             timer,
             is_armed: false,
             woken: WakeEvents::default(),
@@ -104,8 +105,8 @@ impl Poll {
     }
 
     /// Returns the epoll set, to which each switch adds its ports' sockets.
-    pub fn watched(&self) -> Arc<EpollSet> {
-        self.watched.clone()
+    pub fn epoll_set(&self) -> Arc<EpollSet> {
+        self.epoll_set.clone()
     }
 
     /// Returns the eventfd that wakes the data plane when a command was queued.
@@ -115,43 +116,49 @@ impl Poll {
 
     /// Waits for events. `None` waits without limit, zero does not wait.
     pub fn wait(&mut self, timeout: Option<Time>) {
-        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let sleeps = timeout != Some(Time::ZERO);
-        if sleeps && (timeout.is_some() || self.is_armed) {
+        const ZERO: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let may_block = timeout != Some(Time::ZERO);
+        if may_block && (timeout.is_some() || self.is_armed) {
             self.is_armed = timeout.is_some();
             let spec = |time: Time| Timespec {
                 tv_sec: (time.as_ns() / NANOS) as i64,
                 // A value of 0 would disarm the timer.
                 tv_nsec: (time.as_ns() % NANOS).max(1) as i64,
             };
-            let value = timeout.map_or(NOW, spec);
+            let value = timeout.map_or(ZERO, spec);
             let _ = timerfd_settime(
                 &self.timer,
                 TimerfdTimerFlags::empty(),
-                &Itimerspec { it_interval: NOW, it_value: value },
+                &Itimerspec { it_interval: ZERO, it_value: value },
             );
         }
-        let mut buffer = [MaybeUninit::uninit(); EVENTS];
-        let Ok((events, _)) = epoll::wait(&self.watched.0, &mut buffer, (!sleeps).then_some(&NOW)) else {
+        let mut buffer = [MaybeUninit::uninit(); MAX_EVENTS];
+        let Ok((events, _)) = epoll::wait(&self.epoll_set.0, &mut buffer, (!may_block).then_some(&ZERO))
+        else {
             return; // Interrupted: nothing happened.
         };
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
-                COMMANDS => {
+                COMMAND_TOKEN => {
                     let _ = rustix::io::read(&*self.wake, &mut [0; size_of::<u64>()]);
                 }
-                LINKS => {
+                NETLINK_TOKEN => {
                     // The content of the messages is not needed, because all ports are refreshed. An overrun
                     // (ENOBUFS) also sets the flag.
                     let mut scratch = [0; 4096];
-                    while matches!(recv(&self.links, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
-                    self.woken.links = true;
+                    while matches!(recv(&self.netlink, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
+                    self.woken.links_changed = true;
                 }
                 // The next `timerfd_settime` clears the expiration, so the descriptor need not be read.
-                TIMER => {}
-                port if port & WRITABLE != 0 => self.woken.writable.push(((port >> 16) as u16, port as u16)),
-                _ => self.woken.links |= flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
+                TIMER_TOKEN => {}
+                port if port & WRITABLE_FLAG != 0 => {
+                    self.woken.writable.push(((port >> 16) as u16, port as u16))
+                }
+                _ => {
+                    self.woken.links_changed |=
+                        flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP)
+                }
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
 use super::capture::Capture;
+use super::clock::wall_clock;
 use super::pcap::PcapWriter;
-use super::port_link::{InFlight, Lateness, PortLink, PortLinkConfig, direction};
+use super::port_link::{Lateness, LinkDirection, PortLink, PortLinkConfig, direction_status};
 use super::stats::{IoDrop, PortCounters};
 use crate::packet::{Packet, PacketPool};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -20,15 +21,15 @@ enum PortBackend {
     /// A file to which frames are sent. Received frames come from [`super::replay::Replay`].
     File(PcapWriter),
     /// A link to a switch of the same data plane.
-    Inner(InternalLink),
+    Internal(InternalLink),
 }
 
 /// One end of a link between two switches of a data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InternalLink {
     /// Index of the switch at the other end, and its port number.
-    to: (u16, u16),
-    /// Whether the link is plugged in at this end, and at the other. The port is up if both are.
+    peer: (u16, u16),
+    /// Whether the link is plugged in at the local end, and at the peer. The port is up if both are.
     plugged: [bool; 2],
 }
 
@@ -47,14 +48,14 @@ pub(super) struct Port {
     pub counters: PortCounters,
     pub capture: Option<Capture>,
     /// Frames from the switch to the far end; `None` if the port has no link.
-    pub in_flight: Option<InFlight>,
+    pub egress_link: Option<LinkDirection>,
     /// Frames from the interface to the switch; `None` if the port has no link, or an internal one.
-    pub incoming: Option<InFlight>,
-    medium: PortBackend,
+    pub ingress_link: Option<LinkDirection>,
+    backend: PortBackend,
     ring_bytes: usize,
     /// Frames that the kernel has not accepted yet, at most [`TxSocket::BATCH`].
     outgoing: VecDeque<Box<Packet>>,
-    /// The socket was full, and has not become writable since.
+    /// True from a full socket until it is writable again.
     pub tx_blocked: bool,
     /// A received frame with its VLAN tag and checksum restored.
     scratch: Vec<u8>,
@@ -76,21 +77,21 @@ impl Port {
     }
 
     /// Creates a port on a link to a port of another switch of this data plane.
-    pub fn inner(number: u16, name: &str, to: (u16, u16), capture: Option<Capture>) -> Port {
-        let inner = InternalLink { to, plugged: [true; 2] };
-        Port { up: true, ..Port::new(number, name, PortBackend::Inner(inner), capture) }
+    pub fn internal(number: u16, name: &str, peer: (u16, u16), capture: Option<Capture>) -> Port {
+        let link = InternalLink { peer, plugged: [true; 2] };
+        Port { up: true, ..Port::new(number, name, PortBackend::Internal(link), capture) }
     }
 
-    fn new(number: u16, name: &str, medium: PortBackend, capture: Option<Capture>) -> Port {
+    fn new(number: u16, name: &str, backend: PortBackend, capture: Option<Capture>) -> Port {
         Port {
             number,
             name: name.to_owned(),
             up: false,
             counters: PortCounters::default(),
             capture,
-            in_flight: None,
-            incoming: None,
-            medium,
+            egress_link: None,
+            ingress_link: None,
+            backend,
             ring_bytes: 0,
             outgoing: VecDeque::with_capacity(TxSocket::BATCH),
             tx_blocked: false,
@@ -102,37 +103,36 @@ impl Port {
         let ring = RxRing::open(&interface, self.ring_bytes)?;
         let sender = TxSocket::open(&interface)?;
         self.up = interface.running;
-        self.medium = PortBackend::Interface(Some(Sockets { interface, ring, sender }));
+        self.backend = PortBackend::Interface(Some(Sockets { interface, ring, sender }));
         Ok(())
     }
 
     /// Returns the sockets to receive and to send with; `None` if the port has none.
     pub fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
-        match &self.medium {
+        match &self.backend {
             PortBackend::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
             _ => None,
         }
     }
 
-    /// Returns whether the interface is gone, so that the driver must look for it again.
+    /// Returns whether the interface is gone; the driver then looks for it from time to time.
     pub fn is_absent(&self) -> bool {
-        matches!(self.medium, PortBackend::Interface(None))
+        matches!(self.backend, PortBackend::Interface(None))
     }
 
     /// Returns the switch index and port number at the other end of an internal link.
     pub fn peer(&self) -> Option<(u16, u16)> {
-        match &self.medium {
-            PortBackend::Inner(inner) => Some(inner.to),
+        match &self.backend {
+            PortBackend::Internal(link) => Some(link.peer),
             _ => None,
         }
     }
 
-    /// Plugs or unplugs an internal link, at this end (`here`) or at the other. Returns whether the port went
-    /// up or down.
-    pub fn set_plugged(&mut self, here: bool, plugged: bool) -> bool {
-        let PortBackend::Inner(inner) = &mut self.medium else { return false };
-        inner.plugged[usize::from(!here)] = plugged;
-        let was_up = std::mem::replace(&mut self.up, inner.plugged == [true; 2]);
+    /// Plugs or unplugs an internal link, at the local end or at the peer. Returns whether the port went up or down.
+    pub fn set_plugged(&mut self, is_local: bool, plugged: bool) -> bool {
+        let PortBackend::Internal(link) = &mut self.backend else { return false };
+        link.plugged[usize::from(!is_local)] = plugged;
+        let was_up = std::mem::replace(&mut self.up, link.plugged == [true; 2]);
         self.counters.link_down_events += u64::from(was_up && !self.up);
         was_up != self.up
     }
@@ -141,7 +141,7 @@ impl Port {
     /// name. Returns whether the sockets are new.
     pub fn refresh(&mut self) -> bool {
         self.sync_counters();
-        let PortBackend::Interface(sockets) = &mut self.medium else { return false };
+        let PortBackend::Interface(sockets) = &mut self.backend else { return false };
         let was_up = self.up;
         let mut renewed = false;
         match Interface::find(&self.name) {
@@ -149,20 +149,21 @@ impl Port {
                 *sockets = None;
                 self.up = false;
             }
-            Ok(now) => match sockets {
+            Ok(found) => match sockets {
                 Some(open)
-                    if open.interface.index == now.index && now.slot_bytes() <= open.ring.slot_bytes() =>
+                    if open.interface.index == found.index
+                        && found.slot_bytes() <= open.ring.slot_bytes() =>
                 {
                     // After the interface went down, ENETDOWN is pending at the socket and would wake the
                     // thread until it is read.
                     open.ring.take_error();
-                    open.interface = now;
-                    self.up = now.running;
+                    open.interface = found;
+                    self.up = found.running;
                 }
                 _ => {
                     *sockets = None;
                     self.up = false;
-                    match self.attach(now) {
+                    match self.attach(found) {
                         Ok(()) => renewed = true,
                         Err(error) => {
                             tracing::warn!(port = self.number, interface = %self.name, %error, "cannot open the interface")
@@ -175,32 +176,32 @@ impl Port {
         renewed
     }
 
-    /// Passes at most `budget` frames from the interface to `take`, with the port's number and the system
+    /// Passes at most `budget` frames from the interface to `on_frame`, with the port's number and the system
     /// time at which the kernel received each. Returns the number of frames read.
     #[inline]
-    pub fn receive(&mut self, budget: usize, mut take: impl FnMut(u16, Duration, &[u8])) -> usize {
-        let Port { number, medium, counters, capture, scratch: restored, .. } = self;
-        let PortBackend::Interface(Some(sockets)) = medium else { return 0 };
+    pub fn receive(&mut self, budget: usize, mut on_frame: impl FnMut(u16, Duration, &[u8])) -> usize {
+        let Port { number, backend, counters, capture, scratch: restored, .. } = self;
+        let PortBackend::Interface(Some(sockets)) = backend else { return 0 };
         sockets.ring.receive(budget, |frame| {
             let Some(bytes) = reassemble(&frame, counters, restored) else { return };
             counters.received.count(bytes.len() as u32);
             if let Some(capture) = capture {
-                counters.not_captured += u64::from(!capture.received(bytes));
+                counters.not_captured += u64::from(!capture.write_received(bytes));
             }
-            take(*number, frame.received, bytes);
+            on_frame(*number, frame.received, bytes);
         })
     }
 
     /// Moves at most `budget` frames from the interface to the link to the switch. `arrived_at` converts the system
     /// time of a frame's arrival to the data plane's clock. Returns the number of frames read.
-    pub fn receive_by_link(
+    pub fn receive_into_link(
         &mut self,
         budget: usize,
         mut arrived_at: impl FnMut(Duration) -> Time,
         pool: &mut PacketPool,
     ) -> usize {
-        let Port { medium, counters, scratch: restored, incoming, .. } = self;
-        let (PortBackend::Interface(Some(sockets)), Some(link)) = (medium, incoming) else { return 0 };
+        let Port { backend, counters, scratch: restored, ingress_link, .. } = self;
+        let (PortBackend::Interface(Some(sockets)), Some(link)) = (backend, ingress_link) else { return 0 };
         sockets.ring.receive(budget, |frame| {
             let Some(bytes) = reassemble(&frame, counters, restored) else { return };
             let mut packet = pool.get();
@@ -213,7 +214,7 @@ impl Port {
     pub fn count_received(&mut self, frame: &[u8]) {
         self.counters.received.count(frame.len() as u32);
         if let Some(capture) = &mut self.capture {
-            self.counters.not_captured += u64::from(!capture.received(frame));
+            self.counters.not_captured += u64::from(!capture.write_received(frame));
         }
     }
 
@@ -225,13 +226,13 @@ impl Port {
     /// Returns the number of frames that have left the switch but are not sent yet, including those on the
     /// link.
     pub fn unsent(&self) -> usize {
-        self.outgoing.len() + self.in_flight.as_ref().map_or(0, InFlight::len)
+        self.outgoing.len() + self.egress_link.as_ref().map_or(0, LinkDirection::len)
     }
 
     /// Queues a frame for the next [`Port::flush`], or puts it on the port's link. A frame on a link counts
     /// as sent when it enters the link.
     pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
-        if self.in_flight.is_none() {
+        if self.egress_link.is_none() {
             return self.outgoing.push_back(packet);
         }
         if !self.up {
@@ -239,7 +240,7 @@ impl Port {
             return pool.put(packet);
         }
         self.count_sent(&packet);
-        if let Some(link) = &mut self.in_flight {
+        if let Some(link) = &mut self.egress_link {
             link.push(now, packet, pool);
         }
     }
@@ -247,23 +248,23 @@ impl Port {
     /// Queues the frames that have arrived at the end of the link for the interface. Returns whether there is
     /// something to flush.
     pub fn flush_link(&mut self, now: Time, lateness: &mut Lateness) -> bool {
-        let Some(cable) = &mut self.in_flight else { return false };
+        let Some(link) = &mut self.egress_link else { return false };
         while self.outgoing.len() < TxSocket::BATCH
-            && let Some((at, packet)) = cable.pop(now)
+            && let Some((arrival, packet)) = link.pop(now)
         {
-            lateness.add(now.saturating_sub(at));
+            lateness.add(now.saturating_sub(arrival));
             self.outgoing.push_back(packet);
         }
         !self.outgoing.is_empty() && !self.tx_blocked
     }
 
-    /// Returns the next frame that has arrived at the far end of an internal link, with its time of arrival.
-    /// Frames that arrive while the link is down are dropped.
+    /// Removes and returns the next frame that has arrived at the far end of an internal link, with its time of
+    /// arrival. Frames that arrive while the link is down are dropped.
     pub fn pop_arrived(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
         loop {
-            let (at, packet) = self.in_flight.as_mut()?.pop(now)?;
+            let (arrival, packet) = self.egress_link.as_mut()?.pop(now)?;
             if self.up {
-                return Some((at, packet));
+                return Some((arrival, packet));
             }
             self.counters.dropped.add(IoDrop::PortDown, 1);
             pool.put(packet);
@@ -273,7 +274,7 @@ impl Port {
     fn count_sent(&mut self, packet: &Packet) {
         self.counters.sent.count(packet.len());
         if let Some(capture) = &mut self.capture {
-            self.counters.not_captured += u64::from(!capture.sent(packet.bytes()));
+            self.counters.not_captured += u64::from(!capture.write_sent(packet.bytes()));
         }
     }
 
@@ -281,30 +282,32 @@ impl Port {
     pub fn flush(&mut self, pool: &mut PacketPool) -> bool {
         self.tx_blocked = false;
         while let Some(first) = self.outgoing.front() {
-            let result = match &mut self.medium {
+            let result = match &mut self.backend {
                 PortBackend::File(file) => write_file(file, first.bytes()),
                 PortBackend::Interface(Some(sockets)) if self.up => sockets
                     .sender
                     .send(self.outgoing.iter().map(|packet| packet.bytes()))
                     .map_err(SendFailure::from),
-                PortBackend::Interface(_) | PortBackend::Inner(_) => Err(SendFailure::Lost(IoDrop::PortDown)),
+                PortBackend::Interface(_) | PortBackend::Internal(_) => {
+                    Err(SendFailure::Dropped(IoDrop::PortDown))
+                }
             };
-            let (done, lost) = match result {
+            let (done, drop_reason) = match result {
                 Ok(sent) => (sent, None),
-                Err(SendFailure::Again) => continue,
-                Err(SendFailure::Busy) => {
+                Err(SendFailure::Interrupted) => continue,
+                Err(SendFailure::WouldBlock) => {
                     self.tx_blocked = true;
                     return false;
                 }
                 // `sendmmsg` reports an error only for the first frame of a call, so that frame is dropped
                 // and the rest is tried again.
-                Err(SendFailure::Lost(reason)) => (1, Some(reason)),
+                Err(SendFailure::Dropped(reason)) => (1, Some(reason)),
             };
             for _ in 0..done {
                 let Some(packet) = self.outgoing.pop_front() else { break };
-                match lost {
+                match drop_reason {
                     Some(reason) => self.counters.dropped.add(reason, 1),
-                    None if self.in_flight.is_none() => self.count_sent(&packet),
+                    None if self.egress_link.is_none() => self.count_sent(&packet),
                     None => {}
                 }
                 pool.put(packet);
@@ -314,27 +317,27 @@ impl Port {
     }
 
     /// Attaches a link to the port: in both directions if the port is on an interface.
-    pub fn attach_link(&mut self, wire: PortLinkConfig) {
-        self.in_flight = Some(InFlight::new(wire.link, wire.seeds[0]));
-        self.incoming =
-            matches!(self.medium, PortBackend::Interface(_)).then(|| InFlight::new(wire.link, wire.seeds[1]));
+    pub fn attach_link(&mut self, link_config: PortLinkConfig) {
+        self.egress_link = Some(LinkDirection::new(link_config.link, link_config.seeds[0]));
+        self.ingress_link = matches!(self.backend, PortBackend::Interface(_))
+            .then(|| LinkDirection::new(link_config.link, link_config.seeds[1]));
     }
 
-    /// Returns the state of the port's link, whose parameters are in `wire`.
-    pub fn link(&mut self, wire: &PortLinkConfig) -> PortLink {
+    /// Returns the state of the port's link, whose parameters are in `link_config`.
+    pub fn link(&mut self, link_config: &PortLinkConfig) -> PortLink {
         self.sync_counters();
         let dropped = &self.counters.dropped;
         PortLink {
             port: self.number,
-            link: wire.link,
-            sent: direction(self.in_flight.as_ref(), dropped.of_sending()),
-            received: direction(self.incoming.as_ref(), dropped.of_reception()),
+            link: link_config.link,
+            sent: direction_status(self.egress_link.as_ref(), dropped.send_drops()),
+            received: direction_status(self.ingress_link.as_ref(), dropped.receive_drops()),
         }
     }
 
     /// Adds the kernel's drops to the counters and flushes files.
     pub fn sync_counters(&mut self) {
-        if let PortBackend::Interface(Some(sockets)) = &self.medium {
+        if let PortBackend::Interface(Some(sockets)) = &self.backend {
             self.counters.dropped.add(IoDrop::RingFull, sockets.ring.take_drops().unwrap_or(0));
         }
         self.flush_files();
@@ -345,7 +348,7 @@ impl Port {
         if let Some(capture) = &mut self.capture {
             capture.flush();
         }
-        if let PortBackend::File(file) = &mut self.medium
+        if let PortBackend::File(file) = &mut self.backend
             && let Err(error) = file.flush()
         {
             tracing::warn!(port = self.number, %error, "cannot write the pcap file");
@@ -384,27 +387,27 @@ fn drop_reason(frame: &RxFrame<'_>) -> Option<IoDrop> {
 /// The reason why the first frame of a batch was not sent.
 enum SendFailure {
     /// The call was interrupted; try again at once.
-    Again,
+    Interrupted,
     /// The socket is full; try again when it is writable.
-    Busy,
+    WouldBlock,
     /// The frame is dropped.
-    Lost(IoDrop),
+    Dropped(IoDrop),
 }
 
 impl From<io::Error> for SendFailure {
     fn from(error: io::Error) -> SendFailure {
         match Errno::from_io_error(&error) {
-            Some(Errno::INTR) => SendFailure::Again,
-            Some(Errno::AGAIN) => SendFailure::Busy,
-            Some(Errno::NOBUFS) => SendFailure::Lost(IoDrop::SendQueueFull),
-            Some(Errno::MSGSIZE | Errno::INVAL) => SendFailure::Lost(IoDrop::BadLength),
-            Some(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => SendFailure::Lost(IoDrop::PortDown),
-            _ => SendFailure::Lost(IoDrop::SendError),
+            Some(Errno::INTR) => SendFailure::Interrupted,
+            Some(Errno::AGAIN) => SendFailure::WouldBlock,
+            Some(Errno::NOBUFS) => SendFailure::Dropped(IoDrop::SendQueueFull),
+            Some(Errno::MSGSIZE | Errno::INVAL) => SendFailure::Dropped(IoDrop::BadLength),
+            Some(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => SendFailure::Dropped(IoDrop::PortDown),
+            _ => SendFailure::Dropped(IoDrop::SendError),
         }
     }
 }
 
 fn write_file(file: &mut PcapWriter, frame: &[u8]) -> Result<usize, SendFailure> {
-    let written = file.write(super::capture::wall_clock(), frame);
-    written.map(|_| 1).map_err(|_| SendFailure::Lost(IoDrop::SendError))
+    let written = file.write(wall_clock(), frame);
+    written.map(|_| 1).map_err(|_| SendFailure::Dropped(IoDrop::SendError))
 }

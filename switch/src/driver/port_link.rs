@@ -1,8 +1,8 @@
-//! The link emulated at a port. Whatever is behind the port, an interface or memory between two switches,
-//! adds no delay.
+//! The link emulated at a port. The interface, or the memory between two switches, behind the port is assumed to add
+//! no delay.
 //!
 //! The traffic manager shapes the port to the rate of the link, so that the queue is in the switch. A frame
-//! that left the queue is serialised and propagates; it arrives when its last bit would.
+//! that left the queue is serialised and propagates; it arrives with its last bit.
 
 use super::stats::IoDrops;
 use crate::link::{LinkChange, LinkChannel, LinkCounters, LinkParameters};
@@ -63,47 +63,47 @@ pub struct SwitchLinks {
 
 /// One direction of the link at a port, with its frames in flight.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct LinkDirection {
     link: LinkParameters,
-    direction: LinkChannel,
+    channel: LinkChannel,
     /// The time of the timer that is armed for the next arrival; `None` if no timer is armed.
-    awaited: Option<Time>,
+    armed_for: Option<Time>,
 }
 
-impl InFlight {
-    pub fn new(link: LinkParameters, seed: u64) -> InFlight {
-        InFlight { link, direction: LinkChannel::new(seed), awaited: None }
+impl LinkDirection {
+    pub fn new(link: LinkParameters, seed: u64) -> LinkDirection {
+        LinkDirection { link, channel: LinkChannel::new(seed), armed_for: None }
     }
 
     /// Puts a frame on the link.
     pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
-        self.direction.send(&self.link, now, packet, pool);
+        self.channel.send(&self.link, now, packet, pool);
     }
 
     /// Removes and returns the next frame that has arrived, with its time of arrival.
     pub fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
-        self.direction.pop_arrived(now)
+        self.channel.pop_arrived(now)
     }
 
     /// Returns the time of the next arrival if a timer must be armed for it, and records the timer. `None` if
     /// no frame is in flight, or a timer is armed for this time or an earlier one.
     pub fn arm(&mut self) -> Option<Time> {
-        let at = self.direction.next_arrival()?;
-        if self.awaited.is_some_and(|awaited| awaited <= at) {
+        let arrival = self.channel.next_arrival()?;
+        if self.armed_for.is_some_and(|armed| armed <= arrival) {
             return None;
         }
-        self.awaited = Some(at);
-        Some(at)
+        self.armed_for = Some(arrival);
+        Some(arrival)
     }
 
     /// Records that a timer fired. Returns `false` if the timer is outdated, because another was armed for an
     /// earlier time.
     pub fn timer_fired(&mut self, timer: Time) -> bool {
-        let is_awaited = self.awaited == Some(timer);
-        if is_awaited {
-            self.awaited = None;
+        let is_current = self.armed_for == Some(timer);
+        if is_current {
+            self.armed_for = None;
         }
-        is_awaited
+        is_current
     }
 
     /// Changes the link. Frames in flight keep their time of arrival, except that they are lost if the link
@@ -111,27 +111,27 @@ impl InFlight {
     pub fn change(&mut self, change: LinkChange, pool: &mut PacketPool) {
         self.link = change.apply(self.link);
         if !self.link.up {
-            self.direction.drop_in_flight(pool);
+            self.channel.drop_in_flight(pool);
         }
     }
 
     /// Drops the frames in flight, because the port is removed. It may be added again.
     pub fn drop_in_flight(&mut self, pool: &mut PacketPool) {
-        self.direction.drop_in_flight(pool);
-        self.awaited = None;
+        self.channel.drop_in_flight(pool);
+        self.armed_for = None;
     }
 
     pub fn len(&self) -> usize {
-        self.direction.in_flight()
+        self.channel.in_flight()
     }
 
     fn status(&self, interfaces: IoDrops) -> DirectionStatus {
-        DirectionStatus { counters: self.direction.counters().clone(), in_flight: self.len(), interfaces }
+        DirectionStatus { counters: self.channel.counters().clone(), in_flight: self.len(), interfaces }
     }
 }
 
 /// Returns the state of a direction, which may be absent, with the frames lost at its interfaces.
-pub(super) fn direction(link: Option<&InFlight>, interfaces: IoDrops) -> DirectionStatus {
+pub(super) fn direction_status(link: Option<&LinkDirection>, interfaces: IoDrops) -> DirectionStatus {
     link.map_or_else(DirectionStatus::default, |link| link.status(interfaces))
 }
 
@@ -166,34 +166,38 @@ mod tests {
     #[test]
     fn frames_arrive_after_serialisation_and_delay_and_in_order() {
         let link = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(15)).link;
-        let (mut cable, mut pool) = (InFlight::new(link, 1), PacketPool::new());
+        let (mut direction, mut pool) = (LinkDirection::new(link, 1), PacketPool::new());
         let frame = |len: usize| Packet::from_bytes(&vec![0; len]);
-        cable.push(Time::from_ms(1), frame(1250), &mut pool); // 1 ms on the wire
-        cable.push(Time::from_ms(1), frame(125), &mut pool); // waits for it, then 0.1 ms
-        assert_eq!(cable.len(), 2);
-        assert!(cable.pop(Time::from_us(16_999)).is_none());
-        assert_eq!(cable.arm(), Some(Time::from_ms(17)));
-        assert_eq!(cable.arm(), None, "one waits already");
-        assert!(!cable.timer_fired(Time::from_ms(16)) && cable.timer_fired(Time::from_ms(17)));
-        assert_eq!(cable.pop(Time::from_ms(18)).unwrap().1.len(), 1250);
-        assert!(cable.pop(Time::from_ms(17)).is_none());
-        let (at, frame) = cable.pop(Time::from_ms(20)).unwrap();
-        assert_eq!((at, frame.len()), (Time::from_us(17_100), 125), "however late it is asked for");
-        assert_eq!((cable.len(), cable.arm()), (0, None));
+        direction.push(Time::from_ms(1), frame(1250), &mut pool); // 1 ms on the wire
+        direction.push(Time::from_ms(1), frame(125), &mut pool); // waits for the first frame, then 0.1 ms
+        assert_eq!(direction.len(), 2);
+        assert!(direction.pop(Time::from_us(16_999)).is_none());
+        assert_eq!(direction.arm(), Some(Time::from_ms(17)));
+        assert_eq!(direction.arm(), None, "a timer is armed already");
+        assert!(!direction.timer_fired(Time::from_ms(16)) && direction.timer_fired(Time::from_ms(17)));
+        assert_eq!(direction.pop(Time::from_ms(18)).unwrap().1.len(), 1250);
+        assert!(direction.pop(Time::from_ms(17)).is_none());
+        let (arrival, frame) = direction.pop(Time::from_ms(20)).unwrap();
+        assert_eq!((arrival, frame.len()), (Time::from_us(17_100), 125), "a late call gets the arrival time");
+        assert_eq!((direction.len(), direction.arm()), (0, None));
     }
 
     #[test]
-    fn a_frame_that_overtakes_is_awaited_instead() {
+    fn an_overtaking_frame_replaces_the_timer() {
         let link = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(15)).link;
-        let (mut cable, mut pool) = (InFlight::new(link, 1), PacketPool::new());
-        cable.push(Time::ZERO, Packet::from_bytes(&[0; 125]), &mut pool);
-        assert_eq!(cable.arm(), Some(Time::from_us(15_100)));
-        cable.change("delay=1ms,reorder=100%".parse().unwrap(), &mut pool);
-        cable.push(Time::from_ms(1), Packet::from_bytes(&[0; 125]), &mut pool);
-        assert_eq!(cable.arm(), Some(Time::from_us(1_100)));
-        assert!(cable.timer_fired(Time::from_us(1_100)) && cable.pop(Time::from_us(1_100)).is_some());
-        assert_eq!(cable.arm(), Some(Time::from_us(15_100)), "its first timer has been replaced");
-        assert!(cable.timer_fired(Time::from_us(15_100)));
-        assert!(!cable.timer_fired(Time::from_us(15_100)), "the first timer is outdated");
+        let (mut direction, mut pool) = (LinkDirection::new(link, 1), PacketPool::new());
+        direction.push(Time::ZERO, Packet::from_bytes(&[0; 125]), &mut pool);
+        assert_eq!(direction.arm(), Some(Time::from_us(15_100)));
+        direction.change("delay=1ms,reorder=100%".parse().unwrap(), &mut pool);
+        direction.push(Time::from_ms(1), Packet::from_bytes(&[0; 125]), &mut pool);
+        assert_eq!(direction.arm(), Some(Time::from_us(1_100)));
+        assert!(direction.timer_fired(Time::from_us(1_100)) && direction.pop(Time::from_us(1_100)).is_some());
+        assert_eq!(
+            direction.arm(),
+            Some(Time::from_us(15_100)),
+            "the timer of the overtaken frame is armed again"
+        );
+        assert!(direction.timer_fired(Time::from_us(15_100)));
+        assert!(!direction.timer_fired(Time::from_us(15_100)), "the first timer is outdated");
     }
 }

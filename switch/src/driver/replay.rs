@@ -4,25 +4,26 @@ use super::pcap::{PcapError, PcapReader};
 use std::time::Duration;
 
 #[derive(Debug)]
-struct Source {
+struct ReplayFile {
     port: u16,
     file: PcapReader,
-    /// The next frame, and its time; `None` at the end of the file.
+    /// The next frame.
     frame: Vec<u8>,
+    /// Timestamp of the next frame; `None` at the end of the file.
     time: Option<Duration>,
 }
 
 /// Merges pcap files. As in BMv2 (pcap_file.cpp), timestamps determine only the order: frames are read as
-/// fast as the caller takes them.
+/// fast as the caller requests them.
 #[derive(Debug, Default)]
-pub(super) struct Replay(Vec<Source>);
+pub(super) struct Replay(Vec<ReplayFile>);
 
 impl Replay {
     /// Adds the file of a port.
     pub fn add(&mut self, port: u16, mut file: PcapReader) -> Result<(), PcapError> {
         let mut frame = Vec::new();
         let time = file.read(&mut frame)?;
-        self.0.push(Source { port, file, frame, time });
+        self.0.push(ReplayFile { port, file, frame, time });
         Ok(())
     }
 
@@ -30,12 +31,12 @@ impl Replay {
         self.0.iter().all(|source| source.time.is_none())
     }
 
-    /// Passes the earliest frame and its port to `take`; among equal timestamps the port added first comes
+    /// Passes the earliest frame and its port to `on_frame`; among equal timestamps the port added first comes
     /// first. After an error, a file counts as read to its end.
-    pub fn next(&mut self, take: impl FnOnce(u16, &[u8])) -> Result<(), PcapError> {
+    pub fn next(&mut self, on_frame: impl FnOnce(u16, &[u8])) -> Result<(), PcapError> {
         let waiting = self.0.iter_mut().filter(|source| source.time.is_some());
         let Some(source) = waiting.min_by_key(|source| source.time) else { return Ok(()) };
-        take(source.port, &source.frame);
+        on_frame(source.port, &source.frame);
         source.time = None;
         source.time = source.file.read(&mut source.frame)?;
         Ok(())

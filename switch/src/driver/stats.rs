@@ -8,7 +8,7 @@ use std::fmt;
 use weir_units::Time;
 
 /// Declares the reasons once: variant, name in reports, description.
-macro_rules! reasons {
+macro_rules! io_drops {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
         /// The reason why a frame was lost between the wire and the switch.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ macro_rules! reasons {
     };
 }
 
-reasons! {
+io_drops! {
     /// Receiving: the ring was full, so the kernel dropped the frame. The load exceeds the switch's capacity.
     RingFull = "ring_full",
-    /// Receiving: longer than a slot of the ring, which holds at least the interface's MTU.
+    /// Receiving: the frame is longer than a slot of the ring, which holds at least the interface's MTU.
     Oversize = "oversize",
     /// Receiving: a GSO packet, which would need segmentation. Disable segmentation offload at the sender.
     Segmented = "segmented",
@@ -40,7 +40,7 @@ reasons! {
     PortDown = "port_down",
     /// Sending: the interface's own queue was full (ENOBUFS).
     SendQueueFull = "send_queue_full",
-    /// Sending: longer than the interface's MTU (EMSGSIZE), or shorter than an Ethernet header (EINVAL).
+    /// Sending: the frame is longer than the interface's MTU (EMSGSIZE), or shorter than an Ethernet header (EINVAL).
     BadLength = "bad_length",
     /// Sending: another error of the kernel.
     SendError = "send_error",
@@ -57,7 +57,7 @@ impl IoDrops {
         self.0[reason as usize] += frames;
     }
     /// Returns the number of frames lost for this reason.
-    pub fn of(&self, reason: IoDrop) -> u64 {
+    pub fn get(&self, reason: IoDrop) -> u64 {
         self.0[reason as usize]
     }
     pub fn total(&self) -> u64 {
@@ -67,21 +67,21 @@ impl IoDrops {
         others.iter().for_each(|(reason, frames)| self.add(reason, frames));
     }
     /// Returns the frames that an interface could not receive.
-    pub(super) fn of_reception(&self) -> IoDrops {
-        self.only(&[IoDrop::RingFull, IoDrop::Oversize, IoDrop::Segmented])
+    pub(super) fn receive_drops(&self) -> IoDrops {
+        self.filter(&[IoDrop::RingFull, IoDrop::Oversize, IoDrop::Segmented])
     }
     /// Returns the frames that could not be sent.
-    pub(super) fn of_sending(&self) -> IoDrops {
-        self.only(&[IoDrop::PortDown, IoDrop::SendQueueFull, IoDrop::BadLength, IoDrop::SendError])
+    pub(super) fn send_drops(&self) -> IoDrops {
+        self.filter(&[IoDrop::PortDown, IoDrop::SendQueueFull, IoDrop::BadLength, IoDrop::SendError])
     }
-    fn only(&self, reasons: &[IoDrop]) -> IoDrops {
-        let mut some = IoDrops::default();
-        reasons.iter().for_each(|&reason| some.add(reason, self.of(reason)));
-        some
+    fn filter(&self, reasons: &[IoDrop]) -> IoDrops {
+        let mut selected = IoDrops::default();
+        reasons.iter().for_each(|&reason| selected.add(reason, self.get(reason)));
+        selected
     }
     /// Returns the reasons with a count above 0.
     pub fn iter(&self) -> impl Iterator<Item = (IoDrop, u64)> + '_ {
-        IoDrop::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, frames)| frames > 0)
+        IoDrop::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, frames)| frames > 0)
     }
 }
 
@@ -94,7 +94,7 @@ pub struct PortCounters {
     pub sent: PacketCount,
     /// Frames lost between the wire and the switch, in both directions.
     pub dropped: IoDrops,
-    /// How often the interface disappeared or went down.
+    /// Number of times the interface disappeared or went down.
     pub link_down_events: u64,
     /// Frames that no longer fitted into the capture files.
     pub not_captured: u64,
@@ -120,7 +120,7 @@ pub struct DataplaneStats {
     pub uptime: Time,
     /// Ports with an interface, sorted by number.
     pub ports: Vec<PortStatus>,
-    /// Frames lost without such a port: sent to a port without interface, or to the controller.
+    /// Frames lost without such a port: sent to a port without an interface, or to the controller.
     pub portless_drops: IoDrops,
     /// Packets that a subscriber accepted for the controller.
     pub packet_in: u64,
@@ -145,10 +145,10 @@ impl fmt::Display for DataplaneStats {
             let (received, sent) = (counters.received.packets, counters.sent.packets);
             let state = if port.up { "up" } else { "down" };
             write!(f, "{:>4} {:<16} {state:>5} {received:>12} {sent:>12} ", port.port, port.interface)?;
-            reasons(f, counters.dropped.iter().map(|(reason, frames)| (reason.name(), frames)))?;
+            write_reasons(f, counters.dropped.iter().map(|(reason, frames)| (reason.name(), frames)))?;
         }
         write!(f, "controller: {} packets in, {} out; lost elsewhere:", self.packet_in, self.packet_out)?;
-        reasons(f, self.portless_drops.iter().map(|(reason, frames)| (reason.name(), frames)))?;
+        write_reasons(f, self.portless_drops.iter().map(|(reason, frames)| (reason.name(), frames)))?;
         let Some(counters) = &self.switch else { return writeln!(f, "switch: no program") };
         let (received, copied, sent) = (counters.received, counters.copied, counters.sent);
         write!(
@@ -156,16 +156,19 @@ impl fmt::Display for DataplaneStats {
             "switch: {received} received, {copied} copied, {sent} sent, {} queued; dropped:",
             counters.queued
         )?;
-        reasons(f, counters.dropped.iter().map(|(reason, tally)| (reason.name(), tally.packets)))
+        write_reasons(f, counters.dropped.iter().map(|(reason, tally)| (reason.name(), tally.packets)))
     }
 }
 
 /// Writes ` name count` for each reason, or a dash if there is none, and ends the line.
-fn reasons(f: &mut fmt::Formatter<'_>, counts: impl Iterator<Item = (&'static str, u64)>) -> fmt::Result {
-    let mut none = true;
+fn write_reasons(
+    f: &mut fmt::Formatter<'_>,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) -> fmt::Result {
+    let mut is_empty = true;
     for (name, count) in counts {
         write!(f, " {name} {count}")?;
-        none = false;
+        is_empty = false;
     }
-    writeln!(f, "{}", if none { " -" } else { "" })
+    writeln!(f, "{}", if is_empty { " -" } else { "" })
 }

@@ -1,13 +1,12 @@
 //! One switch of a data plane with its ports: receives and sends its frames.
 
-use super::capture;
-use super::clock::MonotonicClock;
+use super::clock::{MonotonicClock, wall_clock};
 use super::config::{DataplaneConfig, FrameSource};
 use super::event::{DataplaneEvent, Subscribers};
 use super::packet_log;
 use super::poll::EpollSet;
 use super::port::Port;
-use super::port_link::{InFlight, Lateness};
+use super::port_link::{Lateness, LinkDirection};
 use super::replay::Replay;
 use super::stats::{IoDrop, IoDrops};
 use super::timers::{Timer, TimerKind, Timers};
@@ -20,11 +19,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_units::Time;
 
-/// Frames read from a port per batch. It is below BMv2's queue of 64 packets, so that a burst at full speed
-/// fits into an empty queue.
+/// Maximum number of frames read from a port per batch. It is below BMv2's queue of 64 packets, so that a burst at
+/// full speed fits into an empty queue.
 pub(super) const RX_BATCH: usize = 32;
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
 pub(super) const NO_PORT: u16 = u16::MAX;
+
+/// A command, run on the data-plane thread between two batches of frames.
+pub(super) type Command = Box<dyn FnOnce(&mut Runtime) + Send>;
+
+/// Capacity of the command queue of a switch. While it is full, calls block and packet-outs fail.
+pub(super) const MAX_COMMANDS: usize = 1024;
 
 /// Receives the switch's output: ready ports, digests and free packets.
 pub(super) struct Output {
@@ -78,23 +83,23 @@ pub(super) struct Runtime {
     pub clock: MonotonicClock,
     pub config: DataplaneConfig,
     /// Index of the switch in the data plane.
-    pub number: u16,
+    pub index: u16,
     pub switch: Option<Box<Switch>>,
     pub ports: Vec<Port>,
-    /// True if ports were added or removed, or links plugged or unplugged, since the event loop last looked.
+    /// True if ports were added or removed, or links plugged or unplugged; the event loop resets it.
     pub ports_changed: bool,
-    /// Ports whose internal link was plugged (`true`) or unplugged at this end; the event loop notifies the
-    /// other end.
-    pub plugged: Vec<(u16, bool)>,
+    /// Ports whose internal link was plugged (`true`) or unplugged at the local end; the event loop notifies the
+    /// peer.
+    pub plug_changes: Vec<(u16, bool)>,
     /// Index into `ports` by port number; [`NO_PORT`] if none.
     pub port_index: Box<[u16; PORTS]>,
     /// By port number, the time of the last transmit timer that was armed and has not fired.
     armed_at: Box<[Time; PORTS]>,
     /// The switch's time for events on links with a rate. It never goes back, and is at most [`MAX_CATCH_UP`]
-    /// behind the clock, which is also the most that a shaper makes up for.
+    /// behind the clock, which is also the limit up to which a shaper compensates.
     virtual_now: Time,
     pub out: Output,
-    pub watched: Arc<EpollSet>,
+    pub epoll_set: Arc<EpollSet>,
     pub replay: Replay,
     /// Rates and limits that were set; they also apply to programs installed later.
     pub rates: BTreeMap<(u16, Option<u8>), Rate>,
@@ -104,7 +109,7 @@ pub(super) struct Runtime {
     pub packet_out: u64,
     /// Both directions of the links of removed ports, by port number: their counters are kept, and continue
     /// if the port returns.
-    pub detached_links: BTreeMap<u16, [Option<InFlight>; 2]>,
+    pub detached_links: BTreeMap<u16, [Option<LinkDirection>; 2]>,
     /// Lateness of frames that left links for interfaces.
     pub lateness: Lateness,
     pub running: bool,
@@ -112,22 +117,23 @@ pub(super) struct Runtime {
 
 impl Runtime {
     pub fn new(
-        number: u16,
+        index: u16,
         config: DataplaneConfig,
         clock: MonotonicClock,
-        watched: Arc<EpollSet>,
+        epoll_set: Arc<EpollSet>,
     ) -> Runtime {
-        let wires = config.port_links.iter().filter_map(|(&port, wire)| Some((port, wire.link.rate?)));
-        let rates = config.port_rates.iter().map(|(&port, &rate)| (port, rate)).chain(wires);
+        let link_rates =
+            config.port_links.iter().filter_map(|(&port, config)| Some((port, config.link.rate?)));
+        let rates = config.port_rates.iter().map(|(&port, &rate)| (port, rate)).chain(link_rates);
         let rates = rates.map(|(port, rate)| ((port, None), Rate::Bits(rate))).collect();
         Runtime {
             clock,
             config,
-            number,
+            index,
             switch: None,
             ports: Vec::new(),
             ports_changed: true,
-            plugged: Vec::new(),
+            plug_changes: Vec::new(),
             port_index: Box::new([NO_PORT; PORTS]),
             armed_at: Box::new([Time::ZERO; PORTS]),
             virtual_now: Time::ZERO,
@@ -139,7 +145,7 @@ impl Runtime {
                 subscribers: Subscribers::default(),
                 digests_lost: 0,
             },
-            watched,
+            epoll_set,
             replay: Replay::default(),
             rates,
             limits: BTreeMap::new(),
@@ -155,23 +161,23 @@ impl Runtime {
     /// Returns the port with this number.
     #[inline]
     pub fn port(&mut self, number: u16) -> Option<&mut Port> {
-        let at = *self.port_index.get(usize::from(number))?;
-        self.ports.get_mut(usize::from(at))
+        let index = *self.port_index.get(usize::from(number))?;
+        self.ports.get_mut(usize::from(index))
     }
 
-    /// Reads a batch of frames from an interface into the switch. Returns whether there were any. `at` is an
-    /// index into `ports`.
-    pub fn receive_batch(&mut self, at: usize, timers: &mut Timers) -> bool {
-        if self.ports[at].incoming.is_some() {
-            return self.receive_by_link(at, timers);
+    /// Reads a batch of frames from an interface into the switch. Returns whether there were any. `index`
+    /// is an index into `ports`.
+    pub fn receive_batch(&mut self, index: usize, timers: &mut Timers) -> bool {
+        if self.ports[index].ingress_link.is_some() {
+            return self.receive_into_link(index, timers);
         }
-        let Runtime { ports, switch, out, clock, config, virtual_now: moment, .. } = self;
-        let port = &mut ports[at];
+        let Runtime { ports, switch, out, clock, config, virtual_now, .. } = self;
+        let port = &mut ports[index];
         let mut without_program = 0;
         let frames = port.receive(RX_BATCH, |number, _, frame| match switch {
             Some(switch) => {
                 let now = clock.now();
-                *moment = now;
+                *virtual_now = now;
                 receive(switch, config, now, number, frame, out);
             }
             None => without_program += 1,
@@ -181,56 +187,58 @@ impl Runtime {
     }
 
     /// Reads a batch of frames from an interface into the link to the switch. Returns whether there were any.
-    fn receive_by_link(&mut self, at: usize, timers: &mut Timers) -> bool {
+    fn receive_into_link(&mut self, index: usize, timers: &mut Timers) -> bool {
         let Runtime { ports, out, clock, .. } = self;
         let mut read_times = None;
         let arrived_at = |received: Duration| {
-            let &mut (now, wall) = read_times.get_or_insert_with(|| (clock.now(), capture::wall_clock()));
+            let &mut (now, wall) = read_times.get_or_insert_with(|| (clock.now(), wall_clock()));
             // The frame arrived before this thread read it, by the difference of the two wall-clock times.
             now.saturating_sub(Time::from_ns(wall.saturating_sub(received).as_nanos() as u64))
         };
-        let frames = ports[at].receive_by_link(RX_BATCH, arrived_at, &mut out.pool);
+        let frames = ports[index].receive_into_link(RX_BATCH, arrived_at, &mut out.pool);
         if frames > 0 {
-            self.arm_ingress_timer(at, timers);
+            self.arm_ingress_timer(index, timers);
         }
         frames > 0
     }
 
     /// Arms a timer for the next arrival on the link from an interface.
-    fn arm_ingress_timer(&mut self, at: usize, timers: &mut Timers) {
-        let port = &mut self.ports[at];
-        if let Some(at) = port.incoming.as_mut().and_then(InFlight::arm) {
+    fn arm_ingress_timer(&mut self, index: usize, timers: &mut Timers) {
+        let port = &mut self.ports[index];
+        if let Some(due) = port.ingress_link.as_mut().and_then(LinkDirection::arm) {
             timers.push(Timer {
-                at,
-                switch: self.number,
+                due,
+                switch: self.index,
                 port: port.number,
-                act: TimerKind::IngressLinkArrival,
+                kind: TimerKind::IngressLinkArrival,
             });
         }
     }
 
     /// Passes frames that have arrived on the link from an interface to the switch.
-    pub fn receive_from_link(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
+    pub fn deliver_from_link(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
         let index = usize::from(self.port_index[usize::from(timer.port)]);
-        let incoming = |runtime: &mut Runtime| -> Option<(Time, Box<Packet>)> {
-            runtime.ports.get_mut(index)?.incoming.as_mut()?.pop(now)
+        let pop_arrived = |runtime: &mut Runtime| -> Option<(Time, Box<Packet>)> {
+            runtime.ports.get_mut(index)?.ingress_link.as_mut()?.pop(now)
         };
-        let Some(link) = self.ports.get_mut(index).and_then(|port| port.incoming.as_mut()) else { return };
-        if !link.timer_fired(timer.at) {
+        let Some(link) = self.ports.get_mut(index).and_then(|port| port.ingress_link.as_mut()) else {
+            return;
+        };
+        if !link.timer_fired(timer.due) {
             return;
         }
         for _ in 0..RX_BATCH {
-            let Some((at, packet)) = incoming(self) else { break };
-            self.deliver(at, now, timer.port, packet);
+            let Some((arrival, packet)) = pop_arrived(self) else { break };
+            self.deliver(arrival, now, timer.port, packet);
             self.transmit_ready(timers);
         }
         self.arm_ingress_timer(index, timers);
     }
 
-    /// Passes a frame that arrived on a link at time `at` to the switch.
-    pub fn deliver(&mut self, at: Time, now: Time, number: u16, packet: Box<Packet>) {
-        self.advance(at, now);
-        let at = self.virtual_now;
+    /// Passes a frame that arrived on a link at time `arrival` to the switch.
+    pub fn deliver(&mut self, arrival: Time, now: Time, number: u16, packet: Box<Packet>) {
+        self.advance(arrival, now);
+        let virtual_now = self.virtual_now;
         let Some(port) = self.port(number) else { return self.out.pool.put(packet) };
         port.count_received(packet.bytes());
         let Runtime { switch: Some(switch), config, out, .. } = self else {
@@ -239,9 +247,9 @@ impl Runtime {
             return self.out.pool.put(packet);
         };
         if config.is_logged() {
-            packet_log::receive(switch, config, at, number, packet, out);
+            packet_log::receive(switch, config, virtual_now, number, packet, out);
         } else {
-            switch.receive(at, number, packet, out);
+            switch.receive(virtual_now, number, packet, out);
         }
     }
 
@@ -250,10 +258,10 @@ impl Runtime {
         self.virtual_now = self.clock.now();
     }
 
-    /// Advances this switch's time to `at`: never backwards, and never to more than [`MAX_CATCH_UP`] behind
+    /// Advances this switch's time to `time`: never backwards, and never to more than [`MAX_CATCH_UP`] behind
     /// the clock.
-    fn advance(&mut self, at: Time, now: Time) {
-        self.virtual_now = self.virtual_now.max(at).max(now.saturating_sub(MAX_CATCH_UP));
+    fn advance(&mut self, time: Time, now: Time) {
+        self.virtual_now = self.virtual_now.max(time).max(now.saturating_sub(MAX_CATCH_UP));
     }
 
     /// Returns the earliest time for the next frame of the input files; [`Time::MAX`] if there is none.
@@ -273,16 +281,16 @@ impl Runtime {
             return false;
         }
         self.virtual_now = now;
-        let Runtime { ports, port_index: index, switch, out, config, replay, .. } = self;
-        let taken = replay.next(|number, frame| {
-            let port = &mut ports[usize::from(index[usize::from(number)])];
+        let Runtime { ports, port_index, switch, out, config, replay, .. } = self;
+        let read = replay.next(|number, frame| {
+            let port = &mut ports[usize::from(port_index[usize::from(number)])];
             port.count_received(frame);
             match switch {
                 Some(switch) => receive(switch, config, now, number, frame, out),
                 None => port.counters.dropped.add(IoDrop::NoProgram, 1),
             }
         });
-        if let Err(error) = taken {
+        if let Err(error) = read {
             tracing::error!(%error, "cannot read the input file further; skipping the rest");
         }
         if self.replay.is_done() {
@@ -294,28 +302,24 @@ impl Runtime {
     /// Sends the packets of all ready ports.
     #[inline]
     pub fn transmit_ready(&mut self, timers: &mut Timers) {
-        let mut turn = 0;
-        while let Some(&port) = self.out.ready_ports.get(turn) {
-            turn += 1;
+        // Not an iterator: egress can make further ports ready, for example by a clone, which extends the list.
+        let mut next = 0;
+        while let Some(&port) = self.out.ready_ports.get(next) {
+            next += 1;
             let slot = usize::from(port);
-            let pause = match self.port_index[slot] {
+            let status = match self.port_index[slot] {
                 NO_PORT => self.transmit_unattached(port),
-                at if self.ports[usize::from(at)].in_flight.is_some() => {
-                    self.transmit_by_link(port, usize::from(at), timers)
+                index if self.ports[usize::from(index)].egress_link.is_some() => {
+                    self.transmit_to_link(port, usize::from(index), timers)
                 }
-                at => self.transmit(port, usize::from(at)),
+                index => self.transmit(port, usize::from(index)),
             };
-            match pause {
+            match status {
                 TransmitStatus::Until(due) => {
                     self.out.due[slot] = due;
                     // The timer is armed once per due time.
                     if due < Time::MAX && std::mem::replace(&mut self.armed_at[slot], due) != due {
-                        timers.push(Timer {
-                            at: due,
-                            switch: self.number,
-                            port,
-                            act: TimerKind::TransmitReady,
-                        });
+                        timers.push(Timer { due, switch: self.index, port, kind: TimerKind::TransmitReady });
                     }
                 }
                 TransmitStatus::Idle => {
@@ -330,16 +334,16 @@ impl Runtime {
     /// Handles a transmit timer. An outdated timer has no effect.
     pub fn resume(&mut self, timer: Timer, now: Time) {
         let slot = usize::from(timer.port);
-        if self.armed_at[slot] == timer.at {
+        if self.armed_at[slot] == timer.due {
             self.armed_at[slot] = Time::ZERO;
         }
-        if self.out.due[slot] == timer.at {
-            self.advance(timer.at, now);
+        if self.out.due[slot] == timer.due {
+            self.advance(timer.due, now);
             self.wake_port(timer.port);
         }
     }
 
-    /// Marks an active port as ready, whatever it waits for.
+    /// Makes an active port ready, even if it waits for its rate or its socket.
     pub fn wake_port(&mut self, port: u16) {
         let slot = usize::from(port);
         if self.out.is_active[slot] && std::mem::take(&mut self.out.due[slot]) > Time::ZERO {
@@ -354,23 +358,23 @@ impl Runtime {
         let out = &mut self.out;
         while let Some(packet) = transmit(switch, &self.config, self.clock.now(), number, out) {
             if self.config.cpu_port == Some(number) {
-                let taken = out.subscribers.notify(DataplaneEvent::PacketIn { frame: packet.bytes() });
-                self.packet_in += u64::from(taken);
-                self.portless_drops.add(IoDrop::PacketInLost, u64::from(!taken));
+                let accepted = out.subscribers.notify(DataplaneEvent::PacketIn { frame: packet.bytes() });
+                self.packet_in += u64::from(accepted);
+                self.portless_drops.add(IoDrop::PacketInLost, u64::from(!accepted));
             } else {
                 self.portless_drops.add(IoDrop::NoInterface, 1);
             }
             out.pool.put(packet);
         }
-        TransmitStatus::after(switch, number)
+        TransmitStatus::from_queues(switch, number)
     }
 
     /// Sends on an interface until the switch has nothing ready or the socket is full. On a port with a rate,
     /// a packet gets the time at which the rate released it, not the time of this call.
-    fn transmit(&mut self, number: u16, at: usize) -> TransmitStatus {
+    fn transmit(&mut self, number: u16, index: usize) -> TransmitStatus {
         let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
         let paced = self.config.port_rates.contains_key(&number);
-        let (port, out) = (&mut self.ports[at], &mut self.out);
+        let (port, out) = (&mut self.ports[index], &mut self.out);
         loop {
             let mut more = true;
             while more && port.has_room() {
@@ -381,62 +385,63 @@ impl Runtime {
                 }
             }
             if !port.flush(&mut out.pool) {
-                self.watched.watch_writable(self.number, port);
+                self.epoll_set.watch_writable(self.index, port);
                 return TransmitStatus::Until(Time::MAX);
             }
             if !more {
-                return TransmitStatus::after(switch, number);
+                return TransmitStatus::from_queues(switch, number);
             }
         }
     }
 
     /// Moves packets from the switch to the port's link. They get the time at which the rate released them,
     /// not the time of this call, so that telemetry reports the rate of the link.
-    fn transmit_by_link(&mut self, number: u16, at: usize, timers: &mut Timers) -> TransmitStatus {
+    fn transmit_to_link(&mut self, number: u16, index: usize, timers: &mut Timers) -> TransmitStatus {
         let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
-        let port = &mut self.ports[at];
+        let port = &mut self.ports[index];
         while port.has_room()
             && let Some(packet) = transmit(switch, &self.config, self.virtual_now, number, &mut self.out)
         {
             port.push(self.virtual_now, packet, &mut self.out.pool);
         }
-        let pause = if port.has_room() {
-            TransmitStatus::after(switch, number)
+        let status = if port.has_room() {
+            TransmitStatus::from_queues(switch, number)
         } else {
             TransmitStatus::Until(Time::MAX)
         };
         self.arm_link_timer(number, timers);
-        pause
+        status
     }
 
     /// Arms a timer for the next arrival on a port's link. While the socket is full no timer is needed:
     /// sending continues when it is writable.
     #[inline]
     pub fn arm_link_timer(&mut self, number: u16, timers: &mut Timers) {
-        let switch = self.number;
+        let switch = self.index;
         let Some(port) = self.port(number).filter(|port| !port.tx_blocked) else { return };
-        if let Some(at) = port.in_flight.as_mut().and_then(|cable| cable.arm()) {
-            timers.push(Timer { at, switch, port: number, act: TimerKind::LinkArrival });
+        if let Some(due) = port.egress_link.as_mut().and_then(LinkDirection::arm) {
+            timers.push(Timer { due, switch, port: number, kind: TimerKind::LinkArrival });
         }
     }
 
     /// Sends frames that have arrived on a port's link to its interface.
     pub fn flush_link(&mut self, number: u16, now: Time) {
-        let at = usize::from(self.port_index[usize::from(number)]);
-        let port = &mut self.ports[at];
+        let index = usize::from(self.port_index[usize::from(number)]);
+        let port = &mut self.ports[index];
         while port.flush_link(now, &mut self.lateness) {
             if !port.flush(&mut self.out.pool) {
-                self.watched.watch_writable(self.number, port);
+                self.epoll_set.watch_writable(self.index, port);
             }
         }
     }
 
     /// Called when a port's socket is writable again.
-    pub fn is_writable(&mut self, number: u16, timers: &mut Timers) {
-        let Runtime { ports, port_index: index, watched, .. } = self;
-        if let Some(port) = index.get(usize::from(number)).and_then(|&at| ports.get_mut(usize::from(at))) {
+    pub fn on_writable(&mut self, number: u16, timers: &mut Timers) {
+        let Runtime { ports, port_index, epoll_set, .. } = self;
+        let index = port_index.get(usize::from(number));
+        if let Some(port) = index.and_then(|&index| ports.get_mut(usize::from(index))) {
             port.tx_blocked = false;
-            watched.unwatch_writable(port);
+            epoll_set.unwatch_writable(port);
             self.retry_transmit(number, timers);
         }
     }
@@ -451,37 +456,37 @@ impl Runtime {
 
     /// Reads the state of all interfaces again, and reports changes to subscribers.
     pub fn refresh_ports(&mut self, timers: &mut Timers) {
-        for at in 0..self.ports.len() {
-            let port = &mut self.ports[at];
+        for index in 0..self.ports.len() {
+            let port = &mut self.ports[index];
             if port.peer().is_some() {
                 continue;
             }
-            let (number, was_up, was_stalled) = (port.number, port.up, port.tx_blocked);
+            let (number, was_up, was_blocked) = (port.number, port.up, port.tx_blocked);
             port.tx_blocked = false;
             let renewed = port.refresh();
             let is_up = port.up;
             if renewed {
-                self.watched.watch(self.number, port);
+                self.epoll_set.watch(self.index, port);
             }
             if is_up != was_up {
                 self.notify_port_state(number, is_up);
             }
-            if renewed || was_stalled || is_up != was_up {
+            if renewed || was_blocked || is_up != was_up {
                 // The event that the port waited for may belong to a socket that was closed.
                 self.retry_transmit(number, timers);
             }
         }
     }
 
-    /// Plugs or unplugs an internal link, at this end (`here`) or at the other.
-    pub fn plug(&mut self, number: u16, here: bool, plugged: bool) {
+    /// Plugs or unplugs an internal link, at the local end or at the peer.
+    pub fn set_plugged(&mut self, number: u16, is_local: bool, plugged: bool) {
         let Some(port) = self.port(number) else { return };
-        if port.set_plugged(here, plugged) {
+        if port.set_plugged(is_local, plugged) {
             let up = port.up;
             self.notify_port_state(number, up);
         }
-        if here {
-            self.plugged.push((number, plugged));
+        if is_local {
+            self.plug_changes.push((number, plugged));
             self.ports_changed = true;
         }
     }
@@ -501,7 +506,8 @@ impl Runtime {
 }
 
 impl TransmitStatus {
-    fn after(switch: &Switch, port: u16) -> TransmitStatus {
+    /// Returns the status of a port after everything ready has been sent.
+    fn from_queues(switch: &Switch, port: u16) -> TransmitStatus {
         switch.next_ready(port).map_or(TransmitStatus::Idle, TransmitStatus::Until)
     }
 }

@@ -18,11 +18,11 @@ pub(super) enum TimerKind {
 /// A timer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
-    pub at: Time,
+    pub due: Time,
     /// Index of the switch in the data plane.
     pub switch: u16,
     pub port: u16,
-    pub act: TimerKind,
+    pub kind: TimerKind,
 }
 
 /// All timers of a data plane. Timers are never removed early: a port ignores an outdated one.
@@ -38,13 +38,13 @@ impl Timers {
     /// Removes and returns the earliest timer if it is due.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Timer> {
-        self.next().filter(|&at| at <= now)?;
+        self.next().filter(|&due| due <= now)?;
         self.0.pop().map(|Reverse(timer)| timer)
     }
 
     #[inline]
     pub fn next(&self) -> Option<Time> {
-        self.0.peek().map(|Reverse(timer)| timer.at)
+        self.0.peek().map(|Reverse(timer)| timer.due)
     }
 }
 
@@ -53,9 +53,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timers_come_in_the_order_of_their_times_and_not_early() {
+    fn timers_fire_in_order_and_not_early() {
         let mut timers = Timers::default();
-        let timer = |us, port, act| Timer { at: Time::from_us(us), switch: 0, port, act };
+        let timer = |us, port, kind| Timer { due: Time::from_us(us), switch: 0, port, kind };
         timers.push(timer(3, 1, TimerKind::TransmitReady));
         timers.push(timer(2, 9, TimerKind::TransmitReady));
         timers.push(timer(2, 9, TimerKind::LinkArrival));
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(
             timers.pop(now),
             Some(timer(2, 9, TimerKind::LinkArrival)),
-            "what arrives comes before what leaves"
+            "an arrival comes before a transmission"
         );
         assert_eq!(timers.pop(now), Some(timer(2, 9, TimerKind::TransmitReady)));
         assert_eq!((timers.pop(now), timers.next()), (None, Some(Time::from_us(3))));

@@ -47,11 +47,11 @@ pub struct SwitchConfig {
     pub weights: Vec<u16>,
     /// The packet buffer that all ports share.
     pub buffer: Bytes,
-    /// Lossless classes; `None` for none.
+    /// Priority flow control; `None` if no class is lossless.
     pub pfc: Option<PfcConfig>,
     /// The unit of the program's timestamps.
     pub clock: Clock,
-    /// The port of packet-ins and packet-outs. If `ports` does not have it, it is added without limits.
+    /// The port of packet-ins and packet-outs. If it is not in `ports`, it is added without limits.
     pub cpu_port: Option<u16>,
     /// The value of `egress_spec` that means drop.
     pub drop_port: u16,
@@ -77,7 +77,7 @@ impl SwitchConfig {
         }
     }
 
-    /// Returns the configuration of the traffic manager, with the CPU port.
+    /// Returns the configuration of the traffic manager, including the CPU port.
     pub(super) fn tm_config(&self) -> Result<TmConfig, SwitchConfigError> {
         let mut ports = self.ports.clone();
         let cpu = self.cpu_port.filter(|&cpu| ports.iter().all(|port| port.port != cpu));
@@ -95,7 +95,7 @@ impl SwitchConfig {
     }
 }
 
-/// The error of a configuration.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SwitchConfigError {
     #[error(transparent)]

@@ -1,9 +1,9 @@
 //! A switch: the pipeline, the traffic manager, and the replication engine between them. It is sans-IO: a
-//! driver passes received frames and the time, and requests the next frame when a port can send. All
-//! consequences happen within the call.
+//! driver passes received frames and the time, and requests the next frame when a port can send. A call has
+//! reported all its side effects when it returns.
 //!
-//! The order of steps is that of BMv2's simple_switch (`ingress_thread` and
-//! `egress_thread` of simple_switch.cpp):
+//! The order of steps is that of BMv2's simple_switch (`ingress_thread` and `egress_thread` in
+//! simple_switch.cpp):
 //!
 //! - after ingress: clone, digest, then one of resubmit, multicast, drop, unicast;
 //! - after egress: clone, then one of drop, recirculate, send.
@@ -38,9 +38,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// The most resubmissions of one packet in one run of ingress. BMv2 has no limit.
+/// Maximum number of resubmissions of a packet before it leaves ingress. BMv2 has no limit.
 const MAX_RESUBMITS: u8 = 64;
-/// The most recirculations of a packet, counting those of the packet from which it was cloned. BMv2 has no
+/// Maximum number of recirculations of a packet, counting those of the packet from which it was cloned. BMv2 has no
 /// limit.
 const MAX_RECIRCULATIONS: u8 = 64;
 
@@ -56,7 +56,8 @@ pub struct Switch {
     sent: u64,
 }
 
-/// Counters of a switch in packets. Bytes change between ports, so only the traffic manager counts them.
+/// Counters of a switch in packets. The program can change a packet's length, so only the traffic manager
+/// counts bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchCounters {
     /// Frames passed to [`Switch::receive`].
@@ -248,18 +249,19 @@ impl Switch {
     ) -> Option<Box<Packet>> {
         let verdict = self.pipeline.finish_egress(outcome, &mut packet, meta, &mut self.effects, call.tracer);
         call.tracer.step(Step::Egress(verdict));
-        let again = Origin { recirculations: origin.recirculations + 1, ..origin };
-        self.flush_effects(call, again);
+        let recirculated = Origin { recirculations: origin.recirculations + 1, ..origin };
+        // Clones of egress run egress again, so they count as recirculated, which ends chains of clones.
+        self.flush_effects(call, recirculated);
         match verdict {
             EgressVerdict::Send => return Some(packet),
             EgressVerdict::Drop => self.drop(call, packet, DropReason::EgressDrop),
             EgressVerdict::Abort(reason) => self.drop(call, packet, reason),
-            EgressVerdict::Recirculate if again.recirculations > MAX_RECIRCULATIONS => {
+            EgressVerdict::Recirculate if recirculated.recirculations > MAX_RECIRCULATIONS => {
                 self.drop(call, packet, DropReason::RecirculateLimit);
             }
             EgressVerdict::Recirculate => {
-                call.tracer.step(Step::Again { packet: &packet });
-                self.ingress(call, packet, again);
+                call.tracer.step(Step::Reentered { packet: &packet });
+                self.ingress(call, packet, recirculated);
             }
         }
         None
@@ -307,7 +309,7 @@ impl Switch {
                 }
                 IngressVerdict::Resubmit => {
                     resubmits += 1;
-                    call.tracer.step(Step::Again { packet: &packet });
+                    call.tracer.step(Step::Reentered { packet: &packet });
                     outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
                     continue;
                 }
@@ -325,7 +327,7 @@ impl Switch {
         }
     }
 
-    /// Sends the clones and digests of the last run.
+    /// Queues the clones and sends the digests of the last run.
     #[inline]
     fn flush_effects<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>, origin: Origin) {
         if !self.effects.clones.is_empty() || !self.effects.digests.is_empty() {
@@ -401,7 +403,7 @@ impl Switch {
     pub fn clock(&self) -> Clock {
         self.clock
     }
-    /// Sets the time for the control API: idle timeouts of entries written from now on start at `now`.
+    /// Sets the time for the runtime API: idle timeouts of entries that are written next start at `now`.
     pub fn set_now(&mut self, now: Time) {
         self.pipeline.set_now(self.clock.ticks(now));
     }
@@ -442,8 +444,8 @@ impl Switch {
     pub fn clone_sessions(&self) -> &BTreeMap<u16, CloneSession> {
         self.replication.sessions()
     }
-    /// Records a PFC frame from the neighbour on this port. Returns whether the port had nothing that it
-    /// could send, and has now: then treat it like a call of [`SwitchOutput::ready`].
+    /// Records a PFC frame from the neighbour on this port. Returns whether this gave a port without sendable
+    /// packets one to send: then treat it like a call of [`SwitchOutput::ready`].
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         self.queues.tm.set_paused(port, priority, paused)
     }

@@ -4,10 +4,10 @@ use crate::packet::Packet;
 use crate::pipeline::Digest;
 use std::collections::BTreeSet;
 
-/// Receives the consequences of a call to a switch. Drivers implement it: virtual time, raw sockets, pcap
-/// files, STF.
+/// Receives the side effects of a call to a switch. Every driver implements it: virtual time, raw sockets,
+/// pcap files, STF.
 pub trait SwitchOutput {
-    /// A port had nothing that it could send, and has now: call [`super::Switch::transmit`] when its
+    /// The port has a packet to send, and had none before: call [`super::Switch::transmit`] when its
     /// transmitter is free.
     fn ready(&mut self, port: u16);
     /// The neighbour of this port must pause (`on`) or resume a priority: send it a PFC frame.

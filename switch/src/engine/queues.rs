@@ -1,5 +1,5 @@
-//! The traffic manager with the engine's bookkeeping: ready and pause decisions go to the driver, refused
-//! packets are counted and their boxes reused.
+//! The traffic manager with the engine's bookkeeping: reports ready ports and pauses to the driver, counts
+//! dropped packets and reuses their boxes.
 
 use super::output::SwitchOutput;
 use super::replication::Replica;
@@ -9,7 +9,7 @@ use crate::tm::{Departure, EnqueueRequest, TmConfig, TmConfigError, TrafficManag
 use crate::trace::{Step, SwitchTracer};
 use weir_units::Time;
 
-/// The most boxes of dropped packets that the switch keeps for copies; further boxes go to the driver.
+/// Maximum number of boxes of dropped packets that the switch keeps for copies; further boxes go to the driver.
 const MAX_SPARE_PACKETS: usize = 64;
 
 /// The context of one call by the driver: the time, the receiver of consequences, and the tracer.
@@ -24,7 +24,7 @@ pub(super) struct CallContext<'a, T> {
 pub(super) struct Origin {
     /// The port at which the packet arrived.
     pub port: u16,
-    /// The class in which the neighbour sent the packet; `None`: the priority that the program chooses.
+    /// The class in which the neighbour sent the packet; `None`: use the priority that the program sets.
     pub class: Option<u8>,
     /// Recirculations of the packet, counting those of the packet from which it was cloned.
     pub recirculations: u8,
@@ -76,7 +76,7 @@ impl SwitchQueues {
         }
     }
 
-    /// Queues a packet, or drops it if it is refused.
+    /// Queues a packet, or drops it if the traffic manager rejects it.
     #[inline(always)]
     pub fn enqueue<T: SwitchTracer>(
         &mut self,
@@ -88,7 +88,7 @@ impl SwitchQueues {
         origin: Origin,
     ) {
         let ingress_priority = origin.class.unwrap_or(priority);
-        let at = EnqueueRequest {
+        let request = EnqueueRequest {
             ingress: origin.port,
             ingress_priority,
             egress: to.port,
@@ -96,19 +96,19 @@ impl SwitchQueues {
             len: packet.len(),
         };
         if T::ENABLED {
-            let depth = self.tm.queue_level(to.port, priority).packets;
+            let depth = self.tm.queue_occupancy(to.port, priority).packets;
             call.tracer.step(Step::Queued { port: to.port, priority, instance: to.instance, depth });
         }
-        match self.tm.enqueue(call.now, at, Queued { packet, origin, instance: to.instance }) {
-            Ok(admitted) => {
-                if admitted.ready {
+        match self.tm.enqueue(call.now, request, Queued { packet, origin, instance: to.instance }) {
+            Ok(admission) => {
+                if admission.ready {
                     call.out.ready(to.port);
                 }
-                if admitted.pause {
+                if admission.pause {
                     call.out.pause(origin.port, ingress_priority, true);
                 }
             }
-            Err(refused) => self.drop(call, pool, refused.item.packet, refused.reason),
+            Err(rejected) => self.drop(call, pool, rejected.item.packet, rejected.reason),
         }
     }
 
@@ -133,7 +133,7 @@ impl SwitchQueues {
         self.enqueue(call, pool, last, priority, packet, origin);
     }
 
-    /// Dequeues the next packet of a port, and resumes the neighbour to which it was charged if possible.
+    /// Dequeues the next packet of a port, and resumes the paused neighbour that sent it if PFC permits.
     #[inline(always)]
     pub fn dequeue<T: SwitchTracer>(
         &mut self,

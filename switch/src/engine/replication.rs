@@ -19,13 +19,13 @@ pub struct CloneSession {
     pub group: Option<u16>,
     /// Replicas that get copies (P4Runtime's replicas, BMv2's `mirroring_add`).
     pub replicas: Vec<Replica>,
-    /// The priority of the clones; `None`: the program's.
+    /// The priority of the clones; `None`: the priority that the program sets.
     pub priority: Option<u8>,
-    /// The most bytes of a clone that are sent; `None`: all.
+    /// The maximum length of a clone in bytes; `None`: clones are not truncated.
     pub truncate: Option<u32>,
 }
 
-/// The error of a group or session. Nothing was changed.
+/// An invalid group or session. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplicationError {
     /// Group 0 means "no multicast" in a program. Session 0 is valid.
@@ -61,7 +61,7 @@ fn check_distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(
 }
 
 impl Replication {
-    /// Returns the replicas of a group in order; none for an unknown group.
+    /// Returns the replicas of a group in order; an empty slice for an unknown group.
     pub fn group(&self, group: u16) -> &[Replica] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }
@@ -109,17 +109,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_an_invalid_file_and_keeps_the_present_one() {
+    fn invalid_groups_and_sessions_are_rejected_and_the_old_ones_stay() {
         let mut engine = Replication::default();
-        let copy = |port, instance| Replica { port, instance };
-        engine.set_group(1, vec![copy(1, 0), copy(1, 1)]).unwrap();
-        let error = engine.set_group(1, vec![copy(2, 5), copy(2, 5)]).unwrap_err().to_string();
+        let replica = |port, instance| Replica { port, instance };
+        engine.set_group(1, vec![replica(1, 0), replica(1, 1)]).unwrap();
+        let error = engine.set_group(1, vec![replica(2, 5), replica(2, 5)]).unwrap_err().to_string();
         assert!(error.contains("port 2 with instance 5 twice"), "{error}");
-        assert_eq!(engine.group(1), [copy(1, 0), copy(1, 1)]);
+        assert_eq!(engine.group(1), [replica(1, 0), replica(1, 1)]);
         assert!(engine.set_group(0, vec![]).unwrap_err().to_string().contains("use 1 or higher"));
-        let cut = CloneSession { truncate: Some(0), ..CloneSession::default() };
-        assert_eq!(engine.set_session(1, cut.clone()), Err(ReplicationError::EmptyClones(1)));
-        assert_eq!(engine.set_session(1 << 15, cut), Err(ReplicationError::SessionTooHigh(1 << 15)));
+        let empty_clones = CloneSession { truncate: Some(0), ..CloneSession::default() };
+        assert_eq!(engine.set_session(1, empty_clones.clone()), Err(ReplicationError::EmptyClones(1)));
+        assert_eq!(engine.set_session(1 << 15, empty_clones), Err(ReplicationError::SessionTooHigh(1 << 15)));
         assert!(engine.delete_group(1) && !engine.delete_group(1) && !engine.delete_session(1));
     }
 }

@@ -77,10 +77,10 @@ pub struct LinkChannel {
 }
 
 impl LinkChannel {
-    /// Returns the seed for the direction of the n-th link away from one of its ends. Every direction has its
-    /// own random stream, so that it does not depend on the traffic of others.
-    pub fn seed(all: u64, link: usize, end: usize) -> u64 {
-        all ^ (2 * link as u64 + end as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    /// Returns the seed for the direction of link number `link` that leads away from `end` (0 or 1). Every direction
+    /// has its own random stream, so that it does not depend on the traffic of others.
+    pub fn seed(seed: u64, link: usize, end: usize) -> u64 {
+        seed ^ (2 * link as u64 + end as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// Creates an idle direction with this seed.
@@ -100,7 +100,7 @@ impl LinkChannel {
         let reason = match self.transmit(link, now, frame.len()) {
             Ok(()) if self.draw(link.loss) => LinkDrop::Loss,
             Ok(()) => {
-                let at = self.arrival(link);
+                let arrival = self.arrival(link);
                 if self.draw(link.corrupt) {
                     self.counters.corrupted += 1;
                     let bit = self.random.random_range(0..frame.bytes().len().max(1) * 8);
@@ -110,9 +110,9 @@ impl LinkChannel {
                     self.counters.duplicated += 1;
                     let mut copy = pool.get();
                     copy.copy_bytes_from(&frame);
-                    self.schedule(at, copy);
+                    self.schedule(arrival, copy);
                 }
-                return self.schedule(at, frame);
+                return self.schedule(arrival, frame);
             }
             Err(reason) => reason,
         };
@@ -144,12 +144,12 @@ impl LinkChannel {
             self.counters.reordered += 1;
             return match link.reorder_by {
                 Time::ZERO => self.free_at,
-                by => self.free_at + link.delay + by,
+                extra => self.free_at + link.delay + extra,
             };
         }
         let jitter = match link.jitter {
             Time::ZERO => Time::ZERO,
-            most => Time::from_ps(self.random.random_range(0..=most.as_ps())),
+            max => Time::from_ps(self.random.random_range(0..=max.as_ps())),
         };
         self.latest = self.latest.max(self.free_at + link.delay + jitter);
         self.latest
@@ -161,25 +161,26 @@ impl LinkChannel {
         probability > Ratio::default() && self.random.random::<f64>() < probability.get()
     }
 
-    fn schedule(&mut self, at: Time, frame: Box<Packet>) {
-        if self.in_flight.back().is_none_or(|&(last, _)| last <= at) {
-            return self.in_flight.push_back((at, frame));
+    /// Inserts a frame in flight, after those with the same arrival.
+    fn schedule(&mut self, arrival: Time, frame: Box<Packet>) {
+        if self.in_flight.back().is_none_or(|&(last, _)| last <= arrival) {
+            return self.in_flight.push_back((arrival, frame));
         }
-        let place = self.in_flight.partition_point(|&(other, _)| other <= at);
-        self.in_flight.insert(place, (at, frame));
+        let index = self.in_flight.partition_point(|&(other, _)| other <= arrival);
+        self.in_flight.insert(index, (arrival, frame));
     }
 
     /// Removes the next frame that has arrived by `now`, with its time of arrival.
     pub fn pop_arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
-        self.next_arrival().filter(|&at| at <= now)?;
-        let (at, frame) = self.in_flight.pop_front()?;
+        self.next_arrival().filter(|&arrival| arrival <= now)?;
+        let (arrival, frame) = self.in_flight.pop_front()?;
         self.counters.delivered.count(frame.len());
-        Some((at, frame))
+        Some((arrival, frame))
     }
 
     /// Returns the arrival time of the next frame.
     pub fn next_arrival(&self) -> Option<Time> {
-        self.in_flight.front().map(|&(at, _)| at)
+        self.in_flight.front().map(|&(arrival, _)| arrival)
     }
 
     /// Drops all frames in flight, because the link went down or its port was removed. They count as
@@ -221,7 +222,7 @@ mod tests {
             Bench { direction: LinkChannel::new(7), pool: PacketPool::new(), link }
         }
 
-        /// Sends frames of these lengths, each marked with its number.
+        /// Sends frames of these lengths; each byte of a frame is its index.
         fn send(&mut self, now: Time, lengths: &[usize]) {
             for (i, &len) in lengths.iter().enumerate() {
                 let frame = Packet::from_bytes(&vec![i as u8; len]);
@@ -229,131 +230,140 @@ mod tests {
             }
         }
 
-        /// Arrivals in us, with the marks.
+        /// Removes the frames that have arrived: time of arrival in us, and first byte.
         fn arrivals(&mut self, now: Time) -> Vec<(u64, u8)> {
-            let next = || self.direction.pop_arrived(now).map(|(at, frame)| (at.as_us(), frame.bytes()[0]));
+            let next = || {
+                self.direction.pop_arrived(now).map(|(arrival, frame)| (arrival.as_us(), frame.bytes()[0]))
+            };
             std::iter::from_fn(next).collect()
         }
     }
 
     #[test]
     fn frames_arrive_after_waiting_serialisation_and_delay() {
-        let mut it = Bench::new("rate=10Mbps,delay=15ms");
-        it.send(Time::from_ms(1), &[1250, 125]); // 1 ms and 0.1 ms on the wire
-        assert_eq!(it.direction.next_arrival(), Some(Time::from_ms(17)));
-        assert!(it.direction.pop_arrived(Time::from_us(16_999)).is_none());
-        assert_eq!(it.arrivals(Time::from_ms(20)), [(17_000, 0), (17_100, 1)]);
-        // The transmitter was idle since: a frame is not early.
-        it.send(Time::from_ms(30), &[1250]);
-        assert_eq!(it.arrivals(Time::MAX), [(46_000, 0)]);
+        let mut bench = Bench::new("rate=10Mbps,delay=15ms");
+        bench.send(Time::from_ms(1), &[1250, 125]); // 1 ms and 0.1 ms on the wire
+        assert_eq!(bench.direction.next_arrival(), Some(Time::from_ms(17)));
+        assert!(bench.direction.pop_arrived(Time::from_us(16_999)).is_none());
+        assert_eq!(bench.arrivals(Time::from_ms(20)), [(17_000, 0), (17_100, 1)]);
+        // The transmitter was idle meanwhile, which does not make the next frame earlier.
+        bench.send(Time::from_ms(30), &[1250]);
+        assert_eq!(bench.arrivals(Time::MAX), [(46_000, 0)]);
     }
 
     #[test]
     fn frames_beyond_the_queue_are_dropped() {
-        let mut it = Bench::new("rate=10Mbps,queue=2500B");
-        it.send(Time::ZERO, &[1250, 1250, 1250]);
-        assert_eq!(it.arrivals(Time::MAX), [(1_000, 0), (2_000, 1)]);
-        assert_eq!(it.direction.counters().dropped(LinkDrop::QueueFull), 1);
+        let mut bench = Bench::new("rate=10Mbps,queue=2500B");
+        bench.send(Time::ZERO, &[1250, 1250, 1250]);
+        assert_eq!(bench.arrivals(Time::MAX), [(1_000, 0), (2_000, 1)]);
+        assert_eq!(bench.direction.counters().dropped(LinkDrop::QueueFull), 1);
     }
 
     #[test]
-    fn a_changed_link_keeps_what_is_in_flight_in_order() {
-        let mut it = Bench::new("delay=10ms");
-        it.send(Time::ZERO, &[100]);
-        it.link.delay = Time::from_ms(1);
-        it.send(Time::from_ms(2), &[200]);
-        assert_eq!(it.arrivals(Time::MAX).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [10_000, 10_000]);
-        it.send(Time::from_ms(11), &[100]);
-        assert_eq!(it.arrivals(Time::MAX), [(12_000, 0)]);
+    fn a_changed_link_keeps_frames_in_flight_in_order() {
+        let mut bench = Bench::new("delay=10ms");
+        bench.send(Time::ZERO, &[100]);
+        bench.link.delay = Time::from_ms(1);
+        bench.send(Time::from_ms(2), &[200]);
+        assert_eq!(
+            bench.arrivals(Time::MAX).iter().map(|(arrival, _)| *arrival).collect::<Vec<_>>(),
+            [10_000, 10_000]
+        );
+        bench.send(Time::from_ms(11), &[100]);
+        assert_eq!(bench.arrivals(Time::MAX), [(12_000, 0)]);
     }
 
     #[test]
-    fn a_link_that_goes_down_loses_what_is_in_flight() {
-        let mut it = Bench::new("delay=10ms");
-        it.send(Time::ZERO, &[100, 100]);
-        it.link.up = false;
-        it.direction.drop_in_flight(&mut it.pool);
-        it.send(Time::from_ms(1), &[100]);
-        assert_eq!(it.direction.counters().dropped(LinkDrop::Down), 3);
-        it.link.up = true;
-        it.send(Time::from_ms(2), &[100]);
-        assert_eq!(it.arrivals(Time::MAX), [(12_000, 0)]);
+    fn a_link_that_goes_down_loses_frames_in_flight() {
+        let mut bench = Bench::new("delay=10ms");
+        bench.send(Time::ZERO, &[100, 100]);
+        bench.link.up = false;
+        bench.direction.drop_in_flight(&mut bench.pool);
+        bench.send(Time::from_ms(1), &[100]);
+        assert_eq!(bench.direction.counters().dropped(LinkDrop::Down), 3);
+        bench.link.up = true;
+        bench.send(Time::from_ms(2), &[100]);
+        assert_eq!(bench.arrivals(Time::MAX), [(12_000, 0)]);
     }
 
     #[test]
     fn faults_are_as_frequent_as_their_probabilities() {
-        let mut it = Bench::new("loss=10%,duplicate=20%,corrupt=30%,reorder=5%,delay=1ms");
+        let mut bench = Bench::new("loss=10%,duplicate=20%,corrupt=30%,reorder=5%,delay=1ms");
         for i in 0..10_000 {
-            it.send(Time::from_us(i), &[64]);
+            bench.send(Time::from_us(i), &[64]);
         }
         let frames: Vec<_> =
-            std::iter::from_fn(|| it.direction.pop_arrived(Time::MAX)).map(|(_, frame)| frame).collect();
-        let counters = it.direction.counters();
+            std::iter::from_fn(|| bench.direction.pop_arrived(Time::MAX)).map(|(_, frame)| frame).collect();
+        let counters = bench.direction.counters();
         let share = |count: u64| count as f64 / 10_000.0;
         assert!((share(counters.dropped(LinkDrop::Loss)) - 0.1).abs() < 0.01, "{counters:?}");
         assert!((share(counters.duplicated) - 0.2 * 0.9).abs() < 0.02, "{counters:?}");
         assert!((share(counters.corrupted) - 0.3 * 0.9).abs() < 0.02, "{counters:?}");
         assert!((share(counters.reordered) - 0.05 * 0.9).abs() < 0.01, "{counters:?}");
-        let inverted = frames.iter().map(|it| it.bytes().iter().map(|byte| byte.count_ones()).sum::<u32>());
-        assert!(inverted.clone().all(|bits| bits <= 1), "one bit of a frame");
-        assert!(inverted.sum::<u32>() as u64 >= counters.corrupted, "and that of a copy");
+        let inverted =
+            frames.iter().map(|frame| frame.bytes().iter().map(|byte| byte.count_ones()).sum::<u32>());
+        assert!(inverted.clone().all(|bits| bits <= 1), "at most one bit per frame");
+        assert!(inverted.sum::<u32>() as u64 >= counters.corrupted, "a duplicate has the inverted bit too");
     }
 
     #[test]
     fn a_frame_that_overtakes_arrives_without_delay() {
-        let mut it = Bench::new("delay=10ms,jitter=1ms");
-        it.send(Time::ZERO, &[100]);
-        it.link.reorder = Ratio::ONE;
-        it.send(Time::from_ms(1), &[100, 100]);
-        let arrivals = it.arrivals(Time::MAX);
+        let mut bench = Bench::new("delay=10ms,jitter=1ms");
+        bench.send(Time::ZERO, &[100]);
+        bench.link.reorder = Ratio::ONE;
+        bench.send(Time::from_ms(1), &[100, 100]);
+        let arrivals = bench.arrivals(Time::MAX);
         assert_eq!(arrivals[..2], [(1_000, 0), (1_000, 1)]);
         assert!((10_000..=11_000).contains(&arrivals[2].0), "{arrivals:?}");
     }
 
     #[test]
     fn a_frame_that_others_overtake_does_not_hold_them_back() {
-        let mut it = Bench::new("delay=10ms,reorder=100%,reorder_by=2ms");
-        it.send(Time::ZERO, &[100]);
-        it.link.reorder = Ratio::default();
-        it.send(Time::from_ms(1), &[200]);
-        assert_eq!(it.arrivals(Time::MAX).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [11_000, 12_000]);
+        let mut bench = Bench::new("delay=10ms,reorder=100%,reorder_by=2ms");
+        bench.send(Time::ZERO, &[100]);
+        bench.link.reorder = Ratio::default();
+        bench.send(Time::from_ms(1), &[200]);
+        assert_eq!(
+            bench.arrivals(Time::MAX).iter().map(|(arrival, _)| *arrival).collect::<Vec<_>>(),
+            [11_000, 12_000]
+        );
     }
 
     #[test]
-    fn the_same_seed_does_the_same() {
+    fn equal_seeds_give_equal_arrivals() {
         let run = || {
-            let mut it = Bench::new("rate=10Mbps,delay=1ms,jitter=1ms,loss=10%,reorder=10%,duplicate=10%");
-            (0..100).for_each(|i| it.send(Time::from_us(i * 700), &[800]));
-            it.arrivals(Time::MAX)
+            let mut bench = Bench::new("rate=10Mbps,delay=1ms,jitter=1ms,loss=10%,reorder=10%,duplicate=10%");
+            (0..100).for_each(|i| bench.send(Time::from_us(i * 700), &[800]));
+            bench.arrivals(Time::MAX)
         };
         assert_eq!(run(), run());
     }
 
     proptest! {
-        /// Nothing is lost without a reason, arrives before it was sent, or faster than the link.
+        /// Nothing is lost without a reason, arrives before it was sent, or faster than the link allows.
         #[test]
         fn counters_balance(
             frames in proptest::collection::vec((0u64..2_000, 60usize..1_500), 1..80),
             loss in 0.0..0.3f64, jitter in 0u64..3_000, mbps in 1u64..100, queue in 1_500u64..20_000,
         ) {
-            let mut it = Bench::new("delay=3ms");
-            it.link.loss = Ratio::new(loss).unwrap();
-            it.link.duplicate = Ratio::new(loss / 2.0).unwrap();
-            it.link.jitter = Time::from_us(jitter);
-            it.link.rate = Some(Bandwidth::from_mbps(mbps));
-            it.link.queue = Bytes::new(queue);
+            let mut bench = Bench::new("delay=3ms");
+            bench.link.loss = Ratio::new(loss).unwrap();
+            bench.link.duplicate = Ratio::new(loss / 2.0).unwrap();
+            bench.link.jitter = Time::from_us(jitter);
+            bench.link.rate = Some(Bandwidth::from_mbps(mbps));
+            bench.link.queue = Bytes::new(queue);
             let (mut now, mut bytes, mut last) = (Time::ZERO, 0, Time::ZERO);
             for &(gap, len) in &frames {
                 now += Time::from_us(gap);
-                it.send(now, &[len]);
+                bench.send(now, &[len]);
                 bytes += len as u64;
             }
             let max = Bandwidth::from_mbps(mbps).tx_time(Bytes::new(bytes)) + now + Time::from_ms(7);
-            while let Some((at, _)) = it.direction.pop_arrived(Time::MAX) {
-                prop_assert!(at >= last && at <= max);
-                last = at;
+            while let Some((arrival, _)) = bench.direction.pop_arrived(Time::MAX) {
+                prop_assert!(arrival >= last && arrival <= max);
+                last = arrival;
             }
-            let counters = it.direction.counters();
+            let counters = bench.direction.counters();
             prop_assert_eq!(counters.offered.packets, frames.len() as u64);
             prop_assert_eq!(
                 counters.offered.packets + counters.duplicated,

@@ -9,7 +9,7 @@
 
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Packets over which the mean length is averaged, and over which a difference is removed.
+/// Number of packets over which the mean length is averaged, and over which a difference is removed.
 const WINDOW: i64 = 16;
 
 /// A packet-by-packet model of BMv2's queue and of the link that it emulates.
@@ -19,25 +19,25 @@ pub struct PacketRateController {
     /// The largest difference that is tolerated, in ps: the time of a full frame.
     tolerance: i64,
     /// The mean serialisation time of a packet, in ps.
-    mean: i64,
+    mean_tx_time: i64,
     /// The time at which the link becomes idle, in ps.
-    free: i64,
+    link_free_at: i64,
     /// The time at which the limiter releases the last packet, in ps.
-    last: i64,
+    last_departure: i64,
     packets_per_second: u64,
 }
 
 impl PacketRateController {
-    /// Creates the controller for a link with this rate and longest frame. The first packet rate assumes full
-    /// frames.
-    pub fn new(rate: Bandwidth, frame: Bytes) -> PacketRateController {
-        let longest = ps(rate.tx_time(frame));
+    /// Creates the controller for a link with this rate and maximum frame length. The first packet rate assumes
+    /// full frames.
+    pub fn new(rate: Bandwidth, max_frame: Bytes) -> PacketRateController {
+        let longest = ps(rate.tx_time(max_frame));
         PacketRateController {
             rate,
             tolerance: longest,
-            mean: longest,
-            free: 0,
-            last: 0,
+            mean_tx_time: longest,
+            link_free_at: 0,
+            last_departure: 0,
             packets_per_second: per_second(longest),
         }
     }
@@ -49,16 +49,17 @@ impl PacketRateController {
 
     /// Accounts for a packet that is queued at `now`. Returns the new packet rate if it changes.
     pub fn on_enqueue(&mut self, now: Time, len: u32) -> Option<u64> {
-        let (now, takes) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
-        self.last = now.max(self.last + self.packet_interval());
-        self.free = now.max(self.free) + takes;
-        self.mean += (takes - self.mean) / WINDOW;
-        let late = self.last + self.packet_interval() - self.free;
+        let (now, tx_time) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
+        self.last_departure = now.max(self.last_departure + self.packet_interval());
+        self.link_free_at = now.max(self.link_free_at) + tx_time;
+        self.mean_tx_time += (tx_time - self.mean_tx_time) / WINDOW;
+        let late = self.last_departure + self.packet_interval() - self.link_free_at;
         if late.abs() <= self.tolerance {
             return None;
         }
-        let wanted = (self.mean - late / WINDOW).clamp(self.mean / 4, self.tolerance.max(self.mean) * 2);
-        let rate = per_second(wanted);
+        let interval = (self.mean_tx_time - late / WINDOW)
+            .clamp(self.mean_tx_time / 4, self.tolerance.max(self.mean_tx_time) * 2);
+        let rate = per_second(interval);
         let changes = rate != self.packets_per_second;
         self.packets_per_second = rate;
         changes.then_some(rate)
@@ -76,8 +77,8 @@ fn ps(time: Time) -> i64 {
 }
 
 /// Returns packets per second for an interval in ps: at least 1, since 0 means unlimited.
-fn per_second(each: i64) -> u64 {
-    ((SECOND as f64 / each.max(1) as f64).round() as u64).max(1)
+fn per_second(interval: i64) -> u64 {
+    ((SECOND as f64 / interval.max(1) as f64).round() as u64).max(1)
 }
 
 #[cfg(test)]
@@ -87,17 +88,18 @@ mod tests {
     const FULL: Bytes = Bytes::new(1_518);
     const MBPS: Bandwidth = Bandwidth::from_mbps(1);
 
-    /// BMv2's queue: sends each packet at the time that its rate says.
-    fn sent(lengths: &[u32], adapt: bool) -> (Time, Time) {
+    /// Queues packets in a model of BMv2's limiter. Returns the last departure, and the time at which an ideal link
+    /// would be idle.
+    fn departures(lengths: &[u32], adapt: bool) -> (Time, Time) {
         let mut limiter = PacketRateController::new(MBPS, FULL);
-        let mut ticks = Time::from_ps(Time::from_secs(1).as_ps() / limiter.packets_per_second());
+        let mut interval = Time::from_ps(Time::from_secs(1).as_ps() / limiter.packets_per_second());
         let (mut last, mut free) = (Time::ZERO, Time::ZERO);
         for (i, &len) in lengths.iter().enumerate() {
             let now = Time::from_us(i as u64); // all at once: the queue is never empty
-            last = now.max(last + ticks);
+            last = now.max(last + interval);
             free = free.max(now) + MBPS.tx_time(Bytes::new(u64::from(len)));
             if let Some(rate) = limiter.on_enqueue(now, len).filter(|_| adapt) {
-                ticks = Time::from_ps(Time::from_secs(1).as_ps() / rate);
+                interval = Time::from_ps(Time::from_secs(1).as_ps() / rate);
             }
         }
         (last, free)
@@ -105,24 +107,31 @@ mod tests {
 
     #[test]
     fn a_mix_of_lengths_leaves_at_the_rate_of_the_link() {
-        let apart = |(a, b): (Time, Time)| a.as_secs_f64() - b.as_secs_f64();
+        let difference = |(a, b): (Time, Time)| a.as_secs_f64() - b.as_secs_f64();
         let frame = MBPS.tx_time(FULL).as_secs_f64();
         let mixed: Vec<u32> = (0..400).map(|i| if i % 2 == 0 { 1_518 } else { 90 }).collect();
-        assert!(apart(sent(&mixed, false)) > 150.0 * frame, "a fixed rate is nearly half too slow");
-        assert!(apart(sent(&mixed, true)).abs() < 10.0 * frame, "{}", apart(sent(&mixed, true)) / frame);
+        assert!(
+            difference(departures(&mixed, false)) > 150.0 * frame,
+            "a fixed rate is nearly half too slow"
+        );
+        assert!(
+            difference(departures(&mixed, true)).abs() < 10.0 * frame,
+            "{}",
+            difference(departures(&mixed, true)) / frame
+        );
         // The mix changes: first data alone, then ACKs alone.
         let changing: Vec<u32> = (0..400).map(|i| if i < 200 { 1_518 } else { 90 }).collect();
         assert!(
-            apart(sent(&changing, true)).abs() < 10.0 * frame,
+            difference(departures(&changing, true)).abs() < 10.0 * frame,
             "{}",
-            apart(sent(&changing, true)) / frame
+            difference(departures(&changing, true)) / frame
         );
     }
 
     #[test]
-    fn the_rounding_of_packets_per_second_is_made_up_for() {
+    fn the_rounding_of_packets_per_second_is_compensated() {
         // 82.3 full frames a second: neither 82 nor 83 fills the link for long.
-        let (last, free) = sent(&[1_518; 2_000], true);
+        let (last, free) = departures(&[1_518; 2_000], true);
         assert!((last.as_secs_f64() - free.as_secs_f64()).abs() < 3.0 * MBPS.tx_time(FULL).as_secs_f64());
     }
 

@@ -26,7 +26,7 @@ pub struct LinkParameters {
     pub duplicate: Ratio,
     /// Probability that one bit of a frame is inverted.
     pub corrupt: Ratio,
-    /// `false`: every frame is lost.
+    /// False if every frame is lost.
     pub up: bool,
 }
 
@@ -101,7 +101,7 @@ macro_rules! keys {
         }
 
         impl fmt::Display for LinkChange {
-            /// Writes the change in the syntax in which it is read.
+            /// Formats the change in the syntax that [`FromStr`] parses.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut comma = "";
                 $(if let Some(value) = self.$field {
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_read_and_write_the_same() {
+    fn changes_survive_formatting_and_parsing() {
         let text = "rate=10Mbps,delay=5ms,loss=1%,up=false";
         let change: LinkChange = text.parse().unwrap();
         assert_eq!(change.to_string().parse(), Ok(change));
@@ -226,13 +226,13 @@ mod tests {
             (link.loss, link.up, link.queue),
             (Ratio::new(0.01).unwrap(), false, LinkParameters::QUEUE)
         );
-        let freed = LinkChange::from_str("rate=unlimited").unwrap().apply(link);
-        assert_eq!((freed.rate, freed.delay), (None, link.delay));
+        let unlimited = LinkChange::from_str("rate=unlimited").unwrap().apply(link);
+        assert_eq!((unlimited.rate, unlimited.delay), (None, link.delay));
         assert!(LinkChange::from_str("").unwrap().is_empty());
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_key_and_the_problem() {
         let wrong = |text: &str| text.parse::<LinkChange>().unwrap_err();
         assert!(wrong("latency=5ms").contains("expected one of rate, delay, queue"));
         assert!(wrong("delay").contains("write key=value"));

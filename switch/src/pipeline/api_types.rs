@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Identifies an entry within one table. Handles of deleted entries are used again.
+/// Identifies an entry within one table. Handles of deleted entries are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryHandle(pub u32);
 
@@ -28,8 +28,8 @@ pub enum KeyMatch {
         /// Number of leading bits that are compared.
         prefix_len: u16,
     },
-    /// Equal to this value in the bits that the mask has. For an `optional` element use a full mask,
-    /// [`KeyMatch::Exact`], or [`KeyMatch::Any`].
+    /// Equal to this value in the bits that are set in the mask. For an `optional` element use a full mask,
+    /// [`KeyMatch::Exact`] or [`KeyMatch::Any`].
     Ternary {
         /// The value; bits outside the mask must be 0.
         value: Vec<u8>,
@@ -72,7 +72,7 @@ pub struct TableEntry {
     /// The largest matching priority wins; 0 in tables without priorities.
     pub priority: i32,
     pub action: ActionCall,
-    /// True if the entry is part of the program and cannot be changed.
+    /// True if the entry is declared in the program and cannot be changed.
     pub is_const: bool,
     /// Ticks without a match after which the entry times out; 0: never.
     pub idle_timeout: u64,
@@ -99,39 +99,53 @@ pub struct MeterRates {
     pub pburst: u64,
 }
 
-/// The error of a control operation. Nothing was changed.
+/// The kind of an object of the runtime API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    Table,
+    Entry,
+    ActionProfile,
+    Member,
+    Group,
+    CounterArray,
+    MeterArray,
+    RegisterArray,
+    ValueSet,
+}
+
+/// A part of a table that the program can declare const.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstPart {
+    DefaultAction,
+    Entries,
+}
+
+/// A failed operation of the runtime API. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// No object of this kind has this name.
     #[error("there is no {kind} named {name:?}{known}")]
     Unknown {
-        /// "table", "register array" and so on.
-        kind: &'static str,
+        kind: ObjectKind,
         name: String,
         /// The existing names, as the end of the message.
         known: String,
     },
     /// No entry, member or group has this handle.
     #[error("{object}: there is no {kind} {handle}")]
-    NoSuchHandle {
-        object: String,
-        /// "entry", "member" or "group".
-        kind: &'static str,
-        handle: u32,
-    },
+    NoSuchHandle { object: String, kind: ObjectKind, handle: u32 },
+    /// No action of the table or profile has this name.
+    #[error("{object} has no action {name:?}")]
+    UnknownAction { object: String, name: String },
     /// An entry with the same match exists.
     #[error("table {table}: duplicate entry")]
     Duplicate { table: String },
     /// The table has reached its size.
     #[error("table {table} is full: it holds {size} entries")]
     Full { table: String, size: usize },
-    /// The program declares it const.
+    /// The program declares the object const.
     #[error("table {table}: {what} is const")]
-    Immutable {
-        table: String,
-        /// "the default action" or "the list of entries".
-        what: &'static str,
-    },
+    Immutable { table: String, what: ConstPart },
     /// A value has more bits than its field.
     #[error("{what} does not fit {bits} bits")]
     TooWide {
@@ -143,11 +157,39 @@ pub enum TableError {
     #[error("{object}: index {index} is out of range (size {size})")]
     OutOfBounds { object: String, index: usize, size: usize },
     /// An entry or group still refers to the member or group.
-    #[error("{object}: {what} is still in use")]
-    InUse { object: String, what: String },
-    /// Another mismatch between request and program.
+    #[error("{object}: {kind} {handle} is still in use")]
+    InUse { object: String, kind: ObjectKind, handle: u32 },
+    /// The action profile has members only.
+    #[error("action profile {profile} has no selector, so it has no groups")]
+    NoSelector { profile: String },
+    /// Any other mismatch between request and program.
     #[error("{0}")]
     Invalid(String),
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ObjectKind::Table => "table",
+            ObjectKind::Entry => "entry",
+            ObjectKind::ActionProfile => "action profile",
+            ObjectKind::Member => "member",
+            ObjectKind::Group => "group",
+            ObjectKind::CounterArray => "counter array",
+            ObjectKind::MeterArray => "meter array",
+            ObjectKind::RegisterArray => "register array",
+            ObjectKind::ValueSet => "value set",
+        })
+    }
+}
+
+impl fmt::Display for ConstPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ConstPart::DefaultAction => "the default action",
+            ConstPart::Entries => "the list of entries",
+        })
+    }
 }
 
 impl fmt::Display for EntryHandle {

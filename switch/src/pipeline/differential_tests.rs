@@ -1,4 +1,5 @@
-//! The fast engine against the interpreter: the same packets, in the same order, through the same tables.
+//! Compares the compiled engine with the interpreter: both process the same packets in the same order with the
+//! same tables.
 
 use crate::packet::Packet;
 use crate::pipeline::{
@@ -11,19 +12,19 @@ use rand_pcg::Pcg64Mcg;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Packets for each program; the environment variable `WEIR_DIFFERENTIAL_PACKETS` asks for more.
+/// Packets per program; the environment variable `WEIR_DIFFERENTIAL_PACKETS` overrides it.
 const PACKETS: u64 = 10_000;
-/// After this number of packets the tables hold something else.
-const PACKETS_PER_FILL: u64 = 100;
-/// A packet that comes back is followed so often.
-const ROUNDS: usize = 6;
+/// Number of packets after which the tables get other entries.
+const PACKETS_PER_TABLE_FILL: u64 = 100;
+/// Maximum number of pipeline runs for one packet with its clones, resubmissions and recirculations.
+const MAX_RUNS: usize = 6;
 
-/// Returns the programs of the project and those of the tests, or those of the folder that
-/// `WEIR_DIFFERENTIAL_PROGRAMS` names.
+/// Returns the programs of the project and its tests, or those in the folder `WEIR_DIFFERENTIAL_PROGRAMS`.
 fn programs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = ["tests/data", "tests/programs", "../p4src/build"].map(|it| root.join(it)).to_vec();
-    if let Some(dir) = others() {
+    let mut folders =
+        ["tests/data", "tests/programs", "../p4src/build"].map(|folder| root.join(folder)).to_vec();
+    if let Some(dir) = extra_programs_dir() {
         folders = vec![dir];
     }
     let mut programs = Vec::new();
@@ -31,14 +32,14 @@ fn programs() -> Vec<PathBuf> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
         programs.extend(paths.filter(|path| {
-            path.extension().is_some_and(|kind| kind == "json") && !path.ends_with("manifest.json")
+            path.extension().is_some_and(|extension| extension == "json") && !path.ends_with("manifest.json")
         }));
     }
     programs.sort();
     programs
 }
 
-fn others() -> Option<PathBuf> {
+fn extra_programs_dir() -> Option<PathBuf> {
     std::env::var_os("WEIR_DIFFERENTIAL_PROGRAMS").map(PathBuf::from)
 }
 
@@ -58,11 +59,11 @@ impl Random {
     }
 }
 
-/// Addresses that both entries and frames have.
+/// Addresses used in both entries and frames, so that entries match.
 const ADDRESSES: [[u8; 4]; 4] = [[10, 0, 0, 1], [10, 0, 1, 2], [10, 0, 2, 3], [239, 87, 1, 9]];
 
-/// Some entries in each table, the same in all pipelines.
-fn fill(pipelines: &mut [Pipeline], random: &mut Random) {
+/// Replaces the entries of each table by random ones, the same in all pipelines.
+fn fill_tables(pipelines: &mut [Pipeline], random: &mut Random) {
     let program = Arc::clone(pipelines[0].program());
     for (id, table) in program.tables() {
         for pipeline in &mut *pipelines {
@@ -104,7 +105,7 @@ fn fill(pipelines: &mut [Pipeline], random: &mut Random) {
                     }
                     None => call.clone(),
                 };
-                // What does not fit the table is refused, by all.
+                // Entries that do not fit the table are rejected by all pipelines.
                 let _ = pipeline.table_add(id, &key, 1, &call);
                 if set_default {
                     let _ = pipeline.table_set_default(id, &call);
@@ -114,8 +115,9 @@ fn fill(pipelines: &mut [Pipeline], random: &mut Random) {
     }
 }
 
-/// Ethernet, IPv4, UDP and a Weir header or what else follows; now and then with errors, or anything at all.
-fn frame(random: &mut Random) -> (Vec<u8>, u32) {
+/// Returns a random frame and the length of its virtual tail. Most frames have Ethernet, IPv4 and UDP headers and
+/// often a Weir header, some of them with errors; one in eight is all random bytes.
+fn random_frame(random: &mut Random) -> (Vec<u8>, u32) {
     let mut bytes: Vec<u8> = (0..random.below(160)).map(|_| random.below(256) as u8).collect();
     let virtual_len = if random.one_in(4) { 0 } else { random.below(1400) as u32 };
     if random.one_in(8) {
@@ -131,8 +133,8 @@ fn frame(random: &mut Random) -> (Vec<u8>, u32) {
     bytes[20..22].fill(0);
     bytes[22] = 1 + random.below(64) as u8;
     bytes[23] = if random.one_in(8) { 6 } else { 17 };
-    for at in [26, 30] {
-        bytes[at..at + 4].copy_from_slice(&ADDRESSES[random.below(4) as usize]);
+    for offset in [26, 30] {
+        bytes[offset..offset + 4].copy_from_slice(&ADDRESSES[random.below(4) as usize]);
     }
     bytes[36..38].copy_from_slice(&22341u16.to_be_bytes());
     bytes[38..40].copy_from_slice(&(total.wrapping_sub(20)).to_be_bytes());
@@ -141,8 +143,8 @@ fn frame(random: &mut Random) -> (Vec<u8>, u32) {
         bytes[43] = 4;
     }
     if random.one_in(8) {
-        let at = random.below(bytes.len() as u64) as usize;
-        bytes[at] ^= 1 << random.below(8);
+        let index = random.below(bytes.len() as u64) as usize;
+        bytes[index] ^= 1 << random.below(8);
     }
     bytes[24..26].fill(0);
     let sum = crate::pipeline::hash::internet_checksum(&bytes[14..34]);
@@ -153,38 +155,38 @@ fn frame(random: &mut Random) -> (Vec<u8>, u32) {
     (bytes, virtual_len)
 }
 
-/// A tracer that keeps what programs log: what it watches runs in the interpreter.
+/// A tracer that records log messages. Traced packets are always interpreted.
 #[derive(Default)]
-struct Watch(Vec<String>);
+struct LogTracer(Vec<String>);
 
-impl Tracer for Watch {
+impl Tracer for LogTracer {
     fn log(&mut self, _program: &Program, message: &str) {
         self.0.push(message.to_owned());
     }
 }
 
-/// Processes a packet and its copies, and returns their verdicts and bytes.
+/// Processes a packet and its clones. Returns their verdicts and contents, and the digests.
 fn run<I: Tracer, E: Tracer>(
     pipeline: &mut Pipeline,
     frame: &(Vec<u8>, u32),
     meta: (IngressMeta, EgressMeta),
-    (at_ingress, at_egress): (&mut I, &mut E),
+    (ingress_tracer, egress_tracer): (&mut I, &mut E),
 ) -> Vec<String> {
-    let (mut fx, mut seen) = (SideEffects::default(), Vec::new());
+    let (mut effects, mut log) = (SideEffects::default(), Vec::new());
     let mut packet = Packet::from_bytes(&frame.0);
     packet.set_virtual_len(frame.1);
-    let mut waiting = vec![(packet, false)];
-    for _ in 0..ROUNDS {
-        let Some((mut packet, cloned)) = waiting.pop() else { break };
-        let port = match cloned {
+    let mut pending = vec![(packet, false)];
+    for _ in 0..MAX_RUNS {
+        let Some((mut packet, is_clone)) = pending.pop() else { break };
+        let port = match is_clone {
             true => 3,
             false => {
-                let verdict = pipeline.ingress_traced(&mut packet, meta.0, &mut fx, at_ingress);
-                seen.push(format!("{verdict:?} {packet:?}"));
+                let verdict = pipeline.ingress_traced(&mut packet, meta.0, &mut effects, ingress_tracer);
+                log.push(format!("{verdict:?} {packet:?}"));
                 match verdict {
                     IngressVerdict::Drop | IngressVerdict::Abort(_) => continue,
                     IngressVerdict::Resubmit => {
-                        waiting.push((packet, false));
+                        pending.push((packet, false));
                         continue;
                     }
                     IngressVerdict::Unicast { port, .. } => port,
@@ -192,24 +194,25 @@ fn run<I: Tracer, E: Tracer>(
                 }
             }
         };
-        let verdict = pipeline.egress_traced(&mut packet, EgressMeta { port, ..meta.1 }, &mut fx, at_egress);
-        seen.push(format!("{verdict:?} {packet:?}"));
+        let verdict =
+            pipeline.egress_traced(&mut packet, EgressMeta { port, ..meta.1 }, &mut effects, egress_tracer);
+        log.push(format!("{verdict:?} {packet:?}"));
         if verdict == EgressVerdict::Recirculate {
-            waiting.push((packet, false));
+            pending.push((packet, false));
         }
-        waiting.extend(fx.clones.drain(..).map(|clone| (clone.packet, true)));
-        seen.extend(fx.digests.drain(..).map(|digest| format!("{digest:?}")));
+        pending.extend(effects.clones.drain(..).map(|clone| (clone.packet, true)));
+        log.extend(effects.digests.drain(..).map(|digest| format!("{digest:?}")));
     }
-    seen
+    log
 }
 
-/// On hosts with machine code, it exists for the project's programs: the next test does not compare the interpreter
-/// with itself.
+/// The project's programs have machine code on hosts that support it, so the next test does not compare the
+/// interpreter with itself.
 #[test]
 #[cfg(all(target_arch = "x86_64", unix))]
 fn programs_have_machine_code() {
     for path in
-        programs().into_iter().filter(|path| path.parent().is_some_and(|it| it.ends_with("p4src/build")))
+        programs().into_iter().filter(|path| path.parent().is_some_and(|dir| dir.ends_with("p4src/build")))
     {
         let text = std::fs::read_to_string(&path).expect("a program");
         let program = Program::from_json(&text).expect("a program");
@@ -219,13 +222,13 @@ fn programs_have_machine_code() {
 }
 
 #[test]
-fn both_engines_do_the_same_to_random_packets() {
-    let packets = std::env::var("WEIR_DIFFERENTIAL_PACKETS").ok().and_then(|it| it.parse().ok());
+fn both_engines_process_random_packets_equally() {
+    let packets = std::env::var("WEIR_DIFFERENTIAL_PACKETS").ok().and_then(|count| count.parse().ok());
     for path in programs() {
         let text = std::fs::read_to_string(&path).expect("a program");
         let program = match Program::from_json(&text) {
-            // What is not ours may not be for v1model.
-            Err(_) if others().is_some() => continue,
+            // Programs of others may be for another architecture than v1model.
+            Err(_) if extra_programs_dir().is_some() => continue,
             result => result.unwrap_or_else(|error| panic!("{}: {error}", path.display())),
         };
         let mut random = Random(Pcg64Mcg::seed_from_u64(7));
@@ -233,10 +236,10 @@ fn both_engines_do_the_same_to_random_packets() {
         pipelines[1].set_engine(Engine::Interpreter);
         let mut sent = 0;
         for number in 0..packets.unwrap_or(PACKETS) {
-            if number % PACKETS_PER_FILL == 0 {
-                fill(&mut pipelines, &mut random);
+            if number % PACKETS_PER_TABLE_FILL == 0 {
+                fill_tables(&mut pipelines, &mut random);
             }
-            let frame = frame(&mut random);
+            let frame = random_frame(&mut random);
             let meta = (
                 IngressMeta { port: random.below(8) as u16, now: number * 100 },
                 EgressMeta {
@@ -250,18 +253,18 @@ fn both_engines_do_the_same_to_random_packets() {
             );
             let [compiled, interpreter] = &mut pipelines;
             // A trace may begin when the packet is between ingress and egress.
-            let watched = |pipeline: &mut Pipeline| {
-                let mut watch = Watch::default();
+            let run_traced = |pipeline: &mut Pipeline| {
+                let mut tracer = LogTracer::default();
                 let steps = match number % 4 {
-                    0 => run(pipeline, &frame, meta, (&mut NoTrace, &mut watch)),
-                    1 => run(pipeline, &frame, meta, (&mut watch, &mut NoTrace)),
+                    0 => run(pipeline, &frame, meta, (&mut NoTrace, &mut tracer)),
+                    1 => run(pipeline, &frame, meta, (&mut tracer, &mut NoTrace)),
                     _ => run(pipeline, &frame, meta, (&mut NoTrace, &mut NoTrace)),
                 };
-                (steps, watch.0)
+                (steps, tracer.0)
             };
-            let (fast, plain) = (watched(compiled), watched(interpreter));
-            assert_eq!(fast, plain, "{}, packet {number}: {:02x?}", path.display(), frame.0);
-            sent += u32::from(plain.0.iter().any(|step| step.starts_with("Send")));
+            let (actual, expected) = (run_traced(compiled), run_traced(interpreter));
+            assert_eq!(actual, expected, "{}, packet {number}: {:02x?}", path.display(), frame.0);
+            sent += u32::from(expected.0.iter().any(|step| step.starts_with("Send")));
         }
         let [compiled, interpreter] = pipelines.each_ref().map(|pipeline| &pipeline.state);
         assert_eq!(compiled.registers, interpreter.registers, "{}", path.display());
@@ -271,6 +274,6 @@ fn both_engines_do_the_same_to_random_packets() {
             assert_eq!(one.extras.counters, other.extras.counters, "{}", path.display());
             assert_eq!(one.extras.last_hit, other.extras.last_hit, "{}", path.display());
         }
-        assert!(sent > 0 || others().is_some(), "{} sent no packet", path.display());
+        assert!(sent > 0 || extra_programs_dir().is_some(), "{} sent no packet", path.display());
     }
 }

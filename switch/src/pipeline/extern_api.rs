@@ -1,17 +1,17 @@
 //! Runtime API of registers, counters, meters and parser value sets.
 
-use super::api_types::{CounterValue, EntryHandle, MeterRates, TableError};
+use super::api_types::{CounterValue, EntryHandle, MeterRates, ObjectKind, TableError};
 use super::meter::Meter;
 use super::table_api::{index_by_name, unknown_table};
 use super::{Pipeline, values};
 use crate::program::{ExternArray, RegisterArray, TableId, limbs};
 use std::ops::Range;
 
-fn array(arrays: &[ExternArray], kind: &'static str, name: &str) -> Result<usize, TableError> {
+fn array_index(arrays: &[ExternArray], kind: ObjectKind, name: &str) -> Result<usize, TableError> {
     index_by_name(arrays.iter().map(|array| array.name.as_str()), kind, name)
 }
 
-fn out_of_bounds(kind: &str, name: &str, index: usize, size: usize) -> TableError {
+fn out_of_bounds(kind: ObjectKind, name: &str, index: usize, size: usize) -> TableError {
     TableError::OutOfBounds { object: format!("{kind} {name}"), index, size }
 }
 
@@ -19,7 +19,7 @@ impl Pipeline {
     fn register(&self, name: &str) -> Result<&RegisterArray, TableError> {
         let registers = &self.program.registers;
         let names = registers.iter().map(|array| array.name.as_str());
-        Ok(&registers[index_by_name(names, "register array", name)?])
+        Ok(&registers[index_by_name(names, ObjectKind::RegisterArray, name)?])
     }
 
     /// Returns the number of cells of a register array and the width of a cell in bits.
@@ -33,7 +33,7 @@ impl Pipeline {
 
     fn register_cell(&self, register: &str, index: usize) -> Result<(Range<usize>, u32), TableError> {
         let array = self.register(register)?;
-        let outside = || out_of_bounds("register array", register, index, array.size);
+        let outside = || out_of_bounds(ObjectKind::RegisterArray, register, index, array.size);
         Ok((array.cell(index as u64).ok_or_else(outside)?, array.bits))
     }
 
@@ -60,10 +60,10 @@ impl Pipeline {
     }
 
     fn counter_cell(&mut self, counter: &str, index: usize) -> Result<&mut CounterValue, TableError> {
-        let number = array(&self.program.counters, "counter array", counter)?;
-        let cells = &mut self.state.counters[number];
+        let array = array_index(&self.program.counters, ObjectKind::CounterArray, counter)?;
+        let cells = &mut self.state.counters[array];
         let size = cells.len();
-        cells.get_mut(index).ok_or_else(|| out_of_bounds("counter array", counter, index, size))
+        cells.get_mut(index).ok_or_else(|| out_of_bounds(ObjectKind::CounterArray, counter, index, size))
     }
 
     /// Returns the number of cells of a counter array.
@@ -72,7 +72,7 @@ impl Pipeline {
     ///
     /// Unknown counter array.
     pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
-        Ok(self.state.counters[array(&self.program.counters, "counter array", counter)?].len())
+        Ok(self.state.counters[array_index(&self.program.counters, ObjectKind::CounterArray, counter)?].len())
     }
 
     /// Returns the value of a counter cell.
@@ -81,8 +81,9 @@ impl Pipeline {
     ///
     /// Unknown counter array, or the index is out of range.
     pub fn counter_read(&self, counter: &str, index: usize) -> Result<CounterValue, TableError> {
-        let cells = &self.state.counters[array(&self.program.counters, "counter array", counter)?];
-        let outside = || out_of_bounds("counter array", counter, index, cells.len());
+        let cells =
+            &self.state.counters[array_index(&self.program.counters, ObjectKind::CounterArray, counter)?];
+        let outside = || out_of_bounds(ObjectKind::CounterArray, counter, index, cells.len());
         cells.get(index).copied().ok_or_else(outside)
     }
 
@@ -101,6 +102,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Returns the index of an entry's direct counter or meter.
     fn direct_cell<V>(
         &self,
         table: TableId,
@@ -108,12 +110,12 @@ impl Pipeline {
         what: &str,
         cells: &[V],
     ) -> Result<usize, TableError> {
-        let number = self.entry(table, entry)? as usize;
-        if number >= cells.len() {
+        let cell = self.entry(table, entry)? as usize;
+        if cell >= cells.len() {
             let name = self.program.table_name(table);
             return Err(TableError::Invalid(format!("table {name} has no direct {what}")));
         }
-        Ok(number)
+        Ok(cell)
     }
 
     fn table_index(&self, table: TableId) -> Result<usize, TableError> {
@@ -149,16 +151,17 @@ impl Pipeline {
         value: CounterValue,
     ) -> Result<(), TableError> {
         let index = self.table_index(table)?;
-        let number = self.direct_cell(table, entry, "counter", &self.state.tables[index].extras.counters)?;
-        self.state.tables[index].extras.counters[number] = value;
+        let cell = self.direct_cell(table, entry, "counter", &self.state.tables[index].extras.counters)?;
+        self.state.tables[index].extras.counters[cell] = value;
         Ok(())
     }
 
+    /// Returns the index of a meter array and one of its cells.
     fn meter(&self, meter: &str, index: usize) -> Result<(usize, &Meter), TableError> {
-        let number = array(&self.program.meters, "meter array", meter)?;
-        let cells = &self.state.meters[number];
-        let outside = || out_of_bounds("meter array", meter, index, cells.len());
-        Ok((number, cells.get(index).ok_or_else(outside)?))
+        let array = array_index(&self.program.meters, ObjectKind::MeterArray, meter)?;
+        let cells = &self.state.meters[array];
+        let outside = || out_of_bounds(ObjectKind::MeterArray, meter, index, cells.len());
+        Ok((array, cells.get(index).ok_or_else(outside)?))
     }
 
     /// Returns the number of cells of a meter array.
@@ -167,7 +170,7 @@ impl Pipeline {
     ///
     /// Unknown meter array.
     pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
-        Ok(self.state.meters[array(&self.program.meters, "meter array", meter)?].len())
+        Ok(self.state.meters[array_index(&self.program.meters, ObjectKind::MeterArray, meter)?].len())
     }
 
     /// Returns the rates of a meter cell; `None` if no rates are set, so that every packet is green.
@@ -190,9 +193,9 @@ impl Pipeline {
         index: usize,
         rates: Option<MeterRates>,
     ) -> Result<(), TableError> {
-        let (number, _) = self.meter(meter, index)?;
+        let (array, _) = self.meter(meter, index)?;
         check_rates(rates)?;
-        self.state.meters[number][index].set_rates(rates, self.state.ticks_per_second);
+        self.state.meters[array][index].set_rates(rates, self.state.ticks_per_second);
         Ok(())
     }
 
@@ -222,15 +225,15 @@ impl Pipeline {
         rates: Option<MeterRates>,
     ) -> Result<(), TableError> {
         let index = self.table_index(table)?;
-        let number = self.direct_cell(table, entry, "meter", &self.state.tables[index].extras.meters)?;
+        let cell = self.direct_cell(table, entry, "meter", &self.state.tables[index].extras.meters)?;
         check_rates(rates)?;
-        self.state.tables[index].extras.meters[number].set_rates(rates, self.state.ticks_per_second);
+        self.state.tables[index].extras.meters[cell].set_rates(rates, self.state.ticks_per_second);
         Ok(())
     }
 
     fn value_set(&self, set: &str) -> Result<usize, TableError> {
         let names = self.program.parser.value_sets.iter().map(|set| set.name.as_str());
-        index_by_name(names, "value set", set)
+        index_by_name(names, ObjectKind::ValueSet, set)
     }
 
     /// Adds a value to a parser value set: its fields concatenated without padding. Adding it again has no
@@ -241,12 +244,12 @@ impl Pipeline {
     /// Unknown value set, or the value is too wide.
     pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
         let definition = &self.program.parser.value_sets[self.value_set(set)?];
-        let whole = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
+        let member = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
         for (list, parts) in &definition.lists {
             let (mut high, mut words) = (definition.bits, Vec::new());
             for bits in parts {
                 high -= bits;
-                words.extend(slice(&whole, high, *bits));
+                words.extend(slice(&member, high, *bits));
             }
             let list = &mut self.state.value_lists[usize::from(*list)];
             if !list.contains(&words) {
@@ -273,10 +276,10 @@ impl Pipeline {
 fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
     let limb = |index: u32| number.get(index as usize).copied().unwrap_or(0);
     (0..limbs(bits) as u32).map(move |index| {
-        let at = low + 64 * index;
-        let upper = if at.is_multiple_of(64) { 0 } else { limb(at / 64 + 1) << (64 - at % 64) };
-        let left = bits - (64 * index).min(bits);
-        (limb(at / 64) >> (at % 64) | upper) & crate::program::low_mask(left)
+        let bit = low + 64 * index;
+        let upper = if bit.is_multiple_of(64) { 0 } else { limb(bit / 64 + 1) << (64 - bit % 64) };
+        let remaining = bits - (64 * index).min(bits);
+        (limb(bit / 64) >> (bit % 64) | upper) & crate::program::low_mask(remaining)
     })
 }
 

@@ -13,8 +13,8 @@ pub(super) struct Payload<'a> {
     pub virtual_len: u32,
 }
 
-/// Returns the value of a calculation. `buffer` is scratch space; `calls` is the call counter of a
-/// round-robin selector.
+/// Returns the value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin
+/// calculation.
 pub(super) fn compute(
     calculation: &Calculation,
     slots: &[u64],
@@ -24,6 +24,8 @@ pub(super) fn compute(
 ) -> u64 {
     if let Some(headers) = &calculation.checksum_terms {
         let mut sum = 0;
+        // Each field is shifted so that it aligns to the 16-bit words of the input. The ones'-complement sum of
+        // the shifted fields then equals that of the words.
         for header in headers {
             if header.valid.is_none_or(|valid| slots[usize::from(valid)] != 0) {
                 let fields = header.fields.iter();
@@ -41,8 +43,8 @@ pub(super) fn compute(
         let (mut bytes, mut len) = ([0; MAX_HASH_BYTES + 8], 0);
         for (slot, size) in fields {
             let word = slots[usize::from(*slot)] << ((64 - 8 * size) & 63);
-            if let Some(to) = bytes[len..].first_chunk_mut() {
-                *to = word.to_be_bytes();
+            if let Some(field) = bytes[len..].first_chunk_mut() {
+                *field = word.to_be_bytes();
             }
             len += usize::from(*size);
         }
@@ -104,9 +106,10 @@ fn pack_inputs(calculation: &Calculation, slots: &[u64], payload: Payload, buffe
     packer.flush();
 }
 
+/// Appends values bit by bit to a buffer.
 struct Packer<'a> {
     buffer: &'a mut Vec<u8>,
-    /// The last bits that do not fill a byte yet, in the low end.
+    /// The bits that do not fill a byte yet, as the low `count` bits.
     pending: u64,
     count: u32,
 }
@@ -127,16 +130,16 @@ impl Packer<'_> {
             self.buffer.extend_from_slice(&bytes[..(bits / 8) as usize]);
             return;
         }
-        let all = u128::from(self.pending) << bits | u128::from(value);
+        let unwritten = u128::from(self.pending) << bits | u128::from(value);
         self.count += bits;
         while self.count >= 8 {
             self.count -= 8;
-            self.buffer.push((all >> self.count) as u8);
+            self.buffer.push((unwritten >> self.count) as u8);
         }
-        self.pending = all as u64 & low_mask(self.count);
+        self.pending = unwritten as u64 & low_mask(self.count);
     }
 
-    /// Pads the last byte with zeros.
+    /// Pads the last byte with zeros and appends it.
     fn flush(&mut self) {
         if self.count > 0 {
             let missing = 8 - self.count;
@@ -169,16 +172,16 @@ static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 
 /// Returns the byte tables of a CRC; `None` for other algorithms.
 pub(super) fn crc_tables(algorithm: Algorithm) -> Option<&'static CrcTables> {
-    static OF_CRC16: LazyLock<Box<CrcTables>> =
-        LazyLock::new(|| CrcTables::of(|bytes| CRC16.checksum(bytes)));
-    static OF_CRC32: LazyLock<Box<CrcTables>> =
-        LazyLock::new(|| CrcTables::of(|bytes| CRC32.checksum(bytes)));
-    static OF_CCITT: LazyLock<Box<CrcTables>> =
-        LazyLock::new(|| CrcTables::of(|bytes| CRC_CCITT.checksum(bytes)));
+    static CRC16_TABLES: LazyLock<Box<CrcTables>> =
+        LazyLock::new(|| CrcTables::from_crc(|bytes| CRC16.checksum(bytes)));
+    static CRC32_TABLES: LazyLock<Box<CrcTables>> =
+        LazyLock::new(|| CrcTables::from_crc(|bytes| CRC32.checksum(bytes)));
+    static CCITT_TABLES: LazyLock<Box<CrcTables>> =
+        LazyLock::new(|| CrcTables::from_crc(|bytes| CRC_CCITT.checksum(bytes)));
     match algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => Some(&OF_CRC16),
-        Algorithm::Crc32 | Algorithm::Crc32Custom => Some(&OF_CRC32),
-        Algorithm::CrcCcitt => Some(&OF_CCITT),
+        Algorithm::Crc16 | Algorithm::Crc16Custom => Some(&CRC16_TABLES),
+        Algorithm::Crc32 | Algorithm::Crc32Custom => Some(&CRC32_TABLES),
+        Algorithm::CrcCcitt => Some(&CCITT_TABLES),
         _ => None,
     }
 }
@@ -189,35 +192,35 @@ mod tests {
 
     /// The check values of the catalogue of parametrised CRC algorithms, and RFC 1071's example.
     #[test]
-    fn known_values() {
-        let of = |algorithm| digest(algorithm, b"123456789");
-        assert_eq!(of(Algorithm::Crc16), 0xbb3d);
-        assert_eq!(of(Algorithm::CrcCcitt), 0x29b1);
-        assert_eq!(of(Algorithm::Crc32), 0xcbf4_3926);
+    fn check_values_match() {
+        let check = |algorithm| digest(algorithm, b"123456789");
+        assert_eq!(check(Algorithm::Crc16), 0xbb3d);
+        assert_eq!(check(Algorithm::CrcCcitt), 0x29b1);
+        assert_eq!(check(Algorithm::Crc32), 0xcbf4_3926);
         assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(internet_checksum(&[]), 0xffff);
         assert_eq!(internet_checksum(&[0xff; 64]), 0);
     }
 
-    /// A CRC is that of as many zeros, and what each byte does to it.
+    /// A CRC is the XOR of the CRC of as many zeros and of the contribution of each byte.
     #[test]
-    fn effects_add_up() {
-        let all = [Algorithm::Crc16, Algorithm::Crc32, Algorithm::CrcCcitt];
-        let bytes: Vec<u8> = (0..CrcTables::MAX_BYTES as u8).map(|at| at.wrapping_mul(73) ^ 0xa5).collect();
+    fn crc_is_the_xor_of_byte_contributions() {
+        let algorithms = [Algorithm::Crc16, Algorithm::Crc32, Algorithm::CrcCcitt];
+        let bytes: Vec<u8> = (0..CrcTables::MAX_BYTES as u8).map(|i| i.wrapping_mul(73) ^ 0xa5).collect();
         for (algorithm, len) in
-            all.iter().flat_map(|algorithm| (0..=bytes.len()).map(move |len| (*algorithm, len)))
+            algorithms.iter().flat_map(|algorithm| (0..=bytes.len()).map(move |len| (*algorithm, len)))
         {
             let CrcTables { zeros: of_zeros, of_byte } = crc_tables(algorithm).unwrap();
-            let effect = |(at, byte): (usize, &u8)| of_byte[len - 1 - at][usize::from(*byte)];
-            let sum =
-                bytes[..len].iter().enumerate().map(effect).fold(of_zeros[len], |sum, effect| sum ^ effect);
-            assert_eq!(u64::from(sum), digest(algorithm, &bytes[..len]), "{algorithm:?} of {len} bytes");
+            let contribution = |(i, byte): (usize, &u8)| of_byte[len - 1 - i][usize::from(*byte)];
+            let crc =
+                bytes[..len].iter().enumerate().map(contribution).fold(of_zeros[len], |crc, part| crc ^ part);
+            assert_eq!(u64::from(crc), digest(algorithm, &bytes[..len]), "{algorithm:?} of {len} bytes");
         }
         assert!(crc_tables(Algorithm::Xor16).is_none());
     }
 
     #[test]
-    fn packing_is_by_bits() {
+    fn inputs_are_packed_bit_by_bit() {
         let fields = [(0x5u64, 4), (0x3ff, 10), (1, 1), (0x1234_5678, 32)];
         let (mut buffer, mut slots, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
         for (index, (value, bits)) in fields.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Operations on headers as blocks of slots: assignment, stacks, unions. The semantics are those of P4_16 as
-//! BMv2 implements them for p4c's programs.
+//! Operations on headers, which are blocks of slots: assignment, stacks, unions. The semantics are those of
+//! P4_16 as BMv2 implements them for p4c's programs.
 
 use crate::program::{self, HeaderInfo, HeaderStack, Slot};
 
@@ -29,9 +29,10 @@ pub(super) fn element(stack: &HeaderStack, index: u64) -> Option<Slot> {
     (index < u64::from(stack.size)).then(|| stack.base + index as u16 * stack.stride)
 }
 
+/// Returns the slots of the elements `from..to`.
 fn range(stack: &HeaderStack, from: usize, to: usize) -> std::ops::Range<usize> {
-    let at = |index: usize| usize::from(stack.base) + index * usize::from(stack.stride);
-    at(from)..at(to)
+    let first_slot = |index: usize| usize::from(stack.base) + index * usize::from(stack.stride);
+    first_slot(from)..first_slot(to)
 }
 
 fn invalidate_elements(slots: &mut [u64], stack: &HeaderStack, from: usize, to: usize) {
@@ -43,7 +44,7 @@ fn invalidate_elements(slots: &mut [u64], stack: &HeaderStack, from: usize, to: 
     }
 }
 
-/// Moves all elements back by `count`; the first `count` become invalid.
+/// Moves all elements to higher indices by `count`; the first `count` become invalid.
 pub(super) fn push(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     let size = usize::from(stack.size);
     let count = count.min(size as u64) as usize;
@@ -53,7 +54,7 @@ pub(super) fn push(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     *next = (*next + count as u64).min(size as u64);
 }
 
-/// Moves all elements to the front by `count`; the last `count` become invalid.
+/// Moves all elements to lower indices by `count`; the last `count` become invalid.
 pub(super) fn pop(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     let size = usize::from(stack.size);
     let count = count.min(size as u64) as usize;
@@ -85,7 +86,7 @@ mod tests {
             next_index_slot: 0,
             member_blocks: vec![(0, 0)],
         };
-        // Counter, then per element: valid, origin, value.
+        // `nextIndex`, then per element: valid, frame offset, value.
         let mut slots = [2, 1, 0, 10, 1, 0, 20, 0, 0, 0];
         push(&mut slots, &stack, 1);
         assert_eq!(slots, [3, 0, 0, 10, 1, 0, 10, 1, 0, 20]);

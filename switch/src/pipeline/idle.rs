@@ -1,4 +1,4 @@
-//! Idle timeouts: finds the entries that no packet has matched for their timeout.
+//! Idle timeouts: finds the entries that no packet has matched for the length of their timeout.
 
 use super::Pipeline;
 use super::api_types::{EntryHandle, TableError};
@@ -25,14 +25,14 @@ impl Pipeline {
     pub fn take_timed_out(&mut self, now: u64) -> Vec<(TableId, EntryHandle)> {
         let mut expired = Vec::new();
         for (index, state) in self.state.tables.iter_mut().enumerate() {
-            for (number, (last_hit, cold)) in
-                state.extras.last_hit.iter().zip(&mut state.extras.cold).enumerate()
+            for (entry, (last_hit, info)) in
+                state.extras.last_hit.iter().zip(&mut state.extras.entries).enumerate()
             {
-                let Some(cold) = cold else { continue };
-                let idle = now.saturating_sub((*last_hit).max(cold.timer));
-                if cold.idle_timeout > 0 && idle >= cold.idle_timeout {
-                    cold.timer = now;
-                    expired.push((TableId(index as u16), EntryHandle(number as u32 - 1)));
+                let Some(info) = info else { continue };
+                let idle = now.saturating_sub((*last_hit).max(info.timer));
+                if info.idle_timeout > 0 && idle >= info.idle_timeout {
+                    info.timer = now;
+                    expired.push((TableId(index as u16), EntryHandle(entry as u32 - 1)));
                 }
             }
         }
@@ -46,19 +46,19 @@ impl Pipeline {
     ///
     /// Unknown table or entry.
     pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
-        let number = self.entry(table, entry)?;
+        let index = self.entry(table, entry)?;
         let state = &self.state.tables[usize::from(table.0)];
-        let last_hit = state.extras.last_hit.get(number as usize);
+        let last_hit = state.extras.last_hit.get(index as usize);
         Ok(last_hit.map(|last_hit| self.state.now.saturating_sub(*last_hit)))
     }
 
-    /// Restarts all idle timeouts at the current time, for a pipeline whose entries were added before it went
-    /// into use.
+    /// Restarts all idle timeouts at the current time. Call it before a pipeline with existing entries receives
+    /// its first packet.
     pub fn restart_timeouts(&mut self) {
         let now = self.state.now;
         for state in self.state.tables.iter_mut() {
             state.extras.last_hit.fill(now);
-            state.extras.cold.iter_mut().flatten().for_each(|cold| cold.timer = now);
+            state.extras.entries.iter_mut().flatten().for_each(|info| info.timer = now);
         }
     }
 }

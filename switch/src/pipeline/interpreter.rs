@@ -6,12 +6,13 @@ use super::trace::Tracer;
 use crate::drops::DropReason;
 use crate::program::{LOOP_BUDGET, Opcode, Pc, Program, TableId};
 
-/// The context of a run, except for the slots.
+/// The context in which code runs, except for the slots.
 pub(super) struct ExecContext<'a, T> {
     pub program: &'a Program,
     pub state: &'a mut State,
-    /// The packet length that deparsing would give, in bytes: BMv2's packet register 0.
+    /// The packet length in bytes if the packet were deparsed now: BMv2's packet register 0.
     pub length: &'a mut u32,
+    /// The maximum length of the deparsed packet in bytes; `u32::MAX`: it is not truncated.
     pub truncate: &'a mut u32,
     pub ingress_length: u32,
     pub payload: Payload<'a>,
@@ -29,7 +30,7 @@ pub(super) fn clear_high(value: u64, above: u8) -> u64 {
 }
 
 impl<T: Tracer> ExecContext<'_, T> {
-    /// Runs code from `start` to its end. `N`, the capacity of the header vector, is a power of two above every
+    /// Runs code from `start` to [`Opcode::End`]. `N`, the capacity of the header vector, is a power of two above every
     /// slot of a loaded program, so `slot & (N - 1)` never changes a valid operand; it only lets the compiler drop
     /// the bounds checks.
     ///
@@ -39,7 +40,7 @@ impl<T: Tracer> ExecContext<'_, T> {
     pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) -> Result<(), DropReason> {
         let program = self.program;
         let code = program.code.as_slice();
-        let (mut pc, mut back, mut budget) = (usize::from(start), 0, LOOP_BUDGET);
+        let (mut pc, mut return_pc, mut budget) = (usize::from(start), 0, LOOP_BUDGET);
         macro_rules! s {
             ($slot:expr) => {
                 slots[usize::from($slot) & (N - 1)]
@@ -67,7 +68,7 @@ impl<T: Tracer> ExecContext<'_, T> {
             }
             let op = code[pc];
             pc += 1;
-            match op.code {
+            match op.opcode {
                 Opcode::Mov => set!(op, s!(op.a)),
                 Opcode::MovIf => {
                     if s!(op.b) != 0 {
@@ -125,10 +126,10 @@ impl<T: Tracer> ExecContext<'_, T> {
                     if action == 0 {
                         pc = usize::from(next);
                     } else {
-                        (pc, back) = (usize::from(action), usize::from(next));
+                        (pc, return_pc) = (usize::from(action), usize::from(next));
                     }
                 }
-                Opcode::Return => pc = back,
+                Opcode::Return => pc = return_pc,
                 Opcode::End => return Ok(()),
                 Opcode::EndIfExit => {
                     if s!(op.a) != 0 {
@@ -163,12 +164,12 @@ impl<T: Tracer> ExecContext<'_, T> {
     pub(super) fn hash(&mut self, slots: &[u64], calculation: u16) -> u64 {
         let index = usize::from(calculation);
         let State { scratch, round_robin_calls: calls, .. } = &mut *self.state;
-        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.buffer);
+        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.hash_input);
         hash::compute(calculation, slots, self.payload, buffer, &mut calls[index])
     }
 
-    /// Looks up a table. Returns the address of the action's code (0: none) and the address at which control
-    /// flow continues.
+    /// Looks up a table and loads the arguments of the action. Returns the address of the action's code (0:
+    /// none) and the address at which control flow continues.
     #[inline]
     fn apply<const N: usize>(&mut self, slots: &mut [u64; N], index: u16) -> (Pc, Pc) {
         let program = self.program;
@@ -177,16 +178,16 @@ impl<T: Tracer> ExecContext<'_, T> {
         let state = &tables[usize::from(index)];
         let entry = state.lookup.find(table, slots, &mut scratch.key);
         if table.needs_slow_apply {
-            let hot = self.apply_slow(slots, index, entry as usize);
-            return (hot.code, hot.next);
+            let action_ref = self.apply_slow(slots, index, entry as usize);
+            return (action_ref.code, action_ref.next);
         }
-        let (hot, args) = state.row(table, entry);
+        let (action_ref, args) = state.row(table, entry);
         if !args.is_empty() {
             slots[usize::from(program.params)..][..args.len()].copy_from_slice(args);
         }
         if T::ENABLED {
-            self.trace_table(slots, TableId(index), entry as usize, hot.code, hot.action);
+            self.trace_table(slots, TableId(index), entry as usize, action_ref.code, action_ref.action);
         }
-        (hot.code, hot.next)
+        (action_ref.code, action_ref.next)
     }
 }

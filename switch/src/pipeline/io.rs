@@ -1,4 +1,4 @@
-//! Input and output of a run of the pipeline, except for the packet.
+//! The inputs and outputs of ingress and egress, except for the packet.
 
 use crate::drops::DropReason;
 use crate::packet::{Packet, PacketPool};
@@ -50,7 +50,7 @@ pub enum IngressVerdict {
         /// `standard_metadata.priority`, which selects the queue.
         priority: u8,
     },
-    /// The packet runs ingress again, unchanged. It is prepared: pass it to ingress.
+    /// The original packet runs ingress again. It is prepared for that: pass it to ingress.
     Resubmit,
     /// The packet is dropped because a loop exceeded its budget: [`DropReason::ParserLoop`] or
     /// [`DropReason::ActionLoop`].
@@ -63,13 +63,13 @@ pub enum EgressVerdict {
     /// The packet is sent: [`Packet::bytes`] is the frame.
     Send,
     Drop,
-    /// The deparsed packet runs ingress again. It is prepared: pass it to ingress.
+    /// The deparsed packet runs ingress again. It is prepared for that: pass it to ingress.
     Recirculate,
     /// The packet is dropped because a loop exceeded its budget: [`DropReason::ActionLoop`].
     Abort(DropReason),
 }
 
-/// A clone; its clone session decides where it goes.
+/// A clone. Its clone session determines its destinations.
 #[derive(Debug)]
 pub struct ClonedPacket {
     pub session: u16,
@@ -88,13 +88,13 @@ pub struct Digest {
     pub values: Vec<Vec<u8>>,
 }
 
-/// The outputs of a run of the pipeline, except for its verdict.
+/// The outputs of ingress or egress, except for the verdict.
 #[derive(Debug, Default)]
 pub struct SideEffects {
     /// The pool from which clones are taken.
     pub pool: PacketPool,
-    /// Clones in the order of their creation. The caller removes them.
+    /// Clones in the order of their creation. The caller drains the list.
     pub clones: Vec<ClonedPacket>,
-    /// Digests in the order of their creation. The caller removes them.
+    /// Digests in the order of their creation. The caller drains the list.
     pub digests: Vec<Digest>,
 }

@@ -46,9 +46,8 @@ impl Lookup {
         }
     }
 
-    /// Returns the entries that are indexed by the key itself, from key 0; machine code reads them without a
-    /// call.
-    pub fn small(&self) -> &[u32] {
+    /// Returns the entries that are directly indexed by the key; machine code reads them without a call.
+    pub fn direct_entries(&self) -> &[u32] {
         match self {
             Lookup::Word(word) => &word.direct,
             _ => &[],
@@ -94,48 +93,48 @@ impl Lookup {
     }
 
     /// Returns the entry with exactly this match and rank, or 0.
-    pub fn find_exact(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
+    pub fn find_exact(&self, table: &Table, target: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
         match self {
             Lookup::Keyless => 0,
-            Lookup::Word(word) => word.get(wanted.value[0]),
-            Lookup::Words(index) => index.get(&wanted.value),
+            Lookup::Word(word) => word.get(target.value[0]),
+            Lookup::Words(index) => index.get(&target.value),
             Lookup::Prefix(prefixes) => {
-                prefixes.index.get(&LpmIndex::key_of(&table.key_layout, &wanted.value, wanted.prefix))
+                prefixes.index.get(&LpmIndex::prefix_key(&table.key_layout, &target.value, target.prefix))
             }
             Lookup::Ternary(rows) => {
-                let mut same = rows.rows.iter().filter(|row| row.rank == wanted.rank);
-                same.find(|row| entries(row.entry).as_ref() == Some(wanted)).map_or(0, |row| row.entry)
+                let mut same = rows.rows.iter().filter(|row| row.rank == target.rank);
+                same.find(|row| entries(row.entry).as_ref() == Some(target)).map_or(0, |row| row.entry)
             }
         }
     }
 
-    pub fn insert(&mut self, table: &Table, entry: u32, found: &Match) {
+    pub fn insert(&mut self, table: &Table, entry: u32, entry_match: &Match) {
         match self {
             Lookup::Keyless => {}
-            Lookup::Word(word) => word.insert(found.value[0], entry),
-            Lookup::Words(index) => index.insert(&found.value, entry),
-            Lookup::Prefix(prefixes) => prefixes.insert(&table.key_layout, found, entry),
-            Lookup::Ternary(rows) => rows.insert(found, entry),
+            Lookup::Word(word) => word.insert(entry_match.value[0], entry),
+            Lookup::Words(index) => index.insert(&entry_match.value, entry),
+            Lookup::Prefix(prefixes) => prefixes.insert(&table.key_layout, entry_match, entry),
+            Lookup::Ternary(rows) => rows.insert(entry_match, entry),
         }
     }
 
-    pub fn remove(&mut self, table: &Table, entry: u32, found: &Match) {
+    pub fn remove(&mut self, table: &Table, entry: u32, entry_match: &Match) {
         match self {
             Lookup::Keyless => {}
-            Lookup::Word(word) => word.remove(found.value[0]),
-            Lookup::Words(index) => index.remove(&found.value),
-            Lookup::Prefix(prefixes) => prefixes.remove(&table.key_layout, found),
+            Lookup::Word(word) => word.remove(entry_match.value[0]),
+            Lookup::Words(index) => index.remove(&entry_match.value),
+            Lookup::Prefix(prefixes) => prefixes.remove(&table.key_layout, entry_match),
             Lookup::Ternary(rows) => rows.remove(entry),
         }
     }
 }
 
-/// An index of one-word keys: small ones, such as ports, are array indices, the others are hashed.
+/// An index of one-word keys: small keys, such as ports, index an array; the others are hashed.
 #[derive(Clone, Debug)]
 pub(super) struct WordIndex {
-    /// The entry of each key below the length; 0 for none.
+    /// The entries of small keys, indexed by key; 0 for none.
     direct: Vec<u32>,
-    /// The entries of all other keys.
+    /// The entries of keys from `DIRECT_KEYS` on.
     index: HashIndex,
 }
 
@@ -160,9 +159,9 @@ impl WordIndex {
         if key >= DIRECT_KEYS {
             return self.index.insert(&[key], entry);
         }
-        let at = key as usize;
-        self.direct.resize(self.direct.len().max(at + 1), 0);
-        self.direct[at] = entry;
+        let index = key as usize;
+        self.direct.resize(self.direct.len().max(index + 1), 0);
+        self.direct[index] = entry;
     }
 
     fn remove(&mut self, key: u64) {
@@ -180,11 +179,13 @@ pub(super) struct HashIndex {
     rows: Box<[u64]>,
     /// Words per row.
     width: u32,
-    /// Number of buckets minus 1; the number is a power of two.
+    /// Number of buckets, which is a power of two, minus 1.
     mask: u32,
+    /// Number of buckets that hold an entry.
     used: u32,
 }
 
+/// Number of buckets of an empty table.
 const MIN_CAPACITY: u32 = 8;
 /// 2^64 divided by the golden ratio (Fibonacci hashing): spreads keys that differ in few bits.
 const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -197,50 +198,52 @@ fn mix(hash: u64, word: u64) -> u64 {
 
 impl HashIndex {
     fn new(words: usize) -> HashIndex {
-        HashIndex::with_places(words + 1, MIN_CAPACITY)
+        HashIndex::with_buckets(words + 1, MIN_CAPACITY)
     }
 
-    fn with_places(width: usize, places: u32) -> HashIndex {
-        let rows = vec![0; width * places as usize].into_boxed_slice();
-        HashIndex { rows, width: width as u32, mask: places - 1, used: 0 }
+    fn with_buckets(width: usize, buckets: u32) -> HashIndex {
+        let rows = vec![0; width * buckets as usize].into_boxed_slice();
+        HashIndex { rows, width: width as u32, mask: buckets - 1, used: 0 }
     }
 
     #[inline]
     fn get_word(&self, key: u64) -> u32 {
         let mask = self.mask as usize;
-        let mut at = mix(HASH_MULTIPLIER, key) as usize & mask;
+        let mut bucket = mix(HASH_MULTIPLIER, key) as usize & mask;
         // The table is at most half full (see `insert`), so every probe sequence meets a free bucket. The
         // slice pattern lets the compiler drop the bounds checks.
         loop {
-            let [entry, found] = self.rows[at * 2..][..2] else { return 0 };
+            let [entry, found] = self.rows[bucket * 2..][..2] else { return 0 };
             if entry == 0 || found == key {
                 return entry as u32;
             }
-            at = (at + 1) & mask;
+            bucket = (bucket + 1) & mask;
         }
     }
 
-    fn row(&self, at: usize) -> &[u64] {
+    fn row(&self, bucket: usize) -> &[u64] {
         let width = self.width as usize;
-        &self.rows[at * width..][..width]
+        &self.rows[bucket * width..][..width]
     }
 
-    fn row_mut(&mut self, at: usize) -> &mut [u64] {
+    fn row_mut(&mut self, bucket: usize) -> &mut [u64] {
         let width = self.width as usize;
-        &mut self.rows[at * width..][..width]
+        &mut self.rows[bucket * width..][..width]
     }
 
+    /// Returns the bucket of the key, or the free one in which to insert it.
     fn probe(&self, key: &[u64]) -> usize {
-        let mut at = self.home_bucket(key);
+        let mut bucket = self.home_bucket(key);
         loop {
-            let row = self.row(at);
+            let row = self.row(bucket);
             if row[0] == 0 || row[1..] == *key {
-                return at;
+                return bucket;
             }
-            at = (at + 1) & self.mask as usize;
+            bucket = (bucket + 1) & self.mask as usize;
         }
     }
 
+    /// Returns the first bucket of the key's probe sequence.
     fn home_bucket(&self, key: &[u64]) -> usize {
         key.iter().fold(HASH_MULTIPLIER, |hash, word| mix(hash, *word)) as usize & self.mask as usize
     }
@@ -251,7 +254,7 @@ impl HashIndex {
 
     fn insert(&mut self, key: &[u64], entry: u32) {
         if (self.used + 1) * 2 > self.mask + 1 {
-            let mut larger = HashIndex::with_places(self.width as usize, (self.mask + 1) * 2);
+            let mut larger = HashIndex::with_buckets(self.width as usize, (self.mask + 1) * 2);
             for row in self.rows.chunks_exact(self.width as usize).filter(|row| row[0] != 0) {
                 larger.put(&row[1..], row[0] as u32);
             }
@@ -261,8 +264,8 @@ impl HashIndex {
     }
 
     fn put(&mut self, key: &[u64], entry: u32) {
-        let at = self.probe(key);
-        let row = self.row_mut(at);
+        let bucket = self.probe(key);
+        let row = self.row_mut(bucket);
         let free = row[0] == 0;
         row[0] = u64::from(entry);
         row[1..].copy_from_slice(key);
@@ -278,24 +281,24 @@ impl HashIndex {
         self.used -= 1;
         // Backward-shift deletion: a row moves into the hole unless its home bucket lies cyclically between
         // the hole and the row, because a probe from its home would then not find it in the hole.
-        let mut at = hole;
+        let mut bucket = hole;
         loop {
-            at = (at + 1) & mask;
-            let row = self.row(at);
+            bucket = (bucket + 1) & mask;
+            let row = self.row(bucket);
             if row[0] == 0 {
                 break;
             }
             let home = self.home_bucket(&row[1..]);
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.rows.copy_within(at * width..(at + 1) * width, hole * width);
-                hole = at;
+            if bucket.wrapping_sub(home) & mask >= bucket.wrapping_sub(hole) & mask {
+                self.rows.copy_within(bucket * width..(bucket + 1) * width, hole * width);
+                hole = bucket;
             }
         }
         self.row_mut(hole)[0] = 0;
     }
 }
 
-/// Longest-prefix match: one hash table with a lookup per prefix length in use, longest first.
+/// Longest-prefix match: one hash table for all lengths, with one lookup per prefix length in use, longest first.
 #[derive(Clone, Debug)]
 pub(super) struct LpmIndex {
     index: HashIndex,
@@ -303,23 +306,23 @@ pub(super) struct LpmIndex {
     lengths: Vec<(u16, u32)>,
 }
 
-/// Bits of a prefix length that shares a word with its key: it is 0 to 57 there.
+/// Bits of a prefix length that shares a word with its key, which leaves 57 bits for the key.
 const LENGTH_BITS: u32 = 7;
 
 impl LpmIndex {
-    fn new(plan: &KeyLayout) -> LpmIndex {
-        let words = if LpmIndex::is_packed(plan) { 1 } else { plan.words + 1 };
+    fn new(layout: &KeyLayout) -> LpmIndex {
+        let words = if LpmIndex::is_packed(layout) { 1 } else { layout.words + 1 };
         LpmIndex { index: HashIndex::new(words), lengths: Vec::new() }
     }
 
-    /// Returns whether a key and its prefix length share one word; the length is in the low bits.
+    /// Returns whether a key and its prefix length fit one word, with the length in the low bits.
     #[inline]
-    fn is_packed(plan: &KeyLayout) -> bool {
-        plan.bits + LENGTH_BITS <= u64::BITS
+    fn is_packed(layout: &KeyLayout) -> bool {
+        layout.bits + LENGTH_BITS <= u64::BITS
     }
 
-    fn key_of(plan: &KeyLayout, value: &[u64], length: u16) -> Vec<u64> {
-        if LpmIndex::is_packed(plan) {
+    fn prefix_key(layout: &KeyLayout, value: &[u64], length: u16) -> Vec<u64> {
+        if LpmIndex::is_packed(layout) {
             return vec![value[0] << LENGTH_BITS | u64::from(length)];
         }
         let mut key = value.to_vec();
@@ -328,9 +331,9 @@ impl LpmIndex {
     }
 
     #[inline]
-    fn find_packed(&self, plan: &KeyLayout, word: u64) -> u32 {
+    fn find_packed(&self, layout: &KeyLayout, word: u64) -> u32 {
         for (length, _) in &self.lengths {
-            let mask = plan.prefixes[usize::from(*length)][0];
+            let mask = layout.prefixes[usize::from(*length)][0];
             let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
             if entry != 0 {
                 return entry;
@@ -339,15 +342,15 @@ impl LpmIndex {
         0
     }
 
-    fn find(&self, plan: &KeyLayout, key: &mut Vec<u64>) -> u32 {
-        key.resize(plan.words * 2 + 1, 0);
-        let (whole, masked) = key.split_at_mut(plan.words);
+    fn find(&self, layout: &KeyLayout, key: &mut Vec<u64>) -> u32 {
+        key.resize(layout.words * 2 + 1, 0);
+        let (key, masked) = key.split_at_mut(layout.words);
         for (length, _) in &self.lengths {
-            let mask = &plan.prefixes[usize::from(*length)];
-            for ((masked, word), mask) in masked.iter_mut().zip(&*whole).zip(mask) {
+            let mask = &layout.prefixes[usize::from(*length)];
+            for ((masked, word), mask) in masked.iter_mut().zip(&*key).zip(mask) {
                 *masked = word & mask;
             }
-            masked[plan.words] = u64::from(*length);
+            masked[layout.words] = u64::from(*length);
             let entry = self.index.get(masked);
             if entry != 0 {
                 return entry;
@@ -356,20 +359,20 @@ impl LpmIndex {
         0
     }
 
-    fn insert(&mut self, plan: &KeyLayout, found: &Match, entry: u32) {
-        self.index.insert(&LpmIndex::key_of(plan, &found.value, found.prefix), entry);
-        match self.lengths.iter_mut().find(|(length, _)| *length == found.prefix) {
+    fn insert(&mut self, layout: &KeyLayout, entry_match: &Match, entry: u32) {
+        self.index.insert(&LpmIndex::prefix_key(layout, &entry_match.value, entry_match.prefix), entry);
+        match self.lengths.iter_mut().find(|(length, _)| *length == entry_match.prefix) {
             Some((_, count)) => *count += 1,
             None => {
-                self.lengths.push((found.prefix, 1));
+                self.lengths.push((entry_match.prefix, 1));
                 self.lengths.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
             }
         }
     }
 
-    fn remove(&mut self, plan: &KeyLayout, found: &Match) {
-        self.index.remove(&LpmIndex::key_of(plan, &found.value, found.prefix));
-        for (_, count) in self.lengths.iter_mut().filter(|(length, _)| *length == found.prefix) {
+    fn remove(&mut self, layout: &KeyLayout, entry_match: &Match) {
+        self.index.remove(&LpmIndex::prefix_key(layout, &entry_match.value, entry_match.prefix));
+        for (_, count) in self.lengths.iter_mut().filter(|(length, _)| *length == entry_match.prefix) {
             *count -= 1;
         }
         self.lengths.retain(|(_, count)| *count > 0);
@@ -407,18 +410,19 @@ impl PriorityList {
         0
     }
 
-    fn insert(&mut self, found: &Match, entry: u32) {
+    fn insert(&mut self, entry_match: &Match, entry: u32) {
         // `<=`: among equal ranks the older entry stays in front, so it wins, as `table_add` documents.
-        let at = self.rows.partition_point(|row| row.rank <= found.rank);
-        self.rows.insert(at, Row { rank: found.rank, entry, ranges: found.ranges.clone() });
-        let at = at * self.words;
-        self.patterns.splice(at..at, found.value.iter().copied().zip(found.mask.iter().copied()));
+        let index = self.rows.partition_point(|row| row.rank <= entry_match.rank);
+        self.rows.insert(index, Row { rank: entry_match.rank, entry, ranges: entry_match.ranges.clone() });
+        let first = index * self.words;
+        self.patterns
+            .splice(first..first, entry_match.value.iter().copied().zip(entry_match.mask.iter().copied()));
     }
 
     fn remove(&mut self, entry: u32) {
-        if let Some(at) = self.rows.iter().position(|row| row.entry == entry) {
-            self.rows.remove(at);
-            self.patterns.drain(at * self.words..(at + 1) * self.words);
+        if let Some(index) = self.rows.iter().position(|row| row.entry == entry) {
+            self.rows.remove(index);
+            self.patterns.drain(index * self.words..(index + 1) * self.words);
         }
     }
 }
@@ -436,9 +440,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// The index does what a map does, through growth and removal.
+        /// The index behaves like a `BTreeMap`, through growth and removal.
         #[test]
-        fn index_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..3), 0..400)) {
+        fn index_equals_a_map(steps in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..3), 0..400)) {
             let (mut index, mut map) = (HashIndex::new(2), BTreeMap::new());
             for (number, (insert, a, b)) in steps.into_iter().enumerate() {
                 let key = [a << 50, b];

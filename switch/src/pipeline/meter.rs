@@ -14,14 +14,16 @@ pub(super) struct Meter {
     peak: Bucket,
 }
 
-/// A token bucket. A token is one unit times `ticks_per_second`, so that refilling needs no division.
+/// A token bucket. One unit (byte or packet) is `ticks_per_second` tokens, so that refilling needs no division.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     tokens: u128,
+    /// Time of the last refill in ticks.
     last: u64,
 }
 
 impl Bucket {
+    /// Refills the bucket and takes `cost` tokens. Returns `false` and takes none if there are fewer.
     fn take(&mut self, now: u64, rate: u64, burst: u64, cost: u128, ticks_per_second: u64) -> bool {
         let elapsed = now.saturating_sub(self.last);
         self.last = now;
@@ -48,7 +50,7 @@ impl Meter {
         self.peak = full(rates.map_or(0, |rates| rates.pburst));
     }
 
-    /// Returns the colour of a packet of `units` bytes, or of one packet.
+    /// Meters a packet and returns its colour. `units` is its length in bytes, or 1 if the meter counts packets.
     pub fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
         let Some(rates) = self.rates else { return GREEN };
         let cost = u128::from(units) * u128::from(ticks_per_second);
@@ -67,17 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_rates_three_colours() {
+    fn packets_are_coloured_by_both_buckets() {
         const TICKS: u64 = 1_000_000;
         let mut meter = Meter::default();
         assert_eq!(meter.execute(0, 1_000_000, TICKS), GREEN);
         meter.set_rates(Some(MeterRates { cir: 1000, cburst: 100, pir: 2000, pburst: 200 }), TICKS);
-        // The buckets are full: one burst is green, what the peak bucket still holds is yellow, then red.
+        // The buckets are full: the committed burst is green, the rest of the peak burst yellow, all further
+        // packets red.
         let mut colours = |now, units| meter.execute(now, units, TICKS);
         assert_eq!([colours(0, 100), colours(0, 100), colours(0, 100)], [GREEN, YELLOW, RED]);
         // 50 ms later the peak bucket has 100 tokens, the committed one 50.
         assert_eq!([colours(50_000, 50), colours(50_000, 50), colours(50_000, 1)], [GREEN, YELLOW, RED]);
-        // Never more than a burst.
+        // A bucket never holds more than a burst.
         assert_eq!([colours(100 * TICKS, 100), colours(100 * TICKS, 1)], [GREEN, YELLOW]);
     }
 }

@@ -16,6 +16,7 @@ mod lookup;
 mod meter;
 mod native;
 mod parse;
+mod phv;
 mod profile_api;
 mod scratch;
 mod slow_ops;
@@ -29,8 +30,8 @@ mod wide;
 
 pub use crate::program::Engine;
 pub use api_types::{
-    ActionCall, CounterValue, EntryHandle, GroupHandle, KeyMatch, MemberHandle, MeterRates, TableEntry,
-    TableError,
+    ActionCall, ConstPart, CounterValue, EntryHandle, GroupHandle, KeyMatch, MemberHandle, MeterRates,
+    ObjectKind, TableEntry, TableError,
 };
 pub use io::{ClonedPacket, Digest, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
 pub use scratch::Scratch;
@@ -40,11 +41,9 @@ use crate::packet::Packet;
 use crate::program::{CLONE_SESSION_VALID, Program, low_mask};
 pub(crate) use native::NativeResult;
 use parse::PacketContext;
+use phv::{init_phv, prepare_reentry, recycle_vector, restore_fields, save_fields};
 use state::State;
 use std::sync::Arc;
-
-/// The width of v1model's timestamp fields.
-const TIMESTAMP_BITS: u32 = 48;
 
 /// `standard_metadata.instance_type`, with simple_switch's numbers.
 mod instance {
@@ -56,7 +55,7 @@ mod instance {
     pub const RESUBMITTED: u64 = 6;
 }
 
-/// A program with the state that it has in one switch: tables, registers, counters, meters.
+/// A program with its state in one switch: tables, registers, counters, meters.
 pub struct Pipeline {
     program: Arc<Program>,
     state: State,
@@ -79,7 +78,7 @@ impl Pipeline {
         self.state.drop_port = port;
     }
     /// Selects the engine. The default is the engine of the program. [`Engine::Compiled`] generates the
-    /// machine code, unless the program has it.
+    /// machine code if the program does not have it yet.
     pub fn set_engine(&mut self, engine: Engine) {
         if engine == Engine::Compiled {
             native::prepare(&self.program);
@@ -98,7 +97,7 @@ impl Pipeline {
     pub fn set_ticks_per_second(&mut self, ticks: u64) {
         self.state.ticks_per_second = ticks.max(1);
     }
-    /// Sets the time, in ticks, for the control API: idle timeouts of entries written from now on start at
+    /// Sets the time, in ticks, for the runtime API: idle timeouts of entries that are written next start at
     /// this time.
     pub fn set_now(&mut self, now: u64) {
         self.state.now = now;
@@ -125,14 +124,14 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: IngressMeta,
-        fx: &mut SideEffects,
+        effects: &mut SideEffects,
         tracer: &mut T,
     ) -> IngressVerdict {
         let outcome = self.start_ingress::<T>(packet, meta);
-        self.finish_ingress(outcome, packet, meta, fx, tracer)
+        self.finish_ingress(outcome, packet, meta, effects, tracer)
     }
 
-    /// Runs the machine code of ingress, if there is any and the packet is not traced.
+    /// Runs the machine code of ingress, if the program has it and the packet is not traced.
     /// [`Pipeline::finish_ingress`] must follow, with the result; after [`NativeResult::Done`] it only
     /// returns the verdict.
     #[inline(always)]
@@ -148,30 +147,30 @@ impl Pipeline {
         }
     }
 
-    /// Completes what [`Pipeline::start_ingress`] began.
+    /// Completes ingress after [`Pipeline::start_ingress`], with the interpreter if necessary.
     #[inline]
     pub(crate) fn finish_ingress<T: Tracer>(
         &mut self,
         outcome: NativeResult<IngressVerdict>,
         packet: &mut Packet,
         meta: IngressMeta,
-        fx: &mut SideEffects,
+        effects: &mut SideEffects,
         tracer: &mut T,
     ) -> IngressVerdict {
         let Pipeline { program, state } = self;
         match outcome {
             NativeResult::Done(verdict) => verdict,
-            NativeResult::Finish => self.complete_ingress(packet, meta, fx, tracer),
+            NativeResult::Finish => self.complete_ingress(packet, meta, effects, tracer),
             NativeResult::Interpret => {
-                let frame = &mut PacketContext {
+                let context = &mut PacketContext {
                     program,
                     state,
                     packet: &mut *packet,
                     now: meta.now,
                     tracer: &mut *tracer,
                 };
-                match frame.ingress(meta.port) {
-                    Ok(()) => self.complete_ingress(packet, meta, fx, tracer),
+                match context.ingress(meta.port) {
+                    Ok(()) => self.complete_ingress(packet, meta, effects, tracer),
                     Err(reason) => IngressVerdict::Abort(reason),
                 }
             }
@@ -185,7 +184,7 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: IngressMeta,
-        fx: &mut SideEffects,
+        effects: &mut SideEffects,
         tracer: &mut T,
     ) -> IngressVerdict {
         let Pipeline { program, state } = self;
@@ -195,23 +194,23 @@ impl Pipeline {
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(packet, flags.clone_session);
         if session != 0 {
-            let mut clone = fx.pool.get();
+            let mut clone = effects.pool.get();
             clone.copy_bytes_from(packet);
             init_phv(program, state, &mut clone);
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
-            // BMv2 parses a clone again, for want of a copy of the header vector as it was.
-            let mut frame =
+            // As in BMv2, the clone is parsed again: the header vector has changed since the parser ran.
+            let mut context =
                 PacketContext { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer };
-            if let Err(reason) = frame.parse_and_verify() {
-                fx.pool.put(clone);
+            if let Err(reason) = context.parse_and_verify() {
+                effects.pool.put(clone);
                 return IngressVerdict::Abort(reason);
             }
             let list = slot(packet, flags.clone_list);
             save_fields(program, state, &packet.phv.slots, list);
             restore_fields(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
             let priority = slot(&clone, standard.priority) as u8;
-            fx.clones.push(ClonedPacket {
+            effects.clones.push(ClonedPacket {
                 session: (session & !CLONE_SESSION_VALID) as u16,
                 priority,
                 packet: clone,
@@ -219,7 +218,7 @@ impl Pipeline {
             packet.phv.slots[usize::from(flags.clone_session)] = 0;
         }
         if let Some(list) = (slot(packet, flags.digest) as usize).checked_sub(1) {
-            fx.digests.push(digest(program, list, &packet.phv.slots));
+            effects.digests.push(digest(program, list, &packet.phv.slots));
             packet.phv.slots[usize::from(flags.digest)] = 0;
         }
         let list = slot(packet, flags.resubmit);
@@ -244,8 +243,13 @@ impl Pipeline {
     }
 
     /// Runs egress on a packet that went through ingress, or on a clone, and deparses it.
-    pub fn egress(&mut self, packet: &mut Packet, meta: EgressMeta, fx: &mut SideEffects) -> EgressVerdict {
-        self.egress_traced(packet, meta, fx, &mut NoTrace)
+    pub fn egress(
+        &mut self,
+        packet: &mut Packet,
+        meta: EgressMeta,
+        effects: &mut SideEffects,
+    ) -> EgressVerdict {
+        self.egress_traced(packet, meta, effects, &mut NoTrace)
     }
 
     /// Same as [`Pipeline::egress`], with a tracer.
@@ -254,14 +258,14 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: EgressMeta,
-        fx: &mut SideEffects,
+        effects: &mut SideEffects,
         tracer: &mut T,
     ) -> EgressVerdict {
         let outcome = self.start_egress::<T>(packet, meta);
-        self.finish_egress(outcome, packet, meta, fx, tracer)
+        self.finish_egress(outcome, packet, meta, effects, tracer)
     }
 
-    /// Runs the machine code of egress, if there is any and the packet is not traced.
+    /// Runs the machine code of egress, if the program has it and the packet is not traced.
     /// [`Pipeline::finish_egress`] must follow, with the result; after [`NativeResult::Done`] it only returns
     /// the verdict.
     #[inline(always)]
@@ -281,31 +285,31 @@ impl Pipeline {
         outcome
     }
 
-    /// Completes what [`Pipeline::start_egress`] began.
+    /// Completes egress after [`Pipeline::start_egress`], with the interpreter if necessary.
     #[inline]
     pub(crate) fn finish_egress<T: Tracer>(
         &mut self,
         outcome: NativeResult<EgressVerdict>,
         packet: &mut Packet,
         meta: EgressMeta,
-        fx: &mut SideEffects,
+        effects: &mut SideEffects,
         tracer: &mut T,
     ) -> EgressVerdict {
         let Pipeline { program, state } = self;
         match outcome {
             NativeResult::Done(verdict) => verdict,
-            NativeResult::Finish => self.complete_egress(packet, meta, fx, tracer),
+            NativeResult::Finish => self.complete_egress(packet, meta, effects, tracer),
             NativeResult::Interpret => {
                 let egress_spec = egress_spec(program, state);
-                let frame = &mut PacketContext {
+                let context = &mut PacketContext {
                     program,
                     state,
                     packet: &mut *packet,
                     now: meta.now,
                     tracer: &mut *tracer,
                 };
-                match frame.egress(meta, egress_spec) {
-                    Ok(()) => self.complete_egress(packet, meta, fx, tracer),
+                match context.egress(meta, egress_spec) {
+                    Ok(()) => self.complete_egress(packet, meta, effects, tracer),
                     Err(reason) => EgressVerdict::Abort(reason),
                 }
             }
@@ -319,37 +323,37 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: EgressMeta,
-        fx: &mut SideEffects,
+        effects: &mut SideEffects,
         tracer: &mut T,
     ) -> EgressVerdict {
         let Pipeline { program, state } = self;
         let program: &Program = program;
         let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(state.drop_port);
-        let mut frame = PacketContext { program, state, packet, now: meta.now, tracer };
+        let mut context = PacketContext { program, state, packet, now: meta.now, tracer };
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
-        let session = slot(frame.packet, flags.clone_session);
+        let session = slot(context.packet, flags.clone_session);
         if session != 0 {
-            let mut clone = fx.pool.copy(frame.packet);
+            let mut clone = effects.pool.copy(context.packet);
             clone.phv.truncate = u32::MAX;
-            let list = slot(frame.packet, flags.clone_list);
-            save_fields(program, frame.state, &frame.packet.phv.slots, list);
-            restore_fields(program, frame.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
+            let list = slot(context.packet, flags.clone_list);
+            save_fields(program, context.state, &context.packet.phv.slots, list);
+            restore_fields(program, context.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
             let priority = slot(&clone, standard.priority) as u8;
-            fx.clones.push(ClonedPacket {
+            effects.clones.push(ClonedPacket {
                 session: (session & !CLONE_SESSION_VALID) as u16,
                 priority,
                 packet: clone,
             });
-            frame.packet.phv.slots[usize::from(flags.clone_session)] = 0;
+            context.packet.phv.slots[usize::from(flags.clone_session)] = 0;
         }
-        if slot(frame.packet, standard.egress_spec) == drop_port {
+        if slot(context.packet, standard.egress_spec) == drop_port {
             return EgressVerdict::Drop;
         }
-        if let Err(reason) = frame.deparse() {
+        if let Err(reason) = context.deparse() {
             return EgressVerdict::Abort(reason);
         }
-        let PacketContext { state, packet, .. } = frame;
+        let PacketContext { state, packet, .. } = context;
         let list = slot(packet, flags.recirculate);
         if list != 0 {
             let len = packet.len();
@@ -363,7 +367,7 @@ impl Pipeline {
     }
 }
 
-/// Returns whether machine code may run: the engine is the compiled one and nothing traces this packet.
+/// Returns whether machine code may run: the compiled engine is selected and this packet is not traced.
 #[inline(always)]
 fn runs_native<T: Tracer>(state: &State) -> bool {
     !T::ENABLED && state.engine == Engine::Compiled
@@ -383,87 +387,6 @@ fn apply_truncate(packet: &mut Packet) {
     if truncate < packet.len() {
         packet.truncate(truncate);
     }
-}
-
-/// Returns the header vector of a deparsed packet to the free list: from now on the packet is its bytes only.
-#[inline(never)]
-fn recycle_vector(state: &mut State, packet: &mut Packet) {
-    state.scratch.recycle_vector(packet.phv.slots.take());
-}
-
-/// Attaches a header vector of this program to the packet, unless it has one. Constants are in place; all
-/// other slots are undefined.
-#[inline]
-fn attach_vector(program: &Program, state: &mut State, packet: &mut Packet) {
-    if !packet.phv.slots.has_layout(program.layout_id) {
-        packet.phv.slots = state.scratch.acquire_vector(program);
-    }
-}
-
-/// Attaches a header vector in which no header is valid and all metadata is 0.
-fn init_phv(program: &Program, state: &mut State, packet: &mut Packet) {
-    reset_phv(packet);
-    attach_vector(program, state, packet);
-    packet.phv.slots[..program.vars].fill(0);
-}
-
-/// Resets the packet's values of the previous run, except for its slots. Returns the packet's length.
-#[inline]
-fn reset_phv(packet: &mut Packet) -> u32 {
-    let len = packet.len();
-    let phv = &mut packet.phv;
-    phv.parsed = 0;
-    phv.length = len;
-    phv.ingress_length = len;
-    phv.truncate = u32::MAX;
-    len
-}
-
-/// Copies the fields of a list to scratch memory. Lists are numbered from 1; list 0 is empty.
-fn save_fields(program: &Program, state: &mut State, slots: &[u64], list: u64) {
-    state.scratch.kept.clear();
-    for (slot, bits) in fields(program, list) {
-        state.scratch.kept.extend_from_slice(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)]);
-    }
-}
-
-/// Clears the metadata, then restores the fields of a list that [`save_fields`] has saved, and sets the
-/// instance type.
-fn restore_fields(program: &Program, state: &State, slots: &mut [u64], list: u64, instance_type: u64) {
-    for (base, len) in &program.metadata {
-        slots[usize::from(*base)..][..usize::from(*len)].fill(0);
-    }
-    let mut rest = state.scratch.kept.as_slice();
-    for (slot, bits) in fields(program, list) {
-        let (value, tail) = rest.split_at(crate::program::limbs(*bits));
-        slots[usize::from(*slot)..][..value.len()].copy_from_slice(value);
-        rest = tail;
-    }
-    let flags = &program.control_slots;
-    for flag in
-        [flags.exit, flags.clone_session, flags.clone_list, flags.resubmit, flags.recirculate, flags.digest]
-    {
-        slots[usize::from(flag)] = 0;
-    }
-    slots[usize::from(program.standard.instance_type)] = instance_type;
-}
-
-fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
-    let list = (list as usize).checked_sub(1).and_then(|list| program.field_lists.get(list));
-    list.map_or(&[], |list| list.fields.as_slice())
-}
-
-/// Prepares a packet to run ingress again: preserves the fields of the list, clears all other metadata, and
-/// marks it as `reentered`.
-fn prepare_reentry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
-    let ingress_length = packet.phv.ingress_length;
-    save_fields(program, state, &packet.phv.slots, list);
-    init_phv(program, state, packet);
-    restore_fields(program, state, &mut packet.phv.slots, list, instance_type);
-    packet.phv.ingress_length = ingress_length;
-    packet.reentered = true;
-    let len = packet.len();
-    packet.phv.slots[usize::from(program.standard.packet_length)] = u64::from(len);
 }
 
 fn digest(program: &Program, list: usize, slots: &[u64]) -> Digest {

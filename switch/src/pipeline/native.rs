@@ -20,16 +20,16 @@
 
 use super::hash::{self, Payload};
 use super::interpreter::ExecContext;
+use super::phv::{attach_vector, recycle_vector, reset_phv};
 use super::scratch::Scratch;
 use super::state::State;
-use super::{
-    EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NoTrace, attach_vector, recycle_vector, reset_phv,
-};
+use super::{EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NoTrace};
 use crate::drops::DropReason;
 use crate::packet::{Packet, Phv};
 use crate::program::{
-    ACTION_LOOP, CallFrame, CallInput, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, FRAME_OFFSET_SLOT,
-    Helpers, INPUTS, LookupResult, MULTICAST, Native, PARSER_LOOP, Program, Slot, UNICAST, VALID_SLOT,
+    CallFrame, EXIT_ACTION_LOOP, EXIT_DEPARSE, EXIT_DROP, EXIT_INTERPRET, EXIT_MULTICAST, EXIT_PARSER_LOOP,
+    EXIT_SEND, EXIT_UNICAST, FRAME_OFFSET_SLOT, Helpers, INPUTS, LookupResult, Native, NativeInput, Program,
+    Slot, VALID_SLOT,
 };
 use std::mem::MaybeUninit;
 
@@ -42,7 +42,7 @@ pub(crate) enum NativeResult<V> {
     Interpret,
 }
 
-/// Generates the machine code of a program, unless the program has it.
+/// Generates the machine code of a program if the program does not have it yet.
 pub(super) fn prepare(program: &Program) {
     program.compile_native(helpers);
 }
@@ -59,25 +59,26 @@ pub(super) fn ingress(
     let len = reset_phv(packet);
     attach_bridged(native, state, packet);
     let drop_port = u64::from(state.drop_port);
-    let Some(room) = prepare_buffers(program, native, state, packet) else {
+    let Some(buffers) = prepare_buffers(program, native, state, packet) else {
         recycle_bridged(state, packet);
         return NativeResult::Interpret;
     };
-    let mut call = NativeCall::new(program, state, packet, meta.now, room);
+    let mut call = NativeCall::new(program, state, packet, meta.now, buffers);
     call.head.length = len;
-    call.input(CallInput::Port, u64::from(meta.port));
-    call.input(CallInput::PacketLength, u64::from(len));
-    call.input(CallInput::Now, meta.now);
-    call.input(CallInput::DropPort, drop_port);
+    call.set_input(NativeInput::Port, u64::from(meta.port));
+    call.set_input(NativeInput::PacketLength, u64::from(len));
+    call.set_input(NativeInput::Now, meta.now);
+    call.set_input(NativeInput::DropPort, drop_port);
     let result = call.run(native.ingress());
     let (parsed, length) = (call.head.parsed as u32, call.head.length);
     let phv = &mut packet.phv;
     (phv.parsed, phv.length) = (parsed, length);
-    let (to, priority) = ((result >> 16) as u16, (result >> 8) as u8);
-    if result & 0xff == UNICAST {
-        return NativeResult::Done(IngressVerdict::Unicast { port: to, priority });
+    // The port of a unicast packet or the group of a multicast packet.
+    let (port, priority) = ((result >> 16) as u16, (result >> 8) as u8);
+    if result & 0xff == EXIT_UNICAST {
+        return NativeResult::Done(IngressVerdict::Unicast { port, priority });
     }
-    finish_ingress((program, native), state, packet, result & 0xff, (to, priority))
+    finish_ingress((program, native), state, packet, result & 0xff, (port, priority))
 }
 
 /// Handles every exit of ingress except unicast. Out of line, to keep [`ingress`] small.
@@ -86,18 +87,18 @@ fn finish_ingress(
     (program, native): (&Program, &Native),
     state: &mut State,
     packet: &mut Packet,
-    code: u64,
+    exit: u64,
     (group, priority): (u16, u8),
 ) -> NativeResult<IngressVerdict> {
-    match code {
+    match exit {
         EXIT_INTERPRET => {
             recycle_bridged(state, packet);
             NativeResult::Interpret
         }
-        DROP => NativeResult::Done(IngressVerdict::Drop),
-        PARSER_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ParserLoop)),
-        ACTION_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ActionLoop)),
-        MULTICAST => {
+        EXIT_DROP => NativeResult::Done(IngressVerdict::Drop),
+        EXIT_PARSER_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ParserLoop)),
+        EXIT_ACTION_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ActionLoop)),
+        EXIT_MULTICAST => {
             packet.phv.truncate = u32::MAX;
             NativeResult::Done(IngressVerdict::Multicast { group, priority })
         }
@@ -118,7 +119,7 @@ pub(super) fn egress(
     meta: EgressMeta,
 ) -> NativeResult<EgressVerdict> {
     let Some(native) = program.native() else { return NativeResult::Interpret };
-    if !packet.phv.bridged.has_layout(native.stamp) {
+    if !packet.phv.bridged.has_layout(native.layout_id) {
         return egress_with_vector((program, native), state, packet, meta);
     }
     match run_egress((program, native), state, packet, meta) {
@@ -126,8 +127,8 @@ pub(super) fn egress(
         // Ingress ran as machine code, so the bridged words hold the only copy of its results. They are not
         // recycled here: `PacketContext::egress` calls `restore_phv`, which needs them.
         Err(EXIT_INTERPRET) => NativeResult::Interpret,
-        Err(code) => {
-            let point = if code == EXIT_DEPARSE { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
+        Err(exit) => {
+            let point = if exit == EXIT_DEPARSE { RESUME_DEPARSE } else { RESUME_EGRESS_FINISH };
             attach_vector(program, state, packet);
             materialize_slots((program, native), state, packet, point);
             NativeResult::Finish
@@ -147,8 +148,8 @@ fn egress_with_vector(
         return NativeResult::Interpret;
     }
     attach_bridged(native, state, packet);
-    let Phv { slots, bridged: carried, .. } = &mut packet.phv;
-    for (word, slot) in carried.iter_mut().zip(&native.carried) {
+    let Phv { slots, bridged, .. } = &mut packet.phv;
+    for (word, slot) in bridged.iter_mut().zip(&native.bridged) {
         *word = slots[usize::from(*slot)];
     }
     let result = run_egress((program, native), state, packet, meta);
@@ -160,7 +161,7 @@ fn egress_with_vector(
 }
 
 /// Runs egress code on a packet that has bridged words. `Err` is an exit code: [`EXIT_INTERPRET`] if nothing
-/// was changed, otherwise what the pipeline has left to do.
+/// was changed; otherwise it says which steps the caller still has to do.
 #[inline(always)]
 fn run_egress(
     (program, native): (&Program, &Native),
@@ -170,39 +171,39 @@ fn run_egress(
 ) -> Result<EgressVerdict, u64> {
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
-    let room = prepare_buffers(program, native, state, packet).ok_or(EXIT_INTERPRET)?;
-    let mut call = NativeCall::new(program, state, packet, meta.now, room);
+    let buffers = prepare_buffers(program, native, state, packet).ok_or(EXIT_INTERPRET)?;
+    let mut call = NativeCall::new(program, state, packet, meta.now, buffers);
     call.head.parsed = u64::from(parsed);
     call.head.length = length;
-    call.input(CallInput::Port, u64::from(meta.port));
-    call.input(CallInput::PacketLength, u64::from(length));
-    call.input(CallInput::Now, meta.now);
-    call.input(CallInput::DropPort, drop_port);
-    call.input(CallInput::EnqTimestamp, meta.enq_timestamp);
-    call.input(CallInput::EnqDepth, u64::from(meta.enq_qdepth));
-    call.input(CallInput::DeqTimedelta, meta.deq_timedelta);
-    call.input(CallInput::DeqDepth, u64::from(meta.deq_qdepth));
-    call.input(CallInput::Qid, u64::from(meta.qid));
-    call.input(CallInput::Rid, u64::from(meta.rid));
+    call.set_input(NativeInput::Port, u64::from(meta.port));
+    call.set_input(NativeInput::PacketLength, u64::from(length));
+    call.set_input(NativeInput::Now, meta.now);
+    call.set_input(NativeInput::DropPort, drop_port);
+    call.set_input(NativeInput::EnqTimestamp, meta.enq_timestamp);
+    call.set_input(NativeInput::EnqDepth, u64::from(meta.enq_qdepth));
+    call.set_input(NativeInput::DeqTimedelta, meta.deq_timedelta);
+    call.set_input(NativeInput::DeqDepth, u64::from(meta.deq_qdepth));
+    call.set_input(NativeInput::Qid, u64::from(meta.qid));
+    call.set_input(NativeInput::Rid, u64::from(meta.rid));
     let result = call.run(native.egress());
-    let (length, taken) = (call.head.length, call.head.headroom_used);
+    let (length, headroom_used) = (call.head.length, call.head.headroom_used);
     packet.phv.length = length;
-    packet.extend_front(taken as u32);
+    packet.extend_front(headroom_used as u32);
     match result & 0xff {
         EXIT_SEND => {
             packet.phv.parsed = 0;
             release_phv(state, packet);
             Ok(EgressVerdict::Send)
         }
-        DROP => {
+        EXIT_DROP => {
             release_phv(state, packet);
             Ok(EgressVerdict::Drop)
         }
-        ACTION_LOOP => {
+        EXIT_ACTION_LOOP => {
             release_phv(state, packet);
             Ok(EgressVerdict::Abort(DropReason::ActionLoop))
         }
-        code => Err(code),
+        exit => Err(exit),
     }
 }
 
@@ -231,17 +232,17 @@ fn recycle_bridged(state: &mut State, packet: &mut Packet) {
 /// Rebuilds the header vector of a packet whose ingress ran as machine code, so that the interpreter can run
 /// egress. Does nothing if the packet has no bridged words of this program.
 pub(super) fn restore_phv(program: &Program, state: &mut State, packet: &mut Packet) {
-    if let Some(native) = program.native().filter(|native| packet.phv.bridged.has_layout(native.stamp)) {
+    if let Some(native) = program.native().filter(|native| packet.phv.bridged.has_layout(native.layout_id)) {
         attach_vector(program, state, packet);
-        materialize_slots((program, native), state, packet, AFTER_INGRESS);
+        materialize_slots((program, native), state, packet, RESUME_AFTER_INGRESS);
     }
 }
 
-/// Points at which the interpreter can resume: indices into `Native::resume_points`.
-const AFTER_INGRESS: usize = 0;
+// Points at which the interpreter can resume: indices into `Native::resume_points`.
+const RESUME_AFTER_INGRESS: usize = 0;
 const RESUME_INGRESS_FINISH: usize = 1;
-const AFTER_SLOW_EGRESS: usize = 2;
-const UNEMITTED_EGRESS: usize = 3;
+const RESUME_EGRESS_FINISH: usize = 2;
+const RESUME_DEPARSE: usize = 3;
 
 /// Brings the header vector to the state in which the interpreter would have it at this point: copies the
 /// bridged slots, zeroes the undefined ones, and loads from the frame the fields that the code left there.
@@ -252,23 +253,23 @@ fn materialize_slots(
     packet: &mut Packet,
     point: usize,
 ) {
-    let Phv { slots, bridged: carried, .. } = &mut packet.phv;
-    for (place, slot) in &native.resume_points[point].carried {
-        slots[usize::from(*slot)] = carried[*place];
+    let Phv { slots, bridged, .. } = &mut packet.phv;
+    for (index, slot) in &native.resume_points[point].bridged {
+        slots[usize::from(*slot)] = bridged[*index];
     }
     recycle_bridged(state, packet);
     let (frame, _, phv) = packet.frame_and_phv();
     for slot in &native.resume_points[point].undefined {
         phv.slots[usize::from(*slot)] = 0;
     }
-    for (header, missing) in program.layout.headers.iter().zip(&program.frame_access.unloaded) {
-        let slot = |at: Slot| phv.slots[usize::from(header.first_slot + at)];
+    for (header, unloaded) in program.layout.headers.iter().zip(&program.frame_access.unloaded) {
+        let slot = |offset: Slot| phv.slots[usize::from(header.first_slot + offset)];
         let origin = (slot(FRAME_OFFSET_SLOT) as usize).checked_sub(1).filter(|_| slot(VALID_SLOT) != 0);
         let Some(bytes) = origin.and_then(|origin| frame.get(origin..)) else { continue };
-        for get in missing {
-            let word = bytes.get(usize::from(get.offset)..).and_then(|rest| rest.first_chunk());
+        for load in unloaded {
+            let word = bytes.get(usize::from(load.offset)..).and_then(|rest| rest.first_chunk());
             let word = word.map_or(0, |word| u64::from_be_bytes(*word));
-            phv.slots[usize::from(get.slot)] = word << get.left >> get.right;
+            phv.slots[usize::from(load.slot)] = word << load.left >> load.right;
         }
     }
 }
@@ -288,7 +289,7 @@ struct NativeCall<'a> {
 /// The buffers of one call of machine code, each at least as large as the code assumes.
 struct NativeBuffers {
     slots: *mut u64,
-    carried: *mut u64,
+    bridged: *mut u64,
     frame: *mut u8,
     /// Bytes of the frame that are stored, not counting its virtual tail.
     len: u64,
@@ -296,9 +297,9 @@ struct NativeBuffers {
     headroom: u64,
 }
 
-/// Collects the buffers of a call, with the packet's own header vector if it has one of this program,
-/// otherwise the switch's. `None` if the vector or the bridged words do not have the size that the code
-/// assumes.
+/// Collects the buffers of a call. The header vector is the packet's own if it has one of this program,
+/// otherwise the shared one in scratch memory. `None` if the vector or the bridged words do not have the size
+/// that the code assumes.
 #[inline(always)]
 fn prepare_buffers(
     program: &Program,
@@ -307,19 +308,19 @@ fn prepare_buffers(
     packet: &mut Packet,
 ) -> Option<NativeBuffers> {
     debug_assert_eq!(state.registers.len(), program.register_words);
-    let len = u64::from(packet.kept_len());
-    // `frame_ptr` may move the frame to a larger buffer, so its address is taken first. It does not touch the
-    // boxes of slots and words, whose pointers stay valid.
+    let len = u64::from(packet.stored_len());
+    // `frame_ptr` may move the frame to a larger buffer, so it is called before the other pointers are read. It
+    // does not touch the boxes of slots and words.
     let (frame, headroom) = packet.frame_ptr(native.frame_room);
     let words = &mut packet.phv.bridged;
     let slots = if packet.phv.slots.has_layout(program.layout_id) {
         &mut packet.phv.slots
     } else {
-        state.scratch.vector(program)
+        state.scratch.native_vector(program)
     };
-    let fits = slots.len() == program.capacity && words.len() == native.carried.len();
-    let (slots, carried) = (slots.as_mut_ptr(), words.as_mut_ptr());
-    fits.then_some(NativeBuffers { slots, carried, frame, len, headroom: u64::from(headroom) })
+    let fits = slots.len() == program.capacity && words.len() == native.bridged.len();
+    let (slots, bridged) = (slots.as_mut_ptr(), words.as_mut_ptr());
+    fits.then_some(NativeBuffers { slots, bridged, frame, len, headroom: u64::from(headroom) })
 }
 
 impl<'a> NativeCall<'a> {
@@ -329,12 +330,12 @@ impl<'a> NativeCall<'a> {
         state: &'a mut State,
         packet: &'a mut Packet,
         now: u64,
-        NativeBuffers { slots, carried, frame, len, headroom }: NativeBuffers,
+        NativeBuffers { slots, bridged, frame, len, headroom }: NativeBuffers,
     ) -> NativeCall<'a> {
         NativeCall {
             head: CallFrame {
                 slots,
-                bridged: carried,
+                bridged,
                 frame,
                 len,
                 headroom,
@@ -344,8 +345,8 @@ impl<'a> NativeCall<'a> {
                 length: 0,
                 discard: 0,
                 tables: state.tables.native_tables().as_ptr(),
-                key: state.scratch.code_key.as_mut_ptr(),
-                bytes: state.scratch.code_bytes.as_mut_ptr(),
+                key: state.scratch.native_key.as_mut_ptr(),
+                bytes: state.scratch.native_hash_input.as_mut_ptr(),
                 inputs: [const { MaybeUninit::uninit() }; INPUTS],
             },
             program,
@@ -357,7 +358,7 @@ impl<'a> NativeCall<'a> {
     }
 
     #[inline]
-    fn input(&mut self, input: CallInput, value: u64) {
+    fn set_input(&mut self, input: NativeInput, value: u64) {
         self.head.inputs[input as usize].write(value);
     }
 
@@ -371,47 +372,48 @@ impl<'a> NativeCall<'a> {
         unsafe { code(std::ptr::from_mut(self).cast()) }
     }
 
-    /// Returns an interpreter context for this packet, for helpers that run the interpreter's functions, and
-    /// the slots.
+    /// Returns an interpreter context for this packet, and its slots, for helpers that call the interpreter's
+    /// functions.
     fn interpreter(&mut self) -> (ExecContext<'_, NoTrace>, &mut [u64]) {
         let parsed = self.head.parsed as usize;
-        let zeros = self.packet.virtual_len();
+        let virtual_len = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
         // SAFETY: `prepare_buffers` checked that there are as many slots, and nothing else uses the vector
         // while a helper runs.
         let slots = unsafe { std::slice::from_raw_parts_mut(self.head.slots, self.program.capacity) };
-        let run = ExecContext {
+        let context = ExecContext {
             program: self.program,
             state: &mut *self.state,
             length: &mut self.head.length,
             truncate: &mut phv.truncate,
             ingress_length: phv.ingress_length,
-            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), virtual_len: zeros },
+            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), virtual_len },
             now: self.now,
             tracer: &mut self.tracer,
             open_condition: None,
         };
-        (run, slots)
+        (context, slots)
     }
 }
 
 fn helpers() -> Helpers {
     Helpers {
-        lookup_word: table_word as *const () as usize,
-        lookup_key: table_any as *const () as usize,
+        lookup_word: lookup_word as *const () as usize,
+        lookup_key: lookup_key as *const () as usize,
         hash: hash as *const () as usize,
         digest: digest as *const () as usize,
-        effects: hash::crc_tables,
+        crc_tables: hash::crc_tables,
         exec_op: exec_op as *const () as usize,
-        count_packet: count as *const () as usize,
-        grow_front: grow as *const () as usize,
+        count_packet: count_packet as *const () as usize,
+        grow_front: grow_front as *const () as usize,
     }
 }
 
 // SAFETY of all helpers: code passes the address that `NativeCall::run` passed to it, and nothing else uses
 // that call meanwhile.
 
-unsafe extern "C" fn table_word(call: *mut NativeCall, index: u64, key: u64) -> LookupResult {
+/// Looks up a key of one word.
+unsafe extern "C" fn lookup_word(call: *mut NativeCall, index: u64, key: u64) -> LookupResult {
     let call = unsafe { &mut *call };
     let table = &call.program.tables[index as usize];
     let State { tables, scratch, .. } = &mut *call.state;
@@ -422,61 +424,65 @@ unsafe extern "C" fn table_word(call: *mut NativeCall, index: u64, key: u64) -> 
     LookupResult { words, entry: u64::from(entry) }
 }
 
-unsafe extern "C" fn table_any(call: *mut NativeCall, index: u64) -> LookupResult {
+/// Looks up the key in `Scratch::native_key`, in any table.
+unsafe extern "C" fn lookup_key(call: *mut NativeCall, index: u64) -> LookupResult {
     let call = unsafe { &mut *call };
     let table = &call.program.tables[index as usize];
     let State { tables, scratch, .. } = &mut *call.state;
-    let Scratch { key, code_key, .. } = &mut **scratch;
+    let Scratch { key, native_key, .. } = &mut **scratch;
     let state = &tables[index as usize];
     key.clear();
-    key.extend_from_slice(&code_key[..table.key_layout.words]);
+    key.extend_from_slice(&native_key[..table.key_layout.words]);
     let entry = state.lookup.find_key(table, key);
     if !table.needs_slow_apply {
         return LookupResult { words: state.row_words(table, entry).as_ptr(), entry: u64::from(entry) };
     }
-    // The action may be a profile member's, whose arguments are in no row. The next such lookup overwrites
-    // this copy, so the code loads it without `readonly`.
+    // The action may be that of a profile member, and rows do not hold its arguments, so a row is built in
+    // scratch memory. The next such lookup overwrites it, so the code loads it without `readonly`.
     let program = call.program;
-    let (mut run, slots) = call.interpreter();
-    let hot = run.apply_slow(slots, index as u16, entry as usize);
+    let (mut context, slots) = call.interpreter();
+    let action_ref = context.apply_slow(slots, index as u16, entry as usize);
     let args = &slots[usize::from(program.params)..][..table.params];
-    let row = &mut run.state.scratch.row;
+    let row = &mut context.state.scratch.row;
     row.clear();
-    row.push(hot.pack(program, table));
+    row.push(action_ref.pack(program, table));
     row.extend_from_slice(args);
     LookupResult { words: row.as_ptr(), entry: u64::from(entry) }
 }
 
 unsafe extern "C" fn hash(call: *mut NativeCall, calculation: u64) -> u64 {
     let call = unsafe { &mut *call };
-    let (mut run, slots) = call.interpreter();
-    run.hash(slots, calculation as u16)
+    let (mut context, slots) = call.interpreter();
+    context.hash(slots, calculation as u16)
 }
 
+/// Hashes the first `len` bytes of `Scratch::native_hash_input`.
 unsafe extern "C" fn digest(call: *mut NativeCall, calculation: u64, len: u64) -> u64 {
     let call = unsafe { &mut *call };
     let algorithm = call.program.calculations[calculation as usize].algorithm;
-    hash::digest(algorithm, &call.state.scratch.code_bytes[..len as usize])
+    hash::digest(algorithm, &call.state.scratch.native_hash_input[..len as usize])
 }
 
 unsafe extern "C" fn exec_op(call: *mut NativeCall, pc: u64) {
     let call = unsafe { &mut *call };
     let op = call.program.code[pc as usize];
-    let (mut run, slots) = call.interpreter();
-    run.exec_slow(slots, op);
+    let (mut context, slots) = call.interpreter();
+    context.exec_slow(slots, op);
 }
 
-unsafe extern "C" fn count(call: *mut NativeCall, array: u64, index: u64) {
+unsafe extern "C" fn count_packet(call: *mut NativeCall, array: u64, index: u64) {
     let call = unsafe { &mut *call };
     if let Some(cell) = call.state.counters[array as usize].get_mut(index as usize) {
         cell.count(call.packet.phv.ingress_length);
     }
 }
 
-unsafe extern "C" fn grow(call: *mut NativeCall, front: u64, total: u64) -> *mut u8 {
+/// Replaces the parsed headers by `total` bytes, of which the first `front` are kept, and returns the new
+/// address of the frame.
+unsafe extern "C" fn grow_front(call: *mut NativeCall, front: u64, total: u64) -> *mut u8 {
     let call = unsafe { &mut *call };
-    // The code compares `CallFrame::headroom` once, before it chooses to call this function, so the old value
-    // is not read again.
+    // `CallFrame::headroom` becomes stale here. The code reads it only once, before it decides to call this
+    // function.
     call.packet.replace_front(call.head.parsed as usize, total as usize, front as usize);
     call.packet.frame_ptr(call.program.native().map_or(0, |native| native.frame_room)).0
 }

@@ -1,12 +1,14 @@
-//! Interprets parser, checksums and deparser.
+//! The interpreter of parsers, checksums and deparsers.
 
 use super::hash::{self, Payload};
 use super::header_moves::{load_header, read_bits, store_header};
 use super::headers::element;
 use super::interpreter::ExecContext;
+use super::io::EgressMeta;
+use super::native;
+use super::phv::init_phv;
 use super::state::State;
 use super::trace::Tracer;
-use super::{EgressMeta, TIMESTAMP_BITS, init_phv, native};
 use crate::drops::DropReason;
 use crate::packet::Packet;
 use crate::program::{
@@ -14,7 +16,10 @@ use crate::program::{
     PHV_CAPACITIES, ParseOp, Pc, Program, SelectPart, VALID_SLOT, limbs, low_mask,
 };
 
-/// The interpreter's context of one packet: parses it, runs control code on it, deparses it.
+/// The width of v1model's timestamp fields.
+const TIMESTAMP_BITS: u32 = 48;
+
+/// The interpreter's context for one packet: parses it, runs control code on it, deparses it.
 pub(super) struct PacketContext<'a, T> {
     pub program: &'a Program,
     pub state: &'a mut State,
@@ -28,7 +33,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// A parser or a run of code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
+    /// The parser or the control code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
     pub fn ingress(&mut self, port: u16) -> Result<(), DropReason> {
         let program = self.program;
         let standard = &program.standard;
@@ -54,7 +59,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// A parser or a run of code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
+    /// The control code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
     pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) -> Result<(), DropReason> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
@@ -84,28 +89,28 @@ impl<T: Tracer> PacketContext<'_, T> {
 
     /// Runs code on the packet. The payload begins at byte `parsed`.
     fn run(&mut self, code: Pc, parsed: usize) -> Result<(), DropReason> {
-        let zeros = self.packet.virtual_len();
+        let virtual_len = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
-        let mut run = ExecContext {
+        let mut context = ExecContext {
             program: self.program,
             state: &mut *self.state,
             length: &mut phv.length,
             truncate: &mut phv.truncate,
             ingress_length: phv.ingress_length,
-            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), virtual_len: zeros },
+            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), virtual_len },
             now: self.now,
             tracer: &mut *self.tracer,
             open_condition: None,
         };
         let slots = &mut *phv.slots;
         if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[0]]>::try_from(&mut *slots) {
-            run.run(slots, code)
+            context.run(slots, code)
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[1]]>::try_from(&mut *slots) {
-            run.run(slots, code)
+            context.run(slots, code)
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[2]]>::try_from(&mut *slots) {
-            run.run(slots, code)
+            context.run(slots, code)
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[3]]>::try_from(slots) {
-            run.run(slots, code)
+            context.run(slots, code)
         } else {
             Ok(())
         }
@@ -121,10 +126,10 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok((self.parse()?, self.verify_checksums()))
     }
 
-    /// Runs code of an expression or of the parser, which has no backward jumps and therefore cannot fail.
-    fn run_straight(&mut self, code: Pc, parsed: usize) {
-        let ended = self.run(code, parsed);
-        debug_assert_eq!(ended, Ok(()));
+    /// Runs the code of an expression, which has no backward jumps and therefore cannot fail.
+    fn run_expression(&mut self, code: Pc, parsed: usize) {
+        let result = self.run(code, parsed);
+        debug_assert_eq!(result, Ok(()));
     }
 
     #[inline]
@@ -132,22 +137,23 @@ impl<T: Tracer> PacketContext<'_, T> {
         &mut self.packet.phv.slots
     }
 
-    fn value(&mut self, condition: ComputedSlot, parsed: usize) -> u64 {
-        if let Some(code) = condition.code {
-            self.run_straight(code, parsed);
+    /// Evaluates an expression and returns its value.
+    fn eval(&mut self, expression: ComputedSlot, parsed: usize) -> u64 {
+        if let Some(code) = expression.code {
+            self.run_expression(code, parsed);
         }
-        self.slots()[usize::from(condition.slot)]
+        self.slots()[usize::from(expression.slot)]
     }
 
-    /// Parses the packet from its first byte. Returns the parser's error, `NoError` if there was none.
+    /// Parses the packet from its first byte. Returns the parser's error, which may be `NoError`.
     ///
     /// # Errors
     ///
     /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`].
     fn parse(&mut self) -> Result<u32, DropReason> {
-        let mut at = 0;
+        let mut position = 0;
         let program = self.program;
-        let error = match self.states(&mut at) {
+        let error = match self.run_states(&mut position) {
             Ok(true) => program.parser.errors.no_error,
             Ok(false) => return Err(DropReason::ParserLoop),
             Err(error) => {
@@ -157,16 +163,17 @@ impl<T: Tracer> PacketContext<'_, T> {
                 error
             }
         };
-        self.packet.phv.parsed = at as u32;
+        self.packet.phv.parsed = position as u32;
         Ok(error)
     }
 
-    /// Runs the parser's states. Returns `false` if [`LOOP_BUDGET`] is exceeded. `Err` is a parser error.
-    fn states(&mut self, at: &mut usize) -> Result<bool, u32> {
+    /// Runs the parser's states from byte `position` on, which it advances. Returns `false` if [`LOOP_BUDGET`]
+    /// is exceeded. `Err` is a parser error.
+    fn run_states(&mut self, position: &mut usize) -> Result<bool, u32> {
         let parser = &self.program.parser;
         let (mut next, mut budget) = (parser.start, LOOP_BUDGET);
-        while let Some(number) = next {
-            let state = &parser.states[usize::from(number)];
+        while let Some(state_index) = next {
+            let state = &parser.states[usize::from(state_index)];
             if T::ENABLED {
                 self.tracer.parser_state(self.program, &state.name);
             }
@@ -175,17 +182,17 @@ impl<T: Tracer> PacketContext<'_, T> {
                 return Ok(false);
             }
             for op in &state.ops {
-                self.step(op, at)?;
+                self.exec_op(op, position)?;
             }
-            next = self.transition(number, *at)?;
+            next = self.transition(state_index, *position)?;
         }
         Ok(true)
     }
 
     /// Returns the next state; `None`: accept.
     #[inline]
-    fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
-        let state = &self.program.parser.states[usize::from(number)];
+    fn transition(&mut self, state_index: u16, position: usize) -> Result<Option<u16>, u32> {
+        let state = &self.program.parser.states[usize::from(state_index)];
         Ok(match &state.packed {
             Some(select) => {
                 let slots = self.slots();
@@ -198,34 +205,34 @@ impl<T: Tracer> PacketContext<'_, T> {
             None => {
                 let (mut key, mut len) = ([0; MAX_SELECT_WORDS], 0);
                 for part in &state.key {
-                    self.key_part(*part, at, &mut key[len..len + part.words()])?;
+                    self.read_select_part(*part, position, &mut key[len..len + part.words()])?;
                     len += part.words();
                 }
-                self.select(number, &key[..len])
+                self.select(state_index, &key[..len])
             }
         })
     }
 
     /// Executes one operation of a parser state.
-    fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
+    fn exec_op(&mut self, op: &ParseOp, position: &mut usize) -> Result<(), u32> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
             ParseOp::Extract { header, base, union, length } => {
-                let shape = &program.header_moves[usize::from(header.0)];
-                let length = length.map(|length| self.value(length, *at));
-                self.extract(shape, header, base, length, at)?;
+                let moves = &program.header_moves[usize::from(header.0)];
+                let length = length.map(|length| self.eval(length, *position));
+                self.extract(moves, header, base, length, position)?;
                 if union {
                     self.invalidate_siblings(header);
                 }
                 Ok(())
             }
             ParseOp::ExtractNext { stack, block, length } => {
-                let length = length.map(|length| self.value(length, *at));
-                self.extract_next(stack, block, length, at)
+                let length = length.map(|length| self.eval(length, *position));
+                self.extract_next(stack, block, length, position)
             }
             ParseOp::Lookahead { slot, width, offset, bits } => {
-                let begin = *at * 8 + offset as usize;
+                let begin = *position * 8 + offset as usize;
                 if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
                     return Err(errors.packet_too_short);
                 }
@@ -238,25 +245,25 @@ impl<T: Tracer> PacketContext<'_, T> {
                 Ok(())
             }
             ParseOp::Advance(bits) => {
-                let bits = self.value(bits, *at);
+                let bits = self.eval(bits, *position);
                 if !bits.is_multiple_of(8) {
                     return Err(errors.invalid_argument);
                 }
-                let end = usize::try_from(bits / 8).ok().and_then(|bytes| at.checked_add(bytes));
+                let end = usize::try_from(bits / 8).ok().and_then(|bytes| position.checked_add(bytes));
                 match end.filter(|end| *end <= self.packet.len() as usize) {
                     Some(end) if self.packet.materialise(end) => {
-                        *at = end;
+                        *position = end;
                         Ok(())
                     }
                     _ => Err(errors.packet_too_short),
                 }
             }
             ParseOp::Run(code) => {
-                self.run_straight(code, *at);
+                self.run_expression(code, *position);
                 Ok(())
             }
-            ParseOp::Verify { condition, error } => match self.value(condition, *at) {
-                0 => Err(self.value(error, *at) as u32),
+            ParseOp::Verify { condition, error } => match self.eval(condition, *position) {
+                0 => Err(self.eval(error, *position) as u32),
                 _ => Ok(()),
             },
         }
@@ -267,7 +274,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         stack: u16,
         block: u16,
         length: Option<u64>,
-        at: &mut usize,
+        position: &mut usize,
     ) -> Result<(), u32> {
         let program = self.program;
         let stack = &program.layout.stacks[usize::from(stack)];
@@ -276,7 +283,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         let (offset, ty) = stack.member_blocks[usize::from(block)];
         let base = base + offset;
         let header = if T::ENABLED { program.layout.header_at(base) } else { HeaderId(0) };
-        self.extract(&program.type_shapes[ty], header, base, length, at)?;
+        self.extract(&program.type_moves[ty], header, base, length, position)?;
         for (sibling, _) in stack.member_blocks.iter().filter(|(sibling, _)| *sibling != offset) {
             self.slots()[usize::from(base - offset + sibling + VALID_SLOT)] = 0;
         }
@@ -288,33 +295,33 @@ impl<T: Tracer> PacketContext<'_, T> {
     #[inline]
     fn extract(
         &mut self,
-        shape: &HeaderMoves,
+        moves: &HeaderMoves,
         header: HeaderId,
         base: u16,
         length: Option<u64>,
-        at: &mut usize,
+        position: &mut usize,
     ) -> Result<(), u32> {
-        let begin = *at;
-        let fixed = begin + usize::from(shape.bytes);
+        let begin = *position;
+        let fixed = begin + usize::from(moves.bytes);
         let end = match length {
             None => fixed,
-            Some(bits) => self.varbit_end(shape, bits, fixed)?,
+            Some(bits) => self.varbit_end(moves, bits, fixed)?,
         };
         if !self.packet.materialise(end) {
             return Err(self.program.parser.errors.packet_too_short);
         }
         let (frame, _, phv) = self.packet.frame_and_phv();
-        load_header(&shape.extract, frame, begin, &mut phv.slots, usize::from(base));
+        load_header(&moves.extract, frame, begin, &mut phv.slots, usize::from(base));
         if length.is_some() {
-            self.take_varbit(shape, base, begin, end - fixed);
+            self.extract_varbit(moves, base, begin, end - fixed);
         }
-        *at = end;
+        *position = end;
         let slots = self.slots();
         slots[usize::from(base + VALID_SLOT)] = 1;
         slots[usize::from(base + FRAME_OFFSET_SLOT)] =
-            if shape.keeps_frame_bytes { begin as u64 + 1 } else { 0 };
+            if moves.keeps_frame_bytes { begin as u64 + 1 } else { 0 };
         if T::ENABLED {
-            self.tracer.extract(self.program, header, begin, *at - begin);
+            self.tracer.extract(self.program, header, begin, *position - begin);
         }
         Ok(())
     }
@@ -322,7 +329,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     /// Returns the end of a header with a varbit field of `bits` bits, or the parser error. Errors are
     /// checked in BMv2's order.
     #[cold]
-    fn varbit_end(&self, shape: &HeaderMoves, bits: u64, fixed: usize) -> Result<usize, u32> {
+    fn varbit_end(&self, moves: &HeaderMoves, bits: u64, fixed: usize) -> Result<usize, u32> {
         let errors = &self.program.parser.errors;
         if !bits.is_multiple_of(8) {
             return Err(errors.invalid_argument);
@@ -332,7 +339,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         if end > self.packet.len() as usize {
             return Err(errors.packet_too_short);
         }
-        if bytes + usize::from(shape.bytes) > usize::from(shape.max_bytes) {
+        if bytes + usize::from(moves.bytes) > usize::from(moves.max_bytes) {
             return Err(errors.header_too_short);
         }
         Ok(end)
@@ -340,8 +347,8 @@ impl<T: Tracer> PacketContext<'_, T> {
 
     /// Extracts the varbit field of a header and the fields after it.
     #[cold]
-    fn take_varbit(&mut self, shape: &HeaderMoves, base: u16, begin: usize, bytes: usize) {
-        let Some(varbit) = &shape.varbit else { return };
+    fn extract_varbit(&mut self, moves: &HeaderMoves, base: u16, begin: usize, bytes: usize) {
+        let Some(varbit) = &moves.varbit else { return };
         let (frame, _, phv) = self.packet.frame_and_phv();
         let from = begin + usize::from(varbit.offset);
         let to = from + bytes;
@@ -367,7 +374,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         }
     }
 
-    fn key_part(&mut self, part: SelectPart, at: usize, key: &mut [u64]) -> Result<(), u32> {
+    fn read_select_part(&mut self, part: SelectPart, position: usize, key: &mut [u64]) -> Result<(), u32> {
         let program = self.program;
         match part {
             SelectPart::Slot { slot, .. } => {
@@ -381,7 +388,7 @@ impl<T: Tracer> PacketContext<'_, T> {
                 key.copy_from_slice(&self.slots()[from..from + key.len()]);
             }
             SelectPart::Lookahead { offset, bits } => {
-                let begin = at * 8 + offset as usize;
+                let begin = position * 8 + offset as usize;
                 if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
                     return Err(program.parser.errors.packet_too_short);
                 }
@@ -420,21 +427,21 @@ impl<T: Tracer> PacketContext<'_, T> {
     /// Verifies the checksums. Returns whether all are correct.
     pub fn verify_checksums(&mut self) -> bool {
         let program = self.program;
-        let mut all = true;
+        let mut all_correct = true;
         for checksum in program.checksums.iter().filter(|checksum| checksum.verify) {
-            all &= self.verify(checksum);
+            all_correct &= self.verify(checksum);
         }
-        all
+        all_correct
     }
 
-    /// Returns whether a checksum is correct. One whose header is invalid or whose condition is false counts
-    /// as correct.
+    /// Returns whether a checksum is correct. It counts as correct if its header is invalid or its condition is
+    /// false.
     fn verify(&mut self, checksum: &Checksum) -> bool {
         if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
             return true;
         }
         let parsed = self.packet.phv.parsed as usize;
-        if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
+        if checksum.condition.is_some_and(|condition| self.eval(condition, parsed) == 0) {
             return true;
         }
         let value = self.calculate(checksum.calculation);
@@ -449,7 +456,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
         for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
-            if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
+            if checksum.condition.is_some_and(|condition| self.eval(condition, parsed) == 0) {
                 continue;
             }
             let value = self.calculate(checksum.calculation) & low_mask(checksum.target.bits);
@@ -459,12 +466,11 @@ impl<T: Tracer> PacketContext<'_, T> {
 
     fn calculate(&mut self, calculation: u16) -> u64 {
         let index = usize::from(calculation);
-        let zeros = self.packet.virtual_len();
+        let virtual_len = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
-        let payload =
-            Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), virtual_len: zeros };
+        let payload = Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), virtual_len };
         let State { scratch, round_robin_calls: calls, .. } = &mut *self.state;
-        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.buffer);
+        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.hash_input);
         hash::compute(calculation, &phv.slots, payload, buffer, &mut calls[index])
     }
 
@@ -472,7 +478,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// A parser or a run of code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
+    /// The deparser's code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
     pub fn deparse(&mut self) -> Result<(), DropReason> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
@@ -480,56 +486,55 @@ impl<T: Tracer> PacketContext<'_, T> {
         if let Some(code) = program.deparser.code {
             self.run(code, parsed)?;
         }
-        // The leading headers that were adjacent at the start of the frame, and still are, are updated in
-        // place.
-        let (mut total, mut kept, mut joined, mut rest_is_new) = (0, 0, true, true);
+        // The leading headers that keep their position at the start of the frame are updated in place.
+        let (mut total_len, mut kept_len, mut adjacent, mut rest_is_new) = (0, 0, true, true);
         let slots = &self.packet.phv.slots;
         for (header, base) in &program.deparser.order {
             if slots[usize::from(*base + VALID_SLOT)] == 0 {
                 continue;
             }
             let origin = slots[usize::from(*base + FRAME_OFFSET_SLOT)];
-            joined &= origin == total as u64 + 1;
-            total += length(&program.header_moves[usize::from(header.0)], &slots[usize::from(*base)..]);
-            if joined {
-                kept = total;
+            adjacent &= origin == total_len as u64 + 1;
+            total_len += length(&program.header_moves[usize::from(header.0)], &slots[usize::from(*base)..]);
+            if adjacent {
+                kept_len = total_len;
             } else {
                 rest_is_new &= origin == 0;
             }
         }
-        let old = &mut self.state.scratch.old;
-        let moved = rest_is_new && total >= parsed;
-        if moved {
-            // The kept headers move to the new start of the frame. All headers after them are new, so nothing is
-            // overwritten that is still needed.
-            self.packet.resize_front(parsed, total);
+        let old = &mut self.state.scratch.old_headers;
+        let in_place = rest_is_new && total_len >= parsed;
+        if in_place {
+            // The kept headers move to the new start of the frame. All headers after them are new, so no old
+            // bytes are needed that this overwrites.
+            self.packet.resize_front(parsed, total_len);
             let (frame, ..) = self.packet.frame_and_phv();
-            if total > parsed {
-                frame.copy_within(total - parsed..total - parsed + kept, 0);
+            if total_len > parsed {
+                frame.copy_within(total_len - parsed..total_len - parsed + kept_len, 0);
             }
         } else {
             let (frame, len, _) = self.packet.frame_and_phv();
             old.clear();
             old.extend_from_slice(&frame[..parsed.min(len)]);
-            self.packet.resize_front(parsed, total);
+            self.packet.resize_front(parsed, total_len);
         }
         let (frame, _, phv) = self.packet.frame_and_phv();
-        let mut at = 0;
+        let mut position = 0;
         for (header, base) in &program.deparser.order {
-            let (base, shape) = (usize::from(*base), &program.header_moves[usize::from(header.0)]);
+            let (base, moves) = (usize::from(*base), &program.header_moves[usize::from(header.0)]);
             if phv.slots[base + usize::from(VALID_SLOT)] == 0 {
                 continue;
             }
-            let len = length(shape, &phv.slots[base..]);
-            if moved && at < kept {
-                store_header(&shape.update, frame, at, &phv.slots, base);
+            let len = length(moves, &phv.slots[base..]);
+            if in_place && position < kept_len {
+                store_header(&moves.update, frame, position, &phv.slots, base);
             } else {
-                emit(shape, &phv.slots, base, old, &mut frame[at..], len);
+                emit(moves, &phv.slots, base, old, &mut frame[position..], len);
             }
             if T::ENABLED {
                 self.tracer.emit(program, *header, len);
             }
-            at += len;
+            position += len;
         }
         phv.parsed = 0;
         Ok(())
@@ -538,21 +543,23 @@ impl<T: Tracer> PacketContext<'_, T> {
 
 /// Returns the length of a header in bytes.
 #[inline]
-fn length(shape: &HeaderMoves, block: &[u64]) -> usize {
-    let variable = shape.varbit.as_ref().map_or(0, |varbit| block[usize::from(varbit.slot)] / 8);
-    usize::from(shape.bytes) + variable as usize
+fn length(moves: &HeaderMoves, block: &[u64]) -> usize {
+    let variable = moves.varbit.as_ref().map_or(0, |varbit| block[usize::from(varbit.slot)] / 8);
+    usize::from(moves.bytes) + variable as usize
 }
 
-fn emit(shape: &HeaderMoves, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
+/// Writes a header to the start of `frame`. Its bits that are no fields come from `old` if it was extracted from
+/// there.
+fn emit(moves: &HeaderMoves, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
     let origin = (slots[base + usize::from(FRAME_OFFSET_SLOT)] as usize).checked_sub(1);
-    if let Some(from) = origin.and_then(|at| old.get(at..at + len)) {
-        frame[..len].copy_from_slice(from);
-        store_header(&shape.update, frame, 0, slots, base);
+    if let Some(old_bytes) = origin.and_then(|origin| old.get(origin..origin + len)) {
+        frame[..len].copy_from_slice(old_bytes);
+        store_header(&moves.update, frame, 0, slots, base);
         return;
     }
     frame[..len].fill(0);
-    store_header(&shape.extract, frame, 0, slots, base);
-    if let Some(varbit) = &shape.varbit {
+    store_header(&moves.extract, frame, 0, slots, base);
+    if let Some(varbit) = &moves.varbit {
         let from = usize::from(varbit.offset);
         let to = len - usize::from(varbit.tail_bytes);
         let words = &slots[base + usize::from(varbit.slot) + 1..];

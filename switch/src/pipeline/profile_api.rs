@@ -1,6 +1,6 @@
 //! Runtime API of action profiles.
 
-use super::api_types::{ActionCall, GroupHandle, MemberHandle, TableError};
+use super::api_types::{ActionCall, GroupHandle, MemberHandle, ObjectKind, TableError};
 use super::table_api::index_by_name;
 use super::table_state::{Member, ProfileRef};
 use super::{Pipeline, values};
@@ -8,19 +8,27 @@ use super::{Pipeline, values};
 impl Pipeline {
     fn profile(&self, name: &str) -> Result<usize, TableError> {
         let names = self.program.profiles.iter().map(|profile| profile.name.as_str());
-        index_by_name(names, "action profile", name)
+        index_by_name(names, ObjectKind::ActionProfile, name)
     }
 
-    fn no_such(&self, profile: usize, kind: &'static str, handle: u32) -> TableError {
-        let object = format!("action profile {}", self.program.profiles[profile].name);
-        TableError::NoSuchHandle { object, kind, handle }
+    /// Returns how errors name a profile.
+    fn profile_label(&self, profile: usize) -> String {
+        format!("action profile {}", self.program.profiles[profile].name)
+    }
+
+    fn unknown_handle(&self, profile: usize, kind: ObjectKind, handle: u32) -> TableError {
+        TableError::NoSuchHandle { object: self.profile_label(profile), kind, handle }
+    }
+
+    fn in_use(&self, profile: usize, kind: ObjectKind, handle: u32) -> TableError {
+        TableError::InUse { object: self.profile_label(profile), kind, handle }
     }
 
     pub(super) fn check_member(&self, profile: u16, member: MemberHandle) -> Result<(), TableError> {
         let profile = usize::from(profile);
         match self.state.profiles[profile].members.get(member.0 as usize) {
             Some(Some(_)) => Ok(()),
-            _ => Err(self.no_such(profile, "member", member.0)),
+            _ => Err(self.unknown_handle(profile, ObjectKind::Member, member.0)),
         }
     }
 
@@ -28,12 +36,12 @@ impl Pipeline {
         let profile = usize::from(profile);
         match self.state.profiles[profile].groups.get(group.0 as usize) {
             Some(Some(_)) => Ok(()),
-            _ => Err(self.no_such(profile, "group", group.0)),
+            _ => Err(self.unknown_handle(profile, ObjectKind::Group, group.0)),
         }
     }
 
     fn resolve_member(&self, profile: usize, action: &ActionCall) -> Result<Member, TableError> {
-        let object = format!("action profile {}", self.program.profiles[profile].name);
+        let object = self.profile_label(profile);
         let (action, args) = self.resolve(&object, &self.program.profile_actions(profile), action)?;
         Ok(Member { action, args })
     }
@@ -46,7 +54,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Unknown profile, or the action with these arguments is not one of its tables' actions.
+    /// Unknown profile, unknown action of its tables, or arguments that do not fit the action.
     pub fn member_add(&mut self, profile: &str, action: &ActionCall) -> Result<MemberHandle, TableError> {
         let profile = self.profile(profile)?;
         let member = self.resolve_member(profile, action)?;
@@ -57,7 +65,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Unknown profile or member, or the action with these arguments is not one of its tables' actions.
+    /// Unknown profile or member, unknown action of its tables, or arguments that do not fit the action.
     pub fn member_modify(
         &mut self,
         profile: &str,
@@ -66,8 +74,8 @@ impl Pipeline {
     ) -> Result<(), TableError> {
         let profile = self.profile(profile)?;
         self.check_member(profile as u16, member)?;
-        let changed = self.resolve_member(profile, action)?;
-        self.state.profiles[profile].members[member.0 as usize] = Some(changed);
+        let new_member = self.resolve_member(profile, action)?;
+        self.state.profiles[profile].members[member.0 as usize] = Some(new_member);
         Ok(())
     }
 
@@ -83,7 +91,7 @@ impl Pipeline {
         if groups.any(|members| members.contains(&member.0))
             || self.is_referenced(profile, ProfileRef::Member(member.0))
         {
-            return Err(self.in_use(profile, format!("member {member}")));
+            return Err(self.in_use(profile, ObjectKind::Member, member.0));
         }
         self.state.profiles[profile].members[member.0 as usize] = None;
         Ok(())
@@ -144,7 +152,7 @@ impl Pipeline {
         let profile = self.profile(profile)?;
         self.check_group(profile as u16, group)?;
         if self.is_referenced(profile, ProfileRef::Group(group.0)) {
-            return Err(self.in_use(profile, format!("group {group}")));
+            return Err(self.in_use(profile, ObjectKind::Group, group.0));
         }
         self.state.profiles[profile].groups[group.0 as usize] = None;
         Ok(())
@@ -167,10 +175,7 @@ impl Pipeline {
 
     fn check_members(&self, profile: usize, members: &[MemberHandle]) -> Result<Vec<u32>, TableError> {
         if self.program.profiles[profile].selector.is_none() {
-            let name = &self.program.profiles[profile].name;
-            return Err(TableError::Invalid(format!(
-                "action profile {name} has no selector, so it has no groups"
-            )));
+            return Err(TableError::NoSelector { profile: self.program.profiles[profile].name.clone() });
         }
         for member in members {
             self.check_member(profile as u16, *member)?;
@@ -180,23 +185,20 @@ impl Pipeline {
         Ok(members)
     }
 
-    fn is_referenced(&self, profile: usize, link: ProfileRef) -> bool {
+    fn is_referenced(&self, profile: usize, profile_ref: ProfileRef) -> bool {
         let tables = self.program.tables.iter().zip(self.state.tables.iter());
-        let mut of_profile = tables.filter(|(table, _)| table.profile.map(usize::from) == Some(profile));
-        of_profile.any(|(_, state)| state.extras.links.contains(&link))
-    }
-
-    fn in_use(&self, profile: usize, what: String) -> TableError {
-        TableError::InUse { object: format!("action profile {}", self.program.profiles[profile].name), what }
+        let mut tables_of_profile =
+            tables.filter(|(table, _)| table.profile.map(usize::from) == Some(profile));
+        tables_of_profile.any(|(_, state)| state.extras.profile_refs.contains(&profile_ref))
     }
 }
 
 /// Stores a value at the first free index and returns the index.
-fn insert<V>(places: &mut Vec<Option<V>>, value: V) -> u32 {
-    let free = places.iter().position(Option::is_none).unwrap_or(places.len());
-    if free == places.len() {
-        places.push(None);
+fn insert<V>(slots: &mut Vec<Option<V>>, value: V) -> u32 {
+    let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+    if free == slots.len() {
+        slots.push(None);
     }
-    places[free] = Some(value);
+    slots[free] = Some(value);
     free as u32
 }

@@ -1,5 +1,5 @@
-//! Operations kept out of the interpreter's loop, and the application of tables with action profiles,
-//! counters, meters or timeouts.
+//! Slow paths of the interpreter: operations kept out of its loop, and the application of tables with action
+//! profiles, counters, meters or timeouts.
 
 use super::headers;
 use super::interpreter::{ExecContext, clear_high};
@@ -16,9 +16,10 @@ impl<T: Tracer> ExecContext<'_, T> {
     pub(super) fn exec_slow(&mut self, slots: &mut [u64], op: Op) {
         let program = self.program;
         let slot = |slots: &[u64], slot: u16| slots[usize::from(slot)];
-        let base = |slots: &[u64], at: u16| slots[usize::from(at)] as usize;
-        match op.code {
-            Opcode::Wide => self.wide(slots, usize::from(op.d)),
+        // The operand is a slot that contains the index of the header's first slot.
+        let base = |slots: &[u64], operand: u16| slots[usize::from(operand)] as usize;
+        match op.opcode {
+            Opcode::Wide => self.exec_wide(slots, usize::from(op.d)),
             Opcode::MeterExecute => {
                 let index = slot(slots, op.b) as usize;
                 let units =
@@ -51,8 +52,8 @@ impl<T: Tracer> ExecContext<'_, T> {
             Opcode::SetInvalid => {
                 let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
                 if slots[base + usize::from(VALID_SLOT)] != 0 {
-                    let variable = header.varbit.map_or(0, |at| slots[base + usize::from(at)] / 8);
-                    *self.length = self.length.saturating_sub(u32::from(header.bytes) + variable as u32);
+                    let varbit_len = header.varbit.map_or(0, |offset| slots[base + usize::from(offset)] / 8);
+                    *self.length = self.length.saturating_sub(u32::from(header.bytes) + varbit_len as u32);
                     slots[base + usize::from(VALID_SLOT)] = 0;
                 }
             }
@@ -84,11 +85,11 @@ impl<T: Tracer> ExecContext<'_, T> {
                 slots[usize::from(op.d)] = value;
             }
             Opcode::StoreAt => {
-                let (at, value) = (base(slots, op.d) + usize::from(op.b), slot(slots, op.a));
+                let (target, value) = (base(slots, op.d) + usize::from(op.b), slot(slots, op.a));
                 if T::ENABLED {
-                    self.trace_assign(slots, at as u16, value);
+                    self.trace_assign(slots, target as u16, value);
                 }
-                slots[at] = value;
+                slots[target] = value;
             }
             Opcode::Truncate => {
                 *self.truncate = (*self.truncate).min(slot(slots, op.a).min(u64::from(u32::MAX)) as u32)
@@ -101,7 +102,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                     self.tracer.assertion_failed(program, name);
                 }
             }
-            // `Log` without a tracer, an `Assert` that holds; `ExecContext::run` has all other operations.
+            // `Log` without a tracer, or an `Assert` that holds. `ExecContext::run` executes all other operations.
             _ => {}
         }
     }
@@ -114,10 +115,10 @@ impl<T: Tracer> ExecContext<'_, T> {
         slots[usize::from(op.d)] = value;
     }
 
-    fn wide(&mut self, slots: &mut [u64], index: usize) {
+    fn exec_wide(&mut self, slots: &mut [u64], index: usize) {
         let program = self.program;
         let op = &program.wide[index];
-        let before = if T::ENABLED { read(slots, op.d) } else { Vec::new() };
+        let old = if T::ENABLED { read_limbs(slots, op.d) } else { Vec::new() };
         if !wide::run(op, slots) {
             let index = slots[usize::from(op.b.slot)];
             let (WideOpcode::RegRead(register) | WideOpcode::RegWrite(register)) = op.kind else { return };
@@ -132,8 +133,8 @@ impl<T: Tracer> ExecContext<'_, T> {
             }
         }
         if T::ENABLED {
-            let after = read(slots, op.d);
-            self.report_assign(op.d.slot, &before, &after);
+            let new = read_limbs(slots, op.d);
+            self.report_assign(op.d.slot, &old, &new);
         }
     }
 
@@ -143,32 +144,32 @@ impl<T: Tracer> ExecContext<'_, T> {
         let program = self.program;
         let table = &program.tables[usize::from(index)];
         let State { tables, profiles, scratch, ticks_per_second, .. } = &mut *self.state;
-        let rest = tables.rest_mut(usize::from(index));
+        let extras = tables.extras_mut(usize::from(index));
         if entry != 0 {
-            if let Some(counter) = rest.counters.get_mut(entry) {
+            if let Some(counter) = extras.counters.get_mut(entry) {
                 counter.count(self.ingress_length);
             }
-            if let (Some(meter), Some((array, target))) = (rest.meters.get_mut(entry), table.meter) {
-                let packets = program.meters[usize::from(array)].counts_packets;
-                let units = if packets { 1 } else { u64::from(self.ingress_length) };
+            if let (Some(meter), Some((array, target))) = (extras.meters.get_mut(entry), table.meter) {
+                let counts_packets = program.meters[usize::from(array)].counts_packets;
+                let units = if counts_packets { 1 } else { u64::from(self.ingress_length) };
                 let colour = meter.execute(self.now, units, *ticks_per_second);
                 slots[usize::from(target.slot)] = colour & low_mask(target.bits);
             }
-            if let Some(last) = rest.last_hit.get_mut(entry) {
-                *last = self.now;
+            if let Some(last_hit) = extras.last_hit.get_mut(entry) {
+                *last_hit = self.now;
             }
         }
         let params = usize::from(program.params);
-        let hot = match (table.profile, rest.links[entry]) {
-            (Some(profile), link) if link != ProfileRef::None => {
+        let action_ref = match (table.profile, extras.profile_refs[entry]) {
+            (Some(profile), profile_ref) if profile_ref != ProfileRef::None => {
                 let profile = usize::from(profile);
                 let definition = &program.profiles[profile];
                 match profiles[profile].select_member(
                     definition,
-                    link,
+                    profile_ref,
                     slots,
                     self.payload,
-                    &mut scratch.buffer,
+                    &mut scratch.hash_input,
                 ) {
                     Some(member) => {
                         slots[params..params + member.args.len()].copy_from_slice(&member.args);
@@ -184,21 +185,21 @@ impl<T: Tracer> ExecContext<'_, T> {
                 }
             }
             _ => {
-                let (hot, args) = tables[usize::from(index)].row(table, entry as u32);
+                let (action_ref, args) = tables[usize::from(index)].row(table, entry as u32);
                 slots[params..params + args.len()].copy_from_slice(args);
-                hot
+                action_ref
             }
         };
         if T::ENABLED {
-            self.trace_table(slots, TableId(index), entry, hot.code, hot.action);
+            self.trace_table(slots, TableId(index), entry, action_ref.code, action_ref.action);
         }
-        hot
+        action_ref
     }
 }
 
-fn read(slots: &[u64], from: WideSlot) -> Vec<u64> {
+fn read_limbs(slots: &[u64], from: WideSlot) -> Vec<u64> {
     slots[usize::from(from.slot)..][..usize::from(from.limbs)].to_vec()
 }
 
 const _: () =
-    assert!(FRAME_OFFSET_SLOT == VALID_SLOT + 1, "headers are compared from the slot behind these two");
+    assert!(FRAME_OFFSET_SLOT == VALID_SLOT + 1, "headers are compared from the slot after these two");

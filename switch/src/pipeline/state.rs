@@ -13,17 +13,17 @@ const DROP_PORT: u16 = 511;
 /// BMv2's clock counts microseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000;
 
-/// The state of one switch. Vectors are indexed by the numbers that the program assigns.
+/// The state of one switch. Vectors are indexed by the indices of the program's tables, arrays and so on.
 pub(super) struct State {
     pub tables: Tables,
     pub profiles: Vec<ProfileState>,
     /// The cells of all register arrays. [`RegisterArray`](crate::program::RegisterArray) has the range of
-    /// each array; the length is fixed.
+    /// each array. The length never changes.
     pub registers: Box<[u64]>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
     pub value_lists: Vec<Vec<Vec<u64>>>,
-    /// Calls of each calculation, which round-robin selectors use.
+    /// Number of calls of each calculation; only round-robin calculations count.
     pub round_robin_calls: Vec<u64>,
     pub rng: Pcg64Mcg,
     pub drop_port: u16,

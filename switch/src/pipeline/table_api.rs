@@ -1,7 +1,8 @@
 //! Runtime API of tables. It does not depend on P4Runtime.
 
 use super::api_types::{
-    ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, TableEntry, TableError,
+    ActionCall, ConstPart, EntryHandle, GroupHandle, KeyMatch, MemberHandle, ObjectKind, TableEntry,
+    TableError,
 };
 use super::lookup::{Lookup, Match};
 use super::table_state::{EntryInfo, ProfileRef};
@@ -12,36 +13,38 @@ use std::ops::Range;
 /// An action call with its names and handles resolved.
 pub(super) enum ResolvedAction {
     Action(ActionId, Vec<u64>),
-    Link(ProfileRef),
+    /// A member or group of the table's action profile.
+    ProfileRef(ProfileRef),
 }
 
-/// Returns the index of the name that `name` denotes, see [`by_name`]. The error lists the known names.
+/// Same as [`by_name`]; the error lists the known names.
 pub(super) fn index_by_name<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
-    kind: &'static str,
+    kind: ObjectKind,
     name: &str,
 ) -> Result<usize, TableError> {
     by_name(names.clone(), name).ok_or_else(|| {
-        // p4c turns statements outside of tables into hidden tables, which take no entries.
+        // p4c turns statements outside of tables into hidden tables `tbl_*`, which have no entries to write.
         let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         TableError::Unknown { kind, name: name.to_owned(), known: format!("; the program has {known}") }
     })
 }
 
-/// Returns the error for a table number that the program does not have.
-pub(super) fn unknown_table(number: usize) -> TableError {
-    TableError::Unknown { kind: "table", name: format!("number {number}"), known: String::new() }
+/// Returns the error for a table index that the program does not have.
+pub(super) fn unknown_table(index: usize) -> TableError {
+    TableError::Unknown { kind: ObjectKind::Table, name: format!("number {index}"), known: String::new() }
 }
 
-/// Returns the index of `name` among `names`, or of the only one that ends in `.name`.
+/// Returns the index of `name` in `names`; otherwise that of the only name that ends in `.name`. `None` if there
+/// is none, or several.
 fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
     let mut suffix = None;
     for (index, known) in names.enumerate() {
         if known == name {
             return Some(index);
         }
-        if known.strip_suffix(name).is_some_and(|before| before.ends_with('.')) {
+        if known.strip_suffix(name).is_some_and(|prefix| prefix.ends_with('.')) {
             suffix = match suffix {
                 None => Some(Some(index)),
                 Some(_) => Some(None),
@@ -59,7 +62,7 @@ impl Pipeline {
     /// Unknown table, or the suffix is ambiguous.
     pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
         let names = self.program.tables.iter().map(|table| table.info.name.as_str());
-        index_by_name(names, "table", name).map(|index| TableId(index as u16))
+        index_by_name(names, ObjectKind::Table, name).map(|index| TableId(index as u16))
     }
 
     fn table(&self, table: TableId) -> Result<&Table, TableError> {
@@ -67,25 +70,26 @@ impl Pipeline {
         self.program.tables.get(index).ok_or_else(|| unknown_table(index))
     }
 
+    /// Returns the index of an entry in its table: its handle plus 1.
     pub(super) fn entry(&self, table: TableId, entry: EntryHandle) -> Result<u32, TableError> {
         let state = &self.state.tables[usize::from(table.0)];
-        let number = entry.0.saturating_add(1);
-        match state.extras.cold.get(number as usize) {
-            Some(Some(_)) => Ok(number),
+        let index = entry.0.saturating_add(1);
+        match state.extras.entries.get(index as usize) {
+            Some(Some(_)) => Ok(index),
             _ => Err(TableError::NoSuchHandle {
                 object: format!("table {}", self.program.table_name(table)),
-                kind: "entry",
+                kind: ObjectKind::Entry,
                 handle: entry.0,
             }),
         }
     }
 
-    fn immutable(&self, table: &Table, what: &'static str) -> TableError {
+    fn immutable(&self, table: &Table, what: ConstPart) -> TableError {
         TableError::Immutable { table: table.info.name.clone(), what }
     }
 
-    /// Adds an entry. Among matching entries the one with the largest `priority` wins, and the older one if
-    /// they are equal. `priority` is ignored if the table has no priorities.
+    /// Adds an entry. Among matching entries the one with the largest `priority` wins; among equal priorities,
+    /// the oldest. `priority` is ignored if the table has no priorities.
     ///
     /// # Errors
     ///
@@ -100,16 +104,16 @@ impl Pipeline {
     ) -> Result<EntryHandle, TableError> {
         let definition = self.table(table)?;
         if definition.info.const_entries {
-            return Err(self.immutable(definition, "the list of entries"));
+            return Err(self.immutable(definition, ConstPart::Entries));
         }
         if definition.key.is_empty() {
             let name = &definition.info.name;
             return Err(TableError::Invalid(format!("table {name} has no key: set its default action")));
         }
-        let found = self.to_match(table, key, priority)?;
+        let entry_match = self.to_match(table, key, priority)?;
         let resolved = self.resolve_for_table(definition, action)?;
         let state = &self.state.tables[usize::from(table.0)];
-        if state.find_same(definition, &found) != 0 {
+        if state.find_exact(definition, &entry_match) != 0 {
             return Err(TableError::Duplicate { table: definition.info.name.clone() });
         }
         if state.used() >= definition.info.size {
@@ -124,12 +128,14 @@ impl Pipeline {
             ResolvedAction::Action(action, args) => {
                 state.set_action(program, definition, entry, action, &args)
             }
-            ResolvedAction::Link(link) => state.set_link(program, definition, entry, link),
+            ResolvedAction::ProfileRef(profile_ref) => {
+                state.set_profile_ref(program, definition, entry, profile_ref)
+            }
         }
-        state.lookup.insert(definition, entry, &found);
+        state.lookup.insert(definition, entry, &entry_match);
         let now = self.state.now;
-        state.extras.cold[entry as usize] =
-            Some(EntryInfo { found, is_const: false, idle_timeout: 0, timer: now });
+        state.extras.entries[entry as usize] =
+            Some(EntryInfo { entry_match, is_const: false, idle_timeout: 0, timer: now });
         if let Some(last) = state.extras.last_hit.get_mut(entry as usize) {
             *last = now;
         }
@@ -149,46 +155,48 @@ impl Pipeline {
         action: &ActionCall,
     ) -> Result<(), TableError> {
         let definition = self.table(table)?;
-        let number = self.entry(table, entry)?;
+        let index = self.entry(table, entry)?;
         if definition.info.const_entries {
-            return Err(self.immutable(definition, "the list of entries"));
+            return Err(self.immutable(definition, ConstPart::Entries));
         }
         let resolved = self.resolve_for_table(definition, action)?;
         let definition = &self.program.tables[usize::from(table.0)];
         let state = &mut self.state.tables[usize::from(table.0)];
         match resolved {
             ResolvedAction::Action(action, args) => {
-                state.set_action(&self.program, definition, number, action, &args)
+                state.set_action(&self.program, definition, index, action, &args)
             }
-            ResolvedAction::Link(link) => state.set_link(&self.program, definition, number, link),
+            ResolvedAction::ProfileRef(profile_ref) => {
+                state.set_profile_ref(&self.program, definition, index, profile_ref)
+            }
         }
         Ok(())
     }
 
-    /// Removes an entry. Its handle may be used again.
+    /// Removes an entry. Its handle may be reused.
     ///
     /// # Errors
     ///
     /// Unknown table or entry, or the entries are const.
     pub fn table_delete(&mut self, table: TableId, entry: EntryHandle) -> Result<(), TableError> {
         let definition = self.table(table)?;
-        let number = self.entry(table, entry)?;
+        let index = self.entry(table, entry)?;
         if definition.info.const_entries {
-            return Err(self.immutable(definition, "the list of entries"));
+            return Err(self.immutable(definition, ConstPart::Entries));
         }
         let definition = &self.program.tables[usize::from(table.0)];
         let state = &mut self.state.tables[usize::from(table.0)];
-        let rest = &mut *state.extras;
-        if let Some(cold) = rest.cold[number as usize].take() {
-            state.lookup.remove(definition, number, &cold.found);
-            rest.links[number as usize] = ProfileRef::None;
-            if let Some(counter) = rest.counters.get_mut(number as usize) {
+        let extras = &mut *state.extras;
+        if let Some(info) = extras.entries[index as usize].take() {
+            state.lookup.remove(definition, index, &info.entry_match);
+            extras.profile_refs[index as usize] = ProfileRef::None;
+            if let Some(counter) = extras.counters.get_mut(index as usize) {
                 *counter = Default::default();
             }
-            if let Some(meter) = rest.meters.get_mut(number as usize) {
+            if let Some(meter) = extras.meters.get_mut(index as usize) {
                 *meter = Default::default();
             }
-            rest.free.push(number);
+            extras.free.push(index);
         }
         Ok(())
     }
@@ -204,9 +212,9 @@ impl Pipeline {
         key: &[KeyMatch],
         priority: i32,
     ) -> Result<Option<EntryHandle>, TableError> {
-        let found = self.to_match(table, key, priority)?;
+        let entry_match = self.to_match(table, key, priority)?;
         let state = &self.state.tables[usize::from(table.0)];
-        let entry = state.find_same(self.table(table)?, &found);
+        let entry = state.find_exact(self.table(table)?, &entry_match);
         Ok(entry.checked_sub(1).map(EntryHandle))
     }
 
@@ -219,17 +227,19 @@ impl Pipeline {
     pub fn table_set_default(&mut self, table: TableId, action: &ActionCall) -> Result<(), TableError> {
         let definition = self.table(table)?;
         if definition.info.const_default {
-            return Err(self.immutable(definition, "the default action"));
+            return Err(self.immutable(definition, ConstPart::DefaultAction));
         }
         let resolved = self.resolve_for_table(definition, action)?;
         let definition = &self.program.tables[usize::from(table.0)];
         let state = &mut self.state.tables[usize::from(table.0)];
         match resolved {
             ResolvedAction::Action(action, args) => {
-                state.extras.links[0] = ProfileRef::None;
+                state.extras.profile_refs[0] = ProfileRef::None;
                 state.set_action(&self.program, definition, 0, action, &args);
             }
-            ResolvedAction::Link(link) => state.set_link(&self.program, definition, 0, link),
+            ResolvedAction::ProfileRef(profile_ref) => {
+                state.set_profile_ref(&self.program, definition, 0, profile_ref)
+            }
         }
         Ok(())
     }
@@ -254,16 +264,16 @@ impl Pipeline {
 
     fn action_of(&self, table: TableId, entry: u32) -> Option<ActionCall> {
         let state = &self.state.tables[usize::from(table.0)];
-        Some(match state.extras.links[entry as usize] {
+        Some(match state.extras.profile_refs[entry as usize] {
             ProfileRef::Member(member) => ActionCall::Member(MemberHandle(member)),
             ProfileRef::Group(group) => ActionCall::Group(GroupHandle(group)),
             ProfileRef::None => {
-                let (hot, args) = state.row(&self.program.tables[usize::from(table.0)], entry);
-                if hot.code == 0 {
+                let (action_ref, args) = state.row(&self.program.tables[usize::from(table.0)], entry);
+                if action_ref.code == 0 {
                     return None;
                 }
-                let args = values::split_args(&self.program, hot.action, args);
-                ActionCall::Action { name: self.program.action_name(hot.action).to_string(), args }
+                let args = values::split_args(&self.program, action_ref.action, args);
+                ActionCall::Action { name: self.program.action_name(action_ref.action).to_string(), args }
             }
         })
     }
@@ -275,7 +285,7 @@ impl Pipeline {
 
     /// Returns the number of rows of a table: the default entry, the entries, and the free rows between them.
     pub fn table_rows(&self, table: TableId) -> usize {
-        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].extras.cold.len())
+        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].extras.entries.len())
     }
 
     pub fn table_len(&self, table: TableId) -> usize {
@@ -294,21 +304,21 @@ impl Pipeline {
     /// Unknown table or entry.
     pub fn table_entry(&self, table: TableId, entry: EntryHandle) -> Result<TableEntry, TableError> {
         self.table(table)?;
-        let number = self.entry(table, entry)?;
-        let broken = || TableError::Invalid(format!("entry {entry} has no action"));
-        self.entry_at(table, number).ok_or_else(broken)
+        let index = self.entry(table, entry)?;
+        let no_action = || TableError::Invalid(format!("entry {entry} has no action"));
+        self.entry_at(table, index).ok_or_else(no_action)
     }
 
-    fn entry_at(&self, table: TableId, number: u32) -> Option<TableEntry> {
+    fn entry_at(&self, table: TableId, index: u32) -> Option<TableEntry> {
         let definition = self.table(table).ok()?;
-        let cold = self.state.tables[usize::from(table.0)].extras.cold.get(number as usize)?.as_ref()?;
+        let info = self.state.tables[usize::from(table.0)].extras.entries.get(index as usize)?.as_ref()?;
         Some(TableEntry {
-            handle: EntryHandle(number - 1),
-            key: self.key_of(table, &cold.found),
-            priority: if definition.info.has_priorities() { priority_of(cold.found.rank) } else { 0 },
-            action: self.action_of(table, number)?,
-            is_const: cold.is_const,
-            idle_timeout: cold.idle_timeout,
+            handle: EntryHandle(index - 1),
+            key: self.key_of(table, &info.entry_match),
+            priority: if definition.info.has_priorities() { priority_of(info.entry_match.rank) } else { 0 },
+            action: self.action_of(table, index)?,
+            is_const: info.is_const,
+            idle_timeout: info.idle_timeout,
         })
     }
 
@@ -328,11 +338,11 @@ impl Pipeline {
             let name = &definition.info.name;
             return Err(TableError::Invalid(format!("table {name} does not support timeouts")));
         }
-        let number = self.entry(table, entry)?;
+        let index = self.entry(table, entry)?;
         let now = self.state.now;
-        if let Some(cold) = &mut self.state.tables[usize::from(table.0)].extras.cold[number as usize] {
-            cold.idle_timeout = ticks;
-            cold.timer = now;
+        if let Some(info) = &mut self.state.tables[usize::from(table.0)].extras.entries[index as usize] {
+            info.idle_timeout = ticks;
+            info.timer = now;
         }
         Ok(())
     }
@@ -348,16 +358,16 @@ impl Pipeline {
             )));
         }
         let state = &self.state.tables[usize::from(table.0)];
-        let plan = &definition.key_layout;
-        let (mut value, mut mask) = (vec![0; plan.words], vec![0; plan.words]);
+        let layout = &definition.key_layout;
+        let (mut value, mut mask) = (vec![0; layout.words], vec![0; layout.words]);
         let (mut ranges, mut prefix) = (Vec::new(), 0);
-        for (element, (found, part)) in key.iter().zip(&definition.key).enumerate() {
+        for (element, (key_match, part)) in key.iter().zip(&definition.key).enumerate() {
             let info = &definition.info.key[element];
             let read = |value: &[u8]| {
                 values::to_limbs(value, part.bits, || format!("table {name}: key {}", info.name))
             };
-            let all = || mask_limbs(part.bits, limbs(part.bits));
-            let no_other_bits =
+            let full_mask = || mask_limbs(part.bits, limbs(part.bits));
+            let check_mask =
                 |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
                     true => Ok(()),
                     false => Err(TableError::Invalid(format!(
@@ -365,8 +375,10 @@ impl Pipeline {
                         info.name
                     ))),
                 };
-            let (element_value, element_mask) = match (found, part.kind) {
-                (KeyMatch::Exact(value), MatchKind::Exact | MatchKind::Ternary) => (read(value)?, all()),
+            let (element_value, element_mask) = match (key_match, part.kind) {
+                (KeyMatch::Exact(value), MatchKind::Exact | MatchKind::Ternary) => {
+                    (read(value)?, full_mask())
+                }
                 (KeyMatch::Lpm { value, prefix_len }, MatchKind::Lpm) => {
                     if u32::from(*prefix_len) > part.bits {
                         return Err(TableError::Invalid(format!(
@@ -376,16 +388,16 @@ impl Pipeline {
                     }
                     prefix = *prefix_len;
                     let (value, mask) = (read(value)?, prefix_mask(part.bits, u32::from(prefix)));
-                    no_other_bits(&value, &mask)?;
+                    check_mask(&value, &mask)?;
                     (value, mask)
                 }
                 (KeyMatch::Exact(value), MatchKind::Lpm) => {
                     prefix = part.bits as u16;
-                    (read(value)?, all())
+                    (read(value)?, full_mask())
                 }
                 (KeyMatch::Ternary { value, mask }, MatchKind::Ternary) => {
                     let (value, mask) = (read(value)?, read(mask)?);
-                    no_other_bits(&value, &mask)?;
+                    check_mask(&value, &mask)?;
                     (value, mask)
                 }
                 (KeyMatch::Range { low, high }, MatchKind::Range) => {
@@ -405,42 +417,43 @@ impl Pipeline {
                     continue;
                 }
                 (KeyMatch::Any, MatchKind::Range) => {
-                    ranges.push((element, vec![0; limbs(part.bits)], all()));
+                    ranges.push((element, vec![0; limbs(part.bits)], full_mask()));
                     continue;
                 }
                 (KeyMatch::Any, MatchKind::Lpm | MatchKind::Ternary) => {
                     (vec![0; limbs(part.bits)], vec![0; limbs(part.bits)])
                 }
-                (found, kind) => {
+                (key_match, kind) => {
                     return Err(TableError::Invalid(format!(
-                        "table {name}: key {} is matched as {kind:?}, this match is {found:?}",
+                        "table {name}: key {} is matched as {kind:?}, this match is {key_match:?}",
                         info.name
                     )));
                 }
             };
-            plan.insert_element(element, &element_value, &mut value);
-            plan.insert_element(element, &element_mask, &mut mask);
+            layout.insert_element(element, &element_value, &mut value);
+            layout.insert_element(element, &element_mask, &mut mask);
         }
-        let scan = matches!(state.lookup, Lookup::Ternary(_));
-        Ok(Match { value, mask, ranges, prefix, rank: if scan { rank_of(priority) } else { 0 } })
+        let has_ranks = matches!(state.lookup, Lookup::Ternary(_));
+        Ok(Match { value, mask, ranges, prefix, rank: if has_ranks { rank_of(priority) } else { 0 } })
     }
 
-    fn key_of(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
-        let TableDefinition { key_layout: plan, key, .. } = &*self.program.tables[usize::from(table.0)];
-        let keys = key.iter().enumerate();
-        let element = |(element, key): (usize, &crate::program::Key)| {
-            let value = values::to_bytes(&plan.extract_element(element, key.bits, &found.value), key.bits);
+    fn key_of(&self, table: TableId, entry_match: &Match) -> Vec<KeyMatch> {
+        let TableDefinition { key_layout: layout, key, .. } = &*self.program.tables[usize::from(table.0)];
+        let elements = key.iter().enumerate();
+        let to_key_match = |(element, key): (usize, &crate::program::Key)| {
+            let value =
+                values::to_bytes(&layout.extract_element(element, key.bits, &entry_match.value), key.bits);
             match key.kind {
                 MatchKind::Exact => KeyMatch::Exact(value),
-                MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: found.prefix },
+                MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: entry_match.prefix },
                 MatchKind::Ternary => {
-                    let mask = plan.extract_element(element, key.bits, &found.mask);
+                    let mask = layout.extract_element(element, key.bits, &entry_match.mask);
                     match mask.iter().all(|limb| *limb == 0) {
                         true => KeyMatch::Any,
                         false => KeyMatch::Ternary { value, mask: values::to_bytes(&mask, key.bits) },
                     }
                 }
-                MatchKind::Range => match found.ranges.iter().find(|(index, ..)| *index == element) {
+                MatchKind::Range => match entry_match.ranges.iter().find(|(index, ..)| *index == element) {
                     Some((_, low, high)) => KeyMatch::Range {
                         low: values::to_bytes(low, key.bits),
                         high: values::to_bytes(high, key.bits),
@@ -449,7 +462,7 @@ impl Pipeline {
                 },
             }
         };
-        keys.map(element).collect()
+        elements.map(to_key_match).collect()
     }
 
     fn resolve_for_table(&self, table: &Table, action: &ActionCall) -> Result<ResolvedAction, TableError> {
@@ -461,11 +474,11 @@ impl Pipeline {
             }
             (ActionCall::Member(member), Some(profile)) => {
                 self.check_member(profile, *member)?;
-                Ok(ResolvedAction::Link(ProfileRef::Member(member.0)))
+                Ok(ResolvedAction::ProfileRef(ProfileRef::Member(member.0)))
             }
             (ActionCall::Group(group), Some(profile)) => {
                 self.check_group(profile, *group)?;
-                Ok(ResolvedAction::Link(ProfileRef::Group(group.0)))
+                Ok(ResolvedAction::ProfileRef(ProfileRef::Group(group.0)))
             }
             (_, Some(_)) => Err(TableError::Invalid(format!(
                 "table {name} is implemented by an action profile; use a member or a group"
@@ -486,7 +499,7 @@ impl Pipeline {
         };
         let names = actions.iter().map(|id| self.program.action_name(*id));
         let Some(index) = by_name(names, name) else {
-            return Err(TableError::Invalid(format!("{object} has no action {name:?}")));
+            return Err(TableError::UnknownAction { object: object.to_owned(), name: name.clone() });
         };
         let id = actions[index];
         let params = &self.program.actions[usize::from(id.0)].params;
@@ -504,7 +517,7 @@ impl Pipeline {
     }
 }
 
-/// Converts a priority to a rank. Ranks run the other direction: as in BMv2's JSON, the lowest wins.
+/// Converts a priority to a rank. As in BMv2's JSON, the lowest rank wins, whereas the highest priority wins.
 fn rank_of(priority: i32) -> i64 {
     i64::from(i32::MAX) - i64::from(priority)
 }

@@ -21,13 +21,17 @@ pub(super) struct ActionRef {
 }
 
 impl ActionRef {
-    /// Returns the first word of a row: the number of the action as machine code knows it, code, next and action.
+    /// Returns the first word of a row: the index of the action in `row_actions` plus 1 (0: none), which machine
+    /// code dispatches on; then code, next and action.
     pub fn pack(self, program: &Program, table: &Table) -> u64 {
-        let choice = match self.code {
+        let row_action = match self.code {
             0 => 0,
-            _ => row_actions(program, table).iter().position(|it| *it == self.action).map_or(0, |it| it + 1),
+            _ => {
+                let index = row_actions(program, table).iter().position(|action| *action == self.action);
+                index.map_or(0, |index| index + 1)
+            }
         };
-        (choice as u64) << ROW_ACTION_SHIFT
+        (row_action as u64) << ROW_ACTION_SHIFT
             | u64::from(self.code) << 32
             | u64::from(self.next) << ROW_NEXT_SHIFT
             | u64::from(self.action.0)
@@ -52,30 +56,31 @@ pub(super) enum ProfileRef {
     Group(u32),
 }
 
-/// The fields of an entry that only the control API and timeouts read.
+/// The fields of an entry that only the runtime API and timeouts read.
 #[derive(Clone, Debug)]
 pub(super) struct EntryInfo {
-    pub found: Match,
+    pub entry_match: Match,
     pub is_const: bool,
     pub idle_timeout: u64,
     /// Time in ticks at which the idle timeout was last restarted other than by a hit.
     pub timer: u64,
 }
 
-/// The tables of one switch, with the pointers to them for machine code. Every change goes through
-/// [`DerefMut`], which marks the pointers as stale.
+/// The tables of one switch, with pointers into them for machine code. Every change goes through [`DerefMut`],
+/// which marks the pointers as stale.
 pub(super) struct Tables {
     tables: Vec<TableState>,
-    direct: Vec<NativeTable>,
+    /// The pointers; valid only if `is_current`.
+    native_tables: Vec<NativeTable>,
     /// One per table.
-    known: Vec<KeyCache>,
+    key_caches: Vec<KeyCache>,
     is_current: bool,
 }
 
 /// A cache of lookups since the last change of a table, if the table [has one](Table::has_key_cache).
 struct KeyCache {
     format: KeyCacheFormat,
-    recent: Box<[u64]>,
+    words: Box<[u64]>,
     /// One entry for each distinct row among the cached ones.
     representatives: Vec<u32>,
 }
@@ -83,19 +88,19 @@ struct KeyCache {
 impl KeyCache {
     fn new(table: &Table) -> KeyCache {
         let words = if table.has_key_cache() { KeyCacheFormat::WORDS } else { 0 };
-        let mut known = KeyCache {
+        let mut cache = KeyCache {
             format: table.key_cache_format(),
-            recent: vec![0; words].into(),
+            words: vec![0; words].into(),
             representatives: Vec::new(),
         };
-        known.forget();
-        known
+        cache.clear();
+        cache
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.representatives.clear();
-        if !self.recent.is_empty() {
-            self.format.clear(&mut self.recent);
+        if !self.words.is_empty() {
+            self.format.clear(&mut self.words);
         }
     }
 }
@@ -104,8 +109,8 @@ impl Tables {
     pub fn new(program: &Program) -> Tables {
         Tables {
             tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
-            direct: Vec::new(),
-            known: program.tables.iter().map(KeyCache::new).collect(),
+            native_tables: Vec::new(),
+            key_caches: program.tables.iter().map(KeyCache::new).collect(),
             is_current: false,
         }
     }
@@ -115,25 +120,25 @@ impl Tables {
     #[inline]
     pub fn native_tables(&mut self) -> &[NativeTable] {
         if !self.is_current {
-            self.read();
+            self.refresh();
         }
-        &self.direct
+        &self.native_tables
     }
 
     #[cold]
-    fn read(&mut self) {
-        self.known.iter_mut().for_each(KeyCache::forget);
-        let direct = |(table, known): (&TableState, &KeyCache)| {
-            let entries = table.lookup.small();
+    fn refresh(&mut self) {
+        self.key_caches.iter_mut().for_each(KeyCache::clear);
+        let native_table = |(table, cache): (&TableState, &KeyCache)| {
+            let entries = table.lookup.direct_entries();
             NativeTable {
                 entries: entries.as_ptr() as usize,
                 len: entries.len() as u64,
                 rows: table.rows.as_ptr() as usize,
-                recent: known.recent.as_ptr() as usize,
+                key_cache: cache.words.as_ptr() as usize,
             }
         };
-        self.direct.clear();
-        self.direct.extend(self.tables.iter().zip(&self.known).map(direct));
+        self.native_tables.clear();
+        self.native_tables.extend(self.tables.iter().zip(&self.key_caches).map(native_table));
         self.is_current = true;
     }
 
@@ -146,22 +151,22 @@ impl Tables {
         /// Bounds the search for an equal row. When the list is full, further rows are cached without
         /// sharing.
         const MAX_REPRESENTATIVES: usize = 64;
-        let KeyCache { format: form, recent, representatives: alike } = &mut self.known[index];
+        let KeyCache { format, words, representatives } = &mut self.key_caches[index];
         let row = |entry| self.tables[index].row_words(table, entry);
-        // Rows have few words; `==` on slices would be a call of `memcmp`.
-        let is_row = |other| row(other).iter().zip(row(entry)).all(|(a, b)| a == b);
-        let is_like = |&&other: &&u32| (other == 0) == (entry == 0) && is_row(other);
-        let other = alike.iter().find(is_like).copied();
-        if other.is_none() && alike.len() < MAX_REPRESENTATIVES {
-            alike.push(entry);
+        // Rows have few words; `==` on slices would call `memcmp`.
+        let has_same_row = |other| row(other).iter().zip(row(entry)).all(|(a, b)| a == b);
+        let is_same = |&&other: &&u32| (other == 0) == (entry == 0) && has_same_row(other);
+        let representative = representatives.iter().find(is_same).copied();
+        if representative.is_none() && representatives.len() < MAX_REPRESENTATIVES {
+            representatives.push(entry);
         }
-        form.insert(recent, key, other.unwrap_or(entry));
+        format.insert(words, key, representative.unwrap_or(entry));
     }
 
-    /// Returns the state of a table that packets change. It does not affect lookups or rows, so the pointers
-    /// for machine code stay valid.
+    /// Returns the counters, meters and other state of a table that packets change. Lookups and rows do not
+    /// depend on it, so the pointers for machine code stay valid.
     #[inline]
-    pub fn rest_mut(&mut self, index: usize) -> &mut TableExtras {
+    pub fn extras_mut(&mut self, index: usize) -> &mut TableExtras {
         &mut self.tables[index].extras
     }
 }
@@ -191,14 +196,18 @@ pub(super) struct TableState {
     pub extras: Box<TableExtras>,
 }
 
+/// The state that the lookup of a simple table does not need, indexed by entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableExtras {
-    pub links: Vec<ProfileRef>,
-    pub cold: Vec<Option<EntryInfo>>,
+    pub profile_refs: Vec<ProfileRef>,
+    /// `None` for the default entry and for free entries.
+    pub entries: Vec<Option<EntryInfo>>,
     /// Entries that can be allocated again.
     pub free: Vec<u32>,
+    /// The direct counters and meters; empty if the table has none.
     pub counters: Vec<CounterValue>,
     pub meters: Vec<Meter>,
+    /// Time in ticks of the last match; empty if the table has no idle timeouts.
     pub last_hit: Vec<u64>,
 }
 
@@ -208,16 +217,20 @@ impl TableState {
         state.alloc_entry(table);
         state.reset_default(program, table);
         for entry in &table.entries {
-            let found = state.const_match(table, entry);
+            let entry_match = state.const_match(table, entry);
             // Of two const entries with the same match, the first one wins.
-            if state.find_same(table, &found) != 0 {
+            if state.find_exact(table, &entry_match) != 0 {
                 continue;
             }
-            let number = state.alloc_entry(table);
-            state.extras.cold[number as usize] =
-                Some(EntryInfo { found: found.clone(), is_const: true, idle_timeout: 0, timer: 0 });
-            state.set_action(program, table, number, entry.action, &entry.args);
-            state.lookup.insert(table, number, &found);
+            let index = state.alloc_entry(table);
+            state.extras.entries[index as usize] = Some(EntryInfo {
+                entry_match: entry_match.clone(),
+                is_const: true,
+                idle_timeout: 0,
+                timer: 0,
+            });
+            state.set_action(program, table, index, entry.action, &entry.args);
+            state.lookup.insert(table, index, &entry_match);
         }
         state
     }
@@ -226,7 +239,7 @@ impl TableState {
     #[inline]
     pub fn row(&self, table: &Table, entry: u32) -> (ActionRef, &[u64]) {
         match self.row_words(table, entry) {
-            [hot, args @ ..] => (ActionRef::unpack(*hot), args),
+            [action_ref, args @ ..] => (ActionRef::unpack(*action_ref), args),
             [] => (ActionRef::default(), &[]),
         }
     }
@@ -238,60 +251,60 @@ impl TableState {
         &self.rows[entry as usize * width..][..width]
     }
 
-    fn set_row(&mut self, program: &Program, table: &Table, entry: u32, hot: ActionRef, args: &[u64]) {
+    fn set_row(&mut self, program: &Program, table: &Table, entry: u32, action_ref: ActionRef, args: &[u64]) {
         let row = &mut self.rows[entry as usize * (table.params + 1)..];
-        row[0] = hot.pack(program, table);
+        row[0] = action_ref.pack(program, table);
         row[1..][..args.len()].copy_from_slice(args);
     }
 
     /// Returns the number of entries, the default entry excluded.
     pub fn used(&self) -> usize {
-        self.extras.cold.len() - 1 - self.extras.free.len()
+        self.extras.entries.len() - 1 - self.extras.free.len()
     }
 
     /// Returns the entry with exactly this match, or 0.
-    pub fn find_same(&self, table: &Table, wanted: &Match) -> u32 {
-        self.lookup.find_exact(table, wanted, |entry| self.found(entry))
+    pub fn find_exact(&self, table: &Table, target: &Match) -> u32 {
+        self.lookup.find_exact(table, target, |entry| self.entry_match(entry))
     }
 
     fn const_match(&self, table: &Table, entry: &crate::program::ConstEntry) -> Match {
-        let plan = &table.key_layout;
-        let (mut value, mut mask, mut ranges) = (vec![0; plan.words], vec![0; plan.words], Vec::new());
+        let layout = &table.key_layout;
+        let (mut value, mut mask, mut ranges) = (vec![0; layout.words], vec![0; layout.words], Vec::new());
         for (element, (first, second)) in entry.key.iter().enumerate() {
             if entry.ranges[element] {
                 ranges.push((element, first.clone(), second.clone()));
             } else {
-                plan.insert_element(element, first, &mut value);
-                plan.insert_element(element, second, &mut mask);
+                layout.insert_element(element, first, &mut value);
+                layout.insert_element(element, second, &mut mask);
             }
         }
         let rank = if matches!(self.lookup, Lookup::Ternary(_)) { entry.rank } else { 0 };
         Match { value, mask, ranges, prefix: entry.prefix, rank }
     }
 
-    /// Allocates an entry, if possible one that was freed, and returns its number.
+    /// Allocates an entry, if possible one that was freed, and returns its index.
     pub fn alloc_entry(&mut self, table: &Table) -> u32 {
-        let rest = &mut *self.extras;
-        if let Some(free) = rest.free.pop() {
+        let extras = &mut *self.extras;
+        if let Some(free) = extras.free.pop() {
             return free;
         }
         self.rows.resize(self.rows.len() + table.params + 1, 0);
-        rest.links.push(ProfileRef::None);
-        rest.cold.push(None);
+        extras.profile_refs.push(ProfileRef::None);
+        extras.entries.push(None);
         if table.info.direct_counters {
-            rest.counters.push(CounterValue::default());
+            extras.counters.push(CounterValue::default());
         }
         if table.meter.is_some() {
-            rest.meters.push(Meter::default());
+            extras.meters.push(Meter::default());
         }
         if table.info.idle_timeout {
-            rest.last_hit.push(0);
+            extras.last_hit.push(0);
         }
-        rest.cold.len() as u32 - 1
+        extras.entries.len() as u32 - 1
     }
 
-    pub fn found(&self, entry: u32) -> Option<Match> {
-        self.extras.cold.get(entry as usize)?.as_ref().map(|cold| cold.found.clone())
+    fn entry_match(&self, entry: u32) -> Option<Match> {
+        self.extras.entries.get(entry as usize)?.as_ref().map(|info| info.entry_match.clone())
     }
 
     /// Sets the action of an entry; entry 0 is the default entry.
@@ -309,7 +322,7 @@ impl TableState {
     }
 
     /// Makes an entry refer to a member or group; entry 0 is the default entry.
-    pub fn set_link(&mut self, program: &Program, table: &Table, entry: u32, link: ProfileRef) {
+    pub fn set_profile_ref(&mut self, program: &Program, table: &Table, entry: u32, profile_ref: ProfileRef) {
         self.set_row(
             program,
             table,
@@ -317,11 +330,11 @@ impl TableState {
             ActionRef { next: table.successors.base, ..ActionRef::default() },
             &[],
         );
-        self.extras.links[entry as usize] = link;
+        self.extras.profile_refs[entry as usize] = profile_ref;
     }
 
     pub fn reset_default(&mut self, program: &Program, table: &Table) {
-        self.extras.links[0] = ProfileRef::None;
+        self.extras.profile_refs[0] = ProfileRef::None;
         match &table.default {
             Some((action, args)) => self.set_action(program, table, 0, *action, args),
             None => {
@@ -339,6 +352,7 @@ pub(super) struct ProfileState {
     pub members: Vec<Option<Member>>,
     /// Members of each group, indexed by handle, in ascending order as in BMv2.
     pub groups: Vec<Option<Vec<u32>>>,
+    /// Number of selections; only a round-robin selector counts them.
     calls: u64,
 }
 
@@ -349,17 +363,17 @@ pub(super) struct Member {
 }
 
 impl ProfileState {
-    /// Returns the member for this packet: the member itself, or one of the group, chosen by the selector's
-    /// hash.
+    /// Returns the member for this packet: the member itself, or one of the group, selected by the selector's
+    /// hash. `None` if the group is empty.
     pub fn select_member(
         &mut self,
         profile: &ActionProfile,
-        link: ProfileRef,
+        profile_ref: ProfileRef,
         slots: &[u64],
         payload: Payload,
         buffer: &mut Vec<u8>,
     ) -> Option<&Member> {
-        let member = match link {
+        let member = match profile_ref {
             ProfileRef::None => return None,
             ProfileRef::Member(member) => member,
             ProfileRef::Group(group) => {

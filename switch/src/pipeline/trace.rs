@@ -7,11 +7,11 @@ use crate::program::{ActionId, HeaderId, Program, TableId};
 /// calls compile to nothing.
 #[allow(unused_variables)]
 pub trait Tracer {
-    /// `false` if the tracer ignores everything: then the work for it is skipped, and machine code may run.
+    /// `false` if the tracer ignores everything: nothing is computed for it, and machine code may run.
     const ENABLED: bool = true;
     /// The parser entered a state.
     fn parser_state(&mut self, program: &Program, state: &str) {}
-    /// The parser extracted `len` bytes at `offset` into a header.
+    /// The parser extracted a header of `len` bytes at byte `offset` of the frame.
     fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {}
     /// The parser stopped with an error.
     fn parser_error(&mut self, program: &Program, error: u32, name: &str) {}

@@ -13,7 +13,7 @@ impl<T: Tracer> ExecContext<'_, T> {
     }
 
     pub(super) fn report_assign(&mut self, slot: u16, old: &[u64], new: &[u64]) {
-        // Temporaries are no fields, so they are not reported.
+        // Slots of temporaries have no field and are not reported.
         if let Some((name, bits)) = self.program.slot_field(slot).filter(|_| !new.is_empty()) {
             let bytes = |limbs: &[u64]| values::to_bytes(limbs, bits);
             self.tracer.assign(self.program, &name, &bytes(old), &bytes(new));
@@ -29,8 +29,8 @@ impl<T: Tracer> ExecContext<'_, T> {
             self.open_condition = None;
             self.tracer.condition(program, name, pc == end);
         }
-        for mark in program.trace_points_at(pc) {
-            match mark {
+        for trace_point in program.trace_points_at(pc) {
+            match trace_point {
                 TracePoint::Condition { name, end } => self.open_condition = Some((name, pc, *end)),
                 TracePoint::Table(index) => {
                     let (action, args) =

@@ -1,5 +1,4 @@
-//! Conversion of values between the control API (big-endian bytes) and slots (limbs, least significant
-//! first).
+//! Conversion of values between the runtime API (big-endian bytes) and slots (limbs, least significant first).
 
 use super::api_types::TableError;
 use crate::program::{ActionId, Program, limbs, limbs_from_be_bytes};
@@ -23,18 +22,18 @@ pub(super) fn to_limbs(
 /// Returns the value as ceil(bits / 8) bytes, at least one.
 pub(super) fn to_bytes(limbs: &[u64], bits: u32) -> Vec<u8> {
     let bytes: Vec<u8> = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
-    let wanted = (bits.div_ceil(8) as usize).max(1);
-    bytes[bytes.len().saturating_sub(wanted)..].to_vec()
+    let len = (bits.div_ceil(8) as usize).max(1);
+    bytes[bytes.len().saturating_sub(len)..].to_vec()
 }
 
 /// Splits the words of an action's arguments into one byte string per parameter.
 pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> Vec<Vec<u8>> {
-    let (mut rest, mut values) = (args, Vec::new());
+    let (mut remaining, mut values) = (args, Vec::new());
     let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
     for (_, bits) in params {
-        let (value, tail) = rest.split_at(limbs(*bits).min(rest.len()));
+        let (value, rest) = remaining.split_at(limbs(*bits).min(remaining.len()));
         values.push(to_bytes(value, *bits));
-        rest = tail;
+        remaining = rest;
     }
     values
 }
@@ -42,21 +41,21 @@ pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> V
 /// Formats a number in decimal; `signed` means two's complement.
 pub(super) fn decimal(number: &[u64], signed: bool) -> String {
     let negative = signed && number.last().is_some_and(|top| top >> 63 == 1);
-    let mut rest: Vec<u64> = number.to_vec();
+    let mut magnitude: Vec<u64> = number.to_vec();
     if negative {
         let mut carry = true;
-        for limb in &mut rest {
+        for limb in &mut magnitude {
             (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
         }
     }
     let mut digits = Vec::new();
-    while rest.iter().any(|limb| *limb != 0) {
-        let mut carry = 0u128;
-        for limb in rest.iter_mut().rev() {
-            let value = carry << 64 | u128::from(*limb);
-            (*limb, carry) = ((value / 10) as u64, value % 10);
+    while magnitude.iter().any(|limb| *limb != 0) {
+        let mut remainder = 0u128;
+        for limb in magnitude.iter_mut().rev() {
+            let value = remainder << 64 | u128::from(*limb);
+            (*limb, remainder) = ((value / 10) as u64, value % 10);
         }
-        digits.push(char::from(b'0' + carry as u8));
+        digits.push(char::from(b'0' + remainder as u8));
     }
     if digits.is_empty() {
         return "0".to_string();
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_and_limbs() {
+    fn bytes_and_limbs_are_converted() {
         let limbs = |value: &[u8], bits| to_limbs(value, bits, || "port".to_string());
         assert_eq!(limbs(&[0, 0, 1, 0xff], 9), Ok(vec![0x1ff]));
         assert_eq!(limbs(&[], 9), Ok(vec![0]));
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn numbers_are_formatted_in_decimal() {
         assert_eq!(decimal(&[0], false), "0");
         assert_eq!(decimal(&[u64::MAX], false), "18446744073709551615");
         assert_eq!(decimal(&[u64::MAX], true), "-1");

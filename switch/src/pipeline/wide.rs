@@ -1,9 +1,9 @@
-//! Arithmetic on numbers wider than a slot. It is rare, so the code is simple rather than fast.
+//! Arithmetic on numbers wider than a slot. Programs rarely need it, so the code is simple rather than fast.
 
 use crate::program::{WideOp, WideOpcode, WideSlot, low_mask};
 use std::cmp::Ordering;
 
-/// Limbs of the widest number that a program can have, with room for a sign.
+/// Limbs of the widest number that a program can have, including its sign.
 const LIMBS: usize = 130;
 
 /// A number in two's complement.
@@ -28,7 +28,7 @@ impl Wide {
         self.0[LIMBS - 1] >> 63 == 1
     }
 
-    fn each(mut self, other: Wide, op: impl Fn(u64, u64) -> u64) -> Wide {
+    fn zip_with(mut self, other: Wide, op: impl Fn(u64, u64) -> u64) -> Wide {
         for (a, b) in self.0.iter_mut().zip(other.0) {
             *a = op(*a, b);
         }
@@ -36,7 +36,7 @@ impl Wide {
     }
 
     fn not(self) -> Wide {
-        self.each(Wide::ZERO, |a, _| !a)
+        self.zip_with(Wide::ZERO, |a, _| !a)
     }
 
     fn add(mut self, other: Wide, mut carry: bool) -> Wide {
@@ -101,30 +101,31 @@ impl Wide {
 
     /// Returns quotient and remainder of non-negative numbers; zeros if the divisor is 0.
     fn div_mod(self, divisor: Wide) -> (Wide, Wide) {
-        let (mut quotient, mut rest) = (Wide::ZERO, Wide::ZERO);
+        let (mut quotient, mut remainder) = (Wide::ZERO, Wide::ZERO);
         if divisor.0 == Wide::ZERO.0 {
-            return (quotient, rest);
+            return (quotient, remainder);
         }
         let used = self.0.iter().rposition(|limb| *limb != 0).map_or(0, |top| top + 1);
         for bit in (0..used * 64).rev() {
-            rest = rest.shl(1);
-            rest.0[0] |= self.0[bit / 64] >> (bit % 64) & 1;
-            if rest.cmp(&divisor).is_ge() {
-                rest = rest.sub(divisor);
+            remainder = remainder.shl(1);
+            remainder.0[0] |= self.0[bit / 64] >> (bit % 64) & 1;
+            if remainder.cmp(&divisor).is_ge() {
+                remainder = remainder.sub(divisor);
                 quotient.0[bit / 64] |= 1 << (bit % 64);
             }
         }
-        (quotient, rest)
+        (quotient, remainder)
     }
 }
 
-/// Runs an operation. Returns `false` for a register access, which the caller must do.
+/// Runs an operation. Returns `false`, and does nothing, for a register access: the caller has the registers.
 pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
     let (a, b) = (|| Wide::load(slots, op.a), || Wide::load(slots, op.b));
+    // Operand `b` as a number of one slot: a condition, a shift or the first slot of a header.
     let single = || slots[usize::from(op.b.slot)];
-    // A larger shift yields the same result.
+    // Larger shifts give the same result as this maximum.
     let shift = || single().min(LIMBS as u64 * 64);
-    let truth = |value: bool| Wide::ZERO.add(Wide::ZERO, value);
+    let from_bool = |value: bool| Wide::ZERO.add(Wide::ZERO, value);
     let result = match op.kind {
         WideOpcode::Mov => a(),
         WideOpcode::MovIf => match single() {
@@ -136,18 +137,18 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
         WideOpcode::Mul => a().mul(b()),
         WideOpcode::Div => a().div_mod(b()).0,
         WideOpcode::Mod => a().div_mod(b()).1,
-        WideOpcode::And => a().each(b(), |a, b| a & b),
-        WideOpcode::Or => a().each(b(), |a, b| a | b),
-        WideOpcode::Xor => a().each(b(), |a, b| a ^ b),
+        WideOpcode::And => a().zip_with(b(), |a, b| a & b),
+        WideOpcode::Or => a().zip_with(b(), |a, b| a | b),
+        WideOpcode::Xor => a().zip_with(b(), |a, b| a ^ b),
         WideOpcode::Not => a().not(),
         WideOpcode::Shl => a().shl(shift()),
         WideOpcode::Shr => a().shr(shift()),
         WideOpcode::Sext => {
-            let value = a().each(Wide::ones(op.bits), |a, mask| a & mask);
+            let value = a().zip_with(Wide::ones(op.bits), |a, mask| a & mask);
             let sign = op.bits - 1;
             match value.0[(sign / 64) as usize] >> (sign % 64) & 1 {
                 0 => store(op, slots, value, u32::MAX),
-                _ => store(op, slots, value.each(Wide::ones(op.bits), |a, mask| a | !mask), u32::MAX),
+                _ => store(op, slots, value.zip_with(Wide::ones(op.bits), |a, mask| a | !mask), u32::MAX),
             }
             return true;
         }
@@ -157,15 +158,15 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
                 _ => (Wide::ones(op.bits - 1).not(), Wide::ones(op.bits - 1)),
             };
             let value = a();
-            let held = if value.cmp(&low).is_lt() { low } else { value };
-            let held = if held.cmp(&high).is_gt() { high } else { held };
-            store(op, slots, held, u32::MAX);
+            let clamped = if value.cmp(&low).is_lt() { low } else { value };
+            let clamped = if clamped.cmp(&high).is_gt() { high } else { clamped };
+            store(op, slots, clamped, u32::MAX);
             return true;
         }
-        WideOpcode::Eq => truth(a().cmp(&b()).is_eq()),
-        WideOpcode::Ne => truth(a().cmp(&b()).is_ne()),
-        WideOpcode::Lt => truth(a().cmp(&b()).is_lt()),
-        WideOpcode::Le => truth(a().cmp(&b()).is_le()),
+        WideOpcode::Eq => from_bool(a().cmp(&b()).is_eq()),
+        WideOpcode::Ne => from_bool(a().cmp(&b()).is_ne()),
+        WideOpcode::Lt => from_bool(a().cmp(&b()).is_lt()),
+        WideOpcode::Le => from_bool(a().cmp(&b()).is_le()),
         WideOpcode::LoadAt(offset) => {
             let from = single() as usize + usize::from(offset);
             let to = usize::from(op.d.slot);
@@ -184,15 +185,15 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             return true;
         }
         WideOpcode::EqSlots => {
-            let range = |of: WideSlot| &slots[usize::from(of.slot)..][..usize::from(of.limbs)];
-            truth(range(op.a) == range(op.b))
+            let range = |operand: WideSlot| &slots[usize::from(operand.slot)..][..usize::from(operand.limbs)];
+            from_bool(range(op.a) == range(op.b))
         }
         WideOpcode::EqHeader(size) => {
             let base = |from: WideSlot| slots[usize::from(from.slot)] as usize;
             let block = |base: usize| &slots[base..base + usize::from(size)];
             let (left, right) = (block(base(op.a)), block(base(op.b)));
             // The first slot of a block is its validity, the second its frame offset.
-            truth(left[0] != 0 && right[0] != 0 && left[2..] == right[2..])
+            from_bool(left[0] != 0 && right[0] != 0 && left[2..] == right[2..])
         }
         WideOpcode::RegRead(_) | WideOpcode::RegWrite(_) => return false,
     };
@@ -213,18 +214,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn binary(kind: WideOpcode, a: i128, b: i128) -> i128 {
-        let at = |slot, limbs| WideSlot { slot, limbs, signed: true };
+        let operand = |slot, limbs| WideSlot { slot, limbs, signed: true };
         let mut slots = [0u64; 6];
         slots[..2].copy_from_slice(&[a as u64, (a >> 64) as u64]);
         slots[2..4].copy_from_slice(&[b as u64, (b >> 64) as u64]);
-        let op = WideOp { kind, bits: 128, d: at(4, 2), a: at(0, 2), b: at(2, 2) };
+        let op = WideOp { kind, bits: 128, d: operand(4, 2), a: operand(0, 2), b: operand(2, 2) };
         assert!(run(&op, &mut slots));
         (i128::from(slots[5]) << 64) | i128::from(slots[4])
     }
 
     proptest! {
         #[test]
-        fn as_128_bits(a: i128, b: i128, by in 0u32..200) {
+        fn arithmetic_equals_that_of_i128(a: i128, b: i128, by in 0u32..200) {
             prop_assert_eq!(binary(WideOpcode::Add, a, b), a.wrapping_add(b));
             prop_assert_eq!(binary(WideOpcode::Sub, a, b), a.wrapping_sub(b));
             prop_assert_eq!(binary(WideOpcode::Mul, a, b), a.wrapping_mul(b));

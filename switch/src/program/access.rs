@@ -1,15 +1,19 @@
-//! What the stages of the pipeline read and write: the one answer from which every question about live slots follows.
+//! The slots that the stages of the pipeline read and write. All decisions about live slots derive from this
+//! module.
 //!
-//! [`field_usage`](super::field_usage) asks which fields the parser has to take from the frame, `native` which slots machine code has to keep and
-//! a packet has to carry from ingress to egress. A new consumer of fields is added here.
+//! [`field_usage`](super::field_usage) decides which fields the parser has to load from the frame, and `native`
+//! which slots machine code has to define and which are bridged from ingress to egress. If a new part of the
+//! pipeline uses slots, add them here.
 
-use super::hash::{Calculation, HashInput};
+use super::declarations::FieldList;
+use super::hash::{Calculation, Checksum, HashInput};
 use super::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
-use super::link::Linked;
-use super::op::{Op, Opcode, OperandRole, Pc, Slot, WideOpcode, WideSlot};
+use super::limbs::limbs;
+use super::link::LinkedProgram;
+use super::native::row_actions;
+use super::op::{ComputedSlot, Op, Opcode, OperandRole, Pc, Slot, WideOpcode, WideSlot};
 use super::parser::{ParseOp, SelectPart};
-use super::table::{Table, limbs};
-use super::{Checksum, ComputedSlot, FieldList, row_actions};
+use super::table::Table;
 use std::collections::BTreeSet;
 
 /// The slots that a part of a program reads and writes.
@@ -17,17 +21,17 @@ use std::collections::BTreeSet;
 pub(super) struct Access {
     pub read: BTreeSet<Slot>,
     pub written: BTreeSet<Slot>,
-    /// Slots of headers and stacks that are read or written as a whole.
+    /// Slots of headers and stacks that may be read and written, because an operation accesses the whole block.
     pub whole: BTreeSet<Slot>,
-    /// Slots of which only a trace shows that they are read: the values of `log_msg`.
+    /// Slots that only a trace reads: the values of `log_msg`.
     pub logged: BTreeSet<Slot>,
 }
 
-/// The stages of the pipeline, in the order in which a packet goes through them.
+// The stages of the pipeline, in the order in which a packet passes through them.
 impl Access {
-    /// The parser, apart from the fields that it extracts, and the checksums that are verified after it. The ones at the
-    /// indices `frame_checksums` do not count.
-    pub fn parser(program: &Linked, frame_checksums: &[usize]) -> Access {
+    /// Returns the accesses of the parser, without the fields that it extracts, and of the checksums that are
+    /// verified after it, except those with an index in `frame_checksums`.
+    pub fn parser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, parser_code(program)));
         for state in &program.parser.states {
             state.key.iter().for_each(|part| access.key_part(program, *part));
@@ -40,14 +44,14 @@ impl Access {
         access
     }
 
-    /// Ingress or egress: the code that begins at its first address.
-    pub fn control(program: &Linked, start: Pc) -> Access {
+    /// Returns the accesses of ingress or egress, whose code begins at `start`.
+    pub fn control(program: &LinkedProgram, start: Pc) -> Access {
         Access::code(program, &ReachableCode::new(program, [start]))
     }
 
-    /// What follows from ingress, apart from the fields of lists: clones, digests, resubmission, and the choice of the
-    /// port.
-    pub fn after_ingress(program: &Linked) -> Access {
+    /// Returns the accesses of the target after ingress: clone, digest, resubmit and the choice of the port. The
+    /// fields of lists are not included.
+    pub fn after_ingress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
         access.read.extend([flags.clone_session, flags.clone_list, flags.digest, flags.resubmit]);
@@ -56,8 +60,9 @@ impl Access {
         access
     }
 
-    /// What follows from egress, apart from the fields of lists: clones and recirculation.
-    pub fn after_egress(program: &Linked) -> Access {
+    /// Returns the accesses of the target after egress: clone, recirculate and drop. The fields of lists are not
+    /// included.
+    pub fn after_egress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
         access.read.extend([flags.clone_session, flags.clone_list, flags.recirculate]);
@@ -65,7 +70,7 @@ impl Access {
         access
     }
 
-    /// The fields of lists: for digests, and what clones and packets that pass again keep.
+    /// Returns the fields of lists, which digests send, and which clones and re-entering packets keep.
     pub fn lists<'a>(lists: impl IntoIterator<Item = &'a FieldList>) -> Access {
         let mut access = Access::default();
         for (slot, bits) in lists.into_iter().flat_map(|list| &list.fields) {
@@ -74,8 +79,9 @@ impl Access {
         access
     }
 
-    /// The checksums that are updated, and the deparser. The checksums at the indices `frame_checksums` do not count.
-    pub fn deparser(program: &Linked, frame_checksums: &[usize]) -> Access {
+    /// Returns the accesses of the checksums that are updated, except those with an index in `frame_checksums`,
+    /// and of the deparser.
+    pub fn deparser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, program.deparser.code));
         for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.update) {
             access.checksum(program, checksum);
@@ -87,8 +93,8 @@ impl Access {
         access
     }
 
-    /// All stages. The checksums at the indices `frame_checksums` do not count.
-    pub fn program(program: &Linked, frame_checksums: &[usize]) -> Access {
+    /// Returns the accesses of all stages, without the checksums with an index in `frame_checksums`.
+    pub fn program(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::parser(program, frame_checksums);
         access.extend(Access::control(program, program.ingress));
         access.extend(Access::after_ingress(program));
@@ -100,7 +106,7 @@ impl Access {
     }
 }
 
-/// Parts of stages.
+// Parts of stages.
 impl Access {
     pub fn extend(&mut self, other: Access) {
         self.read.extend(other.read);
@@ -109,14 +115,14 @@ impl Access {
         self.logged.extend(other.logged);
     }
 
-    /// All operations of some code, with the tables that it applies.
-    pub fn code(program: &Linked, reach: &ReachableCode) -> Access {
+    /// Returns the accesses of reachable code, including the tables that it applies.
+    pub fn code(program: &LinkedProgram, reachable: &ReachableCode) -> Access {
         let mut access = Access::default();
-        reach.ops(program).for_each(|op| access.op(program, &op));
+        reachable.ops(program).for_each(|op| access.op(program, &op));
         access
     }
 
-    pub fn op(&mut self, program: &Linked, op: &Op) {
+    pub fn op(&mut self, program: &LinkedProgram, op: &Op) {
         for (role, operand) in op.clone().operands() {
             if matches!(role, OperandRole::Read | OperandRole::ReadWrite) {
                 self.read.insert(*operand);
@@ -125,7 +131,7 @@ impl Access {
                 self.written.insert(*operand);
             }
         }
-        match op.code {
+        match op.opcode {
             Opcode::ApplyTable => {
                 let table = &program.tables[usize::from(op.a)];
                 self.read.extend(table.key_layout.parts.iter().map(|part| part.slot));
@@ -153,14 +159,16 @@ impl Access {
         }
     }
 
-    /// What the application of a table reads and writes beside its key: its action selector and its direct meter.
-    pub fn table_extras(&mut self, program: &Linked, table: &Table) {
+    /// Adds the accesses of applying a table, except those of its key: its action selector and its direct meter.
+    pub fn table_extras(&mut self, program: &LinkedProgram, table: &Table) {
         let profile = table.profile.and_then(|profile| program.profiles.get(usize::from(profile)));
-        profile.and_then(|it| it.selector.as_ref()).iter().for_each(|it| self.calculation(program, it));
+        if let Some(selector) = profile.and_then(|profile| profile.selector.as_ref()) {
+            self.calculation(program, selector);
+        }
         self.written.extend(table.meter.map(|(_, target)| target.slot));
     }
 
-    pub fn calculation(&mut self, program: &Linked, calculation: &Calculation) {
+    pub fn calculation(&mut self, program: &LinkedProgram, calculation: &Calculation) {
         for input in &calculation.inputs {
             match input {
                 HashInput::Field { slot, bits, valid } => {
@@ -181,8 +189,8 @@ impl Access {
         }
     }
 
-    /// Its condition, its header's validity and its input.
-    fn checksum(&mut self, program: &Linked, checksum: &Checksum) {
+    /// Adds a checksum's condition, the validity of its header and its input.
+    fn checksum(&mut self, program: &LinkedProgram, checksum: &Checksum) {
         if let Some(ComputedSlot { code, slot }) = checksum.condition {
             self.extend(Access::code(program, &ReachableCode::new(program, code)));
             self.read.insert(slot);
@@ -191,7 +199,7 @@ impl Access {
         self.calculation(program, &program.calculations[usize::from(checksum.calculation)]);
     }
 
-    fn key_part(&mut self, program: &Linked, part: SelectPart) {
+    fn key_part(&mut self, program: &LinkedProgram, part: SelectPart) {
         match part {
             SelectPart::Slot { slot, bits } => self.number(slot, bits),
             SelectPart::StackLast { stack, offset, bits } => {
@@ -205,7 +213,7 @@ impl Access {
         }
     }
 
-    fn parse_op(&mut self, program: &Linked, op: &ParseOp) {
+    fn parse_op(&mut self, program: &LinkedProgram, op: &ParseOp) {
         op.map_conditions(|condition| {
             self.read.insert(condition.slot);
             condition
@@ -223,8 +231,9 @@ impl Access {
         self.read.extend(slot..slot + limbs(bits) as u16);
     }
 
-    /// The block of a header whose base is in this slot, and its union.
-    fn header(&mut self, program: &Linked, slot: Slot, index: u16) {
+    /// Adds the block of the header whose base is the value of `slot`, and the validity of the other members of
+    /// its union. `index` is that in `header_ops`.
+    fn header(&mut self, program: &LinkedProgram, slot: Slot, index: u16) {
         let Some(base) = program.const_base(slot) else { return self.stacks(program) };
         let op = &program.header_ops[usize::from(index)];
         let siblings = op.siblings.iter().map(|offset| i32::from(base) + offset);
@@ -234,8 +243,8 @@ impl Access {
         self.read.insert(base + VALID_SLOT);
     }
 
-    /// The blocks of all stacks: which one, and which of its elements, is only known when a packet is there.
-    fn stacks(&mut self, program: &Linked) {
+    /// Adds the blocks of all stacks: an operation may access any element, which is known only at run time.
+    fn stacks(&mut self, program: &LinkedProgram) {
         let layout = &program.layout;
         for stack in &layout.stacks {
             self.whole
@@ -246,7 +255,7 @@ impl Access {
         self.whole.extend(layout.dummy_block..layout.dummy_block + widest);
     }
 
-    fn wide(&mut self, program: &Linked, index: usize) {
+    fn wide(&mut self, program: &LinkedProgram, index: usize) {
         let op = program.wide[index];
         self.read.extend(range(op.a).chain(range(op.b)));
         self.written.extend(range(op.d));
@@ -265,18 +274,19 @@ impl Access {
     }
 }
 
-fn range(number: WideSlot) -> std::ops::Range<Slot> {
-    number.slot..number.slot + number.limbs
+fn range(wide: WideSlot) -> std::ops::Range<Slot> {
+    wide.slot..wide.slot + wide.limbs
 }
 
-/// Returns the checksums but for those at these indices.
-fn checksums<'a>(program: &'a Linked, but: &'a [usize]) -> impl Iterator<Item = &'a Checksum> {
+/// Returns the checksums except those with an index in `excluded`.
+fn checksums<'a>(program: &'a LinkedProgram, excluded: &'a [usize]) -> impl Iterator<Item = &'a Checksum> {
     let checksums = program.checksums.iter().enumerate();
-    checksums.filter(move |(index, _)| !but.contains(index)).map(|(_, checksum)| checksum)
+    checksums.filter(move |(index, _)| !excluded.contains(index)).map(|(_, checksum)| checksum)
 }
 
-/// Returns the code that the parser runs: in its states, and for the lengths and conditions of their operations.
-pub(super) fn parser_code(program: &Linked) -> Vec<Pc> {
+/// Returns the start addresses of the code that the parser runs: in its states, and for the lengths and
+/// conditions of their operations.
+pub(super) fn parser_code(program: &LinkedProgram) -> Vec<Pc> {
     let mut starts = Vec::new();
     for op in program.parser.states.iter().flat_map(|state| &state.ops) {
         if let ParseOp::Run(code) = op {
@@ -290,41 +300,45 @@ pub(super) fn parser_code(program: &Linked) -> Vec<Pc> {
     starts
 }
 
-/// The addresses that code beginning at one of these can reach, and those that are jumped to.
+/// The code that is reachable from given start addresses.
 pub(super) struct ReachableCode {
+    /// The addresses of its operations.
     pub code: BTreeSet<Pc>,
+    /// The start addresses and the targets of jumps, tables and actions.
     pub targets: BTreeSet<Pc>,
 }
 
 impl ReachableCode {
-    pub fn new(program: &Linked, starts: impl IntoIterator<Item = Pc>) -> ReachableCode {
+    pub fn new(program: &LinkedProgram, starts: impl IntoIterator<Item = Pc>) -> ReachableCode {
         let mut waiting: Vec<Pc> = starts.into_iter().collect();
         let (mut code, mut targets) = (BTreeSet::new(), BTreeSet::new());
         targets.extend(&waiting);
         while let Some(mut pc) = waiting.pop() {
             while code.insert(pc) {
                 let Some(op) = program.code.get(usize::from(pc)) else { break };
-                let mut go = |target: Pc| {
+                let mut visit = |target: Pc| {
                     targets.insert(target);
                     waiting.push(target);
                 };
-                match op.code {
+                match op.opcode {
                     Opcode::Return | Opcode::End => break,
                     Opcode::ApplyTable => {
                         let table = &program.tables[usize::from(op.a)];
                         let successors = &table.successors;
                         let next = successors.actions.iter().chain(&successors.hit).chain(&successors.miss);
-                        next.chain([&successors.base]).copied().for_each(&mut go);
+                        next.chain([&successors.base]).copied().for_each(&mut visit);
                         let actions = row_actions(program, table);
-                        let code = actions.iter().filter_map(|it| program.action_code.get(usize::from(it.0)));
-                        code.copied().for_each(&mut go);
+                        let code = actions
+                            .iter()
+                            .filter_map(|action| program.action_code.get(usize::from(action.0)));
+                        code.copied().for_each(&mut visit);
                         break;
                     }
                     Opcode::Jump | Opcode::JumpBack => {
-                        go(op.d);
+                        visit(op.d);
                         break;
                     }
-                    _ if matches!(op.code.roles(), [OperandRole::Target, ..]) => go(op.d),
+                    _ if matches!(op.opcode.roles(), [OperandRole::Target, ..]) => visit(op.d),
                     _ => {}
                 }
                 pc += 1;
@@ -333,7 +347,7 @@ impl ReachableCode {
         ReachableCode { code, targets }
     }
 
-    pub fn ops<'a>(&'a self, program: &'a Linked) -> impl Iterator<Item = Op> + 'a {
+    pub fn ops<'a>(&'a self, program: &'a LinkedProgram) -> impl Iterator<Item = Op> + 'a {
         self.code.iter().filter_map(|pc| program.code.get(usize::from(*pc))).copied()
     }
 }

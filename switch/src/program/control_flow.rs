@@ -1,17 +1,19 @@
 //! Lays out the tables, conditions and action calls of a pipeline as code.
 
 use super::action::ActionCompiler;
+use super::error::LoadError;
 use super::expr::NumExpr;
 use super::json::JsonNode;
-use super::op::{Opcode, Pc};
-use super::table::{Successors, Table, TableDefinition, limbs};
-use super::{ActionId, ActionInfo, LoadError, TracePoint};
+use super::limbs::limbs;
+use super::op::{Opcode, Pc, TracePoint};
+use super::signatures::{ActionId, ActionInfo};
+use super::table::{Successors, Table, TableDefinition};
 use std::collections::HashMap;
 
 enum Node<'a> {
     Table(usize, JsonNode<'a>),
     Condition(JsonNode<'a>),
-    Call(JsonNode<'a>),
+    ActionCall(JsonNode<'a>),
 }
 
 /// The control-flow graph of one pipeline. Nodes are identified by their names.
@@ -25,61 +27,63 @@ const END: Pc = 0;
 
 impl<'a> ControlFlow<'a> {
     /// Loads the nodes and checks that those reachable from the start form no cycle.
-    pub fn load(at: &JsonNode<'a>) -> Result<ControlFlow<'a>, LoadError> {
+    pub fn load(node: &JsonNode<'a>) -> Result<ControlFlow<'a>, LoadError> {
         let mut nodes = HashMap::new();
-        let mut add = |at: &JsonNode<'a>, node: Node<'a>| match nodes.insert(at.get("name")?.str()?, node) {
+        let mut add = |node: &JsonNode<'a>, graph_node: Node<'a>| match nodes
+            .insert(node.get("name")?.str()?, graph_node)
+        {
             None => Ok(()),
-            Some(_) => at.err("another node of the pipeline has this name"),
+            Some(_) => node.err("another node of the pipeline has this name"),
         };
-        for (index, table) in at.list("tables")?.into_iter().enumerate() {
+        for (index, table) in node.list("tables")?.into_iter().enumerate() {
             add(&table.clone(), Node::Table(index, table))?;
         }
-        for condition in at.list("conditionals")? {
+        for condition in node.list("conditionals")? {
             add(&condition.clone(), Node::Condition(condition))?;
         }
-        for call in at.list("action_calls")? {
-            add(&call.clone(), Node::Call(call))?;
+        for call in node.list("action_calls")? {
+            add(&call.clone(), Node::ActionCall(call))?;
         }
-        let start = at.get_opt("init_table").map(|start| start.str()).transpose()?;
+        let start = node.get_opt("init_table").map(|start| start.str()).transpose()?;
         let flow = ControlFlow { nodes, start };
-        flow.check_acyclic(at)?;
+        flow.check_acyclic(node)?;
         Ok(flow)
     }
 
     fn successors(&self, name: &str) -> Result<Vec<&'a str>, LoadError> {
         let mut next = Vec::new();
-        let mut add = |at: Option<JsonNode<'a>>| {
-            if let Some(at) = at {
-                let name = at.str()?;
+        let mut add = |node: Option<JsonNode<'a>>| {
+            if let Some(node) = node {
+                let name = node.str()?;
                 if !self.nodes.contains_key(name) {
-                    return at.err(format_args!("there is no node {name:?}"));
+                    return node.err(format_args!("there is no node {name:?}"));
                 }
                 next.push(name);
             }
             Ok(())
         };
         match &self.nodes[name] {
-            Node::Table(_, at) => {
-                for (_, target) in at.get("next_tables")?.entries()? {
+            Node::Table(_, node) => {
+                for (_, target) in node.get("next_tables")?.entries()? {
                     add((!target.value.is_null()).then_some(target))?;
                 }
-                add(at.get_opt("base_default_next"))?;
+                add(node.get_opt("base_default_next"))?;
             }
-            Node::Condition(at) => {
-                add(at.get_opt("true_next"))?;
-                add(at.get_opt("false_next"))?;
+            Node::Condition(node) => {
+                add(node.get_opt("true_next"))?;
+                add(node.get_opt("false_next"))?;
             }
-            Node::Call(at) => add(at.get_opt("next_node"))?,
+            Node::ActionCall(node) => add(node.get_opt("next_node"))?,
         }
         Ok(next)
     }
 
     /// Checks by depth-first search that no cycle is reachable from the start. `done` is false for the nodes
     /// of the current path.
-    fn check_acyclic(&self, at: &JsonNode) -> Result<(), LoadError> {
+    fn check_acyclic(&self, node: &JsonNode) -> Result<(), LoadError> {
         let Some(start) = self.start else { return Ok(()) };
         if !self.nodes.contains_key(start) {
-            return at.get("init_table")?.err(format_args!("there is no node {start:?}"));
+            return node.get("init_table")?.err(format_args!("there is no node {start:?}"));
         }
         let mut done: HashMap<&str, bool> = HashMap::new();
         let mut path = vec![(start, self.successors(start)?)];
@@ -93,7 +97,7 @@ impl<'a> ControlFlow<'a> {
             match done.get(next) {
                 Some(true) => {}
                 Some(false) => {
-                    return at.err(format_args!("the control flow has a cycle through {next:?}"));
+                    return node.err(format_args!("the control flow has a cycle through {next:?}"));
                 }
                 None => {
                     done.insert(next, false);
@@ -108,90 +112,92 @@ impl<'a> ControlFlow<'a> {
     /// the index of the first table in the program.
     pub fn emit(
         &self,
-        actions: &mut ActionCompiler,
+        compiler: &mut ActionCompiler,
         tables: Vec<TableDefinition>,
         first: usize,
-        marks: &mut Vec<(Pc, TracePoint)>,
+        trace_points: &mut Vec<(Pc, TracePoint)>,
     ) -> Result<(Pc, Vec<Table>), LoadError> {
-        let mut placed: HashMap<&str, Pc> = HashMap::new();
+        let mut addresses: HashMap<&str, Pc> = HashMap::new();
+        // Jumps whose targets have no address yet.
         let mut fixups: Vec<(usize, Option<&'a str>)> = Vec::new();
-        let mut jumps: HashMap<usize, Successors<Option<&'a str>>> = HashMap::new();
+        let mut successors: HashMap<usize, Successors<Option<&'a str>>> = HashMap::new();
         let mut waiting = Vec::from_iter(self.start);
         while let Some(name) = waiting.pop() {
-            let mut node = Some(name).filter(|name| !placed.contains_key(name));
+            let mut current = Some(name).filter(|name| !addresses.contains_key(name));
             // Follow one successor while it has no code, so that most code falls through to the next node.
-            while let Some(name) = node {
-                actions.asm.begin_statement();
-                placed.insert(name, actions.asm.bind_label());
-                let target = |at: &JsonNode<'a>, key: &str| at.get_opt(key).map(|at| at.str()).transpose();
-                let (next, at) = match &self.nodes[name] {
-                    Node::Condition(at) => {
-                        let value = actions.scope.bool(&at.get("expression")?)?;
-                        let (start, mut unless) = (actions.asm.bind_label(), Vec::new());
-                        actions.asm.jump_unless(at, &value, &mut unless)?;
-                        let end = actions.asm.bind_label();
-                        marks.push((start, TracePoint::Condition { name: at.name()?, end }));
-                        let otherwise = target(at, "false_next")?;
+            while let Some(name) = current {
+                compiler.builder.begin_statement();
+                addresses.insert(name, compiler.builder.bind_label());
+                let target =
+                    |node: &JsonNode<'a>, key: &str| node.get_opt(key).map(|node| node.str()).transpose();
+                let (next, node) = match &self.nodes[name] {
+                    Node::Condition(node) => {
+                        let value = compiler.bindings.bool(&node.get("expression")?)?;
+                        let (start, mut unless) = (compiler.builder.bind_label(), Vec::new());
+                        compiler.builder.jump_unless(node, &value, &mut unless)?;
+                        let end = compiler.builder.bind_label();
+                        trace_points.push((start, TracePoint::Condition { name: node.name()?, end }));
+                        let otherwise = target(node, "false_next")?;
                         fixups.extend(unless.into_iter().map(|jump| (jump, otherwise)));
                         waiting.extend(otherwise);
-                        (target(at, "true_next")?, at)
+                        (target(node, "true_next")?, node)
                     }
-                    Node::Call(at) => {
-                        let id = at.get("action_id")?;
-                        let Some(action) = actions.declared.action_ids.get(&id.int()?) else {
+                    Node::ActionCall(node) => {
+                        let id = node.get("action_id")?;
+                        let Some(action) = compiler.declared.action_ids.get(&id.int()?) else {
                             return id.err("there is no action with this id");
                         };
-                        inline(actions, at, *action, &[])?;
-                        (target(at, "next_node")?, at)
+                        inline(compiler, node, *action, &[])?;
+                        (target(node, "next_node")?, node)
                     }
-                    Node::Table(index, at) if tables[*index].info.hidden => {
+                    Node::Table(index, node) if tables[*index].info.hidden => {
                         let table = &tables[*index];
                         let (action, args) = table.default.clone().unwrap_or_default();
-                        let here = actions.asm.bind_label();
-                        marks.push((here, TracePoint::Table((first + index) as u16)));
-                        inline(actions, at, action, &args)?;
-                        if actions.asm.bind_label() == here {
-                            // A trace point belongs to an address. Without an operation of its own the hidden
-                            // table would share that of its successor.
-                            let jump = actions.asm.emit_jump(Opcode::Jump, 0, 0);
-                            actions.asm.patch(jump);
+                        let start = compiler.builder.bind_label();
+                        trace_points.push((start, TracePoint::Table((first + index) as u16)));
+                        inline(compiler, node, action, &args)?;
+                        if compiler.builder.bind_label() == start {
+                            // A trace point belongs to an address. Without an operation of its own, the hidden
+                            // table would share the address of its successor.
+                            let jump = compiler.builder.emit_jump(Opcode::Jump, 0, 0);
+                            compiler.builder.patch(jump);
                         }
-                        let next = at.get("next_tables")?;
+                        let next = node.get("next_tables")?;
                         let key = if next.get_opt("__MISS__").is_some() || next.get("__MISS__").is_ok() {
                             "__MISS__"
                         } else {
-                            &actions.declared.actions[usize::from(action.0)].name
+                            &compiler.declared.actions[usize::from(action.0)].name
                         };
-                        (target(&next, key)?, at)
+                        (target(&next, key)?, node)
                     }
-                    Node::Table(index, at) => {
-                        actions.asm.emit(Opcode::ApplyTable, 64, 0, (first + index) as u16, 0);
-                        let next = table_jumps(&tables[*index], at, &actions.declared.actions)?;
-                        actions.asm.check_size(at)?;
+                    Node::Table(index, node) => {
+                        compiler.builder.emit(Opcode::ApplyTable, 64, 0, (first + index) as u16, 0);
+                        let next = table_successors(&tables[*index], node, &compiler.declared.actions)?;
+                        compiler.builder.check_size(node)?;
                         let all = next.actions.iter().chain(&next.hit).chain(&next.miss).chain([&next.base]);
                         waiting.extend(all.copied().flatten());
-                        jumps.insert(*index, next);
+                        successors.insert(*index, next);
                         break;
                     }
                 };
-                actions.asm.check_size(at)?;
-                node = match next {
-                    Some(next) if !placed.contains_key(next) => Some(next),
+                compiler.builder.check_size(node)?;
+                current = match next {
+                    Some(next) if !addresses.contains_key(next) => Some(next),
                     next => {
-                        let jump = actions.asm.emit_jump(Opcode::Jump, 0, 0);
+                        let jump = compiler.builder.emit_jump(Opcode::Jump, 0, 0);
                         fixups.push((jump, next));
                         None
                     }
                 };
             }
         }
-        let address = |name: Option<&str>| name.map_or(END, |name| placed[name]);
+        let address = |name: Option<&str>| name.map_or(END, |name| addresses[name]);
         for (jump, name) in fixups {
-            actions.asm.object.code[jump].d = address(name);
+            compiler.builder.unlinked.code[jump].d = address(name);
         }
         let table = |(index, definition)| Table {
             definition,
-            successors: jumps.remove(&index).unwrap_or_default().map(address),
+            successors: successors.remove(&index).unwrap_or_default().map(address),
         };
         Ok((address(self.start), tables.into_iter().enumerate().map(table).collect()))
     }
@@ -199,33 +205,33 @@ impl<'a> ControlFlow<'a> {
 
 /// Compiles an action inline with constant arguments.
 fn inline(
-    actions: &mut ActionCompiler,
-    at: &JsonNode,
+    compiler: &mut ActionCompiler,
+    node: &JsonNode,
     action: ActionId,
     args: &[u64],
 ) -> Result<(), LoadError> {
     let (mut rest, mut params) = (args, Vec::new());
-    for (_, bits) in &actions.declared.actions[usize::from(action.0)].params {
+    for (_, bits) in &compiler.declared.actions[usize::from(action.0)].params {
         let Some((value, tail)) = rest.split_at_checked(limbs(*bits)) else {
-            return at.err("the action has parameters, but is called without arguments");
+            return node.err("the action has parameters, but is called without arguments");
         };
-        params.push(NumExpr::limbs(value));
+        params.push(NumExpr::from_limbs(value));
         rest = tail;
     }
-    actions.inline_action(action, &params)
+    compiler.inline_action(action, &params)
 }
 
-fn table_jumps<'a>(
+fn table_successors<'a>(
     table: &TableDefinition,
-    at: &JsonNode<'a>,
+    node: &JsonNode<'a>,
     actions: &[ActionInfo],
 ) -> Result<Successors<Option<&'a str>>, LoadError> {
-    let next_at = at.get("next_tables")?;
-    let targets = next_at.entries()?;
+    let next_node = node.get("next_tables")?;
+    let targets = next_node.entries()?;
     let find = |key: &str| match targets.iter().find(|(name, _)| *name == key) {
         Some((_, target)) if target.value.is_null() => Ok(None),
         Some((_, target)) => target.str().map(Some),
-        None => next_at.err(format_args!("{key:?} is missing")),
+        None => next_node.err(format_args!("{key:?} is missing")),
     };
     let by_action = targets.iter().all(|(name, _)| *name != "__HIT__" && *name != "__MISS__");
     let (hit, miss, next) = match by_action {
@@ -235,6 +241,6 @@ fn table_jumps<'a>(
         }
         false => (Some(find("__HIT__")?), Some(find("__MISS__")?), Vec::new()),
     };
-    let base = at.get_opt("base_default_next").map(|at| at.str()).transpose()?;
+    let base = node.get_opt("base_default_next").map(|node| node.str()).transpose()?;
     Ok(Successors { actions: next, hit, miss, base })
 }

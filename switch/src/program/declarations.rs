@@ -1,20 +1,31 @@
 //! The second phase of loading: assigns an index or slots to every named object of the program. Generates no
 //! code.
 
-use super::action::ControlSlots;
+use super::control_slots::ControlSlots;
+use super::error::LoadError;
 use super::externs::{ExternArray, RegisterArray};
+use super::hash::Calculation;
 use super::json::JsonNode;
 use super::layout::{Layout, SlotAllocator};
 use super::op::Slot;
+use super::signatures::{ActionId, ActionInfo};
 use super::standard_metadata::{StandardMetadata, load_aliases};
-use super::{ActionId, ActionInfo, Calculation, FieldList, LoadError};
 use std::collections::HashMap;
 
 /// The supported major version of the format; minor versions only add to it.
 const MAJOR_VERSION: i64 = 2;
 
+/// A list of fields: of a digest, or to be preserved by a clone, resubmit or recirculation.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldList {
+    pub name: String,
+    pub id: i64,
+    /// First slot and width in bits of each field.
+    pub fields: Vec<(Slot, u32)>,
+}
+
 /// The declarations of a program, without code.
-pub(crate) struct Declared<'a> {
+pub(crate) struct Declarations<'a> {
     pub layout: Layout,
     /// Number of slots that are 0 at the beginning of each packet.
     pub vars: usize,
@@ -30,14 +41,14 @@ pub(crate) struct Declared<'a> {
     pub action_ids: HashMap<i64, ActionId>,
     /// The first slot of action parameters, which all actions share.
     pub params: Slot,
-    pub state: ControlSlots,
+    pub control_slots: ControlSlots,
     pub standard: StandardMetadata,
     pub calculations: Vec<Calculation>,
 }
 
-impl<'a> Declared<'a> {
+impl<'a> Declarations<'a> {
     /// Loads the declarations of a program.
-    pub fn load(root: &JsonNode<'a>) -> Result<Declared<'a>, LoadError> {
+    pub fn load(root: &JsonNode<'a>) -> Result<Declarations<'a>, LoadError> {
         check_version(root)?;
         let mut slots = SlotAllocator::default();
         let layout = Layout::load(root, &mut slots)?;
@@ -46,33 +57,34 @@ impl<'a> Declared<'a> {
         let (counters, meters) = (ExternArray::counters(root)?, ExternArray::meters(root)?);
         let field_lists = load_lists(root, "field_lists", &layout)?;
         let learn_lists = load_lists(root, "learn_lists", &layout)?;
-        if let Some(extern_at) = root.list("extern_instances")?.first() {
-            return extern_at.err(format_args!("extern {} is not supported", extern_at.get("type")?.value));
+        if let Some(extern_node) = root.list("extern_instances")?.first() {
+            return extern_node
+                .err(format_args!("extern {} is not supported", extern_node.get("type")?.value));
         }
         let (mut actions, mut bodies, mut action_ids) = (Vec::new(), Vec::new(), HashMap::new());
-        for at in root.get("actions")?.items()? {
+        for node in root.get("actions")?.items()? {
             let mut params = Vec::new();
-            for param in at.list("runtime_data")? {
+            for param in node.list("runtime_data")? {
                 const MAX_PARAM_BITS: usize = 4096;
                 params.push((param.name()?, param.get("bitwidth")?.usize_at_most(MAX_PARAM_BITS)? as u32));
             }
-            let id = u16::try_from(actions.len()).map_err(|_| at.error("more than 65536 actions"))?;
-            if action_ids.insert(at.get("id")?.int()?, ActionId(id)).is_some() {
-                return at.err("another action has this id");
+            let id = u16::try_from(actions.len()).map_err(|_| node.error("more than 65536 actions"))?;
+            if action_ids.insert(node.get("id")?.int()?, ActionId(id)).is_some() {
+                return node.err("another action has this id");
             }
-            bodies.push(at.list("primitives")?);
-            actions.push(ActionInfo { name: at.name()?, params });
+            bodies.push(node.list("primitives")?);
+            actions.push(ActionInfo { name: node.name()?, params });
         }
         let params = actions.iter().map(ActionInfo::words).max().unwrap_or(0);
         let params =
             u16::try_from(params).map_err(|_| root.error("an action's parameters exceed 65535 slots"))?;
         let params = slots.alloc(root, params)?;
-        let state = ControlSlots::alloc(root, &mut slots)?;
+        let control_slots = ControlSlots::alloc(root, &mut slots)?;
         let standard = StandardMetadata::load(root, &layout, &aliases, &mut slots)?;
         let calculations = root.list("calculations")?;
         let calculations =
-            calculations.iter().map(|at| Calculation::load(at, &layout)).collect::<Result<_, _>>()?;
-        Ok(Declared {
+            calculations.iter().map(|node| Calculation::load(node, &layout)).collect::<Result<_, _>>()?;
+        Ok(Declarations {
             layout,
             vars: slots.len,
             registers,
@@ -84,7 +96,7 @@ impl<'a> Declared<'a> {
             bodies,
             action_ids,
             params,
-            state,
+            control_slots,
             standard,
             calculations,
         })
@@ -107,14 +119,14 @@ fn check_version(root: &JsonNode) -> Result<(), LoadError> {
 
 fn load_lists(root: &JsonNode, key: &str, layout: &Layout) -> Result<Vec<FieldList>, LoadError> {
     let mut lists = Vec::new();
-    for at in root.list(key)? {
+    for node in root.list(key)? {
         let mut fields = Vec::new();
-        for element in at.list("elements")? {
+        for element in node.list("elements")? {
             let kind = element.get("type")?;
             match kind.str()? {
                 "field" => {
-                    let place = layout.slot_ref(&element.get("value")?)?;
-                    fields.push((place.slot, place.bits));
+                    let slot_ref = layout.slot_ref(&element.get("value")?)?;
+                    fields.push((slot_ref.slot, slot_ref.bits));
                 }
                 // A constant in a list of preserved fields has no field to be restored to.
                 "hexstr" if key == "field_lists" => {}
@@ -123,7 +135,7 @@ fn load_lists(root: &JsonNode, key: &str, layout: &Layout) -> Result<Vec<FieldLi
                 }
             }
         }
-        lists.push(FieldList { id: at.get("id")?.int()?, name: at.name()?, fields });
+        lists.push(FieldList { id: node.get("id")?.int()?, name: node.name()?, fields });
     }
     Ok(lists)
 }

@@ -1,23 +1,23 @@
 //! Loads expressions from the JSON as checked, typed trees. `codegen` lowers them to code.
 
+use super::error::LoadError;
 use super::externs::RegisterArray;
 use super::json::{BigInt, JsonNode};
-use super::layout::{Layout, SlotRef};
+use super::layout::{HeaderId, Layout, SlotRef};
 use super::op::Slot;
-use super::{HeaderId, LoadError};
 
 /// A numeric expression. Values are unbounded integers, as in BMv2.
 #[derive(Clone, Debug)]
 pub(crate) enum NumExpr {
     Const(BigInt),
-    Place(SlotRef),
+    Slot(SlotRef),
     /// A field of a header that is known only at run time.
     Field(Box<HeaderExpr>, Box<FieldRef>),
     /// The cell of a register array at an index.
     Register(u16, Box<NumExpr>),
     Binary(BinOp, Box<NumExpr>, Box<NumExpr>),
     Not(Box<NumExpr>),
-    /// The low bits of a number, this many, as a signed number in two's complement.
+    /// The low bits of a number, as many as given, as a signed number in two's complement.
     SignedWrap(Box<NumExpr>, u32),
     /// A number saturated to the range of an unsigned number of this many bits.
     SatU(Box<NumExpr>, u32),
@@ -62,13 +62,13 @@ pub(crate) enum BoolExpr {
     Or(Box<BoolExpr>, Box<BoolExpr>),
     Not(Box<BoolExpr>),
     Eq(Box<BoolExpr>, Box<BoolExpr>),
-    Choose(Box<BoolExpr>, Box<BoolExpr>, Box<BoolExpr>),
+    Select(Box<BoolExpr>, Box<BoolExpr>, Box<BoolExpr>),
     /// Equality of two varbit fields: their first slots and their number of slots.
-    SameVarbit(Slot, Slot, u16),
+    VarbitEq(Slot, Slot, u16),
     Valid(HeaderExpr),
     ValidUnion(UnionExpr),
     HeaderEq(HeaderExpr, HeaderExpr),
-    SameUnion(UnionExpr, UnionExpr),
+    UnionEq(UnionExpr, UnionExpr),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,56 +143,56 @@ pub(crate) struct Bindings<'p> {
 
 impl Bindings<'_> {
     /// Loads a numeric expression; a boolean is converted to 0 or 1.
-    pub fn num(&self, at: &JsonNode) -> Result<NumExpr, LoadError> {
-        self.as_num(at, self.expr(at)?)
+    pub fn num(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
+        self.as_num(node, self.expr(node)?)
     }
     /// Loads a boolean expression; a number is true unless it is 0.
-    pub fn bool(&self, at: &JsonNode) -> Result<BoolExpr, LoadError> {
-        self.as_bool(at, self.expr(at)?)
+    pub fn bool(&self, node: &JsonNode) -> Result<BoolExpr, LoadError> {
+        self.as_bool(node, self.expr(node)?)
     }
-    pub fn header(&self, at: &JsonNode) -> Result<HeaderExpr, LoadError> {
-        self.as_header(at, self.expr(at)?)
+    pub fn header(&self, node: &JsonNode) -> Result<HeaderExpr, LoadError> {
+        self.as_header(node, self.expr(node)?)
     }
-    pub fn union(&self, at: &JsonNode) -> Result<UnionExpr, LoadError> {
-        self.as_union(at, self.expr(at)?)
+    pub fn union(&self, node: &JsonNode) -> Result<UnionExpr, LoadError> {
+        self.as_union(node, self.expr(node)?)
     }
 
-    fn as_num(&self, at: &JsonNode, expr: Expr) -> Result<NumExpr, LoadError> {
+    fn as_num(&self, node: &JsonNode, expr: Expr) -> Result<NumExpr, LoadError> {
         match expr {
             Expr::Num(num) => Ok(num),
             Expr::Bool(value) => Ok(NumExpr::FromBool(Box::new(value))),
-            _ => at.err("expected a number, found a header"),
+            _ => node.err("expected a number, found a header"),
         }
     }
-    fn as_bool(&self, at: &JsonNode, expr: Expr) -> Result<BoolExpr, LoadError> {
+    fn as_bool(&self, node: &JsonNode, expr: Expr) -> Result<BoolExpr, LoadError> {
         match expr {
             Expr::Bool(value) => Ok(value),
             Expr::Num(num) => Ok(BoolExpr::NotZero(num)),
-            _ => at.err("expected a boolean, found a header"),
+            _ => node.err("expected a boolean, found a header"),
         }
     }
-    fn as_header(&self, at: &JsonNode, expr: Expr) -> Result<HeaderExpr, LoadError> {
+    fn as_header(&self, node: &JsonNode, expr: Expr) -> Result<HeaderExpr, LoadError> {
         match expr {
             Expr::Header(header) => Ok(header),
-            _ => at.err("expected a header"),
+            _ => node.err("expected a header"),
         }
     }
-    fn as_union(&self, at: &JsonNode, expr: Expr) -> Result<UnionExpr, LoadError> {
+    fn as_union(&self, node: &JsonNode, expr: Expr) -> Result<UnionExpr, LoadError> {
         match expr {
             Expr::Union(union) => Ok(union),
-            _ => at.err("expected a header union"),
+            _ => node.err("expected a header union"),
         }
     }
 
-    fn stack_field(&self, at: &JsonNode) -> Result<NumExpr, LoadError> {
-        let [stack, field] = at.tuple()?;
+    fn stack_field(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
+        let [stack, field] = node.tuple()?;
         let stack = self.layout.stack(&stack)?;
         self.header_field(&field, HeaderExpr::StackLast(stack), |ty| self.layout.types[ty].field(&field))
     }
 
     fn header_field(
         &self,
-        at: &JsonNode,
+        node: &JsonNode,
         header: HeaderExpr,
         find: impl FnOnce(usize) -> Result<usize, LoadError>,
     ) -> Result<NumExpr, LoadError> {
@@ -200,17 +200,17 @@ impl Bindings<'_> {
         let field = find(ty)?;
         match self.layout.types[ty].fields.get(field) {
             Some(found) if !found.varbit => {}
-            Some(_) => return at.err("a varbit field cannot be used as a number"),
-            None => return at.err("the header has no fields"),
+            Some(_) => return node.err("a varbit field cannot be used as a number"),
+            None => return node.err("the header has no fields"),
         }
         Ok(NumExpr::Field(Box::new(header), Box::new(FieldRef { ty, field })))
     }
 
-    fn param(&self, at: &JsonNode) -> Result<NumExpr, LoadError> {
-        let index = at.usize_at_most(usize::MAX)?;
+    fn param(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
+        let index = node.usize_at_most(usize::MAX)?;
         match self.params.get(index) {
             Some(param) => Ok(param.clone()),
-            None => at.err(format_args!(
+            None => node.err(format_args!(
                 "parameter index out of range: the action has {} parameters",
                 self.params.len()
             )),
@@ -218,15 +218,15 @@ impl Bindings<'_> {
     }
 
     /// Loads a `{type, value}` object. The recursion is bounded by serde_json's limit of nesting.
-    pub fn expr(&self, at: &JsonNode) -> Result<Expr, LoadError> {
-        let (kind_at, value) = (at.get("type")?, at.get("value")?);
-        Ok(match kind_at.str()? {
+    pub fn expr(&self, node: &JsonNode) -> Result<Expr, LoadError> {
+        let (kind_node, value) = (node.get("type")?, node.get("value")?);
+        Ok(match kind_node.str()? {
             "expression" => match value.get_opt("op") {
                 Some(_) => self.lower_operator(&value)?,
                 // p4c nests expressions without an operator.
                 None => self.expr(&value)?,
             },
-            "field" => Expr::Num(NumExpr::Place(self.layout.slot_ref(&value)?)),
+            "field" => Expr::Num(NumExpr::Slot(self.layout.slot_ref(&value)?)),
             "hexstr" => Expr::Num(NumExpr::Const(self.constant(&value)?)),
             "bool" => Expr::Bool(BoolExpr::Const(value.bool()?)),
             "local" | "runtime_data" => Expr::Num(self.param(&value)?),
@@ -242,38 +242,39 @@ impl Bindings<'_> {
                 let index = self.as_num(&index, self.expr(&index)?)?;
                 Expr::Num(NumExpr::Register(register, Box::new(index)))
             }
-            other => return kind_at.err(format_args!("a value of type {other:?} is not supported here")),
+            other => return kind_node.err(format_args!("a value of type {other:?} is not supported here")),
         })
     }
 
-    fn constant(&self, at: &JsonNode) -> Result<BigInt, LoadError> {
-        let big = at.hex_int()?;
+    fn constant(&self, node: &JsonNode) -> Result<BigInt, LoadError> {
+        let big = node.hex_int()?;
         const MAX_CONST_BITS: u32 = 8192;
         if big.bits() > MAX_CONST_BITS {
-            return at.err(format_args!("constants of more than {MAX_CONST_BITS} bits are not supported"));
+            return node.err(format_args!("constants of more than {MAX_CONST_BITS} bits are not supported"));
         }
         Ok(big)
     }
 
-    fn lower_operator(&self, at: &JsonNode) -> Result<Expr, LoadError> {
-        let op_at = at.get("op")?;
+    fn lower_operator(&self, node: &JsonNode) -> Result<Expr, LoadError> {
+        let op_node = node.get("op")?;
         let side = |key: &str| {
-            let at = at.get_opt(key).ok_or_else(|| at.error(format_args!("{key:?} is missing")))?;
-            Ok((self.expr(&at)?, at))
+            let node = node.get_opt(key).ok_or_else(|| node.error(format_args!("{key:?} is missing")))?;
+            Ok((self.expr(&node)?, node))
         };
-        let num = |key: &str| side(key).and_then(|(expr, at)| self.as_num(&at, expr));
-        let truth = |key: &str| side(key).and_then(|(expr, at)| self.as_bool(&at, expr));
-        let binary = |op| Ok(Expr::Num(NumExpr::Binary(op, Box::new(num("left")?), Box::new(num("right")?))));
+        let number = |key: &str| side(key).and_then(|(expr, node)| self.as_num(&node, expr));
+        let boolean = |key: &str| side(key).and_then(|(expr, node)| self.as_bool(&node, expr));
+        let binary =
+            |op| Ok(Expr::Num(NumExpr::Binary(op, Box::new(number("left")?), Box::new(number("right")?))));
         let compare = |op, swap: bool| {
-            let (left, right) = (num("left")?, num("right")?);
+            let (left, right) = (number("left")?, number("right")?);
             let (left, right) = if swap { (right, left) } else { (left, right) };
             Ok(Expr::Bool(BoolExpr::Compare(op, left, right)))
         };
-        match op_at.str()? {
-            "+" if at.get_opt("left").is_none() => Ok(Expr::Num(num("right")?)),
-            "-" if at.get_opt("left").is_none() => {
+        match op_node.str()? {
+            "+" if node.get_opt("left").is_none() => Ok(Expr::Num(number("right")?)),
+            "-" if node.get_opt("left").is_none() => {
                 let zero = NumExpr::Const(BigInt::from_u64(0));
-                Ok(Expr::Num(NumExpr::Binary(BinOp::Sub, Box::new(zero), Box::new(num("right")?))))
+                Ok(Expr::Num(NumExpr::Binary(BinOp::Sub, Box::new(zero), Box::new(number("right")?))))
             }
             "+" => binary(BinOp::Add),
             "-" => binary(BinOp::Sub),
@@ -285,40 +286,40 @@ impl Bindings<'_> {
             "^" => binary(BinOp::Xor),
             "<<" => binary(BinOp::Shl),
             ">>" => binary(BinOp::Shr),
-            "~" => Ok(Expr::Num(NumExpr::Not(Box::new(num("right")?)))),
+            "~" => Ok(Expr::Num(NumExpr::Not(Box::new(number("right")?)))),
             "<" => compare(CmpOp::Lt, false),
             ">" => compare(CmpOp::Lt, true),
             "<=" => compare(CmpOp::Le, false),
             ">=" => compare(CmpOp::Le, true),
             op @ ("==" | "!=") => {
-                let equal = match self.same_varbit(at)? {
+                let equal = match self.varbit_eq(node)? {
                     Some(equal) => equal,
-                    None => self.equal(&op_at, side("left")?, side("right")?)?,
+                    None => self.equal(&op_node, side("left")?, side("right")?)?,
                 };
                 Ok(Expr::Bool(if op == "==" { equal } else { BoolExpr::Not(Box::new(equal)) }))
             }
-            "and" => Ok(Expr::Bool(BoolExpr::And(Box::new(truth("left")?), Box::new(truth("right")?)))),
-            "or" => Ok(Expr::Bool(BoolExpr::Or(Box::new(truth("left")?), Box::new(truth("right")?)))),
-            "not" => Ok(Expr::Bool(BoolExpr::Not(Box::new(truth("right")?)))),
-            "d2b" => Ok(Expr::Bool(BoolExpr::NotZero(num("right")?))),
-            "b2d" => Ok(Expr::Num(NumExpr::FromBool(Box::new(truth("right")?)))),
+            "and" => Ok(Expr::Bool(BoolExpr::And(Box::new(boolean("left")?), Box::new(boolean("right")?)))),
+            "or" => Ok(Expr::Bool(BoolExpr::Or(Box::new(boolean("left")?), Box::new(boolean("right")?)))),
+            "not" => Ok(Expr::Bool(BoolExpr::Not(Box::new(boolean("right")?)))),
+            "d2b" => Ok(Expr::Bool(BoolExpr::NotZero(number("right")?))),
+            "b2d" => Ok(Expr::Num(NumExpr::FromBool(Box::new(boolean("right")?)))),
             "valid" => {
-                let (expr, at) = side("right")?;
-                Ok(Expr::Bool(BoolExpr::Valid(self.as_header(&at, expr)?)))
+                let (expr, node) = side("right")?;
+                Ok(Expr::Bool(BoolExpr::Valid(self.as_header(&node, expr)?)))
             }
             "valid_union" => {
-                let (expr, at) = side("right")?;
-                Ok(Expr::Bool(BoolExpr::ValidUnion(self.as_union(&at, expr)?)))
+                let (expr, node) = side("right")?;
+                Ok(Expr::Bool(BoolExpr::ValidUnion(self.as_union(&node, expr)?)))
             }
             op @ ("two_comp_mod" | "usat_cast" | "sat_cast") => {
-                let value = Box::new(num("left")?);
-                let width_at = at.get("right")?;
-                let width = match self.as_num(&width_at, self.expr(&width_at)?)? {
+                let value = Box::new(number("left")?);
+                let width_node = node.get("right")?;
+                let width = match self.as_num(&width_node, self.expr(&width_node)?)? {
                     NumExpr::Const(width) => width.to_u64().filter(|width| (1..=4096).contains(width)),
                     _ => None,
                 };
                 let Some(width) = width else {
-                    return width_at.err("expected a constant width from 1 to 4096");
+                    return width_node.err("expected a constant width from 1 to 4096");
                 };
                 Ok(Expr::Num(match op {
                     "two_comp_mod" => NumExpr::SignedWrap(value, width as u32),
@@ -327,60 +328,60 @@ impl Bindings<'_> {
                 }))
             }
             "?" => {
-                let cond = Box::new(truth("cond")?);
+                let cond = Box::new(boolean("cond")?);
                 match (side("left")?, side("right")?) {
                     ((Expr::Bool(left), _), (Expr::Bool(right), _)) => {
-                        Ok(Expr::Bool(BoolExpr::Choose(cond, Box::new(left), Box::new(right))))
+                        Ok(Expr::Bool(BoolExpr::Select(cond, Box::new(left), Box::new(right))))
                     }
-                    ((left, left_at), (right, right_at)) => Ok(Expr::Num(NumExpr::Select(
+                    ((left, left_node), (right, right_node)) => Ok(Expr::Num(NumExpr::Select(
                         cond,
-                        Box::new(self.as_num(&left_at, left)?),
-                        Box::new(self.as_num(&right_at, right)?),
+                        Box::new(self.as_num(&left_node, left)?),
+                        Box::new(self.as_num(&right_node, right)?),
                     ))),
                 }
             }
             "dereference_header_stack" | "dereference_stack" | "dereference_union_stack" => {
-                let (Expr::Stack(stack), stack_at) = side("left")? else {
-                    return at.get("left")?.err("expected a header stack");
+                let (Expr::Stack(stack), stack_node) = side("left")? else {
+                    return node.get("left")?.err("expected a header stack");
                 };
-                let index = Box::new(num("right")?);
-                let of_unions = stack_at.get("type")?.str()? == "header_union_stack";
-                Ok(match of_unions {
+                let index = Box::new(number("right")?);
+                let is_union_stack = stack_node.get("type")?.str()? == "header_union_stack";
+                Ok(match is_union_stack {
                     true => Expr::Union(UnionExpr::At(stack, index)),
                     false => Expr::Header(HeaderExpr::StackElement(stack, index)),
                 })
             }
             op @ ("last_stack_index" | "size_stack") => {
                 // p4c writes the stack as the right operand; the format's documentation has it on the left.
-                let key = if at.get_opt("right").is_some() { "right" } else { "left" };
+                let key = if node.get_opt("right").is_some() { "right" } else { "left" };
                 let (Expr::Stack(stack), _) = side(key)? else {
-                    return at.get(key)?.err("expected a header stack");
+                    return node.get(key)?.err("expected a header stack");
                 };
                 Ok(Expr::Num(NumExpr::StackCount(stack, if op == "size_stack" { 0 } else { -1 })))
             }
             "access_field" => {
-                let (expr, header_at) = side("left")?;
-                let (header, index) = (self.as_header(&header_at, expr)?, at.get("right")?);
+                let (expr, header_node) = side("left")?;
+                let (header, index) = (self.as_header(&header_node, expr)?, node.get("right")?);
                 let field = self.header_field(&index, header, |ty| {
                     index.usize_at_most(self.layout.types[ty].fields.len().saturating_sub(1))
                 })?;
                 Ok(Expr::Num(field))
             }
             "access_union_header" => {
-                let (expr, union_at) = side("left")?;
-                let (union, index) = (self.as_union(&union_at, expr)?, at.get("right")?);
+                let (expr, union_node) = side("left")?;
+                let (union, index) = (self.as_union(&union_node, expr)?, node.get("right")?);
                 let member = index.usize_at_most(union.members(self.layout).len() - 1)?;
                 Ok(Expr::Header(HeaderExpr::Member(union, member)))
             }
-            other => op_at.err(format_args!("operation {other:?} is not supported")),
+            other => op_node.err(format_args!("operation {other:?} is not supported")),
         }
     }
 
     /// Loads an equality of two varbit fields, the only operation on them in expressions. `None` if neither
     /// operand is a varbit field.
-    fn same_varbit(&self, at: &JsonNode) -> Result<Option<BoolExpr>, LoadError> {
+    fn varbit_eq(&self, node: &JsonNode) -> Result<Option<BoolExpr>, LoadError> {
         let field = |key: &str| {
-            let side = at.get(key)?;
+            let side = node.get(key)?;
             if side.get("type")?.value.as_str() != Some("field") {
                 return Ok(None);
             }
@@ -395,10 +396,10 @@ impl Bindings<'_> {
         };
         match (field("left")?, field("right")?) {
             (Some((left, limbs)), Some((right, others))) if limbs == others => {
-                Ok(Some(BoolExpr::SameVarbit(left, right, limbs)))
+                Ok(Some(BoolExpr::VarbitEq(left, right, limbs)))
             }
             (None, None) => Ok(None),
-            _ => at.err("a varbit field can only be compared with one of the same maximum width"),
+            _ => node.err("a varbit field can only be compared with one of the same maximum width"),
         }
     }
 
@@ -421,7 +422,7 @@ impl Bindings<'_> {
                 if left.members(self.layout).len() != right.members(self.layout).len() {
                     return op.err("the unions have different types");
                 }
-                BoolExpr::SameUnion(left, right)
+                BoolExpr::UnionEq(left, right)
             }
             _ => return op.err("the operands have different types"),
         })
@@ -430,7 +431,7 @@ impl Bindings<'_> {
 
 impl NumExpr {
     /// Returns a constant from limbs, least significant first.
-    pub fn limbs(limbs: &[u64]) -> NumExpr {
+    pub fn from_limbs(limbs: &[u64]) -> NumExpr {
         NumExpr::Const(BigInt::from_limbs(limbs))
     }
 }

@@ -1,8 +1,8 @@
 //! Loads the arrays of registers, counters and meters.
 
-use super::LoadError;
+use super::error::LoadError;
 use super::json::JsonNode;
-use super::table::limbs;
+use super::limbs::limbs;
 use std::ops::Range;
 
 /// The most cells of an array.
@@ -26,33 +26,34 @@ impl RegisterArray {
     /// Loads all register arrays. Arrays of the same size are interleaved cell by cell: a packet typically
     /// accesses the same cell of several, such as that of its port, which then share a cache line.
     pub fn load_all(root: &JsonNode) -> Result<Vec<RegisterArray>, LoadError> {
-        let declared = load(root, "register_arrays", |at| {
+        let declared = load(root, "register_arrays", |node| {
             const MAX_REGISTER_BITS: usize = 4096;
-            match at.get("bitwidth")?.usize_at_most(MAX_REGISTER_BITS)? {
-                0 => at.get("bitwidth")?.err("a register must be at least 1 bit wide"),
+            match node.get("bitwidth")?.usize_at_most(MAX_REGISTER_BITS)? {
+                0 => node.get("bitwidth")?.err("a register must be at least 1 bit wide"),
                 bits => Ok((bits as u32, false)),
             }
         })?;
-        // For each size of arrays, the size and the words of a row: one cell of each array.
+        // For each array size: the size, and the number of words of one cell of all these arrays.
         let mut groups = Vec::<(usize, usize)>::new();
         for (array, bits) in &declared {
             match groups.iter_mut().find(|(size, _)| *size == array.size) {
-                Some((_, step)) => *step += limbs(*bits),
+                Some((_, stride)) => *stride += limbs(*bits),
                 None => groups.push((array.size, limbs(*bits))),
             }
         }
-        let begin = |end: &mut usize, (size, step): &(usize, usize)| {
-            *end += size * step;
-            Some(*end - size * step)
+        let begin = |end: &mut usize, (size, stride): &(usize, usize)| {
+            *end += size * stride;
+            Some(*end - size * stride)
         };
-        let mut free: Vec<usize> = groups.iter().scan(0, begin).collect();
-        let place = |(ExternArray { name, size, .. }, bits): (ExternArray, u32)| {
+        // The base of the next array of each group.
+        let mut bases: Vec<usize> = groups.iter().scan(0, begin).collect();
+        let allocate = |(ExternArray { name, size, .. }, bits): (ExternArray, u32)| {
             let group = groups.iter().position(|(known, _)| *known == size).unwrap_or_default();
-            let base = free[group];
-            free[group] += limbs(bits);
+            let base = bases[group];
+            bases[group] += limbs(bits);
             RegisterArray { name, size, bits, base, stride: groups[group].1 }
         };
-        Ok(declared.into_iter().map(place).collect())
+        Ok(declared.into_iter().map(allocate).collect())
     }
 
     /// Returns the range of a cell's words; `None` if the index is out of bounds.
@@ -84,8 +85,8 @@ impl ExternArray {
 
     /// Loads all meter arrays.
     pub fn meters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
-        let meters = load(root, "meter_arrays", |at| {
-            let packets = match at.get_opt("type") {
+        let meters = load(root, "meter_arrays", |node| {
+            let counts_packets = match node.get_opt("type") {
                 Some(kind) => match kind.str()? {
                     "packets" => true,
                     "bytes" => false,
@@ -93,9 +94,9 @@ impl ExternArray {
                 },
                 None => false,
             };
-            match at.get("rate_count")?.int()? {
-                2 => Ok((0, packets)),
-                _ => at.get("rate_count")?.err("only meters with two rates are supported"),
+            match node.get("rate_count")?.int()? {
+                2 => Ok((0, counts_packets)),
+                _ => node.get("rate_count")?.err("only meters with two rates are supported"),
             }
         })?;
         Ok(meters.into_iter().map(|(array, _)| array).collect())
@@ -110,18 +111,18 @@ fn load(
     read: impl Fn(&JsonNode) -> Result<(u32, bool), LoadError>,
 ) -> Result<Vec<(ExternArray, u32)>, LoadError> {
     let mut arrays = Vec::<(ExternArray, u32)>::new();
-    for at in root.list(key)? {
-        let name = at.name()?;
+    for node in root.list(key)? {
+        let name = node.name()?;
         if arrays.iter().any(|(known, _)| known.name == name) {
-            return at.err("another array has this name");
+            return node.err("another array has this name");
         }
         if arrays.len() >= usize::from(u16::MAX) {
-            return at.err("more than 65535 arrays");
+            return node.err("more than 65535 arrays");
         }
-        let (bits, packets) = read(&at)?;
-        let direct = at.flag("is_direct", false)?;
-        let size = if direct { 0 } else { at.get("size")?.usize_at_most(MAX_CELLS)? };
-        arrays.push((ExternArray { name, size, is_direct: direct, counts_packets: packets }, bits));
+        let (bits, counts_packets) = read(&node)?;
+        let is_direct = node.flag("is_direct", false)?;
+        let size = if is_direct { 0 } else { node.get("size")?.usize_at_most(MAX_CELLS)? };
+        arrays.push((ExternArray { name, size, is_direct, counts_packets }, bits));
     }
     Ok(arrays)
 }

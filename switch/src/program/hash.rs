@@ -1,9 +1,9 @@
 //! Loads calculations: the inputs and algorithms of hashes and checksums.
 
-use super::LoadError;
+use super::error::LoadError;
 use super::json::JsonNode;
-use super::layout::{Layout, VALID_SLOT};
-use super::op::Slot;
+use super::layout::{HeaderId, Layout, SlotRef, VALID_SLOT};
+use super::op::{ComputedSlot, Slot};
 
 /// The hash algorithms of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub(crate) enum Algorithm {
     Csum16,
     Xor16,
     Identity,
-    /// The number of calls so far.
+    /// A counter: the number of earlier calls.
     RoundRobin,
 }
 
 impl Algorithm {
-    pub fn load(at: &JsonNode) -> Result<Algorithm, LoadError> {
-        Ok(match at.str()? {
+    pub fn load(node: &JsonNode) -> Result<Algorithm, LoadError> {
+        Ok(match node.str()? {
             "crc16" => Algorithm::Crc16,
             "crc16_custom" => Algorithm::Crc16Custom,
             "crc32" => Algorithm::Crc32,
@@ -33,7 +33,7 @@ impl Algorithm {
             "xor16" => Algorithm::Xor16,
             "identity" => Algorithm::Identity,
             "round_robin" => Algorithm::RoundRobin,
-            other => return at.err(format_args!("hash algorithm {other:?} is not supported")),
+            other => return node.err(format_args!("hash algorithm {other:?} is not supported")),
         })
     }
 }
@@ -41,7 +41,7 @@ impl Algorithm {
 /// A part of the input of a calculation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HashInput {
-    /// A field; left out unless the slot `valid` is 1. `None`: always included.
+    /// A field; left out unless the slot `valid` is 1. With `None` it is always included.
     Field { slot: Slot, bits: u32, valid: Option<Slot> },
     /// A varbit field: `slot` has its length in bits, the following slots its bytes.
     Varbit { slot: Slot, valid: Option<Slot> },
@@ -74,34 +74,48 @@ pub(crate) struct ChecksumTerms {
     pub fields: Vec<(Slot, u8)>,
 }
 
+/// A checksum that is verified after the parser, updated before the deparser, or both.
+#[derive(Clone, Debug)]
+pub(crate) struct Checksum {
+    pub name: String,
+    /// Index of the calculation.
+    pub calculation: u16,
+    pub target: SlotRef,
+    /// The validity slot of the target's header; the checksum is skipped while it is 0. `None` for metadata.
+    pub valid: Option<Slot>,
+    pub condition: Option<ComputedSlot>,
+    pub verify: bool,
+    pub update: bool,
+}
+
 /// The most bytes of input of [`Calculation::byte_fields`].
 pub(crate) const MAX_HASH_BYTES: usize = 64;
 
 impl Calculation {
-    pub fn load(at: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
-        let algorithm = Algorithm::load(&at.get("algo")?)?;
+    pub fn load(node: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+        let algorithm = Algorithm::load(&node.get("algo")?)?;
         let mut inputs = Vec::new();
-        for input in at.get("input")?.items()? {
+        for input in node.get("input")?.items()? {
             load_input(&input, layout, &mut inputs)?;
         }
         // BMv2 appends the payload to the other inputs, wherever the list names it.
         inputs.sort_by_key(|input| *input == HashInput::Payload);
         inputs.dedup_by(|a, b| *a == HashInput::Payload && *b == HashInput::Payload);
-        Ok(Calculation::new(at.name()?, algorithm, inputs))
+        Ok(Calculation::new(node.name()?, algorithm, inputs))
     }
 
     /// Loads the hash of an action selector: a calculation without a name.
-    pub fn load_selector(at: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+    pub fn load_selector(node: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
         let mut inputs = Vec::new();
-        for input in at.get("input")?.items()? {
+        for input in node.get("input")?.items()? {
             load_input(&input, layout, &mut inputs)?;
         }
-        let algorithm = Algorithm::load(&at.get("algo")?)?;
+        let algorithm = Algorithm::load(&node.get("algo")?)?;
         Ok(Calculation::new(String::new(), algorithm, inputs))
     }
 
-    /// The checksum of a header, all fields but one, which counts as 0.
-    pub fn load_header(layout: &Layout, (id, target): (super::HeaderId, usize)) -> Calculation {
+    /// Returns the Internet checksum over all fields of a header except `target`.
+    pub fn load_header(layout: &Layout, (id, target): (HeaderId, usize)) -> Calculation {
         let fields = 0..layout.header_type(id).fields.len();
         let inputs = fields.filter(|field| *field != target).map(|field| field_input(layout, id, field));
         Calculation::new(String::new(), Algorithm::Csum16, inputs.collect())
@@ -113,7 +127,7 @@ impl Calculation {
         Calculation { name, algorithm, inputs, checksum_terms, byte_fields }
     }
 
-    /// Returns the words that it works on, at most.
+    /// Returns an upper bound of the input's length in 64-bit words.
     pub fn words(&self) -> u32 {
         const MAX_PAYLOAD_BYTES: u32 = 1 << 16;
         const MAX_VARBIT_BYTES: u32 = 1 << 8;
@@ -126,29 +140,29 @@ impl Calculation {
     }
 }
 
-fn load_input(at: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> Result<(), LoadError> {
-    let kind = at.get("type")?;
+fn load_input(node: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> Result<(), LoadError> {
+    let kind = node.get("type")?;
     match kind.str()? {
         "field" => {
-            let value = at.get("value")?;
+            let value = node.get("value")?;
             let [header, field] = value.tuple()?;
             let id = layout.header_id(&header)?;
             if field.str()? == "$valid$" {
-                let place = layout.slot_ref(&value)?;
-                inputs.push(HashInput::Field { slot: place.slot, bits: 1, valid: None });
+                let slot_ref = layout.slot_ref(&value)?;
+                inputs.push(HashInput::Field { slot: slot_ref.slot, bits: 1, valid: None });
                 return Ok(());
             }
             inputs.push(field_input(layout, id, layout.field(&value)?.1));
         }
         "header" => {
-            let id = layout.header_id(&at.get("value")?)?;
+            let id = layout.header_id(&node.get("value")?)?;
             inputs
                 .extend((0..layout.header_type(id).fields.len()).map(|field| field_input(layout, id, field)));
         }
         "hexstr" => {
             const MAX_BITS: usize = 4096;
-            let big = at.get("value")?.hex_int()?;
-            let bits = at.get("bitwidth")?.usize_at_most(MAX_BITS)? as u32;
+            let big = node.get("value")?.hex_int()?;
+            let bits = node.get("bitwidth")?.usize_at_most(MAX_BITS)? as u32;
             inputs.push(HashInput::Const { limbs: big.twos_complement(bits.div_ceil(64) as usize), bits });
         }
         "payload" => inputs.push(HashInput::Payload),
@@ -157,7 +171,7 @@ fn load_input(at: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> Re
     Ok(())
 }
 
-fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> HashInput {
+fn field_input(layout: &Layout, id: HeaderId, field: usize) -> HashInput {
     let header = layout.header(id);
     let valid = (!header.metadata).then_some(header.first_slot + VALID_SLOT);
     let slot = layout.slot((id, field));
@@ -174,27 +188,27 @@ fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> HashInput 
 fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
     const WORD: u32 = 16;
     /// Terms below 2^48 can be added 2^16 times in 64 bits, which is more than a calculation has fields.
-    const MAX_SUMMAND_BITS: u32 = 48;
-    let (mut at, mut sum) = (0u32, Vec::<ChecksumTerms>::new());
+    const MAX_TERM_BITS: u32 = 48;
+    let (mut offset, mut terms) = (0u32, Vec::<ChecksumTerms>::new());
     for input in inputs {
         let HashInput::Field { slot, bits, valid } = input else { return None };
-        let up = (WORD - (at + bits) % WORD) % WORD;
-        if bits + up > MAX_SUMMAND_BITS {
+        let shift = (WORD - (offset + bits) % WORD) % WORD;
+        if bits + shift > MAX_TERM_BITS {
             return None;
         }
-        match sum.last_mut().filter(|last| last.valid == *valid) {
-            Some(last) => last.fields.push((*slot, up as u8)),
+        match terms.last_mut().filter(|last| last.valid == *valid) {
+            Some(last) => last.fields.push((*slot, shift as u8)),
             // A header that begins within a word would move when an earlier header is invalid.
-            None if at % WORD != 0 => return None,
-            None => sum.push(ChecksumTerms { valid: *valid, fields: vec![(*slot, up as u8)] }),
+            None if offset % WORD != 0 => return None,
+            None => terms.push(ChecksumTerms { valid: *valid, fields: vec![(*slot, shift as u8)] }),
         }
-        at += bits;
+        offset += bits;
     }
-    Some(sum)
+    Some(terms)
 }
 
-/// Returns the input as bytes of slots, if every field is always valid and has 1 to 8 whole bytes, and all
-/// have at most [`MAX_HASH_BYTES`].
+/// Returns the slot and number of bytes of each input, if all are always valid fields of 1 to 8 whole bytes, with
+/// at most [`MAX_HASH_BYTES`] in total.
 fn byte_fields(inputs: &[HashInput]) -> Option<Vec<(Slot, u8)>> {
     let (mut fields, mut total) = (Vec::new(), 0);
     for input in inputs {

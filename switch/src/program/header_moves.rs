@@ -1,11 +1,11 @@
-//! Plans the moves of header fields between the frame and the slots.
+//! Plans how header fields are moved between the frame and the slots.
 //!
 //! Most fields of a header are neither read nor written by the program, and stay in the frame: the parser
 //! loads only the fields that are used, and the deparser copies the header's old bytes and overwrites the
 //! fields that may have changed.
 
-use super::codegen::low_mask;
 use super::header_types::{Field, HeaderType};
+use super::limbs::low_mask;
 
 /// Bytes of a header, and slots of its block, that one window covers.
 pub(crate) const WINDOW_LEN: usize = 64;
@@ -25,23 +25,24 @@ pub(crate) struct BitMove {
 /// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MoveWindow {
-    /// First byte, relative to the header's.
+    /// First byte, relative to the header's first byte.
     pub offset: u16,
     /// First slot, relative to the header's block.
     pub slot: u16,
-    /// Slots that one move fills.
+    /// Moves of slots that one move fills.
     pub single: Vec<BitMove>,
-    /// Slots whose bits span nine bytes: the move of the upper piece with its shift in the slot, then that of
-    /// the lower piece with 0.
+    /// Moves of slots whose bits span nine bytes, with the shift of the moved bits in the slot: the upper piece
+    /// with its shift, then the lower piece with 0.
     pub split: Vec<(BitMove, u8)>,
 }
 
 /// The moves of a list of fields, by window.
 pub(crate) type MoveWindows = Vec<MoveWindow>;
 
-fn add(moves: &mut MoveWindows, field: &Field, origin: u32) {
-    let end = field.offset + field.bits - origin;
-    let begin = field.offset - origin;
+/// Adds the moves of a field to `moves`, whose offsets count from bit `start` of the header.
+fn add(moves: &mut MoveWindows, field: &Field, start: u32) {
+    let end = field.offset + field.bits - start;
+    let begin = field.offset - start;
     for limb in 0..field.limbs {
         let high = end - 64 * u32::from(limb);
         let low = high.saturating_sub(64).max(begin);
@@ -49,14 +50,15 @@ fn add(moves: &mut MoveWindows, field: &Field, origin: u32) {
             continue;
         }
         let slot = field.slot + limb;
-        let (room, bits) = (64 - low % 8, high - low);
-        if bits <= room {
+        // The bits from `low` on that one 64-bit load at a byte boundary contains.
+        let (loadable, bits) = (64 - low % 8, high - low);
+        if bits <= loadable {
             let (window, step) = piece(moves, low, bits, slot);
             window.single.push(step);
         } else {
-            let (window, step) = piece(moves, low, room, slot);
-            window.split.push((step, (bits - room) as u8));
-            let (window, step) = piece(moves, low + room, bits - room, slot);
+            let (window, step) = piece(moves, low, loadable, slot);
+            window.split.push((step, (bits - loadable) as u8));
+            let (window, step) = piece(moves, low + loadable, bits - loadable, slot);
             window.split.push((step, 0));
         }
     }
@@ -66,16 +68,16 @@ fn add(moves: &mut MoveWindows, field: &Field, origin: u32) {
 fn piece(moves: &mut MoveWindows, begin: u32, bits: u32, slot: u16) -> (&mut MoveWindow, BitMove) {
     let (byte, size) = ((begin / 8) as u16, WINDOW_LEN as u16);
     let fits = |window: &MoveWindow| {
-        byte.checked_sub(window.offset).is_some_and(|at| at < size)
-            && slot.checked_sub(window.slot).is_some_and(|at| at < size)
+        byte.checked_sub(window.offset).is_some_and(|offset| offset < size)
+            && slot.checked_sub(window.slot).is_some_and(|offset| offset < size)
     };
     let index = match moves.iter().position(fits) {
         Some(index) => index,
         None => {
             // Windows begin at multiples of their size, because the limbs of a wide field are added from its
             // end to its start.
-            let back = |value: u16| value - value % size;
-            moves.push(MoveWindow { offset: back(byte), slot: back(slot), ..MoveWindow::default() });
+            let align = |value: u16| value - value % size;
+            moves.push(MoveWindow { offset: align(byte), slot: align(slot), ..MoveWindow::default() });
             moves.len() - 1
         }
     };
@@ -102,8 +104,8 @@ pub(crate) struct HeaderMoves {
     pub keeps_frame_bytes: bool,
 }
 
-/// The varbit field of a header: it begins at byte `offset`. `slot` has its length in bits, the `limbs - 1`
-/// slots after it its bytes.
+/// The varbit field of a header: it begins at byte `offset`. Slot `slot` has its length in bits, and the
+/// `limbs - 1` slots after it have its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Varbit {
     pub offset: u16,
@@ -115,15 +117,15 @@ pub(crate) struct Varbit {
     pub tail_bytes: u16,
 }
 
-/// A test of a slot, relative to its block.
+/// A predicate of a slot, given relative to its block.
 type SlotPredicate<'a> = &'a dyn Fn(u16) -> bool;
 
 impl HeaderMoves {
-    /// Plans the moves of headers of a type. `used` tests whether the program reads, and whether it writes, a
-    /// slot; `None` moves all fields, and so does a header with a varbit field.
+    /// Plans the moves of headers of a type. `used` has two predicates: whether the program reads a slot, and
+    /// whether it writes it. With `None`, or for a header with a varbit field, all fields are moved.
     pub fn new(ty: &HeaderType, used: Option<(SlotPredicate, SlotPredicate)>) -> HeaderMoves {
         let used = used.filter(|_| ty.varbit.is_none());
-        let mut shape = HeaderMoves {
+        let mut moves = HeaderMoves {
             bytes: ty.bytes as u16,
             max_bytes: ty.max_bytes as u16,
             extract: MoveWindows::default(),
@@ -133,23 +135,23 @@ impl HeaderMoves {
         };
         let split = ty.varbit.unwrap_or(ty.fields.len());
         for field in &ty.fields[..split] {
-            let any = |test: &dyn Fn(u16) -> bool| (field.slot..field.slot + field.limbs).any(test);
+            let any = |predicate: &dyn Fn(u16) -> bool| (field.slot..field.slot + field.limbs).any(predicate);
             let (read, written) = used.map_or((true, true), |(read, written)| (any(read), any(written)));
             // A written field is extracted too: on paths that do not write it, the deparser must restore its
             // old value.
             if read || written {
-                add(&mut shape.extract, field, 0);
+                add(&mut moves.extract, field, 0);
             }
             if written {
-                add(&mut shape.update, field, 0);
+                add(&mut moves.update, field, 0);
             }
         }
         if let Some(index) = ty.varbit {
             let (field, mut tail) = (&ty.fields[index], MoveWindows::default());
-            for behind in &ty.fields[index + 1..] {
-                add(&mut tail, behind, field.offset);
+            for following in &ty.fields[index + 1..] {
+                add(&mut tail, following, field.offset);
             }
-            shape.varbit = Some(Varbit {
+            moves.varbit = Some(Varbit {
                 offset: (field.offset / 8) as u16,
                 slot: field.slot,
                 limbs: field.limbs,
@@ -157,6 +159,6 @@ impl HeaderMoves {
                 tail_bytes: (ty.bytes - field.offset / 8) as u16,
             });
         }
-        shape
+        moves
     }
 }

@@ -1,14 +1,14 @@
 //! Loads header types: the width of each field, and its position in the header and in the header's block of
 //! slots.
 
-use super::LoadError;
+use super::error::LoadError;
 use super::json::JsonNode;
 
 /// The slot of a block at which the fields begin, after [`VALID_SLOT`](super::VALID_SLOT) and
 /// [`FRAME_OFFSET_SLOT`](super::FRAME_OFFSET_SLOT).
 pub(crate) const FIRST_FIELD_SLOT: u16 = 2;
-/// The most slots of headers and metadata. Operands are 16 bits wide, and before linking the numbers above
-/// are those of temporaries and constants.
+/// The most slots of headers and metadata. Operands are 16 bits wide; before linking, the numbers from here on
+/// stand for temporaries and constants.
 pub(crate) const MAX_PHV_SLOTS: usize = 0x4000;
 /// The widest field. It bounds the width of intermediate results.
 const MAX_FIELD_BITS: usize = 4096;
@@ -26,8 +26,8 @@ pub(crate) struct Field {
     pub varbit: bool,
     /// Offset in bits from the start of the header, with a varbit field of length 0.
     pub offset: u32,
-    /// First slot, relative to the block. A varbit field has its length in bits in this slot, and its bytes
-    /// in the following ones.
+    /// First slot, relative to the block. In a varbit field this slot has the length in bits, and the following
+    /// slots have the bytes.
     pub slot: u16,
     /// Number of slots.
     pub limbs: u16,
@@ -43,36 +43,36 @@ pub(crate) struct HeaderType {
     pub max_bytes: u32,
     /// Index of the varbit field.
     pub varbit: Option<usize>,
-    /// Number of slots of a block.
+    /// Number of slots of a header's block.
     pub slots: u16,
 }
 
 impl HeaderType {
     pub fn load_all(root: &JsonNode) -> Result<Vec<HeaderType>, LoadError> {
         let mut types = Vec::<HeaderType>::new();
-        for at in root.get("header_types")?.items()? {
-            let ty = HeaderType::load(&at)?;
+        for node in root.get("header_types")?.items()? {
+            let ty = HeaderType::load(&node)?;
             if types.iter().any(|known| known.name == ty.name) {
-                return at.err(format_args!("duplicate header type {:?}", ty.name));
+                return node.err(format_args!("duplicate header type {:?}", ty.name));
             }
             types.push(ty);
         }
         Ok(types)
     }
 
-    fn load(at: &JsonNode) -> Result<HeaderType, LoadError> {
-        let name = at.name()?;
+    fn load(node: &JsonNode) -> Result<HeaderType, LoadError> {
+        let name = node.name()?;
         let (mut fields, mut offset, mut slot, mut varbit) =
             (Vec::<Field>::new(), 0u32, FIRST_FIELD_SLOT, None);
-        for field in at.get("fields")?.items()? {
+        for field in node.get("fields")?.items()? {
             let parts = field.items()?;
             let [name, bits, flags @ ..] = parts.as_slice() else {
                 return field.err("expected [name, width]");
             };
-            let flag = |i: usize| flags.get(i).map_or(Ok(false), |at: &JsonNode| at.bool());
+            let flag = |i: usize| flags.get(i).map_or(Ok(false), |node: &JsonNode| node.bool());
             let is_varbit = bits.value.as_str() == Some("*");
             let bits = if is_varbit {
-                let max = at.get("max_length")?.usize_at_most(MAX_HEADER_BYTES)?;
+                let max = node.get("max_length")?.usize_at_most(MAX_HEADER_BYTES)?;
                 if offset % 8 != 0 {
                     return field.err("a varbit field must begin at a byte boundary");
                 }
@@ -104,24 +104,24 @@ impl HeaderType {
                     slot
                 }
                 _ => {
-                    return at.err(format_args!(
+                    return node.err(format_args!(
                         "the header exceeds {MAX_HEADER_BYTES} bytes or {MAX_PHV_SLOTS} slots"
                     ));
                 }
             };
         }
         if offset % 8 != 0 {
-            return at.err(format_args!("the header's length of {offset} bits is not a multiple of 8"));
+            return node.err(format_args!("the header's length of {offset} bits is not a multiple of 8"));
         }
         let max_bytes =
-            at.get_opt("max_length").map_or(Ok(0), |at| at.usize_at_most(MAX_HEADER_BYTES))? as u32;
+            node.get_opt("max_length").map_or(Ok(0), |node| node.usize_at_most(MAX_HEADER_BYTES))? as u32;
         if let Some(index) = varbit {
             if max_bytes * 8 < offset {
-                return at.err("max_length is less than the length of the fixed fields");
+                return node.err("max_length is less than the length of the fixed fields");
             }
             // The slots were allocated for `max_length` before the length of the fixed fields was known. They
-            // are reduced to the actual maximum width, so that varbit variables of the same type have as
-            // many.
+            // are reduced to the actual maximum width, so that all varbit fields of the same width have the same
+            // number of slots.
             let field = &mut fields[index];
             field.bits = max_bytes * 8 - offset;
             let unused = field.limbs - varbit_limbs(field.bits);
@@ -132,11 +132,11 @@ impl HeaderType {
         Ok(HeaderType { name, fields, bytes: offset / 8, max_bytes, varbit, slots: slot })
     }
 
-    /// Returns the index of the field with the name at `at`.
-    pub fn field(&self, at: &JsonNode) -> Result<usize, LoadError> {
-        let name = at.str()?;
+    /// Returns the index of the field with the name at `node`.
+    pub fn field(&self, node: &JsonNode) -> Result<usize, LoadError> {
+        let name = node.str()?;
         let field = self.fields.iter().position(|field| field.name == name);
-        field.ok_or_else(|| at.error(format_args!("header type {} has no field {name:?}", self.name)))
+        field.ok_or_else(|| node.error(format_args!("header type {} has no field {name:?}", self.name)))
     }
 }
 

@@ -1,47 +1,48 @@
 //! Reads the JSON, keeping the path of each value, so that every error names its location.
 
-use super::LoadError;
+use super::error::LoadError;
 use serde_json::Value;
 use std::fmt::{self, Write};
 
-/// The first phase of loading: text becomes values. As in BMv2, strings may have control characters: p4c writes the line
-/// breaks of literals as they are.
+/// The first phase of loading: parses the text. As in BMv2, strings may contain control characters, although
+/// JSON forbids them: p4c writes the line breaks of P4 literals unescaped.
 pub(super) fn parse(text: &str) -> Result<Value, LoadError> {
-    let controls = controls(text);
-    let (mut escaped, mut from) = (String::with_capacity(text.len()), 0);
-    for at in &controls {
-        let _ = write!(escaped, "{}\\u{:04x}", &text[from..*at], text.as_bytes()[*at]);
-        from = at + 1;
+    let controls = control_characters(text);
+    let (mut escaped, mut copied) = (String::with_capacity(text.len()), 0);
+    for offset in &controls {
+        let _ = write!(escaped, "{}\\u{:04x}", &text[copied..*offset], text.as_bytes()[*offset]);
+        copied = offset + 1;
     }
-    escaped.push_str(&text[from..]);
+    escaped.push_str(&text[copied..]);
     serde_json::from_str(&escaped).map_err(|error| {
         let lines = escaped.split_inclusive('\n').take(error.line().saturating_sub(1));
-        let place = lines.map(str::len).sum::<usize>() + error.column();
-        // Before the place, each of these is longer than in the text.
-        let longer = |(index, at): &(usize, &usize)| **at + ESCAPE_BYTES * index < place;
-        let place = place - (ESCAPE_BYTES - 1) * controls.iter().enumerate().take_while(longer).count();
-        let before = text.as_bytes().get(..place).unwrap_or(text.as_bytes());
+        let offset = lines.map(str::len).sum::<usize>() + error.column();
+        // The error is located in `escaped`; subtract the bytes that the escapes before it added to the text.
+        let is_before = |(index, control): &(usize, &usize)| **control + ESCAPE_BYTES * index < offset;
+        let escapes = controls.iter().enumerate().take_while(is_before).count();
+        let offset = offset - (ESCAPE_BYTES - 1) * escapes;
+        let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|byte| **byte != b'\n').count();
         LoadError { path: format!("{line}:{column}"), message: format!("not JSON: {error}") }
     })
 }
 
-/// Bytes of a control character that is written as `\u000a`.
+/// Length in bytes of an escaped control character, such as `\u000a`.
 const ESCAPE_BYTES: usize = 6;
 
-/// Returns the places of control characters in strings.
-fn controls(text: &str) -> Vec<usize> {
-    let (mut places, mut in_string, mut is_escaped) = (Vec::new(), false, false);
-    for (at, byte) in text.bytes().enumerate() {
+/// Returns the byte offsets of control characters inside strings.
+fn control_characters(text: &str) -> Vec<usize> {
+    let (mut offsets, mut in_string, mut is_escaped) = (Vec::new(), false, false);
+    for (offset, byte) in text.bytes().enumerate() {
         match byte {
-            0..b' ' if in_string => places.push(at),
+            0..b' ' if in_string => offsets.push(offset),
             b'"' if !is_escaped => in_string = !in_string,
             _ => {}
         }
         is_escaped = in_string && byte == b'\\' && !is_escaped;
     }
-    places
+    offsets
 }
 
 /// A value in the JSON and the path to it.
@@ -57,15 +58,16 @@ impl<'a> JsonNode<'a> {
     }
 
     /// Returns an error at this node.
-    pub fn error(&self, what: impl fmt::Display) -> LoadError {
+    pub fn error(&self, message: impl fmt::Display) -> LoadError {
         let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
-        LoadError { path, message: what.to_string() }
+        LoadError { path, message: message.to_string() }
     }
-    pub fn err<T>(&self, what: impl fmt::Display) -> Result<T, LoadError> {
-        Err(self.error(what))
+    /// Same as [`JsonNode::error`], as a result.
+    pub fn err<T>(&self, message: impl fmt::Display) -> Result<T, LoadError> {
+        Err(self.error(message))
     }
 
-    fn child(&self, key: &str) -> String {
+    fn child_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
     }
 
@@ -73,7 +75,7 @@ impl<'a> JsonNode<'a> {
     pub fn get(&self, key: &str) -> Result<JsonNode<'a>, LoadError> {
         match self.value.as_object() {
             Some(members) => match members.get(key) {
-                Some(value) => Ok(JsonNode { value, path: self.child(key) }),
+                Some(value) => Ok(JsonNode { value, path: self.child_path(key) }),
                 None => self.err(format_args!("{key:?} is missing")),
             },
             None => self.err("expected an object"),
@@ -82,11 +84,11 @@ impl<'a> JsonNode<'a> {
     /// Returns an optional member of an object; `None` if it is missing or null.
     pub fn get_opt(&self, key: &str) -> Option<JsonNode<'a>> {
         let value = self.value.get(key)?;
-        (!value.is_null()).then(|| JsonNode { value, path: self.child(key) })
+        (!value.is_null()).then(|| JsonNode { value, path: self.child_path(key) })
     }
     /// Returns the elements of an optional list; none if it is missing or null.
     pub fn list(&self, key: &str) -> Result<Vec<JsonNode<'a>>, LoadError> {
-        self.get_opt(key).map_or(Ok(Vec::new()), |at| at.items())
+        self.get_opt(key).map_or(Ok(Vec::new()), |node| node.items())
     }
     /// Returns the elements of a list.
     pub fn items(&self) -> Result<Vec<JsonNode<'a>>, LoadError> {
@@ -108,17 +110,17 @@ impl<'a> JsonNode<'a> {
         let Some(members) = self.value.as_object() else { return self.err("expected an object") };
         Ok(members
             .iter()
-            .map(|(key, value)| (key.as_str(), JsonNode { value, path: self.child(key) }))
+            .map(|(key, value)| (key.as_str(), JsonNode { value, path: self.child_path(key) }))
             .collect())
     }
 
     pub fn str(&self) -> Result<&'a str, LoadError> {
         self.value.as_str().ok_or_else(|| self.error("expected a string"))
     }
-    /// Resolves a name by `find`. `what` names the kind of object in the error.
-    pub fn find<T>(&self, what: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
+    /// Resolves a name with `find`. `kind` names the kind of object in the error.
+    pub fn find<T>(&self, kind: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
         let name = self.str()?;
-        find(name).ok_or_else(|| self.error(format_args!("there is no {what} {name:?}")))
+        find(name).ok_or_else(|| self.error(format_args!("there is no {kind} {name:?}")))
     }
     /// Returns a boolean. The numbers 0 and 1 are accepted too: p4c writes them in some places.
     pub fn bool(&self) -> Result<bool, LoadError> {
@@ -131,13 +133,13 @@ impl<'a> JsonNode<'a> {
     /// Returns an integer from 0 to `max`.
     pub fn usize_at_most(&self, max: usize) -> Result<usize, LoadError> {
         match usize::try_from(self.int()?) {
-            Ok(size) if size <= max => Ok(size),
+            Ok(value) if value <= max => Ok(value),
             _ => self.err(format_args!("expected a number from 0 to {max}, found {}", self.value)),
         }
     }
     /// Returns an optional boolean member, or `default` if it is missing.
     pub fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
-        self.get_opt(key).map_or(Ok(default), |at| at.bool())
+        self.get_opt(key).map_or(Ok(default), |node| node.bool())
     }
     pub fn name(&self) -> Result<String, LoadError> {
         Ok(self.get("name")?.str()?.to_string())
@@ -159,7 +161,8 @@ impl<'a> JsonNode<'a> {
     }
 }
 
-/// An integer of any width: sign and magnitude, least significant limb first, without leading zero limbs.
+/// An integer of any width: sign and magnitude. The limbs of the magnitude are 64 bits wide, the least
+/// significant first, and the last is not 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BigInt {
     pub negative: bool,
@@ -214,7 +217,7 @@ impl BigInt {
             _ => None,
         }
     }
-    /// Returns the low `count` limbs of the two's complement.
+    /// Returns the low `count` limbs of the number in two's complement.
     pub fn twos_complement(&self, count: usize) -> Vec<u64> {
         let mut limbs = self.limbs.clone();
         limbs.resize(count, 0);
@@ -234,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn big_integers_are_parsed_from_hexadecimal() {
         assert_eq!(BigInt::parse("0x0800").unwrap().to_u64(), Some(0x800));
         assert_eq!(BigInt::parse("-1").unwrap().twos_complement(2), [u64::MAX, u64::MAX]);
         let wide = BigInt::parse("0x1ffffffffffffffff").unwrap();
@@ -247,13 +250,13 @@ mod tests {
     fn strings_may_have_control_characters() {
         let text = "{\"a\": \"one\ntwo\u{1}\\\"\t\\\\\",\n \"b\": \"\r\"}";
         assert_eq!(parse(text).unwrap(), serde_json::json!({"a": "one\ntwo\u{1}\"\t\\", "b": "\r"}));
-        // An error behind them is where it is in the text.
-        let place = |text: &str| parse(text).unwrap_err().path;
-        assert_eq!(place("{\"a\": \"one\ntwo\n\", x}"), "3:4");
-        assert_eq!(place("{\"a\": \"one two  \", x}"), "1:20");
-        assert_eq!(place("{\"a\": \"one\n\",\n\"b\":\n}"), "4:1");
-        assert_eq!(place("[\u{1}]"), "1:2");
-        assert_eq!(place(""), "1:0");
+        // The location of an error after them is that in the original text.
+        let location = |text: &str| parse(text).unwrap_err().path;
+        assert_eq!(location("{\"a\": \"one\ntwo\n\", x}"), "3:4");
+        assert_eq!(location("{\"a\": \"one two  \", x}"), "1:20");
+        assert_eq!(location("{\"a\": \"one\n\",\n\"b\":\n}"), "4:1");
+        assert_eq!(location("[\u{1}]"), "1:2");
+        assert_eq!(location(""), "1:0");
     }
 
     #[test]

@@ -1,10 +1,19 @@
 //! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element spans
 //! two words only if it is wider than one.
 
-use super::MatchKind;
-use super::codegen::low_mask;
+use super::limbs::{limbs, low_mask, prefix_mask};
 use super::op::Slot;
-use super::table::{Key, limbs, prefix_mask};
+use super::signatures::MatchKind;
+
+/// A key element in the header vector.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub slot: Slot,
+    pub bits: u32,
+    pub kind: MatchKind,
+    /// The bits that are compared (P4's mask in the key expression), least significant limb first.
+    pub mask: Vec<u64>,
+}
 
 /// The positions of a key's elements in the header vector and in the row.
 #[derive(Clone, Debug)]
@@ -51,14 +60,15 @@ impl KeyLayout {
         }
         let words = word + usize::from(used > 0);
         let bits = keys.iter().map(|key| key.bits).sum();
-        let mut plan = KeyLayout { words, bits, prefixes: Vec::new(), parts, elements };
+        let mut layout = KeyLayout { words, bits, prefixes: Vec::new(), parts, elements };
         if let Some(lpm) = keys.iter().find(|key| key.kind == MatchKind::Lpm) {
-            plan.prefixes = (0..=lpm.bits).map(|length| plan.prefix(keys, length)).collect();
+            layout.prefixes = (0..=lpm.bits).map(|length| layout.key_prefix_mask(keys, length)).collect();
         }
-        plan
+        layout
     }
 
-    fn prefix(&self, keys: &[Key], length: u32) -> Vec<u64> {
+    /// Returns the mask of the whole key with a prefix of `length` bits in its LPM element.
+    fn key_prefix_mask(&self, keys: &[Key], length: u32) -> Vec<u64> {
         let mut mask = vec![0; self.words];
         for (element, key) in keys.iter().enumerate() {
             let length = if key.kind == MatchKind::Lpm { length } else { key.bits };

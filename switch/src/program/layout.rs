@@ -1,10 +1,11 @@
 //! The layout of the header vector: the slots of fields, validity bits and stack counters.
 
+use super::error::LoadError;
 use super::header_types::{FIRST_FIELD_SLOT, Field, HeaderType, MAX_PHV_SLOTS};
 use super::json::JsonNode;
 use super::op::Slot;
-use super::{HeaderId, LoadError};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The slot of a header's block that is 1 if the header is valid, otherwise 0.
 pub(crate) const VALID_SLOT: u16 = 0;
@@ -14,6 +15,19 @@ pub(crate) const FRAME_OFFSET_SLOT: u16 = 1;
 
 /// The most elements of a header stack.
 const MAX_STACK_SIZE: usize = 1024;
+
+/// The sizes of header vectors, in slots. The interpreter is compiled for each, so that masking an operand
+/// replaces its bounds check.
+pub(crate) const PHV_CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
+
+/// The next id of a layout of header vectors or bridged words, unique in the process. Ids have no effect on
+/// results.
+static NEXT_LAYOUT_ID: AtomicU32 = AtomicU32::new(1);
+
+/// Returns an unused id. Relaxed suffices: only uniqueness matters, not the order.
+pub(super) fn next_layout_id() -> u32 {
+    NEXT_LAYOUT_ID.fetch_add(1, Ordering::Relaxed)
+}
 
 /// The location and type of a number in the header vector: a field, an action parameter or a validity bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +45,10 @@ impl SlotRef {
         SlotRef { slot, bits, signed: false, saturating: false }
     }
 }
+
+/// The index of a header instance in its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeaderId(pub u16);
 
 /// A header instance.
 #[derive(Clone, Debug)]
@@ -79,12 +97,13 @@ pub(crate) struct SlotAllocator {
 }
 
 impl SlotAllocator {
-    /// Allocates the next `slots` slots and returns the first. Fails at `at` beyond [`MAX_PHV_SLOTS`].
-    pub fn alloc(&mut self, at: &JsonNode, slots: u16) -> Result<Slot, LoadError> {
+    /// Allocates the next `slots` slots and returns the first. Beyond [`MAX_PHV_SLOTS`] it fails with an error at
+    /// `node`.
+    pub fn alloc(&mut self, node: &JsonNode, slots: u16) -> Result<Slot, LoadError> {
         let first = self.len;
         self.len += usize::from(slots);
         if self.len > MAX_PHV_SLOTS {
-            return at.err(format_args!(
+            return node.err(format_args!(
                 "the program's headers and metadata exceed {MAX_PHV_SLOTS} slots of 64 bits"
             ));
         }
@@ -92,14 +111,14 @@ impl SlotAllocator {
     }
 }
 
-/// The slots of all headers, and the names of the JSON.
+/// The slots of all headers, and their names in the JSON.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub types: Vec<HeaderType>,
     pub headers: Vec<Header>,
     pub stacks: Vec<HeaderStack>,
     pub unions: Vec<HeaderUnion>,
-    /// The block that stands for stack elements out of bounds. It is cleared with the other slots.
+    /// The block that accesses to stack elements out of bounds use. It is cleared with the other slots.
     pub dummy_block: Slot,
     header_names: HashMap<String, HeaderId>,
 }
@@ -109,14 +128,14 @@ impl Layout {
         let types = HeaderType::load_all(root)?;
         let instances = Instances::load(root, &types)?;
         let (unions, members) = load_unions(root, &types, &instances)?;
-        let mut placing = HeaderPlacer { types: &types, instances: &instances, slots, bases: HashMap::new() };
-        let mut stacks = placing.stacks(root, &members)?;
-        let in_stacks: HashSet<HeaderId> = placing.bases.keys().copied().collect();
-        let stacked = placing.union_stacks(root, &unions, &mut stacks)?;
+        let mut placer = HeaderPlacer { types: &types, instances: &instances, slots, bases: HashMap::new() };
+        let mut stacks = placer.stacks(root, &members)?;
+        let in_stacks: HashSet<HeaderId> = placer.bases.keys().copied().collect();
+        let stacked = placer.union_stacks(root, &unions, &mut stacks)?;
         for (_, union) in unions.iter().enumerate().filter(|(index, _)| !stacked.contains(index)) {
-            placing.union(root, union)?;
+            placer.union(root, union)?;
         }
-        let bases = placing.bases;
+        let bases = placer.bases;
         let mut headers = Vec::new();
         for (id, instance) in (0..).map(HeaderId).zip(instances.list) {
             let Instance { name, ty, metadata } = instance;
@@ -128,39 +147,39 @@ impl Layout {
             headers.push(Header { name, ty, metadata, first_slot: base, union, in_stack });
         }
         let blocks = types.iter().map(|ty| ty.slots).chain(stacks.iter().map(|stack| stack.stride));
-        let spare = slots.alloc(root, blocks.max().unwrap_or(FIRST_FIELD_SLOT))?;
-        Ok(Layout { types, headers, stacks, unions, dummy_block: spare, header_names: instances.names })
+        let dummy_block = slots.alloc(root, blocks.max().unwrap_or(FIRST_FIELD_SLOT))?;
+        Ok(Layout { types, headers, stacks, unions, dummy_block, header_names: instances.names })
     }
 
-    /// Returns the header with the name at `at`.
-    pub fn header_id(&self, at: &JsonNode) -> Result<HeaderId, LoadError> {
-        at.find("header", |name| self.header_names.get(name).copied())
+    /// Returns the header with the name at `node`.
+    pub fn header_id(&self, node: &JsonNode) -> Result<HeaderId, LoadError> {
+        node.find("header", |name| self.header_names.get(name).copied())
     }
-    /// Returns the index of the header stack with the name at `at`.
-    pub fn stack(&self, at: &JsonNode) -> Result<usize, LoadError> {
-        let wanted =
+    /// Returns the index of the header stack with the name at `node`.
+    pub fn stack(&self, node: &JsonNode) -> Result<usize, LoadError> {
+        let find =
             |name: &str| self.stacks.iter().position(|stack| !stack.is_union_stack && stack.name == name);
-        at.find("header stack", wanted)
+        node.find("header stack", find)
     }
-    /// Returns the index of the header union with the name at `at`.
-    pub fn union(&self, at: &JsonNode) -> Result<usize, LoadError> {
-        at.find("header union", |name| self.unions.iter().position(|union| union.name == name))
+    /// Returns the index of the header union with the name at `node`.
+    pub fn union(&self, node: &JsonNode) -> Result<usize, LoadError> {
+        node.find("header union", |name| self.unions.iter().position(|union| union.name == name))
     }
-    /// Returns the index of the stack of header unions with the name at `at`.
-    pub fn union_stack(&self, at: &JsonNode) -> Result<usize, LoadError> {
-        let wanted =
+    /// Returns the index of the stack of header unions with the name at `node`.
+    pub fn union_stack(&self, node: &JsonNode) -> Result<usize, LoadError> {
+        let find =
             |name: &str| self.stacks.iter().position(|stack| stack.is_union_stack && stack.name == name);
-        at.find("stack of header unions", wanted)
+        node.find("stack of header unions", find)
     }
-    /// Returns the index of the union member with the name at `at`; all elements of a stack have the same
+    /// Returns the index of the union member with the name at `node`; all elements of a stack have the same
     /// members.
-    pub fn union_stack_member(&self, stack: usize, at: &JsonNode) -> Result<usize, LoadError> {
+    pub fn union_stack_member(&self, stack: usize, node: &JsonNode) -> Result<usize, LoadError> {
         let base = self.stacks[stack].base;
         let union = self.unions.iter().find(|union| self.header(union.headers[0]).first_slot == base);
         let members = union.map(|union| union.members.as_slice()).unwrap_or_default();
-        let name = at.str()?;
+        let name = node.str()?;
         let member = members.iter().position(|member| member == name);
-        member.ok_or_else(|| at.error(format_args!("the union has no member {name:?}")))
+        member.ok_or_else(|| node.error(format_args!("the union has no member {name:?}")))
     }
 
     pub fn header(&self, id: HeaderId) -> &Header {
@@ -183,13 +202,13 @@ impl Layout {
     pub fn header_type(&self, id: HeaderId) -> &HeaderType {
         &self.types[self.header(id).ty]
     }
-    /// Returns the field with the names at `at`, `[header, field]`.
-    pub fn field(&self, at: &JsonNode) -> Result<(HeaderId, usize), LoadError> {
-        let [header, field] = at.tuple()?;
+    /// Returns the field with the names at `node`, `[header, field]`.
+    pub fn field(&self, node: &JsonNode) -> Result<(HeaderId, usize), LoadError> {
+        let [header, field] = node.tuple()?;
         let header = self.header_id(&header)?;
         Ok((header, self.header_type(header).field(&field)?))
     }
-    /// Returns a field by the names of the header and the field.
+    /// Returns the field with these names of header and field; `None` if there is none.
     pub fn find(&self, header: &str, field: &str) -> Option<(HeaderId, usize)> {
         let id = *self.header_names.get(header)?;
         let index = self.header_type(id).fields.iter().position(|candidate| candidate.name == field)?;
@@ -203,18 +222,18 @@ impl Layout {
         &self.header_type(header).fields[field]
     }
 
-    /// Returns the location of the numeric field with the names at `at`, `[header, field]`, or of the
+    /// Returns the location of the numeric field with the names at `node`, `[header, field]`, or of the
     /// validity bit if the field is `$valid$`.
-    pub fn slot_ref(&self, at: &JsonNode) -> Result<SlotRef, LoadError> {
-        let [header, field] = at.tuple()?;
+    pub fn slot_ref(&self, node: &JsonNode) -> Result<SlotRef, LoadError> {
+        let [header, field] = node.tuple()?;
         let id = self.header_id(&header)?;
         if field.str()? == "$valid$" {
             return Ok(SlotRef::unsigned(self.header(id).first_slot + VALID_SLOT, 1));
         }
-        let found = self.field(at)?;
+        let found = self.field(node)?;
         let Field { bits, signed, saturating, varbit, .. } = *self.field_type(found);
         if varbit {
-            return at.err("a varbit field cannot be used as a number");
+            return node.err("a varbit field cannot be used as a number");
         }
         Ok(SlotRef { slot: self.slot(found), bits, signed, saturating })
     }
@@ -237,27 +256,27 @@ struct Instances {
 impl Instances {
     fn load(root: &JsonNode, types: &[HeaderType]) -> Result<Instances, LoadError> {
         let (mut list, mut names, mut ids) = (Vec::new(), HashMap::new(), HashMap::new());
-        for at in root.get("headers")?.items()? {
-            let (name, ty) = (at.name()?, type_index(types, &at.get("header_type")?)?);
+        for node in root.get("headers")?.items()? {
+            let (name, ty) = (node.name()?, type_index(types, &node.get("header_type")?)?);
             if list.len() >= MAX_PHV_SLOTS {
-                return at.err(format_args!("more than {MAX_PHV_SLOTS} headers"));
+                return node.err(format_args!("more than {MAX_PHV_SLOTS} headers"));
             }
             let id = HeaderId(list.len() as u16);
             if names.insert(name.clone(), id).is_some() {
-                return at.err(format_args!("duplicate header {name:?}"));
+                return node.err(format_args!("duplicate header {name:?}"));
             }
-            if ids.insert(at.get("id")?.int()?, id).is_some() {
-                return at.err("another header has this id");
+            if ids.insert(node.get("id")?.int()?, id).is_some() {
+                return node.err("another header has this id");
             }
-            list.push(Instance { name, ty, metadata: at.flag("metadata", false)? });
+            list.push(Instance { name, ty, metadata: node.flag("metadata", false)? });
         }
         Ok(Instances { list, names, ids })
     }
 
-    fn by_id(&self, at: &JsonNode) -> Result<HeaderId, LoadError> {
-        let id = at.int()?;
+    fn by_id(&self, node: &JsonNode) -> Result<HeaderId, LoadError> {
+        let id = node.int()?;
         let header = self.ids.get(&id).copied();
-        header.ok_or_else(|| at.error(format_args!("there is no header with id {id}")))
+        header.ok_or_else(|| node.error(format_args!("there is no header with id {id}")))
     }
 
     fn header_type_index(&self, id: HeaderId) -> usize {
@@ -265,8 +284,8 @@ impl Instances {
     }
 }
 
-fn type_index(types: &[HeaderType], at: &JsonNode) -> Result<usize, LoadError> {
-    at.find("header type", |name| types.iter().position(|ty| ty.name == name))
+fn type_index(types: &[HeaderType], node: &JsonNode) -> Result<usize, LoadError> {
+    node.find("header type", |name| types.iter().position(|ty| ty.name == name))
 }
 
 /// For each header that is a member of a union, the index of the union and the index of the member.
@@ -278,39 +297,40 @@ fn load_unions(
     instances: &Instances,
 ) -> Result<(Vec<HeaderUnion>, Members), LoadError> {
     let mut union_types = Vec::new();
-    for at in root.list("header_union_types")? {
+    for node in root.list("header_union_types")? {
         let mut members = Vec::new();
-        for member in at.get("headers")?.items()? {
+        for member in node.get("headers")?.items()? {
             let [name, ty] = member.tuple()?;
             type_index(types, &ty)?;
             members.push(name.str()?.to_string());
         }
-        union_types.push((at.name()?, members));
+        union_types.push((node.name()?, members));
     }
-    let (mut unions, mut places) = (Vec::<HeaderUnion>::new(), Members::new());
-    for at in root.list("header_unions")? {
-        let (name, type_at) = (at.name()?, at.get("union_type")?);
-        let (_, members) = type_at.find("union type", |name| union_types.iter().find(|ty| ty.0 == name))?;
+    let (mut unions, mut union_members) = (Vec::<HeaderUnion>::new(), Members::new());
+    for node in root.list("header_unions")? {
+        let (name, type_node) = (node.name()?, node.get("union_type")?);
+        let (_, members) = type_node.find("union type", |name| union_types.iter().find(|ty| ty.0 == name))?;
         let mut headers = Vec::new();
-        for (member, id) in at.get("header_ids")?.items()?.iter().enumerate() {
+        for (member, id) in node.get("header_ids")?.items()?.iter().enumerate() {
             let header = instances.by_id(id)?;
-            if places.insert(header, (unions.len(), member)).is_some() {
+            if union_members.insert(header, (unions.len(), member)).is_some() {
                 return id.err("the header is already a member of a union");
             }
             headers.push(header);
         }
         if headers.is_empty() || headers.len() != members.len() {
-            return at.err("the union's members do not match its type");
+            return node.err("the union's members do not match its type");
         }
         if unions.iter().any(|known| known.name == name) {
-            return at.err("another header union has this name");
+            return node.err("another header union has this name");
         }
         unions.push(HeaderUnion { name, headers, members: members.clone() });
     }
-    Ok((unions, places))
+    Ok((unions, union_members))
 }
 
-/// Allocates the slots of stacks and unions, whose headers must be adjacent, before those of other headers.
+/// Allocates the slots of stacks and unions before those of other headers, because their headers must be
+/// adjacent.
 struct HeaderPlacer<'s> {
     types: &'s [HeaderType],
     instances: &'s Instances,
@@ -322,13 +342,13 @@ impl HeaderPlacer<'_> {
     /// Allocates the slots of the header stacks.
     fn stacks(&mut self, root: &JsonNode, members: &Members) -> Result<Vec<HeaderStack>, LoadError> {
         let mut stacks = Vec::<HeaderStack>::new();
-        for at in root.list("header_stacks")? {
-            let (name, ty) = (at.name()?, type_index(self.types, &at.get("header_type")?)?);
+        for node in root.list("header_stacks")? {
+            let (name, ty) = (node.name()?, type_index(self.types, &node.get("header_type")?)?);
             let (base, stride) = (self.slots.len as Slot, self.types[ty].slots);
-            let ids = at.get("header_ids")?.items()?;
+            let ids = node.get("header_ids")?.items()?;
             for id in &ids {
                 let header = self.instances.by_id(id)?;
-                let slot = self.slots.alloc(&at, stride)?;
+                let slot = self.slots.alloc(&node, stride)?;
                 if self.instances.header_type_index(header) != ty
                     || members.contains_key(&header)
                     || self.bases.insert(header, slot).is_some()
@@ -336,9 +356,9 @@ impl HeaderPlacer<'_> {
                     return id.err("the header has another type, or already belongs to a stack or union");
                 }
             }
-            let (size, count) = self.count(&at, ids.len())?;
+            let (size, next_index_slot) = self.alloc_next_index(&node, ids.len())?;
             if stacks.iter().any(|known| known.name == name) {
-                return at.err("another header stack has this name");
+                return node.err("another header stack has this name");
             }
             stacks.push(HeaderStack {
                 name,
@@ -346,7 +366,7 @@ impl HeaderPlacer<'_> {
                 base,
                 stride,
                 size,
-                next_index_slot: count,
+                next_index_slot,
                 member_blocks: vec![(0, ty)],
             });
         }
@@ -362,26 +382,26 @@ impl HeaderPlacer<'_> {
     ) -> Result<HashSet<usize>, LoadError> {
         let mut stacked = HashSet::new();
         let ids = root.list("header_unions")?;
-        let ids = ids.iter().map(|at| at.get("id")?.int()).collect::<Result<Vec<_>, _>>()?;
-        for at in root.list("header_union_stacks")? {
-            let (name, base) = (at.name()?, self.slots.len as Slot);
-            let elements = at.get("header_union_ids")?.items()?;
+        let ids = ids.iter().map(|node| node.get("id")?.int()).collect::<Result<Vec<_>, _>>()?;
+        for node in root.list("header_union_stacks")? {
+            let (name, base) = (node.name()?, self.slots.len as Slot);
+            let elements = node.get("header_union_ids")?.items()?;
             let (mut stride, mut blocks) = (0, Vec::new());
-            for (i, id) in elements.iter().enumerate() {
-                let wanted = id.int()?;
-                let Some(union) = ids.iter().position(|id| *id == wanted) else {
-                    return id.err(format_args!("there is no union with id {wanted}"));
+            for (index, element) in elements.iter().enumerate() {
+                let id = element.int()?;
+                let Some(union) = ids.iter().position(|known| *known == id) else {
+                    return element.err(format_args!("there is no union with id {id}"));
                 };
-                if !stacked.insert(union) || i > 0 && unions[union].headers.len() != blocks.len() {
-                    return id.err("the union has another type, or already belongs to a stack");
+                if !stacked.insert(union) || index > 0 && unions[union].headers.len() != blocks.len() {
+                    return element.err("the union has another type, or already belongs to a stack");
                 }
                 let start = self.slots.len as Slot;
-                blocks = self.union(&at, &unions[union])?;
+                blocks = self.union(&node, &unions[union])?;
                 stride = self.slots.len as Slot - start;
             }
-            let (size, count) = self.count(&at, elements.len())?;
+            let (size, next_index_slot) = self.alloc_next_index(&node, elements.len())?;
             if stacks.iter().any(|known| known.is_union_stack && known.name == name) {
-                return at.err("another stack has this name");
+                return node.err("another stack has this name");
             }
             stacks.push(HeaderStack {
                 name,
@@ -389,7 +409,7 @@ impl HeaderPlacer<'_> {
                 base,
                 stride,
                 size,
-                next_index_slot: count,
+                next_index_slot,
                 member_blocks: blocks,
             });
         }
@@ -398,22 +418,22 @@ impl HeaderPlacer<'_> {
 
     /// Allocates the slots of a union's members, one after the other. Returns the offset and header type of
     /// each.
-    fn union(&mut self, at: &JsonNode, union: &HeaderUnion) -> Result<Vec<(u16, usize)>, LoadError> {
+    fn union(&mut self, node: &JsonNode, union: &HeaderUnion) -> Result<Vec<(u16, usize)>, LoadError> {
         let (start, mut blocks) = (self.slots.len as Slot, Vec::new());
         for id in &union.headers {
             let ty = self.instances.header_type_index(*id);
-            let base = self.slots.alloc(at, self.types[ty].slots)?;
+            let base = self.slots.alloc(node, self.types[ty].slots)?;
             self.bases.insert(*id, base);
             blocks.push((base - start, ty));
         }
         Ok(blocks)
     }
 
-    /// Checks the size of a stack. Returns it, and the slot with the index of the next element.
-    fn count(&mut self, at: &JsonNode, size: usize) -> Result<(u16, Slot), LoadError> {
+    /// Checks the size of a stack and allocates the slot for the index of the next element. Returns both.
+    fn alloc_next_index(&mut self, node: &JsonNode, size: usize) -> Result<(u16, Slot), LoadError> {
         if size == 0 || size > MAX_STACK_SIZE {
-            return at.err(format_args!("a stack must have 1 to {MAX_STACK_SIZE} elements"));
+            return node.err(format_args!("a stack must have 1 to {MAX_STACK_SIZE} elements"));
         }
-        Ok((size as u16, self.slots.alloc(at, 1)?))
+        Ok((size as u16, self.slots.alloc(node, 1)?))
     }
 }

@@ -1,26 +1,28 @@
 //! The fourth phase of loading: assigns slots to temporaries and constants, after those of the variables.
 
-use super::action::ControlSlots;
 use super::codegen::{FIRST_CONST, FIRST_TEMP, UnlinkedCode};
-use super::declarations::Declared;
+use super::control_slots::ControlSlots;
+use super::declarations::{Declarations, FieldList};
+use super::error::LoadError;
 use super::externs::{ExternArray, RegisterArray};
+use super::hash::{Calculation, Checksum};
 use super::header_moves::{HeaderMoves, WINDOW_LEN};
 use super::json::JsonNode;
-use super::layout::Layout;
-use super::lower::{Deparser, Lowered, Pipelines};
-use super::op::{HeaderInfo, Op, OperandRole, Pc, Slot, WideOp, WideSlot};
-use super::parser::{self, Parser};
-use super::standard_metadata::StandardMetadata;
-use super::table::{ActionProfile, Table, limbs};
-use super::{
-    ActionId, ActionInfo, Calculation, Checksum, ComputedSlot, FieldList, HeaderId, LoadError, LogMessage,
-    PHV_CAPACITIES, TracePoint,
+use super::layout::{HeaderId, Layout, PHV_CAPACITIES};
+use super::limbs::limbs;
+use super::lower::{Deparser, LoweredProgram, Pipelines};
+use super::op::{
+    ComputedSlot, HeaderInfo, LogMessage, Op, OperandRole, Pc, Slot, TracePoint, WideOp, WideSlot,
 };
+use super::parser::{self, Parser};
+use super::signatures::{ActionId, ActionInfo};
+use super::standard_metadata::StandardMetadata;
+use super::table::{ActionProfile, Table};
 use std::collections::BTreeSet;
 
 /// A complete program for the interpreter.
 #[derive(Debug)]
-pub struct Linked {
+pub struct LinkedProgram {
     pub(crate) layout: Layout,
     /// Number of slots that are 0 at the beginning of each packet; temporaries and constants follow them.
     pub(crate) vars: usize,
@@ -42,8 +44,8 @@ pub struct Linked {
     /// The first slot of action parameters.
     pub(crate) params: Slot,
     pub(crate) parser: Parser,
-    /// For each header type, the moves of all fields: for elements of stacks.
-    pub(crate) type_shapes: Vec<HeaderMoves>,
+    /// For each header type, the moves of all fields, used for elements of stacks.
+    pub(crate) type_moves: Vec<HeaderMoves>,
     pub(crate) deparser: Deparser,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) calculations: Vec<Calculation>,
@@ -63,35 +65,38 @@ pub struct Linked {
     pub(crate) ingress: Pc,
     /// Address of the egress pipeline.
     pub(crate) egress: Pc,
-    /// Headers of which every field may be read and written, because an operation accesses them as a whole or
-    /// by an index.
+    /// Headers whose fields may all be read and written, see [`UnlinkedCode::address_taken`].
     pub(crate) address_taken: BTreeSet<HeaderId>,
 }
 
-impl Linked {
+impl LinkedProgram {
     /// Links a declared program with its code.
-    pub(super) fn new(root: &JsonNode, declared: Declared, lowered: Lowered) -> Result<Linked, LoadError> {
-        let UnlinkedCode { code, wide, header_ops, logs, consts, temps, address_taken: whole } =
-            lowered.object;
+    pub(super) fn new(
+        root: &JsonNode,
+        declared: Declarations,
+        lowered: LoweredProgram,
+    ) -> Result<LinkedProgram, LoadError> {
+        let UnlinkedCode { code, wide, header_ops, logs, consts, temps, address_taken } = lowered.unlinked;
         let vars = declared.vars as u16;
-        let place = |slot: Slot| match slot {
+        let link_slot = |slot: Slot| match slot {
             FIRST_CONST.. => vars + temps + (slot - FIRST_CONST),
             FIRST_TEMP.. => vars + (slot - FIRST_TEMP),
             _ => slot,
         };
-        let condition = |computed: ComputedSlot| ComputedSlot { slot: place(computed.slot), ..computed };
-        let number = |wide: WideSlot| WideSlot { slot: place(wide.slot), ..wide };
+        let condition = |computed: ComputedSlot| ComputedSlot { slot: link_slot(computed.slot), ..computed };
+        let link_wide = |wide: WideSlot| WideSlot { slot: link_slot(wide.slot), ..wide };
         let op = |mut op: Op| {
             for (role, operand) in op.operands() {
                 if matches!(role, OperandRole::Read | OperandRole::Write | OperandRole::ReadWrite) {
-                    *operand = place(*operand);
+                    *operand = link_slot(*operand);
                 }
             }
             op
         };
-        let wide_op = |op: WideOp| WideOp { d: number(op.d), a: number(op.a), b: number(op.b), ..op };
+        let wide_op =
+            |op: WideOp| WideOp { d: link_wide(op.d), a: link_wide(op.a), b: link_wide(op.b), ..op };
         let log =
-            |log: LogMessage| LogMessage { values: log.values.into_iter().map(number).collect(), ..log };
+            |log: LogMessage| LogMessage { values: log.values.into_iter().map(link_wide).collect(), ..log };
         let checksum =
             |checksum: Checksum| Checksum { condition: checksum.condition.map(condition), ..checksum };
         let state = |state: parser::ParserState| {
@@ -103,13 +108,13 @@ impl Linked {
         let capacity = PHV_CAPACITIES.into_iter().find(|capacity| slots <= *capacity);
         let layout = declared.layout;
         let metadata = layout.headers.iter().filter(|header| header.metadata);
-        let Pipelines { tables, profiles, marks, ingress, egress } = lowered.pipelines;
-        Ok(Linked {
+        let Pipelines { tables, profiles, trace_points, ingress, egress } = lowered.pipelines;
+        Ok(LinkedProgram {
             capacity: capacity.ok_or_else(|| {
                 root.error("headers, metadata, temporaries and constants exceed 65536 slots")
             })?,
             metadata: metadata.map(|header| (header.first_slot, layout.types[header.ty].slots)).collect(),
-            type_shapes: layout.types.iter().map(|ty| HeaderMoves::new(ty, None)).collect(),
+            type_moves: layout.types.iter().map(|ty| HeaderMoves::new(ty, None)).collect(),
             layout,
             vars: declared.vars,
             temps: usize::from(temps),
@@ -118,9 +123,9 @@ impl Linked {
             wide: wide.into_iter().map(wide_op).collect(),
             header_ops,
             logs: logs.into_iter().map(log).collect(),
-            trace_points: marks,
+            trace_points,
             standard: declared.standard,
-            control_slots: declared.state,
+            control_slots: declared.control_slots,
             params: declared.params,
             parser: Parser { states, ..lowered.parser },
             deparser: lowered.deparser,
@@ -138,7 +143,7 @@ impl Linked {
             learn_lists: declared.learn_lists,
             ingress,
             egress,
-            address_taken: whole,
+            address_taken,
         })
     }
 
@@ -148,7 +153,7 @@ impl Linked {
         self.consts.get(index).copied()
     }
 
-    /// Returns the base of a header that this slot has, if it is always the same.
+    /// Returns the base of a header in a slot, if the slot is a constant.
     pub(crate) fn const_base(&self, slot: Slot) -> Option<Slot> {
         self.const_value(slot).and_then(|base| Slot::try_from(base).ok())
     }

@@ -4,21 +4,24 @@
 use super::action::ActionCompiler;
 use super::codegen::{CodeBuilder, UnlinkedCode};
 use super::control_flow::ControlFlow;
-use super::declarations::Declared;
+use super::declarations::Declarations;
+use super::error::LoadError;
 use super::expr::NumExpr;
+use super::hash::{Calculation, Checksum};
 use super::json::JsonNode;
-use super::layout::{Layout, SlotRef, VALID_SLOT};
-use super::op::{Opcode, Pc, Slot};
+use super::layout::{HeaderId, Layout, SlotRef, VALID_SLOT};
+use super::limbs::limbs;
+use super::op::{Opcode, Pc, Slot, TracePoint};
 use super::parser::Parser;
-use super::table::{ActionProfile, Table, TableLoader, limbs};
-use super::{ActionId, Calculation, Checksum, HeaderId, LoadError, TracePoint};
+use super::signatures::ActionId;
+use super::table::{ActionProfile, Table, TableLoader};
 
 /// A program lowered to code that is not linked.
-pub(crate) struct Lowered {
-    pub object: UnlinkedCode,
+pub(crate) struct LoweredProgram {
+    pub unlinked: UnlinkedCode,
     pub parser: Parser,
     pub checksums: Vec<Checksum>,
-    /// Calculations of checksums beside those that are declared.
+    /// Additional calculations that only checksums use.
     pub calculations: Vec<Calculation>,
     pub deparser: Deparser,
     /// The address of each action's code.
@@ -26,37 +29,45 @@ pub(crate) struct Lowered {
     pub pipelines: Pipelines,
 }
 
-impl Lowered {
+impl LoweredProgram {
     /// Lowers a declared program.
-    pub fn new(root: &JsonNode, declared: &Declared) -> Result<Lowered, LoadError> {
-        let mut asm = CodeBuilder::new(&declared.layout, &declared.registers);
+    pub fn new(root: &JsonNode, declared: &Declarations) -> Result<LoweredProgram, LoadError> {
+        let mut builder = CodeBuilder::new(&declared.layout, &declared.registers);
         // Address 0 is the end of a pipeline: a null next node leads there.
-        asm.emit(Opcode::End, 64, 0, 0, 0);
-        let mut actions = ActionCompiler::new(declared, &mut asm);
-        let parser = Parser::load(root, &mut actions)?;
-        let (checksums, calculations) = load_checksums(root, &mut actions)?;
-        let deparser = Deparser::load(root, &mut actions)?;
-        let action_code = lower_actions(&mut actions)?;
-        let pipelines = Pipelines::load(root, &mut actions)?;
-        asm.check_size(root)?;
-        Ok(Lowered { object: asm.object, parser, checksums, calculations, deparser, action_code, pipelines })
+        builder.emit(Opcode::End, 64, 0, 0, 0);
+        let mut compiler = ActionCompiler::new(declared, &mut builder);
+        let parser = Parser::load(root, &mut compiler)?;
+        let (checksums, calculations) = load_checksums(root, &mut compiler)?;
+        let deparser = Deparser::load(root, &mut compiler)?;
+        let action_code = lower_actions(&mut compiler)?;
+        let pipelines = Pipelines::load(root, &mut compiler)?;
+        builder.check_size(root)?;
+        Ok(LoweredProgram {
+            unlinked: builder.unlinked,
+            parser,
+            checksums,
+            calculations,
+            deparser,
+            action_code,
+            pipelines,
+        })
     }
 }
 
 /// Compiles every action, with its parameters in the slots to which an entry's arguments are copied. Returns
 /// the addresses.
-fn lower_actions(actions: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
-    let (declared, mut starts) = (actions.declared, Vec::new());
+fn lower_actions(compiler: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
+    let (declared, mut starts) = (compiler.declared, Vec::new());
     for (id, action) in (0..).map(ActionId).zip(&declared.actions) {
         let mut slot = declared.params;
         let param = |(_, bits): &(String, u32)| {
             slot += limbs(*bits) as u16;
-            NumExpr::Place(SlotRef::unsigned(slot - limbs(*bits) as u16, *bits))
+            NumExpr::Slot(SlotRef::unsigned(slot - limbs(*bits) as u16, *bits))
         };
         let params: Vec<NumExpr> = action.params.iter().map(param).collect();
-        starts.push(actions.asm.bind_label());
-        actions.inline_action(id, &params)?;
-        actions.asm.emit(Opcode::Return, 64, 0, 0, 0);
+        starts.push(compiler.builder.bind_label());
+        compiler.inline_action(id, &params)?;
+        compiler.builder.emit(Opcode::Return, 64, 0, 0, 0);
     }
     Ok(starts)
 }
@@ -66,30 +77,31 @@ pub(crate) struct Pipelines {
     pub tables: Vec<Table>,
     pub profiles: Vec<ActionProfile>,
     /// Trace points, ordered by address.
-    pub marks: Vec<(Pc, TracePoint)>,
+    pub trace_points: Vec<(Pc, TracePoint)>,
     pub ingress: Pc,
     pub egress: Pc,
 }
 
 impl Pipelines {
-    fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Pipelines, LoadError> {
-        let declared = actions.declared;
+    fn load(root: &JsonNode, compiler: &mut ActionCompiler) -> Result<Pipelines, LoadError> {
+        let declared = compiler.declared;
         let meters = meter_targets(root, declared)?;
-        let (mut tables, mut profiles, mut marks) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tables, mut profiles, mut trace_points) = (Vec::new(), Vec::new(), Vec::new());
         let (mut ingress, mut egress) = (None, None);
-        for at in root.get("pipelines")?.items()? {
-            ActionProfile::load_all(&at, &declared.layout, &mut profiles)?;
-            let context = TableLoader { declared, meters: &meters, profiles: &profiles };
+        for node in root.get("pipelines")?.items()? {
+            ActionProfile::load_all(&node, &declared.layout, &mut profiles)?;
+            let loader = TableLoader { declared, meters: &meters, profiles: &profiles };
             let (first, mut definitions) = (tables.len(), Vec::new());
-            for table in at.list("tables")? {
-                definitions.push(context.table(&table)?);
+            for table in node.list("tables")? {
+                definitions.push(loader.table(&table)?);
                 if first + definitions.len() >= usize::from(u16::MAX) {
                     return table.err("more than 65534 tables");
                 }
             }
-            let (start, own) = ControlFlow::load(&at)?.emit(actions, definitions, first, &mut marks)?;
-            tables.extend(own);
-            let name = at.get("name")?;
+            let (start, pipeline_tables) =
+                ControlFlow::load(&node)?.emit(compiler, definitions, first, &mut trace_points)?;
+            tables.extend(pipeline_tables);
+            let name = node.get("name")?;
             match name.str()? {
                 "ingress" => ingress = Some(start),
                 "egress" => egress = Some(start),
@@ -99,21 +111,21 @@ impl Pipelines {
         let (Some(ingress), Some(egress)) = (ingress, egress) else {
             return root.get("pipelines")?.err("expected an ingress and an egress pipeline");
         };
-        marks.sort_by_key(|(pc, _)| *pc);
-        Ok(Pipelines { tables, profiles, marks, ingress, egress })
+        trace_points.sort_by_key(|(pc, _)| *pc);
+        Ok(Pipelines { tables, profiles, trace_points, ingress, egress })
     }
 }
 
 /// Returns for each meter the field to which its colour is written; `None` if it is not direct.
-fn meter_targets(root: &JsonNode, declared: &Declared) -> Result<Vec<Option<SlotRef>>, LoadError> {
+fn meter_targets(root: &JsonNode, declared: &Declarations) -> Result<Vec<Option<SlotRef>>, LoadError> {
     let mut targets = Vec::new();
-    for (at, meter) in root.list("meter_arrays")?.iter().zip(&declared.meters) {
+    for (node, meter) in root.list("meter_arrays")?.iter().zip(&declared.meters) {
         let target = match meter.is_direct {
-            true => Some(declared.layout.slot_ref(&at.get("result_target")?)?),
+            true => Some(declared.layout.slot_ref(&node.get("result_target")?)?),
             false => None,
         };
         if target.is_some_and(|target| target.bits > 64) {
-            return at.get("result_target")?.err("result_target must be at most 64 bits wide");
+            return node.get("result_target")?.err("result_target must be at most 64 bits wide");
         }
         targets.push(target);
     }
@@ -129,69 +141,69 @@ pub(crate) struct Deparser {
 }
 
 impl Deparser {
-    fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Deparser, LoadError> {
+    fn load(root: &JsonNode, compiler: &mut ActionCompiler) -> Result<Deparser, LoadError> {
         let deparsers = root.get("deparsers")?;
-        let [at] = deparsers.tuple()?;
-        let (layout, mut order) = (&actions.declared.layout, Vec::new());
-        for header in at.get("order")?.items()? {
+        let [node] = deparsers.tuple()?;
+        let (layout, mut order) = (&compiler.declared.layout, Vec::new());
+        for header in node.get("order")?.items()? {
             let id = layout.header_id(&header)?;
             order.push((id, layout.header(id).first_slot));
         }
-        let primitives = at.list("primitives")?;
+        let primitives = node.list("primitives")?;
         if primitives.is_empty() {
             return Ok(Deparser { order, code: None });
         }
-        let start = actions.asm.bind_label();
-        actions.lower_body(&primitives)?;
-        actions.asm.emit(Opcode::End, 64, 0, 0, 0);
+        let start = compiler.builder.bind_label();
+        compiler.lower_body(&primitives)?;
+        compiler.builder.emit(Opcode::End, 64, 0, 0, 0);
         Ok(Deparser { order, code: Some(start) })
     }
 }
 
-/// Loads the checksums, and calculations that only they have.
+/// Loads the checksums, and the calculations that only they use.
 fn load_checksums(
     root: &JsonNode,
-    actions: &mut ActionCompiler,
+    compiler: &mut ActionCompiler,
 ) -> Result<(Vec<Checksum>, Vec<Calculation>), LoadError> {
-    let (declared, mut checksums, mut others) = (actions.declared, Vec::new(), Vec::new());
+    let (declared, mut checksums, mut own_calculations) = (compiler.declared, Vec::new(), Vec::new());
     let (layout, calculations) = (&declared.layout, &declared.calculations);
-    for at in root.list("checksums")? {
-        let (kind, target_at) = (at.get("type")?, at.get("target")?);
+    for node in root.list("checksums")? {
+        let (kind, target_node) = (node.get("type")?, node.get("target")?);
         let calculation = match kind.str()? {
             "generic" => {
                 let known = |name: &str| calculations.iter().rposition(|known| known.name == name);
-                at.get("calculation")?.find("calculation", known)?
+                node.get("calculation")?.find("calculation", known)?
             }
             "ipv4" => {
-                others.push(ipv4_checksum(&target_at, layout)?);
-                calculations.len() + others.len() - 1
+                own_calculations.push(ipv4_checksum(&target_node, layout)?);
+                calculations.len() + own_calculations.len() - 1
             }
             _ => return kind.err(format_args!("a checksum of type {} is not supported", kind.value)),
         };
-        let target = layout.slot_ref(&target_at)?;
+        let target = layout.slot_ref(&target_node)?;
         if target.bits > 64 {
-            return target_at.err("the checksum's target must be at most 64 bits wide");
+            return target_node.err("the checksum's target must be at most 64 bits wide");
         }
-        let [header, _] = target_at.tuple()?;
+        let [header, _] = target_node.tuple()?;
         let header = layout.header(layout.header_id(&header)?);
-        let condition = match at.get_opt("if_cond") {
-            Some(at) => {
-                let value = actions.scope.bool(&at)?;
-                Some(actions.asm.standalone(|asm| asm.lower_bool(&at, &value))?)
+        let condition = match node.get_opt("if_cond") {
+            Some(node) => {
+                let value = compiler.bindings.bool(&node)?;
+                Some(compiler.builder.standalone(|builder| builder.lower_bool(&node, &value))?)
             }
             None => None,
         };
         checksums.push(Checksum {
-            name: at.name()?,
+            name: node.name()?,
             calculation: calculation as u16,
             target,
             valid: (!header.metadata).then_some(header.first_slot + VALID_SLOT),
             condition,
-            verify: at.flag("verify", true)?,
-            update: at.flag("update", true)?,
+            verify: node.flag("verify", true)?,
+            update: node.flag("update", true)?,
         });
     }
-    Ok((checksums, others))
+    Ok((checksums, own_calculations))
 }
 
 /// Returns the calculation of a checksum of type `ipv4`, which covers its whole header.
@@ -201,7 +213,7 @@ fn ipv4_checksum(target: &JsonNode, layout: &Layout) -> Result<Calculation, Load
     let (id, index) = layout.field(target)?;
     let ty = layout.header_type(id);
     let field = &ty.fields[index];
-    // BMv2 takes these bytes for the checksum, whatever the target is.
+    // BMv2 always uses these bytes as the checksum, regardless of the target.
     if (field.offset, field.bits) != (OFFSET, BITS) || ty.varbit.is_some_and(|varbit| varbit <= index) {
         return target.err("the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header");
     }

@@ -5,25 +5,25 @@ pub(crate) type Slot = u16;
 /// Index into the code.
 pub(crate) type Pc = u16;
 
-/// One operation. The meaning of `d`, `a` and `b` (a slot, an index, a jump target) depends on `code`, see
+/// One operation. The meaning of `d`, `a` and `b` (a slot, an index, a jump target) depends on `opcode`, see
 /// [`Opcode::roles`]. The upper `clear_high` bits of the result are cleared. The number is a shift count, so
 /// that the interpreter truncates with one shift of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
-    pub code: Opcode,
+    pub opcode: Opcode,
     pub clear_high: u8,
     pub d: u16,
     pub a: u16,
     pub b: u16,
 }
 
-/// The use of an operand, by which operations are relocated and their reads and writes are found.
+/// How an operation uses an operand. Linking and the analysis of live slots depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperandRole {
     None,
     Read,
     Write,
-    /// A slot that may keep its value.
+    /// A slot that is written, or keeps its value.
     ReadWrite,
     /// An index into a side table, or an immediate number.
     Index,
@@ -31,7 +31,12 @@ pub(crate) enum OperandRole {
     Target,
 }
 
-macro_rules! codes {
+/// The most operations that a parser may execute for one packet, and that the backward jumps of one execution of
+/// code may repeat. A loop that ends stays far below it: a parser that extracts one byte in each state needs a
+/// quarter of it for the longest frame.
+pub(crate) const LOOP_BUDGET: u32 = 1 << 20;
+
+macro_rules! opcodes {
     ($($(#[doc = $doc:literal])* $name:ident($d:ident, $a:ident, $b:ident),)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Opcode {
@@ -48,7 +53,7 @@ macro_rules! codes {
     };
 }
 
-codes! {
+opcodes! {
     /// d = a
     Mov(Write, Read, None),
     /// d = a if b is not 0
@@ -102,7 +107,7 @@ codes! {
 
     /// go to d
     Jump(Target, None, None),
-    /// go to d, backwards: costs a of [`LOOP_BUDGET`](super::LOOP_BUDGET), so that every packet comes to an end
+    /// go to d, backwards: costs a of [`LOOP_BUDGET`], so that every loop ends
     JumpBack(Target, Index, None),
     /// go to d if a is 0
     JumpZ(Target, Read, None),
@@ -138,11 +143,11 @@ codes! {
     /// d = a random number from a to b; unchanged if the range is empty
     Random(ReadWrite, Read, Read),
 
-    /// makes the header at base a valid; b: side table `header_ops`
+    /// makes the header at base a valid; b: index into side table `header_ops`
     SetValid(None, Read, Index),
-    /// makes the header at base a invalid; b: side table `header_ops`
+    /// makes the header at base a invalid; b: index into side table `header_ops`
     SetInvalid(None, Read, Index),
-    /// header at base d = header at base a; b: side table `header_ops`
+    /// header at base d = header at base a; b: index into side table `header_ops`
     CopyHeader(Read, Read, Index),
     /// inserts `slot b` invalid headers at the front of stack a
     Push(None, Index, Read),
@@ -169,8 +174,8 @@ codes! {
 
 impl Op {
     /// Returns an operation whose result is truncated to `bits` bits (0 counts as 1).
-    pub fn new(code: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
-        Op { code, clear_high: 64u8.saturating_sub(bits.max(1)), d, a, b }
+    pub fn new(opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
+        Op { opcode, clear_high: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
     /// Truncates the result to `bits` bits, unless it already has fewer.
     pub fn truncate_result(&mut self, bits: u8) {
@@ -178,7 +183,7 @@ impl Op {
     }
     /// Returns the operands with their roles, in the order `d`, `a`, `b`.
     pub fn operands(&mut self) -> [(OperandRole, &mut u16); 3] {
-        let [d, a, b] = self.code.roles();
+        let [d, a, b] = self.opcode.roles();
         [(d, &mut self.d), (a, &mut self.a), (b, &mut self.b)]
     }
 }
@@ -228,13 +233,13 @@ pub(crate) enum WideOpcode {
     Ne,
     Lt,
     Le,
-    /// d = register array at index b; unchanged if out of bounds
+    /// d = this register array at index b; unchanged if out of bounds
     RegRead(u16),
-    /// register array at index b = a; nothing if out of bounds
+    /// this register array at index b = a; nothing if out of bounds
     RegWrite(u16),
-    /// d = the slots from index `slot b` + offset on
+    /// d = the slots from index `slot b` + this offset on
     LoadAt(u16),
-    /// the slots from index `slot b` + offset on = a
+    /// the slots from index `slot b` + this offset on = a
     StoreAt(u16),
     /// d = a, slot by slot, without truncation
     CopySlots,
@@ -255,4 +260,28 @@ pub(crate) struct HeaderInfo {
     pub varbit: Option<u16>,
     /// Offsets of the blocks of the union's other members, in slots.
     pub siblings: Vec<i32>,
+}
+
+/// The arguments of a `log_msg` call.
+#[derive(Clone, Debug)]
+pub(crate) struct LogMessage {
+    pub format: String,
+    pub values: Vec<WideSlot>,
+}
+
+/// Code that computes a value (a condition, a length, an error code), and the slot that holds it afterwards.
+/// Without code the slot already holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ComputedSlot {
+    pub code: Option<Pc>,
+    pub slot: Slot,
+}
+
+/// A position in the code at which the tracer reports a condition or a hidden table.
+#[derive(Clone, Debug)]
+pub(crate) enum TracePoint {
+    /// A condition begins here. If it holds, control reaches `end`.
+    Condition { name: String, end: Pc },
+    /// A hidden table, given by its index, begins here: its action is inlined.
+    Table(u16),
 }

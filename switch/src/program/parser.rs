@@ -1,12 +1,12 @@
 //! Loads the parser: its states, with names resolved to headers, slots and indices.
 
 use super::action::ActionCompiler;
-use super::codegen::low_mask;
+use super::error::LoadError;
 use super::expr::NumExpr;
 use super::json::JsonNode;
-use super::layout::Layout;
-use super::op::{Opcode, Pc, Slot};
-use super::{ComputedSlot, HeaderId, LoadError};
+use super::layout::{HeaderId, Layout};
+use super::limbs::{limbs_from_be_bytes, low_mask};
+use super::op::{ComputedSlot, Opcode, Pc, Slot};
 use std::collections::HashMap;
 
 /// The parser of a program. States refer to each other by index; `None` as a next state accepts the packet.
@@ -31,12 +31,12 @@ pub(crate) struct ParserState {
     pub packed: Option<PackedSelect>,
     /// The next state if no case matches; `None` accepts.
     pub default: Option<u16>,
-    /// The operations that it takes, at most: what it costs of [`LOOP_BUDGET`](super::LOOP_BUDGET).
+    /// The most operations that the state executes: its cost in terms of [`LOOP_BUDGET`](super::op::LOOP_BUDGET).
     pub cost: u32,
 }
 
 impl ParserState {
-    /// Returns the states that may follow it.
+    /// Returns the states that may follow this one.
     pub fn successors(&self) -> impl Iterator<Item = u16> + '_ {
         self.cases.iter().map(|case| case.next).chain([self.default]).flatten()
     }
@@ -53,8 +53,8 @@ pub(crate) enum ParseOp {
         union: bool,
         length: Option<ComputedSlot>,
     },
-    /// Extracts to the next element of a stack; `block` is the index of the member if the elements are
-    /// unions.
+    /// Extracts to the next element of a stack. If the elements are unions, `block` is the index of the member,
+    /// otherwise 0.
     ExtractNext { stack: u16, block: u16, length: Option<ComputedSlot> },
     /// Reads `bits` bits of the packet, `offset` bits ahead of the cursor, to the slots from `slot` on,
     /// truncated to `width` bits. The cursor does not move.
@@ -141,12 +141,12 @@ impl PackedSelect {
         }
         let pack = |words: &[u64]| {
             let shifted = words.iter().zip(&parts).zip(key);
-            shifted.fold(0, |all, ((word, (_, up)), part)| all | (word & low_mask(part.bits())) << up)
+            shifted.fold(0, |all, ((word, (_, shift)), part)| all | (word & low_mask(part.bits())) << shift)
         };
         let mut packed = Vec::new();
         for case in cases {
             let Keyset::Masked { value, mask } = &case.pattern else { return None };
-            // A value wider than its field never matches, so that its case is dropped.
+            // A value wider than its field never matches, so its case is dropped.
             if value.iter().zip(key).any(|(word, part)| word & !low_mask(part.bits()) != 0) {
                 continue;
             }
@@ -182,12 +182,12 @@ pub(crate) enum Keyset {
 pub(crate) struct ValueSet {
     pub name: String,
     pub bits: u32,
-    /// The lists with the set's members, each with the widths of its key parts: a set has one list for every
-    /// way in which a select divides its bits into parts.
+    /// The lists with the set's members, by index, each with the widths of its key parts: a set has one list for
+    /// every division of its bits into parts that a select uses.
     pub lists: Vec<(u16, Vec<u32>)>,
 }
 
-/// The values of P4's `error` type: those that the core library defines, and the names of all.
+/// The values of P4's `error` type: the errors of the core library, and the names of all errors.
 #[derive(Debug)]
 pub(crate) struct ParserErrors {
     pub no_error: u32,
@@ -201,26 +201,26 @@ pub(crate) struct ParserErrors {
 impl ParserErrors {
     pub fn load(root: &JsonNode) -> Result<ParserErrors, LoadError> {
         let mut names = Vec::new();
-        for at in root.list("errors")? {
-            let [name, value] = at.tuple()?;
+        for node in root.list("errors")? {
+            let [name, value] = node.tuple()?;
             names.push((value.usize_at_most(i32::MAX as usize)? as u32, name.str()?.to_string()));
         }
         // Core errors that the program does not list get values just below `i32::MAX`, since p4c numbers from
         // 0.
-        let mut free = i32::MAX as u32;
-        let mut number = |name: &str| match names.iter().find(|(_, known)| known == name) {
+        let mut next_free = i32::MAX as u32;
+        let mut value_of = |name: &str| match names.iter().find(|(_, known)| known == name) {
             Some((value, _)) => *value,
             None => {
-                free -= 1;
-                free
+                next_free -= 1;
+                next_free
             }
         };
         Ok(ParserErrors {
             no_error: names.iter().find(|(_, name)| name == "NoError").map_or(0, |(value, _)| *value),
-            packet_too_short: number("PacketTooShort"),
-            stack_out_of_bounds: number("StackOutOfBounds"),
-            header_too_short: number("HeaderTooShort"),
-            invalid_argument: number("ParserInvalidArgument"),
+            packet_too_short: value_of("PacketTooShort"),
+            stack_out_of_bounds: value_of("StackOutOfBounds"),
+            header_too_short: value_of("HeaderTooShort"),
+            invalid_argument: value_of("ParserInvalidArgument"),
             names,
         })
     }
@@ -233,32 +233,33 @@ impl ParserErrors {
 pub(crate) const MAX_SELECT_WORDS: usize = 16;
 
 impl Parser {
-    /// Returns whether states may follow each other in a circle without taking a byte of the packet.
-    pub fn may_circle(&self, layout: &Layout) -> bool {
-        let takes = |op: &ParseOp| match *op {
+    /// Returns whether the states have a cycle on which no byte of the packet is extracted.
+    pub fn has_empty_cycle(&self, layout: &Layout) -> bool {
+        let extracts = |op: &ParseOp| match *op {
             ParseOp::Extract { header, .. } => layout.header_type(header).bytes > 0,
-            // JsonNode the end of the stack is an error.
+            // An extraction beyond the end of the stack is an error, which ends the parser.
             ParseOp::ExtractNext { .. } => true,
             _ => false,
         };
-        // States that nothing leads to are removed until there is none; what stays is in a circle, or behind one.
-        let free: Vec<bool> = self.states.iter().map(|state| !state.ops.iter().any(takes)).collect();
+        // Topological sort of the states that extract nothing (Kahn's algorithm): states that no other state leads
+        // to are removed repeatedly. The remaining states are on a cycle or follow one.
+        let is_empty: Vec<bool> = self.states.iter().map(|state| !state.ops.iter().any(extracts)).collect();
         let next = |state: usize| {
             let next = self.states[state].successors().map(usize::from);
-            next.filter(|next| free[*next])
+            next.filter(|next| is_empty[*next])
         };
-        let mut left: Vec<usize> = (0..free.len()).filter(|state| free[*state]).collect();
-        let mut incoming = vec![0u32; free.len()];
-        left.iter().flat_map(|state| next(*state)).for_each(|next| incoming[next] += 1);
-        let all = left.len();
-        left.retain(|state| incoming[*state] == 0);
+        let mut removable: Vec<usize> = (0..is_empty.len()).filter(|state| is_empty[*state]).collect();
+        let mut incoming = vec![0u32; is_empty.len()];
+        removable.iter().flat_map(|state| next(*state)).for_each(|next| incoming[next] += 1);
+        let all = removable.len();
+        removable.retain(|state| incoming[*state] == 0);
         let mut removed = 0;
-        while let Some(state) = left.pop() {
+        while let Some(state) = removable.pop() {
             removed += 1;
             for next in next(state) {
                 incoming[next] -= 1;
                 if incoming[next] == 0 {
-                    left.push(next);
+                    removable.push(next);
                 }
             }
         }
@@ -266,31 +267,31 @@ impl Parser {
     }
 
     /// Loads the parser.
-    pub fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Parser, LoadError> {
+    pub fn load(root: &JsonNode, compiler: &mut ActionCompiler) -> Result<Parser, LoadError> {
         let errors = ParserErrors::load(root)?;
         let mut selects = SelectLoader { sets: Vec::new(), lists: Vec::new(), states: HashMap::new() };
-        for at in root.list("parse_vsets")? {
-            let bits = at.get("compressed_bitwidth")?.usize_at_most(64 * MAX_SELECT_WORDS)? as u32;
-            selects.sets.push((at.name()?, bits));
+        for node in root.list("parse_vsets")? {
+            let bits = node.get("compressed_bitwidth")?.usize_at_most(64 * MAX_SELECT_WORDS)? as u32;
+            selects.sets.push((node.name()?, bits));
         }
         let parsers = root.get("parsers")?;
-        let [at] = parsers.tuple()?;
-        let state_ats = at.get("parse_states")?.items()?;
-        for (number, state) in state_ats.iter().enumerate() {
-            let Ok(number) = u16::try_from(number) else { return state.err("more than 65536 parser states") };
-            if selects.states.insert(state.name()?, number).is_some() {
+        let [node] = parsers.tuple()?;
+        let state_nodes = node.get("parse_states")?.items()?;
+        for (index, state) in state_nodes.iter().enumerate() {
+            let Ok(index) = u16::try_from(index) else { return state.err("more than 65536 parser states") };
+            if selects.states.insert(state.name()?, index).is_some() {
                 return state.err("another state has this name");
             }
         }
         let mut states = Vec::new();
-        for state in &state_ats {
+        for state in &state_nodes {
             let mut ops = Vec::new();
             for op in state.list("parser_ops")? {
-                load_op(&op, actions, &mut ops)?;
+                load_op(&op, compiler, &mut ops)?;
             }
             let mut key = Vec::new();
             for part in state.list("transition_key")? {
-                key.push(load_key_part(&part, &actions.declared.layout)?);
+                key.push(load_key_part(&part, &compiler.declared.layout)?);
             }
             if key.iter().map(|part| part.words()).sum::<usize>() > MAX_SELECT_WORDS {
                 return state
@@ -298,18 +299,22 @@ impl Parser {
                     .err(format_args!("the select key exceeds {MAX_SELECT_WORDS} words of 64 bits"));
             }
             let (cases, default) = selects.cases(state, &key)?;
-            let word = PackedSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
-            let cost = cost(actions, &ops).saturating_add(cases.len() as u32);
-            states.push(ParserState { name: state.name()?, ops, key, cases, packed: word, default, cost });
+            let packed = PackedSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
+            let cost = ops_cost(compiler, &ops).saturating_add(cases.len() as u32);
+            states.push(ParserState { name: state.name()?, ops, key, cases, packed, default, cost });
         }
-        let start = at.get_opt("init_state").map(|start| match selects.states.get(start.str()?) {
-            Some(number) => Ok(*number),
+        let start = node.get_opt("init_state").map(|start| match selects.states.get(start.str()?) {
+            Some(index) => Ok(*index),
             None => start.err(format_args!("there is no state {}", start.value)),
         });
         let SelectLoader { sets, lists, .. } = selects;
         let value_set = |(set, (name, bits)): (usize, (String, u32))| {
-            let own = (0..).zip(&lists).filter(|(_, (of, _))| *of == set);
-            ValueSet { name, bits, lists: own.map(|(list, (_, parts))| (list, parts.clone())).collect() }
+            let own_lists = (0..).zip(&lists).filter(|(_, (owner, _))| *owner == set);
+            ValueSet {
+                name,
+                bits,
+                lists: own_lists.map(|(list, (_, parts))| (list, parts.clone())).collect(),
+            }
         };
         Ok(Parser {
             states,
@@ -321,9 +326,9 @@ impl Parser {
     }
 }
 
-/// Returns the operations of a state's extractions and statements; never 0.
-fn cost(actions: &ActionCompiler, ops: &[ParseOp]) -> u32 {
-    let layout = &actions.declared.layout;
+/// Returns the cost of a state's operations in terms of [`LOOP_BUDGET`](super::op::LOOP_BUDGET); at least 1.
+fn ops_cost(compiler: &ActionCompiler, ops: &[ParseOp]) -> u32 {
+    let layout = &compiler.declared.layout;
     let mut cost = 1u32;
     for op in ops {
         let fields = match *op {
@@ -334,14 +339,14 @@ fn cost(actions: &ActionCompiler, ops: &[ParseOp]) -> u32 {
             }
             _ => 0,
         };
-        let mut of_code = |start: Option<Pc>| {
-            cost = cost.saturating_add(start.map_or(0, |start| actions.cost_from(start)));
+        let mut add_code = |start: Option<Pc>| {
+            cost = cost.saturating_add(start.map_or(0, |start| compiler.cost_from(start)));
         };
         if let ParseOp::Run(start) = *op {
-            of_code(Some(start));
+            add_code(Some(start));
         }
         op.map_conditions(|condition| {
-            of_code(condition.code);
+            add_code(condition.code);
             condition
         });
         cost = cost.saturating_add(1 + fields as u32);
@@ -366,61 +371,61 @@ impl SelectLoader {
         key: &[SelectPart],
     ) -> Result<(Vec<SelectCase>, Option<u16>), LoadError> {
         let (mut cases, mut default) = (Vec::new(), None);
-        for at in state.list("transitions")? {
-            let next = self.next(&at)?;
-            match at.get_opt("type").map_or(Ok("hexstr"), |at| at.str())? {
+        for node in state.list("transitions")? {
+            let next = self.next(&node)?;
+            match node.get_opt("type").map_or(Ok("hexstr"), |node| node.str())? {
                 "default" => default = next,
-                "hexstr" if at.get("value")?.str()? == "default" => default = next,
+                "hexstr" if node.get("value")?.str()? == "default" => default = next,
                 "hexstr" => {
-                    let value = words(&at.get("value")?, key)?;
-                    let mask = match at.get_opt("mask") {
+                    let value = words(&node.get("value")?, key)?;
+                    let mask = match node.get_opt("mask") {
                         Some(mask) => words(&mask, key)?,
                         None => vec![u64::MAX; value.len()],
                     };
                     let value = value.iter().zip(&mask).map(|(value, mask)| value & mask).collect();
                     cases.push(SelectCase { pattern: Keyset::Masked { value, mask }, next });
                 }
-                "parse_vset" => cases.push(SelectCase { pattern: self.value_set(&at, key)?, next }),
-                other => return at.err(format_args!("a transition of type {other:?} is not supported")),
+                "parse_vset" => cases.push(SelectCase { pattern: self.value_set(&node, key)?, next }),
+                other => return node.err(format_args!("a transition of type {other:?} is not supported")),
             }
         }
         Ok((cases, default))
     }
 
-    fn next(&self, at: &JsonNode) -> Result<Option<u16>, LoadError> {
-        match at.get_opt("next_state") {
+    fn next(&self, node: &JsonNode) -> Result<Option<u16>, LoadError> {
+        match node.get_opt("next_state") {
             None => Ok(None),
             Some(next) => match self.states.get(next.str()?) {
-                Some(number) => Ok(Some(*number)),
+                Some(index) => Ok(Some(*index)),
                 None => next.err(format_args!("there is no state {}", next.value)),
             },
         }
     }
 
-    fn value_set(&mut self, at: &JsonNode, key: &[SelectPart]) -> Result<Keyset, LoadError> {
+    fn value_set(&mut self, node: &JsonNode, key: &[SelectPart]) -> Result<Keyset, LoadError> {
         let set = |name: &str| self.sets.iter().position(|(known, _)| known == name);
-        let set = at.get("value")?.find("value set", set)?;
-        let mask = at.get_opt("mask").map(|mask| words(&mask, key)).transpose()?;
+        let set = node.get("value")?.find("value set", set)?;
+        let mask = node.get_opt("mask").map(|mask| words(&mask, key)).transpose()?;
         let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
         if self.sets[set].1 != parts.iter().sum::<u32>() {
-            return at.err("the value set's width differs from the key's");
+            return node.err("the value set's width differs from the key's");
         }
-        let wanted = (set, parts);
-        let known = self.lists.iter().position(|list| *list == wanted);
-        let list = known.unwrap_or_else(|| {
-            self.lists.push(wanted);
+        let list = (set, parts);
+        let index = self.lists.iter().position(|known| *known == list);
+        let index = index.unwrap_or_else(|| {
+            self.lists.push(list);
             self.lists.len() - 1
         });
-        Ok(Keyset::ValueSet { list: list.min(usize::from(u16::MAX)) as u16, mask })
+        Ok(Keyset::ValueSet { list: index.min(usize::from(u16::MAX)) as u16, mask })
     }
 }
 
 /// Splits the value of a case, in which each part is padded to whole bytes, into words.
-fn words(at: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
-    let bytes = at.hex_bytes()?;
+fn words(node: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
+    let bytes = node.hex_bytes()?;
     let expected: usize = key.iter().map(|part| part.bits().div_ceil(8) as usize).sum();
     if bytes.len() != expected {
-        return at.err(format_args!("expected {expected} bytes, found {}", bytes.len()));
+        return node.err(format_args!("expected {expected} bytes, found {}", bytes.len()));
     }
     let (mut rest, mut words) = (bytes.as_slice(), Vec::new());
     for part in key {
@@ -431,92 +436,86 @@ fn words(at: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
     Ok(words)
 }
 
-/// Returns `count` limbs of a big-endian number, least significant first. Missing limbs are 0.
-pub(crate) fn limbs_from_be_bytes(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> {
-    let mut chunks = bytes.rchunks(8);
-    let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
-    (0..count).map(move |_| chunks.next().map_or(0, limb))
-}
-
-fn load_key_part(at: &JsonNode, layout: &Layout) -> Result<SelectPart, LoadError> {
-    let (kind, value) = (at.get("type")?, at.get("value")?);
+fn load_key_part(node: &JsonNode, layout: &Layout) -> Result<SelectPart, LoadError> {
+    let (kind, value) = (node.get("type")?, node.get("value")?);
     Ok(match kind.str()? {
         "field" => {
-            let place = layout.slot_ref(&value)?;
-            SelectPart::Slot { slot: place.slot, bits: place.bits }
+            let slot_ref = layout.slot_ref(&value)?;
+            SelectPart::Slot { slot: slot_ref.slot, bits: slot_ref.bits }
         }
         "stack_field" => {
             let [stack, field] = value.tuple()?;
             let stack = layout.stack(&stack)?;
             let ty = layout.stacks[stack].member_blocks[0].1;
-            last(layout, &field, stack, 0, ty)?
+            stack_last(layout, &field, stack, 0, ty)?
         }
         "union_stack_field" => {
             let [stack, member, field] = value.tuple()?;
             let stack = layout.union_stack(&stack)?;
             let member = layout.union_stack_member(stack, &member)?;
             let (offset, ty) = layout.stacks[stack].member_blocks[member];
-            last(layout, &field, stack, offset, ty)?
+            stack_last(layout, &field, stack, offset, ty)?
         }
         "lookahead" => {
-            let (offset, bits) = lookahead(&value)?;
+            let (offset, bits) = load_lookahead(&value)?;
             SelectPart::Lookahead { offset, bits }
         }
         other => return kind.err(format_args!("a key of type {other:?} is not supported")),
     })
 }
 
-fn last(
+fn stack_last(
     layout: &Layout,
-    at: &JsonNode,
+    node: &JsonNode,
     stack: usize,
     block: u16,
     ty: usize,
 ) -> Result<SelectPart, LoadError> {
     let ty = &layout.types[ty];
-    let field = &ty.fields[ty.field(at)?];
+    let field = &ty.fields[ty.field(node)?];
     if field.varbit {
-        return at.err("a varbit field cannot be used in a select key");
+        return node.err("a varbit field cannot be used in a select key");
     }
     Ok(SelectPart::StackLast { stack: stack as u16, offset: block + field.slot, bits: field.bits })
 }
 
-fn lookahead(at: &JsonNode) -> Result<(u32, u32), LoadError> {
+/// Loads the offset and width in bits of a lookahead.
+fn load_lookahead(node: &JsonNode) -> Result<(u32, u32), LoadError> {
     const MAX_BITS: usize = 4096;
-    let [offset, bits] = at.tuple()?;
+    let [offset, bits] = node.tuple()?;
     Ok((offset.usize_at_most(MAX_BITS)? as u32, bits.usize_at_most(MAX_BITS)? as u32))
 }
 
-fn load_op(at: &JsonNode, actions: &mut ActionCompiler, ops: &mut Vec<ParseOp>) -> Result<(), LoadError> {
-    let (name, parameters) = (at.get("op")?, at.get("parameters")?);
+fn load_op(node: &JsonNode, compiler: &mut ActionCompiler, ops: &mut Vec<ParseOp>) -> Result<(), LoadError> {
+    let (name, parameters) = (node.get("op")?, node.get("parameters")?);
     match name.str()? {
         "extract" => {
-            let [what] = parameters.tuple()?;
-            let op = extract(&what, actions, None)?;
+            let [target] = parameters.tuple()?;
+            let op = load_extract(&target, compiler, None)?;
             ops.push(op);
         }
         "extract_VL" => {
-            let [what, length] = parameters.tuple()?;
-            let num = actions.scope.num(&length)?;
-            let length = actions.asm.standalone(|asm| asm.lower_to_slot(&length, &num))?;
-            let op = extract(&what, actions, Some(length))?;
+            let [target, length] = parameters.tuple()?;
+            let num = compiler.bindings.num(&length)?;
+            let length = compiler.builder.standalone(|builder| builder.lower_to_slot(&length, &num))?;
+            let op = load_extract(&target, compiler, Some(length))?;
             ops.push(op);
         }
         "set" => {
             let [target, value] = parameters.tuple()?;
             if value.get("type")?.str()? == "lookahead" {
-                let place = actions.declared.layout.slot_ref(&target.get("value")?)?;
-                let (offset, bits) = lookahead(&value.get("value")?)?;
-                ops.push(ParseOp::Lookahead { slot: place.slot, width: place.bits, offset, bits });
+                let slot_ref = compiler.declared.layout.slot_ref(&target.get("value")?)?;
+                let (offset, bits) = load_lookahead(&value.get("value")?)?;
+                ops.push(ParseOp::Lookahead { slot: slot_ref.slot, width: slot_ref.bits, offset, bits });
                 return Ok(());
             }
             let varbit = target.get("type")?.str()? == "field" && {
-                let (field, layout) = (target.get("value")?, &actions.declared.layout);
+                let (field, layout) = (target.get("value")?, &compiler.declared.layout);
                 let [_, name] = field.tuple()?;
                 name.str()? != "$valid$" && layout.field_type(layout.field(&field)?).varbit
             };
-            run(at, actions, ops, |actions| {
-                actions.lower_primitive(at, if varbit { "assign_VL" } else { "assign" })
+            push_run(node, compiler, ops, |compiler| {
+                compiler.lower_primitive(node, if varbit { "assign_VL" } else { "assign" })
             })?;
         }
         "primitive" => {
@@ -526,28 +525,30 @@ fn load_op(at: &JsonNode, actions: &mut ActionCompiler, ops: &mut Vec<ParseOp>) 
             if name.starts_with("_jump") {
                 return op.err("jumps are not supported in a parser");
             }
-            run(at, actions, ops, |actions| actions.lower_primitive(&call, name))?;
+            push_run(node, compiler, ops, |compiler| compiler.lower_primitive(&call, name))?;
         }
         "shift" => {
             let [bytes] = parameters.tuple()?;
             const MAX_SHIFT: usize = 1 << 16;
-            let slot = actions.asm.constant(bytes.usize_at_most(MAX_SHIFT)? as u64 * 8);
+            let slot = compiler.builder.constant(bytes.usize_at_most(MAX_SHIFT)? as u64 * 8);
             ops.push(ParseOp::Advance(ComputedSlot { code: None, slot }));
         }
         "advance" => {
             let [bits] = parameters.tuple()?;
-            let num = actions.scope.num(&bits)?;
-            ops.push(ParseOp::Advance(actions.asm.standalone(|asm| asm.lower_to_slot(&bits, &num))?));
+            let num = compiler.bindings.num(&bits)?;
+            ops.push(ParseOp::Advance(
+                compiler.builder.standalone(|builder| builder.lower_to_slot(&bits, &num))?,
+            ));
         }
         "verify" => {
             let [condition, error] = parameters.tuple()?;
-            let value = actions.scope.bool(&condition)?;
-            let condition = actions.asm.standalone(|asm| asm.lower_bool(&condition, &value))?;
+            let value = compiler.bindings.bool(&condition)?;
+            let condition = compiler.builder.standalone(|builder| builder.lower_bool(&condition, &value))?;
             let code = match error.int() {
-                Ok(code) => NumExpr::small(code as u64),
-                Err(_) => actions.scope.num(&error)?,
+                Ok(code) => NumExpr::from_u64(code as u64),
+                Err(_) => compiler.bindings.num(&error)?,
             };
-            let error = actions.asm.standalone(|asm| asm.lower_to_slot(&error, &code))?;
+            let error = compiler.builder.standalone(|builder| builder.lower_to_slot(&error, &code))?;
             ops.push(ParseOp::Verify { condition, error });
         }
         other => return name.err(format_args!("parser operation {other:?} is not supported")),
@@ -556,38 +557,38 @@ fn load_op(at: &JsonNode, actions: &mut ActionCompiler, ops: &mut Vec<ParseOp>) 
 }
 
 /// Compiles a statement to [`ParseOp::Run`]. Consecutive statements share one.
-fn run(
-    at: &JsonNode,
-    actions: &mut ActionCompiler,
+fn push_run(
+    node: &JsonNode,
+    compiler: &mut ActionCompiler,
     ops: &mut Vec<ParseOp>,
     compile: impl FnOnce(&mut ActionCompiler) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
     let joins = matches!(ops.last(), Some(ParseOp::Run(_)))
-        && actions.asm.object.code.last().is_some_and(|op| op.code == Opcode::End);
+        && compiler.builder.unlinked.code.last().is_some_and(|op| op.opcode == Opcode::End);
     // Jumps of the previous statement may lead to its `End`. Without the `End` they continue with this
     // statement, which runs next anyway.
     if joins {
-        actions.asm.object.code.pop();
+        compiler.builder.unlinked.code.pop();
     }
-    let start = actions.asm.bind_label();
-    actions.asm.begin_statement();
-    compile(actions)?;
-    actions.asm.emit(Opcode::End, 64, 0, 0, 0);
+    let start = compiler.builder.bind_label();
+    compiler.builder.begin_statement();
+    compile(compiler)?;
+    compiler.builder.emit(Opcode::End, 64, 0, 0, 0);
     if !joins {
         ops.push(ParseOp::Run(start));
     }
-    actions.asm.check_size(at)
+    compiler.builder.check_size(node)
 }
 
-fn extract(
-    at: &JsonNode,
-    actions: &mut ActionCompiler,
+fn load_extract(
+    node: &JsonNode,
+    compiler: &mut ActionCompiler,
     length: Option<ComputedSlot>,
 ) -> Result<ParseOp, LoadError> {
-    let (kind, value, layout) = (at.get("type")?, at.get("value")?, &actions.declared.layout);
+    let (kind, value, layout) = (node.get("type")?, node.get("value")?, &compiler.declared.layout);
     let check = |ty: usize| match (layout.types[ty].varbit, length) {
-        (Some(_), None) => at.err("a header with a varbit field must be extracted with extract_VL"),
-        (None, Some(_)) => at.err("extract_VL requires a header with a varbit field"),
+        (Some(_), None) => node.err("a header with a varbit field must be extracted with extract_VL"),
+        (None, Some(_)) => node.err("extract_VL requires a header with a varbit field"),
         _ => Ok(()),
     };
     let (stack, block) = match kind.str()? {
@@ -606,6 +607,6 @@ fn extract(
         other => return kind.err(format_args!("extraction to a {other:?} is not supported")),
     };
     check(layout.stacks[stack].member_blocks[block].1)?;
-    actions.asm.mark_stack_address_taken(stack);
+    compiler.builder.mark_stack_address_taken(stack);
     Ok(ParseOp::ExtractNext { stack: stack as u16, block: block as u16, length })
 }

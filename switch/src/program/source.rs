@@ -1,7 +1,7 @@
 //! Locations in the P4 source, which p4c writes to the JSON with conditions, tables and statements
 //! (`source_info`). Only traces need them, so they are read when the first trace is started.
 
-use super::{ActionId, Program};
+use super::signatures::ActionId;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl fmt::Display for SourceLocation {
 pub(crate) struct SourceMap {
     conditions: HashMap<String, SourceLocation>,
     tables: HashMap<String, SourceLocation>,
-    /// For each action, in the order of its statements: the field or header that is written, and the
+    /// For each action, in the order of its statements: the field or header that the statement writes, and its
     /// location.
     statements: Vec<Vec<(String, SourceLocation)>>,
 }
@@ -41,24 +41,24 @@ impl SourceMap {
     /// Reads the source locations from BMv2 JSON.
     pub fn read(json: &str) -> SourceMap {
         let root: Value = super::json::parse(json).unwrap_or_default();
-        let mut places = SourceMap::default();
-        for pipeline in list(&root["pipelines"]) {
-            places.conditions.extend(named(&pipeline["conditionals"]));
-            places.tables.extend(named(&pipeline["tables"]));
+        let mut map = SourceMap::default();
+        for pipeline in elements(&root["pipelines"]) {
+            map.conditions.extend(locations_by_name(&pipeline["conditionals"]));
+            map.tables.extend(locations_by_name(&pipeline["tables"]));
         }
-        for action in list(&root["actions"]) {
-            let written = |primitive: &Value| {
-                let to = match &primitive["parameters"][0]["value"] {
-                    Value::Array(parts) => {
-                        parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(".")
+        for action in elements(&root["actions"]) {
+            let statement = |primitive: &Value| {
+                let target = match &primitive["parameters"][0]["value"] {
+                    Value::Array(names) => {
+                        names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(".")
                     }
                     value => value.as_str().unwrap_or_default().to_owned(),
                 };
-                Some((to, place(primitive)?))
+                Some((target, location(primitive)?))
             };
-            places.statements.push(list(&action["primitives"]).filter_map(written).collect());
+            map.statements.push(elements(&action["primitives"]).filter_map(statement).collect());
         }
-        places
+        map
     }
 
     pub fn condition(&self, name: &str) -> Option<&SourceLocation> {
@@ -72,28 +72,25 @@ impl SourceMap {
     /// Returns the location of the first statement of an action that writes `field` or its header.
     pub fn statement(&self, action: ActionId, field: &str) -> Option<&SourceLocation> {
         let statements = self.statements.get(usize::from(action.0))?;
-        let writes =
-            |to: &str| field.strip_prefix(to).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        statements.iter().find(|(to, _)| writes(to)).map(|(_, place)| place)
+        let writes = |target: &str| {
+            field.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        statements.iter().find(|(target, _)| writes(target)).map(|(_, location)| location)
     }
 }
 
-impl Program {
-    pub(crate) fn places(&self) -> &SourceMap {
-        self.source_map.get_or_init(|| SourceMap::read(&self.json))
-    }
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+/// Returns the elements of a list; none if the value is not a list.
+fn elements(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn named(parts: &Value) -> impl Iterator<Item = (String, SourceLocation)> {
-    list(parts).filter_map(|part| Some((part["name"].as_str()?.to_owned(), place(part)?)))
+/// Returns the name and location of each object of a list that has both.
+fn locations_by_name(objects: &Value) -> impl Iterator<Item = (String, SourceLocation)> {
+    elements(objects).filter_map(|object| Some((object["name"].as_str()?.to_owned(), location(object)?)))
 }
 
-fn place(part: &Value) -> Option<SourceLocation> {
-    let info = &part["source_info"];
+fn location(object: &Value) -> Option<SourceLocation> {
+    let info = &object["source_info"];
     let text = info["source_fragment"].as_str().unwrap_or_default();
     Some(SourceLocation {
         file: normalize_path(info["filename"].as_str()?),
@@ -121,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_by_name_and_by_a_statements_target() {
+    fn locations_are_found_by_name_and_by_the_target_of_a_statement() {
         let info = |file: &str, line: u32, text: &str| serde_json::json!({"filename": file, "line": line, "column": 1, "source_fragment": text});
         let json = serde_json::json!({
             "pipelines": [{
@@ -135,10 +132,10 @@ mod tests {
                  "source_info": info("c.p4", 2, "=")},
             ]}],
         });
-        let places = SourceMap::read(&json.to_string());
-        assert_eq!(places.condition("node_1").unwrap().to_string(), "b.p4:7: x > 1");
-        assert_eq!(places.table("t"), None);
-        let statement = |field| places.statement(ActionId(1), field).map(SourceLocation::to_string);
+        let map = SourceMap::read(&json.to_string());
+        assert_eq!(map.condition("node_1").unwrap().to_string(), "b.p4:7: x > 1");
+        assert_eq!(map.table("t"), None);
+        let statement = |field| map.statement(ActionId(1), field).map(SourceLocation::to_string);
         assert_eq!(statement("ipv4.ttl").as_deref(), Some("c.p4:2"));
         assert_eq!(statement("vlan.vid").as_deref(), Some("c.p4:1: hdr.vlan.setInvalid()"));
         assert_eq!(statement("ipv4.ttl2"), None);

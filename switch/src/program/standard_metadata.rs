@@ -1,14 +1,14 @@
 //! Finds the fields of v1model's standard metadata, which simple_switch itself reads and writes.
 
+use super::error::LoadError;
 use super::json::JsonNode;
-use super::layout::{Layout, SlotAllocator, SlotRef};
+use super::layout::{HeaderId, Layout, SlotAllocator, SlotRef};
 use super::op::Slot;
-use super::{HeaderId, LoadError};
 use std::collections::HashMap;
 
 /// The slots of the fields that simple_switch itself reads and writes. A field that the program does not have
-/// gets a slot of its own, so that the pipeline need not distinguish: it is 0 at the beginning of each
-/// packet.
+/// gets a slot of its own, which is 0 at the beginning of each packet, so that the pipeline needs no special
+/// case.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StandardMetadata {
     pub ingress_port: Slot,
@@ -28,7 +28,7 @@ pub(crate) struct StandardMetadata {
     pub deq_timedelta: Slot,
     pub deq_qdepth: Slot,
     pub qid: Slot,
-    /// Widths in bits of timestamps and depths, which a program may choose.
+    // Widths in bits, which a program may choose.
     pub enq_timestamp_bits: u32,
     pub deq_timedelta_bits: u32,
     pub qdepth_bits: u32,
@@ -43,8 +43,8 @@ pub(crate) type FieldAliases = HashMap<String, (HeaderId, usize)>;
 /// Loads the aliases of a program, such as `intrinsic_metadata.mcast_grp` for `standard_metadata.mcast_grp`.
 pub(super) fn load_aliases(root: &JsonNode, layout: &Layout) -> Result<FieldAliases, LoadError> {
     let mut aliases = FieldAliases::new();
-    for at in root.list("field_aliases")? {
-        let [from, to] = at.tuple()?;
+    for node in root.list("field_aliases")? {
+        let [from, to] = node.tuple()?;
         let field = layout.field(&to)?;
         aliases.insert(from.str()?.to_string(), field);
     }
@@ -59,29 +59,29 @@ impl StandardMetadata {
         slots: &mut SlotAllocator,
     ) -> Result<StandardMetadata, LoadError> {
         const QUEUEING: &str = "queueing_metadata";
-        let known = |header: &str, field: &str| {
+        let find_field = |header: &str, field: &str| {
             let alias = aliases.get(&format!("{header}.{field}")).copied();
             let found = alias.or_else(|| layout.find(header, field))?;
             let bits = layout.field_type(found).bits;
             (bits <= 64).then(|| SlotRef::unsigned(layout.slot(found), bits))
         };
-        let find = |field: &str| {
+        let find_required = |field: &str| {
             let missing =
                 || root.error(format_args!("the program has no standard_metadata.{field}: is it v1model?"));
-            known("standard_metadata", field).ok_or_else(missing)
+            find_field("standard_metadata", field).ok_or_else(missing)
         };
-        let (ingress_port, packet_length) = (find("ingress_port")?, find("packet_length")?);
-        let (egress_port, instance_type) = (find("egress_port")?, find("instance_type")?);
-        let egress_spec = find("egress_spec")?;
+        let (ingress_port, packet_length) = (find_required("ingress_port")?, find_required("packet_length")?);
+        let (egress_port, instance_type) = (find_required("egress_port")?, find_required("instance_type")?);
+        let egress_spec = find_required("egress_spec")?;
         // As in BMv2, the queueing fields are ignored unless the program has all of them
         // (`SimpleSwitch::check_queueing_metadata`).
         let queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"]
             .iter()
-            .all(|field| known(QUEUEING, field).is_some());
-        let mut optional = |header: &str, field: &str| match known(header, field)
+            .all(|field| find_field(QUEUEING, field).is_some());
+        let mut optional = |header: &str, field: &str| match find_field(header, field)
             .filter(|_| queueing || header != QUEUEING)
         {
-            Some(place) => Ok((place.slot, place.bits)),
+            Some(slot_ref) => Ok((slot_ref.slot, slot_ref.bits)),
             None => slots.alloc(root, 1).map(|slot| (slot, 64)),
         };
         let (enq_timestamp, enq_timestamp_bits) = optional(QUEUEING, "enq_timestamp")?;
@@ -110,7 +110,7 @@ impl StandardMetadata {
             deq_timedelta_bits,
             qdepth_bits,
             port_bits: egress_spec.bits,
-            mcast_grp_bits: known("intrinsic_metadata", "mcast_grp").map_or(0, |place| place.bits),
+            mcast_grp_bits: find_field("intrinsic_metadata", "mcast_grp").map_or(0, |slot_ref| slot_ref.bits),
         })
     }
 }

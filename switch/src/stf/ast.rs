@@ -7,7 +7,7 @@ use weir_units::Time;
 
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
-    pub place: Position,
+    pub position: Position,
     pub command: Command,
 }
 
@@ -92,6 +92,6 @@ pub(super) struct Bucket {
 pub struct Pattern {
     /// One hexadecimal digit each; `None` for any digit.
     pub(super) nibbles: Vec<Option<u8>>,
-    /// True if the frame must end here.
+    /// True if the frame must end after these digits.
     pub(super) exact: bool,
 }

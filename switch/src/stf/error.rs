@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The error of a test that cannot be run: location, problem and remedy. Displays as `file:line:column:
+/// The error of a test that cannot be run. Displays as `file:line:column:
 /// message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StfError {
@@ -35,7 +35,7 @@ pub(super) struct Position {
 pub(super) type PositionedError = (Position, String);
 
 impl StfError {
-    pub(super) fn new(file: &str, (place, message): PositionedError) -> StfError {
-        StfError { file: file.to_owned(), line: place.line, column: place.column, message }
+    pub(super) fn new(file: &str, (position, message): PositionedError) -> StfError {
+        StfError { file: file.to_owned(), line: position.line, column: position.column, message }
     }
 }

@@ -8,24 +8,24 @@ pub(super) struct LineLexer<'a> {
     text: &'a str,
     line: usize,
     /// Byte offset of the unread rest, which never starts with a blank.
-    at: usize,
+    offset: usize,
 }
 
 /// A name with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub text: String,
-    pub place: Position,
+    pub position: Position,
 }
 
 /// A number as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Number {
-    /// Big-endian, without leading zero bytes, except that digits of a number with `*` all count.
+    /// Big-endian, without leading zero bytes; a number with `*` keeps all digits.
     pub value: Vec<u8>,
     /// Same length as `value`: zeros where a digit was `*`. `None` if there was no `*`.
     pub mask: Option<Vec<u8>>,
-    pub place: Position,
+    pub position: Position,
 }
 
 impl Number {
@@ -45,21 +45,21 @@ impl<'a> LineLexer<'a> {
             c == '#' && !quoted
         });
         let text = &text[..comment.unwrap_or(text.len())];
-        let mut line = LineLexer { text: text.trim_end(), line, at: 0 };
+        let mut line = LineLexer { text: text.trim_end(), line, offset: 0 };
         line.skip_blanks();
         line
     }
 
     fn skip_blanks(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start().len();
+        self.offset += self.rest().len() - self.rest().trim_start().len();
     }
 
     fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+        &self.text[self.offset..]
     }
 
-    pub fn place(&self) -> Position {
-        Position { line: self.line, column: self.text[..self.at].chars().count() + 1 }
+    pub fn position(&self) -> Position {
+        Position { line: self.line, column: self.text[..self.offset].chars().count() + 1 }
     }
 
     pub fn is_done(&self) -> bool {
@@ -67,42 +67,42 @@ impl<'a> LineLexer<'a> {
     }
 
     /// Returns an error at the current position, with a note if the line ends there.
-    pub fn fault(&self, message: impl Into<String>) -> PositionedError {
+    pub fn error(&self, message: impl Into<String>) -> PositionedError {
         let message = message.into();
         let message = if self.is_done() { format!("the line ends too early: {message}") } else { message };
-        (self.place(), message)
+        (self.position(), message)
     }
 
     pub fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// Consumes a mark such as `(` or `==`. Returns whether it came next.
-    pub fn take(&mut self, mark: &str) -> bool {
-        let found = self.rest().starts_with(mark);
+    /// Consumes a token such as `(` or `==`. Returns whether it came next.
+    pub fn consume(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
         if found {
-            self.at += mark.len();
+            self.offset += token.len();
             self.skip_blanks();
         }
         found
     }
 
-    pub fn expect(&mut self, mark: &str, context: &str) -> Result<(), PositionedError> {
-        if self.take(mark) { Ok(()) } else { Err(self.fault(format!("`{mark}` is missing {context}"))) }
+    pub fn expect(&mut self, token: &str, context: &str) -> Result<(), PositionedError> {
+        if self.consume(token) { Ok(()) } else { Err(self.error(format!("`{token}` is missing {context}"))) }
     }
 
     pub fn end(&self) -> Result<(), PositionedError> {
         if self.is_done() {
             return Ok(());
         }
-        Err(self.fault(format!("unexpected \"{}\" at the end of the command", self.rest())))
+        Err(self.error(format!("unexpected \"{}\" at the end of the command", self.rest())))
     }
 
     /// Consumes everything up to the next blank.
     pub fn word(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let word = rest.split_whitespace().next()?;
-        self.at += word.len();
+        self.offset += word.len();
         self.skip_blanks();
         Some(word)
     }
@@ -113,28 +113,29 @@ impl<'a> LineLexer<'a> {
     ///
     /// No name comes next, or its closing quote is missing. `what` describes the name in the message.
     pub fn name(&mut self, what: &str) -> Result<Name, PositionedError> {
-        let place = self.place();
+        let position = self.position();
         if let Some(quoted) = self.rest().strip_prefix('"') {
             let Some(end) = quoted.find('"') else {
-                return Err(self.fault(format!("{what} has no closing quote")));
+                return Err(self.error(format!("{what} has no closing quote")));
             };
-            self.at += end + 2;
+            self.offset += end + 2;
             self.skip_blanks();
-            return Ok(Name { text: quoted[..end].to_owned(), place });
+            return Ok(Name { text: quoted[..end].to_owned(), position });
         }
-        let belongs = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '[' | ']' | '-');
-        let end = self.rest().find(|c| !belongs(c)).unwrap_or(self.rest().len());
+        let is_name_char =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '[' | ']' | '-');
+        let end = self.rest().find(|c| !is_name_char(c)).unwrap_or(self.rest().len());
         let text = &self.rest()[..end];
         if !text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$')) {
-            return Err(self.fault(format!("{what} is expected here")));
+            return Err(self.error(format!("{what} is expected here")));
         }
-        self.at += end;
+        self.offset += end;
         self.skip_blanks();
-        Ok(Name { text: text.to_owned(), place })
+        Ok(Name { text: text.to_owned(), position })
     }
 
     /// Returns whether a number comes next.
-    pub fn at_number(&self) -> bool {
+    pub fn next_is_number(&self) -> bool {
         self.peek().is_some_and(|c| c.is_ascii_digit())
     }
 
@@ -144,7 +145,7 @@ impl<'a> LineLexer<'a> {
     ///
     /// No number comes next. `what` describes it in the message.
     pub fn number(&mut self, what: &str) -> Result<Number, PositionedError> {
-        let place = self.place();
+        let position = self.position();
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '*')).unwrap_or(rest.len());
         let text = &rest[..end];
@@ -156,19 +157,16 @@ impl<'a> LineLexer<'a> {
         } else {
             decimal(&lower).map(|value| (value, None))
         };
-        let Some((value, wild)) = number else {
-            let written = if text.is_empty() { "a number" } else { text };
-            let message = format!("{what} is expected here, like 7, 0x1f or 0b101, not {written:?}");
-            let message = if text.is_empty() {
-                format!("{what} is expected here, like 7, 0x1f or 0b101")
-            } else {
-                message
-            };
-            return Err(self.fault(message));
+        let Some((value, mask)) = number else {
+            let mut message = format!("{what} is expected here, like 7, 0x1f or 0b101");
+            if !text.is_empty() {
+                message += &format!(", not {text:?}");
+            }
+            return Err(self.error(message));
         };
-        self.at += end;
+        self.offset += end;
         self.skip_blanks();
-        Ok(Number { value, mask: wild, place })
+        Ok(Number { value, mask, position })
     }
 
     /// Consumes a number that fits `T`.
@@ -179,7 +177,7 @@ impl<'a> LineLexer<'a> {
     pub fn integer<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, PositionedError> {
         let number = self.number(what)?;
         let value = number.to_u64().and_then(|value| T::try_from(value).ok());
-        value.ok_or_else(|| (number.place, format!("{what} is too large here")))
+        value.ok_or_else(|| (number.position, format!("{what} is too large here")))
     }
 }
 
@@ -200,11 +198,11 @@ fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
             }
         }
     }
-    let wild = digits.contains('*');
-    if !wild {
+    let has_wildcards = digits.contains('*');
+    if !has_wildcards {
         trim(&mut value);
     }
-    Some((value, wild.then_some(mask)))
+    Some((value, has_wildcards.then_some(mask)))
 }
 
 /// Parses a decimal number of any length.
@@ -260,20 +258,20 @@ mod tests {
     fn names_and_comments() {
         let mut line = LineLexer::new("  hdr.stack[2].$valid$:0x1 \"a # b\"  # more", 4);
         assert_eq!(line.name("a key").unwrap().text, "hdr.stack[2].$valid$");
-        assert!(line.take(":") && line.at_number());
+        assert!(line.consume(":") && line.next_is_number());
         line.number("a value").unwrap();
         let quoted = line.name("an action").unwrap();
-        assert_eq!((quoted.text.as_str(), quoted.place), ("a # b", Position { line: 4, column: 28 }));
+        assert_eq!((quoted.text.as_str(), quoted.position), ("a # b", Position { line: 4, column: 28 }));
         assert_eq!(line.end(), Ok(()));
     }
 
     #[test]
-    fn faults_say_where_and_whether_the_line_is_too_short() {
-        let fault = LineLexer::new("  ", 1).number("a port").unwrap_err().1;
-        assert_eq!(fault, "the line ends too early: a port is expected here, like 7, 0x1f or 0b101");
-        let fault = LineLexer::new("12x", 1).number("a port").unwrap_err().1;
-        assert_eq!(fault, "a port is expected here, like 7, 0x1f or 0b101, not \"12x\"");
-        let fault = LineLexer::new("300", 1).integer::<u8>("a priority").unwrap_err();
-        assert_eq!(fault, (Position { line: 1, column: 1 }, "a priority is too large here".to_owned()));
+    fn errors_have_a_position_and_report_a_short_line() {
+        let error = LineLexer::new("  ", 1).number("a port").unwrap_err().1;
+        assert_eq!(error, "the line ends too early: a port is expected here, like 7, 0x1f or 0b101");
+        let error = LineLexer::new("12x", 1).number("a port").unwrap_err().1;
+        assert_eq!(error, "a port is expected here, like 7, 0x1f or 0b101, not \"12x\"");
+        let error = LineLexer::new("300", 1).integer::<u8>("a priority").unwrap_err();
+        assert_eq!(error, (Position { line: 1, column: 1 }, "a priority is too large here".to_owned()));
     }
 }

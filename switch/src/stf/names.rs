@@ -23,25 +23,25 @@ pub(super) fn metered_table(program: &Program, meter: &Name) -> Option<TableId> 
     find(names, "meter", meter).ok().map(|index| tables[index].0)
 }
 
-/// Returns the index of the name that `wanted` denotes: the full name, or a suffix that is unique.
+/// Returns the index of the name that `name` denotes: the full name, or a suffix that is unique.
 fn find<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     kind: &str,
-    wanted: &Name,
+    name: &Name,
 ) -> Result<usize, PositionedError> {
-    let text = wanted.text.as_str();
+    let text = name.text.as_str();
     if let Some(index) = names.clone().position(|name| name == text) {
         return Ok(index);
     }
     // p4c's own runner accepts any suffix. A suffix that starts after a dot takes precedence.
-    let ends = |name: &str| name.strip_suffix(text).is_some_and(|rest| rest.ends_with('.'));
-    for fits in [&ends as &dyn Fn(&str) -> bool, &|name: &str| name.ends_with(text)] {
-        let mut fitting = names.clone().enumerate().filter(|(_, name)| fits(name));
-        match (fitting.next(), fitting.next()) {
+    let ends_after_dot = |name: &str| name.strip_suffix(text).is_some_and(|rest| rest.ends_with('.'));
+    for matches in [&ends_after_dot as &dyn Fn(&str) -> bool, &|name: &str| name.ends_with(text)] {
+        let mut matching = names.clone().enumerate().filter(|(_, name)| matches(name));
+        match (matching.next(), matching.next()) {
             (Some((index, _)), None) => return Ok(index),
             (Some((_, one)), Some((_, other))) => {
                 let message = format!("ambiguous name {text:?}: {kind} {one} or {other}");
-                return Err((wanted.place, message));
+                return Err((name.position, message));
             }
             (None, _) => {}
         }
@@ -52,7 +52,7 @@ fn find<'a>(
         0 => format!("there is no {kind} {text:?}; the program has none"),
         _ => format!("there is no {kind} {text:?}; there are {}", known.join(", ")),
     };
-    Err((wanted.place, message))
+    Err((name.position, message))
 }
 
 /// Returns the match of an entry, one per key element of the table.
@@ -61,14 +61,14 @@ pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, Posi
     for (name, value) in &entry.key {
         let index = key_index(info, name)?;
         if given[index].replace(value).is_some() {
-            return Err((name.place, format!("key {} is given twice", info.key[index].name)));
+            return Err((name.position, format!("key {} is given twice", info.key[index].name)));
         }
     }
     let matches = info.key.iter().zip(given).map(|(key, value)| match value {
         Some(value) => key_match(key, value),
         None if key.kind == MatchKind::Exact => {
             let message = format!("table {} needs a value for its exact key {}", info.name, key.name);
-            Err((entry.table.place, message))
+            Err((entry.table.position, message))
         }
         None => Ok(KeyMatch::Any),
     });
@@ -86,7 +86,7 @@ fn key_index(info: &TableInfo, name: &Name) -> Result<usize, PositionedError> {
         stack_index(&name.text),
     ];
     for text in spellings.into_iter().filter(|text| !text.is_empty()) {
-        let spelling = Name { text, place: name.place };
+        let spelling = Name { text, position: name.position };
         if let Ok(index) = find(names(), "key", &spelling) {
             return Ok(index);
         }
@@ -105,65 +105,67 @@ fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, PositionedErro
     let (name, bits) = (&key.name, key.bits);
     match (key.kind, value) {
         (MatchKind::Range, KeyValue::Range(low, high)) => {
-            Ok(KeyMatch::Range { low: fit(low, name, bits)?, high: fit(high, name, bits)? })
+            Ok(KeyMatch::Range { low: to_width(low, name, bits)?, high: to_width(high, name, bits)? })
         }
         (MatchKind::Lpm, KeyValue::Prefix(value, prefix_len)) => {
-            Ok(KeyMatch::Lpm { value: fit(value, name, bits)?, prefix_len: *prefix_len })
+            Ok(KeyMatch::Lpm { value: to_width(value, name, bits)?, prefix_len: *prefix_len })
         }
         (MatchKind::Ternary, KeyValue::Prefix(value, prefix_len)) => {
             let mask = prefix_mask(bits, u32::from(*prefix_len));
-            Ok(KeyMatch::Ternary { value: fit(value, name, bits)?, mask })
+            Ok(KeyMatch::Ternary { value: to_width(value, name, bits)?, mask })
         }
         (kind, KeyValue::Value(number)) => match (&number.mask, kind) {
-            (Some(wild), MatchKind::Ternary) => {
-                Ok(KeyMatch::Ternary { value: fit(number, name, bits)?, mask: widen(wild, bits) })
+            (Some(mask), MatchKind::Ternary) => {
+                Ok(KeyMatch::Ternary { value: to_width(number, name, bits)?, mask: extend_mask(mask, bits) })
             }
-            (Some(wild), MatchKind::Lpm) => {
-                let mask = widen(wild, bits);
+            (Some(mask), MatchKind::Lpm) => {
+                let mask = extend_mask(mask, bits);
                 let ones: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
                 if mask != prefix_mask(bits, ones) {
                     let message = format!("key {name} is matched by prefix: only its last digits can be *");
-                    return Err((number.place, message));
+                    return Err((number.position, message));
                 }
-                Ok(KeyMatch::Lpm { value: fit(number, name, bits)?, prefix_len: ones as u16 })
+                Ok(KeyMatch::Lpm { value: to_width(number, name, bits)?, prefix_len: ones as u16 })
             }
             (Some(_), _) => {
                 let message = format!("key {name} is not ternary: write all digits instead of *");
-                Err((number.place, message))
+                Err((number.position, message))
             }
-            (None, MatchKind::Exact | MatchKind::Ternary) => Ok(KeyMatch::Exact(fit(number, name, bits)?)),
+            (None, MatchKind::Exact | MatchKind::Ternary) => {
+                Ok(KeyMatch::Exact(to_width(number, name, bits)?))
+            }
             (None, MatchKind::Lpm) => {
-                Ok(KeyMatch::Lpm { value: fit(number, name, bits)?, prefix_len: bits as u16 })
+                Ok(KeyMatch::Lpm { value: to_width(number, name, bits)?, prefix_len: bits as u16 })
             }
             (None, MatchKind::Range) => {
-                let value = fit(number, name, bits)?;
+                let value = to_width(number, name, bits)?;
                 Ok(KeyMatch::Range { low: value.clone(), high: value })
             }
         },
         (_, KeyValue::Prefix(number, _)) => {
-            Err((number.place, format!("key {name} is not matched by prefix; leave out the `/`")))
+            Err((number.position, format!("key {name} is not matched by prefix; leave out the `/`")))
         }
         (_, KeyValue::Range(number, _)) => {
-            Err((number.place, format!("key {name} is not matched by range; write one value")))
+            Err((number.position, format!("key {name} is not matched by range; write one value")))
         }
     }
 }
 
 /// Returns a number as ceil(bits / 8) bytes.
-pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, PositionedError> {
+pub(super) fn to_width(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, PositionedError> {
     let used = number
         .value
         .iter()
         .position(|&byte| byte != 0)
         .map_or(0, |zeros| (number.value.len() - zeros) as u32 * 8 - number.value[zeros].leading_zeros());
     if used > bits {
-        return Err((number.place, format!("the value needs {used} bits, but {what} has {bits}")));
+        return Err((number.position, format!("the value needs {used} bits, but {what} has {bits}")));
     }
     Ok(resize(&number.value, 0, bits))
 }
 
 /// Returns a mask for a field of `bits`, with ones before the written digits.
-fn widen(mask: &[u8], bits: u32) -> Vec<u8> {
+fn extend_mask(mask: &[u8], bits: u32) -> Vec<u8> {
     let mut mask = resize(mask, 0xff, bits);
     if let (Some(first), true) = (mask.first_mut(), !bits.is_multiple_of(8)) {
         *first &= (1 << (bits % 8)) - 1;
@@ -201,35 +203,35 @@ pub(super) fn action(
         if action.params.iter().all(|(param, _)| *param != name.text) {
             let known: Vec<&str> = action.params.iter().map(|(param, _)| param.as_str()).collect();
             let message = format!(
-                "action {} has no argument {:?}, it has [{}]",
+                "action {} has no argument {:?}; it has [{}]",
                 action.name,
                 name.text,
                 known.join(", ")
             );
-            return Err((name.place, message));
+            return Err((name.position, message));
         }
         if call.args.iter().filter(|(other, _)| other.text == name.text).count() > 1 {
-            return Err((name.place, format!("argument {} is given twice", name.text)));
+            return Err((name.position, format!("argument {} is given twice", name.text)));
         }
     }
     let args = action.params.iter().map(|(param, bits)| {
         let given = call.args.iter().find(|(name, _)| name.text == *param);
         match given {
-            Some((_, value)) => fit(value, param, *bits),
+            Some((_, value)) => to_width(value, param, *bits),
             None => {
                 let message = format!("action {} needs an argument {param}", action.name);
-                Err((call.name.place, message))
+                Err((call.name.position, message))
             }
         }
     });
     Ok(ActionCall::Action { name: action.name.clone(), args: args.collect::<Result<_, _>>()? })
 }
 
-/// Returns whether two values are equal in the bits of the mask `wild`; `None` compares all bits.
-pub(super) fn same(one: &[u8], other: &[u8], wild: Option<&[u8]>) -> bool {
+/// Returns whether two values are equal in the bits of `mask`; `None` compares all bits.
+pub(super) fn matches_masked(one: &[u8], other: &[u8], mask: Option<&[u8]>) -> bool {
     let len = one.len().max(other.len());
     let bits = len as u32 * 8;
-    let mask = wild.map_or(vec![0xff; len], |mask| resize(mask, 0xff, bits));
+    let mask = mask.map_or(vec![0xff; len], |mask| resize(mask, 0xff, bits));
     let (one, other) = (resize(one, 0, bits), resize(other, 0, bits));
     one.iter().zip(&other).zip(&mask).all(|((one, other), mask)| (one ^ other) & mask == 0)
 }

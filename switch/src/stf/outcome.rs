@@ -69,15 +69,15 @@ impl TestOutcome {
     pub(super) fn explain(mut self, traced: TestOutcome) -> TestOutcome {
         let mut known = 0;
         for failure in &mut self.failures {
-            if let Some(same) = traced.failures.iter().find(|it| it.is_same(failure)) {
+            if let Some(same) = traced.failures.iter().find(|other| other.is_same(failure)) {
                 failure.clone_from(same);
                 known += 1;
             }
         }
         if known < self.failures.len().max(traced.failures.len()) {
-            let does = if traced.passed() { "passes this test" } else { "fails in another way" };
+            let result = if traced.passed() { "passes this test" } else { "fails in another way" };
             self.notes.push(format!(
-                "the interpreter, which traces show, {does}: the engines differ, which is an error of Weir"
+                "the interpreter, which recorded the traces, {result}: the engines differ, which is a bug in Weir"
             ));
         }
         TestOutcome { traces: traced.traces, ..self }
@@ -126,18 +126,20 @@ impl Pattern {
             Some(None) => '*',
             Some(Some(digit)) => char::from_digit(u32::from(*digit), 16).unwrap_or('?'),
         };
-        [2 * index, 2 * index + 1].map(|at| digit(self.nibbles.get(at))).iter().collect()
+        [2 * index, 2 * index + 1].map(|nibble| digit(self.nibbles.get(nibble))).iter().collect()
     }
 
     /// Returns whether a byte of the frame matches.
     fn accepts(&self, index: usize, byte: Option<&u8>) -> bool {
-        let expected = [2 * index, 2 * index + 1].map(|at| self.nibbles.get(at));
+        let expected = [2 * index, 2 * index + 1].map(|nibble| self.nibbles.get(nibble));
         match byte {
             None => expected[0].is_none(),
             Some(_) if expected[0].is_none() => !self.exact,
             Some(byte) => {
                 let digits = [byte >> 4, byte & 0xf];
-                expected.iter().zip(digits).all(|(want, got)| want.is_none_or(|w| w.is_none_or(|w| w == got)))
+                expected.iter().zip(digits).all(|(expected, digit)| {
+                    expected.is_none_or(|nibble| nibble.is_none_or(|nibble| nibble == digit))
+                })
             }
         }
     }
@@ -160,17 +162,19 @@ fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -
     let rows = expected.len().max(received.len()).div_ceil(ROW);
     for row in 0..rows {
         let range = row * ROW..(row + 1) * ROW;
-        let wrong: Vec<bool> = range.clone().map(|at| !expected.accepts(at, received.get(at))).collect();
+        let wrong: Vec<bool> =
+            range.clone().map(|index| !expected.accepts(index, received.get(index))).collect();
         if !wrong.contains(&true) {
             continue;
         }
         let line = |byte: &dyn Fn(usize) -> String| {
             range.clone().map(byte).collect::<Vec<_>>().join(" ").trim_end().to_owned()
         };
-        let got = |at: usize| received.get(at).map_or("  ".to_owned(), |byte| format!("{byte:02x}"));
-        let mark = |at: usize| if wrong[at - row * ROW] { "^^".to_owned() } else { "  ".to_owned() };
-        writeln!(f, "    {:04x} expected {}", row * ROW, line(&|at| expected.byte(at)))?;
-        writeln!(f, "         received {}", line(&got))?;
+        let received_byte =
+            |index: usize| received.get(index).map_or("  ".to_owned(), |byte| format!("{byte:02x}"));
+        let mark = |index: usize| if wrong[index - row * ROW] { "^^".to_owned() } else { "  ".to_owned() };
+        writeln!(f, "    {:04x} expected {}", row * ROW, line(&|index| expected.byte(index)))?;
+        writeln!(f, "         received {}", line(&received_byte))?;
         writeln!(f, "                  {}", line(&mark))?;
     }
     Ok(())
@@ -178,7 +182,7 @@ fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -
 
 impl ReceivedFrame {
     /// Returns the header to which a byte belongs, and its offset in it.
-    fn header_of(&self, byte: usize) -> Option<(&str, usize)> {
+    fn header_at(&self, byte: usize) -> Option<(&str, usize)> {
         let mut start = 0;
         for (name, len) in &self.headers {
             if byte < start + len {
@@ -199,22 +203,22 @@ impl fmt::Display for Failure {
         let line = self.line;
         match &self.kind {
             FailureKind::Differs { port, expected, received } => {
-                let at = expected.first_difference(&received.bytes).unwrap_or_default();
+                let offset = expected.first_difference(&received.bytes).unwrap_or_default();
                 write!(
                     f,
                     "line {line}: the frame at port {port}, after the packet of line {}, ",
                     received.packet_line
                 )?;
-                match received.header_of(at) {
-                    _ if at >= received.bytes.len() => {
+                match received.header_at(offset) {
+                    _ if offset >= received.bytes.len() => {
                         writeln!(f, "ends after {} bytes", received.bytes.len())?;
                     }
-                    _ if at >= expected.len() => writeln!(f, "goes on after byte {at}")?,
+                    _ if offset >= expected.len() => writeln!(f, "goes on after byte {offset}")?,
                     Some((header, byte)) => {
-                        writeln!(f, "differs at byte {at}: byte {byte} of header {header}")?;
+                        writeln!(f, "differs at byte {offset}: byte {byte} of header {header}")?;
                     }
-                    None if received.headers.is_empty() => writeln!(f, "differs at byte {at}")?,
-                    None => writeln!(f, "differs at byte {at}, in the payload")?,
+                    None if received.headers.is_empty() => writeln!(f, "differs at byte {offset}")?,
+                    None => writeln!(f, "differs at byte {offset}, in the payload")?,
                 }
                 write_diff(f, expected, &received.bytes)
             }

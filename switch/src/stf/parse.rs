@@ -14,17 +14,17 @@ pub(super) fn parse(text: &str) -> Result<Vec<Statement>, PositionedError> {
         if line.is_done() {
             continue;
         }
-        let place = line.place();
+        let position = line.position();
         let word = line.name("a command")?.text.to_ascii_lowercase();
         let command = match command(&word, &mut line) {
             Some(command) => command?,
             None => {
                 let message = format!("there is no command {word:?}; the commands are {COMMANDS}");
-                return Err((place, message));
+                return Err((position, message));
             }
         };
         line.end()?;
-        statements.push(Statement { place, command });
+        statements.push(Statement { position, command });
     }
     Ok(statements)
 }
@@ -65,15 +65,15 @@ fn optional<T>(
 fn packet(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let port = line.integer("the packet's ingress port")?;
     if line.is_done() {
-        return Err(line.fault("the bytes of the packet are expected, like 00AA BB01"));
+        return Err(line.error("the bytes of the packet are expected, like 00AA BB01"));
     }
-    let (start, mut nibbles) = (line.place(), Vec::new());
+    let (start, mut nibbles) = (line.position(), Vec::new());
     while let Some(c) = line.peek() {
         let Some(digit) = c.to_digit(16) else {
-            return Err(line.fault(format!("`{c}` is not a digit of a packet; write hex digits, 0 to F")));
+            return Err(line.error(format!("`{c}` is not a digit of a packet; write hex digits, 0 to F")));
         };
         nibbles.push(digit as u8);
-        line.take(c.encode_utf8(&mut [0; 4]));
+        line.consume(c.encode_utf8(&mut [0; 4]));
     }
     if nibbles.len() % 2 != 0 {
         let message =
@@ -100,31 +100,31 @@ fn expect(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
                     let message = format!(
                         "`{c}` is not a digit of a packet; write 0 to F, * for any digit, $ for its end"
                     );
-                    return Err(line.fault(message));
+                    return Err(line.error(message));
                 }
             },
         }
-        line.take(c.encode_utf8(&mut [0; 4]));
+        line.consume(c.encode_utf8(&mut [0; 4]));
     }
-    let exact = line.take("$");
+    let exact = line.consume("$");
     Ok(Command::Expect { port, frame: Some(Pattern { nibbles, exact }) })
 }
 
 fn add(line: &mut LineLexer<'_>) -> Result<Entry, PositionedError> {
     let table = line.name("the name of a table")?;
-    let priority = if line.at_number() { Some(line.integer("a priority")?) } else { None };
+    let priority = if line.next_is_number() { Some(line.integer("a priority")?) } else { None };
     let mut key = Vec::new();
     loop {
         let name = line.name("a key like hdr.ipv4.dst:0x0a000001, or an action like drop(),")?;
-        if line.take(":") {
+        if line.consume(":") {
             key.push((name, key_value(line)?));
-        } else if line.take("(") {
+        } else if line.consume("(") {
             let action = action(name, line)?;
-            let alias = if line.take("=") { Some(line.name("a name for the entry")?.text) } else { None };
+            let alias = if line.consume("=") { Some(line.name("a name for the entry")?.text) } else { None };
             return Ok(Entry { table, priority, key, action, alias });
         } else {
             return Err(
-                line.fault("`:` and a value make a key of the name before, `(` and arguments an action")
+                line.error("expected `:` and a value after a key, or `(` and arguments after an action")
             );
         }
     }
@@ -132,9 +132,9 @@ fn add(line: &mut LineLexer<'_>) -> Result<Entry, PositionedError> {
 
 fn key_value(line: &mut LineLexer<'_>) -> Result<KeyValue, PositionedError> {
     let value = line.number("the value of a key")?;
-    if line.take("/") {
+    if line.consume("/") {
         Ok(KeyValue::Prefix(value, line.integer("a prefix length")?))
-    } else if line.take("..") {
+    } else if line.consume("..") {
         Ok(KeyValue::Range(value, line.number("the end of a range")?))
     } else {
         Ok(KeyValue::Value(value))
@@ -144,7 +144,7 @@ fn key_value(line: &mut LineLexer<'_>) -> Result<KeyValue, PositionedError> {
 /// Parses the arguments of an action, after the `(`.
 fn action(name: Name, line: &mut LineLexer<'_>) -> Result<Action, PositionedError> {
     let mut args = Vec::new();
-    while !line.take(")") {
+    while !line.consume(")") {
         if !args.is_empty() {
             line.expect(",", "between arguments, or `)` after the last")?;
         }
@@ -163,34 +163,37 @@ fn set_default(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
 }
 
 fn remove(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
-    let (place, word) = (line.place(), line.word());
+    let (position, word) = (line.position(), line.word());
     if word.is_some_and(|word| word.eq_ignore_ascii_case("all")) {
         return Ok(Command::RemoveAll);
     }
-    Err((place, "only `remove all` is known: it removes every entry this test added".to_owned()))
+    Err((position, "only `remove all` is known: it removes every entry this test added".to_owned()))
 }
 
 fn time(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
-    let place = line.place();
+    let position = line.position();
     let Some(word) = line.word() else {
-        return Err(line.fault("a time is expected here, like 1.5us"));
+        return Err(line.error("a time is expected here, like 1.5us"));
     };
-    word.parse::<Time>().map(Command::Advance).map_err(|error| (place, error.to_string()))
+    word.parse::<Time>().map(Command::Advance).map_err(|error| (position, error.to_string()))
 }
 
 fn queue_rate(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
-    let place = line.place();
+    let position = line.position();
     let Some(word) = line.word() else {
-        return Err(line.fault("a rate is expected here: packets per second, or bits like 10Mbps"));
+        return Err(line.error("a rate is expected here: packets per second, or bits like 10Mbps"));
     };
     let rate = match word.parse::<u64>() {
         Ok(pps) => Rate::Packets(pps),
         Err(_) => match word.parse::<Bandwidth>() {
             Ok(rate) if rate > Bandwidth::ZERO => Rate::Bits(rate),
             Ok(_) => {
-                return Err((place, "nothing would ever be sent; 0 without a unit is unlimited".to_owned()));
+                return Err((
+                    position,
+                    "a rate of 0 sends nothing; write 0 without a unit for an unlimited rate".to_owned(),
+                ));
             }
-            Err(error) => return Err((place, format!("{error}, or packets per second without a unit"))),
+            Err(error) => return Err((position, format!("{error}, or packets per second without a unit"))),
         },
     };
     let port = optional(line, |line| line.integer("a port"))?;
@@ -228,21 +231,21 @@ const RELATIONS: &[&str] = &["==", "!=", "<=", ">=", "<", ">"];
 fn check_counter(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let counter = line.name("the name of a counter")?;
     line.expect("(", "after the name of a counter")?;
-    let cell = if line.at_number() {
+    let cell = if line.next_is_number() {
         Cell::Index(line.integer("an index")?)
     } else {
         Cell::Alias(line.name("an index, or the name of an entry")?)
     };
-    line.expect(")", "behind the index")?;
+    line.expect(")", "after the index")?;
     if line.is_done() {
         return Ok(Command::CheckCounter { counter, cell, check: None });
     }
-    let (place, unit) = (line.place(), line.name("`packets` or `bytes`")?.text.to_ascii_lowercase());
+    let (position, unit) = (line.position(), line.name("`packets` or `bytes`")?.text.to_ascii_lowercase());
     if unit != "packets" && unit != "bytes" {
-        return Err((place, format!("{unit:?} cannot be counted; write packets or bytes")));
+        return Err((position, format!("unknown unit {unit:?}; write packets or bytes")));
     }
-    let Some(relation) = RELATIONS.iter().find(|relation| line.take(relation)) else {
-        return Err(line.fault("a relation is expected here: ==, !=, <, <=, > or >="));
+    let Some(relation) = RELATIONS.iter().find(|relation| line.consume(relation)) else {
+        return Err(line.error("a relation is expected here: ==, !=, <, <=, > or >="));
     };
     let check = Check { bytes: unit == "bytes", relation, value: line.integer("a number")? };
     Ok(Command::CheckCounter { counter, cell, check: Some(check) })
@@ -282,15 +285,15 @@ fn meter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Positio
 
 /// Parses `rate:burst`, the rate in units per microsecond as in simple_switch_CLI.
 fn bucket(line: &mut LineLexer<'_>) -> Result<Bucket, PositionedError> {
-    let place = line.place();
+    let position = line.position();
     let word = line.word().unwrap_or_default();
     let parts = word.split_once(':').and_then(|(rate, burst)| {
         let per_us = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)?;
         Some(Bucket { per_us, burst: burst.parse().ok()? })
     });
     parts.ok_or((
-        place,
-        "a meter has two rates, committed and peak, each units per microsecond : burst, like 0.001:10"
+        position,
+        "a meter needs two rates, committed and peak, each as units_per_microsecond:burst, like 0.001:10"
             .to_owned(),
     ))
 }
@@ -336,9 +339,9 @@ fn ports(line: &mut LineLexer<'_>) -> Result<Vec<u16>, PositionedError> {
 mod tests {
     use super::*;
 
-    fn fault(text: &str) -> (usize, usize, String) {
-        let (place, message) = parse(text).unwrap_err();
-        (place.line, place.column, message)
+    fn error(text: &str) -> (usize, usize, String) {
+        let (position, message) = parse(text).unwrap_err();
+        (position.line, position.column, message)
     }
 
     #[test]
@@ -369,16 +372,16 @@ mod tests {
     }
 
     #[test]
-    fn every_truncated_line_is_one_clear_fault() {
+    fn a_truncated_line_is_one_clear_error() {
         let whole = "add t 10 h.f:0x1 h.g:0x2/8 act(a:1, b:2)";
         for end in 1..whole.len() {
             // A line may end where a prefix length or a word merely got shorter.
-            let Err((place, message)) = parse(&whole[..end]) else { continue };
-            assert_eq!(place.line, 1, "{message}");
-            assert!(place.column <= end + 1 && message.len() > 20, "{end}: {message}");
+            let Err((position, message)) = parse(&whole[..end]) else { continue };
+            assert_eq!(position.line, 1, "{message}");
+            assert!(position.column <= end + 1 && message.len() > 20, "{end}: {message}");
         }
         assert_eq!(
-            fault("\n\npacket"),
+            error("\n\npacket"),
             (
                 3,
                 7,
@@ -386,16 +389,16 @@ mod tests {
                     .into()
             )
         );
-        assert!(fault("packet 0").2.starts_with("the line ends too early: the bytes"));
-        assert_eq!((fault("packet 0 ABC").0, fault("packet 0 ABC").1), (1, 10));
-        assert!(fault("packet 0 ABC").2.contains("3 hex digits"));
-        assert!(fault("packet 0 0G").2.contains("`G` is not a digit"));
-        assert!(fault("add t h.f:0x1").2.contains("or an action like drop()"));
-        assert!(fault("add t h.f:0x1 act(port:1").2.contains("`,` is missing between arguments"));
-        assert!(fault("expect 1 AA $ BB").2.contains("unexpected"));
-        assert!(fault("pakcet 0 AA").2.contains("no command \"pakcet\""));
-        assert!(fault("time 5").2.contains("has no unit"));
-        assert!(fault("remove t").2.contains("remove all"));
-        assert!(fault("meter_set_rates m 0 1:2").2.contains("two rates"));
+        assert!(error("packet 0").2.starts_with("the line ends too early: the bytes"));
+        assert_eq!((error("packet 0 ABC").0, error("packet 0 ABC").1), (1, 10));
+        assert!(error("packet 0 ABC").2.contains("3 hex digits"));
+        assert!(error("packet 0 0G").2.contains("`G` is not a digit"));
+        assert!(error("add t h.f:0x1").2.contains("or an action like drop()"));
+        assert!(error("add t h.f:0x1 act(port:1").2.contains("`,` is missing between arguments"));
+        assert!(error("expect 1 AA $ BB").2.contains("unexpected"));
+        assert!(error("pakcet 0 AA").2.contains("no command \"pakcet\""));
+        assert!(error("time 5").2.contains("has no unit"));
+        assert!(error("remove t").2.contains("remove all"));
+        assert!(error("meter_set_rates m 0 1:2").2.contains("two rates"));
     }
 }

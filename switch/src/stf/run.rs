@@ -20,7 +20,7 @@ use weir_units::{Bytes, Time};
 struct Port {
     expected: Vec<(usize, Option<Pattern>)>,
     frames: Vec<ReceivedFrame>,
-    /// The test names the port, so every frame there must be expected.
+    /// True if a command names the port: then every frame there must be expected.
     is_checked: bool,
 }
 
@@ -36,22 +36,22 @@ pub(super) struct Runner<T> {
     now: Time,
     ready: ReadyPorts,
     ports: BTreeMap<u16, Port>,
-    /// Set by `no_packet` without a port: every frame at any port must be expected.
+    /// True after `no_packet` without a port: every frame at any port must be expected.
     strict: bool,
     added: Vec<(TableId, EntryHandle)>,
     aliases: BTreeMap<String, (TableId, EntryHandle)>,
     nodes: Vec<Node>,
     groups: BTreeMap<u16, Vec<usize>>,
     packets: usize,
-    /// Line number of the last packet.
-    cause: usize,
+    /// Line number of the last packet command.
+    last_packet_line: usize,
     notes: Vec<String>,
     failures: Vec<Failure>,
     tracer: T,
     traces: Vec<(usize, PacketTrace)>,
 }
 
-/// A tracer for tests: a trace, or none.
+/// A tracer for tests, which may record nothing.
 pub(super) trait TestTracer: SwitchTracer + Default {
     /// Returns the headers of the last frame with their lengths; empty without a trace.
     fn headers(&self) -> Vec<(String, usize)>;
@@ -88,8 +88,8 @@ impl TestTracer for PacketTrace {
 /// The seed of the switch, fixed so that a test is deterministic.
 const SEED: u64 = 1;
 
-fn refuse(place: Position) -> impl Fn(TableError) -> PositionedError {
-    move |error| (place, error.to_string())
+fn to_error(position: Position) -> impl Fn(TableError) -> PositionedError {
+    move |error| (position, error.to_string())
 }
 
 /// Sets the rates of a direct meter: of the entry with handle `index`, or of all entries.
@@ -105,7 +105,7 @@ fn set_direct(
         None => pipeline.table_entries(table).into_iter().map(|entry| entry.handle).collect(),
     };
     for entry in entries {
-        pipeline.direct_meter_set_rates(table, entry, Some(rates)).map_err(refuse(meter.place))?;
+        pipeline.direct_meter_set_rates(table, entry, Some(rates)).map_err(to_error(meter.position))?;
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ impl<T: TestTracer> Runner<T> {
             nodes: Vec::new(),
             groups: BTreeMap::new(),
             packets: 0,
-            cause: 0,
+            last_packet_line: 0,
             notes: Vec::new(),
             failures: Vec::new(),
             tracer: T::default(),
@@ -136,43 +136,43 @@ impl<T: TestTracer> Runner<T> {
         })
     }
 
-    pub fn step(&mut self, statement: Statement) -> Result<(), PositionedError> {
-        let place = statement.place;
+    pub fn execute(&mut self, statement: Statement) -> Result<(), PositionedError> {
+        let position = statement.position;
         match statement.command {
-            Command::Packet { port, bytes } => self.send(place, port, &bytes),
+            Command::Packet { port, bytes } => self.send(position, port, &bytes),
             Command::Expect { port, frame } => {
                 let port = self.ports.entry(port).or_default();
                 port.is_checked = true;
-                port.expected.push((place.line, frame));
+                port.expected.push((position.line, frame));
             }
             Command::NoPacket { port: Some(port) } => self.ports.entry(port).or_default().is_checked = true,
             Command::NoPacket { port: None } => self.strict = true,
             Command::Wait => {}
             Command::Advance(span) => self.run_until(self.now.saturating_add(span)),
-            command => return self.control(place, command),
+            command => return self.execute_control(position, command),
         }
         Ok(())
     }
 
-    fn send(&mut self, place: Position, port: u16, bytes: &[u8]) {
+    fn send(&mut self, position: Position, port: u16, bytes: &[u8]) {
         self.ports.entry(port).or_default().is_checked = true;
-        self.keep_trace();
+        self.store_trace();
         self.packets += 1;
-        self.cause = place.line;
+        self.last_packet_line = position.line;
         let packet = Packet::from_bytes(bytes);
         self.switch.receive_traced(self.now, port, packet, &mut self.ready, &mut self.tracer);
         self.run_until(self.now);
     }
 
     /// Stores the trace of the last packet.
-    fn keep_trace(&mut self) {
+    fn store_trace(&mut self) {
         let trace = std::mem::take(&mut self.tracer).into_trace();
         if !trace.events().is_empty() {
-            self.traces.push((self.cause, trace));
+            self.traces.push((self.last_packet_line, trace));
         }
     }
 
-    /// Sends everything that may be sent until `end`, each frame at its time.
+    /// Transmits the packets that are due until `end`, each frame at its time.
     fn run_until(&mut self, end: Time) {
         loop {
             self.send_ready();
@@ -187,14 +187,14 @@ impl<T: TestTracer> Runner<T> {
         }
     }
 
-    /// Sends everything that may be sent now, by port number.
+    /// Transmits the packets that are due now, port by port in ascending order.
     fn send_ready(&mut self) {
         let mut waiting = BTreeSet::new();
         while let Some(port) = self.ready.0.pop_first() {
             match self.switch.transmit_traced(self.now, port, &mut self.ready, &mut self.tracer) {
                 Some(packet) => {
                     let (bytes, headers) = (packet.to_vec(), self.tracer.headers());
-                    let frame = ReceivedFrame { bytes, packet_line: self.cause, headers };
+                    let frame = ReceivedFrame { bytes, packet_line: self.last_packet_line, headers };
                     self.ports.entry(port).or_default().frames.push(frame);
                     self.ready.0.insert(port);
                 }
@@ -208,10 +208,10 @@ impl<T: TestTracer> Runner<T> {
         self.ready.0.append(&mut waiting);
     }
 
-    /// Empties the queues and compares the frames of all ports.
+    /// Sends all queued packets, then compares the frames of all ports with the expected ones.
     pub fn finish(mut self) -> TestOutcome {
         self.run_until(Time::MAX);
-        self.keep_trace();
+        self.store_trace();
         let mut frames = 0;
         for (&number, port) in &mut self.ports {
             frames += port.frames.len();
@@ -238,7 +238,7 @@ impl<T: TestTracer> Runner<T> {
         }
     }
 
-    fn control(&mut self, place: Position, command: Command) -> Result<(), PositionedError> {
+    fn execute_control(&mut self, position: Position, command: Command) -> Result<(), PositionedError> {
         match command {
             Command::Add(entry) => {
                 let (table, info) = names::table(&self.program, &entry.table)?;
@@ -247,13 +247,13 @@ impl<T: TestTracer> Runner<T> {
                 let priority = match entry.priority {
                     None if info.has_priorities() => {
                         let message =
-                            format!("table {} needs a priority, a number behind its name", info.name);
-                        return Err((entry.table.place, message));
+                            format!("table {} needs a priority, a number after its name", info.name);
+                        return Err((entry.table.position, message));
                     }
                     priority => priority.unwrap_or(0),
                 };
                 let handle = self.switch.pipeline_mut().table_add(table, &key, priority, &action);
-                let handle = handle.map_err(refuse(entry.table.place))?;
+                let handle = handle.map_err(to_error(entry.table.position))?;
                 self.added.push((table, handle));
                 if let Some(alias) = entry.alias {
                     self.aliases.insert(alias, (table, handle));
@@ -263,19 +263,19 @@ impl<T: TestTracer> Runner<T> {
             Command::SetDefault { table: name, action } => {
                 let (table, info) = names::table(&self.program, &name)?;
                 let action = names::action(&self.program, info, &action)?;
-                self.switch.pipeline_mut().table_set_default(table, &action).map_err(refuse(name.place))
+                self.switch.pipeline_mut().table_set_default(table, &action).map_err(to_error(name.position))
             }
             Command::RemoveAll => {
                 self.aliases.clear();
                 for (table, entry) in std::mem::take(&mut self.added) {
-                    self.switch.pipeline_mut().table_delete(table, entry).map_err(refuse(place))?;
+                    self.switch.pipeline_mut().table_delete(table, entry).map_err(to_error(position))?;
                 }
                 Ok(())
             }
             Command::QueueRate { rate, port, priority } => {
                 for port in self.selected_ports(port) {
                     if !self.switch.set_rate(port, priority, rate) {
-                        return Err((place, format!("port {port} has no such queue")));
+                        return Err((position, format!("port {port} has no such queue")));
                     }
                 }
                 Ok(())
@@ -284,13 +284,13 @@ impl<T: TestTracer> Runner<T> {
                 for port in self.selected_ports(port) {
                     let limits = QueueLimits { packets, bytes: Bytes::MAX };
                     if !self.switch.set_limits(port, None, limits) {
-                        return Err((place, format!("there is no port {port}")));
+                        return Err((position, format!("there is no port {port}")));
                     }
                 }
                 Ok(())
             }
-            command => match self.replication(place, command)? {
-                Some(command) => self.state(place, command),
+            command => match self.execute_replication(position, command)? {
+                Some(command) => self.execute_extern(position, command),
                 None => Ok(()),
             },
         }
@@ -304,49 +304,53 @@ impl<T: TestTracer> Runner<T> {
     }
 
     /// Runs commands for multicast groups and clone sessions. Returns the command if it is of another kind.
-    fn replication(&mut self, place: Position, command: Command) -> Result<Option<Command>, PositionedError> {
-        let refuse = |error: crate::engine::ReplicationError| (place, error.to_string());
+    fn execute_replication(
+        &mut self,
+        position: Position,
+        command: Command,
+    ) -> Result<Option<Command>, PositionedError> {
+        let to_error = |error: crate::engine::ReplicationError| (position, error.to_string());
         match command {
             Command::MirrorAdd { session, port } => {
                 let replicas = vec![Replica { port, instance: 0 }];
                 let clones = CloneSession { replicas, ..CloneSession::default() };
-                self.switch.set_clone_session(session, clones).map_err(refuse)?;
+                self.switch.set_clone_session(session, clones).map_err(to_error)?;
             }
             Command::MirrorAddGroup { session, group } => {
                 let clones = CloneSession { group: Some(group), ..CloneSession::default() };
-                self.switch.set_clone_session(session, clones).map_err(refuse)?;
+                self.switch.set_clone_session(session, clones).map_err(to_error)?;
             }
             Command::MirrorDelete { session } => {
                 if !self.switch.delete_clone_session(session) {
-                    return Err((place, format!("there is no clone session {session} to delete")));
+                    return Err((position, format!("there is no clone session {session} to delete")));
                 }
             }
             Command::MirrorRead { session } => {
                 let found = self.switch.clone_sessions().get(&session);
                 let text = found.map_or("none".to_owned(), |session| format!("{session:?}"));
-                self.notes.push(format!("line {}: clone session {session} = {text}", place.line));
+                self.notes.push(format!("line {}: clone session {session} = {text}", position.line));
             }
             Command::GroupCreate { group } => {
                 self.groups.insert(group, Vec::new());
-                self.switch.set_multicast_group(group, Vec::new()).map_err(refuse)?;
+                self.switch.set_multicast_group(group, Vec::new()).map_err(to_error)?;
             }
             Command::NodeCreate { instance, ports } => self.nodes.push(Node { instance, ports }),
             Command::NodeUpdate { node, ports } => {
-                let Some(known) = self.nodes.get_mut(node) else { return Err(no_node(place, node)) };
+                let Some(known) = self.nodes.get_mut(node) else { return Err(no_node(position, node)) };
                 known.ports = ports;
-                self.set_groups().map_err(refuse)?;
+                self.set_groups().map_err(to_error)?;
             }
             Command::NodeAssociate { group, node } => {
                 if node >= self.nodes.len() {
-                    return Err(no_node(place, node));
+                    return Err(no_node(position, node));
                 }
                 let Some(members) = self.groups.get_mut(&group) else {
                     let message =
-                        format!("there is no multicast group {group}; make it with mc_mgrp_create {group}");
-                    return Err((place, message));
+                        format!("there is no multicast group {group}; create it with mc_mgrp_create {group}");
+                    return Err((position, message));
                 };
                 members.push(node);
-                self.set_groups().map_err(refuse)?;
+                self.set_groups().map_err(to_error)?;
             }
             command => return Ok(Some(command)),
         }
@@ -367,31 +371,40 @@ impl<T: TestTracer> Runner<T> {
     }
 
     /// Runs commands for counters, registers and meters.
-    fn state(&mut self, place: Position, command: Command) -> Result<(), PositionedError> {
+    fn execute_extern(&mut self, position: Position, command: Command) -> Result<(), PositionedError> {
         let pipeline = self.switch.pipeline_mut();
         match command {
             Command::CheckCounter { counter, cell, check } => {
-                self.check_counter(place, &counter, cell, check)
+                self.check_counter(position, &counter, cell, check)
             }
             Command::CounterWrite { counter, index, packets, bytes } => {
                 let value = CounterValue { packets, bytes };
-                pipeline.counter_write(&counter.text, index, value).map_err(refuse(counter.place))
+                pipeline.counter_write(&counter.text, index, value).map_err(to_error(counter.position))
             }
             Command::RegisterRead { register, index } => {
-                let value = pipeline.register_read(&register.text, index).map_err(refuse(register.place))?;
-                self.notes.push(format!("line {}: {}[{index}] = {}", place.line, register.text, hex(&value)));
+                let value =
+                    pipeline.register_read(&register.text, index).map_err(to_error(register.position))?;
+                self.notes.push(format!(
+                    "line {}: {}[{index}] = {}",
+                    position.line,
+                    register.text,
+                    hex(&value)
+                ));
                 Ok(())
             }
             Command::RegisterCheck { register, index, value } => {
-                self.check_register(place, &register, index, &value)
+                self.check_register(position, &register, index, &value)
             }
-            Command::RegisterWrite { register, index, value } => {
-                pipeline.register_write(&register.text, index, &value.value).map_err(refuse(register.place))
-            }
+            Command::RegisterWrite { register, index, value } => pipeline
+                .register_write(&register.text, index, &value.value)
+                .map_err(to_error(register.position)),
             Command::RegisterReset { register } => {
-                let (cells, _) = pipeline.register_info(&register.text).map_err(refuse(register.place))?;
+                let (cells, _) =
+                    pipeline.register_info(&register.text).map_err(to_error(register.position))?;
                 for index in 0..cells {
-                    pipeline.register_write(&register.text, index, &[0]).map_err(refuse(register.place))?;
+                    pipeline
+                        .register_write(&register.text, index, &[0])
+                        .map_err(to_error(register.position))?;
                 }
                 Ok(())
             }
@@ -400,8 +413,8 @@ impl<T: TestTracer> Runner<T> {
                     Some(table) => pipeline.direct_meter_rates(table, EntryHandle(index as u32)),
                     None => pipeline.meter_rates(&meter.text, index),
                 };
-                let rates = rates.map_err(refuse(meter.place))?;
-                self.notes.push(format!("line {}: {}[{index}] = {rates:?}", place.line, meter.text));
+                let rates = rates.map_err(to_error(meter.position))?;
+                self.notes.push(format!("line {}: {}[{index}] = {rates:?}", position.line, meter.text));
                 Ok(())
             }
             Command::MeterSet { meter, index, committed, peak } => {
@@ -417,10 +430,12 @@ impl<T: TestTracer> Runner<T> {
                 }
                 let cells = match index {
                     Some(index) => index..index + 1,
-                    None => 0..pipeline.meter_size(&meter.text).map_err(refuse(meter.place))?,
+                    None => 0..pipeline.meter_size(&meter.text).map_err(to_error(meter.position))?,
                 };
                 for index in cells {
-                    pipeline.meter_set_rates(&meter.text, index, Some(rates)).map_err(refuse(meter.place))?;
+                    pipeline
+                        .meter_set_rates(&meter.text, index, Some(rates))
+                        .map_err(to_error(meter.position))?;
                 }
                 Ok(())
             }
@@ -431,7 +446,7 @@ impl<T: TestTracer> Runner<T> {
 
     fn check_counter(
         &mut self,
-        place: Position,
+        position: Position,
         counter: &Name,
         cell: Cell,
         check: Option<Check>,
@@ -439,63 +454,64 @@ impl<T: TestTracer> Runner<T> {
         let pipeline = self.switch.pipeline();
         let (value, cell) = match cell {
             Cell::Index(index) => {
-                let value = pipeline.counter_read(&counter.text, index).map_err(refuse(counter.place))?;
+                let value =
+                    pipeline.counter_read(&counter.text, index).map_err(to_error(counter.position))?;
                 (value, index.to_string())
             }
             Cell::Alias(name) => {
                 let alias = name.text.trim_start_matches('$');
                 let Some(&(table, entry)) = self.aliases.get(alias) else {
                     let message = format!("no entry is named {alias:?}; name one with `add ... = {alias}`");
-                    return Err((name.place, message));
+                    return Err((name.position, message));
                 };
-                let value = pipeline.direct_counter_read(table, entry).map_err(refuse(name.place))?;
+                let value = pipeline.direct_counter_read(table, entry).map_err(to_error(name.position))?;
                 (value, alias.to_owned())
             }
         };
         let name = format!("{}({cell})", counter.text);
-        let Some(Check { bytes, relation, value: wanted }) = check else {
+        let Some(Check { bytes, relation, value: expected }) = check else {
             let CounterValue { packets, bytes } = value;
-            self.notes.push(format!("line {}: {name} = {packets} packets, {bytes} bytes", place.line));
+            self.notes.push(format!("line {}: {name} = {packets} packets, {bytes} bytes", position.line));
             return Ok(());
         };
-        let (got, unit) = if bytes { (value.bytes, "bytes") } else { (value.packets, "packets") };
+        let (actual, unit) = if bytes { (value.bytes, "bytes") } else { (value.packets, "packets") };
         let holds = match relation {
-            "==" => got == wanted,
-            "!=" => got != wanted,
-            "<" => got < wanted,
-            "<=" => got <= wanted,
-            ">" => got > wanted,
-            _ => got >= wanted,
+            "==" => actual == expected,
+            "!=" => actual != expected,
+            "<" => actual < expected,
+            "<=" => actual <= expected,
+            ">" => actual > expected,
+            _ => actual >= expected,
         };
         if !holds {
-            let what = format!("{name} counted {got} {unit}, expected {relation} {wanted}");
-            self.failures.push(Failure { line: place.line, kind: FailureKind::Value(what) });
+            let what = format!("{name} counted {actual} {unit}, expected {relation} {expected}");
+            self.failures.push(Failure { line: position.line, kind: FailureKind::Value(what) });
         }
         Ok(())
     }
 
     fn check_register(
         &mut self,
-        place: Position,
+        position: Position,
         register: &Name,
         index: usize,
-        wanted: &Number,
+        number: &Number,
     ) -> Result<(), PositionedError> {
         let pipeline = self.switch.pipeline();
-        let (_, bits) = pipeline.register_info(&register.text).map_err(refuse(register.place))?;
-        let got = pipeline.register_read(&register.text, index).map_err(refuse(register.place))?;
-        let expected = names::fit(wanted, &register.text, bits)?;
-        if !names::same(&got, &expected, wanted.mask.as_deref()) {
+        let (_, bits) = pipeline.register_info(&register.text).map_err(to_error(register.position))?;
+        let actual = pipeline.register_read(&register.text, index).map_err(to_error(register.position))?;
+        let expected = names::to_width(number, &register.text, bits)?;
+        if !names::matches_masked(&actual, &expected, number.mask.as_deref()) {
             let name = &register.text;
-            let what = format!("{name}[{index}] is {}, expected {}", hex(&got), hex(&expected));
-            self.failures.push(Failure { line: place.line, kind: FailureKind::Value(what) });
+            let what = format!("{name}[{index}] is {}, expected {}", hex(&actual), hex(&expected));
+            self.failures.push(Failure { line: position.line, kind: FailureKind::Value(what) });
         }
         Ok(())
     }
 }
 
-fn no_node(place: Position, node: usize) -> PositionedError {
-    (place, format!("there is no node {node}; mc_node_create makes them, counted from 0"))
+fn no_node(position: Position, node: usize) -> PositionedError {
+    (position, format!("there is no node {node}; mc_node_create creates nodes, counted from 0"))
 }
 
 fn hex(value: &[u8]) -> String {

@@ -6,7 +6,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// The highest port number: v1model ports have 9 bits. (511 is the usual drop port, which [`crate::engine`]
 /// rejects.)
 pub const MAX_PORT: u16 = 511;
-/// The most strict priorities of a port, as in IEEE 802.1Q.
+/// Maximum number of priorities of a port, as in IEEE 802.1Q.
 pub const MAX_PRIORITIES: u8 = 8;
 
 /// The rate at which the traffic manager lets a port or a queue send.
@@ -35,7 +35,7 @@ impl Rate {
     }
 
     /// Returns whether the rate is limited.
-    pub(super) fn limits(self) -> bool {
+    pub(super) fn is_limited(self) -> bool {
         !matches!(self, Rate::Unlimited | Rate::Packets(0))
     }
 }
@@ -79,7 +79,7 @@ impl PortConfig {
 pub struct PfcPort {
     /// Bytes reserved for packets that arrive after a pause was sent.
     pub headroom: Bytes,
-    /// The threshold of a queue is the free pool shifted right by this.
+    /// The threshold is the free pool shifted right by this many bits.
     pub alpha_shift: u8,
 }
 
@@ -101,7 +101,7 @@ impl PfcPort {
 /// Priority flow control: when the neighbour on an ingress port must pause a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// The threshold of an ingress queue's buffer use above which its neighbour is paused.
+    /// The rule for the buffer use of an ingress port and priority at which the neighbour is paused.
     pub mode: PfcMode,
     /// Bytes by which the use must fall below the threshold before the neighbour may resume.
     pub resume_offset: Bytes,
@@ -153,11 +153,11 @@ pub struct TmConfig {
     pub weights: Vec<u16>,
     /// The packet buffer that all queues share.
     pub buffer: Bytes,
-    /// Lossless classes; `None` for none.
+    /// Priority flow control; `None` if no class is lossless.
     pub pfc: Option<PfcConfig>,
 }
 
-/// The error of a configuration.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TmConfigError {
     #[error("port {0} is configured twice; give every port its own number")]
@@ -237,29 +237,29 @@ mod tests {
     }
 
     #[test]
-    fn refuses_impossible_configurations() {
+    fn rejects_impossible_configurations() {
         assert_eq!(config().check(), Ok(()));
-        let refused = |change: &dyn Fn(&mut TmConfig)| {
+        let error = |change: &dyn Fn(&mut TmConfig)| {
             let mut config = config();
             change(&mut config);
             config.check().unwrap_err().to_string()
         };
-        assert!(refused(&|c| c.priorities = 9).contains("choose 1 to 8"));
-        assert!(refused(&|c| c.weights = vec![1; 8]).contains("fewer weights than queues"));
-        assert!(refused(&|c| c.weights = vec![1, 0]).contains("weight 0"));
-        assert!(refused(&|c| c.ports[1].port = 1).contains("port 1 is configured twice"));
-        assert!(refused(&|c| c.ports[1].port = 512).contains("exceeds the maximum of 511"));
-        assert!(refused(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));
-        assert!(refused(&|c| c.pfc = Some(PfcConfig::fixed(Bytes::new(3072)))).contains("never end"));
-        let greedy = refused(&|c| {
+        assert!(error(&|c| c.priorities = 9).contains("choose 1 to 8"));
+        assert!(error(&|c| c.weights = vec![1; 8]).contains("fewer weights than queues"));
+        assert!(error(&|c| c.weights = vec![1, 0]).contains("weight 0"));
+        assert!(error(&|c| c.ports[1].port = 1).contains("port 1 is configured twice"));
+        assert!(error(&|c| c.ports[1].port = 512).contains("exceeds the maximum of 511"));
+        assert!(error(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));
+        assert!(error(&|c| c.pfc = Some(PfcConfig::fixed(Bytes::new(3072)))).contains("never end"));
+        let too_small = error(&|c| {
             c.pfc = Some(PfcConfig::dynamic());
             c.ports[0].pfc = Some(PfcPort { headroom: Bytes::new(1 << 20), alpha_shift: 3 });
         });
-        assert!(greedy.contains("enlarge the buffer"), "{greedy}");
+        assert!(too_small.contains("enlarge the buffer"), "{too_small}");
     }
 
     #[test]
-    fn link_shares_are_those_of_the_hpcc_simulator() {
+    fn port_shares_equal_those_of_the_hpcc_simulator() {
         // docs/algorithms/pfc.md#thresholds: 37,500 B at 100G and 1 us, 150,000 B at 400G; 1/8 at NIC rate, 1/2 at four
         // times.
         let nic = Bandwidth::from_gbps(100);

@@ -3,24 +3,28 @@
 
 use weir_units::Time;
 
+/// Marks the end of a list.
 const NIL: u32 = u32::MAX;
 
 /// An item in a queue.
 #[derive(Debug)]
 pub(super) struct QueuedItem<T> {
     pub item: T,
+    /// Length in bytes.
     pub len: u32,
     /// Time at which the item was queued.
-    pub since: Time,
-    /// Packets in the queue at that time.
+    pub enqueued: Time,
+    /// Packets in the queue before this one was queued.
     pub depth: u32,
     /// Index of the PFC account to which the item is charged; `None` if its class is lossy.
-    pub charged: Option<u32>,
+    pub account: Option<u32>,
 }
 
+/// An element of a queue or of the list of free nodes.
 #[derive(Debug)]
 struct Node<T> {
-    waiting: Option<QueuedItem<T>>,
+    /// `None` if the node is free.
+    queued: Option<QueuedItem<T>>,
     next: u32,
 }
 
@@ -53,10 +57,10 @@ impl<T> Slab<T> {
 
     /// Appends an item to `fifo`.
     #[inline(always)]
-    pub fn push(&mut self, fifo: &mut Fifo, waiting: QueuedItem<T>) {
+    pub fn push(&mut self, fifo: &mut Fifo, queued: QueuedItem<T>) {
         fifo.packets += 1;
-        fifo.bytes += u64::from(waiting.len);
-        let node = Node { waiting: Some(waiting), next: NIL };
+        fifo.bytes += u64::from(queued.len);
+        let node = Node { queued: Some(queued), next: NIL };
         let index = if self.free == NIL {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
@@ -81,19 +85,19 @@ impl<T> Slab<T> {
     pub fn pop(&mut self, fifo: &mut Fifo) -> Option<QueuedItem<T>> {
         let index = fifo.head;
         let node = self.nodes.get_mut(index as usize)?;
-        let waiting = node.waiting.take()?;
+        let queued = node.queued.take()?;
         fifo.head = node.next;
         node.next = self.free;
         self.free = index;
         fifo.packets -= 1;
-        fifo.bytes -= u64::from(waiting.len);
-        Some(waiting)
+        fifo.bytes -= u64::from(queued.len);
+        Some(queued)
     }
 
     /// Returns the oldest item of `fifo`.
     #[inline]
     pub fn first(&self, fifo: &Fifo) -> Option<&QueuedItem<T>> {
-        self.nodes.get(fifo.head as usize)?.waiting.as_ref()
+        self.nodes.get(fifo.head as usize)?.queued.as_ref()
     }
 
     /// Returns the items of `fifo`, oldest first.
@@ -102,7 +106,7 @@ impl<T> Slab<T> {
         std::iter::from_fn(move || {
             let node = self.nodes.get(next as usize)?;
             next = node.next;
-            node.waiting.as_ref()
+            node.queued.as_ref()
         })
     }
 }
@@ -114,10 +118,10 @@ mod tests {
     #[test]
     fn memory_grows_to_the_peak_and_no_further() {
         let (mut slab, mut fifos) = (Slab::new(), [Fifo::default(); 2]);
-        let waiting = |item| QueuedItem { item, len: 1, since: Time::ZERO, depth: 0, charged: None };
+        let queued = |item| QueuedItem { item, len: 1, enqueued: Time::ZERO, depth: 0, account: None };
         for round in 0..1_000u32 {
             for n in 0..3 {
-                slab.push(&mut fifos[(n % 2) as usize], waiting(round + n));
+                slab.push(&mut fifos[(n % 2) as usize], queued(round + n));
             }
             for n in 0..3 {
                 assert_eq!(slab.pop(&mut fifos[(n % 2) as usize]).map(|w| w.item), Some(round + n));

@@ -13,6 +13,7 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod audit;
 mod config;
 mod counters;
 mod drr;
@@ -55,19 +56,19 @@ pub struct EnqueueRequest {
     pub len: u32,
 }
 
-/// What the caller must do after a packet was queued.
+/// The actions that [`TrafficManager::enqueue`] requests from its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admitted {
-    /// The egress port had nothing that it could send, or waited for the rate of another queue: see
-    /// [`TrafficManager::next_ready`].
+pub struct Admission {
+    /// The egress port may be able to send earlier than before: it had no sendable packet, or it waited for
+    /// the rate of another queue. Query [`TrafficManager::next_ready`].
     pub ready: bool,
     /// A pause frame must be sent on the ingress port, for the ingress priority.
     pub pause: bool,
 }
 
-/// A packet that was not queued.
+/// A packet that was not queued, and the reason.
 #[derive(Debug)]
-pub struct Refused<T> {
+pub struct RejectedPacket<T> {
     pub item: T,
     pub reason: DropReason,
 }
@@ -123,16 +124,16 @@ struct Port {
     paused: u8,
     shaped: u8,
     shaper: Shaper,
-    level: Occupancy,
+    occupancy: Occupancy,
     offered: PacketCount,
     sent: PacketCount,
-    rest: Box<PortExtras>,
+    extras: Box<PortExtras>,
 }
 
 /// The fields of a port that few packets need.
 #[derive(Debug, Default)]
 struct PortExtras {
-    turns: DrrState,
+    drr: DrrState,
     dropped: Drops,
 }
 
@@ -146,28 +147,28 @@ impl Port {
     }
 }
 
-/// Checks the limits of the queue, of the buffer (`full`: the packet does not fit) and of PFC. Returns the
-/// PFC account that was charged, `None` if the class is lossy.
+/// Checks the limits of the queue, of the buffer (`full`: the packet does not fit) and of PFC, and charges the
+/// packet to its PFC account. Returns the account; `None` if the class is lossy.
 #[inline(always)]
 fn admit(
     Queue { limits, fifo, .. }: &Queue,
     full: bool,
     pfc: &mut Option<Pfc>,
     ingress: Option<usize>,
-    at: &EnqueueRequest,
+    request: &EnqueueRequest,
 ) -> Result<Option<u32>, DropReason> {
-    if fifo.packets >= limits.packets || fifo.bytes + u64::from(at.len) > limits.bytes.get() {
+    if fifo.packets >= limits.packets || fifo.bytes + u64::from(request.len) > limits.bytes.get() {
         return Err(DropReason::TailDrop);
     }
-    let charge = match (&pfc, ingress) {
-        (Some(pfc), Some(ingress)) => pfc.charge(ingress, at.ingress_priority),
+    let account = match (&pfc, ingress) {
+        (Some(pfc), Some(ingress)) => pfc.account(ingress, request.ingress_priority),
         _ => None,
     };
-    match (pfc, charge) {
-        // The dynamic pool is a part of the buffer of its own, so a full buffer does not affect it.
-        (Some(pfc), Some(charge)) if pfc.is_dynamic() || !full => {
-            if pfc.admit(charge, at.len) {
-                Ok(Some(charge))
+    match (pfc, account) {
+        // The dynamic pool is set aside within the buffer, so a full buffer does not affect it.
+        (Some(pfc), Some(account)) if pfc.is_dynamic() || !full => {
+            if pfc.admit(account, request.len) {
+                Ok(Some(account))
             } else {
                 Err(DropReason::PfcHeadroom)
             }
@@ -180,14 +181,16 @@ fn admit(
 /// The queues of a switch.
 #[derive(Debug)]
 pub struct TrafficManager<T> {
+    /// Index into `ports` by port number; [`NO_SLOT`] if the port is not configured.
     slot_by_port: Box<[u16]>,
     ports: Vec<Port>,
-    /// By port slot and priority.
+    /// Indexed by `slot * priorities + priority`.
     queues: Vec<Queue>,
     priorities: usize,
     weights: DrrWeights,
     slab: Slab<T>,
     pfc: Option<Pfc>,
+    /// Size of the shared buffer in bytes, and how much of it is in use.
     buffer: u64,
     buffered: u64,
     /// Packets for ports or priorities that do not exist.
@@ -212,20 +215,20 @@ impl<T> TrafficManager<T> {
             paused: 0,
             shaped: 0,
             shaper: Shaper::new(port.rate),
-            level: Occupancy::default(),
+            occupancy: Occupancy::default(),
             offered: PacketCount::default(),
             sent: PacketCount::default(),
-            rest: Box::default(),
+            extras: Box::default(),
         });
         let priorities = usize::from(config.priorities);
-        let of_port = |port: &PortConfig| {
+        let port_queues = |port: &PortConfig| {
             let limits = port.limits;
             std::iter::repeat_with(move || Queue::new(limits)).take(priorities)
         };
         Ok(TrafficManager {
             slot_by_port: slots,
             ports: ports.collect(),
-            queues: config.ports.iter().flat_map(of_port).collect(),
+            queues: config.ports.iter().flat_map(port_queues).collect(),
             priorities,
             weights: DrrWeights::new(&config.weights),
             slab: Slab::new(),
@@ -265,87 +268,93 @@ impl<T> TrafficManager<T> {
     /// Returns the packet with the reason: its port or priority does not exist, or its queue, the buffer or
     /// its ingress port's share is full. The packet is counted as dropped.
     #[inline(always)]
-    pub fn enqueue(&mut self, now: Time, at: EnqueueRequest, item: T) -> Result<Admitted, Refused<T>> {
-        let Some(slot) = self.slot(at.egress) else {
-            self.unroutable.count(DropReason::NoSuchPort, at.len);
-            return Err(Refused { item, reason: DropReason::NoSuchPort });
+    pub fn enqueue(
+        &mut self,
+        now: Time,
+        request: EnqueueRequest,
+        item: T,
+    ) -> Result<Admission, RejectedPacket<T>> {
+        let Some(slot) = self.slot(request.egress) else {
+            self.unroutable.count(DropReason::NoSuchPort, request.len);
+            return Err(RejectedPacket { item, reason: DropReason::NoSuchPort });
         };
-        let Some(index) = self.queue_index(slot, at.priority) else {
-            self.unroutable.count(DropReason::NoSuchPriority, at.len);
-            return Err(Refused { item, reason: DropReason::NoSuchPriority });
+        let Some(index) = self.queue_index(slot, request.priority) else {
+            self.unroutable.count(DropReason::NoSuchPriority, request.len);
+            return Err(RejectedPacket { item, reason: DropReason::NoSuchPriority });
         };
-        let ingress = self.slot(at.ingress);
+        let ingress = self.slot(request.ingress);
         let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
-        port.offered.count(at.len);
-        let full = self.buffered + u64::from(at.len) > self.buffer;
-        let charged = match admit(queue, full, &mut self.pfc, ingress, &at) {
-            Ok(charged) => charged,
+        port.offered.count(request.len);
+        let full = self.buffered + u64::from(request.len) > self.buffer;
+        let account = match admit(queue, full, &mut self.pfc, ingress, &request) {
+            Ok(account) => account,
             Err(reason) => {
-                port.rest.dropped.count(reason, at.len);
-                return Err(Refused { item, reason });
+                port.extras.dropped.count(reason, request.len);
+                return Err(RejectedPacket { item, reason });
             }
         };
-        let waiting = QueuedItem { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
+        let queued = QueuedItem { item, len: request.len, enqueued: now, depth: queue.fifo.packets, account };
         // A rate-limited port waits for the release time of another queue; a packet in this one can be due
         // earlier, so the driver must ask again.
-        let first = port.shaped != 0 && queue.fifo.packets == 0;
-        self.slab.push(&mut queue.fifo, waiting);
+        let maybe_earlier = port.shaped != 0 && queue.fifo.packets == 0;
+        self.slab.push(&mut queue.fifo, queued);
         queue.peak = queue.peak.max(queue.fifo.bytes);
         let idle = port.sendable() == 0;
-        port.waiting |= 1 << at.priority;
-        port.level.packets += 1;
-        port.level.bytes += u64::from(at.len);
-        port.level.peak_bytes = port.level.peak_bytes.max(port.level.bytes);
-        self.buffered += u64::from(at.len);
-        let ready = (idle || first) && port.sendable() != 0;
-        let pause = match (&mut self.pfc, charged) {
-            (Some(pfc), Some(charge)) => pfc.check_xoff(charge),
+        port.waiting |= 1 << request.priority;
+        port.occupancy.packets += 1;
+        port.occupancy.bytes += u64::from(request.len);
+        port.occupancy.peak_bytes = port.occupancy.peak_bytes.max(port.occupancy.bytes);
+        self.buffered += u64::from(request.len);
+        let ready = (idle || maybe_earlier) && port.sendable() != 0;
+        let pause = match (&mut self.pfc, account) {
+            (Some(pfc), Some(account)) => pfc.check_xoff(account),
             _ => false,
         };
-        Ok(Admitted { ready, pause })
+        Ok(Admission { ready, pause })
     }
 
     /// Dequeues the oldest packet of the highest priority that may send now, or of the queue that deficit
-    /// round robin selects. `on_next` gets the packet that follows in the same queue.
+    /// round robin selects. `on_next` is called with the packet that follows in the same queue, so that the
+    /// caller can prefetch it.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Time, port: u16, on_next: impl FnOnce(&T)) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
-        let (mut priority, due) = self.next(slot, now)?;
+        let (mut priority, due) = self.next_queue(slot, now)?;
         if due > now {
             return None;
         }
         // Weighted queues are adjacent priorities. If the highest sendable queue is one of them, DRR chooses
         // among all of them; otherwise strict priority holds.
         if self.weights.mask & 1 << priority != 0 {
-            priority = self.take_turn(slot, now);
+            priority = self.select_weighted(slot, now);
         }
         let index = self.queue_index(slot, priority)?;
         let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
-        let waiting = self.slab.pop(&mut queue.fifo)?;
+        let queued = self.slab.pop(&mut queue.fifo)?;
         match self.slab.first(&queue.fifo) {
             Some(next) => on_next(&next.item),
             None => port.waiting &= !(1 << priority),
         }
-        port.shaper.take(now, waiting.since, waiting.len);
-        queue.shaper.take(now, waiting.since, waiting.len);
-        port.level.packets -= 1;
-        port.level.bytes -= u64::from(waiting.len);
-        port.sent.count(waiting.len);
-        self.buffered -= u64::from(waiting.len);
+        port.shaper.record(now, queued.enqueued, queued.len);
+        queue.shaper.record(now, queued.enqueued, queued.len);
+        port.occupancy.packets -= 1;
+        port.occupancy.bytes -= u64::from(queued.len);
+        port.sent.count(queued.len);
+        self.buffered -= u64::from(queued.len);
         let dequeue_depth = queue.fifo.packets;
-        let resume = match (&mut self.pfc, waiting.charged) {
-            (Some(pfc), Some(charge)) => {
-                pfc.release(charge, waiting.len);
-                pfc.check_xon(charge).then(|| pfc.ingress_queue(charge))
+        let resume = match (&mut self.pfc, queued.account) {
+            (Some(pfc), Some(account)) => {
+                pfc.release(account, queued.len);
+                pfc.check_xon(account).then(|| pfc.ingress_queue(account))
             }
             _ => None,
         };
         Some(Departure {
-            item: waiting.item,
-            len: waiting.len,
+            item: queued.item,
+            len: queued.len,
             priority,
-            enqueued: waiting.since,
-            enqueue_depth: waiting.depth,
+            enqueued: queued.enqueued,
+            enqueue_depth: queued.depth,
             dequeue_depth,
             resume: resume.map(|(slot, priority)| (self.ports[slot].number, priority)),
         })
@@ -353,7 +362,7 @@ impl<T> TrafficManager<T> {
 
     /// Returns the queue that deficit round robin serves next among the weighted queues that may send now. At
     /// least one may: the highest sendable queue is weighted.
-    fn take_turn(&mut self, slot: usize, now: Time) -> u8 {
+    fn select_weighted(&mut self, slot: usize, now: Time) -> u8 {
         let (port, queues) = (&self.ports[slot], &self.queues[slot * self.priorities..][..self.priorities]);
         let mut waiting = port.sendable() & self.weights.mask;
         for (priority, queue) in queues.iter().enumerate() {
@@ -363,34 +372,34 @@ impl<T> TrafficManager<T> {
         }
         let head = |priority: u8| {
             let first = self.slab.first(&queues[usize::from(priority)].fifo);
-            first.map_or(0, |waiting| u64::from(waiting.len))
+            first.map_or(0, |queued| u64::from(queued.len))
         };
-        let (priority, turns) = port.rest.turns.select(&self.weights, waiting, head);
-        self.ports[slot].rest.turns = turns;
+        let (priority, drr) = port.extras.drr.select(&self.weights, waiting, head);
+        self.ports[slot].extras.drr = drr;
         priority
     }
 
     /// Returns the priority to serve next and the time at which the rates allow it: the highest priority that
-    /// is due `now`, otherwise the one that is due first.
+    /// is due `now`, otherwise the one that is due first. `None` if no packet is sendable.
     #[inline(always)]
-    fn next(&self, slot: usize, now: Time) -> Option<(u8, Time)> {
+    fn next_queue(&self, slot: usize, now: Time) -> Option<(u8, Time)> {
         let port = &self.ports[slot];
         let sendable = port.sendable();
         if sendable == 0 {
             return None;
         }
         let highest = |mask: u8| (u8::BITS - 1 - mask.leading_zeros()) as u8;
-        let floor = port.shaper.free_at();
+        let port_free_at = port.shaper.free_at();
         if sendable & port.shaped == 0 {
-            return Some((highest(sendable), floor));
+            return Some((highest(sendable), port_free_at));
         }
         let mut best: Option<(u8, Time)> = None;
-        let mut left = sendable;
-        while left != 0 {
-            let priority = highest(left);
-            left &= !(1 << priority);
+        let mut remaining = sendable;
+        while remaining != 0 {
+            let priority = highest(remaining);
+            remaining &= !(1 << priority);
             let free_at = self.queues[slot * self.priorities + usize::from(priority)].shaper.free_at();
-            let due = free_at.max(floor);
+            let due = free_at.max(port_free_at);
             if due <= now {
                 return Some((priority, due));
             }
@@ -404,7 +413,7 @@ impl<T> TrafficManager<T> {
     /// Returns the earliest time at which [`Self::dequeue`] has a packet for this port, which may be in the
     /// past; `None` if no packet is queued or all queued packets are paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
-        self.next(self.slot(port)?, Time::ZERO).map(|(_, due)| due)
+        self.next_queue(self.slot(port)?, Time::ZERO).map(|(_, due)| due)
     }
 
     /// Returns whether [`Self::next_ready`] is `Some`.
@@ -413,8 +422,8 @@ impl<T> TrafficManager<T> {
         self.slot(port).is_some_and(|slot| self.ports[slot].sendable() != 0)
     }
 
-    /// Records that the neighbour of `port` paused or resumed a priority. Returns whether the port had
-    /// nothing that it could send, and has now.
+    /// Records that the neighbour of `port` paused or resumed a priority. Returns whether this gave a port
+    /// without sendable packets one to send.
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         let Some(slot) = self.slot(port) else { return false };
         if self.queue_index(slot, priority).is_none() {
@@ -435,29 +444,28 @@ impl<T> TrafficManager<T> {
     /// Returns whether the last PFC frame to the neighbour on `port` paused this priority.
     pub fn is_pausing(&self, port: u16, priority: u8) -> bool {
         let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
-        pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.of(slot, priority).paused)
+        pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.usage(slot, priority).paused)
     }
 
     /// Returns the ingress ports and priorities that stay paused if the queues (port and priority) for which
-    /// `is_stuck` holds never send again and all others drain.
+    /// `is_stuck` returns true never send again and all others drain.
     pub fn deadlocked_pauses(&self, is_stuck: impl Fn(u16, u8) -> bool) -> Vec<(u16, u8)> {
         let Some(pfc) = &self.pfc else { return Vec::new() };
-        let mut left = vec![0; self.queues.len()];
+        let mut stuck_bytes = vec![0; self.queues.len()];
         for (port, queues) in self.ports.iter().zip(self.queues.chunks(self.priorities)) {
             for (priority, queue) in
                 (0..).zip(queues).filter(|(priority, _)| is_stuck(port.number, *priority))
             {
                 debug_assert!(port.waiting & 1 << priority != 0);
-                for waiting in self.slab.iter(&queue.fifo) {
-                    if let Some(charge) = waiting.charged {
-                        left[charge as usize] += u64::from(waiting.len);
+                for queued in self.slab.iter(&queue.fifo) {
+                    if let Some(account) = queued.account {
+                        stuck_bytes[account as usize] += u64::from(queued.len);
                     }
                 }
             }
         }
-        let place = |charge| pfc.ingress_queue(charge);
-        pfc.stay_paused(&left)
-            .map(place)
+        pfc.deadlocked_accounts(&stuck_bytes)
+            .map(|account| pfc.ingress_queue(account))
             .map(|(slot, priority)| (self.ports[slot].number, priority))
             .collect()
     }
@@ -466,12 +474,12 @@ impl<T> TrafficManager<T> {
     /// charged.
     pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
-        let place = |charge| {
-            let (slot, priority) = self.pfc.as_ref()?.ingress_queue(charge);
+        let ingress = |account| {
+            let (slot, priority) = self.pfc.as_ref()?.ingress_queue(account);
             Some((self.ports[slot].number, priority))
         };
         let queue = index.map(|index| self.slab.iter(&self.queues[index].fifo));
-        queue.into_iter().flatten().map(move |it| (&it.item, it.charged.and_then(place)))
+        queue.into_iter().flatten().map(move |queued| (&queued.item, queued.account.and_then(ingress)))
     }
 
     /// Sets the rate of a port. Returns `false` if the port does not exist.
@@ -490,7 +498,7 @@ impl<T> TrafficManager<T> {
         let Some(index) = self.queue_index(slot, priority) else { return false };
         self.queues[index].shaper.set_rate(rate);
         let port = &mut self.ports[slot];
-        port.shaped = port.shaped & !(1 << priority) | u8::from(rate.limits()) << priority;
+        port.shaped = port.shaped & !(1 << priority) | u8::from(rate.is_limited()) << priority;
         true
     }
 
@@ -525,11 +533,11 @@ impl<T> TrafficManager<T> {
 
     /// Returns the occupancy of a port over all priorities; zero for a port that does not exist.
     pub fn port_occupancy(&self, port: u16) -> Occupancy {
-        self.slot(port).map_or(Occupancy::default(), |slot| self.ports[slot].level)
+        self.slot(port).map_or(Occupancy::default(), |slot| self.ports[slot].occupancy)
     }
 
     /// Returns the occupancy of one queue; zero for a queue that does not exist.
-    pub fn queue_level(&self, port: u16, priority: u8) -> Occupancy {
+    pub fn queue_occupancy(&self, port: u16, priority: u8) -> Occupancy {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         index.map_or(Occupancy::default(), |index| {
             let queue = &self.queues[index];
@@ -540,7 +548,7 @@ impl<T> TrafficManager<T> {
     /// Resets the peaks to the current occupancy.
     pub fn reset_peaks(&mut self) {
         for port in &mut self.ports {
-            port.level.peak_bytes = port.level.bytes;
+            port.occupancy.peak_bytes = port.occupancy.bytes;
         }
         for queue in &mut self.queues {
             queue.peak = queue.fifo.bytes;
@@ -557,7 +565,7 @@ impl<T> TrafficManager<T> {
     pub fn ingress_use(&self, port: u16, priority: u8) -> Bytes {
         match (&self.pfc, self.slot(port)) {
             (Some(pfc), Some(slot)) if usize::from(priority) < self.priorities => {
-                let entry = pfc.of(slot, priority);
+                let entry = pfc.usage(slot, priority);
                 Bytes::new(entry.pooled + entry.headroom)
             }
             _ => Bytes::ZERO,

@@ -25,7 +25,7 @@ pub(super) struct IngressUsage {
 pub(super) struct Pfc {
     config: PfcConfig,
     priorities: usize,
-    /// By port slot and priority; the index is called an account or charge.
+    /// Indexed by `slot * priorities + priority`; the index is called an account.
     usage: Vec<IngressUsage>,
     /// Bytes that the dynamic threshold divides: the buffer without headroom and reserve of all ports.
     pool: u64,
@@ -34,7 +34,7 @@ pub(super) struct Pfc {
 }
 
 impl Pfc {
-    /// Returns `None` if no class is lossless.
+    /// Returns `None` if `config` has no PFC.
     pub fn new(config: &TmConfig) -> Option<Pfc> {
         let pfc = config.pfc?;
         let reserve = match pfc.mode {
@@ -42,8 +42,8 @@ impl Pfc {
             PfcMode::Fixed { .. } => 0,
         };
         let lossless = config.ports.iter().filter_map(|port| port.pfc);
-        let aside: u64 = lossless.map(|share| share.headroom.get() + reserve).sum();
-        let uses = config.ports.iter().flat_map(|port| {
+        let reserved: u64 = lossless.map(|share| share.headroom.get() + reserve).sum();
+        let usage = config.ports.iter().flat_map(|port| {
             let share = port.pfc.unwrap_or_default();
             (0..config.priorities).map(move |priority| IngressUsage {
                 headroom_limit: share.headroom.get(),
@@ -55,18 +55,18 @@ impl Pfc {
         Some(Pfc {
             config: pfc,
             priorities: usize::from(config.priorities),
-            usage: uses.collect(),
-            pool: config.buffer.get().saturating_sub(aside),
+            usage: usage.collect(),
+            pool: config.buffer.get().saturating_sub(reserved),
             pool_used: 0,
         })
     }
 
     /// Returns the account of packets of this ingress port and priority; `None` if the class is lossy.
     #[inline(always)]
-    pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
-        let charge = slot * self.priorities + usize::from(priority);
-        let entry = self.usage.get(charge).filter(|_| usize::from(priority) < self.priorities)?;
-        entry.lossless.then_some(charge as u32)
+    pub fn account(&self, slot: usize, priority: u8) -> Option<u32> {
+        let account = slot * self.priorities + usize::from(priority);
+        let entry = self.usage.get(account).filter(|_| usize::from(priority) < self.priorities)?;
+        entry.lossless.then_some(account as u32)
     }
 
     /// Returns whether the dynamic pool decides on admission, instead of the whole buffer.
@@ -80,9 +80,9 @@ impl Pfc {
         self.threshold_with(entry, self.pool_used)
     }
 
-    /// Returns the threshold in bytes if `shared` bytes of the pool are used.
-    fn threshold_with(&self, entry: &IngressUsage, shared: u64) -> u64 {
-        let free = self.pool.saturating_sub(shared);
+    /// Returns the threshold in bytes if `pool_used` bytes of the pool are used.
+    fn threshold_with(&self, entry: &IngressUsage, pool_used: u64) -> u64 {
+        let free = self.pool.saturating_sub(pool_used);
         free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
     }
 
@@ -90,14 +90,14 @@ impl Pfc {
     /// room.
     #[inline(always)]
     #[must_use]
-    pub fn admit(&mut self, charge: u32, len: u32) -> bool {
+    pub fn admit(&mut self, account: u32, len: u32) -> bool {
         let len = u64::from(len);
         let PfcMode::Dynamic { reserve } = self.config.mode else {
-            self.usage[charge as usize].pooled += len;
+            self.usage[account as usize].pooled += len;
             return true;
         };
-        let threshold = self.threshold(&self.usage[charge as usize]);
-        let entry = &mut self.usage[charge as usize];
+        let threshold = self.threshold(&self.usage[account as usize]);
+        let entry = &mut self.usage[account as usize];
         let reserve = reserve.get();
         // As in switch-mmu.cc, a packet is dropped only if both limits are exceeded. Above its threshold a
         // queue may use only its headroom, which absorbs the packets that were in flight when the pause was
@@ -121,9 +121,9 @@ impl Pfc {
 
     /// Releases `len` bytes: from the headroom first, then the shared pool, then the reserve.
     #[inline(always)]
-    pub fn release(&mut self, charge: u32, len: u32) {
+    pub fn release(&mut self, account: u32, len: u32) {
         let len = u64::from(len);
-        let entry = &mut self.usage[charge as usize];
+        let entry = &mut self.usage[account as usize];
         let PfcMode::Dynamic { reserve } = self.config.mode else {
             entry.pooled -= len;
             return;
@@ -135,10 +135,10 @@ impl Pfc {
         entry.pooled -= rest;
     }
 
-    /// Returns whether a pause frame must be sent after this admission, and records that it was.
+    /// Returns whether a pause frame must be sent after an admission. If so, the account counts as paused.
     #[inline(always)]
-    pub fn check_xoff(&mut self, charge: u32) -> bool {
-        let entry = self.usage[charge as usize];
+    pub fn check_xoff(&mut self, account: u32) -> bool {
+        let entry = self.usage[account as usize];
         let over = match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
             PfcMode::Dynamic { reserve } => {
@@ -146,59 +146,60 @@ impl Pfc {
             }
         };
         let pause = over && !entry.paused;
-        self.usage[charge as usize].paused |= pause;
+        self.usage[account as usize].paused |= pause;
         pause
     }
 
-    /// Returns whether a resume frame may be sent after this release, and records that it was.
+    /// Returns whether a resume frame may be sent after a release. If so, the account is no longer paused.
     #[inline(always)]
-    pub fn check_xon(&mut self, charge: u32) -> bool {
-        if !self.usage[charge as usize].paused {
+    pub fn check_xon(&mut self, account: u32) -> bool {
+        if !self.usage[account as usize].paused {
             return false;
         }
-        let entry = self.usage[charge as usize];
+        let entry = self.usage[account as usize];
         let resume = self.is_below_xon(&entry, self.pool_used);
-        self.usage[charge as usize].paused = !resume;
+        self.usage[account as usize].paused = !resume;
         resume
     }
 
-    /// Returns whether the use is low enough to resume if `shared` bytes of the pool are used.
-    fn is_below_xon(&self, entry: &IngressUsage, shared: u64) -> bool {
+    /// Returns whether the use is low enough to resume if `pool_used` bytes of the pool are used.
+    fn is_below_xon(&self, entry: &IngressUsage, pool_used: u64) -> bool {
         let offset = self.config.resume_offset.get();
         match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
             PfcMode::Dynamic { reserve } => {
                 let own = entry.pooled.saturating_sub(reserve.get());
-                entry.headroom == 0 && (own == 0 || own + offset <= self.threshold_with(entry, shared))
+                entry.headroom == 0 && (own == 0 || own + offset <= self.threshold_with(entry, pool_used))
             }
         }
     }
 
-    /// Returns the accounts that stay paused once each use has fallen to its value in `left`, in bytes.
-    pub fn stay_paused(&self, left: &[u64]) -> impl Iterator<Item = u32> {
+    /// Returns the accounts that stay paused once the use of each account has fallen to its value in
+    /// `stuck_bytes`.
+    pub fn deadlocked_accounts(&self, stuck_bytes: &[u64]) -> impl Iterator<Item = u32> {
         let reserve = match self.config.mode {
             PfcMode::Dynamic { reserve } => reserve.get(),
             PfcMode::Fixed { .. } => 0,
         };
         // `release` drains headroom first, so the remaining bytes are in the pool, as far as the pool has
         // them now.
-        let drained = |(entry, &left): (&IngressUsage, &u64)| {
-            let pooled = left.min(entry.pooled);
-            IngressUsage { pooled, headroom: left - pooled, ..*entry }
+        let drained = |(entry, &stuck): (&IngressUsage, &u64)| {
+            let pooled = stuck.min(entry.pooled);
+            IngressUsage { pooled, headroom: stuck - pooled, ..*entry }
         };
-        let uses: Vec<IngressUsage> = self.usage.iter().zip(left).map(drained).collect();
-        let shared = uses.iter().map(|entry| entry.pooled.saturating_sub(reserve)).sum();
-        let stays = move |entry: &IngressUsage| entry.paused && !self.is_below_xon(entry, shared);
-        (0..).zip(uses).filter(move |(_, entry)| stays(entry)).map(|(charge, _)| charge)
+        let usage: Vec<IngressUsage> = self.usage.iter().zip(stuck_bytes).map(drained).collect();
+        let pool_used = usage.iter().map(|entry| entry.pooled.saturating_sub(reserve)).sum();
+        let stays_paused = move |entry: &IngressUsage| entry.paused && !self.is_below_xon(entry, pool_used);
+        (0..).zip(usage).filter(move |(_, entry)| stays_paused(entry)).map(|(account, _)| account)
     }
 
     /// Returns the port slot and priority of an account.
     #[inline(always)]
-    pub fn ingress_queue(&self, charge: u32) -> (usize, u8) {
-        (charge as usize / self.priorities, (charge as usize % self.priorities) as u8)
+    pub fn ingress_queue(&self, account: u32) -> (usize, u8) {
+        (account as usize / self.priorities, (account as usize % self.priorities) as u8)
     }
 
-    pub fn of(&self, slot: usize, priority: u8) -> IngressUsage {
+    pub fn usage(&self, slot: usize, priority: u8) -> IngressUsage {
         self.usage[slot * self.priorities + usize::from(priority)]
     }
 
@@ -243,12 +244,12 @@ mod tests {
     #[test]
     fn initial_thresholds_are_those_of_the_simulator() {
         let pfc = tor();
-        assert_eq!(pfc.threshold(&pfc.of(0, 0)), 3_725_872);
-        assert_eq!(pfc.threshold(&pfc.of(35, 0)), 14_903_488);
+        assert_eq!(pfc.threshold(&pfc.usage(0, 0)), 3_725_872);
+        assert_eq!(pfc.threshold(&pfc.usage(35, 0)), 14_903_488);
     }
 
     #[test]
-    fn one_hot_queue_pauses_at_a_ninth_of_the_pool() {
+    fn a_single_busy_queue_pauses_at_a_ninth_of_the_pool() {
         let mut pfc = tor();
         let mut sent = 0u64;
         while !pfc.check_xoff(0) {
@@ -258,57 +259,57 @@ mod tests {
         let ninth = pfc.pool / 9;
         assert!(sent.abs_diff(ninth + 4096) <= 1000, "{sent} against {ninth}");
         assert!(!pfc.check_xoff(0), "a pause is sent once");
-        // What was in flight goes to the headroom, until it is full.
-        let mut late = 0;
+        // Packets that were in flight go to the headroom, until it is full.
+        let mut in_flight = 0;
         while pfc.admit(0, 1000) {
-            late += 1000;
+            in_flight += 1000;
         }
-        assert_eq!(late, 37_000);
+        assert_eq!(in_flight, 37_000);
         assert!(pfc.pool_balances());
-        // Headroom drains first; the neighbour goes on 3072 bytes below the threshold.
+        // Headroom drains first; the neighbour resumes 3072 bytes below the threshold.
         while !pfc.check_xon(0) {
-            assert!(pfc.of(0, 0).pooled > 0);
+            assert!(pfc.usage(0, 0).pooled > 0);
             pfc.release(0, 1000);
         }
-        assert_eq!(pfc.of(0, 0).headroom, 0);
-        let shared = pfc.of(0, 0).pooled - 4096;
+        assert_eq!(pfc.usage(0, 0).headroom, 0);
+        let shared = pfc.usage(0, 0).pooled - 4096;
         assert!(
-            shared + 3072 <= pfc.threshold(&pfc.of(0, 0))
-                && shared + 4072 + 125 > pfc.threshold(&pfc.of(0, 0))
+            shared + 3072 <= pfc.threshold(&pfc.usage(0, 0))
+                && shared + 4072 + 125 > pfc.threshold(&pfc.usage(0, 0))
         );
     }
 
     #[test]
-    fn fixed_threshold_has_its_offset() {
+    fn fixed_threshold_resumes_below_the_offset() {
         let ports = vec![PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(1) }];
         let pfc = Some(PfcConfig::fixed(Bytes::from_kb(500)));
         let mut pfc =
             Pfc::new(&TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::MAX, pfc })
                 .unwrap();
-        let charge = pfc.charge(0, 3).unwrap();
+        let account = pfc.account(0, 3).unwrap();
         for n in 1..=500 {
-            assert!(pfc.admit(charge, 1000));
-            assert_eq!(pfc.check_xoff(charge), n == 500);
+            assert!(pfc.admit(account, 1000));
+            assert_eq!(pfc.check_xoff(account), n == 500);
         }
         for n in 1..=4 {
-            pfc.release(charge, 1000);
-            // 496,000 is the first below 500,000 - 3,072.
-            assert_eq!(pfc.check_xon(charge), n == 4);
+            pfc.release(account, 1000);
+            // 496,000 is the first multiple of 1,000 below 500,000 - 3,072.
+            assert_eq!(pfc.check_xon(account), n == 4);
         }
-        assert_eq!(pfc.ingress_queue(charge), (0, 3));
+        assert_eq!(pfc.ingress_queue(account), (0, 3));
     }
 
     #[test]
-    fn exempt_classes_and_deaf_ports_are_not_counted() {
+    fn exempt_classes_and_ports_without_pfc_are_not_charged() {
         let ports =
             vec![PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(1) }, PortConfig::new(2)];
         let exempt = 1 << 7;
         let pfc = Some(PfcConfig { exempt, ..PfcConfig::fixed(Bytes::from_kb(500)) });
         let pfc = Pfc::new(&TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::MAX, pfc })
             .unwrap();
-        assert!(pfc.charge(0, 6).is_some());
-        assert_eq!(pfc.charge(0, 7), None);
-        assert_eq!(pfc.charge(1, 6), None);
-        assert_eq!(pfc.charge(9, 6), None);
+        assert!(pfc.account(0, 6).is_some());
+        assert_eq!(pfc.account(0, 7), None);
+        assert_eq!(pfc.account(1, 6), None);
+        assert_eq!(pfc.account(9, 6), None);
     }
 }

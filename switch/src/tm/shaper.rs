@@ -4,7 +4,7 @@
 use super::Rate;
 use weir_units::Time;
 
-/// The most lateness that a shaper makes up for: about as long as a busy machine delays a thread, and 16 full
+/// Maximum lateness for which a shaper compensates: about as long as a busy machine delays a thread, and 16 full
 /// frames at 10 Mbit/s. BMv2 has no bound; without one, a queue that resumes after a long pause would send
 /// its backlog in one burst.
 pub const MAX_CATCH_UP: Time = Time::from_ms(20);
@@ -12,6 +12,7 @@ pub const MAX_CATCH_UP: Time = Time::from_ms(20);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shaper {
     rate: Rate,
+    /// The time from which the rate allows the next packet.
     free_at: Time,
     /// The time at which the last packet was due, and its length.
     last: Option<(Time, u32)>,
@@ -30,8 +31,8 @@ impl Shaper {
     }
 
     #[inline]
-    pub fn limits(&self) -> bool {
-        self.rate.limits()
+    pub fn is_limited(&self) -> bool {
+        self.rate.is_limited()
     }
 
     /// Returns the time from which the rate allows the next packet.
@@ -40,14 +41,14 @@ impl Shaper {
         self.free_at
     }
 
-    /// Accounts for a packet of `len` bytes that was queued at `since` and is sent at `now`.
+    /// Records a packet of `len` bytes that was queued at `enqueued` and is sent at `now`.
     #[inline(always)]
-    pub fn take(&mut self, now: Time, since: Time, len: u32) {
+    pub fn record(&mut self, now: Time, enqueued: Time, len: u32) {
         let mut due = now;
-        if self.limits() {
+        if self.is_limited() {
             // The rate counts from when the packet could have been sent, so a late poll costs no rate.
             // MAX_CATCH_UP bounds the burst after a long pause.
-            due = self.free_at.max(since).max(now.saturating_sub(MAX_CATCH_UP));
+            due = self.free_at.max(enqueued).max(now.saturating_sub(MAX_CATCH_UP));
             self.free_at = due.saturating_add(self.rate.tx_time(len));
         }
         self.last = Some((due, len));

@@ -7,7 +7,7 @@ const PORTS: u16 = 4;
 const PRIORITIES: u8 = 3;
 
 impl<T> TrafficManager<T> {
-    fn take(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
+    fn dequeue_packet(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
         self.dequeue(now, port, |_| ())
     }
 }
@@ -19,7 +19,8 @@ enum Op {
     SetPaused(u16, u8, bool),
 }
 
-/// One port and one priority more than there are, so that nowhere is tried too.
+/// Generates an operation. Ports and priorities go one beyond the configured ones, so that missing ports and
+/// priorities are tested too.
 fn op() -> impl Strategy<Value = Op> {
     let arrival = (0..=PORTS, 0..=PRIORITIES, 0..=PORTS, 0..=PRIORITIES, 1u32..2000);
     let arrival = arrival.prop_map(|(ingress, ingress_priority, egress, priority, len)| EnqueueRequest {
@@ -61,14 +62,15 @@ fn config() -> impl Strategy<Value = TmConfig> {
     )
 }
 
-/// The specification of the traffic manager, as simple as possible.
+/// A simple reference model of the traffic manager.
 struct Model {
+    /// Id and length of the packets, by port and priority.
     queues: Vec<VecDeque<(u64, u32)>>,
     paused: Vec<bool>,
     neighbour_paused: Vec<bool>,
 }
 
-fn place(port: u16, priority: u8) -> usize {
+fn queue_index(port: u16, priority: u8) -> usize {
     usize::from(port) * usize::from(PRIORITIES) + usize::from(priority)
 }
 
@@ -76,7 +78,7 @@ impl Model {
     fn sendable(&self, port: u16) -> Option<u8> {
         (0..PRIORITIES)
             .rev()
-            .find(|&p| !self.queues[place(port, p)].is_empty() && !self.paused[place(port, p)])
+            .find(|&p| !self.queues[queue_index(port, p)].is_empty() && !self.paused[queue_index(port, p)])
     }
 }
 
@@ -88,29 +90,30 @@ proptest! {
         config in config(), ops in proptest::collection::vec(op(), 1..400)
     ) {
         let mut tm = TrafficManager::<u64>::new(&config).unwrap();
-        let places = usize::from(PORTS) * usize::from(PRIORITIES);
+        let queue_count = usize::from(PORTS) * usize::from(PRIORITIES);
         let mut model = Model {
-            queues: vec![VecDeque::new(); places],
-            paused: vec![false; places],
-            neighbour_paused: vec![false; places],
+            queues: vec![VecDeque::new(); queue_count],
+            paused: vec![false; queue_count],
+            neighbour_paused: vec![false; queue_count],
         };
         for (id, op) in ops.into_iter().enumerate() {
             match op {
-                Op::Enqueue(at) => check_enqueue(&mut tm, &mut model, &config, at, id as u64)?,
+                Op::Enqueue(request) => check_enqueue(&mut tm, &mut model, &config, request, id as u64)?,
                 Op::Dequeue(port) => check_dequeue(&mut tm, &mut model, port)?,
                 Op::SetPaused(port, priority, on) => {
                     let before = model.sendable(port);
-                    model.paused[place(port, priority)] = on;
-                    let woke = tm.set_paused(port, priority, on);
-                    prop_assert_eq!(woke, before.is_none() && model.sendable(port).is_some());
+                    model.paused[queue_index(port, priority)] = on;
+                    let became_sendable = tm.set_paused(port, priority, on);
+                    prop_assert_eq!(became_sendable, before.is_none() && model.sendable(port).is_some());
                 }
             }
             prop_assert_eq!(tm.audit(), Ok(()));
             for port in 0..PORTS {
                 prop_assert_eq!(tm.next_ready(port).is_some(), model.sendable(port).is_some());
                 for priority in 0..PRIORITIES {
-                    // A neighbour is only held back by packets whose departure will release it.
-                    if model.neighbour_paused[place(port, priority)] {
+                    // Only the departure of a charged packet resumes a neighbour, so a paused one has charged
+                    // packets here.
+                    if model.neighbour_paused[queue_index(port, priority)] {
                         prop_assert!(tm.ingress_use(port, priority) > Bytes::ZERO);
                     }
                 }
@@ -123,41 +126,44 @@ fn check_enqueue(
     tm: &mut TrafficManager<u64>,
     model: &mut Model,
     config: &TmConfig,
-    at: EnqueueRequest,
+    request: EnqueueRequest,
     id: u64,
 ) -> Result<(), TestCaseError> {
     let before = tm.buffered().get();
-    let outcome = tm.enqueue(Time::ZERO, at, id);
-    if at.egress >= PORTS || at.priority >= PRIORITIES {
-        let reason = if at.egress >= PORTS { DropReason::NoSuchPort } else { DropReason::NoSuchPriority };
-        let refused = outcome.unwrap_err();
-        prop_assert_eq!((refused.reason, refused.item), (reason, id));
+    let outcome = tm.enqueue(Time::ZERO, request, id);
+    if request.egress >= PORTS || request.priority >= PRIORITIES {
+        let reason =
+            if request.egress >= PORTS { DropReason::NoSuchPort } else { DropReason::NoSuchPriority };
+        let rejected = outcome.unwrap_err();
+        prop_assert_eq!((rejected.reason, rejected.item), (reason, id));
         return Ok(());
     }
-    let idle = model.sendable(at.egress).is_none();
-    let queue = &mut model.queues[place(at.egress, at.priority)];
-    let limits = config.ports[usize::from(at.egress)].limits;
+    let idle = model.sendable(request.egress).is_none();
+    let queue = &mut model.queues[queue_index(request.egress, request.priority)];
+    let limits = config.ports[usize::from(request.egress)].limits;
     let bytes: u64 = queue.iter().map(|&(_, len)| u64::from(len)).sum();
-    let tail = queue.len() >= limits.packets as usize || bytes + u64::from(at.len) > limits.bytes.get();
+    let exceeds_queue =
+        queue.len() >= limits.packets as usize || bytes + u64::from(request.len) > limits.bytes.get();
     match outcome {
-        Ok(admitted) => {
-            prop_assert!(!tail);
-            queue.push_back((id, at.len));
-            prop_assert_eq!(admitted.ready, idle && model.sendable(at.egress).is_some());
-            if admitted.pause {
-                let neighbour = &mut model.neighbour_paused[place(at.ingress, at.ingress_priority)];
+        Ok(admission) => {
+            prop_assert!(!exceeds_queue);
+            queue.push_back((id, request.len));
+            prop_assert_eq!(admission.ready, idle && model.sendable(request.egress).is_some());
+            if admission.pause {
+                let neighbour =
+                    &mut model.neighbour_paused[queue_index(request.ingress, request.ingress_priority)];
                 prop_assert!(!*neighbour, "paused twice");
                 *neighbour = true;
-                let exempt = config.pfc.unwrap().exempt & (1 << at.ingress_priority) != 0;
-                prop_assert!(!exempt && config.ports[usize::from(at.ingress)].pfc.is_some());
+                let exempt = config.pfc.unwrap().exempt & (1 << request.ingress_priority) != 0;
+                prop_assert!(!exempt && config.ports[usize::from(request.ingress)].pfc.is_some());
             }
         }
-        Err(refused) => {
-            prop_assert_eq!(refused.item, id);
-            match refused.reason {
-                DropReason::TailDrop => prop_assert!(tail),
+        Err(rejected) => {
+            prop_assert_eq!(rejected.item, id);
+            match rejected.reason {
+                DropReason::TailDrop => prop_assert!(exceeds_queue),
                 DropReason::BufferFull => {
-                    prop_assert!(before + u64::from(at.len) > config.buffer.get());
+                    prop_assert!(before + u64::from(request.len) > config.buffer.get());
                 }
                 DropReason::PfcHeadroom => prop_assert!(config.pfc.is_some()),
                 other => prop_assert!(false, "dropped for {}", other.name()),
@@ -168,19 +174,19 @@ fn check_enqueue(
 }
 
 fn check_dequeue(tm: &mut TrafficManager<u64>, model: &mut Model, port: u16) -> Result<(), TestCaseError> {
-    let departure = tm.take(Time::ZERO, port);
+    let departure = tm.dequeue_packet(Time::ZERO, port);
     let expected = if port < PORTS { model.sendable(port) } else { None };
     let Some(priority) = expected else {
         prop_assert!(departure.is_none());
         return Ok(());
     };
     let departure = departure.unwrap();
-    let queue = &mut model.queues[place(port, priority)];
+    let queue = &mut model.queues[queue_index(port, priority)];
     let (id, len) = queue.pop_front().unwrap();
     prop_assert_eq!((departure.item, departure.len, departure.priority), (id, len, priority));
     prop_assert_eq!(departure.dequeue_depth as usize, queue.len());
     if let Some((ingress, class)) = departure.resume {
-        let neighbour = &mut model.neighbour_paused[place(ingress, class)];
+        let neighbour = &mut model.neighbour_paused[queue_index(ingress, class)];
         prop_assert!(*neighbour, "resumed without a pause");
         *neighbour = false;
     }
@@ -191,54 +197,55 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// The prediction of pauses when some queues are stuck equals the result of draining all others. With a
-    /// dynamic threshold a pause may last longer: only the departure of its own packets ends it.
+    /// dynamic threshold a pause may last longer, since it is only checked when one of its own packets leaves.
     #[test]
-    fn pauses_that_stay_are_those_that_draining_leaves(
+    fn deadlocked_pauses_are_those_that_remain_after_draining(
         config in config(), ops in proptest::collection::vec(op(), 1..400)
     ) {
         let mut tm = TrafficManager::<u64>::new(&config).unwrap();
         for op in ops {
             match op {
-                Op::Enqueue(at) => drop(tm.enqueue(Time::ZERO, at, 0)),
-                Op::Dequeue(port) => drop(tm.take(Time::ZERO, port)),
+                Op::Enqueue(request) => drop(tm.enqueue(Time::ZERO, request, 0)),
+                Op::Dequeue(port) => drop(tm.dequeue_packet(Time::ZERO, port)),
                 Op::SetPaused(port, priority, on) => drop(tm.set_paused(port, priority, on)),
             }
         }
         let classes = || (0..PORTS).flat_map(|port| (0..PRIORITIES).map(move |class| (port, class)));
         let stuck: BTreeSet<_> = classes().filter(|&(port, class)| tm.has_paused_backlog(port, class)).collect();
-        let foretold = tm.deadlocked_pauses(|port, class| stuck.contains(&(port, class)));
+        let predicted = tm.deadlocked_pauses(|port, class| stuck.contains(&(port, class)));
         for port in 0..PORTS {
-            while tm.take(Time::ZERO, port).is_some() {}
+            while tm.dequeue_packet(Time::ZERO, port).is_some() {}
         }
-        let left: Vec<_> = classes().filter(|&(port, class)| tm.is_pausing(port, class)).collect();
-        prop_assert!(foretold.iter().all(|it| left.contains(it)), "{foretold:?} {left:?}");
+        let remaining: Vec<_> = classes().filter(|&(port, class)| tm.is_pausing(port, class)).collect();
+        prop_assert!(predicted.iter().all(|class| remaining.contains(class)), "{predicted:?} {remaining:?}");
         if !matches!(config.pfc, Some(PfcConfig { mode: PfcMode::Dynamic { .. }, .. })) {
-            prop_assert_eq!(foretold, left);
+            prop_assert_eq!(predicted, remaining);
         }
         for (port, class) in classes() {
             let charged = tm.waiting(port, class).filter(|(_, charged)| charged.is_some()).count();
-            prop_assert!(charged <= tm.queue_level(port, class).packets as usize);
+            prop_assert!(charged <= tm.queue_occupancy(port, class).packets as usize);
         }
     }
 }
 
-/// PFC stops the class that the neighbour sent a packet in, not the one that it waits in here.
+/// PFC pauses the class in which the neighbour sent the packet, not the priority of the egress queue.
 #[test]
-fn a_packet_is_charged_to_the_class_it_came_in() {
+fn a_packet_is_charged_to_its_ingress_class() {
     let ports = (0..2).map(|n| PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(n) }).collect();
     let pfc = Some(PfcConfig::fixed(Bytes::from_kb(5)));
     let config = TmConfig { ports, priorities: 4, weights: Vec::new(), buffer: Bytes::MAX, pfc };
     let mut tm = TrafficManager::new(&config).unwrap();
-    let at = EnqueueRequest { ingress: 0, ingress_priority: 0, egress: 1, priority: 3, len: 5_000 };
-    assert!(tm.enqueue(Time::ZERO, at, ()).unwrap().pause);
+    let request = EnqueueRequest { ingress: 0, ingress_priority: 0, egress: 1, priority: 3, len: 5_000 };
+    assert!(tm.enqueue(Time::ZERO, request, ()).unwrap().pause);
     assert!(tm.is_pausing(0, 0) && !tm.is_pausing(0, 3));
     assert_eq!(tm.waiting(1, 3).map(|(_, charged)| charged).collect::<Vec<_>>(), [Some((0, 0))]);
-    assert_eq!(tm.take(Time::ZERO, 1).unwrap().resume, Some((0, 0)));
+    assert_eq!(tm.dequeue_packet(Time::ZERO, 1).unwrap().resume, Some((0, 0)));
     assert!(!tm.is_pausing(0, 0));
 }
 
-/// Neighbours that stop only `slack` bytes after they were told to.
-fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
+/// Returns the drops if each neighbour sends `in_flight` bytes more after it was paused. An operation is
+/// (ingress, egress, enqueue); otherwise it dequeues at the egress port.
+fn drops_with_delayed_pauses(ops: &[(u16, u16, bool)], in_flight: u64, headroom: u64) -> Drops {
     const MTU: u32 = 1_000;
     let share = PfcPort { headroom: Bytes::new(headroom), alpha_shift: 1 };
     let ports = (0..PORTS).map(|n| PortConfig { pfc: Some(share), ..PortConfig::new(n) });
@@ -250,23 +257,24 @@ fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
         pfc: Some(PfcConfig::dynamic()),
     };
     let mut tm = TrafficManager::<()>::new(&config).unwrap();
-    let mut left = [None::<u64>; PORTS as usize];
-    for &(ingress, egress, send) in ops {
-        if send {
-            let budget = &mut left[usize::from(ingress)];
+    // Bytes that a paused neighbour may still send; `None` if it is not paused.
+    let mut budgets = [None::<u64>; PORTS as usize];
+    for &(ingress, egress, enqueue) in ops {
+        if enqueue {
+            let budget = &mut budgets[usize::from(ingress)];
             match budget {
                 Some(bytes) if *bytes < u64::from(MTU) => continue,
                 Some(bytes) => *bytes -= u64::from(MTU),
                 None => {}
             }
-            let at = EnqueueRequest { ingress, egress, ingress_priority: 0, priority: 0, len: MTU };
-            if tm.enqueue(Time::ZERO, at, ()).is_ok_and(|admitted| admitted.pause) {
-                *budget = Some(slack);
+            let request = EnqueueRequest { ingress, egress, ingress_priority: 0, priority: 0, len: MTU };
+            if tm.enqueue(Time::ZERO, request, ()).is_ok_and(|admission| admission.pause) {
+                *budget = Some(in_flight);
             }
-        } else if let Some(departure) = tm.take(Time::ZERO, egress)
+        } else if let Some(departure) = tm.dequeue_packet(Time::ZERO, egress)
             && let Some((port, _)) = departure.resume
         {
-            left[usize::from(port)] = None;
+            budgets[usize::from(port)] = None;
         }
         assert!(tm.buffered() <= config.buffer);
     }
@@ -279,7 +287,7 @@ proptest! {
         ops in proptest::collection::vec((0..PORTS, 0..PORTS, proptest::bool::weighted(0.7)), 1..2000)
     ) {
         // The packet that triggers the pause may itself lie in the headroom.
-        let drops = losses(&ops, 9_000, 10_000);
+        let drops = drops_with_delayed_pauses(&ops, 9_000, 10_000);
         prop_assert_eq!(drops, Drops::default());
     }
 }
@@ -287,8 +295,8 @@ proptest! {
 #[test]
 fn too_little_headroom_loses_frames_and_counts_them() {
     let ops: Vec<_> = (0..400).map(|_| (0, 1, true)).collect();
-    assert_eq!(losses(&ops, 9_000, 10_000), Drops::default());
-    let drops = losses(&ops, 20_000, 10_000);
+    assert_eq!(drops_with_delayed_pauses(&ops, 9_000, 10_000), Drops::default());
+    let drops = drops_with_delayed_pauses(&ops, 20_000, 10_000);
     assert!(drops.get(DropReason::PfcHeadroom).packets > 0);
     assert_eq!(drops.total(), drops.get(DropReason::PfcHeadroom));
 }
@@ -310,14 +318,14 @@ fn a_packet_rate_is_kept_although_polls_are_late() {
         tm.enqueue(Time::from_us(5), to(1, 0), n).unwrap();
     }
     assert_eq!(tm.next_ready(1), Some(Time::ZERO));
-    assert_eq!(tm.take(Time::from_us(5), 1).unwrap().item, 0);
+    assert_eq!(tm.dequeue_packet(Time::from_us(5), 1).unwrap().item, 0);
     assert_eq!(tm.next_ready(1), Some(Time::from_us(15)));
-    assert!(tm.take(Time::from_us(14), 1).is_none());
-    // 9 us late: the packet after it is due where it would have been anyway.
-    assert_eq!(tm.take(Time::from_us(24), 1).unwrap().item, 1);
+    assert!(tm.dequeue_packet(Time::from_us(14), 1).is_none());
+    // 9 us late: the next packet is due as if this one had left on time.
+    assert_eq!(tm.dequeue_packet(Time::from_us(24), 1).unwrap().item, 1);
     assert_eq!(tm.next_ready(1), Some(Time::from_us(25)));
-    // Much later: at most the bound is made good, not the whole pause.
-    assert_eq!(tm.take(Time::from_ms(50), 1).unwrap().item, 2);
+    // Much later: the shaper makes up for at most MAX_CATCH_UP, not for the whole pause.
+    assert_eq!(tm.dequeue_packet(Time::from_ms(50), 1).unwrap().item, 2);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(30) + Time::from_us(10)));
 }
 
@@ -326,7 +334,7 @@ fn a_bit_rate_serialises_and_a_queue_rate_lets_others_pass() {
     let mut tm = two_ports(Rate::Bits(Bandwidth::from_mbps(10)));
     tm.enqueue(Time::ZERO, to(1, 7), 0).unwrap();
     tm.enqueue(Time::ZERO, to(1, 7), 1).unwrap();
-    assert_eq!(tm.take(Time::ZERO, 1).unwrap().item, 0);
+    assert_eq!(tm.dequeue_packet(Time::ZERO, 1).unwrap().item, 0);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
 
     assert!(tm.set_rate(1, Rate::Unlimited) && tm.set_queue_rate(1, 7, Rate::Packets(10)));
@@ -335,59 +343,60 @@ fn a_bit_rate_serialises_and_a_queue_rate_lets_others_pass() {
         tm.enqueue(Time::from_ms(1), to(1, 0), 3).unwrap().ready,
         "the port waits for the rate of the other queue"
     );
-    assert_eq!(tm.take(Time::from_ms(1), 1).unwrap().item, 3);
+    assert_eq!(tm.dequeue_packet(Time::from_ms(1), 1).unwrap().item, 3);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(100)));
-    assert_eq!(tm.take(Time::from_ms(100), 1).unwrap().item, 1);
+    assert_eq!(tm.dequeue_packet(Time::from_ms(100), 1).unwrap().item, 1);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(200)));
     assert!(!tm.set_rate(9, Rate::Unlimited) && !tm.set_queue_rate(1, 8, Rate::Unlimited));
 }
 
 #[test]
-fn the_highest_priority_that_is_due_goes_first_whatever_was_due_before_it() {
+fn the_highest_due_priority_goes_first_even_if_another_was_due_earlier() {
     let mut tm = two_ports(Rate::Unlimited);
     for priority in 0..3 {
         tm.set_queue_rate(1, priority, Rate::Packets(1_000));
         tm.enqueue(Time::ZERO, to(1, priority), u32::from(priority)).unwrap();
-        assert_eq!(tm.take(Time::from_us(u64::from(priority)), 1).unwrap().priority, priority);
+        assert_eq!(tm.dequeue_packet(Time::from_us(u64::from(priority)), 1).unwrap().priority, priority);
         tm.enqueue(Time::from_us(9), to(1, priority), 0).unwrap();
     }
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
-    assert!(tm.take(Time::from_us(999), 1).is_none());
-    let order: Vec<u8> = (0..3).map(|_| tm.take(Time::from_us(1_010), 1).unwrap().priority).collect();
+    assert!(tm.dequeue_packet(Time::from_us(999), 1).is_none());
+    let order: Vec<u8> =
+        (0..3).map(|_| tm.dequeue_packet(Time::from_us(1_010), 1).unwrap().priority).collect();
     assert_eq!(order, [2, 1, 0]);
 }
 
 #[test]
-fn a_change_of_the_rate_lets_no_packet_go_early() {
+fn a_rate_change_lets_no_packet_leave_early() {
     let mut tm = two_ports(Rate::Unlimited);
     for n in 0..3 {
         tm.enqueue(Time::ZERO, to(1, 0), n).unwrap();
     }
-    assert_eq!(tm.take(Time::from_ms(1), 1).unwrap().item, 0);
+    assert_eq!(tm.dequeue_packet(Time::from_ms(1), 1).unwrap().item, 0);
     tm.set_queue_rate(1, 0, Rate::Packets(10));
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(101)));
     tm.set_queue_rate(1, 0, Rate::Packets(10));
-    assert_eq!(tm.next_ready(1), Some(Time::from_ms(101)), "the same rate once more");
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(101)), "setting the same rate again");
     tm.set_queue_rate(1, 0, Rate::Packets(100));
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(11)));
     tm.set_queue_rate(1, 0, Rate::Packets(0));
-    assert_eq!(tm.next_ready(1), Some(Time::ZERO), "no rate: at once");
+    assert_eq!(tm.next_ready(1), Some(Time::ZERO), "unlimited: due at once");
 }
 
 #[test]
-fn levels_and_depths_are_what_a_sampler_sees() {
+fn occupancy_peaks_and_queue_depths_are_recorded() {
     let mut tm = two_ports(Rate::Unlimited);
     for n in 0..3 {
         tm.enqueue(Time::from_us(n), to(1, 3), n as u32).unwrap();
     }
     tm.enqueue(Time::from_us(3), to(1, 5), 3).unwrap();
-    let high = tm.take(Time::from_us(9), 1).unwrap();
+    let high = tm.dequeue_packet(Time::from_us(9), 1).unwrap();
     assert_eq!((high.item, high.enqueue_depth, high.dequeue_depth), (3, 0, 0));
-    let first = tm.take(Time::from_us(9), 1).unwrap();
+    let first = tm.dequeue_packet(Time::from_us(9), 1).unwrap();
     assert_eq!((first.item, first.enqueue_depth, first.dequeue_depth), (0, 0, 2));
     assert_eq!(first.enqueued, Time::ZERO);
     assert_eq!(tm.port_occupancy(1), Occupancy { packets: 2, bytes: 2_500, peak_bytes: 5_000 });
-    assert_eq!(tm.queue_level(1, 3), Occupancy { packets: 2, bytes: 2_500, peak_bytes: 3_750 });
+    assert_eq!(tm.queue_occupancy(1, 3), Occupancy { packets: 2, bytes: 2_500, peak_bytes: 3_750 });
     tm.reset_peaks();
     assert_eq!(tm.port_occupancy(1).peak_bytes, 2_500);
     assert_eq!(tm.port_occupancy(7), Occupancy::default());
@@ -400,8 +409,9 @@ fn weighted(weights: &[u16]) -> TrafficManager<u32> {
     TrafficManager::new(&config).unwrap()
 }
 
-/// Bytes that each queue sends in `rounds` departures while all of `lens` (queue, packet length) have packets.
-fn shares(tm: &mut TrafficManager<u32>, lens: &[(u8, u32)], rounds: u32) -> [u64; 8] {
+/// Returns the bytes that each queue sends in `rounds` departures while the queues of `lens` (queue, packet
+/// length) never run empty.
+fn bytes_sent(tm: &mut TrafficManager<u32>, lens: &[(u8, u32)], rounds: u32) -> [u64; 8] {
     let mut sent = [0; 8];
     for &(priority, len) in lens {
         for n in 0..2 {
@@ -409,37 +419,39 @@ fn shares(tm: &mut TrafficManager<u32>, lens: &[(u8, u32)], rounds: u32) -> [u64
         }
     }
     for _ in 0..rounds {
-        let gone = tm.take(Time::ZERO, 1).unwrap();
-        sent[usize::from(gone.priority)] += u64::from(gone.len);
-        tm.enqueue(Time::ZERO, EnqueueRequest { len: gone.len, ..to(1, gone.priority) }, 0).unwrap();
+        let departure = tm.dequeue_packet(Time::ZERO, 1).unwrap();
+        sent[usize::from(departure.priority)] += u64::from(departure.len);
+        tm.enqueue(Time::ZERO, EnqueueRequest { len: departure.len, ..to(1, departure.priority) }, 0)
+            .unwrap();
     }
     sent
 }
 
-/// Shreedhar and Varghese: bytes are shared by weight whatever the packets' lengths; a queue without packets takes no part.
+/// Shreedhar and Varghese: bytes are shared by weight, independently of packet lengths; empty queues get no share.
 #[test]
-fn weights_share_bytes_whatever_the_packets_lengths() {
+fn weights_share_bytes_independently_of_packet_lengths() {
     let mut tm = weighted(&[4, 2, 1]);
-    let sent = shares(&mut tm, &[(1, 1_518), (2, 200), (3, 9_000)], 40_000);
+    let sent = bytes_sent(&mut tm, &[(1, 1_518), (2, 200), (3, 9_000)], 40_000);
     let total: u64 = sent.iter().sum();
-    for (queue, part) in [(1, 4.0 / 7.0), (2, 2.0 / 7.0), (3, 1.0 / 7.0)] {
+    for (queue, expected) in [(1, 4.0 / 7.0), (2, 2.0 / 7.0), (3, 1.0 / 7.0)] {
         let share = sent[queue] as f64 / total as f64;
-        assert!((share - part).abs() < 0.005, "queue {queue}: {share}");
+        assert!((share - expected).abs() < 0.005, "queue {queue}: {share}");
     }
     let mut two = weighted(&[4, 2, 1]);
-    let sent = shares(&mut two, &[(2, 700), (3, 1_400)], 30_000);
+    let sent = bytes_sent(&mut two, &[(2, 700), (3, 1_400)], 30_000);
     assert!((sent[2] as f64 / sent[3] as f64 - 2.0).abs() < 0.01, "{sent:?}");
 }
 
 #[test]
-fn queues_with_weights_are_between_the_highest_and_the_lowest() {
+fn weighted_queues_are_served_between_the_highest_and_the_lowest() {
     let mut tm = weighted(&[1, 1]);
     for priority in [0, 1, 2, 3, 0, 1, 2, 3] {
         tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
     }
-    let order: Vec<u8> = std::iter::from_fn(|| tm.take(Time::ZERO, 1)).map(|gone| gone.priority).collect();
+    let order: Vec<u8> =
+        std::iter::from_fn(|| tm.dequeue_packet(Time::ZERO, 1)).map(|departure| departure.priority).collect();
     assert_eq!((&order[..2], &order[6..]), (&[3, 3][..], &[0, 0][..]));
-    // One that is paused, or has no rate left, takes no part.
+    // A queue that is paused or waits for its rate is not served.
     let mut tm = weighted(&[1, 1, 1]);
     for priority in [1, 2, 3] {
         tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
@@ -447,7 +459,8 @@ fn queues_with_weights_are_between_the_highest_and_the_lowest() {
     }
     tm.set_paused(1, 3, true);
     tm.set_queue_rate(1, 2, Rate::Packets(1_000));
-    let order: Vec<u8> = std::iter::from_fn(|| tm.take(Time::ZERO, 1)).map(|gone| gone.priority).collect();
+    let order: Vec<u8> =
+        std::iter::from_fn(|| tm.dequeue_packet(Time::ZERO, 1)).map(|departure| departure.priority).collect();
     assert_eq!(order.iter().filter(|&&priority| priority == 1).count(), 2, "{order:?}");
     assert_eq!(order.iter().filter(|&&priority| priority == 2).count(), 1, "{order:?}");
     assert!(!order.contains(&3));

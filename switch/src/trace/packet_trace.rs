@@ -1,13 +1,13 @@
 //! A tracer that records every step of a packet.
 
-use super::{Step, SwitchTracer};
+use super::step::{Step, SwitchTracer};
 use crate::drops::DropReason;
 use crate::packet::Packet;
 use crate::pipeline::{EgressMeta, EgressVerdict, EntryHandle, IngressVerdict, Tracer};
 use crate::program::{ActionId, HeaderId, Program, SourceLocation, TableId};
 use weir_units::Time;
 
-/// A named value, big-endian.
+/// A value with its name, big-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedValue {
     /// Name of the field, key or parameter.
@@ -54,7 +54,7 @@ pub enum Event {
         /// The action that runs, with its arguments; `None` if there is none.
         action: Option<(String, Vec<NamedValue>)>,
         /// The location in the P4 source, if known.
-        place: Option<SourceLocation>,
+        location: Option<SourceLocation>,
     },
     /// A condition was evaluated.
     Condition {
@@ -62,7 +62,7 @@ pub enum Event {
         name: String,
         result: bool,
         /// The location in the P4 source, if known.
-        place: Option<SourceLocation>,
+        location: Option<SourceLocation>,
     },
     /// A field was assigned.
     Changed {
@@ -70,7 +70,7 @@ pub enum Event {
         old: Vec<u8>,
         new: Vec<u8>,
         /// The location of the statement in the P4 source, if known.
-        place: Option<SourceLocation>,
+        location: Option<SourceLocation>,
     },
     /// The program called `log_msg`.
     Log(String),
@@ -115,11 +115,11 @@ pub enum Event {
     },
     /// The packet was dropped.
     Dropped(DropReason),
-    /// This many steps in between were not recorded, see [`PacketTrace`].
-    LeftOut(u64),
+    /// Number of steps omitted here, see [`PacketTrace`].
+    Omitted(u64),
 }
 
-/// The most steps that a trace records. A program may loop for millions of steps.
+/// Maximum number of steps that a trace records. A program may loop for millions of steps.
 const MAX_EVENTS: usize = 1 << 16;
 
 /// Records the steps of the traced packets; of a very long trace, the first and the last ones. Displays as text.
@@ -145,13 +145,14 @@ impl PacketTrace {
     fn push(&mut self, event: Event) {
         const FIRST: usize = MAX_EVENTS / 2;
         if self.events.len() == MAX_EVENTS {
+            // The omitted steps of earlier calls are in the first event that is removed.
             let before = match self.events[FIRST] {
-                Event::LeftOut(steps) => steps,
+                Event::Omitted(steps) => steps,
                 _ => 0,
             };
             let middle = FIRST..MAX_EVENTS - FIRST / 2;
             let steps = before + middle.len() as u64 - u64::from(before > 0);
-            self.events.splice(middle, [Event::LeftOut(steps)]);
+            self.events.splice(middle, [Event::Omitted(steps)]);
         }
         self.events.push(event);
     }
@@ -162,21 +163,21 @@ impl PacketTrace {
     }
 }
 
-fn named<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<NamedValue> {
+fn named_values<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<NamedValue> {
     let names = names.map(str::to_owned);
     names.zip(values).map(|(name, bytes)| NamedValue { name, bytes: bytes.clone() }).collect()
 }
 
 /// Returns the fields of a header whose bytes are exactly `bytes`.
-fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedValue> {
+fn field_values(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedValue> {
     let layout = header_fields(program, header);
     let fixed: usize = layout.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
-    let varying = (bytes.len() * 8).saturating_sub(fixed);
-    let mut at = 0;
+    let varbit_len = (bytes.len() * 8).saturating_sub(fixed);
+    let mut offset = 0;
     let fields = layout.into_iter().map(|(name, bits)| {
-        let len = bits.map_or(varying, |bits| bits as usize);
-        let value = slice_bits(bytes, at, len);
-        at += len;
+        let len = bits.map_or(varbit_len, |bits| bits as usize);
+        let value = slice_bits(bytes, offset, len);
+        offset += len;
         NamedValue { name: name.to_owned(), bytes: value }
     });
     fields.collect()
@@ -189,14 +190,14 @@ fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)
     fields.map(|field| (field.name.as_str(), (!field.varbit).then_some(field.bits))).collect()
 }
 
-/// Returns `len` bits from bit `at`, right-aligned. Bits beyond `bytes` are 0.
-fn slice_bits(bytes: &[u8], at: usize, len: usize) -> Vec<u8> {
+/// Returns `len` bits from bit `offset`, right-aligned. Bits beyond `bytes` are 0.
+fn slice_bits(bytes: &[u8], offset: usize, len: usize) -> Vec<u8> {
     let mut value = vec![0u8; len.div_ceil(8)];
     let unused = value.len() * 8 - len;
     for bit in 0..len {
-        let source = bytes.get((at + bit) / 8).copied().unwrap_or(0);
-        let one = source >> (7 - (at + bit) % 8) & 1;
-        value[(unused + bit) / 8] |= one << (7 - (unused + bit) % 8);
+        let source = bytes.get((offset + bit) / 8).copied().unwrap_or(0);
+        let set = source >> (7 - (offset + bit) % 8) & 1;
+        value[(unused + bit) / 8] |= set << (7 - (unused + bit) % 8);
     }
     value
 }
@@ -208,7 +209,7 @@ impl Tracer for PacketTrace {
     }
     fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {
         let bytes = self.frame.get(offset..).unwrap_or_default();
-        let fields = fields(program, header, &bytes[..len.min(bytes.len())]);
+        let fields = field_values(program, header, &bytes[..len.min(bytes.len())]);
         let header = program.header_name(header).to_owned();
         self.push(Event::Extracted { header, offset, fields });
     }
@@ -231,24 +232,25 @@ impl Tracer for PacketTrace {
         let called = action.and_then(|action| program.actions().find(|(id, _)| *id == action));
         self.action = action;
         self.push(Event::Table {
-            place: program.places().table(program.table_name(table)).cloned(),
+            location: program.source_map().table(program.table_name(table)).cloned(),
             name: program.table_name(table).to_owned(),
             hidden: info.is_some_and(|info| info.hidden),
-            key: info.map_or(Vec::new(), |info| named(info.key.iter().map(|key| key.name.as_str()), key)),
+            key: info
+                .map_or(Vec::new(), |info| named_values(info.key.iter().map(|key| key.name.as_str()), key)),
             entry,
             action: called.map(|(_, info)| {
-                (info.name.clone(), named(info.params.iter().map(|(name, _)| name.as_str()), args))
+                (info.name.clone(), named_values(info.params.iter().map(|(name, _)| name.as_str()), args))
             }),
         });
     }
     fn condition(&mut self, program: &Program, name: &str, result: bool) {
-        let place = program.places().condition(name).cloned();
-        self.push(Event::Condition { name: name.to_owned(), result, place });
+        let location = program.source_map().condition(name).cloned();
+        self.push(Event::Condition { name: name.to_owned(), result, location });
     }
     fn assign(&mut self, program: &Program, field: &str, old: &[u8], new: &[u8]) {
-        let place = self.action.and_then(|action| program.places().statement(action, field)).cloned();
+        let location = self.action.and_then(|action| program.source_map().statement(action, field)).cloned();
         let (field, old, new) = (field.to_owned(), old.to_vec(), new.to_vec());
-        self.push(Event::Changed { field, old, new, place });
+        self.push(Event::Changed { field, old, new, location });
     }
     fn log(&mut self, _: &Program, message: &str) {
         self.push(Event::Log(message.to_owned()));
@@ -268,7 +270,7 @@ impl SwitchTracer for PacketTrace {
                 let (bytes, virtual_len) = self.snapshot(packet);
                 Event::Arrived { port, bytes, virtual_len }
             }
-            Step::Again { packet } => {
+            Step::Reentered { packet } => {
                 self.snapshot(packet);
                 Event::Reentered
             }
@@ -302,7 +304,7 @@ mod tests {
         for event in trace.events() {
             match event {
                 Event::Log(step) => assert_eq!(*step, next.to_string()),
-                Event::LeftOut(steps) => next += steps - 1,
+                Event::Omitted(steps) => next += steps - 1,
                 other => panic!("{other:?}"),
             }
             next += 1;
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_cut_at_bits() {
+    fn fields_are_sliced_at_bit_offsets() {
         assert_eq!(slice_bits(&[0xab, 0xcd, 0xef], 4, 12), [0x0b, 0xcd]);
         assert_eq!(slice_bits(&[0xab, 0xcd], 12, 8), [0xd0]);
         assert_eq!(slice_bits(&[0b0100_0000], 1, 1), [1]);

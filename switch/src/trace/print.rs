@@ -15,7 +15,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Formats a value: as an address if the field's name suggests one, otherwise in hexadecimal.
-fn value(name: &str, bytes: &[u8]) -> String {
+fn format_value(name: &str, bytes: &[u8]) -> String {
     let name = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let is_address = name.contains("addr") || name.contains("mac") || name.ends_with("ip");
     match bytes {
@@ -30,20 +30,22 @@ fn value(name: &str, bytes: &[u8]) -> String {
     }
 }
 
-fn list(values: &[NamedValue], between: &str) -> String {
-    let values: Vec<String> =
-        values.iter().map(|it| format!("{}={}", it.name, value(&it.name, &it.bytes))).collect();
-    values.join(between)
+fn format_list(values: &[NamedValue], separator: &str) -> String {
+    let values: Vec<String> = values
+        .iter()
+        .map(|value| format!("{}={}", value.name, format_value(&value.name, &value.bytes)))
+        .collect();
+    values.join(separator)
 }
 
-/// Formats the file and line of a location whose source text is printed already.
-fn line(place: &Option<SourceLocation>) -> String {
-    place.as_ref().map_or(String::new(), |place| format!("    // {}:{}", place.file, place.line))
+/// Formats file and line as a comment, for a step whose source text is printed already.
+fn file_and_line(location: &Option<SourceLocation>) -> String {
+    location.as_ref().map_or(String::new(), |location| format!("    // {}:{}", location.file, location.line))
 }
 
-/// Formats a location with its source text, to follow a step.
-fn at(place: &Option<SourceLocation>) -> String {
-    place.as_ref().map_or(String::new(), |place| format!("    // {place}"))
+/// Formats file, line and source text as a comment.
+fn source_comment(location: &Option<SourceLocation>) -> String {
+    location.as_ref().map_or(String::new(), |location| format!("    // {location}"))
 }
 
 fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8], virtual_len: u32) -> fmt::Result {
@@ -58,8 +60,8 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8], virtual_len: u32) -> fm
 }
 
 /// Formats "1 packet" or "2 packets".
-fn count(n: u32, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+fn plural(n: u32, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for Event {
@@ -67,39 +69,52 @@ impl fmt::Display for Event {
         match self {
             Event::Arrived { port, bytes, virtual_len } => {
                 let len = bytes.len() as u32 + virtual_len;
-                writeln!(f, "arrives at port {port}: {}", count(len, "byte"))?;
+                writeln!(f, "arrives at port {port}: {}", plural(len, "byte"))?;
                 write_bytes(f, bytes, *virtual_len)
             }
             Event::Reentered => writeln!(f, "begins ingress again"),
             Event::State(state) => writeln!(f, "  parser state {state}"),
             Event::Extracted { header, offset, fields } => {
-                writeln!(f, "    {header} at byte {offset}: {}", list(fields, " "))
+                writeln!(f, "    {header} at byte {offset}: {}", format_list(fields, " "))
             }
             Event::ParserError(error) => writeln!(f, "    parser error {error}"),
             Event::Checksum { name, correct } => {
                 writeln!(f, "  checksum {name} is {}", if *correct { "right" } else { "wrong" })
             }
-            Event::Table { name, hidden, key, entry, action, place } => {
-                let does = match action {
-                    Some((action, args)) => format!("{action}({})", list(args, ", ")),
+            Event::Table { name, hidden, key, entry, action, location } => {
+                let call = match action {
+                    Some((action, args)) => format!("{action}({})", format_list(args, ", ")),
                     None => "no action".to_owned(),
                 };
-                let found = match entry {
+                let lookup = match entry {
                     Some(entry) => format!("hit, entry {entry}"),
                     None => "miss".to_owned(),
                 };
                 match hidden {
-                    true => writeln!(f, "  {does}"),
-                    false if key.is_empty() => writeln!(f, "  table {name}: {does}{}", line(place)),
-                    false => writeln!(f, "  table {name}: {} {found}: {does}{}", list(key, " "), line(place)),
+                    true => writeln!(f, "  {call}"),
+                    false if key.is_empty() => {
+                        writeln!(f, "  table {name}: {call}{}", file_and_line(location))
+                    }
+                    false => writeln!(
+                        f,
+                        "  table {name}: {} {lookup}: {call}{}",
+                        format_list(key, " "),
+                        file_and_line(location)
+                    ),
                 }
             }
-            Event::Condition { name, result, place: None } => writeln!(f, "  if {name}: {result}"),
-            Event::Condition { result, place: place @ Some(it), .. } => {
-                writeln!(f, "  if {}: {result}{}", it.text, line(place))
+            Event::Condition { name, result, location: None } => writeln!(f, "  if {name}: {result}"),
+            Event::Condition { result, location: location @ Some(source), .. } => {
+                writeln!(f, "  if {}: {result}{}", source.text, file_and_line(location))
             }
-            Event::Changed { field, old, new, place } => {
-                writeln!(f, "    {field}: {} -> {}{}", value(field, old), value(field, new), at(place))
+            Event::Changed { field, old, new, location } => {
+                writeln!(
+                    f,
+                    "    {field}: {} -> {}{}",
+                    format_value(field, old),
+                    format_value(field, new),
+                    source_comment(location)
+                )
             }
             Event::Log(message) => writeln!(f, "    log: {message}"),
             Event::AssertionFailed(action) => writeln!(f, "    an assertion failed in {action}"),
@@ -117,11 +132,11 @@ impl fmt::Display for Event {
             Event::Cloned(session) => writeln!(f, "a clone goes to session {session}"),
             Event::Queued { port, priority, instance, depth } => {
                 let copy = if *instance == 0 { String::new() } else { format!(" as copy {instance}") };
-                let ahead = count(*depth, "packet");
+                let ahead = plural(*depth, "packet");
                 writeln!(f, "queued at port {port}, priority {priority}{copy}, behind {ahead}")
             }
             Event::Dequeued { meta, waited } => {
-                let left = count(meta.deq_qdepth, "packet");
+                let left = plural(meta.deq_qdepth, "packet");
                 writeln!(f, "begins egress at port {}: waited {waited}, leaves {left} behind", meta.port)
             }
             Event::Egress(verdict) => match verdict {
@@ -130,14 +145,16 @@ impl fmt::Display for Event {
                 EgressVerdict::Recirculate => writeln!(f, "egress recirculates it"),
                 EgressVerdict::Abort(_) => writeln!(f, "egress does not end"),
             },
-            Event::Emitted { header, len } => writeln!(f, "  emits {header}: {}", count(*len as u32, "byte")),
+            Event::Emitted { header, len } => {
+                writeln!(f, "  emits {header}: {}", plural(*len as u32, "byte"))
+            }
             Event::Sent { port, bytes, virtual_len } => {
                 let len = bytes.len() as u32 + virtual_len;
-                writeln!(f, "leaves by port {port}: {}", count(len, "byte"))?;
+                writeln!(f, "leaves by port {port}: {}", plural(len, "byte"))?;
                 write_bytes(f, bytes, *virtual_len)
             }
             Event::Dropped(reason) => writeln!(f, "dropped: {}", reason.name()),
-            Event::LeftOut(steps) => writeln!(f, "({steps} steps left out)"),
+            Event::Omitted(steps) => writeln!(f, "({steps} steps left out)"),
         }
     }
 }
@@ -153,14 +170,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_as_addresses_and_all_else_in_hexadecimal() {
-        assert_eq!(value("ipv4.src_addr", &[10, 0, 1, 2]), "10.0.1.2");
-        assert_eq!(value("hdr.ethernet.dstAddr", &[2, 0, 0, 0, 0xab, 1]), "02:00:00:00:ab:01");
-        assert_eq!(value("ipv6.dst_addr", &[0; 16]), "::");
+    fn addresses_have_their_own_format_and_other_values_are_hexadecimal() {
+        assert_eq!(format_value("ipv4.src_addr", &[10, 0, 1, 2]), "10.0.1.2");
+        assert_eq!(format_value("hdr.ethernet.dstAddr", &[2, 0, 0, 0, 0xab, 1]), "02:00:00:00:ab:01");
+        assert_eq!(format_value("ipv6.dst_addr", &[0; 16]), "::");
         assert_eq!(
-            value("standard_metadata.ingress_global_timestamp", &[0, 0, 0, 0, 1, 2]),
+            format_value("standard_metadata.ingress_global_timestamp", &[0, 0, 0, 0, 1, 2]),
             "0x000000000102"
         );
-        assert_eq!(value("ipv4.total_len", &[1, 2]), "0x0102");
+        assert_eq!(format_value("ipv4.total_len", &[1, 2]), "0x0102");
     }
 }

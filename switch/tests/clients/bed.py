@@ -1,4 +1,4 @@
-"""A `weir switch` process for the tests of P4Runtime clients that others wrote."""
+"""A `weir switch` process for the tests with third-party P4Runtime clients."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ DEVICE = 1
 
 
 class Switch:
-    """The process, without interfaces, serving on a port of its own; ended when the block is left."""
+    """The process, without interfaces, on a free port. It is stopped when the block is left."""
 
     def __enter__(self):
         command = [os.environ["WEIR"], "switch", "--no-p4", "--device-id", str(DEVICE)]
@@ -23,7 +23,7 @@ class Switch:
         line = self.process.stdout.readline()
         if not line.startswith("Server listening on "):
             self.process.kill()
-            raise RuntimeError(f"weir switch said {line!r}")
+            raise RuntimeError(f"unexpected output of weir switch: {line!r}")
         self.address = line.split()[-1]
         return self
 
@@ -44,12 +44,12 @@ def frame(destination, source, ethertype=0x88B5):
 
 
 def mac(number):
-    """As these clients write it."""
+    """Formats a MAC address."""
     return ":".join(f"{byte:02x}" for byte in number.to_bytes(6, "big"))
 
 
 def report(passed, failed):
-    """The last line, which `.ci/test` counts, and the exit status."""
+    """Prints the last line, which `.ci/test` parses, and exits."""
     word = "FAILED" if failed else "ok"
     print(f"test result: {word}. {passed} passed; {failed} failed; 0 ignored")
     sys.exit(1 if failed else 0)

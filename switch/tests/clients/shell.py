@@ -27,7 +27,7 @@ def through_tables(destination, source, ethertype=0x88B5):
     packet.send()
 
 
-def until(condition, what):
+def wait_until(condition, what):
     end = time.monotonic() + 10
     while not condition():
         if time.monotonic() > end:
@@ -115,7 +115,7 @@ class Shell(unittest.TestCase):
         cell = sh.CounterEntry("TheIngress.types")
         cell.index = 5
         through_tables(1, 2)
-        until(lambda: next(iter(cell.read())).packet_count == 1, "the packet is counted")
+        wait_until(lambda: next(iter(cell.read())).packet_count == 1, "the packet is counted")
         direct = sh.DirectCounterEntry("TheIngress.forwarded")
         direct.table_entry.match["hdr.ethernet.dst"] = bed.mac(1)
         self.assertEqual([it.packet_count for it in direct.read()], [1])
@@ -128,7 +128,7 @@ class Shell(unittest.TestCase):
         meter.modify()
         self.assertEqual([(it.cir, it.pburst) for it in meter.read()], [(1, 4)])
         meter.pir = 0
-        self.refused(meter.modify, "INVALID_ARGUMENT", "below the rate")
+        self.refused(meter.modify, "INVALID_ARGUMENT", "below cir")
 
     def test_replication(self):
         group = sh.MulticastGroupEntry(4)

@@ -1,4 +1,4 @@
-//! Forms of BMv2's JSON that p4c writes seldom, or wrote in the past: what they mean is what BMv2 makes of them.
+//! Forms of BMv2's JSON that p4c writes seldom, or wrote in the past, are interpreted as in BMv2.
 
 use serde_json::{Value, json};
 use weir_switch::pipeline::{
@@ -7,9 +7,9 @@ use weir_switch::pipeline::{
 use weir_switch::program::Engine;
 use weir_switch::{Packet, Pipeline, Program};
 
-/// A program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy` is a second instance of the
-/// standard metadata, as p4c makes one for an `inout` parameter of an action.
-pub fn calling(primitives: Value) -> Value {
+/// Returns a program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy`
+/// is a second instance of the standard metadata, as p4c creates for an `inout` parameter of an action.
+pub fn with_ingress(primitives: Value) -> Value {
     let standard = json!([
         ["ingress_port", 9, false],
         ["egress_spec", 9, false],
@@ -61,12 +61,12 @@ fn pipeline(program: &Value) -> Pipeline {
 
 pub const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
 
-/// Returns ingress's verdict on a frame `01 02` that arrives at port 3.
+/// Returns the verdict of ingress on a frame `01 02` that arrives at port 3.
 fn verdict(program: &Value) -> IngressVerdict {
     pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut SideEffects::default())
 }
 
-/// Adds fields to the standard metadata, each with the name that simple_switch knows it by, if it is another one.
+/// Adds fields to the standard metadata, each with its alias in simple_switch, if there is one.
 fn extend(program: &mut Value, fields: &[(&str, u32, Option<&str>)]) {
     for (name, bits, alias) in fields {
         program["header_types"][0]["fields"].as_array_mut().unwrap().push(json!([name, bits, false]));
@@ -93,7 +93,7 @@ fn mark_to_drop(header: &str) -> Value {
     json!({"op": "mark_to_drop", "parameters": [{"type": "header", "value": header}]})
 }
 
-/// To session 1, with field list 1.
+/// Returns the primitive that clones to session 1 with field list 1.
 pub fn clone_at_egress() -> Value {
     json!({"op": "clone_egress_pkt_to_egress", "parameters": [number(1), number(1)]})
 }
@@ -106,9 +106,9 @@ pub const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
 const GROUP: [&str; 2] = ["standard_metadata", "mcast_grp"];
 
 #[test]
-fn mark_to_drop_marks_the_header_it_is_given() {
+fn mark_to_drop_modifies_its_argument() {
     // As p4c compiles an action with an `inout standard_metadata_t` parameter: copied in, marked, copied back.
-    let copied = |back: bool| {
+    let copied = |copy_out: bool| {
         let mut primitives = vec![
             assign(SPEC, number(2)),
             assign(GROUP, number(7)),
@@ -116,26 +116,27 @@ fn mark_to_drop_marks_the_header_it_is_given() {
             assign(["copy", "mcast_grp"], field(GROUP[0], GROUP[1])),
             mark_to_drop("copy"),
         ];
-        if back {
+        if copy_out {
             primitives.push(assign(SPEC, field("copy", "egress_spec")));
             primitives.push(assign(GROUP, field("copy", "mcast_grp")));
         }
-        verdict(&calling(json!(primitives)))
+        verdict(&with_ingress(json!(primitives)))
     };
     assert_eq!(copied(true), IngressVerdict::Drop);
     assert_eq!(copied(false), IngressVerdict::Multicast { group: 7, priority: 0 }, "only the copy is marked");
-    let whole = |to: &str, from: &str| {
+    let assign_header = |to: &str, from: &str| {
         let parameters = [to, from].map(|header| json!({"type": "header", "value": header}));
         json!({"op": "assign_header", "parameters": parameters})
     };
-    let (there, back) = (whole("copy", "standard_metadata"), whole("standard_metadata", "copy"));
-    let primitives = json!([assign(SPEC, number(2)), there, mark_to_drop("copy"), back]);
-    assert_eq!(verdict(&calling(primitives)), IngressVerdict::Drop, "copied as a whole");
+    let (copy_in, copy_out) =
+        (assign_header("copy", "standard_metadata"), assign_header("standard_metadata", "copy"));
+    let primitives = json!([assign(SPEC, number(2)), copy_in, mark_to_drop("copy"), copy_out]);
+    assert_eq!(verdict(&with_ingress(primitives)), IngressVerdict::Drop, "copied as a whole");
     let marked = |header| json!([assign(SPEC, number(2)), assign(GROUP, number(7)), mark_to_drop(header)]);
-    assert_eq!(verdict(&calling(marked("standard_metadata"))), IngressVerdict::Drop);
+    assert_eq!(verdict(&with_ingress(marked("standard_metadata"))), IngressVerdict::Drop);
 
     // A copy that a parser marks.
-    let mut program = calling(json!([assign(SPEC, number(2))]));
+    let mut program = with_ingress(json!([assign(SPEC, number(2))]));
     let operations = &mut program["parsers"][0]["parse_states"][0]["parser_ops"];
     let call = json!({"op": "primitive", "parameters": [mark_to_drop("copy")]});
     operations.as_array_mut().unwrap().push(call);
@@ -145,8 +146,9 @@ fn mark_to_drop_marks_the_header_it_is_given() {
 
     // P4_14's primitive has no parameter.
     let drop = json!([assign(SPEC, number(2)), {"op": "drop", "parameters": []}]);
-    assert_eq!(verdict(&calling(drop)), IngressVerdict::Drop);
-    let error = Program::from_json(&calling(json!([mark_to_drop("h")])).to_string()).unwrap_err().to_string();
+    assert_eq!(verdict(&with_ingress(drop)), IngressVerdict::Drop);
+    let error =
+        Program::from_json(&with_ingress(json!([mark_to_drop("h")])).to_string()).unwrap_err().to_string();
     assert_eq!(
         error,
         "actions[0].primitives[0].parameters[0]: the header has no field \"egress_spec\": it is not standard metadata"
@@ -155,9 +157,9 @@ fn mark_to_drop_marks_the_header_it_is_given() {
 
 #[test]
 fn standard_fields_that_a_program_lacks_are_0() {
-    // What ingress writes last before the program runs is a field that is there.
+    // Optional fields may be missing, together with their aliases.
     let errors = [("parser_error", 32, None), ("checksum_error", 8, None)];
-    let mut program = calling(json!([assign(SPEC, number(2))]));
+    let mut program = with_ingress(json!([assign(SPEC, number(2))]));
     program["actions"][1]["primitives"] = json!([clone_at_egress()]);
     program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
     extend(&mut program, &errors);
@@ -165,27 +167,31 @@ fn standard_fields_that_a_program_lacks_are_0() {
     program["field_aliases"] = json!([]);
     assert_eq!(verdict(&program), unicast(2), "without a multicast group");
     let mut pipeline = pipeline(&program);
-    let (mut packet, mut fx) = (Packet::from_bytes(&[1, 2]), SideEffects::default());
+    let (mut packet, mut effects) = (Packet::from_bytes(&[1, 2]), SideEffects::default());
     for now in [ARRIVAL.now, u64::MAX] {
-        assert_eq!(pipeline.ingress(&mut packet, IngressMeta { now, ..ARRIVAL }, &mut fx), unicast(2));
+        assert_eq!(pipeline.ingress(&mut packet, IngressMeta { now, ..ARRIVAL }, &mut effects), unicast(2));
         let meta = EgressMeta { port: 2, qid: 3, rid: 0xffff, now, ..EgressMeta::default() };
-        assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
-        assert_eq!(fx.clones.pop().map(|clone| clone.priority), Some(0), "what egress writes is no priority");
+        assert_eq!(pipeline.egress(&mut packet, meta, &mut effects), EgressVerdict::Send);
+        assert_eq!(
+            effects.clones.pop().map(|clone| clone.priority),
+            Some(0),
+            "a field that egress writes is not mistaken for the priority"
+        );
     }
 }
 
 #[test]
-fn queueing_metadata_is_there_as_a_whole_or_not_at_all() {
+fn queueing_metadata_needs_all_its_fields() {
     let arg_of = |fields: &[(&str, u32, Option<&str>)]| {
-        let mut program = calling(json!([assign(SPEC, number(2))]));
+        let mut program = with_ingress(json!([assign(SPEC, number(2))]));
         extend(&mut program, fields);
         let last = field("standard_metadata", "enq_qdepth");
         program["actions"][1]["primitives"] = json!([assign(["h", "arg"], last)]);
         let (mut pipeline, mut packet) = (pipeline(&program), Packet::from_bytes(&[1, 2]));
-        let mut fx = SideEffects::default();
-        pipeline.ingress(&mut packet, ARRIVAL, &mut fx);
+        let mut effects = SideEffects::default();
+        pipeline.ingress(&mut packet, ARRIVAL, &mut effects);
         let meta = EgressMeta { port: 2, enq_qdepth: 5, ..EgressMeta::default() };
-        assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
+        assert_eq!(pipeline.egress(&mut packet, meta, &mut effects), EgressVerdict::Send);
         packet.bytes()[1]
     };
     let all = [
@@ -198,9 +204,9 @@ fn queueing_metadata_is_there_as_a_whole_or_not_at_all() {
 }
 
 /// A program whose ingress is one table with an exact key, `h.op`, and the action `to`, which forwards to its argument.
-/// `with` are the table's members that say how it finds its actions.
-fn with_table(with: Value) -> Value {
-    let mut program = calling(json!([]));
+/// `members` are added to the JSON object of the table.
+fn with_table(members: Value) -> Value {
+    let mut program = with_ingress(json!([]));
     let port = json!({"type": "runtime_data", "value": 0});
     program["actions"].as_array_mut().unwrap().push(json!({
         "name": "to", "id": 2, "runtime_data": [{"name": "port", "bitwidth": 9}], "primitives": [assign(SPEC, port)]
@@ -210,7 +216,7 @@ fn with_table(with: Value) -> Value {
         "key": [{"match_type": "exact", "target": ["h", "op"], "mask": null}],
         "next_tables": {"to": null}, "base_default_next": null
     });
-    table.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+    table.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     let ingress = &mut program["pipelines"][0];
     (ingress["tables"], ingress["init_table"], ingress["action_calls"]) =
         (json!([table]), json!("t"), json!([]));
@@ -225,7 +231,7 @@ const KEY: [u8; 1] = [1];
 
 #[test]
 fn json_without_a_version_is_taken_for_the_current_one() {
-    let mut program = calling(json!([assign(SPEC, number(2))]));
+    let mut program = with_ingress(json!([assign(SPEC, number(2))]));
     program["__meta__"] = json!({});
     assert_eq!(verdict(&program), unicast(2));
     program.as_object_mut().unwrap().remove("__meta__");
@@ -244,7 +250,7 @@ fn tables_may_name_their_actions() {
     assert!(error.contains("go"), "only actions of the table may be its default: {error}");
     let unknown = Program::from_json(&with_table(json!({"actions": ["from"]})).to_string()).unwrap_err();
     assert_eq!(unknown.to_string(), "pipelines[0].tables[0].actions[0]: there is no action \"from\"");
-    // Where both are there, the ids count.
+    // If both are present, the ids are used.
     Program::from_json(&with_table(json!({"action_ids": [2], "actions": ["from"]})).to_string()).unwrap();
 }
 
@@ -276,7 +282,7 @@ fn tables_may_describe_their_action_profiles() {
 #[test]
 fn a_value_set_may_serve_keys_of_different_parts() {
     // The first state selects by 8 bits, the second by twice 4.
-    let mut program = calling(json!([assign(SPEC, field("standard_metadata", "mcast_grp"))]));
+    let mut program = with_ingress(json!([assign(SPEC, field("standard_metadata", "mcast_grp"))]));
     program["header_types"].as_array_mut().unwrap().push(json!({
         "name": "halves_t", "id": 2, "fields": [["high", 4, false], ["low", 4, false]]
     }));
@@ -320,50 +326,54 @@ fn a_value_set_may_serve_keys_of_different_parts() {
 }
 
 #[test]
-fn copies_of_a_truncated_packet_are_whole() {
+fn copies_of_a_truncated_packet_are_not_truncated() {
     const FRAME: [u8; 6] = [1, 2, 3, 4, 5, 6];
     let call = |name: &str, arguments: &[u64]| {
         let parameters: Vec<Value> = arguments.iter().map(|argument| number(*argument)).collect();
         json!({"op": name, "parameters": parameters})
     };
-    let cut = call("truncate", &[4]);
+    let truncate = call("truncate", &[4]);
     let egress_meta = EgressMeta { port: 2, ..EgressMeta::default() };
-    // Lengths of what leaves, the original first.
+    // Returns the lengths of the packets that leave, the original first.
     let lengths = |ingress: &[Value], egress: &[Value]| {
-        let mut program = calling(json!(ingress));
+        let mut program = with_ingress(json!(ingress));
         program["actions"][1]["primitives"] = json!(egress);
         program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
-        let (mut pipeline, mut fx) = (pipeline(&program), SideEffects::default());
+        let (mut pipeline, mut effects) = (pipeline(&program), SideEffects::default());
         let mut packet = Packet::from_bytes(&FRAME);
-        if pipeline.ingress(&mut packet, ARRIVAL, &mut fx) == IngressVerdict::Resubmit {
+        if pipeline.ingress(&mut packet, ARRIVAL, &mut effects) == IngressVerdict::Resubmit {
             return vec![packet.len()];
         }
-        pipeline.egress(&mut packet, egress_meta, &mut fx);
+        pipeline.egress(&mut packet, egress_meta, &mut effects);
         let mut lengths = vec![packet.len()];
-        let mut clones = std::mem::take(&mut fx.clones);
+        let mut clones = std::mem::take(&mut effects.clones);
         for clone in &mut clones {
-            pipeline.egress(&mut clone.packet, egress_meta, &mut fx);
+            pipeline.egress(&mut clone.packet, egress_meta, &mut effects);
             lengths.push(clone.packet.len());
         }
         lengths
     };
     let group = assign(GROUP, number(7));
     let clone = |name| call(name, &[1, 1]);
-    assert_eq!(lengths(std::slice::from_ref(&cut), &[]), [4], "unicast");
-    assert_eq!(lengths(&[], std::slice::from_ref(&cut)), [4], "in egress");
-    assert_eq!(lengths(&[cut.clone(), group.clone()], &[]), [6], "multicast");
-    assert_eq!(lengths(&[group], std::slice::from_ref(&cut)), [4], "each replica by itself");
-    assert_eq!(lengths(&[cut.clone(), clone("clone_ingress_pkt_to_egress")], &[]), [4, 6], "I2E");
-    assert_eq!(lengths(std::slice::from_ref(&cut), &[clone("clone_egress_pkt_to_egress")]), [4, 6], "E2E");
-    assert_eq!(lengths(&[cut.clone(), call("resubmit", &[1])], &[]), [6], "resubmitted");
-    assert_eq!(lengths(&[cut], &[call("recirculate", &[1])]), [6], "recirculated");
+    assert_eq!(lengths(std::slice::from_ref(&truncate), &[]), [4], "unicast");
+    assert_eq!(lengths(&[], std::slice::from_ref(&truncate)), [4], "in egress");
+    assert_eq!(lengths(&[truncate.clone(), group.clone()], &[]), [6], "multicast");
+    assert_eq!(lengths(&[group], std::slice::from_ref(&truncate)), [4], "each replica by itself");
+    assert_eq!(lengths(&[truncate.clone(), clone("clone_ingress_pkt_to_egress")], &[]), [4, 6], "I2E");
+    assert_eq!(
+        lengths(std::slice::from_ref(&truncate), &[clone("clone_egress_pkt_to_egress")]),
+        [4, 6],
+        "E2E"
+    );
+    assert_eq!(lengths(&[truncate.clone(), call("resubmit", &[1])], &[]), [6], "resubmitted");
+    assert_eq!(lengths(&[truncate], &[call("recirculate", &[1])]), [6], "recirculated");
 }
 
 #[test]
 fn a_hash_covers_variable_fields_of_a_tuple() {
     // p4c copies such a field to a metadata header that has nothing else, and hashes that.
     let destination = assign(SPEC, number(0));
-    let mut program = calling(json!([
+    let mut program = with_ingress(json!([
         destination,
         {"op": "assign_VL", "parameters": [field("tuple", "field"), field("options", "data")]},
         {"op": "modify_field_with_hash_based_offset", "parameters": [
@@ -389,19 +399,19 @@ fn a_hash_covers_variable_fields_of_a_tuple() {
     let mut pipeline = pipeline(&program);
     for data in [&[][..], &[0x11], &[0x11, 0x22, 0x44], &[1, 2, 3, 4, 5, 6, 7, 8]] {
         let frame = [&[0x80, data.len() as u8, data.len() as u8][..], data, &[0xee, 9]].concat();
-        let (mut packet, mut fx) = (Packet::from_bytes(&frame), SideEffects::default());
-        // Of the 16-bit words the lower bytes, which are those at odd places.
+        let (mut packet, mut effects) = (Packet::from_bytes(&frame), SideEffects::default());
+        // The port is the xor of the low bytes of the 16-bit words.
         let port = data.iter().step_by(2).fold(0, |xor, byte| xor ^ u16::from(*byte));
-        assert_eq!(pipeline.ingress(&mut packet, ARRIVAL, &mut fx), unicast(port), "{data:02x?}");
+        assert_eq!(pipeline.ingress(&mut packet, ARRIVAL, &mut effects), unicast(port), "{data:02x?}");
         let meta = EgressMeta { port, ..EgressMeta::default() };
-        assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
+        assert_eq!(pipeline.egress(&mut packet, meta, &mut effects), EgressVerdict::Send);
         assert_eq!(packet.bytes(), frame);
     }
 }
 
 #[test]
 fn a_checksum_of_type_ipv4_covers_its_header() {
-    // A header of 16 bytes with up to 8 more, whose checksum is at byte 10. Its last byte tells how many more there are.
+    // A header of 16 bytes with up to 8 more, whose checksum is at byte 10. Its last fixed byte is their number.
     let fields = json!([
         ["a", 76, false],
         ["b", 4, false],
@@ -410,7 +420,7 @@ fn a_checksum_of_type_ipv4_covers_its_header() {
         ["more", 8, false],
         ["options", "*"]
     ]);
-    let mut program = calling(json!([assign(SPEC, field("standard_metadata", "checksum_error"))]));
+    let mut program = with_ingress(json!([assign(SPEC, field("standard_metadata", "checksum_error"))]));
     extend(&mut program, &[("parser_error", 32, None), ("checksum_error", 8, None)]);
     program["header_types"][1] = json!({"name": "h_t", "id": 1, "fields": fields, "max_length": 24});
     let checksum = json!({
@@ -418,10 +428,10 @@ fn a_checksum_of_type_ipv4_covers_its_header() {
         "if_cond": {"type": "expression", "value": {"op": "!=", "left": field("h", "b"), "right": number(9)}}
     });
     program["checksums"] = json!([checksum]);
-    let ahead = json!({"type": "expression", "value": {"op": "*", "left": field("standard_metadata", "mcast_grp"), "right": number(8)}});
+    let options_bits = json!({"type": "expression", "value": {"op": "*", "left": field("standard_metadata", "mcast_grp"), "right": number(8)}});
     program["parsers"][0]["parse_states"][0]["parser_ops"] = json!([
         {"op": "set", "parameters": [{"type": "field", "value": GROUP}, {"type": "lookahead", "value": [120, 8]}]},
-        {"op": "extract_VL", "parameters": [{"type": "regular", "value": "h"}, {"type": "expression", "value": ahead}]},
+        {"op": "extract_VL", "parameters": [{"type": "regular", "value": "h"}, {"type": "expression", "value": options_bits}]},
         {"op": "set", "parameters": [{"type": "field", "value": GROUP}, number(0)]}
     ]);
     let sum = |frame: &[u8]| {
@@ -434,24 +444,24 @@ fn a_checksum_of_type_ipv4_covers_its_header() {
         for more in [0u8, 4, 8] {
             let mut frame: Vec<u8> = (1..=16 + more).collect();
             (frame[10], frame[11], frame[15]) = (0, 0, more);
-            let right = sum(&frame).to_be_bytes();
-            let mut go = |b: u8, found: [u8; 2]| {
+            let correct = sum(&frame).to_be_bytes();
+            let mut process = |b: u8, checksum: [u8; 2]| {
                 frame[9] = frame[9] & 0xf0 | b;
-                frame[10..12].copy_from_slice(&found);
-                let (mut packet, mut fx) = (Packet::from_bytes(&frame), SideEffects::default());
-                let verdict = pipeline.ingress(&mut packet, ARRIVAL, &mut fx);
-                pipeline.egress(&mut packet, EgressMeta::default(), &mut fx);
+                frame[10..12].copy_from_slice(&checksum);
+                let (mut packet, mut effects) = (Packet::from_bytes(&frame), SideEffects::default());
+                let verdict = pipeline.ingress(&mut packet, ARRIVAL, &mut effects);
+                pipeline.egress(&mut packet, EgressMeta::default(), &mut effects);
                 (verdict, [packet.bytes()[10], packet.bytes()[11]])
             };
-            assert_eq!(go(10, right), (unicast(0), right), "{engine:?}, {more} bytes of options");
-            assert_eq!(go(10, [1, 2]), (unicast(1), right), "a wrong one is replaced");
-            assert_eq!(go(9, [1, 2]), (unicast(0), [1, 2]), "the condition does not hold");
+            assert_eq!(process(10, correct), (unicast(0), correct), "{engine:?}, {more} bytes of options");
+            assert_eq!(process(10, [1, 2]), (unicast(1), correct), "a wrong checksum is replaced");
+            assert_eq!(process(9, [1, 2]), (unicast(0), [1, 2]), "the condition does not hold");
         }
     }
     program["checksums"][0]["target"] = json!(["h", "c"]);
     let error = Program::from_json(&program.to_string()).unwrap_err().to_string();
-    let wanted = "the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header";
-    assert_eq!(error, format!("checksums[0].target: {wanted}"));
+    let expected = "the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header";
+    assert_eq!(error, format!("checksums[0].target: {expected}"));
 }
 
 #[test]
@@ -459,7 +469,7 @@ fn strings_may_have_line_breaks() {
     let log = json!({"op": "log_msg", "parameters": [
         {"type": "string", "value": "first\nsecond\t\"third\" \\"}, {"type": "parameters_vector", "value": []}
     ]});
-    let program = calling(json!([log, assign(SPEC, number(2))])).to_string();
+    let program = with_ingress(json!([log, assign(SPEC, number(2))])).to_string();
     let raw = program.replace("\\n", "\n").replace("\\t", "\t");
     assert_ne!(raw, program);
     let program = Program::from_json(&raw).unwrap();

@@ -1,4 +1,4 @@
-//! The switch around the pipeline, driven by `programs/replicate.p4`: what its packets ask for is their first byte.
+//! The switch around the pipeline, driven by `programs/replicate.p4`: the first byte of a packet selects the operation.
 
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ const PRIORITY: u8 = 8;
 const DIGEST: u8 = 9;
 const CLONE_STORM: u8 = 10;
 
-/// Length of the report that egress puts in front.
-const REPORT: usize = 18;
+/// Length in bytes of the report header that egress prepends.
+const REPORT_LEN: usize = 18;
 
 fn program() -> Arc<Program> {
     Program::from_json(include_str!("../programs/replicate.json")).unwrap()
 }
 
 #[derive(Default)]
-struct Seen {
+struct RecordedOutput {
     ready: Vec<u16>,
     pauses: Vec<(u16, u8, bool)>,
     recycled: usize,
     digests: Vec<Digest>,
 }
 
-impl SwitchOutput for Seen {
+impl SwitchOutput for RecordedOutput {
     fn ready(&mut self, port: u16) {
         self.ready.push(port);
     }
@@ -53,12 +53,12 @@ fn switch(config: SwitchConfig) -> Switch {
     Switch::new(program(), config, 1).unwrap()
 }
 
-fn send(switch: &mut Switch, out: &mut Seen, op: u8, arg: u8) {
+fn send(switch: &mut Switch, out: &mut RecordedOutput, op: u8, arg: u8) {
     switch.receive(Time::ZERO, 2, Packet::from_bytes(&[op, arg]), out);
 }
 
 #[test]
-fn replication_is_that_of_simple_switch() {
+fn replication_agrees_with_simple_switch() {
     let outcome = stf::run(program(), include_str!("../programs/replicate.stf"), "replicate.stf").unwrap();
     assert!(outcome.passed(), "{outcome}");
     assert!(outcome.counters.is_balanced());
@@ -71,7 +71,7 @@ fn replication_is_that_of_simple_switch() {
 #[test]
 fn packets_without_a_destination_are_dropped_with_a_reason() {
     let config = SwitchConfig { priorities: 4, ..SwitchConfig::new([1, 2]) };
-    let (mut switch, mut out) = (switch(config), Seen::default());
+    let (mut switch, mut out) = (switch(config), RecordedOutput::default());
     send(&mut switch, &mut out, UNICAST, 9);
     send(&mut switch, &mut out, PRIORITY, 4);
     send(&mut switch, &mut out, MULTICAST, 9);
@@ -83,9 +83,9 @@ fn packets_without_a_destination_are_dropped_with_a_reason() {
 }
 
 #[test]
-fn the_cpu_port_is_a_port() {
+fn the_cpu_port_can_be_transmitted_from() {
     let config = SwitchConfig { cpu_port: Some(255), ..SwitchConfig::new([1, 2]) };
-    let (mut switch, mut out) = (switch(config), Seen::default());
+    let (mut switch, mut out) = (switch(config), RecordedOutput::default());
     send(&mut switch, &mut out, UNICAST, 255);
     assert_eq!(out.ready, [255]);
     assert!(switch.transmit(Time::ZERO, 255, &mut out).is_some());
@@ -95,8 +95,8 @@ fn the_cpu_port_is_a_port() {
 }
 
 #[test]
-fn endless_programs_end() {
-    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
+fn resubmit_and_recirculate_are_bounded() {
+    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), RecordedOutput::default());
     send(&mut switch, &mut out, RESUBMIT, 255);
     assert_eq!(switch.drops().get(DropReason::ResubmitLimit).packets, 1);
     send(&mut switch, &mut out, RECIRCULATE, 255);
@@ -111,29 +111,29 @@ fn endless_programs_end() {
 }
 
 #[test]
-fn clones_are_cut_and_digests_delivered() {
-    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
+fn clones_are_truncated_and_digests_delivered() {
+    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), RecordedOutput::default());
     let session = CloneSession {
         replicas: vec![Replica { port: 2, instance: 3 }],
-        truncate: Some(REPORT as u32 + 1),
+        truncate: Some(REPORT_LEN as u32 + 1),
         priority: Some(6),
         group: None,
     };
     switch.set_clone_session(5, session).unwrap();
     send(&mut switch, &mut out, CLONE_I2E, 5);
-    assert_eq!(switch.queues().queue_level(2, 6).packets, 1);
+    assert_eq!(switch.queues().queue_occupancy(2, 6).packets, 1);
     let clone = switch.transmit(Time::ZERO, 2, &mut out).unwrap();
-    assert_eq!((clone.len() as usize, clone.bytes()[REPORT]), (REPORT + 1, CLONE_I2E));
+    assert_eq!((clone.len() as usize, clone.bytes()[REPORT_LEN]), (REPORT_LEN + 1, CLONE_I2E));
     assert_eq!(clone.bytes()[5], 3, "rid");
-    let whole = switch.transmit(Time::ZERO, 1, &mut out).unwrap();
-    assert_eq!(whole.len() as usize, REPORT + 2);
+    let original = switch.transmit(Time::ZERO, 1, &mut out).unwrap();
+    assert_eq!(original.len() as usize, REPORT_LEN + 2);
     send(&mut switch, &mut out, DIGEST, 0x7e);
     assert_eq!(out.digests.len(), 1);
     assert_eq!(out.digests[0].values, [vec![0x7e]]);
 }
 
 #[test]
-fn pause_frames_go_both_ways() {
+fn pfc_pauses_in_both_directions() {
     let lossless = |port| PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(port) };
     let pfc = PfcConfig {
         mode: PfcMode::Fixed { threshold: Bytes::new(6) },
@@ -142,8 +142,8 @@ fn pause_frames_go_both_ways() {
     };
     let ports = vec![lossless(1), lossless(2)];
     let (mut switch, mut out) =
-        (switch(SwitchConfig { ports, pfc: Some(pfc), ..SwitchConfig::new([]) }), Seen::default());
-    // The neighbour of port 1 does not take priority 3 now; that of port 2 sends it: 2 bytes each.
+        (switch(SwitchConfig { ports, pfc: Some(pfc), ..SwitchConfig::new([]) }), RecordedOutput::default());
+    // The neighbour of port 1 pauses priority 3, while that of port 2 sends packets of 2 bytes in it.
     assert!(!switch.set_paused(1, 3, true));
     for _ in 0..4 {
         send(&mut switch, &mut out, PRIORITY, 3);
@@ -171,7 +171,7 @@ fn pause_frames_go_both_ways() {
 
 #[test]
 fn a_trace_shows_the_path_of_a_packet() {
-    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
+    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), RecordedOutput::default());
     let mut trace = PacketTrace::new();
     let packet = Packet::from_bytes(&[RESUBMIT, 1]);
     switch.receive_traced(Time::ZERO, 2, packet, &mut out, &mut trace);
@@ -191,13 +191,13 @@ fn a_trace_shows_the_path_of_a_packet() {
         "emits report: 18 bytes\n  emits command: 2 bytes\n",
         "egress sends it\nleaves by port 1: 20 bytes\n",
     ] {
-        let at = rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in\n{rest}\nof\n{text}"));
-        rest = &rest[at + line.len()..];
+        let start = rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in\n{rest}\nof\n{text}"));
+        rest = &rest[start + line.len()..];
     }
 }
 
 #[test]
-fn a_failed_test_shows_what_differs() {
+fn a_failed_test_reports_the_differences() {
     let text = "packet 0 0003\nexpect 3 00 00 0004 **** ****** 000000 00000000 0002 0003$\nexpect 5 01\n\
         packet 0 0007\npacket 7 0607\nregister_read nowhere 1";
     let error = stf::run(program(), text, "x.stf").unwrap_err().to_string();
@@ -234,24 +234,24 @@ proptest! {
             pfc: Some(PfcConfig { mode, ..PfcConfig::dynamic() }),
             ..SwitchConfig::new([])
         };
-        let (mut switch, mut out) = (switch(config), Seen::default());
-        let copies = |instance| (0..3).map(move |port| Replica { port, instance });
+        let (mut switch, mut out) = (switch(config), RecordedOutput::default());
+        let replicas_of = |instance| (0..3).map(move |port| Replica { port, instance });
         for id in 1..12u16 {
-            switch.set_multicast_group(id, copies(id).chain(copies(id + 1)).collect()).unwrap();
-            let replicas = copies(7).take(usize::from(id % 4)).collect();
+            switch.set_multicast_group(id, replicas_of(id).chain(replicas_of(id + 1)).collect()).unwrap();
+            let replicas = replicas_of(7).take(usize::from(id % 4)).collect();
             let group = (id % 3 == 0).then_some(id);
             switch.set_clone_session(id, CloneSession { replicas, group, ..CloneSession::default() }).unwrap();
         }
-        let mut in_hand = 0;
+        let mut transmitted = 0;
         for (step, port, bytes) in steps {
             match step {
                 0 | 1 => switch.receive(Time::ZERO, port, Packet::from_bytes(&bytes), &mut out),
-                2 => in_hand += u64::from(switch.transmit(Time::ZERO, port, &mut out).is_some()),
+                2 => transmitted += u64::from(switch.transmit(Time::ZERO, port, &mut out).is_some()),
                 _ => drop(switch.set_paused(port, bytes.first().copied().unwrap_or(0) % 8, bytes.len() % 2 == 0)),
             }
             let counters = switch.counters();
             prop_assert!(counters.is_balanced(), "{:?}", counters);
-            prop_assert_eq!(counters.sent, in_hand);
+            prop_assert_eq!(counters.sent, transmitted);
             prop_assert_eq!(switch.queues().audit(), Ok(()));
         }
     }

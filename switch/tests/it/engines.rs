@@ -5,29 +5,29 @@ use std::sync::Arc;
 use weir_switch::program::Engine;
 use weir_switch::{Program, stf};
 
-fn files(dir: &Path, kind: &str) -> Vec<PathBuf> {
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut paths: Vec<_> =
-        paths.filter(|path| path.extension().is_some_and(|found| found == kind)).collect();
+        paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect();
     paths.sort();
     paths
 }
 
 #[test]
 fn packet_tests_pass_in_both_engines() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let p4src = here.join("../p4src");
-    let of_p4src = files(&p4src.join("build"), "json").into_iter().map(|path| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let p4src = root.join("../p4src");
+    let p4src_programs = files(&p4src.join("build"), "json").into_iter().map(|path| {
         let tests = files(&p4src.join("tests").join(path.file_stem().unwrap()), "stf");
         (path, tests)
     });
-    let own = files(&here.join("tests/programs"), "json").into_iter().map(|path| {
+    let test_programs = files(&root.join("tests/programs"), "json").into_iter().map(|path| {
         let tests = Some(path.with_extension("stf")).filter(|test| test.exists());
         (path, Vec::from_iter(tests))
     });
     let mut tests = 0;
-    for (path, packet_tests) in of_p4src.chain(own).filter(|(_, tests)| !tests.is_empty()) {
+    for (path, packet_tests) in p4src_programs.chain(test_programs).filter(|(_, tests)| !tests.is_empty()) {
         let text = std::fs::read_to_string(&path).unwrap();
         for engine in [Engine::Compiled, Engine::Interpreter] {
             let program = Program::load(&text, engine).unwrap();

@@ -1,4 +1,4 @@
-//! Nothing that comes from outside makes the pipeline or the loader panic, or run for ever.
+//! Property tests: no frame and no program makes the pipeline or the loader panic or run without bound.
 
 use crate::one_packet::run;
 use proptest::prelude::*;
@@ -25,13 +25,13 @@ fn programs() -> Vec<(String, String)> {
     programs
 }
 
-/// An entry in every table, so that actions run; what matches is up to the seed.
+/// Adds random entries to every table, so that actions run.
 fn fill(pipeline: &mut Pipeline, seed: u64) {
     let program: Arc<Program> = pipeline.program().clone();
-    let mut number = seed;
+    let mut state = seed;
     let mut next = |bits: u32| {
-        number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let low = if bits < 64 { (number >> 33) & ((1 << bits) - 1) } else { number };
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let low = if bits < 64 { (state >> 33) & ((1 << bits) - 1) } else { state };
         low.to_be_bytes().to_vec()
     };
     for (id, table) in program.tables() {
@@ -51,14 +51,14 @@ fn fill(pipeline: &mut Pipeline, seed: u64) {
                     _ => KeyMatch::Any,
                 })
                 .collect();
-            // Tables refuse what does not fit them; that is as good here.
+            // Entries that a table rejects are skipped.
             let _ = pipeline.table_add(id, &key, 1, &call);
             let _ = pipeline.table_set_default(id, &call);
         }
     }
 }
 
-/// Bytes that get past the first headers now and then.
+/// Random bytes, some of which start with headers that the parsers accept.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let ipv4 = prop::collection::vec(any::<u8>(), 0..80).prop_map(|rest| {
         let head = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17];
@@ -70,18 +70,18 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn run_frames(program: &Arc<Program>, seed: u64, frames: &[Vec<u8>], virtual_len: u32) {
-    let (mut pipeline, mut fx) = (Pipeline::new(program.clone(), seed), SideEffects::default());
+    let (mut pipeline, mut effects) = (Pipeline::new(program.clone(), seed), SideEffects::default());
     fill(&mut pipeline, seed);
     let mut pool = PacketPool::new();
     for bytes in frames {
         let mut packet = pool.get();
         packet.set_bytes(bytes);
         packet.set_virtual_len(virtual_len);
-        run(&mut pipeline, &mut packet, &mut fx);
+        run(&mut pipeline, &mut packet, &mut effects);
         pool.put(packet);
-        for clone in std::mem::take(&mut fx.clones) {
+        for clone in std::mem::take(&mut effects.clones) {
             let mut packet = clone.packet;
-            pipeline.egress(&mut packet, Default::default(), &mut fx);
+            pipeline.egress(&mut packet, Default::default(), &mut effects);
         }
     }
 }
@@ -90,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn no_frame_panics(frames in prop::collection::vec(frame(), 1..20), seed: u64, virtual_len in 0u32..2000) {
-        // Each is loaded once: writing its machine code takes longer than running the frames.
+        // Each program is loaded once, because compiling it takes longer than running the frames.
         static LOADED: LazyLock<Vec<Arc<Program>>> = LazyLock::new(|| {
             let load = |(name, text): (String, String)| {
                 Program::from_json(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -108,58 +108,58 @@ proptest! {
     }
 }
 
-/// Puts something else somewhere into the JSON.
-fn mutate(value: &mut Value, steer: &mut impl FnMut(usize) -> usize) {
-    let replacement = |steer: &mut dyn FnMut(usize) -> usize, old: &Value| match steer(10) {
+/// Changes a random place in the JSON. `choose(n)` returns a number below `n`.
+fn mutate(value: &mut Value, choose: &mut impl FnMut(usize) -> usize) {
+    let replacement = |choose: &mut dyn FnMut(usize) -> usize, old: &Value| match choose(10) {
         0 => Value::Null,
         1 => Value::from(-1),
-        2 => Value::from(steer(70)),
+        2 => Value::from(choose(70)),
         3 => Value::from(u64::MAX),
         4 => Value::from("0x0"),
-        5 => Value::from(format!("0x{:x}", steer(1 << 30))),
+        5 => Value::from(format!("0x{:x}", choose(1 << 30))),
         6 => Value::Array(vec![old.clone(), old.clone()]),
-        7 => Value::Bool(steer(2) == 0),
+        7 => Value::Bool(choose(2) == 0),
         8 => Value::Array(Vec::new()),
         _ => Value::from("scalars"),
     };
     match value {
         Value::Array(items) if !items.is_empty() => {
-            let at = steer(items.len());
-            match steer(24) {
-                0 => _ = items.remove(at),
-                1 => items.push(items[at].clone()),
+            let index = choose(items.len());
+            match choose(24) {
+                0 => _ = items.remove(index),
+                1 => items.push(items[index].clone()),
                 2 => {
-                    let other = steer(items.len());
-                    items.swap(at, other);
+                    let other = choose(items.len());
+                    items.swap(index, other);
                 }
-                3 => items[at] = replacement(steer, &items[at]),
-                _ => mutate(&mut items[at], steer),
+                3 => items[index] = replacement(choose, &items[index]),
+                _ => mutate(&mut items[index], choose),
             }
         }
         Value::Object(members) if !members.is_empty() => {
-            let Some(key) = members.keys().nth(steer(members.len())).cloned() else { return };
-            match steer(24) {
+            let Some(key) = members.keys().nth(choose(members.len())).cloned() else { return };
+            match choose(24) {
                 0 => _ = members.remove(&key),
-                1 => members[&key] = replacement(steer, &members[&key]),
-                _ => mutate(&mut members[&key], steer),
+                1 => members[&key] = replacement(choose, &members[&key]),
+                _ => mutate(&mut members[&key], choose),
             }
         }
-        // Another number or name of about the same kind is most likely to get through the checks.
+        // A number close to the old one is most likely to pass the checks.
         Value::Number(number) => {
-            let near = number.as_u64().unwrap_or(0).wrapping_add(steer(4) as u64);
+            let near = number.as_u64().unwrap_or(0).wrapping_add(choose(4) as u64);
             *value =
-                if steer(3) == 0 { replacement(steer, value) } else { Value::from(near.wrapping_sub(1)) };
+                if choose(3) == 0 { replacement(choose, value) } else { Value::from(near.wrapping_sub(1)) };
         }
-        _ => *value = replacement(steer, value),
+        _ => *value = replacement(choose, value),
     }
 }
 
-/// One changed program of this number gets machine code.
-const MACHINE_CODE: usize = 32;
+/// One in this many changed programs is compiled to machine code.
+const COMPILE_ONE_IN: usize = 32;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-    /// A program that is not quite right is refused, or runs.
+    /// A malformed program is rejected, or runs.
     #[test]
     fn no_mutation_panics(
         choices in prop::collection::vec(any::<u32>(), 400), mutations in 1usize..6,
@@ -169,13 +169,13 @@ proptest! {
             programs().iter().map(|(_, text)| serde_json::from_str(text).unwrap()).collect()
         });
         let mut choices = choices.into_iter().cycle();
-        let mut steer = |below: usize| choices.next().unwrap_or(0) as usize % below.max(1);
+        let mut choose = |below: usize| choices.next().unwrap_or(0) as usize % below.max(1);
         for program in &*PARSED {
             let mut value = program.clone();
             for _ in 0..mutations {
-                mutate(&mut value, &mut steer);
+                mutate(&mut value, &mut choose);
             }
-            let engine = if steer(MACHINE_CODE) == 0 { Engine::Compiled } else { Engine::Interpreter };
+            let engine = if choose(COMPILE_ONE_IN) == 0 { Engine::Compiled } else { Engine::Interpreter };
             if let Ok(program) = Program::load(&value.to_string(), engine) {
                 run_frames(&program, seed, &frames, 10);
             }

@@ -4,8 +4,8 @@ use crate::one_packet::{pipeline, run, send};
 use weir_switch::pipeline::SideEffects;
 use weir_switch::{Packet, PacketPool};
 
-fn go(frame: &[u8]) -> Vec<u8> {
-    send(&mut pipeline("headers"), frame, &mut SideEffects::default()).expect("nothing drops here")
+fn process(frame: &[u8]) -> Vec<u8> {
+    send(&mut pipeline("headers"), frame, &mut SideEffects::default()).expect("this program drops no packet")
 }
 
 fn label(number: u32, bottom: bool, ttl: u8) -> [u8; 4] {
@@ -20,22 +20,22 @@ fn labels(n: u8, labels: &[[u8; 4]]) -> Vec<u8> {
 }
 
 #[test]
-fn stacks() {
+fn stacks_are_pushed_popped_and_indexed() {
     let two = [label(A, false, 5), label(B, true, 6)];
-    assert_eq!(go(&labels(0, &two)), labels(0, &two));
+    assert_eq!(process(&labels(0, &two)), labels(0, &two));
     // push_front: the packet grows.
-    assert_eq!(go(&labels(1, &two)), labels(1, &[label(0xabcde, false, 64), two[0], two[1]]));
+    assert_eq!(process(&labels(1, &two)), labels(1, &[label(0xabcde, false, 64), two[0], two[1]]));
     let three = [two[0], two[0], two[1]];
-    assert_eq!(go(&labels(1, &three)), labels(1, &[label(0xabcde, false, 64), two[0], two[0]]));
-    assert_eq!(go(&labels(2, &two)), labels(2, &two[1..]));
-    // Assignment of headers, and a hole in the stack.
-    assert_eq!(go(&labels(3, &two)), labels(3, &[two[0], two[0]]));
-    // An index that is known at run time only; one that is too large does nothing.
-    assert_eq!(go(&labels(17, &two)), labels(17, &[two[0], label(B, true, 5)]));
-    assert_eq!(go(&labels(19, &two)), labels(19, &two));
+    assert_eq!(process(&labels(1, &three)), labels(1, &[label(0xabcde, false, 64), two[0], two[0]]));
+    assert_eq!(process(&labels(2, &two)), labels(2, &two[1..]));
+    // Assignment of headers, and an invalid header within the stack.
+    assert_eq!(process(&labels(3, &two)), labels(3, &[two[0], two[0]]));
+    // An index that is known only at run time; one out of range has no effect.
+    assert_eq!(process(&labels(17, &two)), labels(17, &[two[0], label(B, true, 5)]));
+    assert_eq!(process(&labels(19, &two)), labels(19, &two));
 }
 
-/// The result header in front: error number, bad checksum, length in egress.
+/// Prepends the result header: error number, bad checksum, length in egress.
 fn with_error(error: u32, bad_checksum: u8, frame: &[u8]) -> Vec<u8> {
     let mut bytes = error.to_be_bytes().to_vec();
     bytes.push(bad_checksum);
@@ -51,28 +51,29 @@ const INVALID_ARGUMENT: u32 = 6;
 const BAD_VERSION: u32 = 7;
 
 #[test]
-fn parser_errors() {
-    let failing = |error, frame: &[u8]| assert_eq!(go(frame), with_error(error, 0, frame), "{frame:02x?}");
+fn parser_errors_are_reported() {
+    let failing =
+        |error, frame: &[u8]| assert_eq!(process(frame), with_error(error, 0, frame), "{frame:02x?}");
     failing(TOO_SHORT, &[]);
     failing(TOO_SHORT, &[1]);
     failing(TOO_SHORT, &labels(0, &[])[..5]);
     let four = [label(A, false, 1); 4];
     failing(OUT_OF_BOUNDS, &labels(0, &four));
-    // Variable fields: 41 bytes are more than 40, 40 bytes are not there.
+    // Variable fields: 41 bytes exceed the maximum of 40; of 40 bytes, only 30 follow.
     failing(HEADER_TOO_SHORT, &[&[2, 41, 0][..], &[7; 60]].concat());
     failing(TOO_SHORT, &[&[2, 40, 0][..], &[7; 30]].concat());
-    // Bits that are not whole bytes.
+    // A length that is not a multiple of 8 bits.
     failing(INVALID_ARGUMENT, &[5, 4, 0, 0, 0, 0]);
     failing(TOO_SHORT, &[5, 240, 0, 0]);
-    // No case of a select.
-    assert_eq!(go(&[7, 0, 1, 2]), [7, 0, 1, 2]);
+    // No case of the select matches.
+    assert_eq!(process(&[7, 0, 1, 2]), [7, 0, 1, 2]);
 }
 
 #[test]
-fn variable_fields() {
+fn variable_fields_are_extracted_and_emitted() {
     for len in [0u8, 1, 7, 8, 9, 40] {
         let frame = [&[2, len, 0xaa][..], &(0..len).collect::<Vec<_>>(), &[0xbb], b"rest"].concat();
-        assert_eq!(go(&frame), frame, "{len}");
+        assert_eq!(process(&frame), frame, "{len}");
     }
 }
 
@@ -94,30 +95,30 @@ fn ipv4(ttl: u8, version: u8) -> [u8; 20] {
 }
 
 #[test]
-fn checksums() {
+fn checksums_are_verified_and_updated() {
     let frame = |n: u8, header: &[u8]| [&[3, n][..], header, b"payload"].concat();
-    assert_eq!(go(&frame(0, &ipv4(64, 4))), frame(0, &ipv4(63, 4)));
+    assert_eq!(process(&frame(0, &ipv4(64, 4))), frame(0, &ipv4(63, 4)));
     let mut wrong = ipv4(64, 4);
     wrong[11] ^= 1;
-    // It is found wrong, and right when the packet leaves.
-    assert_eq!(go(&frame(0, &wrong)), with_error(0, 1, &frame(0, &ipv4(63, 4))));
-    // A header that fails its verification was extracted all the same; its checksum is right.
-    assert_eq!(go(&frame(0, &ipv4(64, 5))), with_error(BAD_VERSION, 0, &frame(0, &ipv4(63, 5))));
-    // With the payload: over the source address and what follows the headers.
-    let sent = go(&frame(9, &ipv4(64, 4)));
+    // The wrong checksum is reported, and corrected when the packet leaves.
+    assert_eq!(process(&frame(0, &wrong)), with_error(0, 1, &frame(0, &ipv4(63, 4))));
+    // A header that fails `verify` was extracted; its checksum is correct.
+    assert_eq!(process(&frame(0, &ipv4(64, 5))), with_error(BAD_VERSION, 0, &frame(0, &ipv4(63, 5))));
+    // A checksum over the source address and the payload.
+    let sent = process(&frame(9, &ipv4(64, 4)));
     assert_eq!(sent[6..8], sum(&[&[10, 0, 0, 1], &b"payload"[..]].concat()).to_be_bytes());
 }
 
 #[test]
 fn unions_have_one_valid_member() {
-    // one becomes two: the packet grows by a byte.
-    assert_eq!(go(&[4, 0, 1, 0x55]), [4, 0, 9, 8, 0x55]);
-    assert_eq!(go(&[4, 0, 2, 3, 0x55]), [4, 0, 2, 3, 0x55]);
-    assert_eq!(go(&[4, 1, 2, 3, 0x55]), [4, 1, 0x55]);
+    // Member `one` is replaced by `two`: the packet grows by a byte.
+    assert_eq!(process(&[4, 0, 1, 0x55]), [4, 0, 9, 8, 0x55]);
+    assert_eq!(process(&[4, 0, 2, 3, 0x55]), [4, 0, 2, 3, 0x55]);
+    assert_eq!(process(&[4, 1, 2, 3, 0x55]), [4, 1, 0x55]);
 }
 
 #[test]
-fn fields_that_straddle() {
+fn fields_across_word_boundaries_are_modified() {
     let pack = |b: u64, d: u128| {
         // 7 + 64 + 1 + 100 + 4 bits
         let high = u128::from(0x55u8) << 65 | u128::from(b) << 1 | 1;
@@ -129,7 +130,7 @@ fn fields_that_straddle() {
     for b in [0, 0x0123_4567_89ab_cdef, u64::MAX] {
         let given = [&[6, 0][..], &pack(b, d), b"rest"].concat();
         let expected = [&[6, 0][..], &pack(b.wrapping_add(1), d << 1 & ((1 << 100) - 1)), b"rest"].concat();
-        assert_eq!(go(&given), expected);
+        assert_eq!(process(&given), expected);
     }
     // The same through a value set.
     let mut pipeline = pipeline("headers");
@@ -148,6 +149,6 @@ fn headers_reach_into_the_virtual_tail() {
     let sent = run(&mut pipeline, &mut packet, &mut SideEffects::default()).unwrap();
     assert_eq!((sent.len(), packet.len()), (103, 103));
     let plain = [&[6, 0, 0xff][..], &[0; 100]].concat();
-    assert_eq!(sent, go(&plain));
+    assert_eq!(sent, process(&plain));
     let _: &Packet = &packet;
 }

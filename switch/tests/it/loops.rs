@@ -1,6 +1,7 @@
-//! Programs that do not end: BMv2 runs them for ever. Here their packets are dropped under a reason, in either engine.
+//! Programs that do not terminate. BMv2 runs them forever; here their packets are dropped with a reason, in both
+//! engines.
 
-use crate::bmv2_json::{ARRIVAL, SPEC, assign, calling, clone_at_egress, field, number};
+use crate::bmv2_json::{ARRIVAL, SPEC, assign, clone_at_egress, field, number, with_ingress};
 use serde_json::{Value, json};
 use weir_switch::drops::DropReason;
 use weir_switch::pipeline::{EgressMeta, EgressVerdict, IngressVerdict, SideEffects};
@@ -16,12 +17,13 @@ fn pipeline(program: &Value, engine: Engine) -> Pipeline {
     Pipeline::new(Program::load(&program.to_string(), engine).unwrap(), 1)
 }
 
-/// Returns ingress's verdict on a frame, the same in both engines.
+/// Returns the verdict of ingress on a frame, which must be the same in both engines.
 fn verdict(program: &Value, frame: &[u8]) -> IngressVerdict {
     let [compiled, interpreter] = ENGINES.map(|engine| {
-        let mut fx = SideEffects::default();
-        let verdict = pipeline(program, engine).ingress(&mut Packet::from_bytes(frame), ARRIVAL, &mut fx);
-        assert!(verdict == PORT_2 || fx.clones.is_empty() && fx.digests.is_empty());
+        let mut effects = SideEffects::default();
+        let verdict =
+            pipeline(program, engine).ingress(&mut Packet::from_bytes(frame), ARRIVAL, &mut effects);
+        assert!(verdict == PORT_2 || effects.clones.is_empty() && effects.digests.is_empty());
         verdict
     });
     assert_eq!(compiled, interpreter, "{frame:02x?}");
@@ -41,10 +43,10 @@ fn extract(header: &str) -> Value {
     json!({"op": "extract", "parameters": [{"type": "regular", "value": header}]})
 }
 
-/// A program with this parser. Ingress sends what it gets to port 2.
-fn parsing(states: Value) -> Value {
-    let mut program = calling(json!([assign(SPEC, number(2))]));
-    // Headers of no bytes and of eight, and a stack.
+/// Returns a program with this parser, whose ingress sends all packets to port 2.
+fn with_parser(states: Value) -> Value {
+    let mut program = with_ingress(json!([assign(SPEC, number(2))]));
+    // Headers of no bytes and of one byte, a counter, and a stack.
     let types = program["header_types"].as_array_mut().unwrap();
     types.push(json!({"name": "none_t", "id": 2, "fields": []}));
     types.push(json!({"name": "byte_t", "id": 3, "fields": [["byte", 8, false]]}));
@@ -66,7 +68,7 @@ fn parsing(states: Value) -> Value {
 const TO_ITSELF: [(Option<&str>, Option<&str>); 1] = [(None, Some("start"))];
 
 #[test]
-fn parsers_that_go_in_a_circle_are_cut_off() {
+fn parser_loops_without_progress_are_aborted() {
     let lookahead = json!([{"type": "lookahead", "value": [0, 8]}]);
     let advance = json!([{"op": "advance", "parameters": [number(0)]}]);
     let shift = json!([{"op": "shift", "parameters": [0]}]);
@@ -77,11 +79,11 @@ fn parsers_that_go_in_a_circle_are_cut_off() {
         (advance, json!([])),
         (shift, json!([])),
     ] {
-        let program = parsing(json!([state("start", ops, key, &TO_ITSELF)]));
+        let program = with_parser(json!([state("start", ops, key, &TO_ITSELF)]));
         assert_eq!(verdict(&program, &[1, 2]), PARSER, "{}", program["parsers"]);
     }
-    // Behind a header, over two states, and only for some packets.
-    let program = parsing(json!([
+    // After a header, over two states, and only for some packets.
+    let program = with_parser(json!([
         state("start", json!([extract("h")]), json!([]), &[(None, Some("a"))]),
         state("a", json!([]), json!([field("h", "op")]), &[(Some("0x01"), Some("b")), (None, None)]),
         state(
@@ -97,47 +99,47 @@ fn parsers_that_go_in_a_circle_are_cut_off() {
 }
 
 #[test]
-fn parsers_that_take_bytes_or_fill_a_stack_end() {
-    let every_byte = parsing(json!([state("start", json!([extract("byte")]), json!([]), &TO_ITSELF)]));
+fn parser_loops_that_consume_bytes_or_a_stack_terminate() {
+    let every_byte = with_parser(json!([state("start", json!([extract("byte")]), json!([]), &TO_ITSELF)]));
     // As in BMv2 the parser's error is no reason to drop the packet.
     for len in [0, 1, 9_000, 65_535] {
         assert_eq!(verdict(&every_byte, &vec![0; len]), PORT_2, "{len} bytes");
     }
     let next = json!([{"op": "extract", "parameters": [{"type": "stack", "value": "stack"}]}]);
-    let stack = parsing(json!([state("start", next, json!([]), &TO_ITSELF)]));
+    let stack = with_parser(json!([state("start", next, json!([]), &TO_ITSELF)]));
     assert_eq!(verdict(&stack, &[1, 2]), PORT_2);
 }
 
 #[test]
-fn both_engines_cut_a_parser_off_at_the_same_state() {
+fn both_engines_abort_a_parser_at_the_same_state() {
     let counts = |states: u32| {
         let sum = json!({"op": "+", "left": field("meta", "count"), "right": number(1)});
         let sum = json!({"type": "expression", "value": {"type": "expression", "value": sum}});
         let set = json!([{"op": "set", "parameters": [field("meta", "count"), sum]}]);
         let last = format!("{states:#010x}");
         let transitions = [(Some(last.as_str()), None), TO_ITSELF[0]];
-        parsing(json!([state("start", set, json!([field("meta", "count")]), &transitions)]))
+        with_parser(json!([state("start", set, json!([field("meta", "count")]), &transitions)]))
     };
-    let ends = |states: u32| match verdict(&counts(states), &[1, 2]) {
+    let terminates = |states: u32| match verdict(&counts(states), &[1, 2]) {
         PORT_2 => true,
         PARSER => false,
         other => panic!("{other:?}"),
     };
-    // The longest loop that ends.
-    let (mut ending, mut endless) = (1 << 16, 1 << 20);
-    assert!(ends(ending) && !ends(endless));
-    while endless - ending > 1 {
-        let middle = ending.midpoint(endless);
-        *if ends(middle) { &mut ending } else { &mut endless } = middle;
+    // Searches for the longest loop that terminates, at which both engines must agree.
+    let (mut terminating, mut endless) = (1 << 16, 1 << 20);
+    assert!(terminates(terminating) && !terminates(endless));
+    while endless - terminating > 1 {
+        let middle = terminating.midpoint(endless);
+        *if terminates(middle) { &mut terminating } else { &mut endless } = middle;
     }
 }
 
 #[test]
-fn a_clone_whose_parser_does_not_end_ends_its_packet() {
+fn a_parser_loop_of_a_clone_aborts_the_packet() {
     let length = json!([field("standard_metadata", "packet_length")]);
     // A clone has no length yet when it is parsed again.
     let endless = [(Some("0x00000000"), Some("start")), (None, None)];
-    let mut program = parsing(json!([state("start", json!([]), length, &endless)]));
+    let mut program = with_parser(json!([state("start", json!([]), length, &endless)]));
     assert_eq!(verdict(&program, &[1, 2]), PORT_2);
     let clone = json!({"op": "clone_ingress_pkt_to_egress", "parameters": [number(1), number(1)]});
     program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
@@ -170,15 +172,21 @@ fn with_register(mut program: Value) -> Value {
 }
 
 #[test]
-fn actions_that_do_not_end_are_cut_off() {
+fn action_loops_are_aborted() {
     let cells = |pipeline: &Pipeline| pipeline.register_read("cells", 0).unwrap();
-    // What the loop has done before counts, and what it would do afterwards does not happen.
+    // Effects before the abort remain; the clone, digest and resubmit do not take place.
     let clone = json!({"op": "clone_ingress_pkt_to_egress", "parameters": [number(1), number(1)]});
     let digest = json!({"op": "generate_digest", "parameters": [number(0), number(1)]});
     let resubmit = json!({"op": "resubmit", "parameters": [number(1)]});
     let [write, assign_arg] = count();
-    let endless =
-        with_register(calling(json!([assign(SPEC, number(2)), clone, digest, resubmit, write, jump(4)])));
+    let endless = with_register(with_ingress(json!([
+        assign(SPEC, number(2)),
+        clone,
+        digest,
+        resubmit,
+        write,
+        jump(4)
+    ])));
     assert_eq!(verdict(&endless, &[1, 2]), ACTION);
     let repeated = |program: &Value| {
         let [compiled, interpreter] = ENGINES.map(|engine| {
@@ -191,15 +199,15 @@ fn actions_that_do_not_end_are_cut_off() {
         assert_eq!(compiled, interpreter);
         compiled
     };
-    // What a loop repeats counts, not only how often.
+    // The bound counts operations, not iterations.
     let mut long = vec![count()[0].clone()];
     long.extend(vec![assign_arg; 99]);
     long.push(jump(0));
-    let (short, long) = (repeated(&endless), repeated(&with_register(calling(json!(long)))));
+    let (short, long) = (repeated(&endless), repeated(&with_register(with_ingress(json!(long)))));
     assert!(short > 100_000 && (5_000..20_000).contains(&long), "{short} {long}");
 
     // In egress and in the deparser.
-    let leaves = calling(json!([assign(SPEC, number(2))]));
+    let leaves = with_ingress(json!([assign(SPEC, number(2))]));
     for part in ["egress", "deparser"] {
         let mut program = with_register(leaves.clone());
         let primitives = json!([clone_at_egress(), jump(0)]);
@@ -208,13 +216,13 @@ fn actions_that_do_not_end_are_cut_off() {
             _ => program["deparsers"][0]["primitives"] = json!([jump(0)]),
         }
         for engine in ENGINES {
-            let (mut pipeline, mut fx) = (pipeline(&program, engine), SideEffects::default());
+            let (mut pipeline, mut effects) = (pipeline(&program, engine), SideEffects::default());
             let mut packet = Packet::from_bytes(&[1, 2]);
-            assert_eq!(pipeline.ingress(&mut packet, ARRIVAL, &mut fx), PORT_2);
+            assert_eq!(pipeline.ingress(&mut packet, ARRIVAL, &mut effects), PORT_2);
             let meta = EgressMeta { port: 2, ..EgressMeta::default() };
             let aborted = EgressVerdict::Abort(DropReason::ActionLoop);
-            assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), aborted, "{part}, {engine:?}");
-            assert!(fx.clones.is_empty());
+            assert_eq!(pipeline.egress(&mut packet, meta, &mut effects), aborted, "{part}, {engine:?}");
+            assert!(effects.clones.is_empty());
         }
     }
 }

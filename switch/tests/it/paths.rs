@@ -1,6 +1,6 @@
-//! From a topology to packets: the plan of a fabric is applied through P4Runtime's entities to one switch
-//! each, and packets are pushed by hand from every host to every other. Data arrives, its ACK takes the same switches in
-//! reverse, and every port is the one that `weir_controller`'s twin of the path hash foretold.
+//! From a topology to packets: the plan of a fabric is applied through P4Runtime's entities to one switch each, and
+//! packets are pushed by hand from every host to every other. Data arrives, its ACK takes the same switches in
+//! reverse order, and every port is the one that `weir_controller`'s copy of the path hash predicts.
 
 use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
@@ -19,14 +19,14 @@ const HPCC: (&str, &str) =
 const FNCC: (&str, &str) =
     (include_str!("../../../p4src/build/fncc.json"), include_str!("../../../p4src/build/fncc.p4info.txtpb"));
 
-/// Ours, as in `host/src/wire` and `p4src/include/constants.p4`.
+/// Values of `host/src/wire` and `p4src/include/constants.p4`.
 const WEIR_PORT: u16 = 22341;
 const DATA: u8 = 0;
 const ACK: u8 = 1;
 const FLAG_TELEMETRY: u8 = 4;
-/// Ethernet, IPv4, UDP, Weir.
-const WEIR_AT: usize = 14 + 20 + 8;
-const HEADERS: usize = WEIR_AT + 24;
+/// Offset of the Weir header, after Ethernet, IPv4 and UDP.
+const WEIR_OFFSET: usize = 14 + 20 + 8;
+const HEADERS: usize = WEIR_OFFSET + 24;
 const RECORD: usize = 8;
 
 struct Fabric {
@@ -43,12 +43,12 @@ impl Fabric {
         let (json, p4info) =
             (Program::from_json(program.0).unwrap(), Arc::new(Index::from_text(program.1).unwrap()));
         let mut plan = plan(&topology, &routes, &PlanOptions::default(), &p4info).unwrap();
-        let switches = topology.switches.iter().map(|it| {
-            let mut config = SwitchConfig::new(it.ports().map(|(port, _)| port));
+        let switches = topology.switches.iter().map(|switch_info| {
+            let mut config = SwitchConfig::new(switch_info.ports().map(|(port, _)| port));
             config.cpu_port = Some(CPU_PORT);
             let mut switch = Switch::new(Arc::clone(&json), config, 1).unwrap();
             let mut control = Control::new(Arc::clone(&p4info), &switch).unwrap();
-            control.apply_all(&mut switch, &plan.remove(&it.name).unwrap()).unwrap();
+            control.apply_all(&mut switch, &plan.remove(&switch_info.name).unwrap()).unwrap();
             switch
         });
         let switches = switches.collect();
@@ -56,26 +56,26 @@ impl Fabric {
         Fabric { topology, routes, switches, now: Time::from_us(1) }
     }
 
-    /// Sends a frame from a host and follows it: the host that gets it, the links it took, the frame at the end.
-    fn push(&mut self, from: HostIx, frame: &[u8]) -> (HostIx, Vec<LinkIx>, Vec<u8>) {
+    /// Forwards a frame from a host until it arrives. Returns the destination, the links on the path and the frame.
+    fn forward(&mut self, from: HostIx, frame: &[u8]) -> (HostIx, Vec<LinkIx>, Vec<u8>) {
         let mut frame = frame.to_vec();
         let host = self.topology.host(from);
-        let (mut at, mut port, mut links) = (host.switch, host.switch_port, vec![host.link]);
+        let (mut current, mut port, mut links) = (host.switch, host.switch_port, vec![host.link]);
         loop {
             self.now += Time::from_us(1);
-            let switch = &mut self.switches[at.0 as usize];
+            let switch = &mut self.switches[current.0 as usize];
             let mut out = ReadyPorts::default();
             switch.receive(self.now, port, Packet::from_bytes(&frame), &mut out);
             let ports: Vec<u16> = out.0.iter().copied().collect();
-            let [ready] = ports[..] else { panic!("{ports:?} of {}", self.topology.switch(at).name) };
+            let [ready] = ports[..] else { panic!("{ports:?} of {}", self.topology.switch(current).name) };
             let sent = switch.transmit(self.now, ready, &mut out).expect("a frame");
             assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.counters().is_balanced());
             frame = sent.bytes().to_vec();
-            let (link, peer) = self.topology.peer(at, ready).expect("a link");
+            let (link, peer) = self.topology.peer(current, ready).expect("a link");
             links.push(link);
             match peer.node {
                 Node::Host(host) => return (host, links, frame),
-                Node::Switch(next) => (at, port) = (next, peer.port),
+                Node::Switch(next) => (current, port) = (next, peer.port),
             }
         }
     }
@@ -96,7 +96,7 @@ impl Fabric {
         let path = self.routes.path_of(&self.topology, tuple).unwrap().unwrap();
         let hops = path.hops.len();
 
-        let (arrived, links, frame) = self.push(src, &packet(tuple, DATA, FLAG_TELEMETRY));
+        let (arrived, links, frame) = self.forward(src, &packet(tuple, DATA, FLAG_TELEMETRY));
         assert_eq!((arrived, &links), (dst, &path.links), "data of {tuple:?}");
         assert_eq!(frame[..6], self.topology.host(dst).mac, "the last switch writes the host's MAC");
         let recorded = if program == HPCC { hops } else { 0 };
@@ -105,7 +105,7 @@ impl Fabric {
         assert_eq!(path_id(&frame), path.path_id(&self.topology));
         assert_eq!(frame[22], 64 - hops as u8, "TTL");
 
-        let (arrived, back, ack) = self.push(dst, &packet(tuple.reversed(), ACK, FLAG_TELEMETRY));
+        let (arrived, back, ack) = self.forward(dst, &packet(tuple.reversed(), ACK, FLAG_TELEMETRY));
         let reversed: Vec<LinkIx> = links.iter().rev().copied().collect();
         assert_eq!((arrived, back), (src, reversed), "ACK of {tuple:?}");
         assert_eq!(path_id(&ack), path_id(&frame));
@@ -116,14 +116,14 @@ impl Fabric {
 }
 
 fn int_hops(frame: &[u8]) -> u8 {
-    frame[WEIR_AT + 6] >> 4
+    frame[WEIR_OFFSET + 6] >> 4
 }
 
 fn path_id(frame: &[u8]) -> u16 {
-    u16::from_be_bytes([frame[WEIR_AT + 6] & 0x0f, frame[WEIR_AT + 7]])
+    u16::from_be_bytes([frame[WEIR_OFFSET + 6] & 0x0f, frame[WEIR_OFFSET + 7]])
 }
 
-/// A frame without payload. The MACs are of no consequence until the last switch.
+/// Returns a frame without payload. Switches ignore MAC addresses; the last one rewrites them.
 fn packet(tuple: FiveTuple, kind: u8, flags: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 12];
     frame.extend([0x08, 0x00]);
@@ -146,8 +146,8 @@ fn packet(tuple: FiveTuple, kind: u8, flags: u8) -> Vec<u8> {
     frame
 }
 
-/// Every pair of hosts over several flows; how many different paths were seen in all.
-fn all_pairs(topology: &str, method: RoutingMethod, program: (&str, &str), flows: u16) -> usize {
+/// Exchanges packets between all pairs of hosts, over several flows. Returns the number of distinct paths.
+fn count_paths(topology: &str, method: RoutingMethod, program: (&str, &str), flows: u16) -> usize {
     let mut fabric = Fabric::new(topology, method, program);
     let mut seen = std::collections::BTreeSet::new();
     let hosts: Vec<HostIx> = fabric.topology.host_ixs().collect();
@@ -164,7 +164,7 @@ fn all_pairs(topology: &str, method: RoutingMethod, program: (&str, &str), flows
 const DUMBBELL: &str = "{kind: dumbbell, switches: 3, senders: 2, receivers: 2}";
 const LEAF_SPINE: &str = "{kind: leaf-spine, leaves: 3, spines: 4, hosts_per_leaf: 2}";
 const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
-/// Six, so that opposite switches have two shortest paths and ECMP cannot be symmetric.
+/// Six switches, so that opposite ones have two shortest paths and ECMP cannot be symmetric.
 const RING: &str =
     "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:
   [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [h6, s6],
@@ -173,16 +173,16 @@ const PARALLEL: &str = "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s
   [[h1, s1], [h2, s2], [s1, s3], [s1, s3], [s1, s4], [s1, s4], [s2, s3], [s2, s3], [s2, s4], [s2, s4]]}";
 
 #[test]
-fn a_dumbbell_has_one_path_a_pair() {
-    assert_eq!(all_pairs(DUMBBELL, RoutingMethod::Auto, HPCC, 3), 4 * 3);
-    assert_eq!(all_pairs(DUMBBELL, RoutingMethod::Auto, FNCC, 3), 4 * 3);
+fn a_dumbbell_has_one_path_per_pair() {
+    assert_eq!(count_paths(DUMBBELL, RoutingMethod::Auto, HPCC, 3), 4 * 3);
+    assert_eq!(count_paths(DUMBBELL, RoutingMethod::Auto, FNCC, 3), 4 * 3);
 }
 
 #[test]
 fn leaf_spine_spreads_symmetrically() {
     for program in [HPCC, FNCC] {
         // 6 pairs in a rack with one path, 24 across with up to 4: nearly all are used.
-        assert!(all_pairs(LEAF_SPINE, RoutingMethod::Auto, program, 16) > 6 + 24 * 3);
+        assert!(count_paths(LEAF_SPINE, RoutingMethod::Auto, program, 16) > 6 + 24 * 3);
     }
 }
 
@@ -190,21 +190,21 @@ fn leaf_spine_spreads_symmetrically() {
 fn fat_tree_spreads_symmetrically() {
     for program in [HPCC, FNCC] {
         // 16 pairs in a rack, 32 in a pod with 2 paths, 192 across with 4.
-        assert!(all_pairs(FAT_TREE, RoutingMethod::Auto, program, 12) > 16 + 32 + 192 * 3);
+        assert!(count_paths(FAT_TREE, RoutingMethod::Auto, program, 12) > 16 + 32 + 192 * 3);
     }
 }
 
 #[test]
 fn trees_are_symmetric_on_a_ring_and_on_a_fat_tree() {
     for program in [HPCC, FNCC] {
-        assert!(all_pairs(RING, RoutingMethod::Auto, program, 16) > 30 + 20);
-        assert!(all_pairs(FAT_TREE, RoutingMethod::Trees, program, 8) > 16 + 32 + 192 * 2);
+        assert!(count_paths(RING, RoutingMethod::Auto, program, 16) > 30 + 20);
+        assert!(count_paths(FAT_TREE, RoutingMethod::Trees, program, 8) > 16 + 32 + 192 * 2);
     }
 }
 
 #[test]
 fn parallel_links_are_all_used() {
     for program in [HPCC, FNCC] {
-        assert_eq!(all_pairs(PARALLEL, RoutingMethod::Ecmp, program, 64), 2 * 4);
+        assert_eq!(count_paths(PARALLEL, RoutingMethod::Ecmp, program, 64), 2 * 4);
     }
 }

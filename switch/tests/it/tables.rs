@@ -1,4 +1,5 @@
-//! Tables of every kind, action profiles, counters, meters, registers, and what a pipeline does beside forwarding.
+//! Tables of every kind, action profiles, counters, meters, registers, and other effects of a pipeline: digests,
+//! clones, hashes.
 
 use crate::one_packet::{pipeline, program, run, send};
 use weir_switch::pipeline::{
@@ -27,7 +28,7 @@ impl Key {
         bytes.extend(self.result.to_be_bytes());
         bytes
     }
-    fn read(bytes: &[u8]) -> Key {
+    fn parse(bytes: &[u8]) -> Key {
         let number =
             |from: usize, to: usize| bytes[from..to].iter().fold(0, |n, byte| n << 8 | u128::from(*byte));
         Key {
@@ -41,8 +42,8 @@ impl Key {
     }
 }
 
-fn go(pipeline: &mut Pipeline, key: Key) -> Option<Key> {
-    send(pipeline, &key.bytes(), &mut SideEffects::default()).map(|bytes| Key::read(&bytes))
+fn process(pipeline: &mut Pipeline, key: Key) -> Option<Key> {
+    send(pipeline, &key.bytes(), &mut SideEffects::default()).map(|bytes| Key::parse(&bytes))
 }
 
 fn result(value: u16) -> ActionCall {
@@ -69,17 +70,17 @@ fn exact_matches() {
     let pair = ActionCall::action("pair", [vec![0x12, 0x34], vec![9; 16]]);
     add(&mut pipeline, "exact_one", &[exact(8u16)], 0, &pair);
     let key = Key { port: 7, ..Key::default() };
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 70);
-    let paired = go(&mut pipeline, Key { port: 8, ..key }).unwrap();
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 70);
+    let paired = process(&mut pipeline, Key { port: 8, ..key }).unwrap();
     assert_eq!((paired.result, paired.wide), (0x1234, u128::from_be_bytes([9; 16])));
-    assert_eq!(go(&mut pipeline, Key { port: 9, ..key }).unwrap().result, 0);
+    assert_eq!(process(&mut pipeline, Key { port: 9, ..key }).unwrap().result, 0);
 
-    // Two words and a bit: an IPv6 address with something beside it.
+    // A key of more than two words: an IPv6 address and another field.
     let wide = KeyMatch::Exact(vec![5; 16]);
     add(&mut pipeline, "exact_wide", &[wide, exact(1u8)], 0, &result(11));
     let key = Key { what: 1, wide: u128::from_be_bytes([5; 16]), small: 1, ..Key::default() };
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 11);
-    assert_eq!(go(&mut pipeline, Key { small: 2, ..key }).unwrap().result, 0xdead);
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 11);
+    assert_eq!(process(&mut pipeline, Key { small: 2, ..key }).unwrap().result, 0xdead);
 }
 
 #[test]
@@ -88,31 +89,31 @@ fn longest_prefix_wins() {
     for (addr, len, value) in [(0x0a00_0000, 8, 8), (0x0a01_0000, 16, 16), (0x0a01_0203, 32, 32), (0, 0, 1)] {
         add(&mut pipeline, "longest", &[prefix(addr, len), exact(0u8)], 0, &result(value));
     }
-    let mut ask = |addr, small| go(&mut pipeline, Key { what: 2, addr, small, ..Key::default() });
+    let mut lookup = |addr, small| process(&mut pipeline, Key { what: 2, addr, small, ..Key::default() });
     let results =
-        [0x0a01_0203, 0x0a01_0204, 0x0aff_0000, 0x0b00_0000].map(|addr| ask(addr, 0).unwrap().result);
+        [0x0a01_0203, 0x0a01_0204, 0x0aff_0000, 0x0b00_0000].map(|addr| lookup(addr, 0).unwrap().result);
     assert_eq!(results, [32, 16, 8, 1]);
-    assert_eq!(ask(0x0a01_0203, 1), None, "another exact part misses, and a miss drops");
+    assert_eq!(lookup(0x0a01_0203, 1), None, "another exact part misses, and a miss drops");
 
     let wide = |value: u128, prefix_len| KeyMatch::Lpm { value: value.to_be_bytes().to_vec(), prefix_len };
     add(&mut pipeline, "longest_wide", &[wide(0x2001 << 112, 16)], 0, &result(16));
     add(&mut pipeline, "longest_wide", &[wide(0x2001_0db8 << 96 | 7 << 60, 68)], 0, &result(68));
-    let mut ask = |wide| go(&mut pipeline, Key { what: 3, wide, ..Key::default() }).unwrap().result;
-    assert_eq!(ask(0x2001_0db8 << 96 | 7 << 60 | 99), 68);
-    assert_eq!(ask(0x2001_0db8 << 96 | 6 << 60 | 99), 16);
-    assert_eq!(ask(0x2002 << 112), 1);
+    let mut lookup = |wide| process(&mut pipeline, Key { what: 3, wide, ..Key::default() }).unwrap().result;
+    assert_eq!(lookup(0x2001_0db8 << 96 | 7 << 60 | 99), 68);
+    assert_eq!(lookup(0x2001_0db8 << 96 | 6 << 60 | 99), 16);
+    assert_eq!(lookup(0x2002 << 112), 1);
 }
 
-/// Lookups before a change do not decide what later ones find.
+/// Cached lookups are invalidated by changes of the table.
 #[test]
-fn changes_hold_for_keys_that_were_looked_up_before() {
+fn changes_apply_to_cached_keys() {
     let mut pipeline = pipeline("tables");
-    // More keys than any memory of recent ones has places.
+    // More keys than a key cache has slots.
     let keys: Vec<u32> = (0..300).map(|n| 0x0a00_0000 | (n * 0x101)).collect();
     let check = |pipeline: &mut Pipeline, expected: &dyn Fn(u32) -> Option<u16>| {
         for _ in 0..2 {
             for &addr in &keys {
-                let result = go(pipeline, Key { what: 2, addr, ..Key::default() }).map(|key| key.result);
+                let result = process(pipeline, Key { what: 2, addr, ..Key::default() }).map(|key| key.result);
                 assert_eq!(result, expected(addr), "{addr:#x}");
             }
         }
@@ -157,29 +158,29 @@ fn priorities_decide() {
         &result(20),
     );
     add(&mut pipeline, "masked", &[KeyMatch::Any, KeyMatch::Any, exact(4u8)], 9, &result(30));
-    let mut ask = |addr, port, small| {
-        let key = go(&mut pipeline, Key { what: 4, addr, port, small, ..Key::default() }).unwrap();
+    let mut lookup = |addr, port, small| {
+        let key = process(&mut pipeline, Key { what: 4, addr, port, small, ..Key::default() }).unwrap();
         (key.result, key.small)
     };
-    assert_eq!(ask(0x0aff_ff01, 85, 0), (20, 0));
-    assert_eq!(ask(0x0aff_ff01, 79, 0), (10, 0));
-    assert_eq!(ask(0x0aff_ff01, 91, 0), (10, 0));
-    assert_eq!(ask(0x0aff_ff01, 85, 4), (30, 4));
-    // A miss is seen as such by the program.
-    assert_eq!(ask(0x0b00_0000, 85, 0), (2, 0xff));
+    assert_eq!(lookup(0x0aff_ff01, 85, 0), (20, 0));
+    assert_eq!(lookup(0x0aff_ff01, 79, 0), (10, 0));
+    assert_eq!(lookup(0x0aff_ff01, 91, 0), (10, 0));
+    assert_eq!(lookup(0x0aff_ff01, 85, 4), (30, 4));
+    // The program can test for a miss.
+    assert_eq!(lookup(0x0b00_0000, 85, 0), (2, 0xff));
     let table = pipeline.table_by_name("masked").unwrap();
     pipeline.table_delete(table, weir_switch::pipeline::EntryHandle(low)).unwrap();
     assert_eq!(pipeline.table_entries(table).iter().map(|entry| entry.priority).collect::<Vec<_>>(), [5, 9]);
     let key = Key { what: 4, addr: 0x0aff_ff01, port: 79, ..Key::default() };
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 2);
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 2);
 }
 
 #[test]
-fn entries_of_the_program() {
+fn const_entries_of_the_program_are_fixed() {
     let mut pipeline = pipeline("tables");
-    let mut ask = |small| go(&mut pipeline, Key { what: 5, small, ..Key::default() }).unwrap().result;
-    // The first that matches wins, though a later one is narrower.
-    assert_eq!([0x12, 0x1f, 0x3f, 0x40].map(&mut ask), [16, 16, 32, 99]);
+    let mut lookup = |small| process(&mut pipeline, Key { what: 5, small, ..Key::default() }).unwrap().result;
+    // The first matching entry wins, even if a later one is more specific.
+    assert_eq!([0x12, 0x1f, 0x3f, 0x40].map(&mut lookup), [16, 16, 32, 99]);
     let table = pipeline.table_by_name("fixed_rows").unwrap();
     let row = [KeyMatch::Any];
     let error = pipeline.table_add(table, &row, 1, &result(1)).unwrap_err();
@@ -190,30 +191,35 @@ fn entries_of_the_program() {
 }
 
 #[test]
-fn an_invalid_file_is_refused_as_a_whole() {
+fn invalid_entries_are_rejected() {
     let mut pipeline = pipeline("tables");
     let one = pipeline.table_by_name("exact_one").unwrap();
     let longest = pipeline.table_by_name("MyIngress.longest").unwrap();
-    let mut refuse = |table, key: &[KeyMatch], action: &ActionCall| {
+    let mut add_error = |table, key: &[KeyMatch], action: &ActionCall| {
         let before = pipeline.table_entries(table);
         let error = pipeline.table_add(table, key, 0, action).unwrap_err().to_string();
         assert_eq!(pipeline.table_entries(table), before);
         error
     };
     assert_eq!(
-        refuse(one, &[exact(0x10000u32)], &result(1)),
+        add_error(one, &[exact(0x10000u32)], &result(1)),
         "table MyIngress.exact_one: key hdr.key.port 0x0000000000010000 does not fit 16 bits"
     );
-    assert_eq!(refuse(one, &[], &result(1)), "table MyIngress.exact_one has 1 key elements, not 0");
-    assert!(refuse(one, &[KeyMatch::Any], &result(1)).contains("matched as Exact"));
-    assert!(refuse(one, &[exact(1u8)], &ActionCall::action("drop", [])).contains("has no action \"drop\""));
+    assert_eq!(add_error(one, &[], &result(1)), "table MyIngress.exact_one has 1 key elements, not 0");
+    assert!(add_error(one, &[KeyMatch::Any], &result(1)).contains("matched as Exact"));
     assert!(
-        refuse(one, &[exact(1u8)], &ActionCall::action("result", [])).contains("takes 1 arguments, not 0")
+        add_error(one, &[exact(1u8)], &ActionCall::action("drop", [])).contains("has no action \"drop\"")
+    );
+    assert!(
+        add_error(one, &[exact(1u8)], &ActionCall::action("result", [])).contains("takes 1 arguments, not 0")
     );
     let too_large = ActionCall::action("result", [vec![1, 0, 0]]);
-    assert_eq!(refuse(one, &[exact(1u8)], &too_large), "action result: value 0x010000 does not fit 16 bits");
-    assert!(refuse(longest, &[prefix(0x0a00_0001, 24), exact(0u8)], &result(1)).contains("bits set"));
-    assert!(refuse(longest, &[prefix(0, 33), exact(0u8)], &result(1)).contains("longer than key"));
+    assert_eq!(
+        add_error(one, &[exact(1u8)], &too_large),
+        "action result: value 0x010000 does not fit 16 bits"
+    );
+    assert!(add_error(longest, &[prefix(0x0a00_0001, 24), exact(0u8)], &result(1)).contains("bits set"));
+    assert!(add_error(longest, &[prefix(0, 33), exact(0u8)], &result(1)).contains("longer than key"));
     assert!(pipeline.table_by_name("nothing").is_err());
     for port in 0..4u16 {
         add(&mut pipeline, "exact_one", &[exact(port)], 0, &result(port));
@@ -230,24 +236,24 @@ fn profiles_and_selectors() {
     let member = pipeline.member_add("shared", &result(5)).unwrap();
     add(&mut pipeline, "by_profile", &[exact(1u8)], 0, &ActionCall::Member(member));
     let key = Key { what: 6, port: 1, ..Key::default() };
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 5);
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 5);
     pipeline.member_modify("shared", member, &result(6)).unwrap();
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 6);
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 6);
     assert!(pipeline.member_delete("shared", member).unwrap_err().to_string().contains("still in use"));
-    assert_eq!(go(&mut pipeline, Key { port: 2, ..key }).unwrap().result, 0, "no entry, no action");
+    assert_eq!(process(&mut pipeline, Key { port: 2, ..key }).unwrap().result, 0, "no entry, no action");
 
     let members: Vec<_> = (0..3).map(|n| pipeline.member_add("chosen", &result(100 + n)).unwrap()).collect();
     let group = pipeline.group_add("chosen", &members).unwrap();
     add(&mut pipeline, "by_selector", &[exact(1u8)], 0, &ActionCall::Group(group));
     let mut seen = [0; 3];
     for addr in 0..300 {
-        let value = go(&mut pipeline, Key { what: 7, port: 1, addr, ..Key::default() }).unwrap().result;
+        let value = process(&mut pipeline, Key { what: 7, port: 1, addr, ..Key::default() }).unwrap().result;
         seen[usize::from(value) - 100] += 1;
     }
     assert!(seen.iter().all(|count| *count > 60), "{seen:?}");
     pipeline.group_modify("chosen", group, &[]).unwrap();
     let key = Key { what: 7, port: 1, ..Key::default() };
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 0, "an empty group does nothing");
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 0, "an empty group does nothing");
     assert_eq!(pipeline.groups("chosen").unwrap(), [(group, vec![])]);
 }
 
@@ -257,7 +263,7 @@ fn counters_meters_registers() {
     let entry = add(&mut pipeline, "exact_one", &[exact(1u8)], 0, &result(1));
     let table = pipeline.table_by_name("exact_one").unwrap();
     for port in [1, 1, 2] {
-        go(&mut pipeline, Key { port, ..Key::default() });
+        process(&mut pipeline, Key { port, ..Key::default() });
     }
     let counted = pipeline.direct_counter_read(table, weir_switch::pipeline::EntryHandle(entry)).unwrap();
     assert_eq!(counted, CounterValue { packets: 2, bytes: 52 });
@@ -266,20 +272,20 @@ fn counters_meters_registers() {
     let entry = add(&mut pipeline, "metered", &[exact(1u8)], 0, &ActionCall::action("paced", [vec![3]]));
     let metered = pipeline.table_by_name("metered").unwrap();
     pipeline.direct_meter_set_rates(metered, weir_switch::pipeline::EntryHandle(entry), Some(rates)).unwrap();
-    let mut colour = || go(&mut pipeline, Key { what: 8, port: 1, ..Key::default() }).unwrap().small;
+    let mut colour = || process(&mut pipeline, Key { what: 8, port: 1, ..Key::default() }).unwrap().small;
     assert_eq!([colour(), colour(), colour()], [0, 1, 2]);
 
     pipeline.meter_set_rates("limit", 2, Some(rates)).unwrap();
     pipeline.register_write("last", 2, &[0x12, 0x30]).unwrap();
     let key = Key { what: 10, small: 2, addr: 0x456, ..Key::default() };
-    let first = go(&mut pipeline, key).unwrap();
+    let first = process(&mut pipeline, key).unwrap();
     assert_eq!((first.result, first.port), (0x123, 0));
     assert_eq!(pipeline.register_read("last", 2).unwrap(), [0, 0, 0, 0, 0x45, 0x60]);
-    let second = go(&mut pipeline, key).unwrap();
+    let second = process(&mut pipeline, key).unwrap();
     assert_eq!((second.result, second.port), (0x456, 1));
     assert_eq!(pipeline.counter_read("seen", 2).unwrap(), CounterValue { packets: 2, bytes: 52 });
-    // Outside the arrays nothing happens.
-    assert_eq!(go(&mut pipeline, Key { small: 4, ..key }).unwrap().result, 0);
+    // Indices out of range have no effect.
+    assert_eq!(process(&mut pipeline, Key { small: 4, ..key }).unwrap().result, 0);
     let error = pipeline.register_read("last", 4).unwrap_err();
     assert_eq!(error.to_string(), "register array last: index 4 is out of range (size 4)");
     assert!(pipeline.register_write("last", 0, &[1, 0, 0, 0, 0, 0, 0]).is_err());
@@ -292,12 +298,12 @@ fn idle_entries_time_out() {
     let entry = pipeline.table_add(table, &[exact(1u8)], 0, &result(1)).unwrap();
     pipeline.table_set_timeout(table, entry, 500).unwrap();
     let key = Key { what: 9, port: 1, ..Key::default() };
-    assert_eq!(go(&mut pipeline, key).unwrap().small, 7);
-    assert_eq!(go(&mut pipeline, Key { port: 2, ..key }).unwrap().small, 8);
-    // Packets come at tick 1000.
+    assert_eq!(process(&mut pipeline, key).unwrap().small, 7);
+    assert_eq!(process(&mut pipeline, Key { port: 2, ..key }).unwrap().small, 8);
+    // The packets arrived at tick 1000.
     assert_eq!(pipeline.take_timed_out(1499), []);
     assert_eq!(pipeline.take_timed_out(1500), [(table, entry)]);
-    // Named once for each time that it was idle for so long.
+    // An idle entry is reported once per timeout.
     assert_eq!(pipeline.take_timed_out(1999), []);
     assert_eq!(pipeline.take_timed_out(2000), [(table, entry)]);
     pipeline.set_now(2300);
@@ -311,19 +317,20 @@ fn idle_entries_time_out() {
 
 #[test]
 fn digest_and_random_and_hash() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
+    let (mut pipeline, mut effects) = (pipeline("tables"), SideEffects::default());
     let key = Key { what: 11, addr: 0x0a00_0001, port: 0x1ff, ..Key::default() };
-    send(&mut pipeline, &key.bytes(), &mut fx).unwrap();
+    send(&mut pipeline, &key.bytes(), &mut effects).unwrap();
     let digest = Digest { list: "learned_t".into(), values: vec![vec![10, 0, 0, 1], vec![1, 0xff]] };
-    assert_eq!(fx.digests, [digest]);
+    assert_eq!(effects.digests, [digest]);
 
     // CRC-32 of 0a 00 00 01 01 ff by zlib.
     let key = Key { what: 15, ..key };
-    assert_eq!(go(&mut pipeline, key).unwrap().result, 100 + (0x2582_363eu32 % 1000) as u16);
+    assert_eq!(process(&mut pipeline, key).unwrap().result, 100 + (0x2582_363eu32 % 1000) as u16);
 
     let key = Key { what: 16, ..Key::default() };
-    let draw =
-        |pipeline: &mut Pipeline| (0..200).map(|_| go(pipeline, key).unwrap().result).collect::<Vec<_>>();
+    let draw = |pipeline: &mut Pipeline| {
+        (0..200).map(|_| process(pipeline, key).unwrap().result).collect::<Vec<_>>()
+    };
     let drawn = draw(&mut pipeline);
     assert!(
         drawn.iter().all(|value| (10..20).contains(value)) && (10..20).all(|value| drawn.contains(&value))
@@ -335,68 +342,68 @@ fn digest_and_random_and_hash() {
 
 #[test]
 fn resubmit_and_recirculate_keep_their_list() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
+    let (mut pipeline, mut effects) = (pipeline("tables"), SideEffects::default());
     let frame = Key { what: 12, port: 0x66, ..Key::default() }.bytes();
     let mut packet = Packet::from_bytes(&frame);
     let meta = IngressMeta { port: 3, now: 5 };
-    assert_eq!(pipeline.ingress(&mut packet, meta, &mut fx), IngressVerdict::Resubmit);
-    assert_eq!(packet.bytes(), frame, "it comes in again as it was");
+    assert_eq!(pipeline.ingress(&mut packet, meta, &mut effects), IngressVerdict::Resubmit);
+    assert_eq!(packet.bytes(), frame, "the resubmitted packet is unchanged");
     assert_eq!(
-        pipeline.ingress(&mut packet, meta, &mut fx),
+        pipeline.ingress(&mut packet, meta, &mut effects),
         IngressVerdict::Unicast { port: 1, priority: 0 }
     );
-    assert_eq!(pipeline.egress(&mut packet, EgressMeta::default(), &mut fx), EgressVerdict::Send);
+    assert_eq!(pipeline.egress(&mut packet, EgressMeta::default(), &mut effects), EgressVerdict::Send);
     const RESUBMITTED: u16 = 6;
-    assert_eq!(Key::read(packet.bytes()).result, RESUBMITTED);
+    assert_eq!(Key::parse(packet.bytes()).result, RESUBMITTED);
 
     let key = Key { what: 20, port: 0x66, ..Key::default() };
     let mut packet = Packet::from_bytes(&key.bytes());
-    pipeline.ingress(&mut packet, meta, &mut fx);
-    assert_eq!(pipeline.egress(&mut packet, EgressMeta::default(), &mut fx), EgressVerdict::Recirculate);
-    let sent = Key::read(&run(&mut pipeline, &mut packet, &mut fx).unwrap());
+    pipeline.ingress(&mut packet, meta, &mut effects);
+    assert_eq!(pipeline.egress(&mut packet, EgressMeta::default(), &mut effects), EgressVerdict::Recirculate);
+    let sent = Key::parse(&run(&mut pipeline, &mut packet, &mut effects).unwrap());
     assert_eq!((sent.what, sent.port), (21, 0x67));
 }
 
 #[test]
-fn clones() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
+fn clones_keep_their_field_list() {
+    let (mut pipeline, mut effects) = (pipeline("tables"), SideEffects::default());
     let key = Key { what: 13, port: 0x99, ..Key::default() };
-    let sent = Key::read(&send(&mut pipeline, &key.bytes(), &mut fx).unwrap());
+    let sent = Key::parse(&send(&mut pipeline, &key.bytes(), &mut effects).unwrap());
     assert_eq!(sent.result, 0xbad);
-    let mut clone = fx.clones.pop().unwrap();
-    assert_eq!((clone.session, fx.clones.len()), (5, 0));
-    assert_eq!(pipeline.egress(&mut clone.packet, EgressMeta::default(), &mut fx), EgressVerdict::Send);
-    // The clone is as the packet came in; of its metadata the list is left.
-    let cloned = Key::read(clone.packet.bytes());
+    let mut clone = effects.clones.pop().unwrap();
+    assert_eq!((clone.session, effects.clones.len()), (5, 0));
+    assert_eq!(pipeline.egress(&mut clone.packet, EgressMeta::default(), &mut effects), EgressVerdict::Send);
+    // The clone has the bytes of the received packet, and only the metadata of the field list.
+    let cloned = Key::parse(clone.packet.bytes());
     assert_eq!((cloned.result, cloned.port, cloned.small), (0, 0x99, 0));
 
     let key = Key { what: 24, port: 1, ..Key::default() };
-    let sent = Key::read(&send(&mut pipeline, &key.bytes(), &mut fx).unwrap());
-    let mut clone = fx.clones.pop().unwrap();
+    let sent = Key::parse(&send(&mut pipeline, &key.bytes(), &mut effects).unwrap());
+    let mut clone = effects.clones.pop().unwrap();
     assert_eq!((clone.session, sent.what, sent.result), (6, 25, 0x11));
-    assert_eq!(pipeline.egress(&mut clone.packet, EgressMeta::default(), &mut fx), EgressVerdict::Send);
-    assert_eq!(Key::read(clone.packet.bytes()), sent, "cloned at the end of egress");
+    assert_eq!(pipeline.egress(&mut clone.packet, EgressMeta::default(), &mut effects), EgressVerdict::Send);
+    assert_eq!(Key::parse(clone.packet.bytes()), sent, "cloned at the end of egress");
 }
 
 #[test]
 fn drop_multicast_truncate_exit_priority() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
+    let (mut pipeline, mut effects) = (pipeline("tables"), SideEffects::default());
     let mut verdict = |key: Key| {
         let mut packet = Packet::from_bytes(&key.bytes());
-        pipeline.ingress(&mut packet, IngressMeta { port: 3, now: 5 }, &mut fx)
+        pipeline.ingress(&mut packet, IngressMeta { port: 3, now: 5 }, &mut effects)
     };
     let key = Key { what: 14, port: 4, ..Key::default() };
     assert_eq!(verdict(key), IngressVerdict::Multicast { group: 4, priority: 0 });
-    assert_eq!(verdict(Key { small: 1, ..key }), IngressVerdict::Drop, "a drop takes the group back");
+    assert_eq!(verdict(Key { small: 1, ..key }), IngressVerdict::Drop, "a drop cancels the multicast");
     assert_eq!(verdict(Key { what: 19, ..key }), IngressVerdict::Unicast { port: 1, priority: 5 });
     assert_eq!(verdict(Key { what: 19, small: 1, ..key }), IngressVerdict::Unicast { port: 1, priority: 5 });
     assert_eq!(pipeline.failed_assertions(), 1);
 
-    assert_eq!(go(&mut pipeline, Key { what: 17, small: 1, ..Key::default() }).unwrap().result, 1);
-    assert_eq!(go(&mut pipeline, Key { what: 17, small: 2, ..Key::default() }).unwrap().result, 2);
+    assert_eq!(process(&mut pipeline, Key { what: 17, small: 1, ..Key::default() }).unwrap().result, 1);
+    assert_eq!(process(&mut pipeline, Key { what: 17, small: 2, ..Key::default() }).unwrap().result, 2);
     let frame = Key { what: 18, ..Key::default() }.bytes();
     assert_eq!(send(&mut pipeline, &frame, &mut SideEffects::default()).unwrap(), frame[..10]);
-    assert_eq!(go(&mut pipeline, Key { what: 22, ..Key::default() }), None);
-    let seen = go(&mut pipeline, Key { what: 23, ..Key::default() }).unwrap();
+    assert_eq!(process(&mut pipeline, Key { what: 22, ..Key::default() }), None);
+    let seen = process(&mut pipeline, Key { what: 23, ..Key::default() }).unwrap();
     assert_eq!((seen.port, seen.addr, seen.small, seen.result), (26, 7, 9, 0x1234));
 }

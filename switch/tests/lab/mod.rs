@@ -1,5 +1,5 @@
-//! Network namespaces for tests and benches: made, used and removed again, whatever happens.
-#![allow(dead_code, clippy::print_stderr)] // Each test uses its part of the lab.
+//! Network namespaces for tests and benches, removed again even if a test fails.
+#![allow(dead_code, clippy::print_stderr)] // Each test uses only a part of this module.
 
 pub mod frames;
 
@@ -11,29 +11,29 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set where a skipped test must fail (CI runs as root).
+/// If this variable is set, a test fails instead of being skipped (CI runs as root).
 const NO_SKIP: &str = "WEIR_NO_SKIP";
-/// All our namespaces begin so, with the id of their process behind it.
+/// Prefix of all namespaces of these tests; the process id follows.
 const PREFIX: &str = "weirlab";
 
-static LABS: AtomicU32 = AtomicU32::new(0);
+static NEXT_LAB: AtomicU32 = AtomicU32::new(0);
 
-/// Namespaces that live as long as this.
+/// Network namespaces, removed on drop.
 pub struct Lab {
     id: String,
     namespaces: Vec<String>,
 }
 
 impl Lab {
-    /// A lab with these namespaces, or `None` if this is not root: the test says that it is skipped.
+    /// Creates the namespaces. Without root privileges, prints that the test is skipped and returns `None`.
     pub fn new(test: &str, namespaces: &[&str]) -> Option<Lab> {
         if !rustix::process::geteuid().is_root() {
             assert!(std::env::var_os(NO_SKIP).is_none(), "{test} needs root, and {NO_SKIP} is set");
             eprintln!("SKIPPED {test}: needs root (network namespaces, raw sockets)");
             return None;
         }
-        sweep();
-        let number = LABS.fetch_add(1, Ordering::Relaxed);
+        remove_stale_namespaces();
+        let number = NEXT_LAB.fetch_add(1, Ordering::Relaxed);
         let mut lab = Lab { id: format!("{PREFIX}-{}-{number}", std::process::id()), namespaces: Vec::new() };
         for name in namespaces {
             lab.namespaces.push((*name).to_owned());
@@ -42,23 +42,27 @@ impl Lab {
         Some(lab)
     }
 
-    /// The system's name of a namespace.
+    /// Returns the name of a namespace on the system.
     pub fn namespace(&self, name: &str) -> String {
         assert!(self.namespaces.iter().any(|known| known == name), "no namespace {name} in this lab");
         format!("{}-{name}", self.id)
     }
 
-    /// A cable between two interfaces, `(namespace, interface)`, both up, without IPv6's chatter.
+    /// Creates a veth pair between `(namespace, interface)` and another, both up, without IPv6 link-local addresses.
     pub fn cable(&self, a: (&str, &str), b: (&str, &str), mtu: u32) {
-        let (at, bt) = (self.namespace(a.0), self.namespace(b.0));
-        run("ip", &["link", "add", a.1, "netns", &at, "type", "veth", "peer", "name", b.1, "netns", &bt]);
-        for (namespace, interface) in [(&at, a.1), (&bt, b.1)] {
+        let (a_namespace, b_namespace) = (self.namespace(a.0), self.namespace(b.0));
+        #[rustfmt::skip]
+        run("ip", &[
+            "link", "add", a.1, "netns", &a_namespace,
+            "type", "veth", "peer", "name", b.1, "netns", &b_namespace,
+        ]);
+        for (namespace, interface) in [(&a_namespace, a.1), (&b_namespace, b.1)] {
             run("ip", &["-n", namespace, "link", "set", interface, "addrgenmode", "none"]);
             run("ip", &["-n", namespace, "link", "set", interface, "mtu", &mtu.to_string(), "up"]);
         }
     }
 
-    /// `ip -n <namespace> ...`
+    /// Runs `ip -n <namespace> ...`.
     pub fn ip(&self, namespace: &str, arguments: &str) {
         let namespace = self.namespace(namespace);
         let mut all = vec!["-n", &namespace];
@@ -66,7 +70,7 @@ impl Lab {
         run("ip", &all);
     }
 
-    /// `tc` in a namespace.
+    /// Runs `tc -n <namespace> ...`.
     pub fn tc(&self, namespace: &str, arguments: &str) {
         let namespace = self.namespace(namespace);
         let mut all = vec!["-n", &namespace];
@@ -74,14 +78,14 @@ impl Lab {
         run("tc", &all);
     }
 
-    /// Runs `work` on a thread in a namespace. Sockets and threads made there stay there.
+    /// Runs `work` on a thread in a namespace. Sockets and threads created there belong to the namespace.
     pub fn within<R: Send>(&self, namespace: &str, work: impl FnOnce() -> R + Send) -> R {
         let path = Path::new("/run/netns").join(self.namespace(namespace));
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let namespace = File::open(path).expect("the namespace is there");
+                let namespace = File::open(path).expect("the namespace exists");
                 move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                    .expect("root may enter it");
+                    .expect("root may enter a namespace");
                 work()
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -92,23 +96,27 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         for name in &self.namespaces {
-            // Half of it may never have been made.
+            // The namespace may not have been created.
             let _ = Command::new("ip").args(["netns", "del", &format!("{}-{name}", self.id)]).output();
         }
     }
 }
 
-/// Waits until `done` says so; a test that waits in vain fails.
-pub fn wait_for(patience: Duration, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + patience;
-    while !done() {
-        assert!(Instant::now() < end, "waited for {patience:?} in vain");
+/// Waits until `condition` holds.
+///
+/// # Panics
+///
+/// If the condition does not hold within `timeout`.
+pub fn wait_for(timeout: Duration, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + timeout;
+    while !condition() {
+        assert!(Instant::now() < deadline, "timeout after {timeout:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Removes what a killed process left behind.
-fn sweep() {
+/// Removes the namespaces of processes that were killed.
+fn remove_stale_namespaces() {
     for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').nth(1));

@@ -3,7 +3,7 @@
 struct Exact { 1: binary key }
 struct Lpm { 1: binary key, 2: i32 prefix_length }
 struct Ternary { 1: binary key, 2: binary mask }
-// `kind` says which of the others is there: 0, 1 and 2.
+// `kind` selects the field that is set: 0 for exact, 1 for lpm, 2 for ternary.
 struct Match { 1: i32 kind, 2: optional Exact exact, 3: optional Lpm lpm, 4: optional Ternary ternary }
 struct Options { 1: optional i32 priority }
 struct Count { 1: i64 bytes, 2: i64 packets }

@@ -1,7 +1,7 @@
-"""Decisions by chance and by the clock in our programs: marks, deflections, fair rates, credits, refreshed telemetry.
+"""Random and time-dependent decisions of the programs: marks, deflections, fair rates, credits, refreshed telemetry.
 
-Where the clock decides, the switch's own registers say when it computed; the papers' equations (p4src/tests/laws.py) then
-give the result, and the times at which frames were sent and came say whether it had to compute.
+For time-dependent decisions, the registers of the switch tell when it computed a value. The equations of the papers
+(p4src/tests/laws.py) give the expected result, and the times of frames tell whether a computation was due.
 """
 
 import math
@@ -17,15 +17,15 @@ IN, OUT = 1, 2
 MS, US, NS = 1_000_000, 1_000, 1_000_000_000
 SEED = 7
 BACK = dict(src="h2", dst="h1", sport=wire.WEIR_PORT, dport=4791)
-# A share is wrong if chance gives one so far off once in a million.
+# Bounds that a correct switch exceeds with a probability of one in a million.
 SIGMAS, CHI_SQUARE_2 = 4.9, 27.6
-# Clocks of the host and the switch, over a pause of some milliseconds.
+# Maximum difference of the clocks of host and switch over some milliseconds.
 CLOCK_NS = MS
 WEIR_AT, MESSAGE_AT, GRANT_AT, RECORD_AT = 42, 50, 62, 66
 
 
 def paths(side, hosts=(("h1", IN), ("h2", OUT)), priority=1):
-    """Routes, and data in a priority in which it does not reset `queue_bytes`."""
+    """Inserts routes, and gives data a priority in which it does not reset `queue_bytes`."""
     for host, port in hosts:
         side.p4runtime.insert("forward", {"dst_addr": (wire.IP[host], 32)}, "via", {"port": port})
     side.p4runtime.insert("traffic_class", {"kind": wire.DATA, "express": 0}, "classify", {"priority": priority})
@@ -36,7 +36,7 @@ def data(**more):
 
 
 class Marks:
-    """The share of packets that are marked, at several lengths of the queue."""
+    """The share of marked packets at several queue lengths."""
 
     name, program, ports, loads = "ecn-ramp", "ecn", (IN, OUT), False
     KMIN, KMAX, HIGHEST = 1_000_000, 2_000_000, 0.8
@@ -50,7 +50,7 @@ class Marks:
                               dict(rate_code=0, ecn_kmin=self.KMIN, ecn_kmax=self.KMAX, ecn_slope=slope, fabric=0))
         marked, frame = [], data(ecn=2, payload=b"")
         for queue in self.QUEUES:
-            # At its departure, a packet sees those that came meanwhile as well: a thousandth of the ramp.
+            # A departing packet also counts those that arrived after it, at most a thousandth of the ramp.
             side.thrift.set_register("queue_bytes", OUT, queue)
             frames = []
             for _ in range(self.PACKETS // self.WINDOW):
@@ -66,7 +66,7 @@ class Marks:
             share = 1 if queue > self.KMAX else self.HIGHEST * max(0, queue - self.KMIN) / (self.KMAX - self.KMIN)
             deviation = math.sqrt(self.PACKETS * share * (1 - share))
             if queue == self.KMIN:
-                # Only packets that see others behind them, if any.
+                # Only packets with others behind them are marked.
                 deviation = 1
             for marked in counts:
                 require(abs(marked - self.PACKETS * share) <= SIGMAS * deviation + self.PACKETS / 1000 * (0 < share < 1),
@@ -94,7 +94,7 @@ class Deflections:
         side.thrift.set_register("queue_bytes", OUT, 5000)
         taken = {}
         for first in range(0, self.MESSAGES, self.WINDOW):
-            # As many as the table has entries, packet by packet.
+            # At most as many messages at a time as the table has entries.
             messages = range(first, min(first + self.WINDOW, self.MESSAGES))
             side.send(IN, *(data(message=message, flags=flags, tokens=4, seq=flags, payload=b"")
                             for flags in self.FLAGS for message in messages))
@@ -121,7 +121,7 @@ class Deflections:
 
 
 class Rate:
-    """A fair rate that the first departure of each period computes. The queue and the old rate are set; see `compare`."""
+    """A fair rate that the first departure of each period computes. The test sets the queue and the old rate."""
 
     ports, loads = (IN, OUT), False
     STEPS = 60
@@ -214,7 +214,7 @@ class Rcp(Rate):
 
 
 class Credits:
-    """Credits that come four times as fast as the port lets them pass."""
+    """Credits that arrive at four times the rate of the port."""
 
     name, program, ports, loads = "credits", "xpass", (IN, OUT), False
     INTERVAL_S, EARLY, CREDITS = 0.02, 3, 300
@@ -251,7 +251,7 @@ class Credits:
 
 
 class Refresh:
-    """The entry of a port that the first departure of each period writes, and what ACKs take of it."""
+    """The telemetry entry of a port, which the first departure of each period writes, and its copy in ACKs."""
 
     name, program, ports, loads = "refresh", "fncc", (IN, OUT), False
     STEPS, PERIOD_US, FRESH_US, RATE_CODE = 80, 40_000, 16_384, 9

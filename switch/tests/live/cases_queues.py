@@ -1,4 +1,4 @@
-"""Queues that hold more than one packet: what packets see of them, priorities, tail drops, rates; and meters that refill."""
+"""Queues with more than one packet: queueing metadata, priorities, tail drops and rates; and meters that refill."""
 
 import math
 import random
@@ -11,14 +11,14 @@ from bed import require
 NS, US = 1_000_000_000, 1_000_000
 IN, OUT = 1, 2
 SEED = 5
-# A rate in packets/s that holds a queue: a burst has arrived long before the next packet leaves.
+# A rate in packets/s at which a queue builds up: a burst has arrived long before the next packet leaves.
 HELD = 4
-# A packet leaves at its time if it is not late by half the time between two.
+# Tolerance of departure times: half the interval between two packets.
 LATE_S = 0.5 / HELD
 
 
 def routes(side, priorities=range(8), ports=(OUT,)):
-    """Destination 10 * port + priority, and markers."""
+    """Inserts routes for the destinations 10 * port + priority."""
     for port in ports:
         for priority in priorities:
             side.p4runtime.insert("routes", {"hdr.ethernet.dst": 10 * port + priority}, "straight", {"port": port, "priority": priority})
@@ -29,12 +29,12 @@ def to(priority, serial=0, port=OUT, **more):
 
 
 def hold(side, frames, rate=HELD):
-    """Sends a frame of each priority that occurs, and when they have left, `frames`: (priority, serial). Waits until they are
-    in the queue."""
+    """Sends one frame of each priority, and when they have left, `frames`: (priority, serial). Returns when these are in the
+    queue."""
     priorities = sorted({priority for priority, _ in frames})
     for priority in priorities:
         side.thrift.rate(OUT, rate, priority)
-    # BMv2 lets a queue's first packet wait as well if the queue is new.
+    # BMv2 also delays the first packet of a new queue.
     time.sleep(1.5 / rate)
     side.send(IN, *(to(priority) for priority in priorities))
     side.wait(len(priorities))
@@ -52,7 +52,7 @@ class Live:
 
 
 class Depths(Live):
-    """Packets that wait in two priorities, and what each says of its queue."""
+    """The queueing metadata of packets that wait in two priorities."""
 
     name = "queue-depths"
     FRAMES = [(priority, serial) for serial in range(1, 6) for priority in (0, 3)]
@@ -77,8 +77,8 @@ class Depths(Live):
 
 
 class Priorities(Live):
-    """A queue without a rate beside two that are held. Then the order of packets of eight priorities that are all due: the
-    process stands still until they are."""
+    """A queue without a rate while two others wait for theirs. Then the order of packets of eight priorities that are all due,
+    because the process was stopped meanwhile."""
 
     name = "priorities"
     ROUNDS = 3
@@ -120,7 +120,7 @@ class TailDrops(Live):
             side.thrift.depth(OUT, depth, priority)
         hold(side, [(priority, 100 * priority + n) for n in range(1, self.BURST + 1) for priority in self.DEPTHS])
         frames = side.wait(sum(self.DEPTHS.values()))
-        # All other packets would have left by now; the port's counter says that they did not.
+        # The port's counter shows that no other packet has left.
         for priority in self.DEPTHS:
             side.thrift.rate(OUT, 0, priority)
         side.send(IN, to(0))
@@ -138,7 +138,7 @@ class TailDrops(Live):
 
 
 class Rates(Live):
-    """The rate of a queue beside that of others, and after a change."""
+    """The rates of several queues at a time, and of one after a change."""
 
     name = "rates"
     RATES = {0: 40, 1: 80, 2: 160}
@@ -151,7 +151,7 @@ class Rates(Live):
         return [self.burst(side, self.RATES), self.burst(side, {0: self.THEN})]
 
     def burst(self, side, rates):
-        """A second's packets of each rate: how long each took from the first to the last, and their order."""
+        """Sends packets for one second at each rate. Returns the time from the first to the last departure, by rate."""
         for priority, rate in rates.items():
             side.thrift.rate(OUT, rate, priority)
         frames = [(priority, 1 + n) for priority, rate in rates.items() for n in range(rate + 1)]
@@ -173,13 +173,13 @@ class Rates(Live):
 
 
 class Meters(Live):
-    """Meters of packets and of bytes, set by either protocol, that are emptied and refill meanwhile."""
+    """Packet and byte meters, set by either protocol, which are exhausted by bursts and refill in between."""
 
     name = "meters"
     SIZE, CIR, CBURST, PIR, PBURST = 500, 20, 4, 40, 9
     PAUSES_S = (0.13, 0.09, 0.17, 0.4, 0.12, 0.08)
     BURST = 14
-    # Between a packet's time stamp and the meter.
+    # Maximum time between a packet's timestamp and its meter.
     LATE_S = 0.03
     METERS = [(1, "packet_meter", "p4runtime", 1), (2, "packet_meter", "thrift", 1), (3, "byte_meter", "p4runtime", SIZE),
               (4, "byte_meter", "thrift", SIZE)]
@@ -201,7 +201,7 @@ class Meters(Live):
         return rounds
 
     def counts(self, rounds, kind):
-        """Of each round: packets that were green, that were not red, and the seconds since the round before."""
+        """Yields per round: green packets, packets that are not red, seconds since the last round, duration of the round."""
         last = None
         for frames in rounds:
             came = [it.came / US for it in frames if it.kind == kind]
@@ -221,7 +221,7 @@ class Meters(Live):
                         if since is None:
                             least, most = burst, burst + 1 + math.floor(rate * (took + self.LATE_S))
                         else:
-                            # Tokens are whole numbers; when they become one more is not known.
+                            # Tokens are integers; the time of the next increment is not known.
                             least = min(burst, math.floor(rate * (since - self.LATE_S)))
                             most = min(burst + math.floor(rate * (took + self.LATE_S)), math.floor(rate * (since + self.LATE_S))) + 1
                         require(least <= count <= min(most, self.BURST),

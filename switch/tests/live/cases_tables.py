@@ -1,4 +1,4 @@
-"""Changes between packets, by P4Runtime and by Thrift, and at the end what all counters say."""
+"""Table changes between packets, by P4Runtime and by Thrift, and the counters at the end."""
 
 import random
 
@@ -15,10 +15,10 @@ class Changes:
 
     def __init__(self, control, seed):
         self.control, self.random = control, random.Random(seed)
-        self.there = {}                # keys of the entries, by table
+        self.entries = {}              # priorities of the existing entries, by table and key
 
     def begin(self):
-        """Routes for the markers, and what others refer to."""
+        """Inserts routes for the markers, and the objects to which entries refer."""
         yield from (self.control.insert("routes", {"hdr.ethernet.dst": probe.MARKERS + port}, "straight",
                                         {"port": port, "priority": 0}) for port in PORTS)
         yield from (self.control.multicast(group, self.some(PORTS)) for group in GROUPS)
@@ -33,24 +33,24 @@ class Changes:
         return {"port": self.random.choice(PORTS)}
 
     def step(self):
-        """One change, now and then one that is refused."""
+        """Makes one change, sometimes one that must be refused."""
         changes = [(6, self.route), (3, self.prefix), (3, self.rule), (2, self.member), (2, self.group), (2, self.point),
                    (1, self.multicast), (1, self.default)]
         return self.random.choices([it for _, it in changes], [weight for weight, _ in changes])[0]()
 
     def entry(self, table, key, action, values, priority=0):
-        """Inserts it, or changes or deletes the one that is there; and one time in eight what must be refused."""
-        there = self.there.setdefault(table, {})
-        new = (str(key) not in there) != (self.random.random() < 1 / 8)
-        priority = there.get(str(key), priority)
+        """Inserts an entry, or modifies or deletes the existing one; one time in eight a change that must be refused."""
+        existing = self.entries.setdefault(table, {})
+        new = (str(key) not in existing) != (self.random.random() < 1 / 8)
+        priority = existing.get(str(key), priority)
         if new:
             outcome = self.control.insert(table, key, action, values, priority)
             if outcome == "ok":
-                there[str(key)] = priority
+                existing[str(key)] = priority
             return outcome
         if self.random.random() < 0.5:
             return self.control.modify(table, key, action, values, priority)
-        there.pop(str(key), None)
+        existing.pop(str(key), None)
         return self.control.delete(table, key, priority)
 
     def route(self):
@@ -69,13 +69,13 @@ class Changes:
         return self.random.choice([0x020304050600, 0x020384050600, 0x020304058600]) + self.random.randrange(3)
 
     def rule(self):
-        """No two of one priority, since neither switch says which of them goes first."""
+        """Changes a ternary entry. Priorities are unique, because the order of equal ones is undefined."""
         mask = self.random.choice([0xFFFFFFFFFFFF, 0xFF, 0x800000000, 0xFF0000000000])
         kind = self.random.choice([(0, 0), (self.random.choice(CLASSES), 7), (1, 1)])
         key = {"hdr.ethernet.src": (self.source() & mask, mask), "hdr.probe.class": kind}
         if not kind[1]:
             del key["hdr.probe.class"]
-        priorities = self.there.setdefault("acl", {}).values()
+        priorities = self.entries.setdefault("acl", {}).values()
         priority = self.random.choice([it for it in range(1, 500) if it not in priorities])
         return self.entry("acl", key if self.is_p4runtime() else {**key, "hdr.probe.class": kind},
                           self.random.choice(["permit", "permit", "deny"]), {}, priority)
@@ -90,12 +90,12 @@ class Changes:
         return self.control.group("next_hops", self.random.choice(GROUPS), self.some(MEMBERS), new=False)
 
     def point(self):
-        key, there = {"hdr.probe.class": self.random.choice(CLASSES)}, self.there.setdefault("groups", {})
-        group, new = self.random.choice(GROUPS), str(key) not in there
+        key, existing = {"hdr.probe.class": self.random.choice(CLASSES)}, self.entries.setdefault("groups", {})
+        group, new = self.random.choice(GROUPS), str(key) not in existing
         if not new and self.random.random() < 0.5:
-            del there[str(key)]
+            del existing[str(key)]
             return self.control.delete("groups", key)
-        there[str(key)] = 0
+        existing[str(key)] = 0
         return self.control.point("groups", key, group, new)
 
     def multicast(self):
@@ -118,7 +118,7 @@ class Changes:
             yield "classes", index, self.control.counter("classes", index)
             yield "ports", index, self.control.counter("ports", index)
         for key in ({"hdr.ethernet.dst": it} for it in DESTINATIONS):
-            if str(key) in self.there["routes"]:
+            if str(key) in self.entries["routes"]:
                 yield "routes", key, self.control.direct_counter("routes", key)
 
 
@@ -126,7 +126,7 @@ class Tables:
     ports, program = PORTS, "live"
 
     def __init__(self, name, loads):
-        # By its command line, a switch gets its program without a P4Runtime client.
+        # If `loads` is true, the switch gets its program from its command line, without a P4Runtime client.
         self.name, self.loads = name, loads
 
     def run(self, side):
@@ -134,7 +134,7 @@ class Tables:
         log = [("begin", list(changes.begin()))]
         for number in range(STEPS):
             log.append((f"change {number}", changes.step()))
-            # One ingress thread takes all that comes by one interface, in order: frames of a step come by one port.
+            # The ingress thread processes the frames of one interface in order: all frames of a step use one port.
             port = changes.random.choice(PORTS)
             side.send(port, *(frame for _, frame in changes.frames()))
             side.send(port, *(probe.frame(probe.MARKERS + port) for port in PORTS))
@@ -142,7 +142,7 @@ class Tables:
         return log + list(changes.counters())
 
     def until_markers(self, side):
-        """What each port sends before its marker, which all that was sent before has overtaken or preceded."""
+        """Returns the frames that each port sends before its marker."""
         sent = {port: [] for port in PORTS}
         left = set(PORTS)
         while left:

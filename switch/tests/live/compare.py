@@ -3,9 +3,9 @@
 
   compare.py --bmv2 simple_switch_grpc [--weir target/release/weir] [--cases rates,meters] [--jobs 1]
 
-Each case starts both switches, with the program that it needs, in a network namespace that ends with this process, and
-says what it found. Without --bmv2, both are the embedded switch: this tests the cases. It needs root, ethtool, and from
-PyPI p4runtime-shell and thriftpy2.
+Each case starts both switches with its program, in a network namespace that ends with this process, and reports the
+result. Without --bmv2, both are the embedded switch, which tests the cases. It needs root, ethtool, and from PyPI
+p4runtime-shell and thriftpy2.
 """
 
 import argparse
@@ -22,13 +22,13 @@ sys.path.append(str(ROOT / "p4src/tests"))
 
 
 def programs(name):
-    """The JSON and the P4Info of a program of ours or of a test."""
+    """Returns the JSON and the P4Info of a program of p4src or of the tests."""
     folder = ROOT / ("switch/tests/programs" if name == "live" else "p4src/build")
     return folder / f"{name}.json", folder / f"{name}.p4info.txtpb"
 
 
 def run(options, case):
-    """What a case finds: (whether both switches do the same, in words)."""
+    """Runs a case on both switches. Returns (whether they agree, description)."""
     from control import Info
 
     program, p4info = programs(case.program)
@@ -61,12 +61,12 @@ def main():
     options = parser.parse_args()
     for name in ("bmv2", "weir"):
         if command := getattr(options, name):
-            found = shutil.which(command) or parser.error(f"{command} is not there; see --help")
+            found = shutil.which(command) or parser.error(f"{command} not found; see --help")
             setattr(options, name, str(pathlib.Path(found).resolve()))
     wanted = options.cases.split(",")
     for name in wanted:
         if name not in cases:
-            parser.error(f"there is no case {name}; there are {', '.join(cases)}")
+            parser.error(f"unknown case {name}; the cases are {', '.join(cases)}")
     bed.enter_namespace()
     options.prefix = bed.real_time()
     began, failed = time.monotonic(), 0

@@ -1,4 +1,4 @@
-"""P4Runtime and Thrift with one set of methods, so that a case can change a switch by either.
+"""P4Runtime and Thrift clients with the same methods, so that a case can use either.
 
 A key is {field: value}, where a value is a number, or (number, prefix length), or (number, mask). Changes return "ok" or
 the error's code.
@@ -18,13 +18,13 @@ from thriftpy2.protocol import TBinaryProtocolFactory, TMultiplexedProtocolFacto
 from thriftpy2.rpc import make_client
 
 CALL_S = 20
-# P4Runtime's entries go first if their number is higher, BMv2's if it is lower.
+# The highest priority wins in P4Runtime, the lowest in BMv2: this number minus the priority converts it.
 LOWEST = 1_000_000
 IDL = thriftpy2.load(str(pathlib.Path(__file__).with_name("bmv2.thrift")), module_name="bmv2_thrift")
 
 
 class Info:
-    """Names, numbers and widths of a program."""
+    """Names, ids and widths of a program."""
 
     def __init__(self, path):
         self.message = text_format.Parse(path.read_text(), p4info_pb2.P4Info())
@@ -36,11 +36,11 @@ class Info:
         return self.objects[name]
 
     def parameters(self, action, values):
-        """(id, bytes) of each parameter."""
+        """Returns (id, bytes) of each parameter."""
         return [(it.id, octets(values[it.name], it.bitwidth)) for it in self[action].params]
 
     def key(self, table, key):
-        """(id, kind, bytes, prefix length or mask) of each field of the key that is not for a selector."""
+        """Yields (id, kind, bytes, prefix length or mask) of each match field in the key."""
         for field in self[table].match_fields:
             if field.name in key:
                 value = key[field.name]
@@ -55,7 +55,7 @@ def octets(number, bits):
 
 
 class P4Runtime:
-    """The primary controller of a switch, which it gives its program."""
+    """The primary controller of a switch. It installs the program."""
 
     def __init__(self, port, info, program):
         self.info = info
@@ -150,7 +150,7 @@ class P4Runtime:
         return self.write("INSERT" if new else "MODIFY", entity)
 
     def point(self, table, key, group, new=True):
-        """An entry that leads to a group."""
+        """Inserts or modifies an entry that refers to a group."""
         entity = self.table_entry(table, key)
         entity.table_entry.action.action_profile_group_id = group
         return self.write("INSERT" if new else "MODIFY", entity)
@@ -199,7 +199,7 @@ class P4Runtime:
 
 
 class Thrift:
-    """A client of the Thrift services. Handles that the switch gives out are kept by what they stand for."""
+    """A client of the Thrift services. `handles` has the handles of the switch, by object."""
 
     def __init__(self, port, info):
         self.info = info
@@ -221,7 +221,7 @@ class Thrift:
         return "ok"
 
     def handle(self, *what):
-        """A number that no switch gives out stands for what is not there."""
+        """Returns the handle of an object; an invalid one if it does not exist."""
         return self.handles.get(what, 0x7FFFFF)
 
     def added(self, outcome, *what):
@@ -319,10 +319,10 @@ class Thrift:
         rates = [IDL.MeterRate(units_per_micros=rate / 1e6, burst_size=burst) for rate, burst in ((cir, cburst), (pir, pburst))]
         return self.change(self.standard.bm_meter_set_rates, self.name(name), index, rates)
 
-    # Only here, as in BMv2 ----------------------------------------------------------------------
+    # Operations that only Thrift has.
 
     def register(self, name, index):
-        # Thrift's numbers have a sign.
+        # Thrift integers are signed.
         return self.standard.bm_register_read(0, name, index) % 2**64
 
     def set_register(self, name, index, value):

@@ -7,7 +7,7 @@ ETHER_TYPE = 0x88B5
 HEADER = struct.Struct(">HIBBIII6s6s")
 START, QUEUE = 14, 22
 END = START + HEADER.size
-# Where the marker for a port goes.
+# Destination addresses of markers: this number plus the port.
 MARKERS = 0xFF00
 
 
@@ -18,7 +18,7 @@ def frame(dst, src=0, kind=0, serial=0, size=60):
 
 @dataclasses.dataclass
 class Probe:
-    """What a frame says that has passed. Times are in us."""
+    """The fields that the program writes to a frame. Times are in us."""
 
     kind: int
     serial: int
@@ -37,5 +37,5 @@ def parse(octets):
 
 
 def timeless(octets):
-    """The frame without what depends on the clock and the queue."""
+    """Returns the frame without the fields that depend on the clock and the queue."""
     return octets[:QUEUE] + octets[END:]

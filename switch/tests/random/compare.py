@@ -26,10 +26,10 @@ import time
 from generate import MARKERS, PORTS, Program
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PATIENCE_S = 60
+TIMEOUT_S = 60
 POLL_S = 0.0005
-GLOBAL, RECORD = struct.Struct("<IHHiIII"), struct.Struct("<IIII")
-HEADING = GLOBAL.pack(0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+FILE_HEADER, RECORD_HEADER = struct.Struct("<IHHiIII"), struct.Struct("<IIII")
+PCAP_HEADER = FILE_HEADER.pack(0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 
 
 class Failure(Exception):
@@ -37,35 +37,35 @@ class Failure(Exception):
 
 
 class Output:
-    """What a port sends: a pcap file that BMv2 is still writing."""
+    """The frames that a port sends: a pcap file that BMv2 is still writing."""
 
     def __init__(self, path):
-        self.path, self.at = path, GLOBAL.size
+        self.path, self.offset = path, FILE_HEADER.size
 
-    def take(self):
-        """The frames since the last time."""
-        if not self.path.exists() or self.path.stat().st_size < self.at + RECORD.size:
+    def new_frames(self):
+        """Yields the frames since the last call."""
+        if not self.path.exists() or self.path.stat().st_size < self.offset + RECORD_HEADER.size:
             return
         with self.path.open("rb") as file:
-            file.seek(self.at)
-            while len(head := file.read(RECORD.size)) == RECORD.size:
-                length = RECORD.unpack(head)[2]
+            file.seek(self.offset)
+            while len(head := file.read(RECORD_HEADER.size)) == RECORD_HEADER.size:
+                length = RECORD_HEADER.unpack(head)[2]
                 frame = file.read(length)
                 if len(frame) < length:
                     return
-                self.at = file.tell()
+                self.offset = file.tell()
                 yield frame
 
 
 class Bmv2:
-    """A running BMv2. It reads packets from a pipe, so that each of them is through before the next one comes in: markers
-    behind it have left by all egress threads, as often as it may pass."""
+    """A running BMv2. It reads packets from a pipe. A packet is followed by markers for all egress threads, once per pass
+    that it may make; the next packet is sent when all markers have left."""
 
     def __init__(self, options, program, port_in, folder):
         self.outputs = {port: Output(folder / f"p{port}_out.pcap") for port in PORTS}
         for port in PORTS:
             path = folder / f"p{port}_in.pcap"
-            os.mkfifo(path) if port == port_in else path.write_bytes(HEADING)
+            os.mkfifo(path) if port == port_in else path.write_bytes(PCAP_HEADER)
         thrift, grpc = free_ports(2)
         self.cli = options.cli and [options.cli, "--thrift-port", str(thrift)]
         command = [options.switch, "--use-files", "0", "--thrift-port", str(thrift), "--device-id", str(thrift)]
@@ -75,47 +75,47 @@ class Bmv2:
         self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self.pipe = os.open(folder / f"p{port_in}_in.pcap", os.O_RDWR)
-            os.write(self.pipe, HEADING)
+            os.write(self.pipe, PCAP_HEADER)
         except BaseException:
             self.end()
             raise
 
     def send(self, frame):
-        os.write(self.pipe, RECORD.pack(1, 0, len(frame), len(frame)) + frame)
+        os.write(self.pipe, RECORD_HEADER.pack(1, 0, len(frame), len(frame)) + frame)
 
     def pass_through(self, frame, passes):
-        """Sends a frame in, which passes the program so often, and gives what comes out: [(port, frame)]."""
+        """Sends a frame that makes at most `passes` passes through the program. Returns the frames that leave: [(port, frame)]."""
         self.send(frame)
-        sent, deadline = [], time.monotonic() + PATIENCE_S
+        sent, deadline = [], time.monotonic() + TIMEOUT_S
         for _ in range(passes):
             for length in MARKERS:
                 self.send(bytes(length))
             waiting = set(MARKERS.values())
             while waiting:
-                # What was sent before the last marker is found in this round or in the next one.
+                # Frames sent before the last marker are found in this round or in the next one.
                 sent += self.collect(waiting)
                 if self.process.poll() is not None:
-                    raise Failure("BMv2 ends")
+                    raise Failure("BMv2 has ended")
                 if time.monotonic() > deadline:
                     raise Failure("BMv2 does not answer")
                 time.sleep(POLL_S * bool(waiting))
         return sent + list(self.collect(waiting))
 
     def collect(self, waiting):
-        """Frames that have left: (port, frame). Markers are taken off `waiting`."""
+        """Yields the frames that have left: (port, frame). Removes the ports of markers from `waiting`."""
         for port, output in self.outputs.items():
-            for frame in output.take():
-                # No other frame is that long, nor is a marker much shorter than it was.
+            for frame in output.new_frames():
+                # No other frame is that long, and programs do not shorten markers below it.
                 if len(frame) >= 1400:
                     waiting.discard(port)
                 else:
                     yield port, frame
 
     def state(self, program):
-        """Statements that packets and bytes of all counters and the cells of registers are as they are here."""
+        """Yields STF statements that check all counters and registers against the present values."""
         document = json.loads(program.read_text())
         counters = [(it["name"], index) for it in document["counter_arrays"] if not it.get("is_direct") for index in range(it["size"])]
-        # Thrift's numbers have a sign.
+        # Thrift integers are signed.
         registers = [(it["name"], index) for it in document["register_arrays"] if it["bitwidth"] < 64 for index in range(it["size"])]
         commands = [f"counter_read {name} {index}" for name, index in counters]
         commands += [f"register_read {name} {index}" for name, index in registers]
@@ -148,7 +148,7 @@ def free_ports(count):
 
 
 def compare(options, number):
-    """The frames that BMv2 sends, and None if the embedded switch sends the same, or what is different."""
+    """Returns the number of frames that BMv2 sends, and None if the embedded switch sends the same, else a description."""
     program = Program(number)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"weir-random-{number}-", dir=options.keep))
     source, compiled, test = (folder / f"program.{kind}" for kind in ("p4", "json", "stf"))
@@ -156,7 +156,7 @@ def compare(options, number):
     done = subprocess.run([options.p4c, *options.p4c_flags.split(), "--Wdisable", "-o", str(compiled), str(source)],
                           capture_output=True, text=True)
     if done.returncode:
-        return 0, f"{folder}: p4c refuses it:\n" + done.stderr[:2000]
+        return 0, f"{folder}: p4c rejects the program:\n" + done.stderr[:2000]
     lines = []
     bmv2 = Bmv2(options, compiled, program.port_in, folder)
     try:
@@ -193,7 +193,7 @@ def main():
     for name in ("switch", "p4c", "weir", *(["cli"] if options.cli else [])):
         found = shutil.which(getattr(options, name))
         if not found:
-            parser.error(f"{getattr(options, name)} is not there; see --help")
+            parser.error(f"{getattr(options, name)} not found; see --help")
         setattr(options, name, str(pathlib.Path(found).resolve()))
     if options.keep:
         options.keep = options.keep.resolve()

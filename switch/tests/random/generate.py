@@ -1,17 +1,17 @@
 """Random v1model programs and packets for them. The same seed gives the same ones.
 
-Every program behaves the same each time: it reads no clock and no queue, draws nothing, and reads a header only where it is
-valid. (BMv2 reads what an earlier packet has left in the memory of an invalid one.) Keys of prefixes are whole bytes: in
-other ones, BMv2 counts the prefix from the padding in front of the key. All programs send packets of the lengths in MARKERS
-to the ports there and change nothing for them. BMv2 has an egress thread for each of these ports.
+Every program is deterministic: it reads no clock, no queue and no random number, and reads a header only where it is valid.
+(In an invalid header, BMv2 reads the values of an earlier packet.) Prefix keys have a width of whole bytes, because BMv2
+counts a prefix from the padding before the key. All programs send packets of the lengths in MARKERS
+to the ports there, unchanged. BMv2 has an egress thread for each of these ports.
 """
 
 import random
 
 MARKERS = {1500: 4, 1501: 5, 1502: 6, 1503: 7}
 PORTS = range(8)
-# Times that a packet is resubmitted and recirculated at most.
-AGAIN = 2
+# Maximum number of times that a packet is resubmitted or recirculated.
+MAX_REPEATS = 2
 
 HASHES = ["crc16", "crc32", "csum16", "xor16", "identity"]
 ARITHMETIC = ["+", "-", "|+|", "|-|", "&", "|", "^"]
@@ -19,7 +19,7 @@ COMPARISONS = ["==", "!=", "<", "<=", ">", ">="]
 
 
 class Program:
-    """One program. `text` is its P4 source; `packets(n)` are packets that its parser takes apart."""
+    """One program. `text` is its P4 source; `packets(n)` yields packets for its parser."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -29,14 +29,14 @@ class Program:
         self.varbit = self.random.random() < 0.25
         self.meta = {f"m{i}": self.width() for i in range(self.random.randint(2, 6))}
         self.registers = {f"reg{i}": (self.width(), self.random.randint(1, 4)) for i in range(self.random.randint(0, 2))}
-        # Passes through the program.
+        # Maximum number of passes of a packet through the program.
         self.passes = 1
         self.port_in = self.random.choice(PORTS)
         self.write()
 
     text = property(lambda self: "\n".join(self.lines) + "\n")
 
-    # ---- Choices
+    # Choices.
 
     def chance(self, probability):
         return self.random.random() < probability
@@ -45,7 +45,7 @@ class Program:
         return self.random.choice([1, 3, 4, 7, 8, 9, 12, 16, 16, 20, 32, 32, 33, 48, 64, 65, 100, 128])
 
     def fields(self, number):
-        """Names and widths, whole bytes together. The first is a byte: the parser chooses by it."""
+        """Returns names and widths, together whole bytes. The first field is a byte, on which the parser selects."""
         widths = [8, *(self.random.choice([1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 48, 64, 128]) for _ in range(self.random.randint(1, 6)))]
         if self.chance(0.3):
             widths.append(16)
@@ -53,8 +53,8 @@ class Program:
         widths += [pad] * (pad > 0)
         return {f"f{number}_{i}": width for i, width in enumerate(widths)}
 
-    def places(self, scope):
-        """What can be read and written where these headers are valid: (text, width)."""
+    def fields_in(self, scope):
+        """Returns the fields that exist where these headers are valid: (text, width)."""
         fields = [(f"hdr.{header}.{name}", width) for header in scope if header in self.headers
                   for name, width in self.headers[header].items()]
         fields += [(f"hdr.stk[{i}].{name}", width) for header in scope if header.startswith("stk")
@@ -66,9 +66,9 @@ class Program:
         return f"{width}w{value % 2**width}"
 
     def value(self, scope, width, depth=2, names=()):
-        """An expression of this width."""
-        known = self.places(scope) + list(names)
-        kind = self.random.choice(["place"] * 4 + ["constant"] + (["two"] * 4 + ["not", "shift", "signed", "if", "join", "less"]) * (depth > 0))
+        """Returns a random expression of this width."""
+        known = self.fields_in(scope) + list(names)
+        kind = self.random.choice(["field"] * 4 + ["constant"] + (["two"] * 4 + ["not", "shift", "signed", "if", "join", "less"]) * (depth > 0))
         inner = lambda bits=width: self.value(scope, bits, depth - 1, names)
         if kind == "two":
             return f"({inner()} {self.random.choice(ARITHMETIC)} {inner()})"
@@ -104,7 +104,7 @@ class Program:
             return f"(!{self.condition(scope, depth - 1, names)})"
         if kind == 3:
             return f"hdr.{self.random.choice(list(self.headers))}.isValid()"
-        width = self.random.choice([bits for _, bits in self.places(scope)])
+        width = self.random.choice([bits for _, bits in self.fields_in(scope)])
         sign = f"(int<{width}>)" * self.chance(0.3)
         left, right = (self.value(scope, width, depth, names) for _ in range(2))
         return f"({sign}{left} {self.random.choice(COMPARISONS)} {sign}{right})"
@@ -112,10 +112,10 @@ class Program:
     def port(self, scope, names=()):
         return f"(bit<9>)({self.value(scope, 8, 1, names)} & 7)"
 
-    # ---- Statements
+    # Statements.
 
     def assignment(self, scope, names=()):
-        text, width = self.random.choice(self.places(scope))
+        text, width = self.random.choice(self.fields_in(scope))
         if width > 2 and self.chance(0.15):
             low = self.random.randint(0, width - 2)
             high = self.random.randint(low, width - 1)
@@ -123,7 +123,7 @@ class Program:
         return f"{text} = {self.value(scope, width, 2, names)};"
 
     def extern(self, scope, ingress, names=()):
-        """A statement that calls something of v1model."""
+        """Returns a statement that calls an extern of v1model."""
         kind = self.random.randint(0, 5)
         meta = [(name, width) for name, width in self.meta.items()]
         name, width = self.random.choice(meta)
@@ -148,7 +148,7 @@ class Program:
         return self.assignment(scope, names)
 
     def block(self, scope, ingress, depth, tables):
-        """Statements of an apply block, indented."""
+        """Yields the statements of an apply block."""
         for _ in range(self.random.randint(1, 4)):
             kind = self.random.choice(["assign"] * 3 + ["extern"] * 2 + (["if", "valid", "valid"] * (depth > 0)) + ["table"] * 2)
             if kind == "table":
@@ -187,7 +187,7 @@ class Program:
                 yield self.assignment(scope) if kind == "assign" else self.extern(scope, ingress)
 
     def changes(self):
-        """Statements at the end of a block that make headers valid and invalid."""
+        """Yields statements that make headers valid and invalid."""
         header = self.random.choice(list(self.headers)[1:])
         kind = self.random.randint(0, 3)
         if kind == 0:
@@ -204,7 +204,7 @@ class Program:
                 yield f"hdr.stk[0].{name} = {self.value({'h0'}, width, 1)};"
 
     def table(self, name, needs, ingress):
-        """A table, its actions and its entries."""
+        """Writes a table, its actions and its entries."""
         scope = {"h0", needs}
         actions = []
         for number in range(self.random.randint(1, 3)):
@@ -225,7 +225,7 @@ class Program:
             kinds = [(text, width, "ternary" if kind == "range" else kind) for text, width, kind in kinds]
         keys = " ".join(f"{text} : {kind} @name(\"k{i}\");" for i, (text, _, kind) in enumerate(kinds))
         call = lambda: (lambda it: f"{it[0]}({', '.join(self.constant(bits) for _, bits in it[1])})")(self.random.choice(actions))
-        # Entries of exact tables differ; those of others are found by their order.
+        # Entries are distinct; in other than exact tables, the first match wins.
         entries = dict.fromkeys(", ".join(self.match(width, kind) for _, width, kind in kinds) for _ in range(self.random.randint(0, 8)))
         self.put(f"table {name} {{", f"key = {{ {keys} }}", f"actions = {{ {' '.join(f'{it};' for it, _ in actions)} }}",
                  f"default_action = {call()};")
@@ -234,7 +234,7 @@ class Program:
         self.put("}")
 
     def match(self, width, kind):
-        """A match of an entry. Small values, so that packets meet them."""
+        """Returns the match of an entry, mostly of small values, so that packets match."""
         value = self.random.getrandbits(self.random.choice([2, 3, width]) if width > 3 else width)
         top = 2**width - 1
         if kind == "exact":
@@ -244,7 +244,7 @@ class Program:
         mask = self.random.getrandbits(width) if kind == "ternary" else top ^ (top >> self.random.randint(0, width))
         return f"{width}w{value & mask} &&& {width}w{mask}"
 
-    # ---- The program
+    # The program.
 
     def put(self, *lines):
         self.lines += lines
@@ -291,7 +291,7 @@ class Program:
             if self.chance(0.15):
                 self.put("pkt.advance(16);")
             if self.chance(0.4):
-                text, width = self.random.choice(self.places({state}))
+                text, width = self.random.choice(self.fields_in({state}))
                 self.put(f"{text} = {self.value({state}, width, 1)};" if not text.startswith("hdr") else "")
             key = f"hdr.{state}.{names[0]}" if self.chance(0.7) or not later else "pkt.lookahead<bit<8>>()"
             self.put(f"transition select({key}) {{")
@@ -302,7 +302,7 @@ class Program:
         self.put("}")
 
     def checksums(self):
-        """A header with 16 bits at its end may hold the checksum of what is before."""
+        """Writes checksum calls: a header that ends with 16 bits may have a checksum of its other fields there."""
         calls = {"verify": [], "update": []}
         for header, fields in self.headers.items():
             names = list(fields)
@@ -342,19 +342,19 @@ class Program:
         self.put("if (hdr.h0.isValid()) {", *self.block({"h0"}, ingress, 2, tables), "}")
         again = "resubmit_preserving_field_list" if ingress else "recirculate_preserving_field_list"
         if self.chance(0.3):
-            self.passes = 1 + AGAIN
-            self.put(f"if (meta.passes < {AGAIN} && {self.condition(set(), 0)}) {{ meta.passes = meta.passes + 1; {again}(1); }}")
+            self.passes = 1 + MAX_REPEATS
+            self.put(f"if (meta.passes < {MAX_REPEATS} && {self.condition(set(), 0)}) {{ meta.passes = meta.passes + 1; {again}(1); }}")
         self.put("if (hdr.h0.isValid()) {", *self.changes(), "}", "}", "}", "}")
 
-    # ---- Packets
+    # Packets.
 
     def packets(self, count):
-        """Frames."""
+        """Yields random frames."""
         for _ in range(count):
             length = self.random.choice([self.random.randint(1, 20), self.random.randint(20, 160), self.random.randint(60, 700)])
             frame = bytearray(self.random.getrandbits(8) for _ in range(length))
-            # Most bytes are small: the parser and the tables ask for small numbers.
-            for at in range(length):
+            # Many bytes are small, because parser and tables match small numbers.
+            for index in range(length):
                 if self.chance(0.5):
-                    frame[at] = self.random.randint(0, 6)
+                    frame[index] = self.random.randint(0, 6)
             yield bytes(frame)

@@ -1,7 +1,7 @@
 //! `weir completions`
 
-use super::CommandLine;
 use crate::console::{Console, Failure};
+use clap::Command;
 use clap_complete::{Shell, generate};
 use std::io::Write;
 
@@ -18,8 +18,8 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let mut command = CommandLine::describe(&console.kit.catalogue);
+/// Prints the completions for `command`, the whole command line.
+pub fn run(args: &Args, mut command: Command, console: &mut Console) -> Result<(), Failure> {
     // `generate` panics on write errors, so it writes to memory first.
     let mut script = Vec::new();
     generate(args.shell, &mut command, "weir", &mut script);

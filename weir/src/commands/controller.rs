@@ -18,9 +18,7 @@ mod watch;
 use crate::console::{Console, Failure};
 use clap::Subcommand;
 pub use fabric::{imported_topology, topology};
-use std::future::Future;
-use std::io::Write;
-pub use switches::{Protocol, SwitchArgs, failure};
+pub use switches::{Protocol, SwitchArgs, block_on, failure};
 pub use thrift::ThriftArgs;
 
 /// Compute, verify and install routes over P4Runtime
@@ -73,15 +71,4 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Registers(args) => registers::run(args, console),
         Command::Tables(args) => tables::run(args, console),
     }
-}
-
-fn print_entries(console: &mut Console, switch: &str, entries: &[String]) -> Result<(), Failure> {
-    writeln!(console.out, "{switch}: {} entries", entries.len())?;
-    entries.iter().try_for_each(|entry| Ok(writeln!(console.out, "  {entry}")?))
-}
-
-/// Runs a future to completion on a new multi-threaded runtime.
-pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::work)?;
-    Ok(runtime.block_on(work))
 }

@@ -1,6 +1,6 @@
 //! Estimates packet-hops, wall-clock time and memory of a run, for `weir run --check`.
 
-use super::memory_bytes;
+use super::linux::memory_bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -13,25 +13,26 @@ use weir_sim::Simulation;
 use weir_switch::program::Engine;
 use weir_units::{Bytes, Time};
 
-/// Flows that are looked at. Of longer experiments the rest is taken to be like these.
+/// Maximum number of flows that are examined. Further flows are assumed to be like these.
 const MAX_FLOWS: u64 = 2_000_000;
-/// The first scheme runs this long, to see how fast this machine is.
+/// Duration of the trial run of the first scheme, which measures the speed of this machine.
 const TRIAL_DURATION: Duration = Duration::from_millis(50);
-/// The same until packets move: a first flow may start late.
-const IDLE_TRIAL: Duration = Duration::from_millis(500);
-/// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
+/// Time limit of the trial run while no packet moves, because the first flow may start late.
+const IDLE_TRIAL_DURATION: Duration = Duration::from_millis(500);
+/// Bytes of the Ethernet, IPv4, UDP and Weir headers, and of the telemetry records of a path of three switches.
 const HEADERS: u64 = 90;
-/// Memory of a finished flow in the results, and of one sample of a port or a flow, in bytes.
+/// Memory in bytes of a finished flow in the results, and of one sample of a port or a flow.
 const FLOW_BYTES: f64 = 200.0;
 const SAMPLE_BYTES: f64 = 16.0;
-/// Size of a flow that has not finished, in both hosts and the tables of the run. Measured with 1 million flows of 1 B.
+/// Memory in bytes of an unfinished flow, in both hosts and the tables of the run. Measured with 1 million flows of 1
+/// B.
 const ACTIVE_FLOW_BYTES: f64 = 1_500.0;
-/// The share of its link that a flow without a size gets where none shares it.
+/// Share of its link that a flow without a size gets if no other flow uses the link.
 const BUSY_UTILISATION: f64 = 0.95;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
-    /// Sum over all packets and schemes of the switches on the path, without policy packets.
+    /// Number of switches on the path, summed over all packets of all schemes except policy packets.
     pub packet_hops: f64,
     /// True if the values are upper bounds, because flows start when others end and links may be idle.
     pub at_most: bool,
@@ -44,20 +45,20 @@ pub struct Estimate {
 impl Estimate {
     /// Estimates the cost of `experiment` with `jobs` concurrent schemes on `threads` threads.
     ///
-    /// The packet-hops follow from the flows, their paths and the rates of their hosts' links; losses and the time that a
-    /// scheme leaves links idle are left out. The speed is that of the first scheme's first moments.
+    /// Packet-hops are computed from the flows, their paths and the rates of their hosts' links, assuming that no
+    /// packet is lost and that schemes keep links busy. The speed is measured at the start of the first scheme.
     ///
     /// # Errors
     ///
     /// If the first scheme cannot run.
-    pub fn of(
+    pub fn for_experiment(
         experiment: &Experiment,
         (threads, jobs): (usize, usize),
         engine: Engine,
     ) -> Result<Estimate, Error> {
         let schemes = experiment.schemes.len();
         let jobs = jobs.clamp(1, schemes.max(1));
-        let traffic = Traffic::of(experiment);
+        let traffic = Traffic::from_experiment(experiment);
         let Total { packet_hops, flows, unfinished } = traffic.total();
         let before = memory_bytes("VmRSS:");
         let mut trial = SpeedProbe::default();
@@ -65,13 +66,13 @@ impl Estimate {
         let run = weir_sim::run_on(experiment, &Simulation { engine, ..Simulation::new(1) }, &mut trial)?;
         let took = began.elapsed().as_secs_f64();
         let after = memory_bytes("VmRSS:");
-        let is_whole = !run.summary.partial;
+        let is_complete = !run.summary.partial;
         let packet_hops =
-            if is_whole { run.summary.packet_hops as f64 } else { packet_hops * schemes as f64 };
+            if is_complete { run.summary.packet_hops as f64 } else { packet_hops * schemes as f64 };
         let seconds = match trial.speed {
-            _ if is_whole => took,
+            _ if is_complete => took,
             Some(speed) => packet_hops / speed,
-            None => took * schemes as f64 * trial.remaining(experiment.spec.duration),
+            None => took * schemes as f64 * trial.trials_per_scheme(experiment.spec.duration),
         };
         let series = (experiment.observed_ports.len() + 2 * experiment.recorded_flow_count()) as f64;
         let samples = experiment.spec.duration / experiment.spec.observe.interval;
@@ -82,8 +83,8 @@ impl Estimate {
         });
         Ok(Estimate {
             packet_hops,
-            at_most: traffic.is_closed && !is_whole,
-            // Centuries have no duration.
+            at_most: traffic.is_closed && !is_complete,
+            // `None` if the estimate exceeds the range of `Duration`.
             time: Duration::try_from_secs_f64(seconds / threads.max(1) as f64).ok(),
             memory,
         })
@@ -116,7 +117,7 @@ fn payload(experiment: &Experiment) -> f64 {
     experiment.spec.mtu.get().saturating_sub(HEADERS).max(1) as f64
 }
 
-/// Packets and bytes, headers included.
+/// Number of flows, their packets, and their bytes with headers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
     flows: f64,
@@ -132,38 +133,38 @@ impl Demand {
     }
 }
 
-/// One direction of a host's link.
+/// The demand on one direction of a host's link.
 #[derive(Clone, Copy, Debug)]
-struct Access {
+struct AccessLink {
     bytes: f64,
     /// Start of the first flow.
     since: Time,
 }
 
-impl Default for Access {
-    fn default() -> Access {
-        Access { bytes: 0.0, since: Time::MAX }
+impl Default for AccessLink {
+    fn default() -> AccessLink {
+        AccessLink { bytes: 0.0, since: Time::MAX }
     }
 }
 
-impl Access {
+impl AccessLink {
     fn add(&mut self, bytes: f64, start: Time) {
         self.bytes += bytes;
         self.since = self.since.min(start);
     }
 }
 
-/// What the flows of an experiment would send.
+/// The traffic of an experiment's flows, for one scheme.
 struct Traffic<'e> {
     experiment: &'e Experiment,
-    /// By sender and receiver, in an order that does not change.
+    /// By sender and receiver. Ordered, because the sum of floating-point numbers depends on the order.
     pairs: BTreeMap<(HostIx, HostIx), Demand>,
-    /// By host: as sender, as receiver.
-    access: HashMap<HostIx, [Access; 2]>,
-    /// The first flows of workloads whose flows start when others end.
+    /// By host: its link as a sender, and as a receiver.
+    access: HashMap<HostIx, [AccessLink; 2]>,
+    /// The initial flows of closed-loop workloads, whose later flows start when others end.
     closed: Demand,
     is_closed: bool,
-    /// The time until which flows were looked at.
+    /// Time until which flows were examined.
     until: Time,
 }
 
@@ -171,20 +172,20 @@ struct Traffic<'e> {
 struct Total {
     packet_hops: f64,
     flows: f64,
-    /// Flows that the hosts' links leave no time for.
+    /// Flows that cannot finish, because the hosts' links lack the capacity.
     unfinished: f64,
 }
 
 impl<'e> Traffic<'e> {
-    fn of(experiment: &'e Experiment) -> Traffic<'e> {
+    fn from_experiment(experiment: &'e Experiment) -> Traffic<'e> {
         let end = experiment.spec.duration;
-        let mut feed = experiment.feed();
+        let mut feed = experiment.flow_feed();
         let mut traffic = Traffic {
             experiment,
             pairs: BTreeMap::new(),
             access: HashMap::new(),
             closed: Demand::default(),
-            is_closed: feed.is_closed(),
+            is_closed: feed.is_closed_loop(),
             until: end,
         };
         for flow in &experiment.flows {
@@ -192,26 +193,27 @@ impl<'e> Traffic<'e> {
             traffic.add((flow.from, flow.to), flow.start..stop, flow.size);
         }
         let mut flows = experiment.flows.len() as u64;
-        while let Some(due) = feed.due().filter(|&due| due < end) {
+        while let Some(due) = feed.next_start().filter(|&due| due < end) {
             flows += 1;
             if flows > MAX_FLOWS {
                 traffic.until = due.max(Time::from_ps(1));
                 break;
             }
-            let Some((source, it, _)) = feed.take(due) else { break };
-            let demand = traffic.add((it.from, it.to), it.start..end, Some(it.size));
-            if feed.is_source_closed(source) {
+            let Some((source, flow, _)) = feed.pop_due(due) else { break };
+            let demand = traffic.add((flow.from, flow.to), flow.start..end, Some(flow.size));
+            if feed.is_source_closed_loop(source) {
                 traffic.closed.add(demand);
             }
         }
         traffic
     }
 
+    /// Adds a flow that is active `within` this time, and returns its demand.
     fn add(&mut self, (from, to): (HostIx, HostIx), within: Range<Time>, size: Option<Bytes>) -> Demand {
         let payload = payload(self.experiment);
         let time = within.end.saturating_sub(within.start);
-        let room = self.capacity(from, time).min(self.capacity(to, time));
-        let full = (room * payload / (payload + HEADERS as f64)).max(1.0);
+        let capacity = self.capacity(from, time).min(self.capacity(to, time));
+        let full = (capacity * payload / (payload + HEADERS as f64)).max(1.0);
         let sent = size.map_or(full, |size| size.as_f64().min(full));
         let packets = (sent / payload).ceil();
         let demand = Demand { flows: 1.0, packets, bytes: sent + packets * HEADERS as f64 };
@@ -222,42 +224,42 @@ impl<'e> Traffic<'e> {
         demand
     }
 
-    /// Bytes that a host's link carries in some time.
+    /// Returns the number of bytes that a host's link carries in this time.
     fn capacity(&self, host: HostIx, time: Time) -> f64 {
         let topology = &self.experiment.topology;
         topology.link(topology.host(host).link).rate.bytes_in(time).as_f64() * BUSY_UTILISATION
     }
 
-    /// Returns the part of a host's flows that its link has time for.
+    /// Returns the share of the host's traffic that its link can carry, at most 1.
     fn share(&self, host: HostIx, side: usize) -> f64 {
-        let Access { bytes, since } = self.access.get(&host).map(|sides| sides[side]).unwrap_or_default();
+        let AccessLink { bytes, since } = self.access.get(&host).map(|sides| sides[side]).unwrap_or_default();
         let capacity = self.capacity(host, self.until.saturating_sub(since));
         if bytes > capacity { capacity / bytes } else { 1.0 }
     }
 
     fn total(&self) -> Total {
-        let mut lengths = HopCounts { experiment: self.experiment, known: HashMap::new() };
+        let mut hop_counts = HopCounts { experiment: self.experiment, cache: HashMap::new() };
         let mut total = Total { packet_hops: 0.0, flows: 0.0, unfinished: 0.0 };
         for (&(from, to), demand) in &self.pairs {
             let share = self.share(from, 0).min(self.share(to, 1));
-            total.packet_hops += demand.packets * share * lengths.of(from, to);
+            total.packet_hops += demand.packets * share * hop_counts.between(from, to);
             total.flows += demand.flows;
             total.unfinished += demand.flows * (1.0 - share);
         }
-        let part = self.until.as_secs_f64() / self.experiment.spec.duration.as_secs_f64();
+        let examined = self.until.as_secs_f64() / self.experiment.spec.duration.as_secs_f64();
         for sum in [&mut total.packet_hops, &mut total.flows, &mut total.unfinished] {
-            *sum /= part.max(f64::MIN_POSITIVE);
+            *sum /= examined.max(f64::MIN_POSITIVE);
         }
         if self.is_closed {
-            let (packets, packet_hops) = self.of_busy_hosts(&mut lengths);
+            let (packets, packet_hops) = self.closed_loop_total(&mut hop_counts);
             total.packet_hops += packet_hops;
             total.flows += packets * self.closed.flows / self.closed.packets.max(1.0);
         }
         total
     }
 
-    /// Packets and packet-hops if flows that start when others end keep their hosts' links busy.
-    fn of_busy_hosts(&self, lengths: &mut HopCounts<'_>) -> (f64, f64) {
+    /// Returns packets and packet-hops if closed-loop workloads keep their hosts' links busy.
+    fn closed_loop_total(&self, hop_counts: &mut HopCounts<'_>) -> (f64, f64) {
         let frame = self.closed.bytes / self.closed.packets.max(1.0);
         let hosts: Vec<HostIx> = self.experiment.topology.host_ixs().collect();
         let (mut packets, mut packet_hops) = (0.0, 0.0);
@@ -265,22 +267,22 @@ impl<'e> Traffic<'e> {
             let to = hosts[(i + hosts.len() / 2) % hosts.len()];
             let sent = self.capacity(from, self.experiment.spec.duration) / frame.max(HEADERS as f64);
             packets += sent;
-            packet_hops += sent * lengths.of(from, to);
+            packet_hops += sent * hop_counts.between(from, to);
         }
         (packets, packet_hops)
     }
 }
 
-/// Switches that a packet and its share of an ACK pass, for each packet between two hosts.
+/// Packet-hops per data packet between two hosts, including the hops of its share of an ACK.
 struct HopCounts<'e> {
     experiment: &'e Experiment,
-    known: HashMap<(HostIx, HostIx), f64>,
+    cache: HashMap<(HostIx, HostIx), f64>,
 }
 
 impl HopCounts<'_> {
-    fn of(&mut self, from: HostIx, to: HostIx) -> f64 {
+    fn between(&mut self, from: HostIx, to: HostIx) -> f64 {
         let experiment = self.experiment;
-        *self.known.entry((from, to)).or_insert_with(|| {
+        *self.cache.entry((from, to)).or_insert_with(|| {
             let path = experiment.routes().path(&experiment.topology, from, to, PathHash(1));
             let acks = 1.0 / f64::from(experiment.spec.transport.ack_every);
             path.map_or(0.0, |path| path.hops.len() as f64 * (1.0 + acks))
@@ -288,22 +290,22 @@ impl HopCounts<'_> {
     }
 }
 
-/// Measures the speed of the first scheme, and breaks the run off.
+/// Observer of the trial run: measures the speed of the first scheme, then stops the run.
 #[derive(Default)]
 struct SpeedProbe {
     /// Time of the first observation.
     began: Option<Instant>,
-    /// Time of the last observation before packets moved, and the packet-hops until then.
+    /// Time of the last observation before packets moved, and the packet-hops so far.
     moved: Option<(Instant, u64)>,
     /// Packet-hops per second since then.
     speed: Option<f64>,
-    /// Virtual time that the first scheme reached; its end if it is over.
+    /// Virtual time of the first scheme; its end if the scheme has finished.
     now: Time,
 }
 
 impl SpeedProbe {
-    /// Returns how many times as long the first scheme takes as its trial.
-    fn remaining(&self, end: Time) -> f64 {
+    /// Returns the duration of the first scheme as a multiple of its trial's duration.
+    fn trials_per_scheme(&self, end: Time) -> f64 {
         end.as_secs_f64() / self.now.max(Time::from_ps(1)).as_secs_f64()
     }
 }
@@ -321,13 +323,13 @@ impl Observer for SpeedProbe {
             Some(moved) if progress.packet_hops > moved.1 => moved,
             _ => {
                 self.moved = Some((now, progress.packet_hops));
-                let is_over = now.duration_since(began) >= IDLE_TRIAL;
+                let is_over = now.duration_since(began) >= IDLE_TRIAL_DURATION;
                 return if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             }
         };
-        let spent = now.duration_since(since);
-        self.speed = Some((progress.packet_hops - before) as f64 / spent.as_secs_f64().max(1e-6));
-        if spent < TRIAL_DURATION { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let elapsed = now.duration_since(since);
+        self.speed = Some((progress.packet_hops - before) as f64 / elapsed.as_secs_f64().max(1e-6));
+        if elapsed < TRIAL_DURATION { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -338,14 +340,15 @@ mod tests {
     fn estimate(text: &str) -> (Experiment, Estimate) {
         let experiment =
             Experiment::parse(text, "x.yaml", "x", &[], None).unwrap_or_else(|error| panic!("{error}"));
-        let estimate = Estimate::of(&experiment, (1, 1), Engine::default()).unwrap();
+        let estimate = Estimate::for_experiment(&experiment, (1, 1), Engine::default()).unwrap();
         (experiment, estimate)
     }
 
-    /// As the formula has it, even where the trial comes to the end of the run.
+    /// Returns the packet-hops by the formula, which is not used if the trial completes the run, and those of a run.
     fn estimated_and_counted(text: &str) -> (f64, f64) {
         let (experiment, _) = estimate(text);
-        let estimated = Traffic::of(&experiment).total().packet_hops * experiment.schemes.len() as f64;
+        let estimated =
+            Traffic::from_experiment(&experiment).total().packet_hops * experiment.schemes.len() as f64;
         (estimated, weir_sim::run(&experiment, &mut ()).unwrap().summary.packet_hops as f64)
     }
 
@@ -367,9 +370,9 @@ mod tests {
         }
     }
 
-    /// Packets of a byte, and flows that start when others end.
+    /// Flows of one byte, and closed-loop workloads.
     #[test]
-    fn small_flows_are_packets_of_their_own() {
+    fn small_flows_are_estimated() {
         let star = |workloads: &str| {
             format!(
                 "topology: {{kind: star, hosts: 6, rate: 1Gbps}}\nschemes: [dctcp]\nduration: 1600us\n\
@@ -386,7 +389,7 @@ mod tests {
             let (estimated, counted) = estimated_and_counted(&star(workloads));
             assert!(estimated > counted, "{workloads}: {estimated} {counted}");
         }
-        // More than the links carry: max of it is never sent.
+        // The load exceeds the links' capacity, so most of it is never sent.
         let (estimated, counted) = estimated_and_counted(&star(&poisson.replace("0.4%", "4%")));
         assert!((0.74..1.5).contains(&(estimated / counted)), "{estimated} {counted}");
     }
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_without_a_packet_is_estimated() {
+    fn a_run_without_packets_for_an_hour_is_estimated() {
         let (_, estimate) = estimate(
             "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 3600s\n\
              flows: [{from: h1, to: h2, size: 1MB, start: 3599s}]\n",
@@ -411,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flow_is_no_packet_hop() {
+    fn without_flows_the_estimate_is_zero() {
         let (_, estimate) = estimate(
             "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 20ms\npolicy: {}\n",
         );

@@ -1,6 +1,6 @@
 //! `weir export`
 
-use super::dir;
+use super::files::{create_dir, write};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use std::io::Write;
@@ -39,29 +39,32 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let experiment = Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, args.seed)
+    let experiment = Experiment::load_with(&console.extensions.catalogue, &args.file, &args.set, args.seed)
         .map_err(Failure::input)?;
     let flows = experiment.all_flows().map_err(Failure::input)?;
     let topology = &experiment.topology;
-    let endless = flows.iter().filter(|flow| flow.size.is_none()).count();
+    let unsized_flows = flows.iter().filter(|flow| flow.size.is_none()).count();
     let arrivals: Vec<Arrival> = flows.into_iter().filter_map(arrival).collect();
-    let dir = dir(&args.out)?;
+    let dir = create_dir(&args.out)?;
     let files =
         [("topology.txt", hpcc_topology(topology)), ("flow.txt", write_flow_file(topology, &arrivals))];
     let mut paths = Vec::new();
     for (name, text) in files {
         let path = dir.join(name);
-        super::write(&path, text.as_bytes())?;
+        write(&path, text.as_bytes())?;
         paths.push(path);
     }
     if console.style.json {
-        return console.print_json(&serde_json::json!({"files": paths, "flows_left_out": endless}));
+        return console.print_json(&serde_json::json!({"files": paths, "flows_left_out": unsized_flows}));
     }
     for path in &paths {
         writeln!(console.out, "{}", path.display())?;
     }
-    if endless > 0 {
-        writeln!(console.out, "{endless} flows without a size are omitted: the format requires a size.")?;
+    if unsized_flows > 0 {
+        writeln!(
+            console.out,
+            "{unsized_flows} flows without a size are omitted: the format requires a size."
+        )?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `weir fabric`: runs a topology on this machine, without Mininet.
 
+mod ip;
 mod net;
 mod state;
 
@@ -26,7 +27,7 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Address at which the switches' servers listen.
 const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Polling interval while waiting for the switches.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Start a topology on this machine without Mininet, or stop it
 ///
@@ -90,7 +91,8 @@ struct UpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     mtu: u32,
 
-    /// P4Runtime port of the first switch, others consecutive; use the same option with `weir controller` and `weir top`
+    /// P4Runtime port of the first switch, others consecutive; use the same option with `weir controller` and `weir
+    /// top`
     #[arg(long, value_name = "PORT", default_value_t = 50_051, value_parser = clap::value_parser!(u16).range(1..))]
     grpc_base_port: u16,
 
@@ -142,25 +144,25 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     interrupt::catch_ctrl_c()?;
     let name = &args.name.name;
-    let topology = topology(&args.topology, &console.kit.catalogue.topologies)?;
+    let topology = topology(&args.topology, &console.extensions.catalogue.topologies)?;
     let net = Net::plan(name, &topology, args.mtu)?;
-    // The guard removes every recorded object if a later step fails.
     let count = u16::try_from(topology.switches.len())
         .map_err(|_| Failure::input("too many switches: maximum 65535"))?;
     let ports = Ports { grpc: args.grpc_base_port, thrift: args.thrift_base_port, switches: count };
-    let mut making = FabricGuard(Some(State::create(name, ports)?));
-    net.make(making.state(), interrupted)?;
-    let mut switches = start(args, making.state())?;
-    making.state().switches(switches.id())?;
-    wait(&mut switches, &topology, making.state())?;
+    // The guard removes every recorded object if a later step fails.
+    let mut guard = FabricGuard(Some(State::create(name, ports)?));
+    net.create(guard.state(), interrupted)?;
+    let mut switches = start(args, guard.state())?;
+    guard.state().set_switch_process(switches.id())?;
+    wait_until_ready(&mut switches, &topology, guard.state())?;
     if let Some(program) = &args.program {
-        fill(args, program)?;
-        check(&mut switches, making.state())?;
+        install_program(args, program)?;
+        check_running(&mut switches, guard.state())?;
     }
     if interrupted() {
         return Err(Failure::Interrupted(format!("{name}: cleaned up")));
     }
-    making.keep();
+    guard.disarm();
     if console.style.json {
         let host = |host: &weir_controller::topology::Host| {
             (host.name.clone(), json!({"namespace": format!("{name}-{}", host.name), "ip": host.ip}))
@@ -190,16 +192,16 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Guard of a fabric during its start: removes the fabric when dropped, unless `keep` was called.
+/// Guard of a fabric during its start: removes the fabric when dropped, unless `disarm` was called.
 struct FabricGuard(Option<State>);
 
 impl FabricGuard {
     fn state(&mut self) -> &mut State {
-        self.0.as_mut().expect("taken by `keep` only")
+        self.0.as_mut().expect("the state is taken only by `disarm` and `drop`")
     }
 
     /// Disarms the guard: the fabric is complete.
-    fn keep(mut self) {
+    fn disarm(mut self) {
         self.0 = None;
     }
 }
@@ -230,36 +232,36 @@ fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
 
 /// Waits until the last switch reports in the log that its server is listening. A connection to its port would be
 /// no proof: if the switches could not bind their ports, another program may be listening there.
-fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
+fn wait_until_ready(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
     let Ports { grpc, switches: count, .. } = state.ports();
     let last = topology.switches.last().map_or("", |switch| &switch.name);
     let ready_line = format!("{last}: Server listening on {LOCALHOST}:{}", grpc + count.saturating_sub(1));
-    let end = Instant::now() + STARTUP_TIMEOUT;
+    let deadline = Instant::now() + STARTUP_TIMEOUT;
     loop {
-        check(switches, state)?;
-        if said(state).lines().any(|line| line == ready_line) {
+        check_running(switches, state)?;
+        if read_log(state).lines().any(|line| line == ready_line) {
             return Ok(());
         }
         if interrupted() {
             return Err(Failure::Interrupted("cleaned up".into()));
         }
-        if Instant::now() > end {
+        if Instant::now() > deadline {
             return Err(Failure::Work(format!("switches not ready after {} s", STARTUP_TIMEOUT.as_secs())));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Returns the log of the switches.
-fn said(state: &State) -> String {
+fn read_log(state: &State) -> String {
     let log = std::fs::read(state.log()).unwrap_or_default();
     String::from_utf8_lossy(&log).into_owned()
 }
 
 /// Fails if the process of the switches has exited. The error has the last error or line of its log.
-fn check(switches: &mut Child, state: &State) -> Result<(), Failure> {
+fn check_running(switches: &mut Child, state: &State) -> Result<(), Failure> {
     let Some(status) = switches.try_wait()? else { return Ok(()) };
-    let log = said(state);
+    let log = read_log(state);
     // After a usage error, clap's usage text follows the line with the error.
     let error = log.lines().rev().find_map(|line| line.strip_prefix("error: "));
     let reason = error.or(log.lines().last()).unwrap_or_default();
@@ -269,23 +271,23 @@ fn check(switches: &mut Child, state: &State) -> Result<(), Failure> {
 }
 
 /// Runs `weir controller apply` to install the program and the routes.
-fn fill(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
+fn install_program(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
     let mut apply = Command::new(std::env::current_exe()?);
     apply.args(["controller", "apply", "--quiet", "--topology"]).arg(&args.topology);
     apply.arg(format!("--grpc-base-port={}", args.grpc_base_port));
-    let done = apply.arg("--program").arg(program).output()?;
-    if done.status.success() {
+    let output = apply.arg("--program").arg(program).output()?;
+    if output.status.success() {
         return Ok(());
     }
-    let reason = String::from_utf8_lossy(&done.stderr);
+    let reason = String::from_utf8_lossy(&output.stderr);
     let reason = reason.trim().trim_start_matches("error: ").to_owned();
-    Err(if done.status.code() == Some(2) { Failure::Input(reason) } else { Failure::Work(reason) })
+    Err(if output.status.code() == Some(2) { Failure::Input(reason) } else { Failure::Work(reason) })
 }
 
 fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let state = State::load(&args.name.name)?;
     let namespace = format!("{}-{}", args.name.name, args.host);
-    if !state.has(&namespace) {
+    if !state.has_namespace(&namespace) {
         return Err(Failure::Input(format!("unknown host {} in fabric {}", args.host, args.name.name)));
     }
     let mut command = Command::new("ip");

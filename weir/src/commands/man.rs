@@ -1,9 +1,9 @@
 //! `weir man`
 
-use super::{CommandLine, dir};
+use super::files::{create_dir, write};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -25,25 +25,25 @@ pub struct Args {
 
     /// Write the help of all commands as one Markdown page instead
     #[arg(long, conflicts_with_all = ["directory", "json"])]
-    markdown: bool,
+    pub markdown: bool,
 
     #[command(flatten)]
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+/// Documents `command`, the whole command line.
+pub fn run(args: &Args, command: Command, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let Some(directory) = &args.directory else {
         let mut page = HEADING.to_owned();
-        section(&mut page, "weir", CommandLine::command().term_width(WIDTH));
+        section(&mut page, "weir", command.term_width(WIDTH));
         write!(console.out, "{page}")?;
         return Ok(());
     };
-    let directory = dir(directory)?;
-    let command = CommandLine::describe(&console.kit.catalogue);
+    let directory = create_dir(directory)?;
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    let pages = pages(command, &directory)?;
+    let pages = write_pages(command, &directory)?;
     if console.style.json {
         return console.print_json(&json!({"directory": directory, "pages": pages}));
     }
@@ -52,15 +52,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Writes the man pages of a command and of its subcommands, and returns the number of pages.
-fn pages(command: Command, directory: &Path) -> Result<usize, Failure> {
-    let shown = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
-    let below = shown.map(|it| pages(it, directory));
-    let below = below.sum::<Result<usize, Failure>>()?;
+fn write_pages(command: Command, directory: &Path) -> Result<usize, Failure> {
+    let subcommands = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let subcommand_pages = subcommands.map(|subcommand| write_pages(subcommand, directory));
+    let subcommand_pages = subcommand_pages.sum::<Result<usize, Failure>>()?;
     let page = Man::new(command);
     let mut text = Vec::new();
     page.render(&mut text)?;
-    super::write(&directory.join(page.get_filename()), &text)?;
-    Ok(below + 1)
+    write(&directory.join(page.get_filename()), &text)?;
+    Ok(subcommand_pages + 1)
 }
 
 const HEADING: &str = "\

@@ -1,5 +1,6 @@
 //! `weir mininet`
 
+use super::files::create_dir;
 use crate::console::{Console, Failure};
 use crate::interrupt::SIGNALS;
 use crate::output::QueryOutput;
@@ -12,9 +13,9 @@ use weir_testbed::{SwitchKind, Tutorial, TutorialSwitches};
 
 /// Start a p4 tutorials network, or clean up after killed runs
 ///
-/// Hosts, switches and links of a topology.json, or of a file of p4-utils, with Mininet's command line. Switches whose runtime_json brings
-/// entries get them, and their program, over P4Runtime. With --json there is no command line: the network is taken down after
-/// its hosts pinged each other. Needs root and Debian's package mininet.
+/// Starts the hosts, switches and links of a p4 tutorials topology.json or of a p4-utils file, with Mininet's command
+/// line. Switches with a runtime_json get its entries, and their program, over P4Runtime. With --json there is no
+/// command line: all hosts ping each other, then the network is removed. Needs root and Debian's package mininet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -95,8 +96,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
     crate::interrupt::catch_ctrl_c()?;
-    let pcaps = args.pcap.as_deref().map(super::dir).transpose()?;
-    let logs = args.logs.as_deref().map(super::dir).transpose()?;
+    let pcaps = args.pcap.as_deref().map(create_dir).transpose()?;
+    let logs = args.logs.as_deref().map(create_dir).transpose()?;
     privilege::retain_capabilities(privilege::MININET)?;
     let switches = TutorialSwitches {
         kind: args.switch.map(Switch::kind),

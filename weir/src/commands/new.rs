@@ -78,10 +78,10 @@ static P4_CONTROLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/p4-contro
 /// because a directory could contain cargo's build output. The asset of Cargo.toml is called manifest.toml
 /// because cargo excludes directories with a Cargo.toml from a package.
 macro_rules! example {
-    ($folder:literal: $($file:literal),+) => {
+    ($dir:literal: $($file:literal),+) => {
         &[
-            ("Cargo.toml", include_str!(concat!("../../assets/", $folder, "/manifest.toml"))),
-            $(($file, include_str!(concat!("../../assets/", $folder, "/", $file)))),+
+            ("Cargo.toml", include_str!(concat!("../../assets/", $dir, "/manifest.toml"))),
+            $(($file, include_str!(concat!("../../assets/", $dir, "/", $file)))),+
         ]
     };
 }
@@ -101,9 +101,9 @@ const TELEMETRY_EXAMPLE: &[(&str, &str)] = example!(
 
 /// Parses a name that is valid for a directory, a crate, a scheme and a P4 program.
 fn name(text: &str) -> Result<String, String> {
-    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let first = text.chars().next().is_some_and(|c| c.is_ascii_lowercase());
-    if !first || !text.chars().all(good) || text.len() > 40 {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts_with_letter = text.chars().next().is_some_and(|c| c.is_ascii_lowercase());
+    if !starts_with_letter || !text.chars().all(is_allowed) || text.len() > 40 {
         return Err(
             "invalid name: use lower-case letters, digits and underscores, beginning with a letter (at most 40 characters)".to_owned()
         );
@@ -153,7 +153,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.what {
         Template::P4 { name } => (name, p4(name)?),
         Template::Scheme { name, weir } => {
-            if console.kit.catalogue.schemes.names().any(|known| known == name) {
+            if console.extensions.catalogue.schemes.names().any(|known| known == name) {
                 return Err(Failure::Input(format!("scheme {name} already exists; choose another name")));
             }
             if name != "aimd" && is_taken(name, &camel(name)) {
@@ -189,10 +189,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Returns the files of a crate, with Weir's Cargo.lock, so that dependencies have the tested versions.
 fn crate_in(
-    named: Option<&Path>,
+    weir_dir: Option<&Path>,
     files: impl FnOnce(&Path) -> Result<Vec<File>, Failure>,
 ) -> Result<Vec<File>, Failure> {
-    let weir = source_tree(named)?;
+    let weir = source_tree(weir_dir)?;
     let mut files = files(&weir)?;
     if let Ok(versions) = fs::read_to_string(weir.join("Cargo.lock")) {
         files.push(("Cargo.lock".to_owned(), versions));
@@ -215,8 +215,8 @@ fn p4(name: &str) -> Result<Vec<File>, Failure> {
     let rename = |text: &str| text.replace("own_p4", name);
     let mut files = Vec::new();
     collect(&P4_EXAMPLE, "", &mut files)?;
-    let own = |(path, text): File| (rename(&path), rename(&text).replace("../../p4src", "weir"));
-    files = files.into_iter().map(own).collect();
+    let adapt = |(path, text): File| (rename(&path), rename(&text).replace("../../p4src", "weir"));
+    files = files.into_iter().map(adapt).collect();
     collect_headers(&mut files)?;
     Ok(files)
 }
@@ -229,10 +229,10 @@ fn collect_headers(files: &mut Vec<File>) -> Result<(), Failure> {
 
 fn telemetry(name: &str, weir: &Path) -> Result<Vec<File>, Failure> {
     let rename = |text: &str| text.replace("own_telemetry", name).replace("own-telemetry", name);
-    let own = |text: &str| {
+    let adapt = |text: &str| {
         rename(text).replace("../../p4src", "weir").replace("../..", &weir.display().to_string())
     };
-    let mut files = TELEMETRY_EXAMPLE.iter().map(|(path, text)| (rename(path), own(text))).collect();
+    let mut files = TELEMETRY_EXAMPLE.iter().map(|(path, text)| (rename(path), adapt(text))).collect();
     collect_headers(&mut files)?;
     Ok(files)
 }
@@ -244,8 +244,8 @@ fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(),
         files.push((path, text.to_owned()));
     }
     // The directory runs/, written by a run of the example, is not part of the template.
-    let parts = directory.dirs().filter(|part| !part.path().ends_with("runs"));
-    parts.into_iter().try_for_each(|part| collect(part, into, files))
+    let subdirs = directory.dirs().filter(|dir| !dir.path().ends_with("runs"));
+    subdirs.into_iter().try_for_each(|dir| collect(dir, into, files))
 }
 
 /// Converts a name to a type name: `fast_start` to `FastStart`.
@@ -273,13 +273,13 @@ fn experiment(name: &str, weir: &Path) -> Vec<File> {
 }
 
 /// Returns the directory of Weir's sources, on whose crates the new crate depends.
-fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
+fn source_tree(weir_dir: Option<&Path>) -> Result<PathBuf, Failure> {
     let is_weir = |path: &&Path| {
         path.join("host/src/scheme/mod.rs").is_file() && path.join("weir/Cargo.toml").is_file()
     };
-    if let Some(named) = named {
-        let reason = || Failure::Input(format!("--weir {}: not Weir's source tree", named.display()));
-        return Ok(Some(named).filter(is_weir).ok_or_else(reason)?.canonicalize()?);
+    if let Some(dir) = weir_dir {
+        let reason = || Failure::Input(format!("--weir {}: not Weir's source tree", dir.display()));
+        return Ok(Some(dir).filter(is_weir).ok_or_else(reason)?.canonicalize()?);
     }
     let starts = [std::env::current_exe(), std::env::current_dir()];
     let found = starts.iter().flatten().flat_map(|path| path.ancestors()).find(is_weir);

@@ -17,30 +17,31 @@ const TEMPLATE: &str = "{prefix:12!} {bar:8} {percent:>3} %  {wide_msg}  {eta} l
 pub struct ProgressBars {
     bars: MultiProgress,
     /// Schemes that have started, by index.
-    schemes: Vec<Option<Running>>,
+    schemes: Vec<Option<SchemeBar>>,
 }
 
-struct Running {
+/// The bar of a running scheme.
+struct SchemeBar {
     bar: ProgressBar,
     began: Instant,
 }
 
 impl ProgressBars {
-    /// Creates the bars; they are drawn on standard error if `shown`.
-    pub fn new(shown: bool) -> ProgressBars {
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    /// Creates the bars; they are drawn on standard error if `is_shown`.
+    pub fn new(is_shown: bool) -> ProgressBars {
+        let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         ProgressBars { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
     }
 
     /// Returns the bar of a scheme, creating it at the first call.
-    fn running(&mut self, p: &Progress<'_>) -> &Running {
+    fn bar_of(&mut self, p: &Progress<'_>) -> &SchemeBar {
         self.schemes.resize_with(p.scheme_count.max(self.schemes.len()), || None);
         let bars = &self.bars;
         self.schemes[p.index].get_or_insert_with(|| {
             let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
             let bar = bars.add(ProgressBar::new(STEPS).with_style(style.progress_chars("━━─")));
             bar.set_prefix(p.scheme.to_owned());
-            Running { bar, began: Instant::now() }
+            SchemeBar { bar, began: Instant::now() }
         })
     }
 }
@@ -48,7 +49,7 @@ impl ProgressBars {
 impl Observer for ProgressBars {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
         let done = u128::from(STEPS) * u128::from(p.now.as_ps()) / u128::from(p.end.as_ps().max(1));
-        let Running { bar, began } = self.running(p);
+        let SchemeBar { bar, began } = self.bar_of(p);
         let per_second = p.packet_hops as f64 / began.elapsed().as_secs_f64().max(1e-3);
         bar.set_position(done as u64);
         bar.set_message(format!(
@@ -66,8 +67,8 @@ impl Observer for ProgressBars {
 
 impl Drop for ProgressBars {
     fn drop(&mut self) {
-        for running in self.schemes.iter().flatten() {
-            running.bar.finish_and_clear();
+        for scheme in self.schemes.iter().flatten() {
+            scheme.bar.finish_and_clear();
         }
     }
 }
@@ -79,22 +80,22 @@ mod tests {
 
     #[test]
     fn every_running_scheme_has_a_bar() {
-        let mut watch = ProgressBars::new(false);
-        let mut see = |scheme, index, now, packet_hops| {
+        let mut progress_bars = ProgressBars::new(false);
+        let mut report = |scheme, index, now, packet_hops| {
             let (now, end) = (Time::from_us(now), Time::from_us(10));
             assert!(
-                watch
+                progress_bars
                     .progress(&Progress { scheme, index, scheme_count: 3, now, end, packet_hops })
                     .is_continue()
             );
-            let bars = watch.schemes.iter().flatten().map(|it| &it.bar);
+            let bars = progress_bars.schemes.iter().flatten().map(|scheme| &scheme.bar);
             bars.map(|bar| (bar.prefix(), bar.position(), bar.is_finished())).collect::<Vec<_>>()
         };
-        assert_eq!(see("fncc", 0, 2, 100), [("fncc".to_owned(), 200, false)]);
+        assert_eq!(report("fncc", 0, 2, 100), [("fncc".to_owned(), 200, false)]);
         let (fncc, hpcc) = (("fncc".to_owned(), 200, false), ("hpcc".to_owned(), 500, false));
-        assert_eq!(see("hpcc", 1, 5, 2_000_000), [fncc, hpcc.clone()], "both run at a time");
-        assert_eq!(see("fncc", 0, 10, 200), [("fncc".to_owned(), 1000, true), hpcc]);
-        let message = watch.schemes[1].as_ref().unwrap().bar.message();
+        assert_eq!(report("hpcc", 1, 5, 2_000_000), [fncc, hpcc.clone()], "both run concurrently");
+        assert_eq!(report("fncc", 0, 10, 200), [("fncc".to_owned(), 1000, true), hpcc]);
+        let message = progress_bars.schemes[1].as_ref().unwrap().bar.message();
         assert!(message.starts_with("0.005/0.01 ms") && message.ends_with("M packet-hops/s"), "{message}");
     }
 }

@@ -1,5 +1,6 @@
 //! `weir report`
 
+use super::files::open_output;
 use crate::console::{Console, Failure, warn};
 use crate::output::ActionOutput;
 use serde_json::json;
@@ -44,11 +45,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let runs = args
         .dirs
         .iter()
-        .map(|dir| load::load(dir, &console.kit.catalogue, &console.kit.charts))
+        .map(|dir| load::load(dir, &console.extensions.catalogue, &console.extensions.charts))
         .collect::<Result<Vec<_>, _>>();
     let mut runs = runs.map_err(Failure::input)?;
     rescale::convert(&mut runs);
-    let out = super::output("--out", &args.out)?;
+    let out = open_output("--out", &args.out)?;
     let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
     for (run, dir) in runs.iter().zip(&args.dirs) {
         // A partial run has no manifest yet.

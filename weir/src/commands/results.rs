@@ -1,5 +1,7 @@
 //! `weir results`
 
+use super::files::{open_output, read};
+use super::threads;
 use crate::console::{Console, Failure, warn};
 use crate::interrupt;
 use crate::output::ActionOutput;
@@ -84,7 +86,7 @@ the results so far; the same command continues.";
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let mut plan = list::plan(&console.kit, &args.list, &args.experiments, args.quick, &args.out)?;
+    let mut plan = list::plan(&console.extensions, &args.list, &args.experiments, args.quick, &args.out)?;
     if let Some(unknown) = args.only.iter().find(|id| !plan.iter().any(|(section, _)| section.id == **id)) {
         let ids: Vec<&str> = plan.iter().map(|(section, _)| section.id.as_str()).collect();
         return Err(Failure::Input(format!(
@@ -95,46 +97,47 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !args.only.is_empty() {
         plan.retain(|(section, _)| args.only.contains(&section.id));
     }
-    let in_docs = |error| match error {
+    let at_docs = |error| match error {
         Failure::Input(reason) => Failure::Input(format!("{}: {reason}", args.docs.display())),
         other => other,
     };
     // The runs may take hours, so the marks of the document are checked before the runs.
-    let document = super::read(&args.docs)?;
-    let docs = super::output("--docs", &args.docs)?;
+    let document = read(&args.docs)?;
+    let docs = open_output("--docs", &args.docs)?;
     for (section, _) in &plan {
-        markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(in_docs)?;
+        markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(at_docs)?;
     }
     let tasks: Vec<RunTask> =
-        plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
+        plan.iter().flat_map(|(_, entries)| entries).flat_map(|planned| planned.tasks.clone()).collect();
     let outcomes = pool::check(&tasks)?;
-    for planned in plan.iter().flat_map(|(_, all)| all) {
-        let place = format!("{}: {}", args.list.display(), planned.entry.file);
-        metric_check::check(&planned.entry.columns, &planned.tasks).map_err(|failure| failure.at(&place))?;
+    for planned in plan.iter().flat_map(|(_, entries)| entries) {
+        let location = format!("{}: {}", args.list.display(), planned.entry.file);
+        metric_check::check(&planned.entry.columns, &planned.tasks)
+            .map_err(|failure| failure.at(&location))?;
     }
     let _lock = dir::lock(&args.out, &args.out)?;
     interrupt::catch_ctrl_c()?;
     interrupt::set_results_dir(&args.out);
-    let pool = super::pool((args.jobs, args.threads), console);
+    let pool = threads::pool((args.jobs, args.threads), console);
     let outcomes = engine::run(&pool, &tasks, outcomes, args.fresh, warn)?;
 
     // The document is read again, so that changes made during the runs are preserved.
     let mut sections = Vec::new();
-    let document = written(super::read(&args.docs)?, &plan, &outcomes, |title, known| {
-        sections.push(json!({"title": title, "claims": claims_of(known).collect::<Vec<_>>()}));
-        print(title, known, console)
+    let document = update_document(read(&args.docs)?, &plan, &outcomes, |title, results| {
+        sections.push(json!({"title": title, "claims": claims_of(results).collect::<Vec<_>>()}));
+        print(title, results, console)
     })
-    .map_err(in_docs)?;
+    .map_err(at_docs)?;
     docs.write(document.as_bytes(), MODE_PUBLIC)
         .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
-    let before = outcomes.iter().filter(|outcome| outcome.cached).count();
+    let cached = outcomes.iter().filter(|outcome| outcome.cached).count();
     if console.style.json {
-        let runs = json!({"done": done, "of": outcomes.len(), "before": before});
+        let runs = json!({"done": done, "of": outcomes.len(), "before": cached});
         console.print_json(&json!({"tables": args.docs, "runs": runs, "sections": sections}))?;
     } else {
         if !console.style.quiet {
-            writeln!(console.out, "{} runs: {done} complete ({before} cached).", outcomes.len())?;
+            writeln!(console.out, "{} runs: {done} complete ({cached} cached).", outcomes.len())?;
         }
         writeln!(console.out, "Tables {}", args.docs.display())?;
     }
@@ -152,35 +155,35 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Returns the document with updated tables of all sections, and passes the results of each section to
 /// `show`.
-fn written(
+fn update_document(
     mut document: String,
     plan: &[(Section, Vec<Planned>)],
     outcomes: &[RunResult],
     mut show: impl FnMut(&str, &[EntryResults]) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut rest = outcomes;
-    for (section, all) in plan {
-        let mut known = Vec::new();
-        for planned in all {
-            let (of_it, others) = rest.split_at(planned.tasks.len());
+    for (section, entries) in plan {
+        let mut results = Vec::new();
+        for planned in entries {
+            let (own_outcomes, others) = rest.split_at(planned.tasks.len());
             rest = others;
-            known.push(EntryResults {
+            results.push(EntryResults {
                 name: planned.name.clone(),
-                claims: claims::claims(planned, of_it),
-                means: claims::means(planned, of_it).map_err(Failure::Work)?,
+                claims: claims::claims(planned, own_outcomes),
+                means: claims::means(planned, own_outcomes).map_err(Failure::Work)?,
                 wants_means: !planned.entry.columns.is_empty(),
             });
         }
-        show(&section.title, &known)?;
-        let content = markdown::content(&known, ExistingSection::find(&document, &section.id));
+        show(&section.title, &results)?;
+        let content = markdown::content(&results, ExistingSection::find(&document, &section.id));
         document = markdown::put(&document, &section.id, &section.title, &content).map_err(Failure::Input)?;
     }
     Ok(document)
 }
 
 /// Returns the claims of a section as JSON objects.
-fn claims_of(known: &[EntryResults]) -> impl Iterator<Item = Value> {
-    known.iter().flat_map(|known| &known.claims).map(|claim| {
+fn claims_of(results: &[EntryResults]) -> impl Iterator<Item = Value> {
+    results.iter().flat_map(|results| &results.claims).map(|claim| {
         json!({
             "what": claim.what, "paper": claim.paper, "ours": claim.ours,
             "command": claim.command, "reason": claim.reason,
@@ -188,14 +191,14 @@ fn claims_of(known: &[EntryResults]) -> impl Iterator<Item = Value> {
     })
 }
 
-fn print(title: &str, known: &[EntryResults], console: &mut Console) -> Result<(), Failure> {
+fn print(title: &str, results: &[EntryResults], console: &mut Console) -> Result<(), Failure> {
     if console.style.json || console.style.quiet {
         return Ok(());
     }
-    let head = ["claim", "paper", "here"].map(|text| (text.to_owned(), CellAlignment::Left));
-    let rows: Vec<Vec<String>> = known
+    let head = ["claim", "paper", "measured"].map(|text| (text.to_owned(), CellAlignment::Left));
+    let rows: Vec<Vec<String>> = results
         .iter()
-        .flat_map(|known| &known.claims)
+        .flat_map(|results| &results.claims)
         .filter_map(|claim| Some(vec![claim.what.clone(), claim.paper.clone(), claim.ours.clone()?]))
         .collect();
     if !rows.is_empty() {

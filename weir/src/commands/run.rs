@@ -3,10 +3,12 @@
 mod live;
 
 use super::estimate::Estimate;
+use super::files::create_dir;
 use super::host::policy::check_key;
 use super::mininet::Switch;
+use super::program::Engine;
 use super::progress::ProgressBars;
-use super::{Engine, dir};
+use super::threads::thread_count;
 use crate::console::{Console, Failure};
 use crate::interrupt::{self, SIGNALS};
 use crate::live::{ServeOptions, View, WebView};
@@ -139,13 +141,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns whether this process runs experiments in virtual time.
+    /// Returns true if this process runs experiments in virtual time.
     pub fn runs_in_virtual_time(&self) -> bool {
         self.backend == BackendKind::Sim && !self.check
     }
 
     /// Returns true if a live view is shown, on the terminal or in browsers.
-    fn is_watched(&self) -> bool {
+    fn has_live_view(&self) -> bool {
         self.live || self.serve.is_given()
     }
 }
@@ -170,7 +172,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let experiments = args
         .files
         .iter()
-        .map(|file| load(file, args, &console.kit.catalogue))
+        .map(|file| load(file, args, &console.extensions.catalogue))
         .collect::<Result<Vec<_>, _>>()?;
     if args.out.is_some() && experiments.len() > 1 {
         return Err(Failure::input("--out requires a single experiment"));
@@ -200,14 +202,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does all that a run does before its first event, and reports what the run would take.
+/// Checks an experiment like a run before its first event, and prints an estimate of the run's cost.
 fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let refused = |error: Error| error.at(file.display());
-    // Mininet takes as long as the traffic. First the estimate: what a check has freed would count as there before the run.
+    let at_file = |error: Error| error.at(file.display());
+    // A run in Mininet takes as long as its traffic, so it needs no estimate. The estimate precedes the check, because
+    // memory that the check frees would not count as memory of the run.
     let estimate = (args.backend == BackendKind::Sim)
-        .then(|| Estimate::of(experiment, threads(args, experiment), args.engine.into()));
-    let estimate = estimate.transpose().map_err(refused)?;
-    backend(experiment, args, None)?.check(experiment).map_err(refused)?;
+        .then(|| Estimate::for_experiment(experiment, threads(args, experiment), args.engine.into()));
+    let estimate = estimate.transpose().map_err(at_file)?;
+    backend(experiment, args, None)?.check(experiment).map_err(at_file)?;
     let traffic = report::describe::traffic(experiment);
     let routes = report::describe::routes(experiment);
     if console.style.json {
@@ -240,8 +243,8 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
-    let in_mininet = args.backend == BackendKind::Mininet && experiment.host_rate() > MININET_LIMIT;
-    if let Some(rate) = args.rate.or(in_mininet.then_some(MININET_RATE)) {
+    let exceeds_mininet = args.backend == BackendKind::Mininet && experiment.host_rate() > MININET_LIMIT;
+    if let Some(rate) = args.rate.or(exceeds_mininet.then_some(MININET_RATE)) {
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
     if args.backend == BackendKind::Mininet {
@@ -254,11 +257,11 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
 /// Returns the number of threads and of concurrent schemes. A run with a live view has one of each, so that
 /// it can be paused.
 fn threads(args: &Args, experiment: &Experiment) -> (usize, usize) {
-    if args.is_watched() {
+    if args.has_live_view() {
         return (1, 1);
     }
     let jobs = args.jobs.map(NonZeroUsize::get);
-    let threads = super::at_most(jobs, args.threads);
+    let threads = thread_count(jobs, args.threads);
     (threads, jobs.unwrap_or(threads).min(threads).min(experiment.schemes.len().max(1)))
 }
 
@@ -286,54 +289,54 @@ fn run_one(
     web: Option<&WebView>,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let place = match &args.out {
+    let run_dir = match &args.out {
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let mut described = report::describe(experiment, &console.kit.charts);
-    let before = described.clone();
-    let pcaps = args.pcap.as_deref().map(dir).transpose()?;
+    let mut description = report::describe(experiment, &console.extensions.charts);
+    let initial_description = description.clone();
+    let pcaps = args.pcap.as_deref().map(create_dir).transpose()?;
     if args.backend == BackendKind::Mininet {
         privilege::retain_capabilities(privilege::MININET)?;
     }
     let backend = backend(experiment, args, pcaps)?;
-    let keeper = CheckpointWriter::new(place, &before, experiment)?;
-    interrupt::set_results_dir(keeper.partial());
-    for (what, value) in &described.facts {
-        console.detail(format_args!("{}: {what} {value}", described.name));
+    let checkpoints = CheckpointWriter::new(run_dir, &initial_description, experiment)?;
+    interrupt::set_results_dir(checkpoints.partial());
+    for (what, value) in &description.facts {
+        console.detail(format_args!("{}: {what} {value}", description.name));
     }
-    let watch = match args.is_watched() {
+    let view = match args.has_live_view() {
         true => {
             let view = View::open(args.live, !console.styled, web)?;
             // If a browser shows the view, virtual time waits for the user: the run could end before the page
             // is loaded.
             let live = Live::open(experiment, view, web.is_some());
-            let live = if args.backend == BackendKind::Mininet { live.of_mininet()? } else { live };
+            let live = if args.backend == BackendKind::Mininet { live.for_mininet()? } else { live };
             ProgressView::Live(Box::new(live))
         }
         false => ProgressView::Bars(ProgressBars::new(console.show_progress)),
     };
-    let mut kept = CheckpointingObserver { watch, keeper };
-    let outcome = backend.run(experiment, &mut kept);
-    let CheckpointingObserver { watch, keeper } = kept;
-    let (closed, links) = match watch {
+    let mut observer = CheckpointingObserver { inner: view, checkpoints };
+    let outcome = backend.run(experiment, &mut observer);
+    let CheckpointingObserver { inner: view, checkpoints } = observer;
+    let (view_result, link_changes) = match view {
         ProgressView::Live(live) => live.close(),
         ProgressView::Bars(_) => (Ok(()), Vec::new()),
     };
     let RunOutcome { results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            keeper.discard();
+            checkpoints.discard();
             return Err(error.into());
         }
     };
-    described.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
-    if !links.is_empty() {
+    description.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
+    if !link_changes.is_empty() {
         // The experiment file alone does not reproduce these results.
-        described.facts.push(("Links changed manually".to_owned(), links.join("; ")));
+        description.facts.push(("Links changed manually".to_owned(), link_changes.join("; ")));
     }
-    let partial = keeper.partial().to_owned();
-    let written = keeper.finish(&results, &described, |dir| {
+    let partial = checkpoints.partial().to_owned();
+    let written = checkpoints.finish(&results, &description, |dir| {
         if args.perfetto {
             let mut file = BufWriter::new(files::create(&dir.join(names::PERFETTO))?);
             perfetto::write(&results, &mut file)?;
@@ -344,32 +347,32 @@ fn run_one(
     let dir = match written {
         Ok(dir) => dir,
         Err(error) => {
-            // If the disk is full, at least the terminal has them.
+            // If the results cannot be saved, for example because the disk is full, at least print them.
             if !console.style.json && !console.style.quiet {
-                print(&results, &described, None, console)?;
+                print(&results, &description, None, console)?;
             }
-            let kept = match partial.join(names::SUMMARY).exists() {
+            let earlier_results = match partial.join(names::SUMMARY).exists() {
                 true => format!("; {} has earlier results of this run", partial.display()),
                 false => String::new(),
             };
-            return Err(Failure::Work(format!("{error}{kept}")));
+            return Err(Failure::Work(format!("{error}{earlier_results}")));
         }
     };
-    closed?;
+    view_result?;
     let page = dir.join("report.html");
     if let Some(web) = web {
         web.end(format!("Report {}", page.display()));
     }
     if console.style.json {
-        let answer = json!({
+        let output = json!({
             "experiment": results.summary.experiment, "directory": dir, "report": page,
             "summary": results.summary, "fabric": fabric.map(|fabric| fabric.facts),
         });
-        console.print_json(&answer)?;
+        console.print_json(&output)?;
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
-        print(&results, &described, Some(&page), console)?;
+        print(&results, &description, Some(&page), console)?;
         for line in fabric.iter().flat_map(|fabric| &fabric.lines) {
             writeln!(console.out, "{line}")?;
         }
@@ -391,7 +394,7 @@ fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, F
     args.policy_key.as_deref().map(check_key).transpose()
 }
 
-/// Returns what is to run the experiment. `pcaps` is the dir of captures.
+/// Returns the backend that runs the experiment. `pcaps` is the directory for captures.
 fn backend(
     experiment: &Experiment,
     args: &Args,
@@ -418,13 +421,13 @@ fn backend(
 
 fn print(
     results: &Results,
-    described: &RunDescription,
+    description: &RunDescription,
     page: Option<&Path>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let summary = &results.summary;
     let out = &mut console.out;
-    writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
+    writeln!(out, "{}", description.about.as_ref().unwrap_or(&description.name))?;
     writeln!(out, "{}", table::table(results, console.styled, console.width))?;
     for line in report::failures(results) {
         writeln!(out, "{line}.")?;
@@ -436,7 +439,7 @@ fn print(
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
     }
-    if let Some((_, routes)) = described.facts.iter().find(|(what, _)| what == "routes") {
+    if let Some((_, routes)) = description.facts.iter().find(|(what, _)| what == "routes") {
         writeln!(out, "Routes: {routes}.")?;
     }
     writeln!(
@@ -478,7 +481,8 @@ mod tests {
         assert_eq!((experiment.schemes.len(), experiment.flows.len()), (3, 2));
     }
 
-    /// The text is made from the schema, and the schema from the types that read the file: this tests the whole chain.
+    /// The help is generated from the JSON Schema, and the schema from the types that parse the file; this tests all of
+    /// it.
     #[test]
     fn the_help_names_every_key() {
         let help = help(&reference::terminal(&Catalogue::builtin().schema()));

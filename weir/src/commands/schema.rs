@@ -17,7 +17,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let schema = console.kit.catalogue.schema();
+    let schema = console.extensions.catalogue.schema();
     match args.markdown {
         true => write!(console.out, "{}", reference::markdown(&schema))?,
         false => writeln!(console.out, "{schema:#}")?,

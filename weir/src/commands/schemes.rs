@@ -28,16 +28,17 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.name {
         None => list(console),
         Some(name) => {
-            let scheme = console.kit.catalogue.schemes.get(name).map_err(Failure::input)?;
+            let scheme = console.extensions.catalogue.schemes.get(name).map_err(Failure::input)?;
             show(scheme.as_ref(), console)
         }
     }
 }
 
 fn list(console: &mut Console) -> Result<(), Failure> {
-    let all: Vec<_> = console.kit.catalogue.schemes.schemes().collect();
+    let all: Vec<_> = console.extensions.catalogue.schemes.schemes().collect();
     if console.style.json {
-        let all: Vec<_> = all.iter().map(|it| json!({"name": it.name(), "about": it.about()})).collect();
+        let all: Vec<_> =
+            all.iter().map(|scheme| json!({"name": scheme.name(), "about": scheme.about()})).collect();
         return console.print_json(&all);
     }
     let mut table = Table::new();
@@ -67,9 +68,9 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
     };
     if console.style.json {
         let parameters = scheme.parameters().into_iter().map(|Parameter { info, default }| {
-            let some = |text: &'static str| (text != "-").then_some(text);
+            let optional = |text: &'static str| (text != "-").then_some(text);
             json!({
-                "name": info.name, "default": default, "symbol": some(info.symbol), "unit": some(info.unit),
+                "name": info.name, "default": default, "symbol": optional(info.symbol), "unit": optional(info.unit),
                 "help": info.help, "range": info.range.to_string(), "source": info.source,
             })
         });
@@ -84,12 +85,12 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
     for Parameter { info, default } in scheme.parameters() {
         // `-` means that the parameter has no symbol or no unit.
         let unit = if info.unit == "-" { String::new() } else { format!(", in {}", info.unit) };
-        let aside = match info.symbol {
+        let suffix = match info.symbol {
             "-" => unit.trim_start_matches(", ").to_owned(),
             symbol => format!("{symbol}{unit}"),
         };
-        let aside = if aside.is_empty() { aside } else { format!("  ({aside})") };
-        writeln!(out, "\n  {} = {}{aside}", info.name, default)?;
+        let suffix = if suffix.is_empty() { suffix } else { format!("  ({suffix})") };
+        writeln!(out, "\n  {} = {}{suffix}", info.name, default)?;
         writeln!(out, "      {}", info.help)?;
         writeln!(out, "      range    {}", info.range)?;
         writeln!(out, "      default  {}", info.source)?;

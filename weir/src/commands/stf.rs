@@ -1,6 +1,7 @@
 //! `weir stf`
 
-use super::{Engine, load_program, read};
+use super::files::read;
+use super::program::{Engine, load_program};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let outcome = stf::run(Arc::clone(&program), &read(test)?, &name).map_err(Failure::input)?;
         failed += usize::from(!outcome.passed());
         if console.style.json {
-            tests.push(answer(&name, &outcome));
+            tests.push(test_json(&name, &outcome));
         } else if !args.quiet || !outcome.passed() {
             print(args, &name, &outcome, console)?;
         }
@@ -70,8 +71,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-fn answer(name: &str, outcome: &TestOutcome) -> Value {
-    let failure = |it: &stf::Failure| json!({"what": it.to_string(), "packet": culprit(it, outcome)});
+fn test_json(name: &str, outcome: &TestOutcome) -> Value {
+    let failure = |failure: &stf::Failure| json!({"what": failure.to_string(), "packet": packet_to_trace(failure, outcome)});
     let failures: Vec<Value> = outcome.failures.iter().map(failure).collect();
     json!({"test": name, "passed": outcome.passed(), "notes": outcome.notes, "failures": failures})
 }
@@ -86,7 +87,7 @@ fn print(args: &Args, name: &str, outcome: &TestOutcome, console: &mut Console) 
         for line in failure.to_string().lines() {
             writeln!(console.out, "       {line}")?;
         }
-        if let Some(packet) = culprit(failure, outcome) {
+        if let Some(packet) = packet_to_trace(failure, outcome) {
             let program = args.program.display();
             writeln!(console.out, "       see: weir trace {program} --stf {name} --packet {packet}")?;
         }
@@ -96,7 +97,7 @@ fn print(args: &Args, name: &str, outcome: &TestOutcome, console: &mut Console) 
 
 /// Returns the number, from 1, of the packet whose trace explains a failure: the last packet injected before
 /// it.
-fn culprit(failure: &stf::Failure, outcome: &TestOutcome) -> Option<usize> {
+fn packet_to_trace(failure: &stf::Failure, outcome: &TestOutcome) -> Option<usize> {
     let until = match &failure.kind {
         FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => {
             received.packet_line

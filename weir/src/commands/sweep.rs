@@ -2,6 +2,7 @@
 
 mod ray;
 
+use super::threads;
 use crate::console::{Console, Failure, warn};
 use crate::interrupt;
 use crate::output::ActionOutput;
@@ -99,7 +100,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns whether this process runs experiments in virtual time.
+    /// Returns true if this process runs experiments in virtual time.
     pub fn runs_in_virtual_time(&self) -> bool {
         self.engine == EngineKind::Local
     }
@@ -153,9 +154,9 @@ Exit status: as in `weir run`.";
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     check_options(args)?;
-    let kit = console.kit.clone();
+    let extensions = console.extensions.clone();
     let request = SweepRequest {
-        kit: &kit,
+        extensions: &extensions,
         file: &args.file,
         set: &args.set,
         schemes: &args.schemes,
@@ -164,12 +165,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         dir: args.out.as_deref(),
     };
     if let Some(number) = args.run_index {
-        return only(request, number, args, console);
+        return run_single(request, number, args, console);
     }
     let mut sweep = Sweep::plan(request)?;
     if args.dry_run {
         let slurm = slurm(&sweep, args, console)?;
-        for script in slurm.scripts(&sweep.open(warn)) {
+        for script in slurm.scripts(&sweep.pending_runs(warn)) {
             write!(console.out, "{script}")?;
         }
         let dir = sweep.dir.clone();
@@ -182,28 +183,28 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
     interrupt::set_results_dir(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
-        EngineKind::Local => Box::new(super::pool((args.jobs, args.threads), console)),
+        EngineKind::Local => Box::new(threads::pool((args.jobs, args.threads), console)),
         EngineKind::Slurm => Box::new(slurm(&sweep, args, console)?),
-        EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.show_progress }),
+        EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, show_progress: console.show_progress }),
     };
     let outcomes = sweep.run(&*engine, args.fresh, warn)?;
-    let findings = sweep.findings(&outcomes)?;
-    let page = sweep.write(&findings)?;
+    let results = sweep.results(&outcomes)?;
+    let page = sweep.write(&results)?;
     if console.style.json {
-        console.print_json(&answer(&sweep, &findings))?;
+        console.print_json(&sweep_json(&sweep, &results))?;
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
-        print(&sweep, &findings, &outcomes, &page, console)?;
+        print(&sweep, &results, &outcomes, &page, console)?;
     }
-    if args.detach && findings.done() < outcomes.len() && !interrupt::interrupted() {
+    if args.detach && results.completed() < outcomes.len() && !interrupt::interrupted() {
         if !console.style.json && !console.style.quiet {
             let jobs = slurm(&sweep, args, console)?.jobs().join(", ");
             writeln!(console.out, "Queued: jobs {jobs}. The same command waits for them.")?;
         }
         return Ok(());
     }
-    ending(&findings, &outcomes, &sweep.dir)
+    exit_result(&results, &outcomes, &sweep.dir)
 }
 
 /// Rejects options that have no effect with the chosen engine.
@@ -227,17 +228,22 @@ fn check_options(args: &Args) -> Result<(), Failure> {
         ),
         ("--run-index", args.run_index.is_some(), args.engine == EngineKind::Local, "--engine local"),
     ];
-    match given.iter().find(|(_, given, fits, _)| *given && !fits) {
-        Some((option, .., place)) => Err(Failure::Input(format!("{option} requires {place}"))),
+    match given.iter().find(|(_, given, is_applicable, _)| *given && !is_applicable) {
+        Some((option, .., requirement)) => Err(Failure::Input(format!("{option} requires {requirement}"))),
         None => Ok(()),
     }
 }
 
 /// Executes one run of the sweep, for `--run-index`.
-fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Console) -> Result<(), Failure> {
+fn run_single(
+    request: SweepRequest<'_>,
+    number: usize,
+    args: &Args,
+    console: &mut Console,
+) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
-    let pool = super::pool((args.jobs, args.threads), console);
-    let (dir, outcome) = Sweep::one(request, number, &pool, args.fresh, warn)?;
+    let pool = threads::pool((args.jobs, args.threads), console);
+    let (dir, outcome) = Sweep::run_one(request, number, &pool, args.fresh, warn)?;
     match outcome {
         RunResult { failure: Some(failure), .. } => Err(failure.into()),
         RunResult { summary: None, .. } => {
@@ -260,18 +266,18 @@ fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure
         dir,
         command,
         options: args.sbatch.clone(),
-        at_a_time: args.jobs.map(|jobs| jobs as usize),
+        max_concurrent: args.jobs.map(|jobs| jobs as usize),
         retries: args.retries,
         detach: args.detach,
         is_cancelled: interrupt::interrupted,
-        watched: console.show_progress,
+        show_progress: console.show_progress,
     })
 }
 
 /// Returns the JSON output: the means of `sweep.csv`, and the failed runs.
-fn answer(sweep: &Sweep, findings: &SweepResults<'_>) -> Value {
-    let rows = findings.rows.iter().map(|row| {
-        let metrics = findings.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
+fn sweep_json(sweep: &Sweep, results: &SweepResults<'_>) -> Value {
+    let rows = results.rows.iter().map(|row| {
+        let metrics = results.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
             let estimate = estimate.as_ref()?;
             let value = json!({
                 "unit": measure.unit(), "runs": estimate.runs, "mean": estimate.mean, "ci95_half": estimate.half,
@@ -279,16 +285,16 @@ fn answer(sweep: &Sweep, findings: &SweepResults<'_>) -> Value {
             Some((measure.name.clone(), value))
         });
         let point: Map<String, Value> =
-            findings.keys().into_iter().map(str::to_owned).zip(row.point.iter().cloned().map(Value::from)).collect();
+            results.keys().into_iter().map(str::to_owned).zip(row.point.iter().cloned().map(Value::from)).collect();
         json!({"point": point, "scheme": row.subject, "metrics": metrics.collect::<Map<_, _>>()})
     });
-    let failed = findings.runs.iter().zip(&sweep.dirs).filter_map(|((_, outcome), run)| {
+    let failed = results.runs.iter().zip(&sweep.dirs).filter_map(|((_, outcome), run)| {
         Some(json!({"run": run, "error": outcome.failure.as_ref()?.to_string()}))
     });
     json!({
         "experiment": sweep.name, "directory": sweep.dir, "report": sweep.dir.join(PAGE),
-        "runs": {"done": findings.done(), "of": findings.runs.len(),
-            "before": findings.runs.iter().filter(|(_, outcome)| outcome.cached).count(),
+        "runs": {"done": results.completed(), "of": results.runs.len(),
+            "before": results.runs.iter().filter(|(_, outcome)| outcome.cached).count(),
             "failed": failed.collect::<Vec<_>>()},
         "rows": rows.collect::<Vec<_>>(),
     })
@@ -296,39 +302,39 @@ fn answer(sweep: &Sweep, findings: &SweepResults<'_>) -> Value {
 
 fn print(
     sweep: &Sweep,
-    findings: &SweepResults<'_>,
+    results: &SweepResults<'_>,
     outcomes: &[RunResult],
     page: &Path,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = &mut console.out;
     writeln!(out, "{}", if sweep.title.is_empty() { &sweep.name } else { &sweep.title })?;
-    if !findings.rows.is_empty() {
-        writeln!(out, "{}", findings.text(console.styled, console.width))?;
+    if !results.rows.is_empty() {
+        writeln!(out, "{}", results.text(console.styled, console.width))?;
     }
-    let kept = outcomes.iter().filter(|outcome| outcome.cached).count();
-    let before = if kept > 0 { format!(" ({kept} cached)") } else { String::new() };
-    writeln!(out, "{} runs: {} complete{before}.", outcomes.len(), findings.done())?;
+    let cached = outcomes.iter().filter(|outcome| outcome.cached).count();
+    let before = if cached > 0 { format!(" ({cached} cached)") } else { String::new() };
+    writeln!(out, "{} runs: {} complete{before}.", outcomes.len(), results.completed())?;
     writeln!(out, "Report {}", page.display())?;
     Ok(())
 }
 
 /// Returns the first failure of a run, [`Failure::Interrupted`] if runs are missing, or success.
-fn ending(findings: &SweepResults<'_>, outcomes: &[RunResult], dir: &Path) -> Result<(), Failure> {
-    let (done, of) = (findings.done(), outcomes.len());
+fn exit_result(results: &SweepResults<'_>, outcomes: &[RunResult], dir: &Path) -> Result<(), Failure> {
+    let (done, total) = (results.completed(), outcomes.len());
     let mut failures = outcomes.iter().filter_map(|outcome| outcome.failure.as_ref());
     match failures.next() {
-        Some(first) if of > 1 => {
+        Some(first) if total > 1 => {
             let count = 1 + failures.count();
-            let with_count = |reason: &String| format!("{reason} ({count} of {of} runs failed)");
+            let with_count = |reason: &String| format!("{reason} ({count} of {total} runs failed)");
             Err(match first {
                 Error::Input(reason) => Failure::Input(with_count(reason)),
                 Error::Work(reason) => Failure::Work(with_count(reason)),
             })
         }
         Some(first) => Err(first.clone().into()),
-        None if done < of => Err(Failure::Interrupted(format!(
-            "{} has {done} of {of} runs; repeat the command to continue",
+        None if done < total => Err(Failure::Interrupted(format!(
+            "{} has {done} of {total} runs; repeat the command to continue",
             dir.display()
         ))),
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! `weir switch`: the embedded switch with the command line of simple_switch_grpc, or all switches of a
 //! fabric in one process.
 
+mod checks;
 mod fabric;
 mod fabric_links;
 mod grpc;
@@ -10,11 +11,13 @@ mod options;
 mod thrift;
 mod wrappers;
 
-use super::{Engine, link, load_program};
+use super::link;
+use super::program::{Engine, load_program};
 use crate::console::{Console, Failure};
 use crate::control::Socket;
 use crate::privilege;
 use caps::Capability;
+use checks::{check, warn, warnings};
 use clap::Parser;
 use fabric::Fabric;
 pub use options::Options as Args;
@@ -40,7 +43,7 @@ const JSON_VERSION: &str = "2.23";
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// Interval at which the state of the data plane thread is checked.
-const HEALTH_CHECK: Duration = Duration::from_secs(1);
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.json_version {
@@ -57,15 +60,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for warning in warnings(args, &target, program.is_some()) {
         warn(&warning)?;
     }
-    let kinds = &console.kit.catalogue.topologies;
+    let kinds = &console.extensions.catalogue.topologies;
     let topology = args.fabric.as_deref().map(|path| super::controller::topology(path, kinds)).transpose()?;
-    let traced = log::start(args)?;
+    let trace_packets = log::start(args)?;
     let program =
         program.filter(|_| !args.no_p4).map(|path| load_program(path, Engine::default())).transpose()?;
     let seed = args.seed();
     let fabric = match (&topology, &args.plan) {
-        (Some(topology), _) => Some(Fabric::of_topology(topology, args, &target, program.as_ref(), seed)),
-        (None, Some(plan)) => Some(Fabric::of_plan(plan)?),
+        (Some(topology), _) => Some(Fabric::from_topology(topology, args, &target, program.as_ref(), seed)),
+        (None, Some(plan)) => Some(Fabric::from_plan(plan)?),
         (None, None) => None,
     };
     let (names, endpoints) = match &fabric {
@@ -80,8 +83,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     };
     let control = args.control.as_deref().or(args.plan.as_ref().map(|_| LINKS));
     let control = control.map(|name| Socket::bind_name(&socket(name))).transpose()?;
-    let page = args.metrics.open()?;
-    confine(args, pcap)?;
+    let metrics_listener = args.metrics.open()?;
+    enter_sandbox(args, pcap)?;
     let (quit, quit_requested) = sync_channel(1);
     ctrlc::set_handler(move || {
         // Fails only if a signal is already queued; a second one has no effect.
@@ -110,20 +113,20 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         capture: pcap
             .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
         dump_bytes: args.dump_packet_data,
-        trace: traced,
+        trace: trace_packets,
     };
     let members = match &fabric {
         None => {
             let switch =
                 program.map(|program| Switch::new(program, config.switch_config(), seed).map(Box::new));
             let switch = switch.transpose().map_err(Failure::input)?;
-            vec![FabricMember { config, switch, ports: args.interfaces.clone(), inner: Vec::new() }]
+            vec![FabricMember { config, switch, ports: args.interfaces.clone(), internal_ports: Vec::new() }]
         }
         Some(fabric) => fabric.members(&config)?,
     };
     let dataplane = FabricDataplane::start(members).map_err(Failure::input)?;
     let programs = Arc::new(Programs::default());
-    let (mut servers, mut thrift, mut watched) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut servers, mut thrift, mut sources) = (Vec::new(), Vec::new(), Vec::new());
     for (n, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
         let device_id = args.device_id + n as u64;
         let seed = fabric.as_ref().map_or(seed, |fabric| fabric.seed(n));
@@ -137,7 +140,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         thrift.push(thrift::start(args, n, config, handle.clone())?);
         let programs = programs.clone();
         let config = ServerConfig { device_id, seed, programs, ..ServerConfig::default() };
-        watched.push(metrics::Watched {
+        sources.push(metrics::MetricsSource {
             name: name.clone().unwrap_or_else(|| device_id.to_string()),
             dataplane: handle.clone(),
             lost: config.lost.clone(),
@@ -148,7 +151,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let links = control.zip(fabric.as_ref()).map(|(control, fabric)| {
         // The socket speaks the protocol of a link emulator, so that `weir link` can control the fabric's
         // links.
-        link::serve(control, fabric.carrier(dataplane.handles()))
+        link::serve(control, fabric.link_controller(dataplane.handles()))
     });
     let p4runtime = endpoints.serve(servers)?;
     for ((name, address), thrift) in names.iter().zip(p4runtime.addresses()).zip(&thrift) {
@@ -159,15 +162,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             writeln!(console.out, "{name}Thrift server listening on {}", server.address())?;
         }
     }
-    let page = page.map(|page| {
-        writeln!(console.out, "Metrics at http://{}/metrics", page.address())?;
-        crate::metrics::serve(page, move || metrics::page(&watched))
+    let metrics_server = metrics_listener.map(|listener| {
+        writeln!(console.out, "Metrics at http://{}/metrics", listener.address())?;
+        crate::metrics::serve(listener, move || metrics::page(&sources))
     });
-    let page = page.transpose()?;
+    let metrics_server = metrics_server.transpose()?;
     console.out.flush()?;
     tracing::info!(device = args.device_id, switches = names.len(), ports = interfaces, "running");
 
-    while quit_requested.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
+    while quit_requested.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if !dataplane.is_running() {
             return Err(Failure::work("the data plane thread panicked; see the message above"));
         }
@@ -175,7 +178,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             break;
         }
     }
-    drop((page, thrift, links));
+    drop((metrics_server, thrift, links));
     p4runtime.stop().map_err(Failure::work)?;
     let stats = dataplane.stop();
     if args.stats {
@@ -191,15 +194,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Enters the sandbox. CAP_NET_RAW is kept because an interface that was removed is opened again when it
 /// returns.
-fn confine(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
+fn enter_sandbox(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
     let mut capabilities = vec![Capability::CAP_NET_RAW];
     if args.thrift_port.is_some_and(|port| (1..FIRST_UNPRIVILEGED_PORT).contains(&port)) {
         capabilities.push(Capability::CAP_NET_BIND_SERVICE);
     }
-    let here = args.use_files.map(|_| Path::new("."));
-    let folders: Vec<&Path> =
-        pcap.into_iter().chain(args.log_file.as_deref().map(privilege::folder)).chain(here).collect();
-    privilege::sandbox(&capabilities, &folders)
+    let files_dir = args.use_files.map(|_| Path::new("."));
+    let dirs: Vec<&Path> = pcap
+        .into_iter()
+        .chain(args.log_file.as_deref().map(privilege::parent_dir))
+        .chain(files_dir)
+        .collect();
+    privilege::sandbox(&capabilities, &dirs)
 }
 
 /// Raises the limit of open files to the hard limit: a fabric has a socket and two capture files per port.
@@ -208,118 +214,4 @@ fn raise_file_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If the limit cannot be raised, opening a further file reports the error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-}
-
-fn warn(what: &str) -> std::io::Result<()> {
-    writeln!(std::io::stderr(), "warning: {what}")
-}
-
-/// Rejects invalid combinations of options before anything is started.
-fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failure> {
-    let refuse = |reason: &str| Err(Failure::input(reason));
-    if args.debugger || args.debugger_addr.is_some() {
-        return refuse(
-            "--debugger: not supported; use `weir trace` or -L trace to see a packet's path through the program",
-        );
-    }
-    if args.restore_state.is_some() {
-        return refuse("--restore-state: not supported; let the controller rewrite the state");
-    }
-    if args.packet_in.is_some() {
-        return refuse("--packet-in: not supported; use interfaces (-i) or files (--use-files)");
-    }
-    if target.dp_grpc_server_addr.is_some() {
-        return refuse("--dp-grpc-server-addr: not supported; use interfaces (-i) or files (--use-files)");
-    }
-    if target.load_modules.is_some() {
-        return refuse("--load-modules: not supported; only the externs of v1model are available");
-    }
-    if args.control.is_some() && args.fabric.is_none() && args.plan.is_none() {
-        return refuse("--control requires --fabric");
-    }
-    if !program && !args.no_p4 && args.plan.is_none() {
-        return refuse("specify a program (BMv2 JSON) or --no-p4");
-    }
-    if target.cpu_port == Some(target.drop_port) {
-        return refuse("CPU port and drop port must differ");
-    }
-    target.grpc.check()
-}
-
-/// Returns warnings about options that are accepted without effect.
-fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));
-    warn(args.nanolog.is_some(), "--nanolog is ignored: nanomsg is not supported; see --log-file");
-    warn(
-        args.notifications_addr.is_some(),
-        "--notifications-addr is ignored: digests and idle timeouts are sent over P4Runtime",
-    );
-    warn(args.no_p4 && program, "the program is not loaded, because of --no-p4");
-    warn(args.log_file.is_none() && args.log_flush, "--log-flush has no effect without --log-file");
-    warn(target.grpc.pem_without_ssl(), "the certificate options have no effect without --grpc-server-ssl");
-    warnings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    /// The generic half, as a command of its own.
-    #[derive(Debug, Parser)]
-    struct Generic {
-        #[command(flatten)]
-        options: Args,
-    }
-
-    /// Warnings on a command line, or why it is refused. `None`: it only prints something.
-    fn outcome(line: &str) -> Option<Result<Vec<String>, String>> {
-        let (generic, target) = line.split_once("-- ").unwrap_or((line, ""));
-        let words = |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
-        let prints = |kind: clap::error::ErrorKind| {
-            matches!(kind, clap::error::ErrorKind::DisplayHelp | clap::error::ErrorKind::DisplayVersion)
-        };
-        let generic = [vec!["switch".to_owned()], words(generic), vec!["--no-p4".to_owned()]].concat();
-        let args = match Generic::try_parse_from(generic) {
-            Ok(generic) => generic.options,
-            Err(error) if prints(error.kind()) => return None,
-            Err(error) => return Some(Err(error.to_string())),
-        };
-        let target = [vec!["--".to_owned()], words(target)].concat();
-        let target = match TargetOptions::try_parse_from(target) {
-            Ok(target) => target,
-            Err(error) => return Some(Err(error.to_string())),
-        };
-        let refused = check(&args, &target, false).map(|()| warnings(&args, &target, false));
-        Some(refused.map_err(|failure| failure.to_string()))
-    }
-
-    #[test]
-    fn options_of_bmv2_are_taken_as_the_table_says() {
-        let table = include_str!("../../assets/switch-options.md");
-        let mut rows = 0;
-        for row in table.lines().filter_map(|line| line.strip_prefix("| `-")) {
-            let mut cells = row.split('|').map(str::trim);
-            let line = format!("-{}", cells.next().unwrap().trim_end_matches('`'));
-            let line = line.replace("--no-p4", "");
-            let outcome = outcome(&line);
-            match cells.next().unwrap() {
-                "as BMv2" => assert!(matches!(&outcome, None | Some(Ok(_))), "{line}: {outcome:?}"),
-                "no effect" => {
-                    let option = line.trim_start_matches("-- ").split(' ').next().unwrap();
-                    let Some(Ok(warnings)) = outcome else { panic!("{line}: {outcome:?}") };
-                    assert!(warnings.iter().any(|it| it.starts_with(option)), "{line}: {warnings:?}");
-                }
-                "refused" => {
-                    let option = line.trim_start_matches("-- ").split(' ').next().unwrap().to_owned();
-                    let Some(Err(reason)) = outcome else { panic!("{line}: {outcome:?}") };
-                    assert!(option.starts_with(reason.split(':').next().unwrap()), "{line}: {reason}");
-                }
-                other => panic!("{line}: \"{other}\""),
-            }
-            rows += 1;
-        }
-        assert_eq!(rows, 36);
-    }
 }

@@ -1,6 +1,6 @@
 //! `weir top`
 
-mod probe;
+mod reader;
 
 use super::controller::{Protocol, SwitchArgs, ThriftArgs, imported_topology};
 use super::policy;
@@ -8,7 +8,7 @@ use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
 use crate::live::{PortRow, ServeOptions, SwitchRow, UserAction, View, ViewModel};
 use crate::output::QueryOutput;
-use probe::{Reading, SwitchReader};
+use reader::{Reading, SwitchReader};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -78,7 +78,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.interval < MIN_INTERVAL {
         return Err(Failure::Input(format!("--interval {}: must be at least {MIN_INTERVAL}", args.interval)));
     }
-    let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
+    let (topology, imported) = imported_topology(&args.topology, &console.extensions.catalogue.topologies)?;
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let options = args.switches.options()?;
     let thrift = |ix| args.thrift.address(ix);
@@ -92,7 +92,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Polls all switches in the background. Dropping it stops the polling.
 pub struct Readings {
-    rounds: Option<Receiver<PollResult>>,
+    results: Option<Receiver<PollResult>>,
     runtime: Option<Runtime>,
 }
 
@@ -105,49 +105,50 @@ impl Readings {
         thrift: impl Fn(SwitchIx) -> String,
         interval: Time,
     ) -> Result<Readings, Failure> {
-        let probes = targets.into_iter().zip(topology.switch_ixs()).map(|(target, ix)| {
+        let readers = targets.into_iter().zip(topology.switch_ixs()).map(|(target, ix)| {
             let ports = topology.switch(ix).ports().map(|(port, _)| port).collect();
             SwitchReader::new(target, options.clone(), ports, thrift(ix))
         });
-        let mut probes: Vec<SwitchReader> = probes.collect();
+        let mut readers: Vec<SwitchReader> = readers.collect();
         let interval = Duration::from_nanos(interval.as_ns());
         // At most one result is queued while another is shown; the poller blocks until there is room.
-        let (sender, rounds) = sync_channel(1);
+        let (sender, results) = sync_channel(1);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.spawn(async move {
             let mut tick = tokio::time::interval(interval);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            let (mut policies, mut asked) = (BTreeMap::new(), None::<Instant>);
+            let (mut policies, mut last_request) = (BTreeMap::new(), None::<Instant>);
             loop {
                 tick.tick().await;
-                let asking = asked.is_none_or(|at| at.elapsed() >= POLICY_POLL_INTERVAL).then(|| {
-                    asked = Some(Instant::now());
-                    tokio::task::spawn_blocking(policy::held)
-                });
-                let readings = probe::read_all(&mut probes).await;
-                if let Some(asking) = asking {
-                    policies = asking.await.unwrap_or_default();
+                let request =
+                    last_request.is_none_or(|time| time.elapsed() >= POLICY_POLL_INTERVAL).then(|| {
+                        last_request = Some(Instant::now());
+                        tokio::task::spawn_blocking(policy::held_policies)
+                    });
+                let readings = reader::read_all(&mut readers).await;
+                if let Some(request) = request {
+                    policies = request.await.unwrap_or_default();
                 }
-                let round = PollResult { at: Instant::now(), readings, policies: policies.clone() };
-                // The receiver was dropped.
-                if tokio::task::block_in_place(|| sender.send(round)).is_err() {
+                let result = PollResult { at: Instant::now(), readings, policies: policies.clone() };
+                // Fails if the receiver was dropped.
+                if tokio::task::block_in_place(|| sender.send(result)).is_err() {
                     return;
                 }
             }
         });
-        Ok(Readings { rounds: Some(rounds), runtime: Some(runtime) })
+        Ok(Readings { results: Some(results), runtime: Some(runtime) })
     }
 
-    /// Returns the next result, waiting at most `patience`.
-    pub fn next(&self, patience: Duration) -> Option<PollResult> {
-        self.rounds.as_ref()?.recv_timeout(patience).ok()
+    /// Returns the next result, waiting at most `timeout`.
+    pub fn next(&self, timeout: Duration) -> Option<PollResult> {
+        self.results.as_ref()?.recv_timeout(timeout).ok()
     }
 }
 
 impl Drop for Readings {
     fn drop(&mut self) {
         // The channel is closed first, because the poller may block on a full channel.
-        self.rounds = None;
+        self.results = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
@@ -159,8 +160,8 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
     let next =
         || readings.next(READ_TIMEOUT).ok_or_else(|| Failure::work("the switches did not respond in time"));
     let (before, now) = (next()?, next()?);
-    let scene = scene(topology, "", Some(&before), &now);
-    let ports: Map<String, Value> = scene
+    let model = view_model(topology, "", Some(&before), &now);
+    let ports: Map<String, Value> = model
         .ports
         .iter()
         .map(|port| {
@@ -171,7 +172,7 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
             (port.name.clone(), value)
         })
         .collect();
-    let switches = scene.switches.iter().map(|switch| {
+    let switches = model.switches.iter().map(|switch| {
         let value = json!({
             "routes": switch.routes, "marks": switch.marks, "drops": switch.drops, "trouble": switch.error,
         });
@@ -179,12 +180,12 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
     });
     let switches: Map<String, Value> = switches.collect();
     console.print_json(&json!({"ports": ports, "switches": switches, "policies": now.policies}))?;
-    let silent: Vec<String> = scene
+    let failed: Vec<String> = model
         .switches
         .iter()
         .filter_map(|switch| Some(format!("{}: {}", switch.name, switch.error.as_ref()?)))
         .collect();
-    if silent.is_empty() { Ok(()) } else { Err(Failure::Work(silent.join("; "))) }
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Work(failed.join("; "))) }
 }
 
 /// Shows the fabric on the terminal or in browsers until the user quits.
@@ -203,20 +204,20 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
     let (mut last, mut shown): (Option<PollResult>, ViewModel) = (None, ViewModel::default());
     shown.title.clone_from(&title);
     shown.clock = "waiting for the switches".to_owned();
-    let (mut note, mut is_held) = (String::new(), false);
+    let (mut note, mut is_frozen) = (String::new(), false);
     let mut peaks: Vec<u64> = Vec::new();
     view.show(&shown)?;
     loop {
-        if let Some(round) = readings.next(Duration::ZERO) {
-            if !is_held {
-                shown = scene(topology, &title, last.as_ref(), &round);
-                keep_peaks(&mut peaks, &mut shown);
+        if let Some(result) = readings.next(Duration::ZERO) {
+            if !is_frozen {
+                shown = view_model(topology, &title, last.as_ref(), &result);
+                update_peaks(&mut peaks, &mut shown);
                 shown.note.clone_from(&note);
                 view.show(&shown)?;
             }
-            last = Some(round);
+            last = Some(result);
         }
-        match view.ask(&shown, KEY_POLL_INTERVAL)? {
+        match view.next_action(&shown, KEY_POLL_INTERVAL)? {
             None | Some(UserAction::Step) => continue,
             Some(UserAction::Quit) => {
                 if let Some(web) = &web {
@@ -224,42 +225,42 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
                 }
                 return Ok(());
             }
-            Some(UserAction::Pause) => is_held = !is_held,
-            Some(UserAction::Link(at)) => {
-                let done = toggle(topology, |ix| args.thrift.connect(ix), &shown, at);
-                note = done.unwrap_or_else(|reason| reason);
+            Some(UserAction::Pause) => is_frozen = !is_frozen,
+            Some(UserAction::Link(index)) => {
+                let result = toggle(topology, |ix| args.thrift.connect(ix), &shown, index);
+                note = result.unwrap_or_else(|reason| reason);
             }
         }
-        shown.is_paused = is_held;
+        shown.is_paused = is_frozen;
         shown.note.clone_from(&note);
         view.show(&shown)?;
     }
 }
 
 /// Updates the maximum queue length of each port since the start of the view.
-pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut ViewModel) {
-    peaks.resize(scene.ports.len(), 0);
-    for (port, peak) in scene.ports.iter_mut().zip(peaks) {
+pub fn update_peaks(peaks: &mut Vec<u64>, model: &mut ViewModel) {
+    peaks.resize(model.ports.len(), 0);
+    for (port, peak) in model.ports.iter_mut().zip(peaks) {
         *peak = (*peak).max(port.queue.unwrap_or(0));
         port.peak = port.queue.map(|_| *peak);
     }
 }
 
-/// Takes the link of the port at index `at` down, or up if it is down. Returns a description of the result.
+/// Takes the link of the port at `index` down, or up if it is down. Returns a description of the result.
 pub fn toggle(
     topology: &Topology,
     connect: impl Fn(SwitchIx) -> Result<ThriftClient, ThriftError>,
-    scene: &ViewModel,
-    at: usize,
+    model: &ViewModel,
+    index: usize,
 ) -> Result<String, String> {
-    let Some((switch, port)) = ports(topology).nth(at) else { return Err(String::new()) };
-    let row = &scene.ports[at];
+    let Some((switch, port)) = ports(topology).nth(index) else { return Err(String::new()) };
+    let row = &model.ports[index];
     let name = format!("{}-eth{port}", topology.switch(switch).name);
-    let done = connect(switch).and_then(|mut client| match row.is_up {
+    let result = connect(switch).and_then(|mut client| match row.is_up {
         true => client.remove_port(port),
         false => client.add_port(port, &name),
     });
-    match done {
+    match result {
         Ok(()) => Ok(format!("{} is taken {}", row.name, if row.is_up { "down" } else { "up" })),
         Err(error) => Err(format!("{}: {error}", row.name)),
     }
@@ -271,36 +272,43 @@ fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
 }
 
 /// Computes the view from the current readings and, for rates, the previous ones.
-pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now: &PollResult) -> ViewModel {
-    let reading = |round: &PollResult, ix: SwitchIx| round.readings[ix.0 as usize].clone().ok();
+pub fn view_model(
+    topology: &Topology,
+    title: &str,
+    before: Option<&PollResult>,
+    now: &PollResult,
+) -> ViewModel {
+    let reading = |result: &PollResult, ix: SwitchIx| result.readings[ix.0 as usize].clone().ok();
     let seconds = before.map_or(0.0, |before| (now.at - before.at).as_secs_f64());
-    let mut scene = ViewModel { title: title.to_owned(), ..ViewModel::default() };
+    let mut model = ViewModel { title: title.to_owned(), ..ViewModel::default() };
     for (ix, port) in ports(topology) {
-        let here = reading(now, ix).unwrap_or_default();
-        let earlier = before.and_then(|before| reading(before, ix)).unwrap_or_default();
+        let current = reading(now, ix).unwrap_or_default();
+        let previous = before.and_then(|before| reading(before, ix)).unwrap_or_default();
         // `tx_bytes` has 32 bits and wraps around.
-        let sent = match (earlier.sent.get(&port), here.sent.get(&port)) {
-            (Some(&earlier), Some(&now)) => Bytes::new(u64::from((now as u32).wrapping_sub(earlier as u32))),
+        let sent = match (previous.sent.get(&port), current.sent.get(&port)) {
+            (Some(&previous), Some(&current)) => {
+                Bytes::new(u64::from((current as u32).wrapping_sub(previous as u32)))
+            }
             _ => Bytes::ZERO,
         };
         let rate_bps = if seconds > 0.0 { sent.as_f64() * 8.0 / seconds } else { 0.0 };
-        let (link, peer) = match topology.peer(ix, port) {
+        let (capacity_bps, peer) = match topology.peer(ix, port) {
             Some((link, peer)) => (topology.link(link).rate.as_bps() as f64, peer),
             None => continue,
         };
-        scene.ports.push(PortRow {
+        model.ports.push(PortRow {
             name: format!("{}:{port}", topology.switch(ix).name),
             peer: topology.end_name(peer),
-            is_up: !here.down.contains(&port),
-            load: rate_bps / link.max(1.0),
+            is_up: !current.down.contains(&port),
+            load: rate_bps / capacity_bps.max(1.0),
             rate_bps,
-            queue: here.queue.get(&port).copied(),
+            queue: current.queue.get(&port).copied(),
             peak: None,
         });
     }
     for ix in topology.switch_ixs() {
         let (name, reading) = (topology.switch(ix).name.clone(), &now.readings[ix.0 as usize]);
-        scene.switches.push(match reading {
+        model.switches.push(match reading {
             Ok(reading) => SwitchRow {
                 name,
                 error: None,
@@ -311,20 +319,20 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now:
             Err(reason) => SwitchRow { name, error: Some(reason.clone()), ..SwitchRow::default() },
         });
     }
-    let sum = |of: fn(&SwitchRow) -> Option<u64>| scene.switches.iter().filter_map(of).sum::<u64>();
+    let sum = |value: fn(&SwitchRow) -> Option<u64>| model.switches.iter().filter_map(value).sum::<u64>();
     let (drops, marks, routes) = (sum(|it| it.drops), sum(|it| it.marks), sum(|it| it.routes));
-    let answering = scene.switches.iter().filter(|it| it.error.is_none()).count();
-    let down = scene.ports.iter().filter(|port| !port.is_up).count();
-    scene.clock = format!("{answering} of {} switches respond", scene.switches.len());
+    let responding = model.switches.iter().filter(|it| it.error.is_none()).count();
+    let down = model.ports.iter().filter(|port| !port.is_up).count();
+    model.clock = format!("{responding} of {} switches respond", model.switches.len());
     let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", down as u64)];
-    scene.totals = totals.map(|(word, value)| (word.to_owned(), weir_report::format::count(value))).into();
+    model.totals = totals.map(|(word, value)| (word.to_owned(), weir_report::format::count(value))).into();
     let hosts: usize = now.policies.values().sum();
     let policies = now.policies.iter();
-    scene
+    model
         .totals
         .extend(policies.map(|(policy, n)| (format!("policy {policy}"), format!("{n} of {hosts} hosts"))));
-    scene.keys = vec![("space", "freeze"), ("d", "link down/up")];
-    scene
+    model.keys = vec![("space", "freeze"), ("d", "link down/up")];
+    model
 }
 
 #[cfg(test)]
@@ -333,7 +341,7 @@ mod tests {
     use weir_controller::topology::build;
 
     #[test]
-    fn rates_follow_from_two_readings_even_over_a_wrap() {
+    fn rates_are_computed_from_two_readings_despite_wraparound() {
         let spec = "{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Mbps}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
         let at = Instant::now();
@@ -353,12 +361,12 @@ mod tests {
             readings: vec![Ok(reading(1_000_000 - 0x100, 5)), Err("no answer".into())],
             policies: [("3 by 10.0.1.1".to_owned(), 2), ("none".to_owned(), 1)].into(),
         };
-        let scene = scene(&topology, "x", Some(&before), &now);
-        let port = &scene.ports[1];
+        let model = view_model(&topology, "x", Some(&before), &now);
+        let port = &model.ports[1];
         assert_eq!((port.rate_bps, port.load, port.queue), (8e6, 0.8, Some(5)));
-        assert_eq!(scene.ports.len(), 4);
-        assert_eq!(scene.switches[1].error.as_deref(), Some("no answer"));
-        assert_eq!(scene.clock, "1 of 2 switches respond");
-        assert!(scene.totals.contains(&("policy 3 by 10.0.1.1".into(), "2 of 3 hosts".into())));
+        assert_eq!(model.ports.len(), 4);
+        assert_eq!(model.switches[1].error.as_deref(), Some("no answer"));
+        assert_eq!(model.clock, "1 of 2 switches respond");
+        assert!(model.totals.contains(&("policy 3 by 10.0.1.1".into(), "2 of 3 hosts".into())));
     }
 }

@@ -1,15 +1,16 @@
 //! `weir trace`
 
 mod running;
+mod steps;
 
-use super::{Engine, load_program, read};
+use super::files::read;
+use super::program::{Engine, load_program};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use serde_json::json;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use weir_report::files::MODE_PUBLIC;
-use weir_report::perfetto::{self, SwitchTraversal};
+use std::path::PathBuf;
+use steps::{steps, traversal, write_perfetto};
 use weir_switch::stf;
 use weir_switch::trace::PacketTrace;
 
@@ -63,7 +64,7 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let hex = args.hex.as_deref().map(digits).transpose()?;
+    let hex = args.hex.as_deref().map(hex_digits).transpose()?;
     let Some(program) = &args.program else {
         return running::run(&args.running, hex.as_deref(), args.perfetto.as_deref(), console);
     };
@@ -87,10 +88,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     };
     let shown = traces.iter().enumerate().filter(|(i, _)| shown.contains(i));
     if let Some(file) = &args.perfetto {
-        let passage = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
-            passage("switch", format!("packet {} ({name}:{line})", index + 1), trace, None)
+        let traversal = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
+            traversal("switch", format!("packet {} ({name}:{line})", index + 1), trace, None)
         };
-        return write_perfetto(file, &shown.map(passage).collect::<Vec<_>>());
+        return write_perfetto(file, &shown.map(traversal).collect::<Vec<_>>());
     }
     if console.style.json {
         let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| json!({"packet": index + 1, "file": name, "line": line, "steps": steps(trace)});
@@ -105,29 +106,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the steps of a trace, one line each.
-fn steps(trace: &PacketTrace) -> Vec<String> {
-    trace.to_string().lines().map(str::to_owned).collect()
-}
-
-fn passage(switch: &str, name: String, trace: &PacketTrace, from: Option<usize>) -> SwitchTraversal {
-    let steps = steps(trace).iter().map(|line| line.trim().to_owned()).collect();
-    SwitchTraversal { switch: switch.to_owned(), name, steps, from }
-}
-
-fn write_perfetto(file: &Path, passages: &[SwitchTraversal]) -> Result<(), Failure> {
-    let out = super::output("--perfetto", file)?;
-    let mut bytes = Vec::new();
-    perfetto::write_passages(passages, &mut bytes)?;
-    out.write(&bytes, MODE_PUBLIC).map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
-}
-
 /// Returns the hexadecimal digits of `text`, without blanks and colons, for a whole number of bytes.
-fn digits(text: &str) -> Result<String, Failure> {
+fn hex_digits(text: &str) -> Result<String, Failure> {
     let text = text.strip_prefix("0x").unwrap_or(text);
     let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
-    if let Some(bad) = digits.chars().find(|c| !c.is_ascii_hexdigit()) {
-        return Err(Failure::Input(format!("--hex: '{bad}' is not a hexadecimal digit")));
+    if let Some(invalid) = digits.chars().find(|c| !c.is_ascii_hexdigit()) {
+        return Err(Failure::Input(format!("--hex: '{invalid}' is not a hexadecimal digit")));
     }
     if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return Err(Failure::Input(format!(
@@ -143,12 +127,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hex_as_people_paste_it() {
+    fn common_notations_of_hex_are_accepted() {
         for text in ["0x0A0b0c", "0a0b0c", "0a:0b:0c", "0a 0b\n0c"] {
-            assert_eq!(digits(text).unwrap().to_lowercase(), "0a0b0c");
+            assert_eq!(hex_digits(text).unwrap().to_lowercase(), "0a0b0c");
         }
-        for (text, told) in [("0a0", "number of digits (3)"), ("", "number of digits (0)"), ("0g", "'g'")] {
-            assert!(matches!(digits(text), Err(Failure::Input(reason)) if reason.contains(told)), "{text}");
+        for (text, reason_part) in
+            [("0a0", "number of digits (3)"), ("", "number of digits (0)"), ("0g", "'g'")]
+        {
+            assert!(
+                matches!(hex_digits(text), Err(Failure::Input(reason)) if reason.contains(reason_part)),
+                "{text}"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `weir wireshark`
 
+use super::files::{create_dir, write};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use serde_json::json;
@@ -36,17 +37,17 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Some(dir) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
     let dir = match dir {
         Some(dir) => dir.clone(),
-        None => plugins().ok_or_else(|| Failure::input("HOME is not set; use --install DIR"))?,
+        None => plugin_dir().ok_or_else(|| Failure::input("HOME is not set; use --install DIR"))?,
     };
-    let file = super::dir(&dir)?.join(FILE);
-    super::write(&file, DISSECTOR.as_bytes())?;
+    let file = create_dir(&dir)?.join(FILE);
+    write(&file, DISSECTOR.as_bytes())?;
     if console.style.json {
         return console.print_json(&json!({"dissector": file}));
     }
     Ok(writeln!(console.out, "Dissector {}", file.display())?)
 }
 
-fn plugins() -> Option<PathBuf> {
+fn plugin_dir() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
     Some(Path::new(&home).join(PLUGINS))
 }

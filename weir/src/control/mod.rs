@@ -1,4 +1,4 @@
-//! Control sockets of agents and links: paths and server. The protocol is in `weir_testbed::talk`.
+//! Control sockets of agents and links: paths and server. The protocol is in `weir_testbed::control`.
 
 mod socket;
 pub mod socket_path;

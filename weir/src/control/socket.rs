@@ -20,7 +20,7 @@ const BACKLOG: i32 = 128;
 /// A bound control socket that is not served yet.
 pub struct Socket {
     listener: UnixListener,
-    place: SocketAddress,
+    address: SocketAddress,
 }
 
 /// The address of a control socket.
@@ -39,13 +39,14 @@ impl Socket {
     ///
     /// If another process listens at the path, or the file cannot be created.
     pub fn bind(path: &Path) -> Result<Socket, Failure> {
-        let place = |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
+        let invalid =
+            |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
         if let Some(dir) = path.parent().filter(|it| *it == socket_path::dir()) {
-            fs::create_dir_all(dir).map_err(place)?;
+            fs::create_dir_all(dir).map_err(invalid)?;
         }
-        if let Ok(about) = fs::symlink_metadata(path) {
+        if let Ok(metadata) = fs::symlink_metadata(path) {
             use std::os::unix::fs::FileTypeExt;
-            if !about.file_type().is_socket() {
+            if !metadata.file_type().is_socket() {
                 return Err(Failure::Input(format!(
                     "--control {}: exists and is not a socket",
                     path.display()
@@ -58,10 +59,10 @@ impl Socket {
                 )));
             }
             // Left by a process that was killed.
-            fs::remove_file(path).map_err(place)?;
+            fs::remove_file(path).map_err(invalid)?;
         }
-        let listener = bind_private(path).map_err(place)?;
-        Ok(Socket { listener, place: SocketAddress::File(path.to_owned()) })
+        let listener = bind_private(path).map_err(invalid)?;
+        Ok(Socket { listener, address: SocketAddress::File(path.to_owned()) })
     }
 
     /// Binds a socket to an abstract name in this network namespace (unix(7)).
@@ -70,32 +71,32 @@ impl Socket {
     ///
     /// If the name is in use.
     pub fn bind_name(name: &str) -> Result<Socket, Failure> {
-        let wrong = |error: std::io::Error| match error.kind() {
+        let invalid = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::AddrInUse => {
                 Failure::Input(format!("--control {name}: in use by another process; choose another name"))
             }
             _ => Failure::Input(format!("--control {name}: {error}")),
         };
-        let address = SocketAddr::from_abstract_name(name).map_err(wrong)?;
-        let listener = UnixListener::bind_addr(&address).map_err(wrong)?;
-        Ok(Socket { listener, place: SocketAddress::Name(address) })
+        let address = SocketAddr::from_abstract_name(name).map_err(invalid)?;
+        let listener = UnixListener::bind_addr(&address).map_err(invalid)?;
+        Ok(Socket { listener, address: SocketAddress::Name(address) })
     }
 
     /// Returns the path; `None` for an abstract name.
     pub fn file(&self) -> Option<&Path> {
-        match &self.place {
+        match &self.address {
             SocketAddress::File(path) => Some(path),
             SocketAddress::Name(_) => None,
         }
     }
 
-    /// Starts a thread that calls `ask` for each request, one at a time, and sends the reply.
+    /// Starts a thread that calls `respond` for each request, one at a time, and sends the reply.
     pub fn serve<Q: DeserializeOwned, R: Serialize>(
         self,
-        mut ask: impl FnMut(Q) -> Result<R, String> + Send + 'static,
+        mut respond: impl FnMut(Q) -> Result<R, String> + Send + 'static,
     ) -> SocketServer {
         let stop = Arc::new(AtomicBool::new(false));
-        let (place, stopped) = (self.place.clone(), Arc::clone(&stop));
+        let (address, stopped) = (self.address.clone(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             for stream in self.listener.incoming() {
                 // Relaxed suffices: no other memory depends on the flag.
@@ -111,18 +112,18 @@ impl Socket {
                     continue;
                 }
                 // The client may have closed the connection before the reply.
-                let _ = control::answer(&stream, &mut ask);
+                let _ = control::respond(&stream, &mut respond);
             }
         });
-        SocketServer { place, stop, thread: Some(thread) }
+        SocketServer { address, stop, thread: Some(thread) }
     }
 }
 
 /// Returns true if the peer has this process's user, or is root. Needed for abstract names, which have no
 /// file permissions.
 fn is_allowed(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+    let user = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid == user || peer.uid.is_root())
 }
 
 /// Creates a listening socket at a path that only the owner can open, because every client may also change
@@ -140,7 +141,7 @@ fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
 
 /// A running server. Dropping it stops the thread and removes the socket.
 pub struct SocketServer {
-    place: SocketAddress,
+    address: SocketAddress,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -149,15 +150,15 @@ impl Drop for SocketServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // The thread blocks in accept; a connection wakes it.
-        let woken = match &self.place {
+        let is_woken = match &self.address {
             SocketAddress::File(path) => {
-                let woken = UnixStream::connect(path).is_ok();
+                let is_woken = UnixStream::connect(path).is_ok();
                 let _ = fs::remove_file(path);
-                woken
+                is_woken
             }
             SocketAddress::Name(address) => UnixStream::connect_addr(address).is_ok(),
         };
-        if let Some(thread) = self.thread.take().filter(|_| woken) {
+        if let Some(thread) = self.thread.take().filter(|_| is_woken) {
             let _ = thread.join();
         }
     }

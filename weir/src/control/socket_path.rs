@@ -5,13 +5,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Default directory; overridden by the variable [`RUN_DIR_ENV`].
-const FOLDER: &str = "/run/weir";
+const DEFAULT_DIR: &str = "/run/weir";
 const RUN_DIR_ENV: &str = "WEIR_RUN";
 const EXTENSION: &str = "sock";
 
 /// Returns the directory of the sockets.
 pub fn dir() -> PathBuf {
-    std::env::var_os(RUN_DIR_ENV).filter(|it| !it.is_empty()).map_or_else(|| FOLDER.into(), PathBuf::from)
+    std::env::var_os(RUN_DIR_ENV)
+        .filter(|it| !it.is_empty())
+        .map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)
 }
 
 /// Returns the socket of a host, given by name, or by path if `name` contains a slash.
@@ -27,12 +29,12 @@ pub fn name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns all sockets in the directory, with h2 before h10.
+/// Returns all sockets in the directory, in natural order: h2 before h10.
 pub fn all() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir()).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path());
     let mut sockets: Vec<_> =
-        sockets.filter(|path| path.extension().is_some_and(|ending| ending == EXTENSION)).collect();
+        sockets.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION)).collect();
     sockets.sort_by_cached_key(|path| (path.as_os_str().len(), path.clone()));
     sockets
 }

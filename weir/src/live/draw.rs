@@ -1,6 +1,7 @@
 //! Renders a [`ViewModel`] on a terminal.
 
-use super::{Order, ViewModel, ViewState};
+use super::interaction::{Order, ViewState};
+use super::model::ViewModel;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -16,44 +17,44 @@ const BAR: usize = 10;
 const BUSY: f64 = 0.5;
 const FULL: f64 = 0.8;
 
-pub fn draw(frame: &mut Frame<'_>, scene: &ViewModel, choice: &ViewState) {
-    let [head, body, foot] =
+pub fn draw(frame: &mut Frame<'_>, model: &ViewModel, view_state: &ViewState) {
+    let [header_area, body, footer_area] =
         Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)])
             .areas(frame.area());
-    frame.render_widget(heading(scene, head.width), head);
-    let beside = beside_ports(scene);
+    frame.render_widget(header(model, header_area.width), header_area);
+    let side_rows = side_table_rows(model);
     if frame.area().width >= WIDE {
         let [left, right] =
             Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).spacing(2).areas(body);
-        ports(frame, left, scene, choice);
-        others(frame, right, scene);
+        ports(frame, left, model, view_state);
+        side_tables(frame, right, model);
     } else {
         // At most half of the height is used for tables other than the ports.
-        let rest = u16::try_from(beside).unwrap_or(u16::MAX).min(body.height / 2);
+        let rest = u16::try_from(side_rows).unwrap_or(u16::MAX).min(body.height / 2);
         let [top, bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rest)]).areas(body);
-        ports(frame, top, scene, choice);
-        others(frame, bottom, scene);
+        ports(frame, top, model, view_state);
+        side_tables(frame, bottom, model);
     }
-    frame.render_widget(footing(scene, choice), foot);
+    frame.render_widget(footer(model, view_state), footer_area);
 }
 
 /// Rows of everything except ports, including headings.
-fn beside_ports(scene: &ViewModel) -> usize {
+fn side_table_rows(model: &ViewModel) -> usize {
     let with_heading = |rows: usize| if rows == 0 { 0 } else { rows + 1 };
-    scene.totals.len().div_ceil(3) + with_heading(scene.switches.len()) + with_heading(scene.flows.len())
+    model.totals.len().div_ceil(3) + with_heading(model.switches.len()) + with_heading(model.flows.len())
 }
 
 fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn heading(scene: &ViewModel, width: u16) -> Paragraph<'_> {
+fn header(model: &ViewModel, width: u16) -> Paragraph<'_> {
     let mut first =
-        vec![Span::styled(scene.title.as_str(), bold()), Span::raw("  "), Span::raw(scene.clock.as_str())];
-    if scene.is_paused {
+        vec![Span::styled(model.title.as_str(), bold()), Span::raw("  "), Span::raw(model.clock.as_str())];
+    if model.is_paused {
         first.push(Span::styled("  paused", bold()));
     }
-    let bar = scene.progress.map_or_else(String::new, |part| {
+    let bar = model.progress.map_or_else(String::new, |part| {
         let cells = usize::from(width);
         let done = (part.clamp(0.0, 1.0) * cells as f64).round() as usize;
         "━".repeat(done) + &"─".repeat(cells - done)
@@ -61,17 +62,17 @@ fn heading(scene: &ViewModel, width: u16) -> Paragraph<'_> {
     Paragraph::new(vec![Line::from(first), Line::raw(bar)])
 }
 
-fn footing<'a>(scene: &'a ViewModel, choice: &ViewState) -> Paragraph<'a> {
-    let order = match choice.order {
+fn footer<'a>(model: &'a ViewModel, view_state: &ViewState) -> Paragraph<'a> {
+    let order = match view_state.order {
         Order::Topology => "order: topology",
         Order::Load => "order: load",
         Order::Queue => "order: queue",
     };
-    let keys = scene.keys.iter().copied().chain([("↑↓", "select"), ("o", order), ("q", "quit")]);
+    let keys = model.keys.iter().copied().chain([("↑↓", "select"), ("o", order), ("q", "quit")]);
     let keys = keys.flat_map(|(key, word)| {
         [Span::styled(key, bold()), Span::raw(" "), Span::raw(word), Span::raw("  ")]
     });
-    Paragraph::new(vec![Line::raw(scene.note.as_str()), Line::from_iter(keys)])
+    Paragraph::new(vec![Line::raw(model.note.as_str()), Line::from_iter(keys)])
 }
 
 /// Returns a bar with a resolution of an eighth of a cell.
@@ -106,10 +107,10 @@ fn count(value: Option<u64>) -> Cell<'static> {
     right(value.map_or_else(|| "-".to_owned(), format::count))
 }
 
-fn colour(load: f64, is_up: bool, choice: &ViewState) -> Style {
+fn colour(load: f64, is_up: bool, view_state: &ViewState) -> Style {
     let style = Style::new();
     match load {
-        _ if choice.is_plain => style,
+        _ if view_state.is_plain => style,
         _ if !is_up => style.fg(Color::Red).add_modifier(Modifier::BOLD),
         FULL.. => style.fg(Color::Red),
         BUSY.. => style.fg(Color::Yellow),
@@ -117,23 +118,23 @@ fn colour(load: f64, is_up: bool, choice: &ViewState) -> Style {
     }
 }
 
-fn ports(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel, choice: &ViewState) {
-    let rows = choice.order(scene).into_iter().map(|at| {
-        let port = &scene.ports[at];
+fn ports(frame: &mut Frame<'_>, area: Rect, model: &ViewModel, view_state: &ViewState) {
+    let rows = view_state.order(model).into_iter().map(|index| {
+        let port = &model.ports[index];
         let state = if port.is_up { bar(port.load) } else { "down".to_owned() };
         let percent = if port.is_up { format!("{:.0} %", port.load * 100.0) } else { String::new() };
         Row::new([
             Cell::new(port.name.clone()),
             Cell::new(format!("→ {}", port.peer)),
-            Cell::new(state).style(colour(port.load, port.is_up, choice)),
+            Cell::new(state).style(colour(port.load, port.is_up, view_state)),
             right(percent),
             right(bits(port.rate_bps)),
             bytes(port.queue),
             bytes(port.peak),
         ])
     });
-    let names = scene.ports.iter().map(|port| port.name.chars().count()).max().unwrap_or(0).clamp(4, 14);
-    let peers = scene.ports.iter().map(|port| port.peer.chars().count() + 2).max().unwrap_or(0).clamp(4, 16);
+    let names = model.ports.iter().map(|port| port.name.chars().count()).max().unwrap_or(0).clamp(4, 14);
+    let peers = model.ports.iter().map(|port| port.peer.chars().count() + 2).max().unwrap_or(0).clamp(4, 16);
     let widths = [
         Constraint::Length(names as u16),
         Constraint::Length(peers as u16),
@@ -155,46 +156,46 @@ fn ports(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel, choice: &ViewStat
     let table = Table::new(rows, widths)
         .header(header.style(bold()))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let row = (!scene.ports.is_empty()).then(|| choice.row.min(scene.ports.len() - 1));
+    let row = (!model.ports.is_empty()).then(|| view_state.row.min(model.ports.len() - 1));
     frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(row));
 }
 
 /// Draws totals, switches and flows below each other, as far as they fit.
-fn others(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
-    let totals = scene.totals.len().div_ceil(3) as u16;
-    let switches = if scene.switches.is_empty() { 0 } else { scene.switches.len() as u16 + 1 };
+fn side_tables(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
+    let totals = model.totals.len().div_ceil(3) as u16;
+    let switches = if model.switches.is_empty() { 0 } else { model.switches.len() as u16 + 1 };
     // Flows change more often than switches, so they get half of the height if both do not fit.
     let room = area.height.saturating_sub(totals);
-    let switches = if scene.flows.is_empty() { switches } else { switches.min(room / 2) };
+    let switches = if model.flows.is_empty() { switches } else { switches.min(room / 2) };
     let areas =
         Layout::vertical([Constraint::Length(totals), Constraint::Length(switches), Constraint::Fill(1)]);
     let [top, middle, bottom] = areas.areas(area);
-    let lines = scene.totals.chunks(3).map(|chunk| {
+    let lines = model.totals.chunks(3).map(|chunk| {
         Line::from_iter(chunk.iter().flat_map(|(word, value)| {
             [Span::raw(format!("{word} ")), Span::styled(value.clone(), bold()), Span::raw("   ")]
         }))
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), top);
     if switches > 0 {
-        switch_table(frame, middle, scene);
+        switch_table(frame, middle, model);
     }
-    if !scene.flows.is_empty() {
-        flow_table(frame, bottom, scene);
+    if !model.flows.is_empty() {
+        flow_table(frame, bottom, model);
     }
 }
 
-fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
+fn switch_table(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
     // Switches with errors come first, so that they are visible if not all fit.
-    let (troubled, others): (Vec<_>, Vec<_>) =
-        scene.switches.iter().partition(|switch| switch.error.is_some());
-    let rows = troubled.into_iter().chain(others).map(|switch| {
-        let trouble = Cell::new(switch.error.clone().unwrap_or_default());
+    let (failed, healthy): (Vec<_>, Vec<_>) =
+        model.switches.iter().partition(|switch| switch.error.is_some());
+    let rows = failed.into_iter().chain(healthy).map(|switch| {
+        let error = Cell::new(switch.error.clone().unwrap_or_default());
         Row::new([
             Cell::new(switch.name.clone()),
             count(switch.routes),
             count(switch.marks),
             count(switch.drops),
-            trouble,
+            error,
         ])
     });
     let [name, number] = [Constraint::Length(8), Constraint::Length(9)];
@@ -209,8 +210,8 @@ fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
     frame.render_widget(table.header(header.style(bold())), area);
 }
 
-fn flow_table(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
-    let rows = scene.flows.iter().map(|flow| {
+fn flow_table(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
+    let rows = model.flows.iter().map(|flow| {
         let done = flow.size.filter(|&size| size > 0).map(|size| flow.acked as f64 / size as f64);
         Row::new([
             Cell::new(flow.name.clone()),
@@ -232,7 +233,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::buffer::Buffer;
 
-    fn scene() -> ViewModel {
+    fn model() -> ViewModel {
         let port = |name: &str, peer: &str, load: f64, queue| PortRow {
             name: name.into(),
             peer: peer.into(),
@@ -280,9 +281,9 @@ mod tests {
         }
     }
 
-    fn render(width: u16, height: u16, scene: &ViewModel, choice: &ViewState) -> Buffer {
+    fn render(width: u16, height: u16, model: &ViewModel, view_state: &ViewState) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, scene, choice)).unwrap();
+        terminal.draw(|frame| draw(frame, model, view_state)).unwrap();
         terminal.backend().buffer().clone()
     }
 
@@ -297,50 +298,54 @@ mod tests {
 
     #[test]
     fn a_scene_at_80_columns() {
-        insta::assert_snapshot!(text(&render(80, 20, &scene(), &ViewState::default())));
+        insta::assert_snapshot!(text(&render(80, 20, &model(), &ViewState::default())));
     }
 
     #[test]
     fn a_scene_at_200_columns() {
-        let choice = ViewState { order: Order::Load, row: 1, is_plain: false };
-        insta::assert_snapshot!(text(&render(200, 16, &scene(), &choice)));
+        let view_state = ViewState { order: Order::Load, row: 1, is_plain: false };
+        insta::assert_snapshot!(text(&render(200, 16, &model(), &view_state)));
     }
 
     #[test]
-    fn links_are_coloured_by_load_unless_colours_are_unwelcome() {
-        let colours = |choice: &ViewState| {
-            let buffer = render(80, 20, &scene(), choice);
+    fn links_are_coloured_by_load_unless_plain() {
+        let colours = |view_state: &ViewState| {
+            let buffer = render(80, 20, &model(), view_state);
             // The first cell of the bars: the rows follow the heading and the table's header.
             let x = (0..80).find(|&x| buffer[(x, 2)].symbol() == "l").unwrap();
             (3..7).map(|y| buffer[(x, y)].fg).collect::<Vec<_>>()
         };
-        let choice = ViewState::default();
-        assert_eq!(colours(&choice), [Color::Green, Color::Red, Color::Yellow, Color::Red]);
-        assert_eq!(colours(&ViewState { is_plain: true, ..choice }), [Color::Reset; 4]);
+        let view_state = ViewState::default();
+        assert_eq!(colours(&view_state), [Color::Green, Color::Red, Color::Yellow, Color::Red]);
+        assert_eq!(colours(&ViewState { is_plain: true, ..view_state }), [Color::Reset; 4]);
     }
 
     #[test]
     fn any_size_can_be_drawn() {
         for (width, height) in [(1, 1), (10, 3), (40, 5), (119, 2), (300, 80)] {
-            render(width, height, &scene(), &ViewState { row: 99, ..ViewState::default() });
+            render(width, height, &model(), &ViewState { row: 99, ..ViewState::default() });
             render(width, height, &ViewModel::default(), &ViewState::default());
         }
     }
 
     #[test]
-    fn the_selected_port_stays_in_sight_and_orders_change_it() {
-        let mut scene = scene();
-        let port = scene.ports[0].clone();
-        scene.ports =
+    fn the_selected_port_is_visible_and_depends_on_the_order() {
+        let mut model = model();
+        let port = model.ports[0].clone();
+        model.ports =
             (0..500).map(|n| PortRow { name: format!("s{n}:1"), queue: Some(n), ..port.clone() }).collect();
-        let mut choice = ViewState::default();
-        choice.step(400, &scene);
-        assert!(text(&render(80, 20, &scene, &choice)).contains("s400:1"));
-        choice.step(isize::MAX, &scene);
-        assert_eq!(choice.selected(&scene), Some(499));
-        choice.reorder();
-        choice.reorder();
-        assert_eq!((choice.order, choice.selected(&scene)), (Order::Queue, Some(499)), "the longest queue");
+        let mut view_state = ViewState::default();
+        view_state.step(400, &model);
+        assert!(text(&render(80, 20, &model, &view_state)).contains("s400:1"));
+        view_state.step(isize::MAX, &model);
+        assert_eq!(view_state.selected(&model), Some(499));
+        view_state.reorder();
+        view_state.reorder();
+        assert_eq!(
+            (view_state.order, view_state.selected(&model)),
+            (Order::Queue, Some(499)),
+            "the longest queue"
+        );
         assert_eq!(ViewState::default().selected(&ViewModel::default()), None);
     }
 }

@@ -1,6 +1,8 @@
 //! The live view on a terminal.
 
-use super::{UserAction, ViewModel, ViewState, draw};
+use super::draw::draw;
+use super::interaction::{UserAction, ViewState};
+use super::model::ViewModel;
 use crate::console::Failure;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::io::{self, IsTerminal};
@@ -12,7 +14,7 @@ const PAGE: isize = 10;
 /// A terminal in raw mode that shows the view. Dropping it restores the terminal.
 pub struct TerminalView {
     terminal: ratatui::DefaultTerminal,
-    choice: ViewState,
+    view_state: ViewState,
 }
 
 impl TerminalView {
@@ -26,25 +28,31 @@ impl TerminalView {
             return Err(Failure::input("a live view requires a terminal on standard input and output"));
         }
         let terminal = ratatui::try_init().map_err(Failure::work)?;
-        Ok(TerminalView { terminal, choice: ViewState { is_plain, ..ViewState::default() } })
+        Ok(TerminalView { terminal, view_state: ViewState { is_plain, ..ViewState::default() } })
     }
 
-    pub fn show(&mut self, scene: &ViewModel) -> Result<(), Failure> {
-        let choice = &self.choice;
-        self.terminal.draw(|frame| draw(frame, scene, choice)).map(drop).map_err(Failure::from)
+    pub fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
+        let view_state = &self.view_state;
+        self.terminal.draw(|frame| draw(frame, model, view_state)).map(drop).map_err(Failure::from)
     }
 
-    /// Waits at most `patience` for a key, and returns the request. Keys that only change the view redraw it.
-    pub fn ask(&mut self, scene: &ViewModel, patience: Duration) -> Result<Option<UserAction>, Failure> {
-        if !event::poll(patience)? {
+    /// Waits at most `timeout` for a key, and returns the request. Keys that only change the view redraw it.
+    pub fn next_action(
+        &mut self,
+        model: &ViewModel,
+        timeout: Duration,
+    ) -> Result<Option<UserAction>, Failure> {
+        if !event::poll(timeout)? {
             return Ok(None);
         }
-        let asked = match event::read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => asked(key, &mut self.choice, scene),
+        let action = match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                action_for_key(key, &mut self.view_state, model)
+            }
             _ => None,
         };
-        self.show(scene)?;
-        Ok(asked)
+        self.show(model)?;
+        Ok(action)
     }
 }
 
@@ -54,43 +62,45 @@ impl Drop for TerminalView {
     }
 }
 
-/// Returns the request for a key. Keys that change the view are applied to `choice`.
-fn asked(key: KeyEvent, choice: &mut ViewState, scene: &ViewModel) -> Option<UserAction> {
+/// Returns the request for a key. Keys that change the view are applied to `view_state`.
+fn action_for_key(key: KeyEvent, view_state: &mut ViewState, model: &ViewModel) -> Option<UserAction> {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(UserAction::Quit),
         KeyCode::Char('q') | KeyCode::Esc => Some(UserAction::Quit),
         KeyCode::Char(' ' | 'p') => Some(UserAction::Pause),
         KeyCode::Char('s') => Some(UserAction::Step),
-        KeyCode::Char('d') => choice.selected(scene).map(UserAction::Link),
+        KeyCode::Char('d') => view_state.selected(model).map(UserAction::Link),
         KeyCode::Char('o') => {
-            choice.reorder();
+            view_state.reorder();
             None
         }
-        KeyCode::Down | KeyCode::Char('j') => move_by(1, choice, scene),
-        KeyCode::Up | KeyCode::Char('k') => move_by(-1, choice, scene),
-        KeyCode::PageDown => move_by(PAGE, choice, scene),
-        KeyCode::PageUp => move_by(-PAGE, choice, scene),
-        KeyCode::Home => move_by(isize::MIN, choice, scene),
-        KeyCode::End => move_by(isize::MAX, choice, scene),
+        KeyCode::Down | KeyCode::Char('j') => move_by(1, view_state, model),
+        KeyCode::Up | KeyCode::Char('k') => move_by(-1, view_state, model),
+        KeyCode::PageDown => move_by(PAGE, view_state, model),
+        KeyCode::PageUp => move_by(-PAGE, view_state, model),
+        KeyCode::Home => move_by(isize::MIN, view_state, model),
+        KeyCode::End => move_by(isize::MAX, view_state, model),
         _ => None,
     }
 }
 
-fn move_by(rows: isize, choice: &mut ViewState, scene: &ViewModel) -> Option<UserAction> {
-    choice.step(rows, scene);
+fn move_by(rows: isize, view_state: &mut ViewState, model: &ViewModel) -> Option<UserAction> {
+    view_state.step(rows, model);
     None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::{Order, PortRow};
+    use crate::live::PortRow;
+    use crate::live::interaction::Order;
 
     #[test]
     fn keys_do_what_the_footer_lists() {
-        let scene = ViewModel { ports: vec![PortRow::default(); 3], ..ViewModel::default() };
-        let mut choice = ViewState::default();
-        let mut press = |code| asked(KeyEvent::new(code, KeyModifiers::NONE), &mut choice, &scene);
+        let model = ViewModel { ports: vec![PortRow::default(); 3], ..ViewModel::default() };
+        let mut view_state = ViewState::default();
+        let mut press =
+            |code| action_for_key(KeyEvent::new(code, KeyModifiers::NONE), &mut view_state, &model);
         assert_eq!(press(KeyCode::Char(' ')), Some(UserAction::Pause));
         assert_eq!(press(KeyCode::Char('s')), Some(UserAction::Step));
         assert_eq!((press(KeyCode::Down), press(KeyCode::Char('d'))), (None, Some(UserAction::Link(1))));
@@ -101,11 +111,15 @@ mod tests {
         );
         assert_eq!((press(KeyCode::Char('x')), press(KeyCode::Char('o'))), (None, None));
         assert_eq!(press(KeyCode::Char('q')), Some(UserAction::Quit));
-        assert_eq!(choice.order, Order::Load);
+        assert_eq!(view_state.order, Order::Load);
         let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(asked(ctrl_c, &mut choice, &scene), Some(UserAction::Quit));
+        assert_eq!(action_for_key(ctrl_c, &mut view_state, &model), Some(UserAction::Quit));
         assert_eq!(
-            asked(KeyEvent::new(KeyCode::Char('d'), KeyModifiers::NONE), &mut choice, &ViewModel::default()),
+            action_for_key(
+                KeyEvent::new(KeyCode::Char('d'), KeyModifiers::NONE),
+                &mut view_state,
+                &ViewModel::default()
+            ),
             None
         );
     }

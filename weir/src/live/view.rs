@@ -1,13 +1,16 @@
 //! The outputs of a live view: the terminal, browsers, or both.
 
-use super::{TerminalView, UserAction, ViewModel, WebView};
+use super::interaction::UserAction;
+use super::model::ViewModel;
+use super::screen::TerminalView;
+use super::web::WebView;
 use crate::console::Failure;
 use crate::interrupt::interrupted;
 use std::time::Duration;
 
 /// The terminal, the browsers, or both.
 pub struct View<'a> {
-    screen: Option<TerminalView>,
+    terminal: Option<TerminalView>,
     web: Option<&'a WebView>,
 }
 
@@ -18,28 +21,32 @@ impl<'a> View<'a> {
     ///
     /// If a terminal is requested and not available.
     pub fn open(on_terminal: bool, is_plain: bool, web: Option<&'a WebView>) -> Result<View<'a>, Failure> {
-        let screen = on_terminal.then(|| TerminalView::open(is_plain)).transpose()?;
-        Ok(View { screen, web })
+        let terminal = on_terminal.then(|| TerminalView::open(is_plain)).transpose()?;
+        Ok(View { terminal, web })
     }
 
     /// Shows the contents on all outputs.
-    pub fn show(&mut self, scene: &ViewModel) -> Result<(), Failure> {
+    pub fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
         if let Some(web) = self.web {
-            web.show(scene);
+            web.show(model);
         }
-        self.screen.as_mut().map_or(Ok(()), |screen| screen.show(scene))
+        self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.show(model))
     }
 
-    /// Waits at most `patience` for a request of a user.
-    pub fn ask(&mut self, scene: &ViewModel, patience: Duration) -> Result<Option<UserAction>, Failure> {
+    /// Waits at most `timeout` for a request of a user.
+    pub fn next_action(
+        &mut self,
+        model: &ViewModel,
+        timeout: Duration,
+    ) -> Result<Option<UserAction>, Failure> {
         if interrupted() {
             return Ok(Some(UserAction::Quit));
         }
-        // With a terminal, the wait is for its keys; requests from browsers are checked in between.
-        let alone = if self.screen.is_some() { Duration::ZERO } else { patience };
-        if let Some(ask) = self.web.and_then(|web| web.ask(scene, alone)) {
-            return Ok(Some(ask));
+        // With a terminal, this waits for its keys, and only polls for requests from browsers.
+        let web_timeout = if self.terminal.is_some() { Duration::ZERO } else { timeout };
+        if let Some(action) = self.web.and_then(|web| web.next_action(model, web_timeout)) {
+            return Ok(Some(action));
         }
-        self.screen.as_mut().map_or(Ok(None), |screen| screen.ask(scene, patience))
+        self.terminal.as_mut().map_or(Ok(None), |terminal| terminal.next_action(model, timeout))
     }
 }

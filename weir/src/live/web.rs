@@ -1,6 +1,7 @@
-//! The live view in browsers: a page that polls for the contents and sends the requests of its users.
+//! The live view in browsers: a page that polls for the contents and sends its user's requests.
 
-use super::{UserAction, ViewModel};
+use super::interaction::UserAction;
+use super::model::ViewModel;
 use crate::console::Failure;
 use crate::http::{BoundListener, Request, Response, Server};
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The page, including style and script.
 const PAGE: &str = include_str!("page.html");
 /// Maximum number of queued requests.
-const WAITING: usize = 16;
+const MAX_QUEUED: usize = 16;
 /// A page that polled within this time counts as open. Also the time that `end` waits for its next poll.
 const POLL: Duration = Duration::from_secs(1);
 
@@ -30,7 +31,7 @@ impl ServeOptions {
     /// Starts the server; `None` without `--serve`.
     pub fn open(self) -> Result<Option<WebView>, Failure> {
         let Some(address) = self.serve else { return Ok(None) };
-        BoundListener::at(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
+        BoundListener::bind(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
     }
 }
 
@@ -46,9 +47,9 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// State that the server and the view share.
 #[derive(Debug, Default)]
 struct Shared {
-    scene: ViewModel,
+    model: ViewModel,
     /// Time of the last poll by any page.
-    asked: Option<Instant>,
+    last_poll: Option<Instant>,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -59,7 +60,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub struct WebView {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
-    asks: Receiver<WebAction>,
+    requests: Receiver<WebAction>,
     _server: Server,
 }
 
@@ -73,13 +74,13 @@ enum WebAction {
 }
 
 impl WebView {
-    fn serve(opened: BoundListener) -> Result<WebView, Failure> {
-        let address = opened.address();
+    fn serve(listener: BoundListener) -> Result<WebView, Failure> {
+        let address = listener.address();
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let (sender, asks) = sync_channel(WAITING);
+        let (sender, requests) = sync_channel(MAX_QUEUED);
         let (is_local, read) = (address.ip().is_loopback(), shared.clone());
-        let _server = opened.serve(move |request| respond(request, is_local, &read, &sender))?;
-        Ok(WebView { address, shared, asks, _server })
+        let _server = listener.serve(move |request| respond(request, is_local, &read, &sender))?;
+        Ok(WebView { address, shared, requests, _server })
     }
 
     /// Returns the address of the page.
@@ -88,31 +89,31 @@ impl WebView {
     }
 
     /// Sets the contents that the next poll returns.
-    pub fn show(&self, scene: &ViewModel) {
-        lock(&self.shared).scene.clone_from(scene);
+    pub fn show(&self, model: &ViewModel) {
+        lock(&self.shared).model.clone_from(model);
     }
 
-    /// Waits at most `patience` for a request from a page.
-    pub fn ask(&self, scene: &ViewModel, patience: Duration) -> Option<UserAction> {
-        match self.asks.recv_timeout(patience).ok()? {
+    /// Waits at most `timeout` for a request from a page.
+    pub fn next_action(&self, model: &ViewModel, timeout: Duration) -> Option<UserAction> {
+        match self.requests.recv_timeout(timeout).ok()? {
             WebAction::Pause => Some(UserAction::Pause),
             WebAction::Step => Some(UserAction::Step),
             WebAction::Link(name) => {
-                scene.ports.iter().position(|port| port.name == name).map(UserAction::Link)
+                model.ports.iter().position(|port| port.name == name).map(UserAction::Link)
             }
         }
     }
 
     /// Marks the view as ended, and waits up to [`POLL`] until an open page has fetched this state.
     pub fn end(&self, note: String) {
-        let began = Instant::now();
-        let is_watched = {
+        let start = Instant::now();
+        let is_open = {
             let mut shared = lock(&self.shared);
-            shared.scene.note = note;
-            (shared.scene.is_over, shared.scene.is_paused) = (true, false);
-            shared.asked.is_some_and(|asked| asked.elapsed() < POLL)
+            shared.model.note = note;
+            (shared.model.is_over, shared.model.is_paused) = (true, false);
+            shared.last_poll.is_some_and(|time| time.elapsed() < POLL)
         };
-        while is_watched && began.elapsed() < POLL && lock(&self.shared).asked < Some(began) {
+        while is_open && start.elapsed() < POLL && lock(&self.shared).last_poll < Some(start) {
             std::thread::sleep(POLL / 50);
         }
     }
@@ -125,7 +126,7 @@ fn respond(
     request: &Request<'_>,
     is_local: bool,
     shared: &Mutex<Shared>,
-    asks: &SyncSender<WebAction>,
+    requests: &SyncSender<WebAction>,
 ) -> Response {
     let host = request.field("host").unwrap_or_default();
     if is_local && !names_this_machine(host) {
@@ -135,8 +136,8 @@ fn respond(
         ("GET", "/") => Response::ok("text/html; charset=utf-8", PAGE.to_owned()),
         ("GET", "/scene.json") => {
             let mut shared = lock(shared);
-            let text = serde_json::to_string(&shared.scene);
-            shared.asked = Some(Instant::now());
+            let text = serde_json::to_string(&shared.model);
+            shared.last_poll = Some(Instant::now());
             text.map_or_else(
                 |_| Response::error("500 Internal Server Error", "serialization failed"),
                 |text| Response::ok("application/json", text),
@@ -147,11 +148,11 @@ fn respond(
             Response::error("403 Forbidden", "read-only: the view is not bound to loopback")
         }
         ("POST", path) => {
-            let is_own = |origin: &str| origin.strip_prefix("http://") == Some(host);
-            if !request.field("origin").is_none_or(is_own) {
+            let is_same_origin = |origin: &str| origin.strip_prefix("http://") == Some(host);
+            if !request.field("origin").is_none_or(is_same_origin) {
                 return Response::error("403 Forbidden", "cross-origin request rejected");
             }
-            let wish = match path {
+            let action = match path {
                 "/pause" => WebAction::Pause,
                 "/step" => WebAction::Step,
                 _ => match path.strip_prefix("/link/") {
@@ -159,7 +160,7 @@ fn respond(
                     None => return Response::not_found("expected /pause, /step or /link/PORT"),
                 },
             };
-            match asks.try_send(wish) {
+            match requests.try_send(action) {
                 Ok(()) => Response::ok("application/json", "{}".to_owned()),
                 Err(_) => Response::error("503 Service Unavailable", "busy, retry"),
             }
@@ -181,7 +182,7 @@ fn names_this_machine(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::tests::ask;
+    use crate::http::tests::send_request;
     use crate::live::PortRow;
 
     fn web() -> WebView {
@@ -190,72 +191,72 @@ mod tests {
     }
 
     fn send(web: &WebView, line: &str, fields: &str) -> String {
-        ask(web.address, format!("{line} HTTP/1.1\r\n{fields}\r\n").as_bytes())
+        send_request(web.address, format!("{line} HTTP/1.1\r\n{fields}\r\n").as_bytes())
     }
 
     #[test]
-    fn a_port_alone_is_this_machines() {
+    fn a_port_alone_means_loopback() {
         assert_eq!(address("8080").unwrap().to_string(), "127.0.0.1:8080");
         assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
-        for wrong in ["", "x", "127.0.0.1", "65536", "localhost:8080"] {
-            assert!(address(wrong).is_err(), "{wrong}");
+        for invalid in ["", "x", "127.0.0.1", "65536", "localhost:8080"] {
+            assert!(address(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn pages_read_the_scene_and_ask_by_name() {
+    fn pages_read_the_model_and_name_ports() {
         let web = web();
         let port = |name: &str| PortRow { name: name.into(), load: f64::NAN, ..PortRow::default() };
-        let scene = ViewModel {
+        let model = ViewModel {
             title: "<b>".into(),
             ports: vec![port("s1:1"), port("s1:2")],
             keys: vec![("space", "pause")],
             ..ViewModel::default()
         };
-        web.show(&scene);
+        web.show(&model);
         assert!(send(&web, "GET /", "Host: localhost:1\r\n").contains("<title>Weir</title>"));
-        let answer = send(&web, "GET /scene.json?1", "Host: 127.0.0.1\r\n");
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let response = send(&web, "GET /scene.json?1", "Host: 127.0.0.1\r\n");
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200") && head.contains("default-src 'none'"), "{head}");
         let read: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!((&read["title"], &read["ports"][1]["name"]), (&"<b>".into(), &"s1:2".into()));
         assert_eq!(read["keys"][0][1], "pause");
-        let moment = Duration::from_secs(5);
-        for (path, asked) in
+        let timeout = Duration::from_secs(5);
+        for (path, action) in
             [("/pause", UserAction::Pause), ("/step", UserAction::Step), ("/link/s1:2", UserAction::Link(1))]
         {
-            let own = "Host: [::1]:8\r\nOrigin: http://[::1]:8\r\n";
-            assert!(send(&web, &format!("POST {path}"), own).starts_with("HTTP/1.1 200"));
-            assert_eq!(web.ask(&scene, moment), Some(asked));
+            let same_origin = "Host: [::1]:8\r\nOrigin: http://[::1]:8\r\n";
+            assert!(send(&web, &format!("POST {path}"), same_origin).starts_with("HTTP/1.1 200"));
+            assert_eq!(web.next_action(&model, timeout), Some(action));
         }
         send(&web, "POST /link/s9:9", "Host: localhost\r\n");
-        assert_eq!(web.ask(&scene, moment), None, "there is no such port");
+        assert_eq!(web.next_action(&model, timeout), None, "no such port");
         web.end("it is done".into());
         let last = send(&web, "GET /scene.json", "Host: localhost\r\n");
         assert!(last.contains("\"is_over\":true") && last.contains("it is done"), "{last}");
     }
 
     #[test]
-    fn other_origins_are_refused() {
+    fn other_origins_are_rejected() {
         let web = web();
-        let refused = |line: &str, fields: &str| send(&web, line, fields).starts_with("HTTP/1.1 403");
+        let is_rejected = |line: &str, fields: &str| send(&web, line, fields).starts_with("HTTP/1.1 403");
         for host in ["", "evil.example", "localhost.evil.example", "10.0.0.1:80", "127.0.0.1.evil.example:80"]
         {
-            assert!(refused("GET /scene.json", &format!("Host: {host}\r\n")), "{host}");
+            assert!(is_rejected("GET /scene.json", &format!("Host: {host}\r\n")), "{host}");
         }
-        assert!(refused("GET /", ""));
-        assert!(refused("POST /pause", "Host: localhost\r\nOrigin: http://evil.example\r\n"));
-        assert!(refused("POST /pause", "Host: localhost\r\nOrigin: null\r\n"));
+        assert!(is_rejected("GET /", ""));
+        assert!(is_rejected("POST /pause", "Host: localhost\r\nOrigin: http://evil.example\r\n"));
+        assert!(is_rejected("POST /pause", "Host: localhost\r\nOrigin: null\r\n"));
         assert!(send(&web, "POST /quit", "Host: localhost\r\n").starts_with("HTTP/1.1 404"));
         assert!(send(&web, "PUT /", "Host: localhost\r\n").starts_with("HTTP/1.1 405"));
-        for _ in 0..WAITING {
+        for _ in 0..MAX_QUEUED {
             assert!(send(&web, "POST /step", "Host: localhost\r\n").starts_with("HTTP/1.1 200"));
         }
         assert!(send(&web, "POST /step", "Host: localhost\r\n").starts_with("HTTP/1.1 503"));
-        // Readers on other machines may look only.
-        let (sender, _asks) = sync_channel(1);
+        // If the view is not bound to loopback, it is read-only.
+        let (sender, _requests) = sync_channel(1);
         let request = |method| Request { method, path: "/pause", ..Request::default() };
-        let answer = respond(&request("POST"), false, &Mutex::default(), &sender);
-        assert!(answer.status.starts_with("403"), "{answer:?}");
+        let response = respond(&request("POST"), false, &Mutex::default(), &sender);
+        assert!(response.status.starts_with("403"), "{response:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A fabric of `weir switch` processes in namespaces, and the processes that are run beside it.
+//! A fabric of `weir switch` processes in network namespaces, with controllers and pings.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -19,11 +19,11 @@ pub fn weir(arguments: &[&str]) -> Output {
     Command::new(WEIR).arg("controller").args(arguments).output().expect("weir runs")
 }
 
-pub fn said(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A namespace for each host and one for all switches, and what runs in them.
+/// A namespace for each host and one for all switches, and the switch processes.
 pub struct Lab {
     id: String,
     dir: tempfile::TempDir,
@@ -34,17 +34,17 @@ pub struct Lab {
 impl Lab {
     /// Two leaves, two spines, a host at each leaf.
     pub fn new() -> Lab {
-        Lab::of(FABRIC)
+        Lab::with_topology(FABRIC)
     }
 
-    /// A process for each switch.
-    pub fn of(fabric: &str) -> Lab {
+    /// Starts one process per switch.
+    pub fn with_topology(fabric: &str) -> Lab {
         let mut lab = Lab::build(fabric, |_| true);
         lab.switches = (0..lab.topology.switches.len()).map(|index| lab.start(index)).collect();
         lab
     }
 
-    /// One process for all switches, with the links between them in it.
+    /// Starts one process for all switches and the links between them.
     pub fn in_one_process(fabric: &str, options: &[&str]) -> Lab {
         let mut lab = Lab::build(fabric, |link| matches!(link.a.node, Node::Host(_)));
         let mut command = lab.command("s", WEIR);
@@ -56,30 +56,30 @@ impl Lab {
         lab
     }
 
-    /// The namespaces, and those links that are to be veth pairs.
+    /// Creates the namespaces, and veth pairs for the links that `is_pair` selects.
     fn build(fabric: &str, is_pair: impl Fn(&Link) -> bool) -> Lab {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("fabric.yaml"), fabric).expect("written");
         let spec = serde_yaml::from_str(fabric).expect("a topology");
         let topology = build(&spec).expect("a fabric");
         let lab = Lab { id: format!("wctl{}", std::process::id()), dir, topology, switches: Vec::new() };
-        for part in lab.parts() {
-            ip(&["netns", "add", &lab.name(&part)]);
-            lab.ip(&part, "link set lo up");
+        for node in lab.nodes() {
+            ip(&["netns", "add", &lab.name(&node)]);
+            lab.ip(&node, "link set lo up");
         }
         let interface = |end: Endpoint| match end.node {
             Node::Host(_) => "eth0".to_owned(),
             Node::Switch(switch) => format!("{}-eth{}", lab.topology.switch(switch).name, end.port),
         };
-        let part = |end: Endpoint| match end.node {
+        let node = |end: Endpoint| match end.node {
             Node::Host(host) => lab.topology.host(host).name.clone(),
             Node::Switch(_) => "s".to_owned(),
         };
         for link in lab.topology.links.iter().filter(|link| is_pair(link)) {
-            let [(a, at), (b, of)] = [link.a, link.b].map(|end| (interface(end), part(end)));
-            lab.ip(&of, &format!("link add {b} type veth peer name {a} netns {}", lab.name(&at)));
-            lab.up(&at, &a);
-            lab.up(&of, &b);
+            let [(a, netns_a), (b, netns_b)] = [link.a, link.b].map(|end| (interface(end), node(end)));
+            lab.ip(&netns_b, &format!("link add {b} type veth peer name {a} netns {}", lab.name(&netns_a)));
+            lab.up(&netns_a, &a);
+            lab.up(&netns_b, &b);
         }
         for host in &lab.topology.hosts {
             lab.ip(&host.name, &format!("link set eth0 address {}", mac(host)));
@@ -92,29 +92,29 @@ impl Lab {
         lab
     }
 
-    /// The namespaces.
-    fn parts(&self) -> Vec<String> {
+    /// Returns the names of the namespaces without their prefix: the hosts, and `s` for the switches.
+    fn nodes(&self) -> Vec<String> {
         let hosts = self.topology.hosts.iter().map(|host| host.name.clone());
         hosts.chain(["s".to_owned()]).collect()
     }
 
-    fn name(&self, part: &str) -> String {
-        format!("{}-{part}", self.id)
+    fn name(&self, node: &str) -> String {
+        format!("{}-{node}", self.id)
     }
 
-    pub fn ip(&self, part: &str, arguments: &str) {
-        let namespace = self.name(part);
+    pub fn ip(&self, node: &str, arguments: &str) {
+        let namespace = self.name(node);
         ip(&["-n", &namespace].into_iter().chain(arguments.split_whitespace()).collect::<Vec<_>>());
     }
 
-    fn up(&self, part: &str, interface: &str) {
-        self.ip(part, &format!("link set {interface} addrgenmode none"));
-        self.ip(part, &format!("link set {interface} up"));
+    fn up(&self, node: &str, interface: &str) {
+        self.ip(node, &format!("link set {interface} addrgenmode none"));
+        self.ip(node, &format!("link set {interface} up"));
     }
 
-    pub fn command(&self, part: &str, program: &str) -> Command {
+    pub fn command(&self, node: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(part), program]).current_dir(self.dir.path());
+        command.args(["netns", "exec", &self.name(node), program]).current_dir(self.dir.path());
         command
     }
 
@@ -148,7 +148,7 @@ impl Lab {
     }
 
     pub fn watch(&self) -> Lines {
-        Lines::of(self.controller(&["watch", "--check-interval", "2s"]))
+        Lines::spawn(self.controller(&["watch", "--check-interval", "2s"]))
     }
 
     /// Pings the second host from the first, 100 times a second.
@@ -161,7 +161,7 @@ impl Lab {
         let to = self.topology.hosts.iter().find(|host| host.name == to).expect("a host");
         let mut command = self.command(from, "ping");
         command.args(["-n", "-i", interval, &to.ip.to_string()]);
-        Lines::of(command)
+        Lines::spawn(command)
     }
 }
 
@@ -171,8 +171,8 @@ impl Drop for Lab {
             let _ = switch.kill();
             let _ = switch.wait();
         }
-        for part in self.parts() {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(&part)]).output();
+        for node in self.nodes() {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(&node)]).output();
         }
     }
 }
@@ -182,8 +182,8 @@ fn mac(host: &Host) -> String {
 }
 
 fn ip(arguments: &[&str]) {
-    let done = Command::new("ip").args(arguments).output().expect("iproute2 is installed");
-    assert!(done.status.success(), "ip {}: {}", arguments.join(" "), said(&done));
+    let output = Command::new("ip").args(arguments).output().expect("iproute2 is installed");
+    assert!(output.status.success(), "ip {}: {}", arguments.join(" "), output_text(&output));
 }
 
 /// A process and the lines that it has printed, each with its time.
@@ -193,8 +193,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn of(mut command: Command) -> Lines {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    pub fn spawn(mut command: Command) -> Lines {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the command starts");
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (out, into) = (child.stdout.take().expect("piped"), Arc::clone(&lines));
         std::thread::spawn(move || {
@@ -209,14 +209,14 @@ impl Lines {
         self.lines.lock().expect("no panic").clone()
     }
 
-    /// Waits for a line that was printed after `since`; returns it and how long after.
-    pub fn expect(&self, since: Instant, word: &str, patience: Duration) -> (String, Duration) {
+    /// Waits for a line with `word` that was printed after `since`; returns the line and the time from `since`.
+    pub fn expect(&self, since: Instant, word: &str, timeout: Duration) -> (String, Duration) {
         loop {
             let found = self.all().into_iter().find(|(at, line)| *at >= since && line.contains(word));
             if let Some((at, line)) = found {
                 return (line, at - since);
             }
-            assert!(since.elapsed() < patience, "no \"{word}\" within {patience:?}: {:#?}", self.all());
+            assert!(since.elapsed() < timeout, "no \"{word}\" within {timeout:?}: {:#?}", self.all());
             sleep(Duration::from_millis(5));
         }
     }
@@ -224,8 +224,8 @@ impl Lines {
 
 /// Sends a signal to a process.
 pub fn signal(child: &Child, signal: &str) {
-    let done = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(done.is_ok_and(|status| status.success()));
+    let output = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(output.is_ok_and(|status| status.success()));
 }
 
 impl Drop for Lines {

@@ -1,50 +1,53 @@
-//! The invariants of ARCHITECTURE.md that a text can show: who may depend on whom, and what must be
-//! absent where nothing may read a clock, open a socket or print.
+//! The invariants of ARCHITECTURE.md that are visible in the sources: allowed dependencies between crates, and crates
+//! that must not read a clock, open a socket or print.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 
-/// The crates of the workspace.
-const MEMBERS: [&str; 16] = [
-    "units",
-    "proto",
-    "proto/bfruntime",
-    "host",
-    "host/agent",
-    "switch",
-    "switch/server",
-    "controller",
-    "controller/client",
-    "lab/experiment",
-    "lab/sim",
-    "lab/testbed",
-    "lab/report",
-    "testkit",
-    "weir",
-    "python",
-];
+use serde_json::Value;
+
+use crate::modules::Graph;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
 
-/// The crates of ours that a crate's `[dependencies]` name.
+/// The packages of the workspace by directory, as `cargo metadata` describes them.
+static PACKAGES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let mut metadata: Value = serde_json::from_slice(&cargo.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array_mut().expect("an array");
+    let dir = |package: &Value| {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let root = root().canonicalize().expect("the workspace exists");
+        let dir = manifest.parent().expect("a directory").strip_prefix(root).expect("in the workspace");
+        dir.to_str().expect("UTF-8").to_owned()
+    };
+    packages.drain(..).map(|package| (dir(&package), package)).collect()
+});
+
+/// Returns the directories of the workspace crates in a crate's `[dependencies]`.
 fn dependencies(member: &str) -> BTreeSet<String> {
-    let manifest = fs::read_to_string(root().join(member).join("Cargo.toml")).expect("a manifest");
-    manifest
-        .lines()
-        .skip_while(|line| line.trim() != "[dependencies]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split(['.', '=', ' ']).next())
-        .filter_map(|name| match name {
-            "p4runtime" => Some("proto"),
-            "bfruntime" => Some(name),
-            _ => name.strip_prefix("weir-"),
-        })
-        .map(str::to_owned)
+    let names = (PACKAGES[member]["dependencies"].as_array().expect("an array").iter())
+        .filter(|dependency| dependency["kind"].is_null())
+        .map(|dependency| &dependency["name"]);
+    names
+        .filter_map(|name| PACKAGES.iter().find(|(_, package)| package["name"] == *name))
+        .map(|(dir, _)| dir.clone())
         .collect()
+}
+
+/// Returns the module graph of each crate.
+fn graphs() -> impl Iterator<Item = (&'static str, Graph)> {
+    PACKAGES.keys().map(|member| (member.as_str(), Graph::read(&root().join(member).join("src"))))
 }
 
 #[test]
@@ -58,104 +61,61 @@ fn dependencies_point_one_way() {
         ("switch", &["units", "proto"]),
         ("switch/server", &["units", "proto", "switch"]),
         ("controller", &["units", "proto"]),
-        ("controller/client", &["units", "proto", "bfruntime", "controller"]),
+        ("controller/client", &["units", "proto", "proto/bfruntime", "controller"]),
         ("lab/experiment", &["units", "proto", "host", "switch", "controller"]),
-        ("lab/sim", &["units", "proto", "host", "switch", "controller", "experiment"]),
-        ("lab/testbed", &["units", "proto", "host", "agent", "controller", "client", "experiment"]),
-        ("lab/report", &["units", "experiment"]),
+        ("lab/sim", &["units", "proto", "host", "switch", "controller", "lab/experiment"]),
+        (
+            "lab/testbed",
+            &["units", "proto", "host", "host/agent", "controller", "controller/client", "lab/experiment"],
+        ),
+        ("lab/report", &["units", "lab/experiment"]),
         ("testkit", &["units", "host"]),
-        ("python", &["units", "experiment", "sim", "report"]),
+        ("python", &["units", "lab/experiment", "lab/sim", "lab/report"]),
         (
             "weir",
             &[
                 "units",
                 "proto",
-                "bfruntime",
+                "proto/bfruntime",
                 "host",
-                "agent",
+                "host/agent",
                 "switch",
-                "server",
+                "switch/server",
                 "controller",
-                "client",
-                "experiment",
-                "sim",
-                "testbed",
-                "report",
+                "controller/client",
+                "lab/experiment",
+                "lab/sim",
+                "lab/testbed",
+                "lab/report",
             ],
         ),
     ];
-    for (member, may) in allowed {
-        let may: BTreeSet<String> = may.iter().map(|s| (*s).to_owned()).collect();
-        let has = dependencies(member);
-        assert!(has.is_subset(&may), "{member} depends on {:?}", has.difference(&may).collect::<Vec<_>>());
+    let members: Vec<&str> = allowed.iter().map(|(member, _)| *member).collect();
+    let unlisted: Vec<_> = PACKAGES.keys().filter(|member| !members.contains(&member.as_str())).collect();
+    assert!(unlisted.is_empty(), "add to the list: {unlisted:?}");
+    for (member, names) in allowed {
+        let names: BTreeSet<String> = names.iter().map(|s| (*s).to_owned()).collect();
+        let actual = dependencies(member);
+        assert!(
+            actual.is_subset(&names),
+            "{member} depends on {:?}",
+            actual.difference(&names).collect::<Vec<_>>()
+        );
     }
     assert!(!dependencies("lab/sim").is_empty(), "the manifests are read");
 }
 
-/// Every Rust file below `folder`, but for those below `drivers` and test files.
-fn sources(dir: &Path, drivers: &[&str]) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-        if drivers.contains(&name.trim_end_matches(".rs")) || name.starts_with("tests") {
-            continue;
-        }
-        if path.is_dir() {
-            files.extend(sources(&path, drivers));
-        } else if name.ends_with(".rs") {
-            files.push(path);
-        }
-    }
-    files
-}
-
-/// Source without comments and without the tests at its end.
-fn code(path: &Path) -> String {
-    let text = fs::read_to_string(path).expect("a source file");
-    let body = text.split("#[cfg(test)]").next().unwrap_or_default();
-    body.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
-}
-
-#[test]
-fn protocol_and_pipeline_touch_no_clock_socket_or_console() {
-    const ABSENT: &[&str] = &[
-        "Instant::now",
-        "SystemTime",
-        "std::net::UdpSocket",
-        "TcpStream",
-        "std::thread",
-        "println!",
-        "eprintln!",
-        "tracing::",
-        "rand::rng()",
-        "thread_rng",
-    ];
-    let mut seen = 0;
-    for (member, drivers) in [("units", &[][..]), ("host", &[]), ("switch", &["driver"]), ("controller", &[])]
-    {
-        for path in sources(&root().join(member).join("src"), drivers) {
-            let code = code(&path);
-            for word in ABSENT {
-                assert!(!code.contains(word), "{}: {word}", path.display());
-            }
-            seen += 1;
-        }
-    }
-    assert!(seen > 40, "only {seen} files were read");
-}
-
-/// The pipeline and the traffic manager know nothing of P4Runtime.
+/// The pipeline and the traffic manager do not depend on P4Runtime.
 #[test]
 fn the_pipeline_knows_no_p4runtime() {
-    for part in ["program", "pipeline", "tm", "engine"] {
-        for path in sources(&root().join("switch/src").join(part), &[]) {
-            assert!(!code(&path).contains("p4runtime"), "{}", path.display());
-        }
-    }
+    let graph = Graph::read(&root().join("switch/src"));
+    let users = graph.users_of_crate("p4runtime");
+    assert!(users.iter().any(|file| file.ends_with("control/mod.rs")), "the names are read: {users:?}");
+    let without = ["program", "pipeline", "tm", "engine"].map(|part| root().join("switch/src").join(part));
+    let wrong: Vec<_> = users.iter().filter(|file| without.iter().any(|dir| file.starts_with(dir))).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The paths in ARCHITECTURE.md exist.
 #[test]
 fn the_paths_in_architecture_md_exist() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
@@ -167,75 +127,61 @@ fn the_paths_in_architecture_md_exist() {
             checked += 1;
         }
     }
-    assert!(checked > 15, "only {checked} places were checked");
+    assert!(checked > 15, "only {checked} paths were checked");
 }
 
-/// The modules at the top of a crate, and those that each refers to as `crate::other` or, in a file beside lib.rs, as
-/// `super::other`.
-fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for path in sources(src, &["lib", "main"]) {
-        let inside = path.strip_prefix(src).expect("it was found there");
-        let top = inside.iter().next().expect("a name").to_string_lossy().trim_end_matches(".rs").to_owned();
-        let mut refers = |text: &str, before: &str| {
-            for rest in text.split(before).skip(1) {
-                // `crate::a` or `crate::{a, b::c}`.
-                let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-                let list = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
-                let names = list.map_or(vec![&rest[..end]], |list| list.split(',').collect());
-                let first = |name: &str| name.trim().split("::").next().unwrap_or_default().to_owned();
-                modules.entry(top.clone()).or_default().extend(names.into_iter().map(first));
-            }
-        };
-        let code = code(&path);
-        refers(&code, "crate::");
-        if inside.iter().count() == 1 {
-            refers(&code, "super::");
-        }
-    }
-    modules
-}
-
-/// No top-level module of a crate depends on itself through others.
+/// No file uses what depends on it. A `mod.rs` may re-export its children; it may not define what they use.
 #[test]
-fn no_crate_has_a_cycle_among_its_modules() {
-    for member in MEMBERS {
-        let mut left = modules(&root().join(member).join("src"));
-        let mut seen = left.len();
-        // Modules that refer to none of those left are in no cycle.
-        loop {
-            let names: BTreeSet<String> = left.keys().cloned().collect();
-            left.retain(|name, refers| refers.iter().any(|other| other != name && names.contains(other)));
-            if left.len() == seen {
-                break;
-            }
-            seen = left.len();
+fn no_crate_has_a_cycle_among_its_files() {
+    let mut file_count = 0;
+    for (member, graph) in graphs() {
+        file_count += graph.file_count();
+        for cycle in graph.cycles() {
+            panic!("{member}: these files depend on each other: {:#?}", graph.edges_within(&cycle));
         }
-        assert!(left.is_empty(), "{member}: these modules depend on each other: {left:?}");
     }
+    assert!(file_count > 500, "only {file_count} files were read");
 }
 
-/// A crate that is published has its own folder only; what it takes from elsewhere is a link in `assets/`.
+/// Code under `#[cfg(test)]` is left out, wherever it is in a file, and code after it is not.
+#[test]
+fn cycles_are_found_through_reexports_and_after_tests() {
+    let dir = std::env::temp_dir().join(format!("weir-modules-{}", std::process::id()));
+    fs::create_dir_all(dir.join("b")).unwrap();
+    let files = [
+        ("lib.rs", "mod a; mod b; pub use b::leaf::Leaf;"),
+        (
+            "a.rs",
+            "#[cfg(test)] mod tests { use crate::b::Of; }\npub struct A;\nfn f() { use crate::b; b::g() }",
+        ),
+        ("b/mod.rs", "pub mod leaf; pub struct Of; pub fn g() { leaf::h() }"),
+        ("b/leaf.rs", "pub struct Leaf; pub fn h() { vec![super::super::a::A]; }"),
+    ];
+    for (name, text) in files {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let cycles = Graph::read(&dir).cycles();
+    let acyclic = fs::write(dir.join("b/leaf.rs"), "pub struct Leaf; pub fn h() { crate::Leaf; }");
+    let remaining = Graph::read(&dir).cycles();
+    fs::remove_dir_all(&dir).unwrap();
+    acyclic.unwrap();
+    assert_eq!(cycles, [["a.rs", "b/leaf.rs", "b/mod.rs"].map(|name| dir.join(name)).into()]);
+    assert!(remaining.is_empty(), "{remaining:?}");
+}
+
+/// A published crate contains only its own directory; files from elsewhere must be links in `assets/`.
 #[test]
 fn crates_include_no_file_from_outside() {
     let (mut outside, mut checked) = (Vec::new(), 0);
-    for member in MEMBERS {
+    for (member, graph) in graphs() {
         let src = root().join(member).join("src");
-        for path in sources(&src, &[]) {
-            let text = code(&path);
-            let files = ["include_str!(\"", "include_bytes!(\""];
-            let included = files
-                .iter()
-                .flat_map(|macro_| text.split(macro_).skip(1))
-                .filter_map(|it| it.split('"').next());
-            for file in included {
-                checked += 1;
-                let up = file.split('/').take_while(|part| *part == "..").count();
-                let depth = path.strip_prefix(&src).expect("below src").components().count();
-                // From `src/a.rs` one step up is still the crate's.
-                if up > depth {
-                    outside.push(format!("{}: {file}", path.display()));
-                }
+        for (path, file) in &graph.included {
+            checked += 1;
+            let up = file.split('/').take_while(|part| *part == "..").count();
+            let depth = path.strip_prefix(&src).expect("below src").components().count();
+            // `../` in `src/a.rs` is still inside the crate.
+            if up > depth {
+                outside.push(format!("{}: {file}", path.display()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The command line from outside: exit statuses, messages, what is written and what is not.
+//! The command line as a user sees it: exit statuses, messages, and the files that are or are not written.
 
 use assert_cmd::Command;
 use std::fs;
@@ -30,8 +30,9 @@ fn tiny(dir: &TempDir) -> PathBuf {
     file
 }
 
-/// Runs `weir run` on TINY with one line changed; gives exit status and stderr: one line, and an excerpt of the file.
-fn refused(from: &str, to: &str) -> (i32, String) {
+/// Runs `weir run` on TINY with `from` replaced by `to`, which must fail. Returns the exit status and stderr: one line,
+/// and an excerpt of the file.
+fn run_invalid(from: &str, to: &str) -> (i32, String) {
     assert!(TINY.contains(from), "{from}");
     let dir = tempfile::tempdir().unwrap();
     let file = tiny(&dir);
@@ -48,7 +49,7 @@ fn refused(from: &str, to: &str) -> (i32, String) {
 
 #[test]
 fn bad_experiments_are_one_clear_error_and_write_nothing() {
-    for (from, to, told) in [
+    for (from, to, expected) in [
         (
             "duration: 100us",
             "duration: 100us\nwobble: 3",
@@ -71,16 +72,16 @@ fn bad_experiments_are_one_clear_error_and_write_nothing() {
         ),
         ("duration: 100us", "duration: [", &["tiny.yaml:8:1: "]),
     ] {
-        let (status, stderr) = refused(from, to);
+        let (status, stderr) = run_invalid(from, to);
         assert_eq!(status, 2, "{to}: {stderr}");
         assert!(stderr.starts_with("error: "), "{stderr}");
-        for word in told {
+        for word in expected {
             assert!(stderr.contains(word), "{to}: \"{word}\" is missing in: {stderr}");
         }
     }
 }
 
-/// Runs weir with arguments that are wrong, in a directory with TINY; gives stderr.
+/// Runs weir with invalid arguments in a directory with TINY. Returns stderr.
 fn exit_2(args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     tiny(&dir);
@@ -124,7 +125,7 @@ fn programs_that_do_not_load_are_input_errors() {
     let dir = tempfile::tempdir().unwrap();
     let test = dir.path().join("t.stf");
     fs::write(&test, "packet 0 00\n").unwrap();
-    for (json, told) in
+    for (json, expected) in
         [("not json", "p.json:1:2: "), ("{}", ""), ("{\"__meta__\": {\"version\": [9, 0]}}", "version")]
     {
         let program = dir.path().join("p.json");
@@ -132,7 +133,7 @@ fn programs_that_do_not_load_are_input_errors() {
         let output = weir().arg("stf").args([&program, &test]).assert().code(2).get_output().clone();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
-            stderr.starts_with("error: ") && stderr.contains("p.json") && stderr.contains(told),
+            stderr.starts_with("error: ") && stderr.contains("p.json") && stderr.contains(expected),
             "{stderr}"
         );
         assert_eq!(stderr.lines().filter(|line| !line.starts_with("  ")).count(), 1, "{stderr}");
@@ -151,16 +152,16 @@ fn p4_source_is_not_taken_for_a_compiled_program() {
     ] {
         let output = weir().args(arguments).assert().code(2).get_output().clone();
         let (stderr, source) = (String::from_utf8(output.stderr).unwrap(), program.display());
-        let told = format!(
+        let expected = format!(
             "compile it first with p4c-bm2-ss -o {} {source}\n",
             program.with_extension("json").display()
         );
-        assert!(stderr.ends_with(&told), "{stderr}");
+        assert!(stderr.ends_with(&expected), "{stderr}");
     }
 }
 
 #[test]
-fn a_truncated_stf_line_has_its_place() {
+fn an_error_in_an_stf_file_has_its_position() {
     let dir = tempfile::tempdir().unwrap();
     let test = dir.path().join("t.stf");
     fs::write(&test, "# a test\npacket 1\n").unwrap();
@@ -171,7 +172,7 @@ fn a_truncated_stf_line_has_its_place() {
 }
 
 #[test]
-fn checks_every_experiment_of_the_repository() {
+fn every_experiment_of_the_repository_is_valid() {
     let experiments = fs::read_dir(repository().join("experiments")).unwrap().map(|e| e.unwrap().path());
     let files: Vec<_> = experiments.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
     assert!(!files.is_empty());
@@ -179,9 +180,9 @@ fn checks_every_experiment_of_the_repository() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().matches(": ok, ").count(), files.len());
 }
 
-/// What a run would refuse before its first event, a check refuses with the same words and the place.
+/// A check reports the same errors, with their positions, as a run before its first event.
 #[test]
-fn a_check_refuses_what_a_run_refuses() {
+fn a_check_rejects_what_a_run_rejects() {
     let dir = tempfile::tempdir().unwrap();
     let star = "topology: {kind: star, hosts: 3, rate: 1Gbps}";
     let flow = "flows: [{from: h1, to: h2, size: 1KB}]\nduration: 20us";
@@ -219,20 +220,20 @@ fn a_check_refuses_what_a_run_refuses() {
     for (n, (text, reason)) in cases.iter().enumerate() {
         let name = format!("x{n}.yaml");
         fs::write(dir.path().join(&name), text).unwrap();
-        let told = |args: &[&str]| {
+        let stderr_of = |args: &[&str]| {
             let output = weir().current_dir(&dir).args(args).assert().code(2).get_output().clone();
             String::from_utf8(output.stderr).unwrap()
         };
-        let (checked, run) = (told(&["run", "--check", &name]), told(&["run", &name]));
+        let (checked, run) = (stderr_of(&["run", "--check", &name]), stderr_of(&["run", &name]));
         assert_eq!(checked, run, "{name}");
         assert!(checked.starts_with(&format!("error: {name}:{reason}")), "{checked}");
         assert!(!dir.path().join("runs").exists(), "{name}");
     }
 }
 
-/// A mistake that only the switches find, in the second file: the first has not run by then.
+/// An error in the second file that only the switches detect: the first file must not run before it is reported.
 #[test]
-fn nothing_runs_before_all_is_checked() {
+fn nothing_runs_before_all_files_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     let text = |scheme: &str, entries: &str| {
         format!(
@@ -241,7 +242,7 @@ fn nothing_runs_before_all_is_checked() {
         )
     };
     fs::write(dir.path().join("good.yaml"), text("fncc", "")).unwrap();
-    // The plan has this route already.
+    // The plan already contains this route.
     fs::write(dir.path().join("bad.yaml"), text("hpcc", "entries: [{file: twice.json}]\n")).unwrap();
     let entry = r#"{"table": "forward", "match": {"dst_addr": ["10.0.1.1", 32]}, "action_name": "via", "action_params": {"port": 2}}"#;
     let runtime =
@@ -257,7 +258,7 @@ fn nothing_runs_before_all_is_checked() {
 }
 
 #[test]
-fn a_flow_file_that_starts_after_the_end_is_refused() {
+fn a_flow_file_that_starts_after_the_end_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("flows.txt"), "1\n0 1 3 10000 1000000 0.15\n").unwrap();
     let text = |duration: &str| {
@@ -282,29 +283,29 @@ fn a_flow_file_that_starts_after_the_end_is_refused() {
         .success()
         .get_output()
         .clone();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("about 1 thousand packet-hops, "), "{told}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("about 1 thousand packet-hops, "), "{printed}");
 }
 
 #[test]
-fn spanning_trees_in_place_of_ecmp_are_told() {
+fn spanning_trees_instead_of_ecmp_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let text = "topology: {kind: jellyfish, switches: 8, degree: 3}\nschemes: [hpcc]\n\
                 flows: [{from: h1, to: h2, size: 1KB}]\nduration: 20us\n";
     fs::write(dir.path().join("x.yaml"), text).unwrap();
-    let told = |args: &[&str]| {
+    let stdout_of = |args: &[&str]| {
         let output = weir().current_dir(&dir).args(args).assert().success().get_output().clone();
         String::from_utf8(output.stdout).unwrap()
     };
     let routes = " spanning trees, as ECMP is not symmetric here";
-    assert!(told(&["run", "--check", "x.yaml"]).contains(routes));
-    assert!(told(&["run", "x.yaml"]).contains(routes));
-    assert!(!told(&["run", "--check", "x.yaml", "--set", "routing=trees"]).contains(routes));
+    assert!(stdout_of(&["run", "--check", "x.yaml"]).contains(routes));
+    assert!(stdout_of(&["run", "x.yaml"]).contains(routes));
+    assert!(!stdout_of(&["run", "--check", "x.yaml", "--set", "routing=trees"]).contains(routes));
 }
 
-/// An experiment of 58 days has 50 million flows, which are not listed.
+/// An experiment of 58 days has 50 million flows, too many to examine all.
 #[test]
-fn estimates_long_experiments_from_their_beginning() {
+fn long_experiments_are_estimated_from_their_beginning() {
     let file = repository().join("experiments/fat-tree-k4.yaml");
     let keys = ["duration=5000000s", "workload={kind: incast, senders: 2, size: 10MB, every: 200ms}"];
     let mut command = weir();
@@ -340,25 +341,25 @@ fn the_dissector_is_installed_for_its_user() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Outside the repository, with no compiler: what `weir new p4` writes passes its tests and runs.
+/// The project of `weir new p4` passes its tests and runs unmodified, outside the repository and without a compiler.
 #[test]
-fn a_new_p4_project_is_tested_and_runs_as_it_is() {
+fn a_new_p4_project_passes_its_tests_and_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let told = |args: &[&str], place: &Path| {
-        let output = weir().current_dir(place).args(args).assert().success().get_output().clone();
+    let stdout_of = |args: &[&str], dir: &Path| {
+        let output = weir().current_dir(dir).args(args).assert().success().get_output().clone();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(told(&["new", "p4", "sojourn"], dir.path()).contains("sojourn/README.md"));
+    assert!(stdout_of(&["new", "p4", "sojourn"], dir.path()).contains("sojourn/README.md"));
     let project = dir.path().join("sojourn");
     assert!(
-        told(&["stf", "build/sojourn.json", "tests/forward.stf", "tests/mark.stf"], &project)
+        stdout_of(&["stf", "build/sojourn.json", "tests/forward.stf", "tests/mark.stf"], &project)
             .contains("2 passed, 0 failed")
     );
-    told(&["run", "marks.yaml", "--out", "run"], &project);
+    stdout_of(&["run", "marks.yaml", "--out", "run"], &project);
     let summary: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(project.join("run/summary.json")).unwrap()).unwrap();
     assert!(summary["schemes"]["dctcp"]["marks"].as_u64().unwrap() > 100, "{summary}");
-    // Everything that the source includes is there, and nothing names the example or the repository.
+    // All included files exist, and no file refers to the example or the repository.
     for file in [
         "sojourn.p4",
         "Makefile",
@@ -370,12 +371,12 @@ fn a_new_p4_project_is_tested_and_runs_as_it_is() {
         let text = fs::read_to_string(project.join(file)).unwrap();
         assert!(!text.contains("own_p4") && !text.contains("p4src"), "{file}");
     }
-    // A second one of the name changes nothing.
+    // A second project with the same name is rejected.
     let again = weir().current_dir(&dir).args(["new", "p4", "sojourn"]).assert().code(2).get_output().clone();
     assert!(String::from_utf8(again.stderr).unwrap().contains("sojourn already exists; choose another name"));
 }
 
-/// The package has the scheme's name even if that contains the example's, and the tested versions of dependencies.
+/// The package has the scheme's name, even if it contains the example's name, and the tested versions of dependencies.
 #[test]
 fn a_new_scheme_has_one_name_and_the_tested_versions() {
     let dir = tempfile::tempdir().unwrap();
@@ -394,30 +395,30 @@ fn a_new_scheme_has_one_name_and_the_tested_versions() {
     assert!(!dir.path().join("hpcc").exists());
 }
 
-/// A name that the new crate could not be built with is refused.
+/// Names with which the new crate would not compile are rejected.
 #[test]
-fn names_that_do_not_compile_are_refused() {
+fn names_that_do_not_compile_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let weir_dir = repository().display().to_string();
-    let refused = |what: &str, name: &str, reason: &str| {
-        let args = ["new", what, name, "--weir", &weir_dir];
+    let assert_rejected = |template: &str, name: &str, reason: &str| {
+        let args = ["new", template, name, "--weir", &weir_dir];
         let output = weir().current_dir(&dir).args(args).assert().code(2).get_output().clone();
         let message = String::from_utf8(output.stderr).unwrap();
         assert!(message.contains(reason) && !dir.path().join(name).exists(), "{message}");
     };
-    for what in ["scheme", "experiment", "telemetry"] {
-        refused(what, "match", "match is a Rust keyword");
-        refused(what, "build", "build is a directory name reserved by cargo");
+    for template in ["scheme", "experiment", "telemetry"] {
+        assert_rejected(template, "match", "match is a Rust keyword");
+        assert_rejected(template, "build", "build is a directory name reserved by cargo");
     }
-    refused("scheme", "sender", "the template already uses sender");
-    refused("scheme", "std", "the template already uses std");
-    refused("scheme", "vec", "the template already uses vec");
+    assert_rejected("scheme", "sender", "the template already uses sender");
+    assert_rejected("scheme", "std", "the template already uses std");
+    assert_rejected("scheme", "vec", "the template already uses vec");
     for good in ["rate", "aimd", "matching"] {
         weir().current_dir(&dir).args(["new", "scheme", good, "--weir", &weir_dir]).assert().success();
     }
 }
 
-/// As for `new p4`, with a header of its own; the crate beside it is built by `.ci/test`.
+/// Like `new p4`, with a custom telemetry header; the project's crate is built by `.ci/test`.
 #[test]
 fn a_new_telemetry_project_passes_its_packet_test() {
     let dir = tempfile::tempdir().unwrap();
@@ -431,17 +432,17 @@ fn a_new_telemetry_project_passes_its_packet_test() {
         let text = fs::read_to_string(project.join(file)).unwrap();
         assert!(!text.contains("own_telemetry") && !text.contains("../.."), "{file}");
     }
-    // The program's records are not HPCC's, and HPCC says so.
+    // HPCC rejects the program, because its telemetry records are not those of HPCC.
     let hpcc = ["run", "waits.yaml", "--set", "schemes=[hpcc]", "--check"];
     let output = weir().current_dir(&project).args(hpcc).assert().code(2).get_output().clone();
     let message = String::from_utf8(output.stderr).unwrap();
-    let lacks = "hpcc requires Weir's telemetry records instead of custom ones \
+    let reason = "hpcc requires Weir's telemetry records instead of custom ones \
         (@controller_header(\"weir_record\")), which build/mine.json does not provide";
-    assert!(message.contains(lacks), "{message}");
+    assert!(message.contains(reason), "{message}");
 }
 
 #[test]
-fn a_packet_test_with_an_unknown_array_lists_what_there_is() {
+fn a_packet_test_with_an_unknown_array_lists_the_known_ones() {
     let dir = tempfile::tempdir().unwrap();
     let test = dir.path().join("t.stf");
     let program = repository().join("p4src/build/fncc.json");
@@ -449,31 +450,31 @@ fn a_packet_test_with_an_unknown_array_lists_what_there_is() {
         ("register_read queue 0", "named \"queue\"; the program has queue_bytes, tx_bytes, all_int_table"),
         ("check_counter drop(0) packets == 0", "named \"drop\"; the program has drops, events"),
     ];
-    for (line, told) in cases {
+    for (line, expected) in cases {
         fs::write(&test, line).unwrap();
         let output = weir().arg("stf").args([&program, &test]).assert().code(2).get_output().clone();
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(message.contains("t.stf:1:15: ") && message.contains(told), "{message}");
+        assert!(message.contains("t.stf:1:15: ") && message.contains(expected), "{message}");
     }
 }
 
 #[test]
-fn a_failed_packet_test_says_where_to_look() {
+fn a_failed_packet_test_suggests_a_trace() {
     let dir = tempfile::tempdir().unwrap();
     let test = dir.path().join("t.stf");
     fs::write(&test, "packet 1 ffffffffffff0000000000010806\nexpect 2 ff\n").unwrap();
     let program = repository().join("p4src/build/fncc.json");
     let output = weir().arg("stf").args([&program, &test]).assert().code(1).get_output().clone();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    for told in
+    for expected in
         ["FAILED", "line 2: no frame came out at port 2", "weir trace", "--packet 1", "0 passed, 1 failed"]
     {
-        assert!(stdout.contains(told), "{told}: {stdout}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
 }
 
 #[test]
-fn a_packet_is_followed_from_a_file_or_by_its_bytes() {
+fn a_packet_is_traced_from_a_file_or_from_hex() {
     let program = repository().join("p4src/build/fncc.json");
     let test = repository().join("p4src/tests/fncc/forwarding-ttl.stf");
     let trace = |more: &[&str]| {
@@ -495,26 +496,26 @@ fn a_packet_is_followed_from_a_file_or_by_its_bytes() {
     assert!(all.contains("packet 1 (") && all.contains(&one) && all.contains("table"), "{all}");
     let own = text(trace(&["--port", "1", "--hex", "ff:ff:ff:ff:ff:ff 000000000001 0806"]));
     assert!(own.starts_with("arrives at port 1: 14 bytes"), "{own}");
-    for (bad, told) in [
+    for (invalid, expected) in [
         (&["--stf", test, "--packet", "99"][..], "counted from 1"),
         (&["--hex", "abc"], "number of digits (3)"),
         (&["--port", "1"], "--hex"),
         (&[], "--stf"),
     ] {
-        let output = trace(bad);
-        assert_eq!(output.status.code(), Some(2), "{bad:?}");
-        assert!(String::from_utf8(output.stderr).unwrap().contains(told), "{bad:?}");
+        let output = trace(invalid);
+        assert_eq!(output.status.code(), Some(2), "{invalid:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(expected), "{invalid:?}");
     }
 }
 
-/// Runs a sweep of TINY. Returns its status, its message and its two tables.
+/// Runs a sweep of TINY. Returns the exit status, the output, and the two tables.
 fn sweep(dir: &Path, more: &[&str]) -> (i32, String, [Vec<u8>; 2]) {
     let mut command = weir();
     command.current_dir(dir).args(["sweep", "tiny.yaml", "--out", "s"]).args(more);
     let output = command.output().unwrap();
     let read = |name: &str| fs::read(dir.join("s").join(name)).unwrap_or_default();
-    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    (output.status.code().unwrap(), told, ["sweep.csv", "runs.csv"].map(read))
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code().unwrap(), printed, ["sweep.csv", "runs.csv"].map(read))
 }
 
 const GRID: [&str; 4] = ["--over", "flows.0.size=50KB,100KB", "--over", "seed=1..3"];
@@ -528,18 +529,18 @@ fn a_sweep_has_every_combination_and_the_same_bytes_in_any_order() {
         "less=fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes",
     ];
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let [alone, together] = [("1", &dirs[0]), ("3", &dirs[1])].map(|(jobs, dir)| {
+    let [sequential, parallel] = [("1", &dirs[0]), ("3", &dirs[1])].map(|(jobs, dir)| {
         tiny(dir);
-        let (status, told, tables) = sweep(dir.path(), &[&GRID[..], &metrics, &["--jobs", jobs]].concat());
-        assert_eq!(status, 0, "{told}");
-        assert!(told.contains("6 runs: 6 complete.") && told.contains("50KB"), "{told}");
+        let (status, printed, tables) = sweep(dir.path(), &[&GRID[..], &metrics, &["--jobs", jobs]].concat());
+        assert_eq!(status, 0, "{printed}");
+        assert!(printed.contains("6 runs: 6 complete.") && printed.contains("50KB"), "{printed}");
         tables
     });
-    assert!(alone == together, "the same bytes whatever the number of jobs");
-    let [table, runs] = alone.map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(sequential == parallel, "the same bytes with any number of jobs");
+    let [table, runs] = sequential.map(|bytes| String::from_utf8(bytes).unwrap());
     let mut lines = table.lines();
     assert_eq!(lines.next(), Some("flows.0.size,scheme,metric,unit,runs,mean,ci95_low,ci95_high"));
-    // Two sizes: two schemes with a slowdown, and one line for both.
+    // Per size: the slowdown of two schemes, and the comparison of both.
     assert_eq!(lines.clone().count(), 2 * 3, "{table}");
     assert!(lines.all(|line| line.split(',').nth(4) == Some("3")), "{table}");
     assert_eq!(runs.lines().count(), 1 + 6 * 3, "{runs}");
@@ -565,14 +566,14 @@ fn a_sweep_runs_only_missing_partial_and_changed_runs() {
         summary.replacen("\"schemes\"", "\"partial\": true, \"schemes\"", 1),
     )
     .unwrap();
-    // As an interrupted run leaves it: with a manifest.
+    // As after an interrupted run, with a valid manifest.
     let mut sums = std::process::Command::new("sh");
     let sums = sums
         .current_dir(cell(names[1]))
         .args(["-c", "rm SHA256SUMS; s=$(sha256sum *); echo \"$s\" >SHA256SUMS"]);
     assert!(sums.status().unwrap().success());
-    let (status, told, again) = sweep(dir.path(), &GRID);
-    assert!(status == 0 && told.contains("4 cached") && !told.contains("warning"), "{told}");
+    let (status, printed, again) = sweep(dir.path(), &GRID);
+    assert!(status == 0 && printed.contains("4 cached") && !printed.contains("warning"), "{printed}");
     assert!(first == again, "the same bytes");
     let after = names.map(written);
     assert!(after[0] > before[0] && after[1] > before[1] && after[2] == before[2]);
@@ -580,16 +581,16 @@ fn a_sweep_runs_only_missing_partial_and_changed_runs() {
     let file = dir.path().join("tiny.yaml");
     let noted = fs::read_to_string(&file).unwrap() + "paper: [{what: a queue, value: none}]\n";
     fs::write(&file, noted).unwrap();
-    let (_, told, _) = sweep(dir.path(), &GRID);
-    assert!(told.contains("6 cached"), "what a paper says changes no number: {told}");
+    let (_, printed, _) = sweep(dir.path(), &GRID);
+    assert!(printed.contains("6 cached"), "notes of papers do not affect results: {printed}");
 
-    let (_, told, _) = sweep(dir.path(), &[&GRID[..], &["--set", "duration=110us"]].concat());
-    assert!(told.contains("6 runs: 6 complete."), "another experiment, none was done before: {told}");
+    let (_, printed, _) = sweep(dir.path(), &[&GRID[..], &["--set", "duration=110us"]].concat());
+    assert!(printed.contains("6 runs: 6 complete."), "a changed experiment has no cached runs: {printed}");
 }
 
 #[test]
 fn a_bad_sweep_is_one_clear_error_and_writes_nothing() {
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (&["--over", "seed"][..], &["--over", "seed=1..5"][..]),
         (&["--over", "flows.0.size=10KB,10"], &["flows", "10", "no unit"]),
         (&["--over", "nokey.x=1,2"], &["nokey"]),
@@ -602,12 +603,12 @@ fn a_bad_sweep_is_one_clear_error_and_writes_nothing() {
         tiny(&dir);
         let (status, text, _) = sweep(dir.path(), arguments);
         assert_eq!(status, 2, "{arguments:?}: {text}");
-        assert!(told.iter().all(|word| text.contains(word)), "{arguments:?}: {text}");
+        assert!(expected.iter().all(|word| text.contains(word)), "{arguments:?}: {text}");
         assert!(!dir.path().join("s").exists() && text.lines().count() == 1, "{text}");
     }
 }
 
-/// Ctrl-C, then the same command once more.
+/// Ctrl-C, then SIGKILL, each followed by the same command.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_sweep_continues_where_it_stopped() {
@@ -623,12 +624,13 @@ fn an_interrupted_sweep_continues_where_it_stopped() {
         let (short, long) = (dir.path().join("s/duration=50us"), dir.path().join("s/duration=5s.partial"));
         let began = Instant::now();
         while !(short.join("summary.json").exists() && long.join("summary.json").exists()) {
-            assert!(began.elapsed() < Duration::from_secs(60), "it does not get there");
+            assert!(began.elapsed() < Duration::from_secs(60), "no partial results within a minute");
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(Duration::from_millis(300));
-        let done = std::process::Command::new("kill").args([kill, &child.id().to_string()]).status().unwrap();
-        assert!(done.success());
+        let kill_status =
+            std::process::Command::new("kill").args([kill, &child.id().to_string()]).status().unwrap();
+        assert!(kill_status.success());
         let output = child.wait_with_output().unwrap();
         let summary = fs::read_to_string(long.join("summary.json")).unwrap();
         assert!(summary.contains("\"partial\": true"), "{kill}");
@@ -638,8 +640,8 @@ fn an_interrupted_sweep_continues_where_it_stopped() {
             assert!(page.contains("1 of 2 runs are done"));
         }
     }
-    let (status, told, _) = sweep(dir.path(), &["--over", "duration=50us,60us", "--jobs", "1"]);
-    assert!(status == 0 && told.contains("1 cached"), "{told}");
+    let (status, printed, _) = sweep(dir.path(), &["--over", "duration=50us,60us", "--jobs", "1"]);
+    assert!(status == 0 && printed.contains("1 cached"), "{printed}");
 }
 
 #[test]
@@ -658,16 +660,16 @@ fn runs_are_compared_on_one_page() {
     let output = report(&["a", "b", "--out", "both.html"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = fs::read_to_string(dir.path().join("both.html")).unwrap();
-    for told in ["fncc · a", "hpcc · b", "Differences", "<code>seed</code>", "Queue length"] {
-        assert!(page.contains(told), "{told}");
+    for expected in ["fncc · a", "hpcc · b", "Differences", "<code>seed</code>", "Queue length"] {
+        assert!(page.contains(expected), "{expected}");
     }
-    for (arguments, told) in
+    for (arguments, expected) in
         [(&["a", "nowhere"][..], "nowhere"), (&["a", "--out", "b"], "directory"), (&["."], "summary.json")]
     {
         let output = report(arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(told) && stderr.lines().count() == 1, "{stderr}");
+        assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{stderr}");
     }
 }
 
@@ -699,8 +701,8 @@ fn results_write_the_tables_of_a_document_and_nothing_else() {
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         (output.status.code(), text, fs::read_to_string(dir.path().join("doc.md")).unwrap())
     };
-    let (status, told, quick) = results(&["--quick"]);
-    assert!(status == Some(0) && told.contains("2 runs: 2 complete (0 cached)"), "{told}");
+    let (status, printed, quick) = results(&["--quick"]);
+    assert!(status == Some(0) && printed.contains("2 runs: 2 complete (0 cached)"), "{printed}");
     assert!(
         quick.starts_with("Before.\n") && quick.contains("\nAfter.\n") && !quick.contains("old"),
         "{quick}"
@@ -710,29 +712,29 @@ fn results_write_the_tables_of_a_document_and_nothing_else() {
         quick.contains("| queue | -37.5 % (Fig. 9) | +4.4 % ± 0.0 % |") && quick.contains("| fncc |"),
         "{quick}"
     );
-    // The other experiment tells a paper's number too: it has a section by itself, and is no quick one.
+    // The other experiment also has a paper's value: it is listed under "Others", and not run with --quick.
     assert!(quick.contains("## Others") && quick.contains("not run yet"), "{quick}");
 
-    let (status, told, whole) = results(&[]);
-    assert!(status == Some(0) && told.contains("4 runs: 4 complete (2 cached)"), "{told}");
+    let (status, printed, whole) = results(&[]);
+    assert!(status == Some(0) && printed.contains("4 runs: 4 complete (2 cached)"), "{printed}");
     assert!(whole.contains("seed=1..3") && !whole.contains("not run yet"), "{whole}");
-    let (_, told, again) = results(&["--quick"]);
-    assert!(told.contains("2 runs: 2 complete (2 cached)"), "{told}");
+    let (_, printed, again) = results(&["--quick"]);
+    assert!(printed.contains("2 runs: 2 complete (2 cached)"), "{printed}");
     let other = |text: &str| {
         text.lines().filter(|line| line.contains("x/other.yaml")).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(other(&again), other(&whole), "what the quick form leaves out keeps its line");
-    let (status, told, _) = results(&["--only", "b"]);
-    assert!(status == Some(2) && told.contains("expected one of a, others"), "{told}");
+    assert_eq!(other(&again), other(&whole), "rows that --quick does not run are preserved");
+    let (status, printed, _) = results(&["--only", "b"]);
+    assert!(status == Some(2) && printed.contains("expected one of a, others"), "{printed}");
 
-    // What cannot be shown or written is not run for hours.
+    // An invalid column or document is reported before the runs.
     fs::remove_dir_all(dir.path().join("runs")).unwrap();
     put("list.yaml", "- {id: a, title: A, runs: [{file: tiny.yaml, columns: [peak queu]}]}\n");
-    let (status, told, _) = results(&[]);
-    assert!(status == Some(2) && told.contains("list.yaml: tiny.yaml: peak queu:"), "{told}");
+    let (status, printed, _) = results(&[]);
+    assert!(status == Some(2) && printed.contains("list.yaml: tiny.yaml: peak queu:"), "{printed}");
     assert!(!dir.path().join("runs").exists());
     put("doc.md", "<!-- results:begin a -->\n");
-    let (status, told, _) = results(&[]);
-    assert!(status == Some(2) && told.contains("doc.md"), "{told}");
+    let (status, printed, _) = results(&[]);
+    assert!(status == Some(2) && printed.contains("doc.md"), "{printed}");
     assert!(!dir.path().join("runs").exists());
 }

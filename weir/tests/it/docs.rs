@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns whether a file has a test of this name, in Rust's harness or in a list of ours.
+/// Returns true if a source file has a test of this name, as a `#[test]` or in a list of `weir_testkit::harness`.
 fn has_test(source: &str, name: &str) -> bool {
     let is_attributed = source.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
         let attributes = before.rsplit("\n\n").next().unwrap_or_default();
         attributes.contains("test]") || attributes.contains("test(")
     });
-    // Lists of ours have names in quotes, those of macros have them as they are, a line each.
+    // The harness lists names in quotes; macros list identifiers, one per line.
     let is_listed = [" ", "\n"].iter().any(|after| source.contains(&format!("\"{name}\",{after}")));
     is_attributed || is_listed || source.contains(&format!("\n    {name},\n"))
 }
@@ -17,7 +17,7 @@ fn has_test(source: &str, name: &str) -> bool {
 #[test]
 fn every_threat_has_a_test() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let page = fs::read_to_string(docs.join("threats.md")).expect("docs/threats.md is there");
+    let page = fs::read_to_string(docs.join("threats.md")).expect("docs/threats.md exists");
     let links = page.split("| [").skip(1).filter_map(|rest| rest.split_once(')')?.0.split_once("]("));
     let named: Vec<(&str, &str)> = links.collect();
     assert!(named.len() >= 6, "{named:?}");
@@ -30,7 +30,7 @@ fn every_threat_has_a_test() {
 #[test]
 fn every_fault_has_a_test() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let page = fs::read_to_string(docs.join("faults.md")).expect("docs/faults.md is there");
+    let page = fs::read_to_string(docs.join("faults.md")).expect("docs/faults.md exists");
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() >= 30, "{} faults", rows.len());
     for row in rows {
@@ -50,7 +50,7 @@ fn every_fault_has_a_test() {
 }
 
 #[test]
-fn generated_pages_are_what_the_program_writes() {
+fn generated_pages_are_up_to_date() {
     for (page, command) in [("keys.md", ["schema", "--markdown"]), ("commands.md", ["man", "--markdown"])] {
         let mut weir = assert_cmd::Command::cargo_bin("weir").unwrap();
         let output = weir.args(command).assert().success().get_output().clone();
@@ -58,7 +58,7 @@ fn generated_pages_are_what_the_program_writes() {
         let written = fs::read_to_string(written).unwrap();
         assert!(
             String::from_utf8(output.stdout).unwrap() == written,
-            "write it anew: weir {} >docs/{page}",
+            "update it with: weir {} >docs/{page}",
             command.join(" ")
         );
     }

@@ -1,4 +1,4 @@
-//! Sweeps whose runs other machines do.
+//! Sweeps with the Slurm and Ray engines, with stand-ins for their programs.
 
 use assert_cmd::Command;
 use std::fs;
@@ -17,8 +17,8 @@ duration: 100us
 sweep: {over: [\"flows.0.size=50KB,100KB\", \"seed=1..3\"]}
 ";
 
-/// Stands for Slurm: does the jobs of an array one after the other as they are submitted, but for the first, whose node
-/// dies. Every job has left the queue when it is asked for.
+/// Stand-in for Slurm's sbatch: executes the jobs of an array sequentially at submission, except the first, whose node
+/// fails. The queue is always empty.
 const SBATCH: &str = r#"#!/bin/bash
 set -e
 echo "$2" >>"$FAKE/submitted"
@@ -49,14 +49,14 @@ fn dir() -> TempDir {
     dir
 }
 
-/// Exit status, and all that was printed.
+/// Runs a sweep. Returns the exit status, and standard output and standard error together.
 fn sweep(dir: &Path, more: &[&str]) -> (i32, String) {
     let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
     let path = format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap());
     command.current_dir(dir).env("PATH", path).env("FAKE", dir).args(["sweep", "tiny.yaml"]).args(more);
     let output = command.output().unwrap();
-    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    (output.status.code().unwrap(), told)
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code().unwrap(), printed)
 }
 
 fn tables(dir: &Path) -> [Vec<u8>; 2] {
@@ -64,40 +64,41 @@ fn tables(dir: &Path) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn job_arrays_give_the_tables_of_a_local_sweep_and_dead_jobs_are_repeated() {
+fn job_arrays_give_the_tables_of_a_local_sweep_and_failed_nodes_are_retried() {
     let dir = dir();
     let dir = dir.path();
     assert_eq!(sweep(dir, &["--out", "local"]).0, 0);
-    let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
-    assert_eq!(status, 0, "{told}");
-    assert!(told.contains("repeating runs 0:") && told.contains("6 runs: 6 complete."), "{told}");
+    let (status, printed) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
+    assert_eq!(status, 0, "{printed}");
+    assert!(printed.contains("repeating runs 0:") && printed.contains("6 runs: 6 complete."), "{printed}");
     assert!(tables(&dir.join("local")) == tables(&dir.join("s")));
-    // Indices are below 4, and the run whose job died is alone in the last.
+    // MaxArraySize limits indices to 3, and the last array contains only the run whose job failed.
     let submitted = fs::read_to_string(dir.join("submitted")).unwrap();
     assert_eq!(submitted.lines().count(), 3, "{submitted}");
     let script = fs::read_to_string(dir.join("s/slurm/from-4.sbatch")).unwrap();
     assert!(script.contains("\n#SBATCH --array=0-1\n") && script.contains("\nrun=$((4 + "), "{script}");
-    let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
-    assert!(status == 0 && told.contains("6 cached"), "{told}");
+    let (status, printed) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
+    assert!(status == 0 && printed.contains("6 cached"), "{printed}");
     assert_eq!(fs::read_to_string(dir.join("submitted")).unwrap(), submitted, "nothing is left to submit");
 }
 
 #[test]
-fn a_failed_job_is_listed_with_its_reason_and_not_repeated_at_once() {
+fn a_failed_job_is_listed_with_its_reason_and_not_retried() {
     let dir = dir();
     let dir = dir.path();
     fs::write(dir.join("died"), "").unwrap();
-    // What is in the place of a run's directory stops the job, and not the check before.
+    // A foreign file in the run's directory makes the job fail. It is created by the job, after the checks of `weir
+    // sweep`.
     let broken = SBATCH.replace("bash \"$2\"", "env RUN=\"$FAKE/s/flows.0.size=50KB,seed=2\" bash -c 'if [[ $SLURM_ARRAY_TASK_ID == 1 && $1 == *from-0* ]]; then mkdir -p \"$RUN\" && touch \"$RUN/thesis.tex\"; fi; bash \"$1\"' - \"$2\"");
     fs::write(dir.join("bin/sbatch"), broken).unwrap();
-    let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
-    assert_eq!(status, 1, "{told}");
-    assert!(told.contains("flows.0.size=50KB,seed=2: ") && told.contains("thesis.tex"), "{told}");
-    assert!(told.contains("6 runs: 5 complete.") && !told.contains("repeating"), "{told}");
+    let (status, printed) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
+    assert_eq!(status, 1, "{printed}");
+    assert!(printed.contains("flows.0.size=50KB,seed=2: ") && printed.contains("thesis.tex"), "{printed}");
+    assert!(printed.contains("6 runs: 5 complete.") && !printed.contains("repeating"), "{printed}");
     fs::remove_dir_all(dir.join("s/flows.0.size=50KB,seed=2")).unwrap();
     fs::write(dir.join("bin/sbatch"), SBATCH).unwrap();
-    let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
-    assert!(status == 0 && told.contains("6 runs: 6 complete (5 cached)."), "{told}");
+    let (status, printed) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
+    assert!(status == 0 && printed.contains("6 runs: 6 complete (5 cached)."), "{printed}");
 }
 
 #[test]
@@ -105,29 +106,29 @@ fn a_dry_run_prints_the_scripts_and_detached_jobs_are_collected_later() {
     let dir = dir();
     let dir = dir.path();
     let options = ["--engine", "slurm", "--out", "s", "--sbatch=--time=10", "--jobs", "2"];
-    let (status, told) = sweep(dir, &[&options[..], &["--dry-run"]].concat());
-    assert_eq!(status, 0, "{told}");
+    let (status, printed) = sweep(dir, &[&options[..], &["--dry-run"]].concat());
+    assert_eq!(status, 0, "{printed}");
     for line in ["#SBATCH --array=0-3%2", "#SBATCH --array=0-1%2", "#SBATCH --time=10"] {
-        assert!(told.lines().any(|it| it == line), "{told}");
+        assert!(printed.lines().any(|it| it == line), "{printed}");
     }
     assert!(
-        told.contains("sweep tiny.yaml --over flows.0.size=50KB,100KB --over seed=1..3 --out "),
-        "{told}"
+        printed.contains("sweep tiny.yaml --over flows.0.size=50KB,100KB --over seed=1..3 --out "),
+        "{printed}"
     );
     assert!(!dir.join("submitted").exists() && !dir.join("s").exists());
-    let (status, told) = sweep(dir, &[&options[..], &["--detach"]].concat());
-    assert_eq!(status, 0, "{told}");
-    assert!(told.contains("jobs 17, 17. The same"), "{told}");
-    let (status, told) = sweep(dir, &options);
-    assert!(status == 0 && told.contains("6 runs: 6 complete (5 cached)."), "{told}");
+    let (status, printed) = sweep(dir, &[&options[..], &["--detach"]].concat());
+    assert_eq!(status, 0, "{printed}");
+    assert!(printed.contains("jobs 17, 17. The same"), "{printed}");
+    let (status, printed) = sweep(dir, &options);
+    assert!(status == 0 && printed.contains("6 runs: 6 complete (5 cached)."), "{printed}");
 }
 
 #[test]
-fn one_run_is_done_by_its_number_and_options_of_other_engines_are_refused() {
+fn one_run_is_selected_by_index_and_options_of_other_engines_are_rejected() {
     let dir = dir();
     let dir = dir.path();
-    let (status, told) = sweep(dir, &["--run-index", "4", "--out", "s"]);
-    assert!(status == 0 && told == "s/flows.0.size=100KB,seed=2\n", "{told}");
+    let (status, printed) = sweep(dir, &["--run-index", "4", "--out", "s"]);
+    assert!(status == 0 && printed == "s/flows.0.size=100KB,seed=2\n", "{printed}");
     assert!(
         dir.join("s/flows.0.size=100KB,seed=2/summary.json").exists() && !dir.join("s/sweep.csv").exists()
     );
@@ -137,9 +138,9 @@ fn one_run_is_done_by_its_number_and_options_of_other_engines_are_refused() {
         (&["--engine", "ray", "--jobs", "3"], "--jobs requires --engine local or slurm"),
         (&["--engine", "slurm", "--fresh"], "--fresh requires --engine local"),
     ] {
-        let (status, told) = sweep(dir, options);
-        assert!(status == 2 && told.contains(reason), "{options:?}: {told}");
+        let (status, printed) = sweep(dir, options);
+        assert!(status == 2 && printed.contains(reason), "{options:?}: {printed}");
     }
-    let (status, told) = sweep(dir, &["--engine", "ray", "--out", "r"]);
-    assert!(status == 1 && told.contains("pip install 'weir-fabric[ray]'"), "{told}");
+    let (status, printed) = sweep(dir, &["--engine", "ray", "--out", "r"]);
+    assert!(status == 1 && printed.contains("pip install 'weir-fabric[ray]'"), "{printed}");
 }

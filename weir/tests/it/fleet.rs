@@ -1,7 +1,7 @@
-//! `apply` to switches that all run in this process, from connecting to verified: the 80 of a fat-tree, and a ring of
-//! five that fail.
+//! `apply` to switches in this process, from connecting to verification: 80 switches of a fat-tree, and a ring of five
+//! switches that fail.
 
-// What was measured is worth seeing.
+// Prints measurements.
 #![allow(clippy::print_stderr)]
 
 use p4runtime::p4::v1::entity::Entity as Kind;
@@ -23,7 +23,7 @@ use weir_controller::{PlanOptions, Routes, RoutingMethod, routes, verify};
 use weir_server::p4runtime::{Programs, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
-/// For optimised builds; a debug build on a shared machine gets more.
+/// Time limit; a debug build on a shared machine gets more.
 const LIMIT: Duration = if cfg!(debug_assertions) { Duration::from_secs(12) } else { Duration::from_secs(3) };
 
 fn program() -> Arc<Program> {
@@ -48,36 +48,36 @@ fn start(topology: &Topology) -> (Vec<Dataplane>, Vec<Target>) {
     (0..).zip(topology.switches.iter().map(|switch| &switch.name)).map(start).unzip()
 }
 
-/// The plan for a topology, as far as its links are up.
+/// Returns the tasks that install the plan for a topology.
 fn tasks(topology: &Topology, targets: &[Target], program: &Arc<Program>) -> Vec<SwitchTask> {
     let routes = routes(topology, RoutingMethod::Auto).expect("routes");
     let mut desired_states =
         desired_states(topology, &routes, &PlanOptions::default(), &program.index).expect("a plan");
     let task = |target: &Target| {
-        let goal = desired_states.remove(&target.name).expect("every switch has one");
-        SwitchTask { target: target.clone(), program: Arc::clone(program), goal }
+        let desired = desired_states.remove(&target.name).expect("every switch has one");
+        SwitchTask { target: target.clone(), program: Arc::clone(program), desired }
     };
     targets.iter().map(task).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
+async fn a_fat_tree_of_80_switches_is_installed_in_seconds() {
     let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 8}").expect("YAML")).expect("a fabric");
     let (_dataplanes, targets) = start(&topology);
     let tasks = tasks(&topology, &targets, &program());
-    let wanted: usize = tasks.iter().map(|task| task.goal.len()).sum();
+    let entity_count: usize = tasks.iter().map(|task| task.desired.len()).sum();
 
     let start = Instant::now();
     let outcomes = apply(tasks.clone(), ClientOptions::default(), false).await;
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     let applied: Vec<_> =
         outcomes.into_iter().map(|(name, it)| it.unwrap_or_else(|e| panic!("{name}: {e}"))).collect();
     assert_eq!((applied.len(), applied.iter().filter(|it| it.pushed).count()), (80, 80));
-    assert_eq!(applied.iter().map(|it| it.inserted + it.modified).sum::<usize>(), wanted);
-    assert!(took < LIMIT, "{took:?}");
-    eprintln!("80 switches, {wanted} entities: {took:?}");
+    assert_eq!(applied.iter().map(|it| it.inserted + it.modified).sum::<usize>(), entity_count);
+    assert!(elapsed < LIMIT, "{elapsed:?}");
+    eprintln!("80 switches, {entity_count} entities: {elapsed:?}");
 
-    // At once, with the same election id: the streams before must be known to have ended.
+    // Immediately again with the same election id: the switches must have noticed that the previous streams are closed.
     for _ in 0..3 {
         for (name, it) in apply(tasks.clone(), ClientOptions::default(), false).await {
             let it = it.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -86,12 +86,12 @@ async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
     }
 }
 
-/// Two plans for a ring of five switches: A without the link between s5 and s1, B with all. In between, for instance, s2
-/// sends by s1 to s5 and s1 by s2.
+/// Two plans for a ring of five switches: `a` without the link between s5 and s1, `b` with all links. A mixture of both
+/// can loop: s2 sends packets to s5 via s1, and s1 via s2.
 struct Ring {
     whole: Topology,
     program: Arc<Program>,
-    /// As long as they live, the switches run.
+    /// Keeps the switches running.
     _dataplanes: Vec<Dataplane>,
     a: Vec<SwitchTask>,
     b: Vec<SwitchTask>,
@@ -110,10 +110,10 @@ impl Ring {
         Ring { a: tasks(&cut), b: tasks(&whole), whole, program, _dataplanes: dataplanes }
     }
 
-    /// The routes that the switches hold.
-    async fn held(&self) -> Routes {
+    /// Reads the routes from the switches.
+    async fn read_routes(&self) -> Routes {
         let held = read(self.a.clone(), ClientOptions::default()).await;
-        let held = held.into_iter().map(|(name, it)| (name, it.expect("it answers"))).collect();
+        let held = held.into_iter().map(|(name, it)| (name, it.expect("the switch responds"))).collect();
         decode(&self.whole, &held, &self.program.index, &Bmv2).expect("entries of a plan")
     }
 
@@ -127,7 +127,7 @@ impl Ring {
     }
 }
 
-async fn applied(tasks: &[SwitchTask]) -> ApplySummary {
+async fn apply_all(tasks: &[SwitchTask]) -> ApplySummary {
     let mut all = ApplySummary::default();
     for (name, it) in apply(tasks.to_vec(), ClientOptions::default(), false).await {
         all += &it.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -135,27 +135,27 @@ async fn applied(tasks: &[SwitchTask]) -> ApplySummary {
     all
 }
 
-/// Whichever switch refuses something, and in whichever rank, the others are stopped without a loop, and the next `apply`
-/// goes on from there.
+/// Whichever switch rejects an update, of whichever rank, the other switches are stopped without a loop, and the next
+/// `apply` continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_that_fails_midway_stops_the_others_without_a_loop() {
     let ring = Ring::new();
-    applied(&ring.a).await;
-    for at in 0..5 {
+    apply_all(&ring.a).await;
+    for index in 0..5 {
         for rank in (BASE..BASE + 4).chain([LAST_INSERT]) {
             let mut tasks = ring.b.clone();
-            let name = tasks[at].target.name.clone();
-            tasks[at].goal.insert(rank, refused(&ring.program.index));
+            let name = tasks[index].target.name.clone();
+            tasks[index].desired.insert(rank, invalid_entry(&ring.program.index));
             let outcomes = apply(tasks, ClientOptions::default(), false).await;
             let failed: Vec<_> = outcomes.iter().filter(|(_, it)| it.is_err()).map(|it| it.0).collect();
             assert_eq!(failed, [&name], "rank {rank}");
-            let left: usize = outcomes.values().flatten().map(|it| it.left).sum();
+            let left: usize = outcomes.values().flatten().map(|it| it.unwritten).sum();
             assert!(left == 0 || rank != LAST_INSERT, "{name}, rank {rank}: {outcomes:?}");
-            assert_eq!(ring.loops(&ring.held().await), [], "{name}, rank {rank}");
-            let rest = applied(&ring.b).await;
-            assert_eq!((rest.left, rest.inserted + rest.modified + rest.deleted >= left), (0, true));
-            assert!(verify(&ring.whole, &ring.held().await).is_ok());
-            applied(&ring.a).await;
+            assert_eq!(ring.loops(&ring.read_routes().await), [], "{name}, rank {rank}");
+            let rest = apply_all(&ring.b).await;
+            assert_eq!((rest.unwritten, rest.inserted + rest.modified + rest.deleted >= left), (0, true));
+            assert!(verify(&ring.whole, &ring.read_routes().await).is_ok());
+            apply_all(&ring.a).await;
         }
     }
 }
@@ -163,34 +163,35 @@ async fn a_switch_that_fails_midway_stops_the_others_without_a_loop() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_unless_all_switches_answer() {
     let ring = Ring::new();
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").to_string();
+    let unused_address =
+        TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").to_string();
     let without_s5 = |tasks: &[SwitchTask]| {
         let mut tasks = tasks.to_vec();
-        tasks[4].target.address = nobody.clone();
+        tasks[4].target.address = unused_address.clone();
         tasks
     };
-    // Not even the program, which would empty the tables.
+    // The program is not pushed either, because that would clear the tables.
     let outcomes = apply(without_s5(&ring.a), ClientOptions::default(), false).await;
     assert!(outcomes["s5"].is_err());
-    assert!(outcomes.values().flatten().all(|it| !it.pushed && it.inserted == 0 && it.left > 0));
+    assert!(outcomes.values().flatten().all(|it| !it.pushed && it.inserted == 0 && it.unwritten > 0));
     let held = read(ring.a.clone(), ClientOptions::default()).await;
     assert!(held.values().all(|it| matches!(it, Err(ClientError::OtherProgram))), "{held:?}");
 
-    applied(&ring.a).await;
-    let before = ring.held().await;
+    apply_all(&ring.a).await;
+    let before = ring.read_routes().await;
     let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), false).await;
     assert!(matches!(outcomes["s5"], Err(ClientError::Unreachable { .. })));
-    assert_eq!(ring.held().await, before);
-    // Who asks for it gets the others written, with the loop that this is about.
+    assert_eq!(ring.read_routes().await, before);
+    // With `partial` the other switches are written, and packets loop.
     let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), true).await;
-    assert!(outcomes["s5"].is_err() && outcomes.values().flatten().all(|it| it.left == 0));
-    assert_ne!(ring.loops(&ring.held().await), []);
-    applied(&ring.b).await;
-    assert!(verify(&ring.whole, &ring.held().await).is_ok());
+    assert!(outcomes["s5"].is_err() && outcomes.values().flatten().all(|it| it.unwritten == 0));
+    assert_ne!(ring.loops(&ring.read_routes().await), []);
+    apply_all(&ring.b).await;
+    assert!(verify(&ring.whole, &ring.read_routes().await).is_ok());
 }
 
-/// An entry that the program's table does not take.
-fn refused(index: &Index) -> Entity {
+/// Returns an entry that the program's table rejects.
+fn invalid_entry(index: &Index) -> Entity {
     let table_id = index.tables.named("forward").expect("a table").preamble().id;
     let action = Action { action_id: 1, params: Vec::new() };
     let action = Some(TableAction { r#type: Some(table_action::Type::Action(action)) });

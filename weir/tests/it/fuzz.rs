@@ -1,9 +1,10 @@
-//! Fuzz targets: whatever comes from outside, nothing panics and nothing runs for ever.
+//! Fuzz targets: no external input may cause a panic or an endless loop.
 //!
-//! Each target edits inputs that are right. `cargo test` runs the inputs themselves, the edits that coverage has found
-//! (`__fuzz__/`) and some hundred random ones; `make soak` as many as its time allows (`BOLERO_RANDOM_ITERATIONS`,
-//! `BOLERO_RANDOM_TEST_TIME_MS`); and `.ci/fuzz TARGET SECONDS` lets coverage guide them. An input that was found to fail
-//! belongs in `corpus/TARGET/`, cut to what matters.
+//! Each target edits valid inputs. `cargo test` runs the inputs themselves, the edits found by coverage-guided fuzzing
+//! (`__fuzz__/`) and some hundred random edits; `make soak` runs as many as its time allows
+//! (`BOLERO_RANDOM_ITERATIONS`,
+//! `BOLERO_RANDOM_TEST_TIME_MS`); `.ci/fuzz TARGET SECONDS` is guided by coverage. Add an input that has failed to
+//! `corpus/TARGET/`, reduced to the relevant part.
 
 use p4runtime::p4::config::v1::P4Info;
 use p4runtime::p4::v1::{Update, WriteRequest};
@@ -31,29 +32,29 @@ use weir_switch::pipeline::Digest;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput, stf};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Random edits where the environment does not say how many.
+/// Default number of random edits.
 const ITERATIONS: usize = 300;
 
 /// The index of an input, the bytes to change, the position of a cut, and the bytes to add.
 type Edits = (u8, Vec<(u16, u8)>, Option<u16>, Vec<u8>);
 
-fn edited(bases: &[Vec<u8>], (base, changes, cut, tail): &Edits) -> Vec<u8> {
+fn apply_edits(bases: &[Vec<u8>], (base, changes, cut, tail): &Edits) -> Vec<u8> {
     let mut bytes = bases[usize::from(*base) % bases.len()].clone();
-    for (at, byte) in changes {
+    for (index, byte) in changes {
         let len = bytes.len().max(1);
-        if let Some(place) = bytes.get_mut(usize::from(*at) % len) {
-            *place = *byte;
+        if let Some(target) = bytes.get_mut(usize::from(*index) % len) {
+            *target = *byte;
         }
     }
-    if let Some(at) = cut {
-        bytes.truncate(usize::from(*at));
+    if let Some(len) = cut {
+        bytes.truncate(usize::from(*len));
     }
     bytes.extend(tail);
     bytes
 }
 
-/// Runs a target on its inputs, on those of its corpus, and on edited ones. A macro, since bolero takes the name of a
-/// target from where it stands.
+/// Runs a target on its inputs, on its corpus, and on edits of both. This is a macro because bolero derives the name of
+/// a target from the function that contains it.
 macro_rules! fuzz {
     ($target:literal, $bases:expr, $test:expr) => {
         let mut bases: Vec<Vec<u8>> = $bases;
@@ -62,7 +63,7 @@ macro_rules! fuzz {
         bases.iter().for_each(|base| (test.borrow_mut())(base));
         bolero::check!().with_iterations(ITERATIONS).with_type::<Edits>().for_each(|edits| {
             let test = &test;
-            (test.borrow_mut())(&edited(&bases, edits));
+            (test.borrow_mut())(&apply_edits(&bases, edits));
         });
     };
 }
@@ -71,7 +72,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files of a folder whose names end so, in the order of their names.
+/// Returns the contents of a directory's files whose names have this ending, sorted by name.
 fn files(dir: &str, ending: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(root().join(dir)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -80,16 +81,17 @@ fn files(dir: &str, ending: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-struct Ignored;
+struct NullOutput;
 
-impl SwitchOutput for Ignored {
+impl SwitchOutput for NullOutput {
     fn ready(&mut self, _: u16) {}
     fn pause(&mut self, _: u16, _: u8, _: bool) {}
     fn recycle(&mut self, _: Box<Packet>) {}
     fn digest(&mut self, _: Digest) {}
 }
 
-/// A switch with a program of the repository, the routes of a small fabric in its tables, and what wrote them.
+/// Returns a switch with a program of the repository and the routes of a small fabric, its control, and the updates
+/// that wrote the routes.
 fn switch(program: &str) -> (Switch, Control, Vec<Update>) {
     let read =
         |ending: &str| fs::read_to_string(root().join(format!("p4src/build/{program}.{ending}"))).unwrap();
@@ -99,8 +101,8 @@ fn switch(program: &str) -> (Switch, Control, Vec<Update>) {
     let mut control = Control::new(Arc::clone(&index), &switch).unwrap();
     let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}";
     let topology = weir_controller::build(&serde_yaml::from_str(spec).unwrap()).unwrap();
-    let found = routes(&topology, RoutingMethod::Ecmp).unwrap();
-    let updates = plan(&topology, &found, &PlanOptions::default(), &index).unwrap().remove("s1").unwrap();
+    let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
+    let updates = plan(&topology, &routes, &PlanOptions::default(), &index).unwrap().remove("s1").unwrap();
     control.apply_all(&mut switch, &updates).unwrap();
     (switch, control, updates)
 }
@@ -116,7 +118,8 @@ fn policy() -> PolicyConfig {
     PolicyConfig::new(PolicyKey::new(b"what all of them know").unwrap(), 1, Time::from_us(10))
 }
 
-fn sent(host: &mut Host, now: Time) -> Option<Vec<u8>> {
+/// Returns the next frame that a host sends, if any.
+fn transmit_frame(host: &mut Host, now: Time) -> Option<Vec<u8>> {
     let mut head = vec![0; MAX_HEADER_LEN];
     match host.transmit(now, 0, &mut head) {
         Transmit::Frame { head_len, payload, .. } => {
@@ -128,8 +131,8 @@ fn sent(host: &mut Host, now: Time) -> Option<Vec<u8>> {
     }
 }
 
-/// Two hosts of the fabric with an active flow, and the data and the ACK between them.
-fn conversation() -> (Host, Vec<Vec<u8>>) {
+/// Returns a host with an active flow, and frames to it or its peer: DATA, ACK and POLICY.
+fn host_and_frames() -> (Host, Vec<Vec<u8>>) {
     let (mut a, mut b) = (host([10, 0, 1, 1]), host([10, 0, 2, 1]));
     let spec = FlowSpec {
         peer: Ipv4Addr::new(10, 0, 2, 1),
@@ -139,18 +142,18 @@ fn conversation() -> (Host, Vec<Vec<u8>>) {
         message: 7,
     };
     a.open(Time::ZERO, spec).unwrap();
-    let data = sent(&mut a, Time::ZERO).unwrap();
+    let data = transmit_frame(&mut a, Time::ZERO).unwrap();
     b.receive(Time::from_us(5), &data, 0);
-    let ack = sent(&mut b, Time::from_us(5)).unwrap();
+    let ack = transmit_frame(&mut b, Time::from_us(5)).unwrap();
     let mut node = PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 1, 1), usize::MAX);
-    let said = said(&mut node);
+    let payload = policy_packet(&mut node);
     let mut frame = data[..42].to_vec();
-    frame.extend(said);
+    frame.extend(payload);
     (a, vec![data, ack, frame])
 }
 
-/// The next packet of a host that has set a policy.
-fn said(node: &mut PolicyNode) -> Vec<u8> {
+/// Sets a policy at a node, and returns the next packet that it sends.
+fn policy_packet(node: &mut PolicyNode) -> Vec<u8> {
     let policy = Policy::of(&*Registry::builtin().make("hpcc", &[("eta", "0.9")]).unwrap());
     node.set(Time::ZERO, policy).unwrap();
     let mut bytes = Vec::new();
@@ -167,12 +170,12 @@ fn frames_into_every_program() {
     let programs = ["dart", "ecn", "fncc", "hpcc", "hpcc_plus", "rcp", "rocc", "weir", "xpass"];
     let mut switches: Vec<Switch> = programs.iter().map(|name| switch(name).0).collect();
     let mut now = Time::ZERO;
-    fuzz!("frames", conversation().1, |frame: &[u8]| {
+    fuzz!("frames", host_and_frames().1, |frame: &[u8]| {
         now += Time::from_ns(500);
         for switch in &mut switches {
             let port = u16::from(frame.last().copied().unwrap_or(0) % 8);
-            switch.receive(now, port, Packet::from_bytes(frame), &mut Ignored);
-            (0..8).for_each(|port| while switch.transmit(now, port, &mut Ignored).is_some() {});
+            switch.receive(now, port, Packet::from_bytes(frame), &mut NullOutput);
+            (0..8).for_each(|port| while switch.transmit(now, port, &mut NullOutput).is_some() {});
             assert!(switch.counters().is_balanced(), "{:?}", switch.counters());
         }
     });
@@ -180,14 +183,14 @@ fn frames_into_every_program() {
 
 #[test]
 fn frames_into_a_host() {
-    let (mut host, frames) = conversation();
+    let (mut host, frames) = host_and_frames();
     let mut now = Time::from_us(10);
     fuzz!("frames", frames, |frame: &[u8]| {
         now += Time::from_us(1);
         host.receive(now, frame, 0);
         host.wakeup(now);
         for _ in 0..64 {
-            let Some(frame) = sent(&mut host, now) else { break };
+            let Some(frame) = transmit_frame(&mut host, now) else { break };
             assert!(frame.len() <= 1_600);
         }
         while host.poll_event().is_some() {}
@@ -199,8 +202,8 @@ fn bmv2_json() {
     fuzz!("bmv2_json", files("switch/tests/data", "tables.json"), |bytes: &[u8]| {
         let Ok(program) = Program::from_json(&String::from_utf8_lossy(bytes)) else { return };
         let Ok(mut switch) = Switch::new(program, SwitchConfig::new(0..4), 1) else { return };
-        switch.receive(Time::ZERO, 1, Packet::from_bytes(&bytes[..bytes.len().min(100)]), &mut Ignored);
-        (0..4).for_each(|port| while switch.transmit(Time::ZERO, port, &mut Ignored).is_some() {});
+        switch.receive(Time::ZERO, 1, Packet::from_bytes(&bytes[..bytes.len().min(100)]), &mut NullOutput);
+        (0..4).for_each(|port| while switch.transmit(Time::ZERO, port, &mut NullOutput).is_some() {});
     });
 }
 
@@ -216,7 +219,7 @@ fn p4info() {
 fn p4runtime_messages() {
     let (mut switch, mut control, updates) = switch("fncc");
     let request = |updates: &[Update]| WriteRequest { updates: updates.to_vec(), ..WriteRequest::default() };
-    let bases = updates.chunks(3).map(|some| request(some).encode_to_vec()).collect();
+    let bases = updates.chunks(3).map(|updates| request(updates).encode_to_vec()).collect();
     fuzz!("p4runtime", bases, |bytes: &[u8]| {
         let received = Received::<WriteRequest>::new(Encoded::copy_from_slice(bytes));
         let Ok(request) = received.decode(1 << 20) else { return };
@@ -225,11 +228,11 @@ fn p4runtime_messages() {
             let Some(entity) = &update.entity else { continue };
             let _ = control.read(&switch, entity);
         }
-        switch.receive(Time::ZERO, 1, Packet::from_bytes(bytes), &mut Ignored);
+        switch.receive(Time::ZERO, 1, Packet::from_bytes(bytes), &mut NullOutput);
     });
 }
 
-/// A call with one argument, the context 0, as Thrift's binary protocol has it.
+/// Encodes a call in Thrift's binary protocol, with one argument: context 0.
 fn call(method: &str) -> Vec<u8> {
     let head = [0x80, 1, 0, 1].into_iter().chain((method.len() as u32).to_be_bytes());
     let argument = [8, 0, 1, 0, 0, 0, 0, 0];
@@ -261,9 +264,12 @@ fn thrift_calls() {
         // The server may have closed the connection already.
         let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
         let mut answer = Vec::new();
-        let ended = stream.read_to_end(&mut answer);
-        let is_late = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
-        assert!(!ended.is_err_and(|error| is_late(&error)), "it neither answers nor ends");
+        let result = stream.read_to_end(&mut answer);
+        let is_timeout = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        assert!(
+            !result.is_err_and(|error| is_timeout(&error)),
+            "the server neither responds nor closes the connection"
+        );
         assert!(dataplane.is_running());
     });
 }
@@ -288,11 +294,11 @@ fn stf_tests() {
 #[test]
 fn policy_packets() {
     let mut node = PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 2, 1), usize::MAX);
-    let good = said(&mut PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 1, 1), usize::MAX));
+    let valid = policy_packet(&mut PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 1, 1), usize::MAX));
     let mut version = 0;
-    fuzz!("policy", vec![good.clone()], |bytes: &[u8]| {
-        let heard = node.on_packet(Time::from_us(1), Ipv4Addr::new(10, 0, 1, 1), bytes);
-        assert!(heard.is_err() || bytes == good, "an edited packet was taken");
+    fuzz!("policy", vec![valid.clone()], |bytes: &[u8]| {
+        let result = node.on_packet(Time::from_us(1), Ipv4Addr::new(10, 0, 1, 1), bytes);
+        assert!(result.is_err() || bytes == valid, "an edited packet was accepted");
         version = node.held().id.version.max(version);
         assert!(version <= 1);
     });

@@ -8,6 +8,7 @@ mod engines;
 mod files;
 mod fleet;
 mod fuzz;
+mod modules;
 mod output;
 mod quickstart;
 mod run_dirs;

@@ -1,4 +1,4 @@
-//! Results for programs: `--json`, exit statuses, completions, man pages, narrow terminals.
+//! Output formats: `--json`, exit statuses, completions, man pages, narrow terminals.
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn build(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build").join(name)
 }
 
-/// Exit status, standard output and standard error.
+/// Runs weir. Returns the exit status, standard output and standard error.
 fn weir(dir: &Path, arguments: &str) -> (i32, String, String) {
     let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
     let output = command.current_dir(dir).args(arguments.split_whitespace()).output().unwrap();
@@ -37,10 +37,10 @@ fn weir(dir: &Path, arguments: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// The JSON that a command prints; `status` is what it has to end with.
-fn answer(dir: &Path, arguments: &str, status: i32) -> Value {
-    let (ended, out, err) = weir(dir, &format!("{arguments} --json"));
-    assert_eq!(ended, status, "{arguments}: {out}{err}");
+/// Returns the JSON output of a command, which must exit with `status`.
+fn json_output(dir: &Path, arguments: &str, status: i32) -> Value {
+    let (actual_status, out, err) = weir(dir, &format!("{arguments} --json"));
+    assert_eq!(actual_status, status, "{arguments}: {out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments}: {error}: {out}"))
 }
 
@@ -48,16 +48,16 @@ fn answer(dir: &Path, arguments: &str, status: i32) -> Value {
 fn every_command_with_a_result_prints_it_as_json() {
     let dir = tiny();
     let dir = dir.path();
-    let checked = answer(dir, "run tiny.yaml --check", 0);
+    let checked = json_output(dir, "run tiny.yaml --check", 0);
     assert_eq!((&checked["schemes"], &checked["file"]), (&json!(["fncc", "hpcc"]), &json!("tiny.yaml")));
     assert!(checked["estimate"]["packet_hops"].as_f64().unwrap() > 100.0, "{checked}");
 
-    let run = answer(dir, "run tiny.yaml --out a", 0);
+    let run = json_output(dir, "run tiny.yaml --out a", 0);
     let summary: Value = serde_json::from_slice(&fs::read(dir.join("a/summary.json")).unwrap()).unwrap();
     assert_eq!(run["summary"], summary);
     assert_eq!((&run["report"], &run["directory"]), (&json!("a/report.html"), &json!("a")));
 
-    let sweep = answer(
+    let sweep = json_output(
         dir,
         "sweep tiny.yaml --over flows.0.size=50KB,100KB --over seed=1,2 --metric fct.slowdown.p95 --out s",
         0,
@@ -67,27 +67,27 @@ fn every_command_with_a_result_prints_it_as_json() {
     assert_eq!((&row["scheme"], &row["point"]), (&json!("hpcc"), &json!({"flows.0.size": "50KB"})));
     assert_eq!(row["metrics"]["fct.slowdown.p95"]["runs"], 2, "{row}");
 
-    let report = answer(dir, "report a --out one.html", 0);
+    let report = json_output(dir, "report a --out one.html", 0);
     assert_eq!((&report["runs"][0]["name"], &report["runs"][0]["summary"]), (&json!("a"), &summary));
 
-    let all = answer(dir, "schemes", 0);
+    let all = json_output(dir, "schemes", 0);
     assert!(all.as_array().unwrap().iter().any(|scheme| scheme["name"] == "fncc"), "{all}");
-    let one = answer(dir, "schemes hpcc", 0);
+    let one = json_output(dir, "schemes hpcc", 0);
     let eta = one["parameters"].as_array().unwrap().iter().find(|it| it["name"] == "eta").unwrap();
     assert_eq!(eta["default"], "0.95", "{eta}");
 
-    assert_eq!(answer(dir, "export tiny.yaml --out e", 0)["flows_left_out"], 1);
+    assert_eq!(json_output(dir, "export tiny.yaml --out e", 0)["flows_left_out"], 1);
 
     let program = build("ecn.json").display().to_string();
     let test = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/tests/ecn/ecn-data.stf");
     let good = fs::read_to_string(test).unwrap();
     fs::write(dir.join("good.stf"), &good).unwrap();
     fs::write(dir.join("bad.stf"), format!("{good}\nexpect 1 00112233\n")).unwrap();
-    let stf = answer(dir, &format!("stf {program} good.stf bad.stf"), 1);
+    let stf = json_output(dir, &format!("stf {program} good.stf bad.stf"), 1);
     assert_eq!((&stf["passed"], &stf["failed"]), (&json!(1), &json!(1)), "{stf}");
     assert_eq!((&stf["tests"][0]["test"], &stf["tests"][0]["passed"]), (&json!("good.stf"), &json!(true)));
     assert!(stf["tests"][1]["failures"][0]["what"].as_str().is_some_and(|what| !what.is_empty()), "{stf}");
-    let trace = answer(dir, &format!("trace {program} --stf good.stf --packet 1"), 0);
+    let trace = json_output(dir, &format!("trace {program} --stf good.stf --packet 1"), 0);
     assert_eq!((trace.as_array().map(Vec::len), &trace[0]["packet"]), (Some(1), &json!(1)), "{trace}");
     assert!(trace[0]["steps"].as_array().is_some_and(|steps| steps.len() > 5), "{trace}");
     let (status, out, err) = weir(dir, &format!("trace {program} --stf good.stf --perfetto steps.json"));
@@ -95,11 +95,11 @@ fn every_command_with_a_result_prints_it_as_json() {
     let steps: Value = serde_json::from_slice(&fs::read(dir.join("steps.json")).unwrap()).unwrap();
     let slices = steps["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X");
     assert!(slices.filter(|it| it["name"].as_str().unwrap().starts_with("packet ")).count() > 0, "{steps}");
-    let dissector = answer(dir, "wireshark --install plugins", 0);
+    let dissector = json_output(dir, "wireshark --install plugins", 0);
     assert!(dir.join(dissector["dissector"].as_str().unwrap()).is_file(), "{dissector}");
-    assert_eq!(weir(dir, "wireshark --json").0, 2, "the dissector is no JSON");
-    assert!(answer(dir, "man pages", 0)["pages"].as_u64() > Some(25));
-    let new = answer(dir, "new p4 mine", 0);
+    assert_eq!(weir(dir, "wireshark --json").0, 2, "the dissector itself cannot be printed as JSON");
+    assert!(json_output(dir, "man pages", 0)["pages"].as_u64() > Some(25));
+    let new = json_output(dir, "new p4 mine", 0);
     assert_eq!(new["directory"], "mine");
     assert!(
         new["files"]
@@ -109,65 +109,71 @@ fn every_command_with_a_result_prints_it_as_json() {
             .all(|it| dir.join("mine").join(it.as_str().unwrap()).is_file())
     );
 
-    let plan = answer(
+    let plan = json_output(
         dir,
         &format!("controller plan --topology tiny.yaml --program {}", build("fncc.json").display()),
         0,
     );
     assert!(plan["s1"].as_array().is_some_and(|entries| entries.len() > 3), "{plan}");
-    let proofs = answer(dir, "controller verify --topology tiny.yaml", 0);
+    let proofs = json_output(dir, "controller verify --topology tiny.yaml", 0);
     assert_eq!((&proofs["proved"], &proofs["paths"]["pairs"]), (&json!(true), &json!(6)));
-    // No switch listens, and each has its reason.
+    // No switch listens; the error of each is reported.
     let program = build("fncc.json");
     let ports = "--grpc-base-port 1 --timeout 2s";
     for (command, status) in [("apply", 1), ("diff", 1)] {
         let program = program.display();
         let text = format!("controller {command} --topology tiny.yaml --program {program} {ports}");
-        let failed = answer(dir, &text, status);
+        let failed = json_output(dir, &text, status);
         for switch in ["s1", "s2"] {
             let reason = failed["failed"][switch].as_str().unwrap_or_default();
             assert!(reason.contains("127.0.0.1"), "{command}: {failed}");
         }
-        let (_, _, told) = weir(dir, &text);
-        assert!(told.contains("s1: ") && told.contains("s2: ") && told.lines().count() == 1, "{told}");
+        let (_, _, printed) = weir(dir, &text);
+        assert!(
+            printed.contains("s1: ") && printed.contains("s2: ") && printed.lines().count() == 1,
+            "{printed}"
+        );
     }
 }
 
-/// Starts the two switches of `TINY`; they run as long as the first result lives. Returns the options that name them.
+/// Starts the two switches of `TINY`. Returns the data planes, which stop when dropped, and the `--switch` options.
 fn switches() -> (Vec<Dataplane>, String) {
-    let (mut dataplanes, mut places) = (Vec::new(), String::new());
+    let (mut dataplanes, mut switch_options) = (Vec::new(), String::new());
     for (device_id, switch) in (0..).zip(["s1", "s2"]) {
         let config = DataplaneConfig { cpu_port: Some(255), ..DataplaneConfig::default() };
         let dataplane = Dataplane::start(config, None, &[]).expect("a data plane");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        places.push_str(&format!(" --switch {switch}={}", listener.local_addr().expect("bound")));
+        switch_options.push_str(&format!(" --switch {switch}={}", listener.local_addr().expect("bound")));
         let server = ServerConfig { device_id, ..ServerConfig::default() };
         tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
         dataplanes.push(dataplane);
     }
-    (dataplanes, places)
+    (dataplanes, switch_options)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn apply_says_what_it_left_and_how_to_go_on() {
+async fn apply_reports_remaining_updates_and_the_remedy() {
     let dir = tiny();
-    let (_dataplanes, places) = switches();
+    let (_dataplanes, switch_options) = switches();
     let program = format!("--program {}", build("fncc.json").display());
     let steps = move || {
         let dir = dir.path();
-        let whole = format!("controller apply --topology tiny.yaml {program} {places}");
-        let silent = format!("{whole} --switch s2=127.0.0.1:1");
-        let (status, out, told) = weir(dir, &silent);
+        let whole = format!("controller apply --topology tiny.yaml {program} {switch_options}");
+        let unreachable = format!("{whole} --switch s2=127.0.0.1:1");
+        let (status, out, printed) = weir(dir, &unreachable);
         let row = |of: &str| out.lines().find(|line| line.contains(of)).unwrap().split_whitespace().collect();
         let s1: Vec<&str> = row(" s1 ");
         assert_eq!((status, &s1[..6]), (1, &["s1", "present", "0", "0", "0", "0"][..]), "{out}");
         assert!(s1[6].parse::<usize>().unwrap() > 3 && out.contains("left"), "{out}");
-        assert!(told.starts_with("error: s2: no P4Runtime server at 127.0.0.1:1"), "{told}");
-        assert!(told.contains("no other switch was written") && told.contains("--partial"), "{told}");
-        let diff = format!("controller diff --topology tiny.yaml {program} {places}");
-        assert_eq!(answer(dir, &diff, 2)["differing"]["s1"][0], "push the program");
+        assert!(printed.starts_with("error: s2: no P4Runtime server at 127.0.0.1:1"), "{printed}");
+        assert!(
+            printed.contains("no other switch was written") && printed.contains("--partial"),
+            "{printed}"
+        );
+        let diff = format!("controller diff --topology tiny.yaml {program} {switch_options}");
+        assert_eq!(json_output(dir, &diff, 2)["differing"]["s1"][0], "push the program");
 
-        let partial = answer(dir, &format!("{silent} --partial"), 1);
+        let partial = json_output(dir, &format!("{unreachable} --partial"), 1);
         let s1 = &partial["switches"]["s1"];
         assert_eq!((&s1["left"], &s1["pushed"]), (&json!(0), &json!(true)), "{partial}");
         assert!(partial["failed"]["s2"].is_string() && partial["switches"]["s2"].is_null(), "{partial}");
@@ -178,46 +184,47 @@ async fn apply_says_what_it_left_and_how_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn diff_tells_equal_different_and_failed_apart() {
+async fn diff_distinguishes_equal_different_and_failed() {
     let dir = tiny();
-    let (_dataplanes, places) = switches();
+    let (_dataplanes, switch_options) = switches();
     let program = format!("--program {}", build("fncc.json").display());
     let steps = move || {
         let dir = dir.path();
-        let run = |command: &str| format!("controller {command} --topology tiny.yaml {program} {places}");
-        let empty = answer(dir, &run("diff"), 2);
+        let run =
+            |command: &str| format!("controller {command} --topology tiny.yaml {program} {switch_options}");
+        let empty = json_output(dir, &run("diff"), 2);
         let updates = empty["differing"]["s1"].as_array().expect("s1 runs no program");
         assert_eq!(updates[0], "push the program");
-        let applied = answer(dir, &run("apply"), 0);
+        let applied = json_output(dir, &run("apply"), 0);
         let s1 = &applied["switches"]["s1"];
         assert_eq!(s1["pushed"], true, "{applied}");
         let written = s1["inserted"].as_u64().unwrap() + s1["modified"].as_u64().unwrap();
         assert_eq!(updates.len() as u64 - 1, written, "diff shows what apply writes: {empty}{applied}");
         let (status, out, _) = weir(dir, &run("diff"));
         assert!(status == 0 && out.contains("2 switches are as planned"), "{status} {out}");
-        assert_eq!(answer(dir, &run("diff"), 0)["equal"], true);
-        let top = format!("top --topology tiny.yaml --interval 50ms --thrift-base-port 1{places}");
-        let seen = answer(dir, &top, 0);
-        assert!(seen["switches"]["s1"]["routes"].as_u64() > Some(1), "{seen}");
-        let port = &seen["ports"]["s1:1"];
+        assert_eq!(json_output(dir, &run("diff"), 0)["equal"], true);
+        let top = format!("top --topology tiny.yaml --interval 50ms --thrift-base-port 1{switch_options}");
+        let state = json_output(dir, &top, 0);
+        assert!(state["switches"]["s1"]["routes"].as_u64() > Some(1), "{state}");
+        let port = &state["ports"]["s1:1"];
         assert_eq!(
             (&port["queue_bytes"], &port["up"], &port["peer"]),
             (&json!(0), &json!(true), &json!("h1"))
         );
-        let (status, _, told) = weir(dir, &top);
-        assert!(status == 2 && told.contains("terminal"), "{told}");
+        let (status, _, printed) = weir(dir, &top);
+        assert!(status == 2 && printed.contains("terminal"), "{printed}");
 
-        // One host more has routes of its own.
+        // An additional host needs additional entries.
         fs::write(dir.join("tiny.yaml"), TINY.replace("senders: 2", "senders: 3")).unwrap();
-        let (status, out, told) = weir(dir, &run("diff"));
-        assert_eq!(status, 2, "{out}{told}");
+        let (status, out, printed) = weir(dir, &run("diff"));
+        assert_eq!(status, 2, "{out}{printed}");
         assert!(
             out.contains("s1:\n  ")
                 && out.contains("  + forward")
-                && told.contains("switches differ from the plan"),
-            "{out}{told}"
+                && printed.contains("switches differ from the plan"),
+            "{out}{printed}"
         );
-        let different = answer(dir, &run("diff"), 2);
+        let different = json_output(dir, &run("diff"), 2);
         assert_eq!(different["equal"], false);
         assert!(
             different["differing"]["s1"].as_array().is_some_and(|updates| !updates.is_empty()),
@@ -225,16 +232,16 @@ async fn diff_tells_equal_different_and_failed_apart() {
         );
 
         let (status, out, _) = weir(dir, &(run("apply") + " --quiet"));
-        assert_eq!((status, out.as_str()), (0, ""), "nothing is said of what went well");
-        for wrong in [run("diff") + " --only-this", "controller diff --topology nowhere.yaml".to_owned()] {
-            assert_eq!(weir(dir, &wrong).0, 1, "{wrong}: 2 says that something differs");
+        assert_eq!((status, out.as_str()), (0, ""), "no output with --quiet");
+        for invalid in [run("diff") + " --only-this", "controller diff --topology nowhere.yaml".to_owned()] {
+            assert_eq!(weir(dir, &invalid).0, 1, "{invalid}: status 2 means differences");
         }
     };
     tokio::task::spawn_blocking(steps).await.unwrap();
 }
 
 #[test]
-fn completions_and_man_pages_know_every_command() {
+fn completions_and_man_pages_have_every_command() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (status, script, _) = weir(dir.path(), &format!("completions {shell}"));
@@ -288,11 +295,12 @@ fn a_run_writes_a_perfetto_trace_on_request() {
         assert_eq!(status, 0, "{err}");
         fs::read(dir.path().join("x/perfetto.json")).ok()
     };
-    let trace: Value = serde_json::from_slice(&run("--perfetto").expect("it was asked for")).unwrap();
+    let trace: Value =
+        serde_json::from_slice(&run("--perfetto").expect("--perfetto writes the file")).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
-    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-    assert!(of("C") > 50 && of("b") == 4 && of("e") == 4, "two flows under two schemes");
-    // Of each packet that arrived: two hosts and two switches, and so three arrows.
+    let count = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert!(count("C") > 50 && count("b") == 4 && count("e") == 4, "two flows under two schemes");
+    // Each delivered packet has a slice at two hosts and two switches, and so three arrows.
     let packets = events.iter().filter(|event| event["cat"] == "packet");
     let arrows = packets.clone().filter(|event| event["flow_out"] == true).count();
     let ends = packets.clone().filter(|event| event["flow_in"] == true && event["flow_out"] == false);

@@ -1,5 +1,5 @@
-//! `experiments/quickstart.yaml` end to end: the run directory, the acceptance numbers, determinism,
-//! and what an interrupted run leaves.
+//! `experiments/quickstart.yaml` end to end: the run directory, the expected results, determinism, and the results of an
+//! interrupted run.
 
 use assert_cmd::cargo::cargo_bin;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ fn summary(dir: &Path) -> Summary {
     serde_json::from_str(&text).unwrap()
 }
 
-/// One run for the tests that only look at it.
+/// Returns the run shared by tests that only read it.
 fn shared() -> &'static (TempDir, Output) {
     static RUN: OnceLock<(TempDir, Output)> = OnceLock::new();
     RUN.get_or_init(|| {
@@ -63,7 +63,7 @@ fn fncc_slows_earlier_and_queues_less_than_hpcc() {
 }
 
 #[test]
-fn the_run_directory_has_everything_and_the_terminal_says_where() {
+fn the_run_directory_is_complete_and_its_path_is_printed() {
     let (dir, output) = shared();
     let names: BTreeSet<String> = fs::read_dir(dir.path().join("out"))
         .unwrap()
@@ -86,22 +86,22 @@ fn the_run_directory_has_everything_and_the_terminal_says_where() {
         assert!(names.contains(name), "{name} is missing in {names:?}");
     }
     let stdout = String::from_utf8(output.stdout.clone()).unwrap();
-    for told in ["fncc", "hpcc", "peak", "Jain", "out/report.html", &summary(dir.path()).digest] {
-        assert!(stdout.contains(told), "{told}: {stdout}");
+    for expected in ["fncc", "hpcc", "peak", "Jain", "out/report.html", &summary(dir.path()).digest] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
-    assert!(!stdout.contains('\u{1b}'), "no colour when it is not a terminal");
-    assert!(output.stderr.is_empty(), "no progress when it is not a terminal");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary directory is left");
+    assert!(!stdout.contains('\u{1b}'), "no colours without a terminal");
+    assert!(output.stderr.is_empty(), "no progress bars without a terminal");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary directory remains");
 }
 
-/// Any machine and any build profile gives these bytes: `.ci/test` compares them with a build without checks. A change
-/// of what a run computes changes the digest, which its commit message explains.
+/// The results are the same on any machine and with any build profile; `.ci/test` compares them with a build without
+/// debug assertions. If a change of the simulation changes the digest, its commit message explains why.
 #[test]
 fn the_digest_is_the_golden_one() {
     assert_eq!(summary(shared().0.path()).digest, include_str!("quickstart.digest").trim_end());
 }
 
-/// README.md and the page about the quickstart show the rows that it prints, and that page the digest.
+/// README.md and docs/start/quickstart.md show the printed rows; the latter also shows the digest.
 #[test]
 fn documentation_shows_what_the_quickstart_prints() {
     let printed = String::from_utf8_lossy(&shared().1.stdout).into_owned();
@@ -114,7 +114,7 @@ fn documentation_shows_what_the_quickstart_prints() {
     {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
         for row in shown {
-            assert!(text.contains(row.trim_end()), "{page} is to show\n{row}");
+            assert!(text.contains(row.trim_end()), "{page} does not show\n{row}");
         }
     }
 }
@@ -123,7 +123,7 @@ fn documentation_shows_what_the_quickstart_prints() {
 fn the_report_loads_nothing_and_its_charts_have_data() {
     let out = shared().0.path().join("out");
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    // Names and comments of what is part of the page are not loaded.
+    // XML namespaces and the comment of the embedded library are not loaded.
     let page = page
         .replace("xmlns=\"http://www.w3.org/2000/svg\"", "")
         .replace("/*! https://github.com/leeoniya/uPlot (v1.6.32) */", "");
@@ -161,11 +161,7 @@ fn the_resolved_file_repeats_the_run() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(
-        String::from_utf8(output.stdout).unwrap().lines().count(),
-        1,
-        "quiet: the path and nothing else"
-    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1, "--quiet prints only the path");
     assert_eq!(summary(again.path()).digest, summary(first.path()).digest);
     let bytes = |dir: &TempDir, name: &str| fs::read(dir.path().join("out").join(name)).unwrap();
     for name in ["run.yaml", "flows.csv", "queues.csv", "rates.csv", "pauses.csv", "queue-s1-3.svg"] {
@@ -196,19 +192,19 @@ fn an_interrupted_run_keeps_its_results_so_far() {
     command.args(["--set", "observe.interval=10us"]);
     let child =
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Long enough to have started, far too short to end: ten virtual seconds take hours.
+    // Long enough for the start, and much shorter than the run: ten virtual seconds take hours.
     std::thread::sleep(Duration::from_secs(2));
     let sent = Instant::now();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(sent.elapsed() < Duration::from_secs(30), "it stops soon");
+    assert!(sent.elapsed() < Duration::from_secs(30), "the run does not stop soon");
     let summary = summary(dir.path());
     assert!(summary.partial && summary.packet_hops > 0 && summary.virtual_s < 10.0);
     assert!(fs::read_to_string(dir.path().join("out/report.html")).unwrap().contains("Not complete."));
 }
 
-/// `timeout` signals its child and then the process group of the child: two signals, one request.
+/// `timeout` signals its child and then the child's process group: two signals that mean one request.
 #[cfg(unix)]
 #[test]
 fn a_signal_sent_twice_is_one_request_and_the_results_are_kept() {
@@ -219,20 +215,20 @@ fn a_signal_sent_twice_is_one_request_and_the_results_are_kept() {
     let child =
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
-    // Two of one kind may arrive as one.
+    // Different signals, because two pending signals of the same kind are delivered once.
     for signal in [Signal::TERM, Signal::INT] {
         kill_process(Pid::from_child(&child), signal).unwrap();
     }
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert_eq!(told, "interrupted: out has the results up to then\n");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{printed}");
+    assert_eq!(printed, "interrupted: out has the results up to then\n");
     let summary = summary(dir.path());
     assert!(summary.partial && summary.packet_hops > 0);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "out.partial is gone");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "out.partial is removed");
 }
 
-/// `kill -9`, at once and later: what is there is whole, and says that it is not complete.
+/// `kill -9`, early and later: the files are well-formed and marked as incomplete.
 #[cfg(unix)]
 #[test]
 fn a_killed_run_leaves_its_results_so_far() {
@@ -242,7 +238,7 @@ fn a_killed_run_leaves_its_results_so_far() {
     let read = || -> Option<Summary> {
         serde_json::from_str(&fs::read_to_string(partial.join("summary.json")).ok()?).ok()
     };
-    let until = |seed: u64, enough: &dyn Fn(&Summary) -> bool| {
+    let run_until = |seed: u64, is_enough: &dyn Fn(&Summary) -> bool| {
         let mut command = Command::new(cargo_bin("weir"));
         command.current_dir(&dir).arg("run").arg(quickstart()).args(["--out", "out"]);
         command.args(["--schemes", "fncc", "--seed", &seed.to_string()]);
@@ -250,26 +246,26 @@ fn a_killed_run_leaves_its_results_so_far() {
         command.stdout(std::process::Stdio::null());
         let mut child = command.spawn().unwrap();
         let began = Instant::now();
-        let kept = || read().is_some_and(|summary| summary.seed == seed && enough(&summary));
-        while !kept() && began.elapsed() < Duration::from_secs(60) {
+        let has_results = || read().is_some_and(|summary| summary.seed == seed && is_enough(&summary));
+        while !has_results() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(20));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(kept(), "nothing was kept");
+        assert!(has_results(), "no results within a minute");
     };
-    until(1, &|_| true);
+    run_until(1, &|_| true);
     assert!(read().unwrap().partial && partial.join("run.yaml").exists());
 
-    // The next one takes the place over.
-    until(2, &|summary| summary.packet_hops > 0);
+    // The next run replaces the directory.
+    run_until(2, &|summary| summary.packet_hops > 0);
     let kept = read().unwrap();
     assert!(kept.partial && kept.virtual_s > 0.0 && kept.schemes["fncc"].queues[BOTTLENECK].peak_bytes > 0);
-    for (file, told) in
+    for (file, expected) in
         [("report.html", "Not complete."), ("queues.csv", "\nfncc,"), ("run.yaml", "duration: 10s")]
     {
         let text = fs::read_to_string(partial.join(file)).unwrap();
-        assert!(text.contains(told), "{file}: {told}");
+        assert!(text.contains(expected), "{file}: {expected}");
     }
-    assert!(!dir.path().join("out").exists(), "the name is for what is complete");
+    assert!(!dir.path().join("out").exists(), "only a complete run gets the final name");
 }

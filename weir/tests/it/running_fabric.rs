@@ -1,4 +1,4 @@
-//! Answers of a running fabric: its tables, and a packet's path through copies of its switches.
+//! Queries to a running fabric: its tables, and a packet's path through copies of its switches.
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
@@ -10,26 +10,26 @@ use weir_switch::driver::{Dataplane, DataplaneConfig};
 /// h1 and h2 at s1, h3 at s2.
 const TOPOLOGY: &str = "{kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 10Mbps}";
 
-/// Two switches without a program, and the options that say where they are.
+/// Starts two switches without a program. Returns the data planes, which stop when dropped, and the `--switch` options.
 fn switches() -> (Vec<Dataplane>, Vec<String>) {
-    let (mut dataplanes, mut places) = (Vec::new(), Vec::new());
+    let (mut dataplanes, mut switch_options) = (Vec::new(), Vec::new());
     for device_id in 0..2 {
         let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[]).expect("a data plane");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        places.push(format!("--switch=s{}={}", device_id + 1, listener.local_addr().expect("bound")));
+        switch_options.push(format!("--switch=s{}={}", device_id + 1, listener.local_addr().expect("bound")));
         let server = ServerConfig { device_id, ..ServerConfig::default() };
         tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
         dataplanes.push(dataplane);
     }
-    (dataplanes, places)
+    (dataplanes, switch_options)
 }
 
-/// Runs `weir` with these arguments. Returns its exit status, and what it printed or its error.
-fn weir(arguments: &str, places: &[String]) -> (i32, String) {
+/// Runs `weir`. Returns the exit status, and standard output, or standard error if it failed.
+fn weir(arguments: &str, switch_options: &[String]) -> (i32, String) {
     let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
-    let output = command.args(arguments.split(' ')).args(places).output().expect("it runs");
-    let said = if output.status.success() { output.stdout } else { output.stderr };
-    (output.status.code().expect("no signal"), String::from_utf8(said).expect("text"))
+    let output = command.args(arguments.split(' ')).args(switch_options).output().expect("weir starts");
+    let text = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.code().expect("no signal"), String::from_utf8(text).expect("text"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,23 +41,23 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
     let perfetto = directory.path().join("perfetto.json");
     let program =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json").display().to_string();
-    let (_dataplanes, places) = switches();
+    let (_dataplanes, switch_options) = switches();
     tokio::task::spawn_blocking(move || {
-        let of_fabric = |arguments: &str| weir(&format!("{arguments} --topology {topology}"), &places);
+        let run = |arguments: &str| weir(&format!("{arguments} --topology {topology}"), &switch_options);
 
-        let (status, error) = of_fabric("controller tables s1");
+        let (status, error) = run("controller tables s1");
         assert_eq!(status, 1, "{error}");
         assert!(error.contains("s1") && error.contains("no program"), "{error}");
-        let (status, error) = of_fabric("controller tables s9");
+        let (status, error) = run("controller tables s9");
         assert_eq!((status, error.contains("unknown switch s9")), (2, true), "{error}");
 
-        assert_eq!(of_fabric(&format!("controller apply --program {program}")).0, 0);
-        let (status, tables) = of_fabric("controller tables s2 s1");
+        assert_eq!(run(&format!("controller apply --program {program}")).0, 0);
+        let (status, tables) = run("controller tables s2 s1");
         let (first, second) = (tables.find("s1: "), tables.find("s2: "));
         assert!(status == 0 && first.is_some() && first < second, "{tables}");
         assert!(tables.contains("forward[dst_addr=10.0.2.0/24] -> via(port="), "{tables}");
 
-        let (status, path) = of_fabric("trace --from h1 --to h3 --json");
+        let (status, path) = run("trace --from h1 --to h3 --json");
         assert_eq!(status, 0, "{path}");
         let path: Value = serde_json::from_str(&path).expect("JSON");
         assert_eq!((&path["received"], &path["is_cut"]), (&json!(["h3"]), &json!(false)), "{path}");
@@ -69,8 +69,8 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
         assert!(steps.contains("forward") && steps.contains("10.0.2.1"), "{steps}");
 
         // The same for Perfetto: a slice in each switch, and an arrow between them.
-        let (status, said) = of_fabric(&format!("trace --from h1 --to h3 --perfetto {}", perfetto.display()));
-        assert_eq!((status, said.as_str()), (0, ""));
+        let (status, text) = run(&format!("trace --from h1 --to h3 --perfetto {}", perfetto.display()));
+        assert_eq!((status, text.as_str()), (0, ""));
         let slices: Value =
             serde_json::from_slice(&std::fs::read(&perfetto).expect("written")).expect("JSON");
         let slices =
@@ -79,12 +79,12 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
         let (yes, no, id) = (json!(true), json!(false), json!("0x1"));
         assert_eq!(slices, [(&id, &no, &yes), (&id, &yes, &no)]);
 
-        // The same as text, and another packet that nobody takes.
-        let (_, text) = of_fabric("trace --from h1 --to h3");
+        // The same as text, and a packet that is not delivered.
+        let (_, text) = run("trace --from h1 --to h3");
         assert!(text.starts_with("s1, port 1, from h1\n") && text.ends_with("delivered to h3\n"), "{text}");
-        let (status, text) = of_fabric("trace --from h1 --hex ffffffffffff0000000000010806");
+        let (status, text) = run("trace --from h1 --hex ffffffffffff0000000000010806");
         assert_eq!((status, text.ends_with("not delivered to any host\n")), (0, true), "{text}");
-        let (status, error) = of_fabric("trace --from h1 --to h9");
+        let (status, error) = run("trace --from h1 --to h9");
         assert_eq!((status, error.contains("--to h9: unknown host")), (2, true), "{error}");
     })
     .await

@@ -1,5 +1,5 @@
-//! The commands, files and source excerpts that the documentation shows: options exist, experiments load, excerpts are
-//! those of compiled sources, and the tutorials print what their pages show.
+//! The commands, files and source excerpts in the documentation: options exist, experiments are valid, excerpts occur
+//! in compiled sources, and the commands of tutorials print the output shown.
 
 use super::book::{files, pages, read};
 use clap::CommandFactory;
@@ -19,7 +19,7 @@ struct Block {
 }
 
 impl Block {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("{}:{}", self.page, self.line)
     }
 }
@@ -63,8 +63,8 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// The lines of a block, with those that end in `\` joined to the next.
-fn joined(lines: &[String]) -> Vec<String> {
+/// Returns the lines of a block, with lines that end in `\` joined to the next.
+fn join_continued(lines: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut continues = false;
     for line in lines {
@@ -78,11 +78,11 @@ fn joined(lines: &[String]) -> Vec<String> {
     all
 }
 
-/// Returns the commands of a page's blocks, with true, and those in backticks within the text, with false.
+/// Returns the commands of a page: those in blocks with true, and those in backticks within the text with false.
 fn commands(page: &str) -> Vec<(bool, String)> {
     let mut commands: Vec<(bool, String)> = Vec::new();
     for block in blocks(page).iter().filter(|block| ["", "sh"].contains(&&*block.language)) {
-        for line in joined(&block.lines) {
+        for line in join_continued(&block.lines) {
             let mut line = line.trim();
             for prompt in ["$ ", "mininet> ", "sh ", "sudo "] {
                 line = line.strip_prefix(prompt).unwrap_or(line);
@@ -99,7 +99,7 @@ fn commands(page: &str) -> Vec<(bool, String)> {
         !["..", "<", "[", "$(", "weir 0", "COMMAND"].iter().any(|part| line.contains(part))
     });
     for (_, line) in &mut commands {
-        // Help says beside a command what it does.
+        // In help texts a description follows the command.
         line.truncate(line.find("   ").unwrap_or(line.len()));
     }
     commands
@@ -107,29 +107,29 @@ fn commands(page: &str) -> Vec<(bool, String)> {
 
 #[test]
 fn every_command_has_the_options_that_pages_use() {
-    // A map of the crates, and names that have changed since.
+    // Not commands, and former names of options.
     const OTHERS: [&str; 2] = ["ARCHITECTURE.md", "CHANGELOG.md"];
     // Commands of Mininet's command line.
     const IN_MININET: [&str; 3] = ["weir queues", "weir tables s1", "weir trace h1 h3"];
     let (mut faults, mut checked) = (Vec::new(), 0);
     for page in pages().iter().filter(|page| !OTHERS.contains(&page.as_str())) {
-        for (is_whole, command) in commands(page) {
+        for (is_block, command) in commands(page) {
             if IN_MININET.contains(&command.as_str()) {
                 continue;
             }
             checked += 1;
             let Err(error) = CommandLine::command().try_get_matches_from(words(&command)) else { continue };
-            // Text may name options without their values, and commands without their arguments.
-            let is_named = match error.kind() {
+            // Commands in the text may lack values and arguments.
+            let is_accepted = match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
                 | ErrorKind::InvalidValue
                 | ErrorKind::ValueValidation
                 | ErrorKind::MissingRequiredArgument
-                | ErrorKind::MissingSubcommand => !is_whole,
+                | ErrorKind::MissingSubcommand => !is_block,
                 _ => false,
             };
-            if !is_named {
+            if !is_accepted {
                 faults.push(format!("{page}: {command}\n{error}"));
             }
         }
@@ -138,7 +138,7 @@ fn every_command_has_the_options_that_pages_use() {
     assert!(checked > 150, "only {checked} commands were checked");
 }
 
-/// An experiment that the fragments of pages change: each key of a fragment replaces one of these lines.
+/// The experiment to which fragments of pages are added: a key of a fragment replaces the line with that key.
 const BASE: [&str; 5] = [
     "title: The base of fragments",
     "topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 5, rate: 100Gbps}",
@@ -147,7 +147,8 @@ const BASE: [&str; 5] = [
     "duration: 10ms",
 ];
 
-/// YAML that is no part of an experiment, or needs other files: pages, first lines and the test that covers them.
+/// YAML blocks that are not part of an experiment or need other files: page and first line. Comments name the test that
+/// covers them.
 const OTHER_YAML: [(&str, &str); 5] = [
     ("docs/agent.md", "- {peer:"),            // flows of an agent: host/agent's tests
     ("docs/own-program.md", "program: "),     // two forms of a key, with the user's files: .ci/test
@@ -158,7 +159,7 @@ const OTHER_YAML: [(&str, &str); 5] = [
 
 #[test]
 fn every_experiment_of_a_page_is_valid() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("page.yaml");
     let (mut faults, mut checked) = (Vec::new(), 0);
     for page in pages() {
@@ -183,7 +184,7 @@ fn every_experiment_of_a_page_is_valid() {
             let output = output.expect("weir runs");
             checked += 1;
             if !output.status.success() {
-                faults.push(format!("{}: {}", block.place(), String::from_utf8_lossy(&output.stderr)));
+                faults.push(format!("{}: {}", block.location(), String::from_utf8_lossy(&output.stderr)));
             }
         }
     }
@@ -191,7 +192,8 @@ fn every_experiment_of_a_page_is_valid() {
     assert!(checked >= 8, "only {checked} experiments were checked");
 }
 
-/// Excerpts that are in no source: steps of an exercise, signatures, and calls that need a network.
+/// Number of excerpts per page that occur in no source: steps of an exercise, signatures, and calls that need a
+/// network.
 const OTHER_SOURCE: [(&str, usize); 6] = [
     ("docs/cluster.md", 1),
     ("docs/library.md", 1),
@@ -201,7 +203,8 @@ const OTHER_SOURCE: [(&str, usize); 6] = [
     ("docs/python.md", 3),
 ];
 
-/// Every other line of code in a page is in one source, in the same order, if blanks, comments and `...` are left out.
+/// All lines of any other excerpt occur in one source file, in the same order; empty lines, comments and lines with
+/// `...` are ignored.
 #[test]
 fn every_excerpt_is_in_a_source() {
     let sources: Vec<Vec<String>> = files("", &[".rs", ".p4", ".py"])
@@ -229,43 +232,43 @@ fn every_excerpt_is_in_a_source() {
                 };
                 !sources.iter().any(is_in)
             })
-            .map(Block::place)
+            .map(Block::location)
             .collect();
         let max = OTHER_SOURCE.iter().find(|(other, _)| *other == page).map_or(0, |(_, max)| *max);
         assert!(missing.len() <= max, "in no source: {missing:?}, at most {max}");
     }
 }
 
-/// A page whose commands are run in order, in an empty folder with the page's experiments.
+/// A page whose commands are executed in order, in a directory that contains only the page's experiments.
 struct Session {
     page: &'static str,
-    /// Commands that take too long for a test, or that another part of the page explains.
-    left_out: &'static [&'static str],
-    /// Changes of a file that the text asks for before the command of this number: from, to.
+    /// Commands that are not executed, because they take too long or are explained in another part of the page.
+    skipped: &'static [&'static str],
+    /// Edits that the text requires: index of the command before which the edit is made, file, old text, new text.
     edits: &'static [(usize, &'static str, &'static str, &'static str)],
 }
 
 const SESSIONS: [Session; 5] = [
     Session {
         page: "docs/start/first-experiment.md",
-        left_out: &[],
+        skipped: &[],
         edits: &[
             (1, "incast.yaml", "schemes: [fncc", "schemes: [fnc"),
             (2, "incast.yaml", "schemes: [fnc", "schemes: [fncc"),
         ],
     },
-    Session { page: "docs/tutorials/sweep.md", left_out: &[], edits: &[] },
-    Session { page: "docs/experiment-files.md", left_out: &["weir run poisson.yaml"], edits: &[] },
-    Session { page: "docs/workloads.md", left_out: &[], edits: &[] },
+    Session { page: "docs/tutorials/sweep.md", skipped: &[], edits: &[] },
+    Session { page: "docs/experiment-files.md", skipped: &["weir run poisson.yaml"], edits: &[] },
+    Session { page: "docs/workloads.md", skipped: &[], edits: &[] },
     Session {
         page: "docs/tutorials/p4-control.md",
-        left_out: &[],
+        skipped: &[],
         edits: &[(2, "entries.json", "\"ticks\": 2000", "\"ticks\": 4000")],
     },
 ];
 
-/// Returns whether a line of a page is this line of the output. `...` stands for any text; estimates depend on the
-/// machine and do not count.
+/// Returns true if a line of a page matches a line of the output. `...` matches any text; estimates depend on the
+/// machine and are ignored.
 fn is_shown(line: &str, printed: &str) -> bool {
     let until_estimate = |text: &str| text.split("; about ").next().unwrap_or_default().trim_end().to_owned();
     let (line, mut rest) = (until_estimate(line), &*until_estimate(printed));
@@ -287,28 +290,28 @@ fn is_shown(line: &str, printed: &str) -> bool {
 }
 
 fn run(session: &Session, faults: &mut Vec<String>) {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let mut directory = dir.path().to_owned();
-    // The sweep's page goes on with the file of the first experiment.
+    // The page about sweeps uses the file of the page about the first experiment.
     for page in ["docs/start/first-experiment.md", session.page] {
         let experiments = blocks(page).into_iter().filter(|block| block.language == "yaml");
         let text = read(page);
         for block in experiments {
-            // Its name is in the next command that reads a file.
+            // The file's name is in the next command after the block.
             let after: String = text.lines().skip(block.line).collect::<Vec<_>>().join("\n");
             let name = after.split_whitespace().find(|word| word.ends_with(".yaml") && !word.contains('`'));
             if let Some(name) = name {
                 let file = directory.join(name);
-                fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+                fs::create_dir_all(file.parent().expect("a directory")).expect("created");
                 fs::write(file, block.lines.join("\n") + "\n").expect("written");
             }
         }
     }
-    let program = Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
+    let program = Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a directory");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut number = 0;
     for block in blocks(session.page).iter().filter(|block| block.language.is_empty()) {
-        let lines = joined(&block.lines);
+        let lines = join_continued(&block.lines);
         let starts: Vec<usize> =
             (0..lines.len()).filter(|index| lines[*index].starts_with("$ ")).chain([lines.len()]).collect();
         for part in starts.windows(2).map(|range| &lines[range[0]..range[1]]) {
@@ -319,12 +322,12 @@ fn run(session: &Session, faults: &mut Vec<String>) {
             }
             for (_, file, from, to) in session.edits.iter().filter(|edit| edit.0 == number) {
                 let file = directory.join(file);
-                let text = fs::read_to_string(&file).expect("the file is there");
-                assert!(text.contains(from), "{}: {from}", block.place());
+                let text = fs::read_to_string(&file).expect("the file exists");
+                assert!(text.contains(from), "{}: {from}", block.location());
                 fs::write(&file, text.replace(from, to)).expect("written");
             }
             number += 1;
-            if session.left_out.contains(&command) {
+            if session.skipped.contains(&command) {
                 continue;
             }
             let mut shell = Command::new("sh");
@@ -336,7 +339,10 @@ fn run(session: &Session, faults: &mut Vec<String>) {
             let missing =
                 part[1..].iter().find(|line| line.trim() != "..." && !rest.any(|it| is_shown(line, it)));
             if let Some(line) = missing {
-                faults.push(format!("{}: {command}\nshows\n{line}\nand prints\n{printed}", block.place()));
+                faults.push(format!(
+                    "{}: {command}\nthe page shows\n{line}\nthe output is\n{printed}",
+                    block.location()
+                ));
             }
         }
     }
@@ -349,7 +355,7 @@ fn tutorials_print_what_their_pages_show() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A block of another language would be checked by no test.
+/// Blocks in any other language would not be checked by any test.
 #[test]
 fn every_language_of_a_block_is_known() {
     let known = ["", "sh", "yaml", "rust", "p4", "python", "toml", "json", "diff"];

@@ -1,4 +1,4 @@
-//! `weir switch` from outside: its command line, its files, its end.
+//! `weir switch` as a user sees it: its command line, its files, and its exit.
 
 use assert_cmd::Command;
 use std::fs;
@@ -9,14 +9,14 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use weir_switch::driver::{PcapReader, PcapWriter};
 
-/// The longest time that any step may take on a busy machine.
+/// Time limit of any step, ample for a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json")
 }
 
-fn refused(arguments: &[&str]) -> String {
+fn stderr_of_rejected(arguments: &[&str]) -> String {
     let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
     let output = command.arg("switch").args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -34,23 +34,23 @@ fn wrappers_with_the_names_of_bmv2s_programs_run_the_switch() {
     install().success();
     install().success();
     let run = |name: &str, arguments: &[&str]| {
-        Command::new(directory.path().join(name)).args(arguments).output().expect("it starts")
+        Command::new(directory.path().join(name)).args(arguments).output().expect("the wrapper starts")
     };
     for name in ["simple_switch_grpc", "simple_switch"] {
         assert_eq!(run(name, &["--json-version"]).stdout, b"2.23\n");
     }
-    // Options of the target stay behind `--`, with and without those of the wrapper.
-    let refused = run("simple_switch", &["--no-p4", "--", "--priority-queues", "9"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("9 is not in 1..=8"));
-    let refused = run("simple_switch", &["--no-p4", "--fabric", "absent.yaml"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("absent.yaml"));
+    // Options of the target follow `--`, whether the caller or the wrapper adds it.
+    let rejected = run("simple_switch", &["--no-p4", "--", "--priority-queues", "9"]);
+    assert!(String::from_utf8_lossy(&rejected.stderr).contains("9 is not in 1..=8"));
+    let rejected = run("simple_switch", &["--no-p4", "--fabric", "absent.yaml"]);
+    assert!(String::from_utf8_lossy(&rejected.stderr).contains("absent.yaml"));
     fs::write(directory.path().join("simple_switch"), "something else").unwrap();
     install().code(2);
 }
 
 #[test]
-fn a_wrong_command_line_is_refused_with_the_reason() {
-    for (arguments, told) in [
+fn an_invalid_command_line_is_rejected_with_the_reason() {
+    for (arguments, expected) in [
         (&["--bogus"][..], "--bogus"),
         (&["--no-p4", "--", "--bogus"], "--bogus"),
         (&["--no-p4", "--cpu-port", "255"], "--cpu-port"),
@@ -111,47 +111,48 @@ fn a_wrong_command_line_is_refused_with_the_reason() {
         (&[], "specify a program"),
         (&["absent.json"], "absent.json"),
     ] {
-        let stderr = refused(arguments);
-        assert!(stderr.contains(told), "{arguments:?}: {stderr}");
+        let stderr = stderr_of_rejected(arguments);
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }
 
 #[test]
-fn a_thrift_port_that_is_taken_is_refused() {
-    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let stderr = refused(&["--no-p4", "--thrift-port", &port, "--", "--grpc-server-addr", "127.0.0.1:0"]);
+fn a_thrift_port_in_use_is_rejected() {
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let stderr =
+        stderr_of_rejected(&["--no-p4", "--thrift-port", &port, "--", "--grpc-server-addr", "127.0.0.1:0"]);
     assert!(stderr.contains(&format!("--thrift-port {port}: ")), "{stderr}");
 }
 
 #[test]
-fn prints_versions() {
-    for (flag, told) in [("--json-version", "2.23"), ("-v", env!("CARGO_PKG_VERSION"))] {
+fn versions_are_printed() {
+    for (flag, expected) in [("--json-version", "2.23"), ("-v", env!("CARGO_PKG_VERSION"))] {
         let output = Command::cargo_bin("weir").unwrap().args(["switch", flag]).output().unwrap();
         assert!(output.status.success());
-        assert!(String::from_utf8(output.stdout).unwrap().contains(told));
+        assert!(String::from_utf8(output.stdout).unwrap().contains(expected));
     }
 }
 
-/// A switch on files in a directory of its own, ended however the test ends.
-struct Running(Child);
+/// A switch process, killed when dropped.
+struct RunningSwitch(Child);
 
-impl Running {
-    fn start(directory: &Path, arguments: &[&str]) -> Running {
+impl RunningSwitch {
+    fn start(directory: &Path, arguments: &[&str]) -> RunningSwitch {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("weir"));
-        // Tests run side by side: each server on a port of its own.
+        // Tests run concurrently, so each server uses any free port.
         command
             .current_dir(directory)
             .args(["switch", "--thrift-addr", "127.0.0.1", "--thrift-port", "0"])
             .args(arguments)
             .arg(program());
         command.args(["--", "--grpc-server-addr", "127.0.0.1:0"]);
-        Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        RunningSwitch(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Sends a signal; gives exit status, stdout and stderr.
-    fn end(mut self, signal: &str) -> (Option<i32>, String, String) {
+    /// Sends a signal, and waits for the process. Returns exit status, stdout and stderr.
+    fn stop(mut self, signal: &str) -> (Option<i32>, String, String) {
         let pid = self.0.id().to_string();
         assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
         let (mut out, mut err) = (String::new(), String::new());
@@ -161,19 +162,19 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningSwitch {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The warnings of a switch with these options, which ends as soon as it serves.
+/// Starts a switch with these options, stops it once it serves, and returns its warnings.
 fn warnings(options: &[&str]) -> String {
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("weir"));
     command.arg("switch").args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut switch = Running(command.spawn().unwrap());
+    let mut switch = RunningSwitch(command.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(switch.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("Server listening on "), "{line}");
@@ -184,7 +185,7 @@ fn warnings(options: &[&str]) -> String {
 }
 
 #[test]
-fn servers_that_anyone_can_reach_are_warned_of() {
+fn servers_that_anyone_can_reach_cause_warnings() {
     let local = ["--no-p4", "--thrift-addr", "127.0.0.1", "--thrift-port", "0", "--", "--grpc-server-addr"];
     assert_eq!(warnings(&[&local[..], &["127.0.0.1:0"]].concat()), "");
     assert_eq!(warnings(&[&local[..], &["[::1]:0"]].concat()), "");
@@ -198,7 +199,7 @@ fn servers_that_anyone_can_reach_are_warned_of() {
 }
 
 #[test]
-fn an_expired_certificate_is_warned_of() {
+fn an_expired_certificate_causes_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, key) = (dir.path().join("server.pem"), dir.path().join("server.key"));
     for (until, expired) in [(2020, true), (4000, false)] {
@@ -207,7 +208,7 @@ fn an_expired_certificate_is_warned_of() {
         params.not_after = rcgen::date_time_ymd(until, 1, 1);
         fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
         fs::write(&key, pair.serialize_pem()).unwrap();
-        let told = warnings(&[
+        let printed = warnings(&[
             "--no-p4",
             "--thrift-addr",
             "127.0.0.1",
@@ -222,13 +223,13 @@ fn an_expired_certificate_is_warned_of() {
             "--grpc-server-key",
             key.to_str().unwrap(),
         ]);
-        assert_eq!(told.contains("server.pem: it expired "), expired, "{told}");
-        assert_eq!(told.is_empty(), !expired, "{told}");
+        assert_eq!(printed.contains("server.pem: it expired "), expired, "{printed}");
+        assert_eq!(printed.is_empty(), !expired, "{printed}");
     }
 }
 
-/// The values of a key in the status of each thread of a process (proc_pid_status(5)).
-fn of_threads(process: u32, key: &str) -> Vec<String> {
+/// Returns the value of a key in the status of each thread of a process (proc_pid_status(5)).
+fn thread_status(process: u32, key: &str) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let status = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap());
     let value = |status: String| {
@@ -244,23 +245,23 @@ fn a_running_switch_keeps_only_the_privilege_to_open_raw_sockets() {
     const NET_RAW: u64 = 1 << 13; // linux/capability.h
     let directory = tempfile::tempdir().unwrap();
     write_input(directory.path(), "e1", 1);
-    let mut switch = Running::start(directory.path(), &["--use-files", "0", "-i", "1@e1"]);
+    let mut switch = RunningSwitch::start(directory.path(), &["--use-files", "0", "-i", "1@e1"]);
     let mut line = String::new();
     BufReader::new(switch.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let process = switch.0.id();
     for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
-        for capabilities in of_threads(process, set) {
+        for capabilities in thread_status(process, set) {
             assert_eq!(u64::from_str_radix(&capabilities, 16).unwrap() & !NET_RAW, 0, "{set} {capabilities}");
         }
     }
-    let threads = of_threads(process, "NoNewPrivs");
+    let threads = thread_status(process, "NoNewPrivs");
     assert!(threads.len() > 3 && threads.iter().all(|it| it == "1"), "{threads:?}");
-    let filtered = of_threads(process, "Seccomp");
+    let filtered = thread_status(process, "Seccomp");
     assert!(filtered.iter().all(|it| it == "2"), "{filtered:?}");
-    assert_eq!(switch.end("-TERM").0, Some(0));
+    assert_eq!(switch.stop("-TERM").0, Some(0));
 }
 
-/// `count` frames of 100 bytes that are not IP.
+/// Writes a capture with `count` frames of 100 bytes that are not IP.
 fn write_input(directory: &Path, interface: &str, count: u64) {
     let path = directory.join(format!("{interface}_in.pcap"));
     let mut file = PcapWriter::create(&path, u64::MAX).unwrap();
@@ -270,28 +271,28 @@ fn write_input(directory: &Path, interface: &str, count: u64) {
     file.flush().unwrap();
 }
 
-fn wait_for(mut done: impl FnMut() -> bool) {
+fn wait_for(mut is_done: impl FnMut() -> bool) {
     let end = Instant::now() + TIMEOUT;
-    while !done() {
-        assert!(Instant::now() < end, "waited in vain");
+    while !is_done() {
+        assert!(Instant::now() < end, "not done within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn runs_on_files_and_ends_cleanly_on_either_signal() {
+fn a_switch_on_files_exits_cleanly_on_either_signal() {
     for signal in ["-TERM", "-INT"] {
         let directory = tempfile::tempdir().unwrap();
         write_input(directory.path(), "e1", 5);
         write_input(directory.path(), "e2", 0);
         let flags =
             ["--use-files", "0", "-i", "1@e1", "-i", "2@e2", "--stats", "--log-file", "log", "-L", "info"];
-        let switch = Running::start(directory.path(), &flags);
+        let switch = RunningSwitch::start(directory.path(), &flags);
         let log = directory.path().join("log.txt");
         wait_for(|| {
             fs::read_to_string(&log).is_ok_and(|log| log.contains("all input files have been replayed"))
         });
-        let (status, out, err) = switch.end(signal);
+        let (status, out, err) = switch.stop(signal);
         assert_eq!((status, err.as_str()), (Some(0), ""), "{signal}");
         assert!(
             out.contains("switch: 5 received, 0 copied, 0 sent, 0 queued; dropped: ingress_drop 5"),
@@ -306,7 +307,7 @@ fn runs_on_files_and_ends_cleanly_on_either_signal() {
 }
 
 #[test]
-fn logs_every_packet_within_bounds() {
+fn every_packet_is_logged_in_files_of_limited_size() {
     let directory = tempfile::tempdir().unwrap();
     write_input(directory.path(), "e1", 200);
     let flags = [
@@ -325,15 +326,15 @@ fn logs_every_packet_within_bounds() {
         "--nanolog",
         "ipc:///tmp/x",
     ];
-    let switch = Running::start(directory.path(), &flags);
+    let switch = RunningSwitch::start(directory.path(), &flags);
     wait_for(|| directory.path().join("log.2.txt").exists());
-    let (status, _, err) = switch.end("-TERM");
+    let (status, _, err) = switch.stop("-TERM");
     assert_eq!(status, Some(0));
     assert!(err.contains("--nanolog is ignored"), "{err}");
     let mut logs = Vec::new();
     for entry in fs::read_dir(directory.path()).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|end| end == "txt") {
+        if path.extension().is_some_and(|extension| extension == "txt") {
             assert!(fs::metadata(&path).unwrap().len() <= 10_000);
             logs.push(path);
         }
@@ -348,7 +349,7 @@ fn logs_every_packet_within_bounds() {
 fn a_full_disk_ends_the_log_and_not_the_switch() {
     let directory = tempfile::tempdir().unwrap();
     write_input(directory.path(), "e1", 200);
-    // No file can be longer than 8 blocks, and the log of 200 packets is. Nobody reads standard error.
+    // The limit of 8 blocks per file is less than the log of 200 packets. Standard error is not read.
     let weir = assert_cmd::cargo::cargo_bin!("weir").display().to_string();
     let options =
         "switch --use-files 0 -i 1@e1 --stats --log-file log --thrift-addr 127.0.0.1 --thrift-port 0";
@@ -357,11 +358,11 @@ fn a_full_disk_ends_the_log_and_not_the_switch() {
     let script = format!("trap '' XFSZ; ulimit -f 8; exec '{weir}' {options} '{program}' {servers}");
     let mut shell = std::process::Command::new("sh");
     shell.current_dir(directory.path()).args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let switch = Running(shell.spawn().unwrap());
+    let switch = RunningSwitch(shell.spawn().unwrap());
     let log = directory.path().join("log.txt");
-    wait_for(|| fs::metadata(&log).is_ok_and(|about| about.len() >= 4_000));
+    wait_for(|| fs::metadata(&log).is_ok_and(|metadata| metadata.len() >= 4_000));
     std::thread::sleep(Duration::from_secs(1));
-    let (status, out, err) = switch.end("-TERM");
+    let (status, out, err) = switch.stop("-TERM");
     assert_eq!(status, Some(0));
     assert!(out.contains("switch: 200 received"), "{out}");
     assert!(err.starts_with("warning: --log-file log: ") && err.lines().count() == 1, "{err}");
@@ -369,9 +370,9 @@ fn a_full_disk_ends_the_log_and_not_the_switch() {
 }
 
 #[test]
-fn logs_its_own_events_and_not_those_of_the_http2_library() {
+fn events_of_the_http2_library_are_not_logged() {
     let directory = tempfile::tempdir().unwrap();
-    let mut switch = Running::start(directory.path(), &["--log-file", "log", "-L", "trace"]);
+    let mut switch = RunningSwitch::start(directory.path(), &["--log-file", "log", "-L", "trace"]);
     // The first line of the output ends with the server's address.
     let mut line = String::new();
     BufReader::new(switch.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -381,7 +382,7 @@ fn logs_its_own_events_and_not_those_of_the_http2_library() {
     client.set_read_timeout(Some(TIMEOUT)).unwrap();
     client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
     client.read_exact(&mut [0; 9]).unwrap();
-    let (status, ..) = switch.end("-TERM");
+    let (status, ..) = switch.stop("-TERM");
     assert_eq!(status, Some(0));
     let log = fs::read_to_string(directory.path().join("log.txt")).unwrap();
     assert!(log.contains("running"), "{log}");

@@ -1,4 +1,4 @@
-//! `weir controller` and `weir switch` over TLS, and what the switch exports to Prometheus meanwhile.
+//! `weir controller` and `weir switch` over TLS, and the metrics that the switch exports meanwhile.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::fs;
@@ -15,7 +15,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Writes `name.pem` and `name.key`.
+/// Writes a certificate and its key to `name.pem` and `name.key`.
 fn certificate(dir: &Path, authority: &CertifiedIssuer<'_, KeyPair>, name: &str) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![format!("{name}.test")]).unwrap();
@@ -23,10 +23,10 @@ fn certificate(dir: &Path, authority: &CertifiedIssuer<'_, KeyPair>, name: &str)
     fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
-/// A process that ends with the test.
-struct Running(Child);
+/// A child process, killed when dropped.
+struct ChildGuard(Child);
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -34,18 +34,18 @@ impl Drop for Running {
 }
 
 #[test]
-fn the_controller_fills_a_switch_over_tls() {
+fn the_controller_installs_a_plan_over_tls() {
     let dir = tempfile::tempdir().unwrap();
-    let at = dir.path();
-    let (ours, other) = (authority(), authority());
-    fs::write(at.join("ca.pem"), ours.pem()).unwrap();
-    fs::write(at.join("other.pem"), other.pem()).unwrap();
-    certificate(at, &ours, "switch");
-    certificate(at, &ours, "controller");
-    fs::write(at.join("fabric.yaml"), "{kind: star, hosts: 3, rate: 10Mbps}\n").unwrap();
+    let path = dir.path();
+    let (ca, other_ca) = (authority(), authority());
+    fs::write(path.join("ca.pem"), ca.pem()).unwrap();
+    fs::write(path.join("other.pem"), other_ca.pem()).unwrap();
+    certificate(path, &ca, "switch");
+    certificate(path, &ca, "controller");
+    fs::write(path.join("fabric.yaml"), "{kind: star, hosts: 3, rate: 10Mbps}\n").unwrap();
 
     let mut command = Command::new(WEIR);
-    command.current_dir(at).args(["switch", "--no-p4", "--thrift-addr", "127.0.0.1", "--thrift-port", "0"]);
+    command.current_dir(path).args(["switch", "--no-p4", "--thrift-addr", "127.0.0.1", "--thrift-port", "0"]);
     command.args([
         "--metrics",
         "127.0.0.1:0",
@@ -63,7 +63,7 @@ fn the_controller_fills_a_switch_over_tls() {
         "switch.key",
     ]);
     command.args(["--grpc-server-with-client-auth", "--grpc-server-cacert", "ca.pem"]);
-    let mut switch = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut switch = ChildGuard(command.stdout(Stdio::piped()).spawn().unwrap());
     let lines = BufReader::new(switch.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut lines = lines.map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned());
     let (address, _thrift, metrics) = (lines.next().unwrap(), lines.next().unwrap(), lines.next().unwrap());
@@ -71,37 +71,40 @@ fn the_controller_fills_a_switch_over_tls() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/fncc.json");
     let apply = |options: &[&str]| -> Output {
         let mut command = Command::new(WEIR);
-        command.current_dir(at).args(["controller", "apply", "-t", "fabric.yaml", "--timeout", "5s"]);
+        command.current_dir(path).args(["controller", "apply", "-t", "fabric.yaml", "--timeout", "5s"]);
         command.arg("-p").arg(&program).args(["--switch", &format!("s1={address}")]).args(options);
         command.output().unwrap()
     };
-    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr_of = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let trust = ["--tls-ca", "ca.pem", "--tls-server-name", "switch.test"];
-    let known = ["--tls-cert", "controller.pem", "--tls-key", "controller.key"];
-    for (refused, told) in [
+    let client_identity = ["--tls-cert", "controller.pem", "--tls-key", "controller.key"];
+    for (options, expected) in [
         (&[][..], "s1: "),
         (&trust[..], "s1: "),
         (
-            &[&["--tls-ca", "other.pem", "--tls-server-name", "switch.test"], &known[..]].concat(),
+            &[&["--tls-ca", "other.pem", "--tls-server-name", "switch.test"], &client_identity[..]].concat(),
             "certificate",
         ),
-        (&[&["--tls-ca", "ca.pem", "--tls-server-name", "else.test"], &known[..]].concat(), "certificate"),
+        (
+            &[&["--tls-ca", "ca.pem", "--tls-server-name", "else.test"], &client_identity[..]].concat(),
+            "certificate",
+        ),
     ] {
-        let output = apply(refused);
-        assert_eq!(output.status.code(), Some(1), "{refused:?}: {}", said(&output));
-        assert!(said(&output).contains(told), "{refused:?}: {}", said(&output));
+        let output = apply(options);
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {}", stderr_of(&output));
+        assert!(stderr_of(&output).contains(expected), "{options:?}: {}", stderr_of(&output));
     }
-    for (wrong, told) in [
+    for (invalid, expected) in [
         (&["--tls-ca", "absent.pem"][..], "--tls-ca absent.pem: "),
         (&["--tls-cert", "controller.pem", "--tls-key", "controller.key"], "--tls-ca"),
         (&["--tls-ca", "ca.pem", "--tls-cert", "fabric.yaml", "--tls-key", "fabric.yaml"], "--tls-key"),
     ] {
-        let output = apply(wrong);
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
-        assert!(said(&output).contains(told), "{wrong:?}: {}", said(&output));
+        let output = apply(invalid);
+        assert_eq!(output.status.code(), Some(2), "{invalid:?}: {}", stderr_of(&output));
+        assert!(stderr_of(&output).contains(expected), "{invalid:?}: {}", stderr_of(&output));
     }
-    let output = apply(&[&trust[..], &known[..]].concat());
-    assert!(output.status.success(), "{}", said(&output));
+    let output = apply(&[&trust[..], &client_identity[..]].concat());
+    assert!(output.status.success(), "{}", stderr_of(&output));
 
     let host = metrics.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();

@@ -1,4 +1,4 @@
-//! `weir controller` with programs for Tofino, against servers that check every message against bfrt.json.
+//! `weir controller` with programs for Tofino, against servers that validate every message with bfrt.json.
 
 use assert_cmd::Command;
 use bfruntime::server::TableServer;
@@ -18,7 +18,7 @@ fn artifact(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src").join(name).display().to_string()
 }
 
-/// A fabric of drivers that run weir.p4, and a folder with its topology.
+/// A fabric of driver stand-ins that run weir.p4, and a directory with its topology.
 struct Fabric {
     _runtime: Runtime,
     servers: Vec<TableServer>,
@@ -43,7 +43,7 @@ impl Fabric {
         Fabric { _runtime: runtime, servers, switches, dir }
     }
 
-    /// Exit status, output and messages of a subcommand that connects.
+    /// Runs a subcommand that connects to the switches. Returns exit status, stdout and stderr.
     fn controller(&self, arguments: &[&str]) -> (i32, String, String) {
         let arguments: Vec<&str> =
             arguments.iter().copied().chain(self.switches.iter().map(String::as_str)).collect();
@@ -60,7 +60,7 @@ fn run(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn a_fabric_of_tofino_switches_is_filled_compared_and_proved() {
+fn a_plan_for_tofino_switches_is_applied_compared_and_verified() {
     let fabric = Fabric::new();
     let program = artifact("tna/build/weir.bfrt.json");
     let (status, output, _) = fabric.controller(&["diff", "--program", &program]);
@@ -74,7 +74,7 @@ fn a_fabric_of_tofino_switches_is_filled_compared_and_proved() {
     let (status, output, errors) = fabric.controller(&["verify", "--live", "--program", &program]);
     assert_eq!(status, 0, "{output}{errors}");
     assert!(output.contains("proved: 12 ordered pairs of hosts, every path hash"), "{output}");
-    // A driver that is started again is refilled; the others keep what they have.
+    // After a driver restarts, only its entries are written again.
     fabric.servers[2].clear();
     let (status, output, _) = fabric.controller(&["apply", "--program", &program]);
     let rows: Vec<&str> = output.lines().filter(|line| line.starts_with(" s")).collect();
@@ -83,8 +83,8 @@ fn a_fabric_of_tofino_switches_is_filled_compared_and_proved() {
         let inserted: u32 = row.split_whitespace().nth(2).unwrap().parse().unwrap();
         assert_eq!(inserted > 0, is_new, "{output}");
     }
-    assert!(fabric.servers.iter().all(|server| server.take_refused().is_empty()));
-    // The routes that are read are those that are written: other numbers of ports are not those of a plan.
+    assert!(fabric.servers.iter().all(|server| server.take_rejected().is_empty()));
+    // With the port numbers of another chip, the entries that are read do not correspond to a plan.
     let (status, _, errors) =
         fabric.controller(&["verify", "--live", "--program", &program, "--chip", "tofino"]);
     assert_eq!(status, 1);
@@ -109,9 +109,9 @@ fn a_plan_for_tofino_is_printed_without_a_switch() {
     assert!(mapped.contains("forward[dst_addr=10.0.1.1/32] -> deliver(port=20 "), "{mapped}");
 }
 
-/// The file of docs/tofino-controller.md.
+/// The port map of docs/tofino-controller.md.
 #[test]
-fn the_ports_of_the_page_are_read() {
+fn the_port_map_of_the_documentation_is_valid() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tofino-controller.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (ports, _) = page.split_once("```yaml\n").unwrap().1.split_once("```").unwrap();
@@ -123,15 +123,21 @@ fn the_ports_of_the_page_are_read() {
     let arguments = ["plan", "--program", &program, "--chip", "tofino", "--ports", "ports.yaml"];
     let (status, output, errors) = run(dir.path(), &arguments);
     assert_eq!(status, 0, "{errors}");
-    let of = |switch: &str| {
+    let entries_of = |switch: &str| {
         output.split_once(&format!("{switch}: ")).unwrap().1.split_once("policy_flood").unwrap().0
     };
-    assert!(of("s2").contains("profile_port=148]") && !of("s2").contains("profile_port=156]"), "{output}");
-    assert!(of("s3").contains("profile_port=156]") && !of("s3").contains("profile_port=148]"), "{output}");
+    assert!(
+        entries_of("s2").contains("profile_port=148]") && !entries_of("s2").contains("profile_port=156]"),
+        "{output}"
+    );
+    assert!(
+        entries_of("s3").contains("profile_port=156]") && !entries_of("s3").contains("profile_port=148]"),
+        "{output}"
+    );
 }
 
 #[test]
-fn wrong_input_for_tofino_is_one_clear_error() {
+fn invalid_input_for_tofino_is_one_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("fabric.yaml", TOPOLOGY);
@@ -141,7 +147,7 @@ fn wrong_input_for_tofino_is_one_clear_error() {
     write("wrong.yaml", "ports: [8, 9]\n");
     let weir = artifact("tna/build/weir.bfrt.json");
     let bmv2 = artifact("build/hpcc.json");
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (&["watch", "--program", &weir][..], "does not support Tofino"),
         (&["plan", "--program", "bad.bfrt.json"], "bad.bfrt.json: not a bfrt.json"),
         (&["plan", "--program", &bmv2, "--chip", "tofino"], "--chip requires a program for Tofino"),
@@ -153,13 +159,13 @@ fn wrong_input_for_tofino_is_one_clear_error() {
         (&["plan", "--program", &weir, "--ports", "unknown.yaml"], "unknown switch s9"),
         (
             &["plan", "--program", &weir, "--ports", "short.yaml"],
-            "port 2: Tofino has no number for it; --ports",
+            "port 2: no device port number on Tofino; assign one with --ports",
         ),
         (&["plan", "--program", &weir, "--ports", "wrong.yaml"], "wrong.yaml:1:1: ports: "),
         (&["plan", "--program", &weir, "--ports", "none.yaml"], "none.yaml: "),
     ] {
         let (status, output, errors) = run(dir.path(), arguments);
         assert_eq!((status, output.as_str()), (2, ""), "{arguments:?}: {errors}");
-        assert!(errors.contains(told), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
     }
 }

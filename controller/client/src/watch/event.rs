@@ -40,7 +40,7 @@ pub enum WatchEvent {
         took: Duration,
     },
     /// A switch rejected updates or failed during the rollout. It is tried again.
-    Refused { switch: String, error: ClientError },
+    SwitchFailed { switch: String, error: ClientError },
     /// No routes exist for the remaining fabric; the current ones are kept.
     NoRoutes(String),
     /// Number of packet-ins since the last event of this kind that were not probes of this run.
@@ -61,11 +61,11 @@ impl fmt::Display for WatchEvent {
             WatchEvent::Link { link, is_up: true } => write!(f, "link {link} is up"),
             WatchEvent::Link { link, is_up: false } => write!(f, "link {link} is down"),
             WatchEvent::ProbesLost { link } => {
-                write!(f, "link {link} loses all probes, but its ports are up: its routes stay")
+                write!(f, "link {link} loses all probes, but its ports are up: its routes are kept")
             }
-            WatchEvent::RolledOut { reason: why, switches, applied, down, took } => {
+            WatchEvent::RolledOut { reason, switches, applied, down, took } => {
                 let ApplySummary { inserted, modified, deleted, unchanged, .. } = applied;
-                let reason = match why {
+                let verb = match reason {
                     RolloutReason::Start => "started",
                     RolloutReason::Links => "rerouted",
                     RolloutReason::Returned => "refilled",
@@ -73,14 +73,16 @@ impl fmt::Display for WatchEvent {
                 };
                 write!(
                     f,
-                    "{reason}: {inserted} inserted, {modified} modified, {deleted} deleted, {unchanged} unchanged"
+                    "{verb}: {inserted} inserted, {modified} modified, {deleted} deleted, {unchanged} unchanged"
                 )?;
                 write!(f, " on {switches} switches in {:.0} ms", took.as_secs_f64() * 1e3)?;
                 if *down == 0 { write!(f, "; all links up") } else { write!(f, "; {down} links down") }
             }
-            WatchEvent::Refused { switch, error } => write!(f, "{switch}: {error}"),
-            WatchEvent::NoRoutes(reason) => write!(f, "no routes: {reason}; the old ones stay"),
-            WatchEvent::UnknownPacketIns(count) => write!(f, "{count} packet-ins were no probes of ours"),
+            WatchEvent::SwitchFailed { switch, error } => write!(f, "{switch}: {error}"),
+            WatchEvent::NoRoutes(reason) => write!(f, "no routes: {reason}; the current routes are kept"),
+            WatchEvent::UnknownPacketIns(count) => {
+                write!(f, "{count} packet-ins were not probes of this controller")
+            }
         }
     }
 }

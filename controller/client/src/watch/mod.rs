@@ -17,6 +17,5 @@ mod run;
 mod session_task;
 
 pub use event::WatchEvent;
-pub(super) use rollout::Member;
 pub use run::{WatchOptions, watch};
 pub use weir_controller::watch::{FabricPlan, RolloutReason};

@@ -12,10 +12,10 @@ const THRIFT_TIMEOUT: Duration = Duration::from_millis(200);
 pub async fn port_states(target: &Target, thrift_port: u16) -> Option<Vec<(u16, bool)>> {
     let (host, _) = target.address.rsplit_once(':')?;
     let (address, device_id) = (format!("{host}:{thrift_port}"), target.device_id);
-    let ask = move || -> Result<_, ThriftError> {
+    let read = move || -> Result<_, ThriftError> {
         let mut client = ThriftClient::connect_within(&address, THRIFT_TIMEOUT)?;
-        let is_ours = client.device_id()? == device_id;
-        client.ports().map(|ports| is_ours.then_some(ports))
+        let is_target = client.device_id()? == device_id;
+        client.ports().map(|ports| is_target.then_some(ports))
     };
-    spawn_blocking(ask).await.ok()?.ok()?
+    spawn_blocking(read).await.ok()?.ok()?
 }

@@ -29,6 +29,7 @@ const PROBE_QUEUE_LEN: usize = 16_384;
 /// Minimum interval between two reports of unknown packet-ins.
 const UNKNOWN_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Options of [`watch`].
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
     pub client: ClientOptions,
@@ -43,21 +44,21 @@ pub struct WatchOptions {
 }
 
 /// Keeps a fabric as planned until `stop` completes: connects to the switches, probes links, and writes differences.
-/// Calls `tell` with each [`WatchEvent`]. Entries remain in the switches afterwards.
+/// Calls `on_event` with each [`WatchEvent`]. Entries remain in the switches afterwards.
 ///
 /// # Errors
 ///
 /// The program lacks a table, action or field that the plan needs, or an option is invalid. Failures of switches are
-/// not errors: they are passed to `tell`, and the switch is tried again.
+/// not errors: they are passed to `on_event`, and the switch is tried again.
 pub async fn watch(
     fabric: FabricPlan,
     program: Arc<Program>,
     targets: Vec<Target>,
     options: WatchOptions,
-    tell: impl FnMut(WatchEvent),
+    on_event: impl FnMut(WatchEvent),
     stop: impl Future<Output = ()>,
 ) -> Result<(), PlanError> {
-    let mut driver = Driver::start(fabric, program, targets, options, tell)?;
+    let mut driver = Driver::start(fabric, program, targets, options, on_event)?;
     tokio::select! {
         () = stop => {}
         () = driver.run() => {}
@@ -66,9 +67,9 @@ pub async fn watch(
 }
 
 /// A switch with its session, if connected.
-struct Known {
+struct WatchedSwitch {
     target: Target,
-    link: Option<SwitchHandle>,
+    handle: Option<SwitchHandle>,
     /// The current outage has been reported.
     loss_reported: bool,
 }
@@ -76,20 +77,20 @@ struct Known {
 struct Driver<T> {
     fabric: Arc<FabricPlan>,
     program: Arc<Program>,
-    switches: Vec<Known>,
+    switches: Vec<WatchedSwitch>,
     watcher: Watcher,
     /// P4Runtime ids of the egress port and the padding in packet-outs; `None` if links are not probed.
-    probe_ports: Option<(u32, Option<u32>)>,
+    packet_out_ids: Option<(u32, Option<u32>)>,
     rollout: Option<JoinHandle<Outcome>>,
     began: Instant,
     options: WatchOptions,
     events: mpsc::Receiver<Event>,
     event_sender: mpsc::Sender<Event>,
-    heard: mpsc::Receiver<SwitchMessage>,
+    messages: mpsc::Receiver<SwitchMessage>,
     unknown_packet_ins: Arc<AtomicU64>,
-    tell: T,
+    on_event: T,
     /// Session tasks; dropping the set aborts them.
-    _keepers: JoinSet<()>,
+    _session_tasks: JoinSet<()>,
 }
 
 impl<T: FnMut(WatchEvent)> Driver<T> {
@@ -98,22 +99,22 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
         program: Arc<Program>,
         targets: Vec<Target>,
         options: WatchOptions,
-        tell: T,
+        on_event: T,
     ) -> Result<Driver<T>, PlanError> {
         let began = Instant::now();
         let mut random = Pcg64Mcg::seed_from_u64(options.random);
         let run = random.next_u64();
         let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
-        let (heard_sender, heard) = mpsc::channel(PROBE_QUEUE_LEN);
-        let strange = Arc::new(AtomicU64::new(0));
-        let header = |header: &str, field: &str| {
-            let found = program.index.controller_headers.named(header).ok()?;
-            found.metadata.iter().find(|it| it.name == field).map(|it| it.id)
+        let (message_sender, messages) = mpsc::channel(PROBE_QUEUE_LEN);
+        let unknown_packet_ins = Arc::new(AtomicU64::new(0));
+        let metadata_id = |header: &str, field: &str| {
+            let header = program.index.controller_headers.named(header).ok()?;
+            header.metadata.iter().find(|it| it.name == field).map(|it| it.id)
         };
-        let ingress_port = header("packet_in", "ingress_port");
-        let mut keepers = JoinSet::new();
+        let ingress_port = metadata_id("packet_in", "ingress_port");
+        let mut session_tasks = JoinSet::new();
         for (at, target) in fabric.topology.switch_ixs().zip(&targets) {
-            let keeper = SessionTask {
+            let task = SessionTask {
                 at,
                 target: target.clone(),
                 program: Arc::clone(&program),
@@ -121,21 +122,22 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
                 run,
                 ingress_port,
                 events: event_sender.clone(),
-                heard: heard_sender.clone(),
-                strange: Arc::clone(&strange),
+                messages: message_sender.clone(),
+                unknown_packet_ins: Arc::clone(&unknown_packet_ins),
                 random: Pcg64Mcg::seed_from_u64(random.next_u64()),
             };
-            keepers.spawn(keeper.run());
+            session_tasks.spawn(task.run());
         }
-        let known = |target: &Target| Known { target: target.clone(), link: None, loss_reported: false };
-        let egress_port = header("packet_out", "egress_port").filter(|_| ingress_port.is_some());
+        let unconnected =
+            |target: &Target| WatchedSwitch { target: target.clone(), handle: None, loss_reported: false };
+        let egress_port = metadata_id("packet_out", "egress_port").filter(|_| ingress_port.is_some());
         let monitor = options.monitor.filter(|_| egress_port.is_some());
-        let aim = FabricIntent::initial(&fabric, &program.index)?;
+        let intent = FabricIntent::initial(&fabric, &program.index)?;
         let fabric = Arc::new(fabric);
         Ok(Driver {
-            switches: targets.iter().map(known).collect(),
-            watcher: Watcher::new(Arc::clone(&fabric), aim, monitor, run, Time::ZERO),
-            probe_ports: egress_port.map(|port| (port, header("packet_out", "pad"))),
+            switches: targets.iter().map(unconnected).collect(),
+            watcher: Watcher::new(Arc::clone(&fabric), intent, monitor, run, Time::ZERO),
+            packet_out_ids: egress_port.map(|port| (port, metadata_id("packet_out", "pad"))),
             fabric,
             program,
             rollout: None,
@@ -143,19 +145,19 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
             options,
             events,
             event_sender,
-            heard,
-            unknown_packet_ins: strange,
-            tell,
-            _keepers: keepers,
+            messages,
+            unknown_packet_ins,
+            on_event,
+            _session_tasks: session_tasks,
         })
     }
 
     async fn run(&mut self) {
         let mut check = tokio::time::interval(self.options.check);
         check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut strange = tokio::time::interval(UNKNOWN_REPORT_INTERVAL);
+        let mut report_unknown = tokio::time::interval(UNKNOWN_REPORT_INTERVAL);
         loop {
-            self.ask_ports();
+            self.read_port_states();
             if self.watcher.abandon(self.now())
                 && let Some(rollout) = self.rollout.take()
             {
@@ -168,15 +170,15 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
                 // Poll in source order: a packet-in that arrived before the reply to an echo must reach the monitor
                 // first, or the probe in it would count as lost.
                 biased;
-                Some(heard) = self.heard.recv() => self.hear(heard),
+                Some(message) = self.messages.recv() => self.handle_message(message),
                 Some(event) = self.events.recv() => self.handle_event(event),
                 outcome = finished(&mut self.rollout) => self.end_rollout(outcome),
                 () = tokio::time::sleep_until(wakeup.into()), if next_tick.is_some() => self.tick(),
-                _ = check.tick() => self.watcher.check(),
-                _ = strange.tick() => {
+                _ = check.tick() => self.watcher.schedule_check(),
+                _ = report_unknown.tick() => {
                     match self.unknown_packet_ins.swap(0, Ordering::Relaxed) {
                         0 => {}
-                        count => (self.tell)(WatchEvent::UnknownPacketIns(count)),
+                        count => (self.on_event)(WatchEvent::UnknownPacketIns(count)),
                     }
                 }
             }
@@ -187,31 +189,31 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
         Time::from_ns(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn hear(&mut self, heard: SwitchMessage) {
-        match heard {
+    fn handle_message(&mut self, message: SwitchMessage) {
+        match message {
             SwitchMessage::Probe { at, port, frame } => {
                 if self.watcher.on_packet_in(at, port, &frame) != PacketInKind::Probe {
                     self.unknown_packet_ins.fetch_add(1, Ordering::Relaxed);
                 }
             }
             SwitchMessage::Echo { at, round } => self.watcher.on_echo(at, round, self.now()),
-            SwitchMessage::Refused { at } => self.watcher.refused(at),
+            SwitchMessage::PacketOutRejected { at } => self.watcher.on_packet_out_rejected(at),
         }
     }
 
     fn handle_event(&mut self, event: Event) {
         match event {
-            Event::Ready { at, link, pushed, actual } => {
+            Event::Ready { at, handle, pushed, actual } => {
                 self.watcher.on_ready(at, pushed, actual, self.now());
                 let it = &mut self.switches[at.0 as usize];
-                (it.link, it.loss_reported) = (Some(link), false);
-                (self.tell)(WatchEvent::Connected { switch: it.target.name.clone(), pushed });
+                (it.handle, it.loss_reported) = (Some(handle), false);
+                (self.on_event)(WatchEvent::Connected { switch: it.target.name.clone(), pushed });
             }
             Event::Standby { at } => {
                 self.watcher.on_lost(at, ControlLoss::Standby);
                 let it = &mut self.switches[at.0 as usize];
-                it.link = None;
-                (self.tell)(WatchEvent::Standby { switch: it.target.name.clone() });
+                it.handle = None;
+                (self.on_event)(WatchEvent::Standby { switch: it.target.name.clone() });
             }
             Event::Lost { at, error } => {
                 let is_refused = matches!(error, ClientError::Unreachable { is_refused: true, .. });
@@ -220,41 +222,41 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
                     if is_refused { ControlLoss::ConnectionRefused } else { ControlLoss::Unreachable },
                 );
                 let it = &mut self.switches[at.0 as usize];
-                it.link = None;
+                it.handle = None;
                 if !std::mem::replace(&mut it.loss_reported, true) {
-                    (self.tell)(WatchEvent::Lost { switch: it.target.name.clone(), error });
+                    (self.on_event)(WatchEvent::Lost { switch: it.target.name.clone(), error });
                 }
             }
-            Event::Ports { at, ports } => self.watcher.port_states(at, ports),
+            Event::Ports { at, ports } => self.watcher.on_port_states(at, ports),
         }
     }
 
     fn tick(&mut self) {
         let round = self.watcher.tick(self.now());
-        for link in self.watcher.kept() {
-            (self.tell)(WatchEvent::ProbesLost { link: link_name(&self.fabric.topology, link) });
+        for link in self.watcher.kept_links() {
+            (self.on_event)(WatchEvent::ProbesLost { link: link_name(&self.fabric.topology, link) });
         }
-        let Some((egress_port, pad)) = self.probe_ports else { return };
+        let Some((egress_port, pad)) = self.packet_out_ids else { return };
         for (at, port, probe) in round.probes {
-            let Some(link) = &self.switches[at.0 as usize].link else { continue };
+            let Some(handle) = &self.switches[at.0 as usize].handle else { continue };
             let port = PacketMetadata { metadata_id: egress_port, value: value::from_uint(port.into()) };
             let pad = pad.map(|id| PacketMetadata { metadata_id: id, value: value::from_uint(0) });
             let packet =
                 PacketOut { payload: probe.frame(), metadata: [port].into_iter().chain(pad).collect() };
-            if !link.packets.send(packet) {
-                self.watcher.refused(at);
+            if !handle.packets.send(packet) {
+                self.watcher.on_packet_out_rejected(at);
             }
         }
         for (at, round) in round.echoes {
             // At most one echo is in flight per switch. If the session has ended, its loss will be reported.
-            let Some(link) = &self.switches[at.0 as usize].link else { continue };
-            let _ = link.echoes.try_send(round);
+            let Some(handle) = &self.switches[at.0 as usize].handle else { continue };
+            let _ = handle.echoes.try_send(round);
         }
     }
 
     /// Reads the port states that the watcher has requested.
-    fn ask_ports(&mut self) {
-        for at in self.watcher.questions() {
+    fn read_port_states(&mut self) {
+        for at in self.watcher.port_queries() {
             let (target, events) = (self.switches[at.0 as usize].target.clone(), self.event_sender.clone());
             let thrift_port =
                 u16::try_from(at.0).ok().and_then(|n| self.options.thrift_base_port.checked_add(n));
@@ -272,41 +274,47 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
     fn begin_rollout(&mut self) {
         let Some(rollout) = self.watcher.begin(self.now()) else { return };
         for (link, is_up) in rollout.changed {
-            (self.tell)(WatchEvent::Link { link: link_name(&self.fabric.topology, link), is_up });
+            (self.on_event)(WatchEvent::Link { link: link_name(&self.fabric.topology, link), is_up });
         }
         let mut members = Vec::new();
-        for (at, held) in rollout.members {
+        for (at, actual) in rollout.members {
             let it = &self.switches[at.0 as usize];
             // The watcher selects only connected switches.
-            let Some(link) = &it.link else { continue };
-            members.push(Member { at, name: it.target.name.clone(), session: link.session.clone(), held });
+            let Some(handle) = &it.handle else { continue };
+            members.push(Member {
+                at,
+                name: it.target.name.clone(),
+                session: handle.session.clone(),
+                actual,
+            });
         }
         let (fabric, program) = (Arc::clone(&self.fabric), Arc::clone(&self.program));
-        self.rollout = Some(tokio::spawn(roll_out(fabric, program, rollout.aim, rollout.condition, members)));
+        self.rollout =
+            Some(tokio::spawn(roll_out(fabric, program, rollout.intent, rollout.condition, members)));
     }
 
     fn end_rollout(&mut self, outcome: Outcome) {
         self.rollout = None;
-        let (aim, no_routes) = match outcome.aim {
-            Ok(aim) => (Some(aim), None),
+        let (intent, no_routes) = match outcome.intent {
+            Ok(intent) => (Some(intent), None),
             Err(error) => (None, Some(error)),
         };
         let now = self.now();
-        let Some(ended) = self.watcher.end(aim, outcome.reports, now) else { return };
+        let Some(summary) = self.watcher.end(intent, outcome.outcomes, now) else { return };
         if let Some(error) = no_routes {
-            (self.tell)(WatchEvent::NoRoutes(error));
+            (self.on_event)(WatchEvent::NoRoutes(error));
         }
         for (at, error) in outcome.errors {
             if !matches!(error, ClientError::Unreachable { .. } | ClientError::Closed(_)) {
                 let switch = self.switches[at.0 as usize].target.name.clone();
-                (self.tell)(WatchEvent::Refused { switch, error });
+                (self.on_event)(WatchEvent::SwitchFailed { switch, error });
             }
         }
-        if outcome.written > 0 || ended.reason != RolloutReason::Drift {
+        if outcome.written > 0 || summary.reason != RolloutReason::Drift {
             let (reason, applied, switches, down) =
-                (ended.reason, outcome.applied, outcome.written, ended.down);
-            let took = Duration::from_nanos(now.saturating_sub(ended.began).as_ns());
-            (self.tell)(WatchEvent::RolledOut { reason, switches, applied, down, took });
+                (summary.reason, outcome.applied, outcome.written, summary.down);
+            let took = Duration::from_nanos(now.saturating_sub(summary.began).as_ns());
+            (self.on_event)(WatchEvent::RolledOut { reason, switches, applied, down, took });
         }
     }
 }

@@ -18,7 +18,7 @@ use weir_controller::watch::LinkProbe;
 /// An event for the driver task.
 pub enum Event {
     /// This controller is primary, and the switch runs the program. `actual` are its entities.
-    Ready { at: SwitchIx, link: SwitchHandle, pushed: bool, actual: Vec<Entity> },
+    Ready { at: SwitchIx, handle: SwitchHandle, pushed: bool, actual: Vec<Entity> },
     /// Another controller is primary.
     Standby { at: SwitchIx },
     /// The connection broke or could not be made.
@@ -42,7 +42,7 @@ pub enum SwitchMessage {
     /// The reply to an echo request.
     Echo { at: SwitchIx, round: u64 },
     /// A packet-out was rejected.
-    Refused { at: SwitchIx },
+    PacketOutRejected { at: SwitchIx },
 }
 
 /// The parameters and channels of a session task.
@@ -56,9 +56,9 @@ pub struct SessionTask {
     /// P4Runtime id of the ingress port in packet-ins.
     pub ingress_port: Option<u32>,
     pub events: mpsc::Sender<Event>,
-    pub heard: mpsc::Sender<SwitchMessage>,
+    pub messages: mpsc::Sender<SwitchMessage>,
     /// Counts packet-ins that were not forwarded.
-    pub strange: Arc<AtomicU64>,
+    pub unknown_packet_ins: Arc<AtomicU64>,
     pub random: Pcg64Mcg,
 }
 
@@ -82,15 +82,16 @@ impl SessionTask {
     /// Runs one session until it fails. Returns `Ok` when the event receiver was dropped (shutdown).
     async fn serve(&self, backoff: &mut Backoff) -> Result<(), ClientError> {
         let session = Session::connect(&self.target, self.options.clone()).await?;
-        let (mut standing, mut stream) = session.arbitrate().await?;
+        let (mut mastership, mut stream) = session.arbitrate().await?;
         loop {
-            let (echoes, mut asked) = mpsc::channel(1);
-            let event = match standing {
+            let (echoes, mut echo_requests) = mpsc::channel(1);
+            let event = match mastership {
                 Mastership::Primary => {
                     let pushed = session.push(&self.program).await?;
                     let actual = session.read_all(&self.program.index).await?;
-                    let link = SwitchHandle { session: session.clone(), packets: stream.packets(), echoes };
-                    Event::Ready { at: self.at, link, pushed, actual }
+                    let handle =
+                        SwitchHandle { session: session.clone(), packets: stream.packet_sender(), echoes };
+                    Event::Ready { at: self.at, handle, pushed, actual }
                 }
                 Mastership::Backup { .. } => Event::Standby { at: self.at },
             };
@@ -99,28 +100,27 @@ impl SessionTask {
                 return Ok(());
             }
             let mut echo = None;
-            standing = loop {
+            mastership = loop {
                 tokio::select! {
                     // Poll in source order: packet-ins that arrived before the reply to an echo must be forwarded
                     // before it, or the monitor would count their probes as lost.
                     biased;
                     event = stream.next() => match event? {
-                        StreamEvent::Standing(now) if now != standing => break now,
-                        StreamEvent::Standing(_) | StreamEvent::Other => {}
+                        StreamEvent::Mastership(now) if now != mastership => break now,
+                        StreamEvent::Mastership(_) | StreamEvent::Other => {}
                         StreamEvent::Packet(packet) => self.handle_packet_in(packet),
-                        StreamEvent::PacketRefused => {
-                            // Rejections come in large numbers; one that finds the queue full carries no further
-                            // information.
-                            let _ = self.heard.try_send(SwitchMessage::Refused { at: self.at });
+                        StreamEvent::PacketOutRejected => {
+                            // Rejections come in large numbers. If the queue is full, it already contains others.
+                            let _ = self.messages.try_send(SwitchMessage::PacketOutRejected { at: self.at });
                         }
                     },
-                    answer = answered(&mut echo) => {
-                        let answer = SwitchMessage::Echo { at: self.at, round: answer? };
-                        if self.heard.send(answer).await.is_err() {
+                    round = echo_reply(&mut echo) => {
+                        let reply = SwitchMessage::Echo { at: self.at, round: round? };
+                        if self.messages.send(reply).await.is_err() {
                             return Ok(());
                         }
                     }
-                    Some(round) = asked.recv(), if echo.is_none() => {
+                    Some(round) = echo_requests.recv(), if echo.is_none() => {
                         let session = session.clone();
                         echo = Some(Box::pin(async move { session.echo().await.map(|()| round) }));
                     }
@@ -129,16 +129,17 @@ impl SessionTask {
         }
     }
 
+    /// Forwards a probe of this run to the driver, and counts all other packets.
     fn handle_packet_in(&self, packet: PacketIn) {
         let is_port = |id: u32| Some(id) == self.ingress_port;
         let port =
             packet.metadata.iter().find(|it| is_port(it.metadata_id)).and_then(|it| value::to_u64(&it.value));
-        let ours = LinkProbe::parse(&packet.payload).is_some_and(|probe| probe.run == self.run);
-        let heard = port.filter(|_| ours).and_then(|port| u16::try_from(port).ok());
-        let passed = heard.map(|port| SwitchMessage::Probe { at: self.at, port, frame: packet.payload });
+        let is_own_probe = LinkProbe::parse(&packet.payload).is_some_and(|probe| probe.run == self.run);
+        let port = port.filter(|_| is_own_probe).and_then(|port| u16::try_from(port).ok());
+        let message = port.map(|port| SwitchMessage::Probe { at: self.at, port, frame: packet.payload });
         // The queue is full if probes are replayed faster than the driver handles them.
-        if passed.is_none_or(|heard| self.heard.try_send(heard).is_err()) {
-            self.strange.fetch_add(1, Ordering::Relaxed);
+        if message.is_none_or(|message| self.messages.try_send(message).is_err()) {
+            self.unknown_packet_ins.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -147,9 +148,9 @@ impl SessionTask {
 type Echo = Pin<Box<dyn Future<Output = Result<u64, ClientError>> + Send>>;
 
 /// Returns the round of the echo when it completes; pends forever if none is in flight.
-async fn answered(echo: &mut Option<Echo>) -> Result<u64, ClientError> {
-    let Some(asked) = echo else { return std::future::pending().await };
-    let answer = asked.await;
+async fn echo_reply(echo: &mut Option<Echo>) -> Result<u64, ClientError> {
+    let Some(request) = echo else { return std::future::pending().await };
+    let round = request.await;
     *echo = None;
-    answer
+    round
 }

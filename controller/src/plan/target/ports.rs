@@ -25,14 +25,14 @@ pub struct PortMap {
 impl PortMap {
     /// Returns the device port number of a port, or `None` if it is not in the map.
     pub fn number(&self, switch: &str, port: u16) -> Option<u16> {
-        let own = self.switches.get(switch).and_then(|own| own.get(&port));
-        own.or_else(|| self.ports.get(&port)).copied()
+        let specific = self.switches.get(switch).and_then(|ports| ports.get(&port));
+        specific.or_else(|| self.ports.get(&port)).copied()
     }
 
     /// Returns the port of the topology with this device port number, or `None` if it is not in the map.
     pub fn port(&self, switch: &str, number: u16) -> Option<u16> {
-        let own = self.switches.get(switch).into_iter().flatten();
-        let mut all = own.chain(&self.ports).map(|(&port, _)| port);
+        let specific = self.switches.get(switch).into_iter().flatten();
+        let mut all = specific.chain(&self.ports).map(|(&port, _)| port);
         all.find(|&port| self.number(switch, port) == Some(number))
     }
 

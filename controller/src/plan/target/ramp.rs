@@ -1,6 +1,6 @@
 //! Approximates the ECN ramp by steps, as entries of `p4src/tna/controls/ecn.p4`.
 
-use super::super::Entry;
+use super::super::entry::Entry;
 use crate::profile::EcnRamp;
 use std::collections::BTreeMap;
 

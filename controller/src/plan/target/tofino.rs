@@ -1,7 +1,8 @@
-use super::super::entry::TNA_TABLES;
-use super::super::{Entry, PlanError};
+use super::super::entry::{Entry, TNA_TABLES};
+use super::super::error::PlanError;
+use super::p4_target::{CloneSession, P4Target};
+use super::ports::PortMap;
 use super::ramp::{CELL_BYTES, EcnRamps, MAX_DEPTH_CELLS};
-use super::{CloneSession, P4Target, PortMap};
 use crate::route_table::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{SwitchIx, Topology};
 use p4runtime::p4info::Index;
@@ -87,20 +88,20 @@ impl P4Target for Tofino {
             if let Some(other) = numbers.insert(number, port) {
                 return Err(PlanError::DuplicatePort { switch: name(), ports: (other, port), number });
             }
-            let taken = match number {
+            let reason = match number {
                 _ if number == self.chip.ports().cpu => "the CPU port",
                 _ if number == self.recirculation() => "the recirculation port",
-                _ if number >> (PIPE_PORT_BITS + 2) != 0 => "no port of this chip",
+                _ if number >> (PIPE_PORT_BITS + 2) != 0 => "not a port of this chip",
                 _ => continue,
             };
-            return Err(PlanError::PortTaken { switch: name(), port, number, taken });
+            return Err(PlanError::PortTaken { switch: name(), port, number, reason });
         }
-        // Each pipe has its own instance of a register, so state in these cannot be shared between pipes.
+        // Each pipe has its own instance of a register, so ports of different pipes cannot share the state in these.
         let register =
             ["waiting", "all_int_time"].into_iter().find(|register| p4info.registers.named(register).is_ok());
-        let mut of_pipes = numbers.iter().map(|(number, port)| (number >> PIPE_PORT_BITS, *port));
-        let first = of_pipes.next();
-        match (register, first, of_pipes.find(|(pipe, _)| first.is_some_and(|first| first.0 != *pipe))) {
+        let mut pipes = numbers.iter().map(|(number, port)| (number >> PIPE_PORT_BITS, *port));
+        let first = pipes.next();
+        match (register, first, pipes.find(|(pipe, _)| first.is_some_and(|first| first.0 != *pipe))) {
             (Some(register), Some((_, one)), Some((_, other))) => {
                 Err(PlanError::Pipes { switch: name(), ports: (one, other), register })
             }
@@ -110,8 +111,8 @@ impl P4Target for Tofino {
 
     fn device_port(&self, switch: &str, port: u16) -> Result<u16, PlanError> {
         let PipePorts { first, count, .. } = self.chip.ports();
-        let counted = || port.checked_sub(1).filter(|&index| index < count).map(|index| first + index);
-        let number = if self.ports.is_empty() { counted() } else { self.ports.number(switch, port) };
+        let default_number = || port.checked_sub(1).filter(|&index| index < count).map(|index| first + index);
+        let number = if self.ports.is_empty() { default_number() } else { self.ports.number(switch, port) };
         number.ok_or_else(|| PlanError::NoPort { switch: switch.to_owned(), port })
     }
 
@@ -131,26 +132,26 @@ impl P4Target for Tofino {
     fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
         let mut ramps = EcnRamps::default();
         let mut candidates: Vec<(u16, u16)> = Vec::new();
-        let mut lowered = Vec::with_capacity(entries.len());
+        let mut converted = Vec::with_capacity(entries.len());
         let mut lifetime = None;
         for entry in entries {
             match entry {
                 Entry::PortProfile { port, rate_code, ecn, fabric } => {
                     let (ramp, steps) = ramps.number(ecn);
-                    lowered.extend(steps);
-                    lowered.push(Entry::PortRamp { port, rate_code, ramp, fabric });
+                    converted.extend(steps);
+                    converted.push(Entry::PortRamp { port, rate_code, ramp, fabric });
                 }
                 Entry::PolicyFlood { port, group, rate, burst } => {
                     let rate = (rate / BYTES_PER_KBIT).max(1) * BYTES_PER_KBIT;
                     let burst = burst.div_ceil(BYTES_PER_KBIT) * BYTES_PER_KBIT;
-                    lowered.push(Entry::PolicyFlood { port, group, rate, burst });
+                    converted.push(Entry::PolicyFlood { port, group, rate, burst });
                 }
                 // The candidates of a port precede its threshold.
                 Entry::DeflectPort { to, other, .. } => candidates.push((to, other)),
                 Entry::Deflection { port, limit, lifetime: ticks, .. } => {
-                    let all = std::mem::take(&mut candidates);
-                    let spread = (0..DEFLECT_SLOTS).zip(all.iter().cycle());
-                    lowered.extend(spread.map(|(index, &(to, other))| Entry::DeflectPort {
+                    let candidates = std::mem::take(&mut candidates);
+                    let slots = (0..DEFLECT_SLOTS).zip(candidates.iter().cycle());
+                    converted.extend(slots.map(|(index, &(to, other))| Entry::DeflectPort {
                         port,
                         index,
                         to,
@@ -160,19 +161,19 @@ impl P4Target for Tofino {
                         u16::try_from(limit / CELL_BYTES).ok().filter(|&limit| limit < MAX_DEPTH_CELLS);
                     let max = u32::from(MAX_DEPTH_CELLS - 1) * CELL_BYTES;
                     let limit = limit.ok_or(PlanError::Depth { what: "deflection: threshold", max })?;
-                    lowered.push(Entry::DepthLimit { port, limit });
+                    converted.push(Entry::DepthLimit { port, limit });
                     lifetime = Some(match ticks {
                         0 => MAX_LIFETIME_NS,
                         ticks => ticks.saturating_mul(NS_PER_TICK).min(MAX_LIFETIME_NS),
                     });
                 }
-                other => lowered.push(other),
+                other => converted.push(other),
             }
         }
-        lowered.extend(lifetime.map(|ns| Entry::DeflectionLifetime { ns: ns as u32 }));
-        // The report is last: reports begin when all other entries have been written.
-        lowered.extend(lifetime.map(|_| Entry::Report { session: REPORT_SESSION }));
-        Ok(lowered)
+        converted.extend(lifetime.map(|ns| Entry::DeflectionLifetime { ns: ns as u32 }));
+        // The report is last, so that reports begin when all other entries have been written.
+        converted.extend(lifetime.map(|_| Entry::Report { session: REPORT_SESSION }));
+        Ok(converted)
     }
 
     fn sessions(&self, entries: &[Entry]) -> Vec<CloneSession> {
@@ -196,8 +197,8 @@ fn powers_of_two(routes: &SwitchRoutes) -> Result<SwitchRoutes, PlanError> {
             NextHop::Ecmp { size, .. } => *size = size.checked_next_power_of_two().unwrap_or(u16::MAX),
             NextHop::Trees { count } => {
                 let trees = usize::from(*count).next_power_of_two();
-                let fits = u8::try_from(trees).ok().filter(|_| trees <= MAX_TREES);
-                *count = fits.ok_or(PlanError::Trees { count: *count, max: MAX_TREES })?;
+                let new_count = u8::try_from(trees).ok().filter(|_| trees <= MAX_TREES);
+                *count = new_count.ok_or(PlanError::Trees { count: *count, max: MAX_TREES })?;
             }
             NextHop::Deliver { .. } | NextHop::Via { .. } => {}
         }
@@ -205,11 +206,12 @@ fn powers_of_two(routes: &SwitchRoutes) -> Result<SwitchRoutes, PlanError> {
     Ok(routes)
 }
 
-fn pad_to_power_of_two<T: Clone>(all: &mut Vec<T>) {
-    let count = all.len();
+/// Repeats the elements from the start until their number is a power of two.
+fn pad_to_power_of_two<T: Clone>(items: &mut Vec<T>) {
+    let count = items.len();
     if count > 0 {
         let more: Vec<T> =
-            all.iter().cycle().skip(count).take(count.next_power_of_two() - count).cloned().collect();
-        all.extend(more);
+            items.iter().cycle().skip(count).take(count.next_power_of_two() - count).cloned().collect();
+        items.extend(more);
     }
 }

@@ -14,48 +14,48 @@ enum Request {
 }
 
 /// A message on a control connection towards the controller.
-enum Answer {
+enum Response {
     Probe(u16, Vec<u8>),
     Echo(u64),
 }
 
 /// A switch with its control connection, which delivers in order and may stall in either direction.
 #[derive(Default)]
-struct Fake {
+struct FakeSwitch {
     requests: VecDeque<Request>,
-    answers: VecDeque<Answer>,
-    takes_nothing: bool,
-    tells_nothing: bool,
+    responses: VecDeque<Response>,
+    stalls_requests: bool,
+    stalls_responses: bool,
     has_no_cpu_port: bool,
 }
 
 /// Two leaves, two spines, and the state of their links.
-struct Bench {
+struct TestFabric {
     monitor: LinkMonitor,
     topology: Topology,
     now: Time,
-    switches: Vec<Fake>,
+    switches: Vec<FakeSwitch>,
     cut: BTreeSet<(LinkIx, bool)>,
-    /// Port states that switches tell: `None` if they tell none, else all are up but these.
+    /// Ports that switches report as down, all others being up; `None` if switches do not report port states.
     ports_down: Option<BTreeSet<(SwitchIx, u16)>>,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl TestFabric {
+    fn new() -> TestFabric {
         let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
         let mut monitor = LinkMonitor::new(&topology, MonitorConfig::default(), RUN, Time::ZERO);
-        topology.switch_ixs().for_each(|at| monitor.connected(at));
-        let switches = topology.switch_ixs().map(|_| Fake::default()).collect();
-        Bench { monitor, topology, now: Time::ZERO, switches, cut: BTreeSet::new(), ports_down: None }
+        topology.switch_ixs().for_each(|at| monitor.on_connected(at));
+        let switches = topology.switch_ixs().map(|_| FakeSwitch::default()).collect();
+        TestFabric { monitor, topology, now: Time::ZERO, switches, cut: BTreeSet::new(), ports_down: None }
     }
-    /// Advances by enough ticks that everything is known.
-    fn settled() -> Bench {
-        let mut bench = Bench::new();
-        bench.ticks(6);
-        assert!(bench.monitor.down().is_empty());
-        assert!(bench.all().all(|at| bench.monitor.has_settled(at)));
-        bench
+    /// Advances until the state of every link is known.
+    fn settled() -> TestFabric {
+        let mut fabric = TestFabric::new();
+        fabric.ticks(6);
+        assert!(fabric.monitor.down().is_empty());
+        assert!(fabric.all().all(|at| fabric.monitor.has_settled(at)));
+        fabric
     }
     fn all(&self) -> impl Iterator<Item = SwitchIx> + use<> {
         (0..self.switches.len() as u32).map(SwitchIx)
@@ -70,12 +70,12 @@ impl Bench {
     }
     fn stall(&mut self, at: SwitchIx, is_stalled: bool) {
         let it = &mut self.switches[switch_index(at)];
-        (it.takes_nothing, it.tells_nothing) = (is_stalled, is_stalled);
+        (it.stalls_requests, it.stalls_responses) = (is_stalled, is_stalled);
     }
-    /// Loses or gains a session: what waited is gone.
+    /// Loses the connection, with all messages in flight.
     fn disconnect(&mut self, at: SwitchIx, loss: ControlLoss) {
-        self.switches[switch_index(at)] = Fake::default();
-        self.monitor.disconnected(at, loss);
+        self.switches[switch_index(at)] = FakeSwitch::default();
+        self.monitor.on_disconnected(at, loss);
     }
     fn tick(&mut self) {
         let round = self.monitor.tick(self.now);
@@ -89,24 +89,24 @@ impl Bench {
         self.deliver();
         self.now = self.monitor.next_tick();
     }
-    /// Delivers whatever is not stalled.
+    /// Delivers all messages except on stalled connections.
     fn deliver(&mut self) {
         for at in self.all() {
             while let Some(request) = self.switches[switch_index(at)].next_request() {
                 match request {
                     Request::Echo(round) => {
-                        self.switches[switch_index(at)].answers.push_back(Answer::Echo(round))
+                        self.switches[switch_index(at)].responses.push_back(Response::Echo(round))
                     }
                     Request::Probe(port, probe) => self.carry(at, port, probe),
                 }
             }
         }
         for at in self.all() {
-            while let Some(answer) = self.switches[switch_index(at)].next_answer() {
-                match answer {
-                    Answer::Echo(round) => self.monitor.answered(at, round, self.now),
-                    Answer::Probe(port, frame) => {
-                        assert_eq!(self.monitor.received(at, port, &frame), PacketInKind::Probe);
+            while let Some(response) = self.switches[switch_index(at)].next_response() {
+                match response {
+                    Response::Echo(round) => self.monitor.on_echo(at, round, self.now),
+                    Response::Probe(port, frame) => {
+                        assert_eq!(self.monitor.on_packet_in(at, port, &frame), PacketInKind::Probe);
                     }
                 }
             }
@@ -116,19 +116,20 @@ impl Bench {
                 .ports_down
                 .as_ref()
                 .map(|down| (0..8).map(|port| (port, !down.contains(&(at, port)))).collect());
-            self.monitor.port_states(at, states);
+            self.monitor.on_port_states(at, states);
         }
     }
+    /// Sends a probe over its link.
     fn carry(&mut self, at: SwitchIx, port: u16, probe: LinkProbe) {
         let link = self.topology.link(LinkIx(probe.link));
         let (from, to) = if probe.forward { (link.a, link.b) } else { (link.b, link.a) };
         assert_eq!((from.node, from.port), (Node::Switch(at), port));
         let Node::Switch(other) = to.node else { panic!("a probe to a host") };
         let other = &mut self.switches[switch_index(other)];
-        let waiting = other.answers.iter().filter(|it| matches!(it, Answer::Probe(..))).count();
+        let waiting = other.responses.iter().filter(|it| matches!(it, Response::Probe(..))).count();
         let is_cut = self.cut.contains(&(LinkIx(probe.link), probe.forward));
         if !is_cut && !other.has_no_cpu_port && waiting < PACKET_IN_QUEUE {
-            other.answers.push_back(Answer::Probe(to.port, probe.frame()));
+            other.responses.push_back(Response::Probe(to.port, probe.frame()));
         }
     }
     fn ticks(&mut self, count: u32) {
@@ -147,178 +148,178 @@ impl Bench {
                 self.tick();
                 done(&self.monitor)
             })
-            .expect("it happens")
+            .expect("the condition within 100 ticks")
     }
 }
 
-impl Fake {
+impl FakeSwitch {
     fn next_request(&mut self) -> Option<Request> {
-        if self.takes_nothing { None } else { self.requests.pop_front() }
+        if self.stalls_requests { None } else { self.requests.pop_front() }
     }
-    fn next_answer(&mut self) -> Option<Answer> {
-        if self.tells_nothing { None } else { self.answers.pop_front() }
+    fn next_response(&mut self) -> Option<Response> {
+        if self.stalls_responses { None } else { self.responses.pop_front() }
     }
 }
 
 #[test]
-fn a_cut_is_found_after_three_lost_probes_and_its_end_after_three_good_intervals() {
-    let mut bench = Bench::settled();
-    let cut = bench.link("s1", "s3");
+fn a_cut_is_detected_after_three_lost_probes_and_recovery_after_three_good_intervals() {
+    let mut fabric = TestFabric::settled();
+    let cut = fabric.link("s1", "s3");
     // One direction is enough.
-    bench.cut.insert((cut, false));
-    // Three ticks lose a probe each; the fourth asks whether the third probe was lost.
-    assert_eq!(bench.ticks_until(|it| !it.down().is_empty()), 4);
-    assert_eq!(bench.monitor.down(), &BTreeSet::from([cut]));
-    bench.cut.clear();
-    assert_eq!(bench.ticks_until(|it| it.down().is_empty()), 4);
+    fabric.cut.insert((cut, false));
+    // Three ticks lose a probe each; the echo of the fourth shows that the third probe was lost.
+    assert_eq!(fabric.ticks_until(|it| !it.down().is_empty()), 4);
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from([cut]));
+    fabric.cut.clear();
+    assert_eq!(fabric.ticks_until(|it| it.down().is_empty()), 4);
 }
 
 #[test]
-fn a_link_that_was_dead_from_the_start_is_known_once_its_switches_have_settled() {
-    let mut bench = Bench::new();
-    let cut = bench.link("s1", "s4");
-    bench.cut(cut);
-    let ticks = bench.ticks_until(|it| it.has_settled(SwitchIx(0)));
-    assert_eq!((ticks, bench.monitor.down()), (4, &BTreeSet::from([cut])));
+fn a_link_that_is_dead_from_the_start_is_detected_when_its_switches_have_settled() {
+    let mut fabric = TestFabric::new();
+    let cut = fabric.link("s1", "s4");
+    fabric.cut(cut);
+    let ticks = fabric.ticks_until(|it| it.has_settled(SwitchIx(0)));
+    assert_eq!((ticks, fabric.monitor.down()), (4, &BTreeSet::from([cut])));
 }
 
-/// No probe of the switch ever arrives, so only ports can tell that it has a CPU port and no links.
+/// No probe of the switch ever arrives, so only port states distinguish failed links from a missing CPU port.
 #[test]
-fn a_switch_without_any_link_from_the_start_is_known_by_its_ports() {
-    let mut bench = Bench::new();
-    let links = [bench.link("s1", "s3"), bench.link("s2", "s3")];
-    links.into_iter().for_each(|link| bench.cut(link));
-    let ends = links.map(|link| (SwitchIx(2), bench.topology.link(link).b.port));
-    bench.ports_down = Some(ends.into_iter().collect());
-    bench.ticks_until(|it| it.has_settled(SwitchIx(2)));
-    assert_eq!(bench.monitor.down(), &BTreeSet::from(links));
-    bench.cut.clear();
-    bench.ports_down = Some(BTreeSet::new());
-    bench.ticks(4);
-    assert!(bench.monitor.down().is_empty());
+fn a_switch_without_links_from_the_start_is_detected_by_its_port_states() {
+    let mut fabric = TestFabric::new();
+    let links = [fabric.link("s1", "s3"), fabric.link("s2", "s3")];
+    links.into_iter().for_each(|link| fabric.cut(link));
+    let ends = links.map(|link| (SwitchIx(2), fabric.topology.link(link).b.port));
+    fabric.ports_down = Some(ends.into_iter().collect());
+    fabric.ticks_until(|it| it.has_settled(SwitchIx(2)));
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from(links));
+    fabric.cut.clear();
+    fabric.ports_down = Some(BTreeSet::new());
+    fabric.ticks(4);
+    assert!(fabric.monitor.down().is_empty());
 }
 
-/// The ports were up when they were asked for first.
+/// The ports are up at the first query.
 #[test]
-fn ports_that_go_down_under_links_that_were_never_heard_are_known() {
-    let mut bench = Bench::new();
-    let links = [bench.link("s1", "s3"), bench.link("s2", "s3")];
-    links.into_iter().for_each(|link| bench.cut(link));
-    bench.ports_down = Some(BTreeSet::new());
-    bench.ticks_with_all_up(10);
-    let ends = links.map(|link| (SwitchIx(2), bench.topology.link(link).b.port));
-    bench.ports_down = Some(ends.into_iter().collect());
-    bench.ticks(UNSEEN_QUERY_ROUNDS as u32);
-    assert_eq!(bench.monitor.down(), &BTreeSet::from(links));
-}
-
-#[test]
-fn switches_that_never_return_a_probe_have_no_broken_cables() {
-    let mut bench = Bench::new();
-    bench.switches.iter_mut().for_each(|it| it.has_no_cpu_port = true);
-    bench.ticks_with_all_up(20);
+fn ports_that_go_down_on_links_without_any_probe_are_detected() {
+    let mut fabric = TestFabric::new();
+    let links = [fabric.link("s1", "s3"), fabric.link("s2", "s3")];
+    links.into_iter().for_each(|link| fabric.cut(link));
+    fabric.ports_down = Some(BTreeSet::new());
+    fabric.ticks_with_all_up(10);
+    let ends = links.map(|link| (SwitchIx(2), fabric.topology.link(link).b.port));
+    fabric.ports_down = Some(ends.into_iter().collect());
+    fabric.ticks(UNSEEN_QUERY_ROUNDS as u32);
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from(links));
 }
 
 #[test]
-fn a_controller_that_slept_draws_no_conclusions() {
-    let mut bench = Bench::settled();
+fn links_of_switches_that_never_return_a_probe_stay_up() {
+    let mut fabric = TestFabric::new();
+    fabric.switches.iter_mut().for_each(|it| it.has_no_cpu_port = true);
+    fabric.ticks_with_all_up(20);
+}
+
+#[test]
+fn a_delayed_controller_takes_no_link_down() {
+    let mut fabric = TestFabric::settled();
     for _ in 0..10 {
-        bench.now += Time::from_secs(5);
-        bench.ticks_with_all_up(1);
+        fabric.now += Time::from_secs(5);
+        fabric.ticks_with_all_up(1);
     }
-    let cut = bench.link("s1", "s3");
-    bench.cut(cut);
-    assert_eq!(bench.ticks_until(|it| !it.down().is_empty()), 4);
+    let cut = fabric.link("s1", "s3");
+    fabric.cut(cut);
+    assert_eq!(fabric.ticks_until(|it| !it.down().is_empty()), 4);
 }
 
 #[test]
-fn packets_that_are_no_probe_of_this_run_from_its_own_link_say_nothing() {
-    let mut bench = Bench::settled();
-    let (link, (s1, s2)) = (bench.link("s1", "s3"), (SwitchIx(0), SwitchIx(1)));
-    let port = bench.topology.link(link).a.port;
-    bench.cut.insert((link, false));
+fn only_probes_of_this_run_on_their_own_link_count() {
+    let mut fabric = TestFabric::settled();
+    let (link, (s1, s2)) = (fabric.link("s1", "s3"), (SwitchIx(0), SwitchIx(1)));
+    let port = fabric.topology.link(link).a.port;
+    fabric.cut.insert((link, false));
     let old = LinkProbe { run: RUN, link: link.0, forward: false, sequence: 5 };
     for _ in 0..6 {
         let other_run = LinkProbe { run: RUN + 1, ..old };
-        assert_eq!(bench.monitor.received(s1, port, &other_run.frame()), PacketInKind::Foreign);
-        assert_eq!(bench.monitor.received(s1, port + 1, &old.frame()), PacketInKind::WrongPort);
-        assert_eq!(bench.monitor.received(s2, port, &old.frame()), PacketInKind::WrongPort);
+        assert_eq!(fabric.monitor.on_packet_in(s1, port, &other_run.frame()), PacketInKind::Foreign);
+        assert_eq!(fabric.monitor.on_packet_in(s1, port + 1, &old.frame()), PacketInKind::WrongPort);
+        assert_eq!(fabric.monitor.on_packet_in(s2, port, &old.frame()), PacketInKind::WrongPort);
         let no_link = LinkProbe { link: 1_000_000, ..old };
-        assert_eq!(bench.monitor.received(s1, port, &no_link.frame()), PacketInKind::WrongPort);
+        assert_eq!(fabric.monitor.on_packet_in(s1, port, &no_link.frame()), PacketInKind::WrongPort);
         let not_yet_sent = LinkProbe { sequence: 1_000_000, ..old };
-        assert_eq!(bench.monitor.received(s1, port, &not_yet_sent.frame()), PacketInKind::WrongPort);
-        assert_eq!(bench.monitor.received(s1, port, b"garbage"), PacketInKind::NotAProbe);
-        // Played back, it does not hide the cut.
-        assert_eq!(bench.monitor.received(s1, port, &old.frame()), PacketInKind::Probe);
-        bench.tick();
+        assert_eq!(fabric.monitor.on_packet_in(s1, port, &not_yet_sent.frame()), PacketInKind::WrongPort);
+        assert_eq!(fabric.monitor.on_packet_in(s1, port, b"invalid"), PacketInKind::NotAProbe);
+        // A replayed probe does not hide the cut.
+        assert_eq!(fabric.monitor.on_packet_in(s1, port, &old.frame()), PacketInKind::Probe);
+        fabric.tick();
     }
-    assert_eq!(bench.monitor.down(), &BTreeSet::from([link]));
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from([link]));
 }
 
 #[test]
-fn a_deposed_controller_keeps_its_links_and_settles_again() {
-    let mut bench = Bench::settled();
-    bench.all().for_each(|at| bench.disconnect(at, ControlLoss::Standby));
-    bench.ticks_with_all_up(20);
-    bench.all().for_each(|at| bench.monitor.connected(at));
-    assert!(bench.all().all(|at| !bench.monitor.has_settled(at)));
-    bench.ticks_with_all_up(6);
-    assert!(bench.all().all(|at| bench.monitor.has_settled(at)));
+fn a_controller_on_standby_keeps_its_links_and_settles_again() {
+    let mut fabric = TestFabric::settled();
+    fabric.all().for_each(|at| fabric.disconnect(at, ControlLoss::Standby));
+    fabric.ticks_with_all_up(20);
+    fabric.all().for_each(|at| fabric.monitor.on_connected(at));
+    assert!(fabric.all().all(|at| !fabric.monitor.has_settled(at)));
+    fabric.ticks_with_all_up(6);
+    assert!(fabric.all().all(|at| fabric.monitor.has_settled(at)));
 }
 
 #[test]
-fn a_link_that_was_cut_while_another_controller_led_is_known_on_settling() {
-    let mut bench = Bench::settled();
-    bench.all().for_each(|at| bench.disconnect(at, ControlLoss::Standby));
-    let cut = bench.link("s2", "s3");
-    bench.cut(cut);
-    bench.ticks_with_all_up(20);
-    bench.all().for_each(|at| bench.monitor.connected(at));
-    bench.ticks_until(|it| it.has_settled(SwitchIx(2)));
-    assert_eq!(bench.monitor.down(), &BTreeSet::from([cut]));
+fn a_link_that_was_cut_during_standby_is_detected_on_settling() {
+    let mut fabric = TestFabric::settled();
+    fabric.all().for_each(|at| fabric.disconnect(at, ControlLoss::Standby));
+    let cut = fabric.link("s2", "s3");
+    fabric.cut(cut);
+    fabric.ticks_with_all_up(20);
+    fabric.all().for_each(|at| fabric.monitor.on_connected(at));
+    fabric.ticks_until(|it| it.has_settled(SwitchIx(2)));
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from([cut]));
 }
 
 #[test]
 fn a_stalled_control_network_takes_no_link_down() {
     for stalled in [1, 2, 4, 10, 50] {
-        let mut bench = Bench::settled();
-        bench.all().for_each(|at| bench.stall(at, true));
-        bench.ticks_with_all_up(stalled);
+        let mut fabric = TestFabric::settled();
+        fabric.all().for_each(|at| fabric.stall(at, true));
+        fabric.ticks_with_all_up(stalled);
         // Connections come back one after the other.
-        for at in bench.all() {
-            bench.stall(at, false);
-            bench.ticks_with_all_up(2);
+        for at in fabric.all() {
+            fabric.stall(at, false);
+            fabric.ticks_with_all_up(2);
         }
-        bench.ticks_with_all_up(10);
+        fabric.ticks_with_all_up(10);
     }
 }
 
 #[test]
-fn a_control_network_that_lost_its_connections_takes_no_link_down() {
-    let mut bench = Bench::settled();
+fn lost_control_connections_take_no_link_down() {
+    let mut fabric = TestFabric::settled();
     for _ in 0..50 {
-        bench.all().for_each(|at| bench.disconnect(at, ControlLoss::Unreachable));
-        bench.ticks_with_all_up(1);
+        fabric.all().for_each(|at| fabric.disconnect(at, ControlLoss::Unreachable));
+        fabric.ticks_with_all_up(1);
     }
-    bench.all().for_each(|at| bench.monitor.connected(at));
-    bench.ticks_with_all_up(10);
+    fabric.all().for_each(|at| fabric.monitor.on_connected(at));
+    fabric.ticks_with_all_up(10);
 }
 
 #[test]
 fn a_switch_without_control_connection_keeps_its_links() {
-    let mut bench = Bench::settled();
-    bench.disconnect(SwitchIx(2), ControlLoss::Unreachable);
-    bench.ticks_with_all_up(50);
-    // A link between others is still judged.
-    let cut = bench.link("s1", "s4");
-    bench.cut(cut);
-    assert_eq!(bench.ticks_until(|it| !it.down().is_empty()), 4);
-    assert_eq!(bench.monitor.down(), &BTreeSet::from([cut]));
+    let mut fabric = TestFabric::settled();
+    fabric.disconnect(SwitchIx(2), ControlLoss::Unreachable);
+    fabric.ticks_with_all_up(50);
+    // A link between other switches is still monitored.
+    let cut = fabric.link("s1", "s4");
+    fabric.cut(cut);
+    assert_eq!(fabric.ticks_until(|it| !it.down().is_empty()), 4);
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from([cut]));
 }
 
 #[test]
 fn three_refused_connections_in_a_row_prove_a_switch_dead() {
-    let mut bench = Bench::settled();
+    let mut fabric = TestFabric::settled();
     let s3 = SwitchIx(2);
     for loss in [
         ControlLoss::Unreachable,
@@ -328,65 +329,65 @@ fn three_refused_connections_in_a_row_prove_a_switch_dead() {
         ControlLoss::ConnectionRefused,
         ControlLoss::ConnectionRefused,
     ] {
-        bench.disconnect(s3, loss);
-        bench.ticks_with_all_up(1);
+        fabric.disconnect(s3, loss);
+        fabric.ticks_with_all_up(1);
     }
-    bench.disconnect(s3, ControlLoss::ConnectionRefused);
-    let links = BTreeSet::from([bench.link("s1", "s3"), bench.link("s2", "s3")]);
-    assert_eq!(bench.monitor.down(), &links);
-    // It remains so until probes pass again.
-    bench.disconnect(s3, ControlLoss::Unreachable);
-    bench.ticks(10);
-    assert_eq!(bench.monitor.down(), &links);
-    bench.monitor.connected(s3);
-    assert_eq!(bench.monitor.down(), &links);
-    assert_eq!(bench.ticks_until(|it| it.down().is_empty()), 4);
+    fabric.disconnect(s3, ControlLoss::ConnectionRefused);
+    let links = BTreeSet::from([fabric.link("s1", "s3"), fabric.link("s2", "s3")]);
+    assert_eq!(fabric.monitor.down(), &links);
+    // The links stay down until probes pass again.
+    fabric.disconnect(s3, ControlLoss::Unreachable);
+    fabric.ticks(10);
+    assert_eq!(fabric.monitor.down(), &links);
+    fabric.monitor.on_connected(s3);
+    assert_eq!(fabric.monitor.down(), &links);
+    assert_eq!(fabric.ticks_until(|it| it.down().is_empty()), 4);
 }
 
 #[test]
-fn packet_outs_that_are_not_taken_say_nothing_about_links() {
-    let mut bench = Bench::settled();
-    let links = bench.topology.links.len() as u32;
-    bench.cut.extend((0..links).flat_map(|n| [(LinkIx(n), true), (LinkIx(n), false)]));
+fn rejected_packet_outs_take_no_link_down() {
+    let mut fabric = TestFabric::settled();
+    let links = fabric.topology.links.len() as u32;
+    fabric.cut.extend((0..links).flat_map(|n| [(LinkIx(n), true), (LinkIx(n), false)]));
     for _ in 0..20 {
-        bench.ticks_with_all_up(1);
-        bench.all().for_each(|at| bench.monitor.refused(at));
+        fabric.ticks_with_all_up(1);
+        fabric.all().for_each(|at| fabric.monitor.on_packet_out_rejected(at));
     }
 }
 
 #[test]
-fn port_states_decide_when_all_links_of_a_switch_fall_silent() {
-    // How many of its two ports are down, if it tells.
+fn port_states_decide_if_all_links_of_a_switch_go_silent() {
+    // Number of its two ports that are down; `None` if it does not report port states.
     for (ports_down, is_down) in [(Some(2), true), (Some(1), true), (Some(0), false), (None, true)] {
-        let mut bench = Bench::settled();
-        let links = [bench.link("s1", "s3"), bench.link("s2", "s3")];
-        links.into_iter().for_each(|link| bench.cut(link));
+        let mut fabric = TestFabric::settled();
+        let links = [fabric.link("s1", "s3"), fabric.link("s2", "s3")];
+        links.into_iter().for_each(|link| fabric.cut(link));
         let s3 = |port| (SwitchIx(2), port);
-        bench.ports_down = ports_down.map(|count| {
-            links.map(|link| s3(bench.topology.link(link).b.port)).into_iter().take(count).collect()
+        fabric.ports_down = ports_down.map(|count| {
+            links.map(|link| s3(fabric.topology.link(link).b.port)).into_iter().take(count).collect()
         });
-        bench.ticks(4);
+        fabric.ticks(4);
         let expected = if is_down { BTreeSet::from(links) } else { BTreeSet::new() };
-        assert_eq!(bench.monitor.down(), &expected, "{ports_down:?}");
-        let kept = bench.monitor.take_kept_links();
+        assert_eq!(fabric.monitor.down(), &expected, "{ports_down:?}");
+        let kept = fabric.monitor.take_kept_links();
         assert_eq!(kept, if is_down { BTreeSet::new() } else { BTreeSet::from(links) });
-        bench.ticks(20);
-        assert_eq!(bench.monitor.down(), &expected, "{ports_down:?}");
+        fabric.ticks(20);
+        assert_eq!(fabric.monitor.down(), &expected, "{ports_down:?}");
     }
 }
 
 #[test]
 fn a_neighbour_reports_whether_the_cable_to_a_silent_switch_is_connected() {
-    let mut bench = Bench::settled();
+    let mut fabric = TestFabric::settled();
     let (s1, s3) = (SwitchIx(0), SwitchIx(2));
-    let link = bench.link("s1", "s3");
-    bench.cut(link);
-    let port = bench.topology.link(link).a.port;
-    bench.ports_down = Some(BTreeSet::from([(s1, port)]));
-    bench.disconnect(s3, ControlLoss::Unreachable);
-    let ticks = bench.ticks_until(|it| !it.down().is_empty());
+    let link = fabric.link("s1", "s3");
+    fabric.cut(link);
+    let port = fabric.topology.link(link).a.port;
+    fabric.ports_down = Some(BTreeSet::from([(s1, port)]));
+    fabric.disconnect(s3, ControlLoss::Unreachable);
+    let ticks = fabric.ticks_until(|it| !it.down().is_empty());
     assert!((2..=6).contains(&ticks), "{ticks}");
-    assert_eq!(bench.monitor.down(), &BTreeSet::from([link]), "the other cable is connected");
+    assert_eq!(fabric.monitor.down(), &BTreeSet::from([link]), "the other cable is connected");
 }
 
 /// A fault of a switch's control plane in one interval.
@@ -397,8 +398,8 @@ enum Fault {
     HalfStall(bool),
     Lose(ControlLoss),
     Connect,
-    RefusePacketOut,
-    /// The controller gets no processor for this number of milliseconds.
+    RejectPacketOut,
+    /// The controller does not run for this number of milliseconds.
     Sleep(u64),
 }
 
@@ -408,7 +409,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         any::<bool>().prop_map(Fault::HalfStall),
         prop_oneof![Just(ControlLoss::Standby), Just(ControlLoss::Unreachable)].prop_map(Fault::Lose),
         Just(Fault::Connect),
-        Just(Fault::RefusePacketOut),
+        Just(Fault::RejectPacketOut),
         (1u64..1000).prop_map(Fault::Sleep),
     ]
 }
@@ -416,48 +417,48 @@ fn fault() -> impl Strategy<Value = Fault> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever the control plane does, only a link that is cut goes down; and when the control plane works again,
-    /// it is found.
+    /// Whatever the control plane does, only a link that is cut goes down, and it is detected when the control plane
+    /// works again.
     #[test]
     fn faults_of_the_control_plane_take_no_link_down(
         faults in proptest::collection::vec((0u32..4, fault(), 0u32..4), 1..60),
         cut_at in 0usize..60,
         has_ports: bool,
     ) {
-        let mut bench = Bench::settled();
-        bench.ports_down = has_ports.then(BTreeSet::new);
-        let cut = bench.link("s2", "s4");
+        let mut fabric = TestFabric::settled();
+        fabric.ports_down = has_ports.then(BTreeSet::new);
+        let cut = fabric.link("s2", "s4");
         for (index, (at, fault, ticks)) in faults.iter().enumerate() {
             let at = SwitchIx(*at);
             if index == cut_at {
-                bench.cut(cut);
+                fabric.cut(cut);
             }
             match *fault {
-                Fault::Stall(is_stalled) => bench.stall(at, is_stalled),
+                Fault::Stall(is_stalled) => fabric.stall(at, is_stalled),
                 Fault::HalfStall(inwards) => {
-                    bench.stall(at, false);
-                    let it = &mut bench.switches[switch_index(at)];
-                    (it.takes_nothing, it.tells_nothing) = (inwards, !inwards);
+                    fabric.stall(at, false);
+                    let it = &mut fabric.switches[switch_index(at)];
+                    (it.stalls_requests, it.stalls_responses) = (inwards, !inwards);
                 }
-                Fault::Lose(loss) => bench.disconnect(at, loss),
+                Fault::Lose(loss) => fabric.disconnect(at, loss),
                 Fault::Connect => {
-                    bench.disconnect(at, ControlLoss::Unreachable);
-                    bench.monitor.connected(at);
+                    fabric.disconnect(at, ControlLoss::Unreachable);
+                    fabric.monitor.on_connected(at);
                 }
-                Fault::RefusePacketOut => bench.monitor.refused(at),
-                Fault::Sleep(ms) => bench.now += Time::from_ms(ms),
+                Fault::RejectPacketOut => fabric.monitor.on_packet_out_rejected(at),
+                Fault::Sleep(ms) => fabric.now += Time::from_ms(ms),
             }
             for _ in 0..=*ticks {
-                bench.tick();
-                prop_assert!(bench.monitor.down().iter().all(|&link| link == cut && !bench.cut.is_empty()));
+                fabric.tick();
+                prop_assert!(fabric.monitor.down().iter().all(|&link| link == cut && !fabric.cut.is_empty()));
             }
         }
-        for at in bench.all() {
-            bench.disconnect(at, ControlLoss::Unreachable);
-            bench.monitor.connected(at);
+        for at in fabric.all() {
+            fabric.disconnect(at, ControlLoss::Unreachable);
+            fabric.monitor.on_connected(at);
         }
-        bench.ticks(16);
-        let expected: BTreeSet<LinkIx> = bench.cut.iter().map(|(link, _)| *link).collect();
-        prop_assert_eq!(bench.monitor.down(), &expected);
+        fabric.ticks(16);
+        let expected: BTreeSet<LinkIx> = fabric.cut.iter().map(|(link, _)| *link).collect();
+        prop_assert_eq!(fabric.monitor.down(), &expected);
     }
 }

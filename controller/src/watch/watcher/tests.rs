@@ -6,8 +6,8 @@ use p4runtime::p4info::Index;
 
 const P4INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
 
-/// Two leaves, two spines, whose switches answer at once, but for some.
-struct Bench {
+/// Two leaves and two spines. All switches except the silent ones reply at once.
+struct TestFabric {
     watcher: Watcher,
     fabric: Arc<FabricPlan>,
     p4info: Index,
@@ -16,8 +16,8 @@ struct Bench {
     silent: BTreeSet<SwitchIx>,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl TestFabric {
+    fn new() -> TestFabric {
         let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
         let p4info = Index::from_text(P4INFO).unwrap();
@@ -27,27 +27,24 @@ impl Bench {
             method: RoutingMethod::Auto,
             options: PlanOptions::default(),
         });
-        let aim = FabricIntent::initial(&fabric, &p4info).unwrap();
-        let watcher = Watcher::new(Arc::clone(&fabric), aim, Some(MonitorConfig::default()), 7, Time::ZERO);
+        let intent = FabricIntent::initial(&fabric, &p4info).unwrap();
+        let watcher =
+            Watcher::new(Arc::clone(&fabric), intent, Some(MonitorConfig::default()), 7, Time::ZERO);
         let (now, cut, silent) = (Time::ZERO, BTreeSet::new(), BTreeSet::new());
-        Bench { watcher, fabric, p4info, now, cut, silent }
+        TestFabric { watcher, fabric, p4info, now, cut, silent }
     }
 
-    /// After the first rollout.
-    fn started() -> Bench {
-        let mut bench = Bench::new();
-        bench
-            .fabric
-            .topology
-            .switch_ixs()
-            .for_each(|at| bench.watcher.on_ready(at, true, vec![], Time::ZERO));
-        let rollout = bench.until_rollout(6);
-        let ended = bench.end(&rollout, &[]);
-        assert_eq!((rollout.members.len(), ended.reason), (4, RolloutReason::Start));
-        bench
+    /// Returns a fabric after its first rollout.
+    fn started() -> TestFabric {
+        let mut test = TestFabric::new();
+        test.fabric.topology.switch_ixs().for_each(|at| test.watcher.on_ready(at, true, vec![], Time::ZERO));
+        let rollout = test.until_rollout(6);
+        let summary = test.end(&rollout, &[]);
+        assert_eq!((rollout.members.len(), summary.reason), (4, RolloutReason::Start));
+        test
     }
 
-    /// Sends the probes of a round over the links that are whole, and answers.
+    /// Sends the probes of a round over the links that are up, and replies to echoes and port queries.
     fn tick(&mut self) {
         self.now = self.watcher.next_tick().unwrap();
         let round = self.watcher.tick(self.now);
@@ -62,10 +59,10 @@ impl Bench {
         for (at, number) in round.echoes.into_iter().filter(|it| !self.silent.contains(&it.0)) {
             self.watcher.on_echo(at, number, self.now);
         }
-        for at in self.watcher.questions() {
+        for at in self.watcher.port_queries() {
             let ports = self.fabric.topology.switch(at).ports();
             let states = ports.map(|(port, link)| (port, !self.cut.contains(&link))).collect();
-            self.watcher.port_states(at, Some(states));
+            self.watcher.on_port_states(at, Some(states));
         }
     }
 
@@ -79,18 +76,23 @@ impl Bench {
         panic!("no rollout in {max} ticks")
     }
 
-    /// Ends a rollout in which some switches took nothing.
+    /// Ends a rollout in which the writes of the `failed` switches failed.
     fn end(&mut self, rollout: &Rollout, failed: &[SwitchIx]) -> RolloutSummary {
-        let aim = rollout.aim.for_condition(&self.fabric, &self.p4info, rollout.condition.clone()).unwrap();
-        let holds = |at| {
-            let goal = &aim.goals[&self.fabric.topology.switch(at).name];
-            Arc::new(goal.entities().map(|it| it.entity.clone()).collect())
+        let intent =
+            rollout.intent.for_condition(&self.fabric, &self.p4info, rollout.condition.clone()).unwrap();
+        let desired_entities = |at| {
+            let desired = &intent.desired_states[&self.fabric.topology.switch(at).name];
+            Arc::new(desired.entities().map(|it| it.entity.clone()).collect())
         };
-        let report = |at: SwitchIx| {
-            if failed.contains(&at) { SwitchOutcome::WriteFailed } else { SwitchOutcome::InSync(holds(at)) }
+        let outcome = |at: SwitchIx| {
+            if failed.contains(&at) {
+                SwitchOutcome::WriteFailed
+            } else {
+                SwitchOutcome::InSync(desired_entities(at))
+            }
         };
-        let reports: Vec<_> = rollout.members.iter().map(|it| (it.0, report(it.0))).collect();
-        self.watcher.end(Some(aim), reports, self.now).unwrap()
+        let outcomes: Vec<_> = rollout.members.iter().map(|it| (it.0, outcome(it.0))).collect();
+        self.watcher.end(Some(intent), outcomes, self.now).unwrap()
     }
 
     /// Returns a link between switches.
@@ -101,107 +103,107 @@ impl Bench {
 }
 
 #[test]
-fn a_cut_link_makes_one_rollout_and_silence_none() {
-    let mut bench = Bench::started();
-    (0..10).for_each(|_| bench.tick());
-    assert!(bench.watcher.begin(bench.now).is_none());
-    let link = bench.link();
-    bench.cut.insert(link);
-    let rollout = bench.until_rollout(6);
+fn a_cut_link_causes_one_rollout_and_an_unchanged_fabric_none() {
+    let mut test = TestFabric::started();
+    (0..10).for_each(|_| test.tick());
+    assert!(test.watcher.begin(test.now).is_none());
+    let link = test.link();
+    test.cut.insert(link);
+    let rollout = test.until_rollout(6);
     assert_eq!(rollout.changed, [(link, false)]);
-    assert!(bench.watcher.begin(bench.now).is_none(), "one at a time");
-    let ended = bench.end(&rollout, &[]);
-    assert_eq!((ended.reason, ended.down), (RolloutReason::Links, 1));
-    (0..10).for_each(|_| bench.tick());
-    assert!(bench.watcher.begin(bench.now).is_none());
+    assert!(test.watcher.begin(test.now).is_none(), "one at a time");
+    let summary = test.end(&rollout, &[]);
+    assert_eq!((summary.reason, summary.down), (RolloutReason::Links, 1));
+    (0..10).for_each(|_| test.tick());
+    assert!(test.watcher.begin(test.now).is_none());
 }
 
-/// It is read first: nobody knows what of the updates it has taken.
+/// The switch is read first, since it is unknown which of the updates it applied.
 #[test]
-fn a_switch_that_refused_something_is_tried_again_after_a_second() {
-    let mut bench = Bench::started();
-    bench.watcher.check();
-    let rollout = bench.watcher.begin(bench.now).unwrap();
+fn a_switch_that_rejected_an_update_is_tried_again_after_a_second() {
+    let mut test = TestFabric::started();
+    test.watcher.schedule_check();
+    let rollout = test.watcher.begin(test.now).unwrap();
     assert!(rollout.members.iter().all(|it| it.1.is_none()));
-    let began = bench.now;
-    bench.end(&rollout, &[SwitchIx(2)]);
-    let rollout = bench.until_rollout(20);
-    assert_eq!(bench.now, began + RETRY_DELAY);
+    let began = test.now;
+    test.end(&rollout, &[SwitchIx(2)]);
+    let rollout = test.until_rollout(20);
+    assert_eq!(test.now, began + RETRY_DELAY);
     let unread: Vec<SwitchIx> = rollout.members.iter().filter(|it| it.1.is_none()).map(|it| it.0).collect();
     assert_eq!(unread, [SwitchIx(2)]);
 }
 
-/// Others may send packets to a switch that has not taken its updates: the rollout stops, and the next one avoids it.
+/// Other switches may send packets to a switch with outdated routes: the rollout stops, and the next one avoids it.
 #[test]
 fn a_switch_that_fails_is_avoided_until_it_holds_its_routes() {
-    let mut bench = Bench::started();
-    let link = bench.link();
-    bench.cut.insert(link);
-    let rollout = bench.until_rollout(6);
+    let mut test = TestFabric::started();
+    let link = test.link();
+    test.cut.insert(link);
+    let rollout = test.until_rollout(6);
     let failed = SwitchIx(2);
-    let reports = rollout.members.iter().map(|it| {
-        let report = if it.0 == failed { SwitchOutcome::WriteFailed } else { SwitchOutcome::Stopped };
-        (it.0, report)
+    let outcomes = rollout.members.iter().map(|it| {
+        let outcome = if it.0 == failed { SwitchOutcome::WriteFailed } else { SwitchOutcome::Stopped };
+        (it.0, outcome)
     });
-    let aim = rollout.aim.for_condition(&bench.fabric, &bench.p4info, rollout.condition.clone()).unwrap();
-    bench.watcher.end(Some(aim), reports.collect::<Vec<_>>(), bench.now).unwrap();
-    let rollout = bench.watcher.begin(bench.now).unwrap();
+    let intent = rollout.intent.for_condition(&test.fabric, &test.p4info, rollout.condition.clone()).unwrap();
+    test.watcher.end(Some(intent), outcomes.collect::<Vec<_>>(), test.now).unwrap();
+    let rollout = test.watcher.begin(test.now).unwrap();
     assert_eq!(rollout.condition.avoided, BTreeSet::from([failed]));
     assert_eq!(rollout.members.len(), 3);
-    bench.end(&rollout, &[]);
-    // It is written while it is avoided, and then used again.
-    let rollout = bench.until_rollout(20);
+    test.end(&rollout, &[]);
+    // The switch is written while routes avoid it, and is then used again.
+    let rollout = test.until_rollout(20);
     assert_eq!(rollout.condition.avoided, BTreeSet::from([failed]));
     assert_eq!(rollout.members.len(), 4);
-    bench.end(&rollout, &[]);
-    let rollout = bench.watcher.begin(bench.now).unwrap_or_else(|| bench.until_rollout(20));
+    test.end(&rollout, &[]);
+    let rollout = test.watcher.begin(test.now).unwrap_or_else(|| test.until_rollout(20));
     assert_eq!(rollout.condition.avoided, BTreeSet::new());
 }
 
-/// Nobody knows what it has written, so all are read before one is written.
+/// The tables are unknown, so all switches are read before one is written.
 #[test]
-fn after_another_controller_all_switches_are_waited_for() {
-    let mut bench = Bench::started();
-    let all: Vec<SwitchIx> = bench.fabric.topology.switch_ixs().collect();
-    all.iter().for_each(|&at| bench.watcher.on_lost(at, ControlLoss::Standby));
-    (0..40).for_each(|_| bench.tick());
-    all[..3].iter().for_each(|&at| bench.watcher.on_ready(at, false, vec![], bench.now));
-    (0..10).for_each(|_| bench.tick());
-    assert!(bench.watcher.begin(bench.now).is_none());
-    bench.watcher.on_ready(all[3], false, vec![], bench.now);
-    assert_eq!(bench.until_rollout(10).members.len(), 4);
+fn after_standby_a_rollout_waits_for_all_switches() {
+    let mut test = TestFabric::started();
+    let all: Vec<SwitchIx> = test.fabric.topology.switch_ixs().collect();
+    all.iter().for_each(|&at| test.watcher.on_lost(at, ControlLoss::Standby));
+    (0..40).for_each(|_| test.tick());
+    all[..3].iter().for_each(|&at| test.watcher.on_ready(at, false, vec![], test.now));
+    (0..10).for_each(|_| test.tick());
+    assert!(test.watcher.begin(test.now).is_none());
+    test.watcher.on_ready(all[3], false, vec![], test.now);
+    assert_eq!(test.until_rollout(10).members.len(), 4);
 }
 
 #[test]
-fn a_rollout_that_waits_for_a_silent_switch_is_given_up_when_links_change() {
-    let mut bench = Bench::started();
-    bench.watcher.check();
-    let rollout = bench.watcher.begin(bench.now).unwrap();
+fn a_rollout_that_waits_for_a_silent_switch_is_abandoned_when_links_change() {
+    let mut test = TestFabric::started();
+    test.watcher.schedule_check();
+    let rollout = test.watcher.begin(test.now).unwrap();
     assert_eq!(rollout.members.len(), 4);
-    bench.silent.insert(SwitchIx(3));
-    (0..6).for_each(|_| bench.tick());
-    assert!(!bench.watcher.abandon(bench.now), "nothing has changed");
-    let link = bench.link();
-    bench.cut.insert(link);
-    (0..6).for_each(|_| bench.tick());
-    assert!(bench.watcher.abandon(bench.now));
-    let rollout = bench.watcher.begin(bench.now).unwrap();
+    test.silent.insert(SwitchIx(3));
+    (0..6).for_each(|_| test.tick());
+    assert!(!test.watcher.abandon(test.now), "nothing has changed");
+    let link = test.link();
+    test.cut.insert(link);
+    (0..6).for_each(|_| test.tick());
+    assert!(test.watcher.abandon(test.now));
+    let rollout = test.watcher.begin(test.now).unwrap();
     assert_eq!((rollout.condition.down.len(), rollout.members.len()), (1, 3));
     assert_eq!(rollout.condition.avoided, BTreeSet::from([SwitchIx(3)]));
 }
 
-/// It forwards, and its links may have changed while another controller led.
+/// The switch forwards packets, and its links may have changed while another controller was primary.
 #[test]
-fn a_switch_that_comes_back_with_entries_waits_for_its_links() {
-    let mut bench = Bench::started();
-    let entity = bench.watcher.switches[0].held.as_ref().unwrap()[0].clone();
-    bench.watcher.on_lost(SwitchIx(0), ControlLoss::Standby);
-    bench.watcher.on_ready(SwitchIx(0), false, vec![entity], bench.now);
-    assert!(bench.watcher.begin(bench.now).is_none());
-    let rollout = bench.until_rollout(6);
-    assert_eq!(bench.end(&rollout, &[]).reason, RolloutReason::Returned);
-    // One that lacks the program forwards nothing: it is filled at once.
-    bench.watcher.on_lost(SwitchIx(0), ControlLoss::Unreachable);
-    bench.watcher.on_ready(SwitchIx(0), true, vec![], bench.now);
-    assert!(bench.watcher.begin(bench.now).is_some());
+fn a_switch_that_returns_with_entries_waits_for_the_state_of_its_links() {
+    let mut test = TestFabric::started();
+    let entity = test.watcher.switches[0].actual.as_ref().unwrap()[0].clone();
+    test.watcher.on_lost(SwitchIx(0), ControlLoss::Standby);
+    test.watcher.on_ready(SwitchIx(0), false, vec![entity], test.now);
+    assert!(test.watcher.begin(test.now).is_none());
+    let rollout = test.until_rollout(6);
+    assert_eq!(test.end(&rollout, &[]).reason, RolloutReason::Returned);
+    // A switch without the program forwards nothing and is written at once.
+    test.watcher.on_lost(SwitchIx(0), ControlLoss::Unreachable);
+    test.watcher.on_ready(SwitchIx(0), true, vec![], test.now);
+    assert!(test.watcher.begin(test.now).is_some());
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_controller::Routes;
 use weir_controller::topology::{HostIx, Node, Topology, build};
 
-/// A topology from YAML.
+/// Builds a topology from YAML.
 pub fn fabric(yaml: &str) -> Topology {
     let spec = serde_yaml::from_str(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"));
     build(&spec).unwrap_or_else(|e| panic!("{yaml}: {e}"))
@@ -23,7 +23,8 @@ pub const CLOS: [&str; 8] = [
     "{kind: fat-tree, k: 4, pods: 6, hosts_per_edge: 8}",
 ];
 
-/// The kinds that chance or their shape makes: trees where ECMP cannot be symmetric.
+/// Kinds in which all or most switches have hosts, or whose graph is random. Where ECMP is not symmetric, routes are
+/// trees.
 pub const DIRECT: [&str; 8] = [
     "{kind: parking-lot, switches: 4, hosts_per_switch: 2}",
     "{kind: jellyfish, switches: 12, degree: 3, hosts_per_switch: 2}",
@@ -35,7 +36,7 @@ pub const DIRECT: [&str; 8] = [
     "{kind: butterfly, k: 3, stages: 2}",
 ];
 
-/// A ring of six: two equal paths across, and nothing symmetric about their order.
+/// A ring of six switches: opposite switches have two equal paths, on which ordered ECMP is not symmetric.
 pub fn ring() -> Topology {
     fabric(
         "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:
@@ -44,7 +45,7 @@ pub fn ring() -> Topology {
     )
 }
 
-/// Leaves and spines with two links between each pair.
+/// Two leaves and two spines with two links between each pair.
 pub fn parallel() -> Topology {
     fabric(
         "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s4], links:
@@ -52,7 +53,7 @@ pub fn parallel() -> Topology {
     )
 }
 
-/// A random graph, connected: jellyfish in spirit.
+/// A connected random graph: a random tree plus random links.
 pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
     let mut draw = move |n: u32| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -76,24 +77,24 @@ pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
     ))
 }
 
-/// Returns the hosts that hear what a host floods, and how often each does; `None` if it loops. It follows
-/// the tables, right or wrong, over links that are up.
-pub fn hears(topology: &Topology, routes: &Routes, host: HostIx) -> Option<Vec<HostIx>> {
+/// Returns the hosts that receive a packet flooded by `host`, sorted and once per copy; `None` if the packet loops.
+/// Follows the tables, correct or not, over the links that are up.
+pub fn flood_receivers(topology: &Topology, routes: &Routes, host: HostIx) -> Option<Vec<HostIx>> {
     let from = topology.host(host);
-    let (mut heard, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut flying = vec![(from.switch, from.switch_port)];
-    while let Some((switch, port)) = flying.pop() {
+    let (mut receivers, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut in_flight = vec![(from.switch, from.switch_port)];
+    while let Some((switch, port)) = in_flight.pop() {
         if !seen.insert((switch, port)) {
             return None;
         }
         for &out in routes.of(switch).flood.get(&port).into_iter().flatten() {
             match topology.peer(switch, out).map(|(_, end)| (end.node, end.port)) {
-                Some((Node::Switch(next), port)) => flying.push((next, port)),
-                Some((Node::Host(host), _)) => heard.push(host),
+                Some((Node::Switch(next), port)) => in_flight.push((next, port)),
+                Some((Node::Host(host), _)) => receivers.push(host),
                 None => {}
             }
         }
     }
-    heard.sort_unstable();
-    Some(heard)
+    receivers.sort_unstable();
+    Some(receivers)
 }

@@ -1,6 +1,6 @@
 //! Agents on real interfaces: two network namespaces and a veth pair. Needs root.
 
-// What was measured is worth seeing.
+// Tests print their measurements.
 #![allow(clippy::print_stderr)]
 
 mod hostile;
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 /// If the registry has no `hpcc`.
 pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentError> {
     let interface = Interface::find(IFACE, None)?;
-    let scheme = Registry::builtin().get("hpcc").expect("there is hpcc");
+    let scheme = Registry::builtin().get("hpcc").expect("hpcc is built in");
     let mut host = HostConfig::new(ADDRS[side], Bandwidth::from_mbps(100), Time::from_ms(2), scheme);
     host.mtu = interface.max_frame;
     Ok(AgentConfig {
@@ -56,7 +56,7 @@ pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentErr
     })
 }
 
-/// A flow to the other side.
+/// Returns a flow from side `from` to the other side.
 pub fn flow(from: usize, size: Option<Bytes>, port: u16) -> FlowPlan {
     FlowPlan {
         peer: ADDRS[1 - from],
@@ -69,13 +69,13 @@ pub fn flow(from: usize, size: Option<Bytes>, port: u16) -> FlowPlan {
     }
 }
 
-/// An agent on a thread of its own, ready when this returns.
-pub struct Running {
+/// An agent that runs on its own thread.
+pub struct RunningAgent {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(AgentResults, Duration)>,
 }
 
-/// Starts an agent on one side; `change` changes its configuration.
+/// Starts an agent on one side and waits until it is ready. `change` modifies its configuration.
 ///
 /// # Panics
 ///
@@ -85,51 +85,52 @@ pub fn start(
     side: usize,
     flows: Vec<FlowPlan>,
     change: impl FnOnce(&mut AgentConfig) + Send + 'static,
-) -> Running {
+) -> RunningAgent {
     let stop = Arc::new(AtomicBool::new(false));
-    let (ready, up) = mpsc::channel();
+    let (ready, started) = mpsc::channel();
     let flag = Arc::clone(&stop);
     let thread = net.spawn(side, move || {
-        let mut config = config(side, flows).expect("the interface is there");
+        let mut config = config(side, flows).expect("the interface exists");
         change(&mut config);
         let agent = Agent::new(config).unwrap_or_else(|error| panic!("{error}"));
-        ready.send(()).expect("the test waits");
-        let before = waited();
+        ready.send(()).expect("the test is still waiting");
+        let before = cpu_wait();
         let results = agent.run(&flag);
-        (results, waited().saturating_sub(before))
+        (results, cpu_wait().saturating_sub(before))
     });
-    up.recv().expect("the agent starts");
-    Running { stop, thread }
+    started.recv().expect("the agent has failed to start");
+    RunningAgent { stop, thread }
 }
 
-/// The time that this thread has waited for a processor that had other work (second field of schedstat, sched-stats.rst).
-fn waited() -> Duration {
+/// Returns the time for which this thread was runnable but waited for a CPU: the second field of schedstat (Linux,
+/// sched-stats.rst).
+fn cpu_wait() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-impl Running {
-    /// Interrupts it.
+impl RunningAgent {
+    /// Interrupts the run, as Ctrl-C does.
     pub fn interrupt(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
-    /// Waits until it ends. Returns also the time that it waited for a processor.
+    /// Waits until the run ends. Also returns the time for which the agent waited for a CPU.
     pub fn finish(self) -> (AgentResults, Duration) {
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
-    /// Interrupts it, and waits until it ends.
+    /// Interrupts the run and waits until it ends.
     pub fn stop(self) -> AgentResults {
         self.interrupt();
         self.wait()
     }
-    /// Waits until it ends.
+    /// Waits until the run ends.
     pub fn wait(self) -> AgentResults {
         self.finish().0
     }
 }
 
-/// Ends with its flows, or after ten seconds.
+/// Makes an agent end when its flows have finished, or after ten seconds.
 pub fn ends_with_flows(config: &mut AgentConfig) {
     config.until.flows_finished = true;
 }

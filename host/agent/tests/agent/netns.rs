@@ -1,4 +1,4 @@
-//! Two network namespaces joined by a veth pair, gone when the value is dropped.
+//! Two network namespaces joined by a veth pair.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 /// Address of the host on side 0 and on side 1.
 pub const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
-/// The interface on either side.
+/// The name of the interface on both sides.
 pub const IFACE: &str = "eth0";
 
-/// The longest time until a link is up on a busy machine.
+/// Maximum time until a link is up, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Two hosts and a wire.
+/// Two hosts and a link. Dropping the value removes the namespaces.
 pub struct Net {
     names: [String; 2],
 }
@@ -25,7 +25,8 @@ pub struct Net {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Net {
-    /// Up, with addresses and static neighbour entries, as Mininet's `autoStaticArp` has them.
+    /// Creates both namespaces with the link up, addresses, and static neighbour entries as with Mininet's
+    /// `autoStaticArp`.
     pub fn new() -> Net {
         let unique = format!("weir-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let net = Net { names: [format!("{unique}-a"), format!("{unique}-b")] };
@@ -49,54 +50,54 @@ impl Net {
         net
     }
 
-    /// Until the kernel has noticed that both ends are up, it drops what is sent.
+    /// Waits until the link has a carrier; the kernel drops frames sent earlier.
     fn wait_for_carrier(&self, side: usize) {
         let end = Instant::now() + TIMEOUT;
-        let shown = || Command::new("ip").args(["-n", &self.names[side], "link", "show", IFACE]).output();
-        while !String::from_utf8_lossy(&shown().expect("iproute2").stdout).contains("state UP") {
+        let link_show = || Command::new("ip").args(["-n", &self.names[side], "link", "show", IFACE]).output();
+        while !String::from_utf8_lossy(&link_show().expect("iproute2").stdout).contains("state UP") {
             assert!(Instant::now() < end, "{IFACE} is not up after {TIMEOUT:?}");
             sleep(Duration::from_millis(5));
         }
     }
 
-    /// `ip` in the namespace of one side.
+    /// Runs `ip` in the namespace of one side.
     pub fn ip(&self, side: usize, args: &[&str]) {
         ip(&[&["-n", &self.names[side]], args].concat());
     }
 
-    /// `tc` in the namespace of one side.
+    /// Runs `tc` in the namespace of one side.
     pub fn tc(&self, side: usize, args: &[&str]) {
         run("tc", &[&["-n", &self.names[side]], args].concat());
     }
 
-    /// Does `work` on a thread in the namespace of one side.
+    /// Runs `work` on a new thread in the namespace of one side.
     pub fn spawn<T: Send + 'static>(
         &self,
         side: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let namespace =
-            File::open(format!("/run/netns/{}", self.names[side])).expect("the namespace is there");
+        let namespace = File::open(format!("/run/netns/{}", self.names[side])).expect("the namespace exists");
         std::thread::spawn(move || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("setns needs root");
             work()
         })
     }
 
-    /// As [`spawn`](Self::spawn), and waits for what comes of it.
+    /// As [`spawn`](Self::spawn), but waits for the thread and returns its result.
     pub fn on<T: Send + 'static>(&self, side: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.spawn(side, work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// A counter of the kernel's stack, as /proc/net/snmp has it.
+    /// Returns a counter of the kernel's network stack from /proc/net/snmp.
     pub fn snmp(&self, side: usize, protocol: &'static str, counter: &'static str) -> u64 {
         self.on(side, move || {
             let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("proc is mounted");
             let prefix = format!("{protocol}:");
             let mut lines = text.lines().filter(|line| line.starts_with(&prefix));
             let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-            let at = names.split(' ').position(|name| name == counter).expect("a counter of that name");
-            values.split(' ').nth(at).expect("its value").parse().expect("a number")
+            let index = names.split(' ').position(|name| name == counter).expect("the counter exists");
+            values.split(' ').nth(index).expect("a value for each name").parse().expect("a number")
         })
     }
 }
@@ -114,7 +115,7 @@ fn ip(args: &[&str]) {
 }
 
 fn run(program: &str, args: &[&str]) {
-    let done = Command::new(program).args(args).output().expect("iproute2 is installed");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{program} {}: {said}", args.join(" "));
+    let output = Command::new(program).args(args).output().expect("iproute2 is installed");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {}: {stderr}", args.join(" "));
 }

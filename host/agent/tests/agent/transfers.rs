@@ -1,8 +1,8 @@
-//! Agents that do what they should.
+//! Transfers between agents over a veth pair: pacing, loss, link failures, planned times, and invalid configurations.
 
 use crate::harness::Test;
 use crate::netns::{ADDRS, IFACE, Net};
-use crate::probe::{Watch, ping, raw};
+use crate::probe::{IcmpMonitor, open_raw, ping};
 use crate::{config, ends_with_flows, flow, start};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,27 +13,27 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 pub const TESTS: &[Test] = &[
     ("one_megabyte_arrives", one_megabyte_arrives),
-    ("many_flows_both_ways_and_the_kernel_beside", many_flows_both_ways_and_the_kernel_beside),
-    ("without_an_agent_the_kernel_refuses", without_an_agent_the_kernel_refuses),
+    ("many_flows_in_both_directions_beside_the_kernel", many_flows_in_both_directions_beside_the_kernel),
+    ("without_an_agent_the_kernel_sends_icmp_errors", without_an_agent_the_kernel_sends_icmp_errors),
     ("pacing_keeps_the_rate", pacing_keeps_the_rate),
-    ("losses_in_a_small_queue_are_repaired", losses_in_a_small_queue_are_repaired),
-    ("a_link_that_goes_down_and_up", a_link_that_goes_down_and_up),
-    ("an_interface_that_disappears", an_interface_that_disappears),
-    ("start_and_stop_at_planned_times", start_and_stop_at_planned_times),
+    ("losses_in_a_small_queue_are_retransmitted", losses_in_a_small_queue_are_retransmitted),
+    ("transfer_survives_a_link_that_goes_down_and_up", transfer_survives_a_link_that_goes_down_and_up),
+    ("a_removed_interface_ends_the_run", a_removed_interface_ends_the_run),
+    ("flows_start_and_stop_at_planned_times", flows_start_and_stop_at_planned_times),
     ("an_interrupt_keeps_results", an_interrupt_keeps_results),
-    ("a_receiver_that_is_started_again_ends_its_flows", a_receiver_that_is_started_again_ends_its_flows),
-    ("what_cannot_be_is_refused", what_cannot_be_is_refused),
+    ("a_restarted_receiver_fails_the_flow", a_restarted_receiver_fails_the_flow),
+    ("invalid_configurations_are_rejected", invalid_configurations_are_rejected),
 ];
 
 const MEGABYTE: Bytes = Bytes::new(1_000_000);
 
 fn one_megabyte_arrives() {
     let net = Net::new();
-    let watch = Watch::start(&net, 0);
+    let monitor = IcmpMonitor::start(&net, 0);
     let receiver = start(&net, 1, vec![], |_| ());
     let sent = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], ends_with_flows).wait();
     let received = receiver.stop();
-    let (frames, unreachable) = watch.stop();
+    let (frames, unreachable) = monitor.stop();
 
     assert_eq!(sent.ended, Ended::Finished);
     let flow = &sent.flows[0];
@@ -57,19 +57,19 @@ fn one_megabyte_arrives() {
     assert_eq!((message.peer, message.bytes, message.complete), (ADDRS[0], MEGABYTE.get(), true));
     assert_eq!((message.message, message.port), (flow.message, 50_000));
 
-    assert!(frames > 1_000, "the watch saw {frames} frames");
+    assert!(frames > 1_000, "the monitor saw {frames} frames");
     assert_eq!(unreachable, 0);
     for side in 0..2 {
         assert_eq!(net.snmp(side, "Icmp", "OutDestUnreachs"), 0, "side {side}");
     }
 }
 
-fn many_flows_both_ways_and_the_kernel_beside() {
+fn many_flows_in_both_directions_beside_the_kernel() {
     const FLOWS: u16 = 100;
     const SIZE: Bytes = Bytes::new(30_000);
     let net = Net::new();
     let flows = |from| (0..FLOWS).map(|i| flow(from, Some(SIZE), 50_000 + i)).collect();
-    // Both are there before either sends: what comes before an agent, the kernel refuses.
+    // Both agents are up before either sends: the kernel answers earlier packets with ICMP errors.
     let later = |config: &mut AgentConfig| config.start = StartAt::In(Time::from_ms(500));
     let a = start(&net, 0, flows(0), later);
     let b = start(&net, 1, flows(1), later);
@@ -89,22 +89,22 @@ fn many_flows_both_ways_and_the_kernel_beside() {
     }
 }
 
-/// Without the shield the kernel answers with ICMP errors: the counters of the other tests can fail.
-fn without_an_agent_the_kernel_refuses() {
+/// Without the port guard the kernel answers with ICMP errors. Proves that the ICMP counters of the other tests work.
+fn without_an_agent_the_kernel_sends_icmp_errors() {
     let net = Net::new();
-    let watch = Watch::start(&net, 0);
+    let monitor = IcmpMonitor::start(&net, 0);
     net.on(0, || {
-        let (mut sender, _receiver) = raw();
+        let (mut sender, _receiver) = open_raw();
         let frame = data(8);
         sender.send_to(&frame, None).expect("pnet sends").expect("the link is up");
     });
-    let patience = Instant::now() + Duration::from_secs(2);
-    while net.snmp(1, "Icmp", "OutDestUnreachs") == 0 && Instant::now() < patience {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while net.snmp(1, "Icmp", "OutDestUnreachs") == 0 && Instant::now() < deadline {
         sleep(Duration::from_millis(10));
     }
     assert_eq!(net.snmp(1, "Icmp", "OutDestUnreachs"), 1);
-    // The watch ends when the wire has been silent for a while.
-    assert_eq!(watch.stop().1, 1);
+    // The monitor stops only after it has read all frames.
+    assert_eq!(monitor.stop().1, 1);
 }
 
 /// A DATA frame from side 0 to side 1.
@@ -121,7 +121,7 @@ fn data(payload_len: u32) -> Vec<u8> {
         payload_len,
     };
     let mut frame = vec![0; MAX_HEADER_LEN];
-    let head = repr.emit(&[], &mut frame).expect("it fits");
+    let head = repr.emit(&[], &mut frame).expect("the buffer holds all headers");
     frame.resize(head, 0);
     frame.resize(head + payload_len as usize, 0);
     frame
@@ -130,27 +130,30 @@ fn data(payload_len: u32) -> Vec<u8> {
 fn pacing_keeps_the_rate() {
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
-    let slow = |config: &mut AgentConfig| {
+    let slow_nic = |config: &mut AgentConfig| {
         ends_with_flows(config);
         config.host.nic_rate = Bandwidth::from_mbps(10);
         config.host.base_rtt = Time::from_ms(5);
     };
-    let (sent, sender_waited) = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], slow).finish();
+    let (sent, sender_cpu_wait) = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], slow_nic).finish();
     receiver.interrupt();
-    let (_, receiver_waited) = receiver.finish();
+    let (_, receiver_cpu_wait) = receiver.finish();
     assert_eq!(sent.ended, Ended::Finished);
     let seconds = sent.flows[0].fct_ns.unwrap() as f64 / 1e9;
     let bits = sent.nic.bytes_sent as f64 * 8.0;
-    // Time in which an agent could have run and a processor had other work does not count against pacing.
-    let waited = (sender_waited + receiver_waited).as_secs_f64();
-    let (rate, unhindered) = (bits / seconds, bits / (seconds - waited).max(0.0));
+    // Time in which an agent was runnable but waited for a CPU does not count against pacing.
+    let cpu_wait = (sender_cpu_wait + receiver_cpu_wait).as_secs_f64();
+    let (rate, rate_with_cpu) = (bits / seconds, bits / (seconds - cpu_wait).max(0.0));
     assert!(rate < 10.1e6, "{rate} bit/s on a NIC of 10 Mbit/s");
-    assert!(unhindered > 9.0e6, "{rate} bit/s on a NIC of 10 Mbit/s, waited {waited} s of {seconds} s");
+    assert!(
+        rate_with_cpu > 9.0e6,
+        "{rate} bit/s on a NIC of 10 Mbit/s, waited {cpu_wait} s of {seconds} s for a CPU"
+    );
 }
 
-fn losses_in_a_small_queue_are_repaired() {
+fn losses_in_a_small_queue_are_retransmitted() {
     let net = Net::new();
-    net.tc(1, &["qdisc", "add", "dev", "lo", "root", "pfifo"]); // the veth's own queue is not touched yet
+    net.tc(1, &["qdisc", "add", "dev", "lo", "root", "pfifo"]); // on lo only: the queue of the veth is unchanged here
     net.tc(
         0,
         &["qdisc", "add", "dev", IFACE, "root", "tbf", "rate", "10mbit", "burst", "4kb", "limit", "8kb"],
@@ -164,7 +167,7 @@ fn losses_in_a_small_queue_are_repaired() {
     assert!(received.received[0].complete);
 }
 
-fn a_link_that_goes_down_and_up() {
+fn transfer_survives_a_link_that_goes_down_and_up() {
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
     let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(5_000_000)), 50_000)], ends_with_flows);
@@ -180,12 +183,12 @@ fn a_link_that_goes_down_and_up() {
     assert_eq!(received.received[0].bytes, 5_000_000);
 }
 
-fn an_interface_that_disappears() {
+fn a_removed_interface_ends_the_run() {
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
     let sender = start(&net, 0, vec![flow(0, None, 50_000)], |_| ());
     sleep(Duration::from_millis(100));
-    net.ip(0, &["link", "del", IFACE]); // takes the other end along
+    net.ip(0, &["link", "del", IFACE]); // also removes the other end of the veth pair
     let (sent, received) = (sender.wait(), receiver.wait());
     for results in [&sent, &received] {
         assert_eq!(results.ended, Ended::InterfaceGone);
@@ -195,9 +198,9 @@ fn an_interface_that_disappears() {
     assert!(sent.flows[0].acked_bytes > 0);
 }
 
-fn start_and_stop_at_planned_times() {
+fn flows_start_and_stop_at_planned_times() {
     let net = Net::new();
-    let later = |config: &mut AgentConfig| {
+    let starts_later = |config: &mut AgentConfig| {
         ends_with_flows(config);
         config.start = StartAt::In(Time::from_ms(200));
     };
@@ -206,16 +209,16 @@ fn start_and_stop_at_planned_times() {
     early.stop = Some(Time::from_ms(300));
     let mut late = flow(0, Some(Bytes::new(20_000)), 50_001);
     late.start = Time::from_ms(100);
-    let sent = start(&net, 0, vec![late, early], later).wait();
+    let sent = start(&net, 0, vec![late, early], starts_later).wait();
     receiver.stop();
     assert_eq!(sent.ended, Ended::Finished);
     let [late, early] = &sent.flows[..] else { panic!("two flows") };
     assert_eq!((late.planned_ns, early.planned_ns), (100_000_000, 0));
-    // The loop is on time to within what a loaded machine may delay a thread.
+    // Within 50 ms, because a loaded machine may delay the thread.
     let on_time =
         |at: Option<u64>, planned: u64| at.is_some_and(|at| (planned..planned + 50_000_000).contains(&at));
     assert!(on_time(late.start_ns, 100_000_000) && on_time(early.start_ns, 0), "{late:?}");
-    // It sent until its stop, whenever it had started.
+    // The flow was sent until its stop time, however late it started.
     let end = early.start_ns.unwrap() + early.fct_ns.unwrap();
     assert!(end >= 300_000_000, "{end}");
     // A sample every 10 ms, from the one after the flow was opened.
@@ -234,7 +237,7 @@ fn an_interrupt_keeps_results() {
     assert!(sent.flows[0].acked_bytes > 0 && sent.ran_ns < 5_000_000_000);
 }
 
-fn a_receiver_that_is_started_again_ends_its_flows() {
+fn a_restarted_receiver_fails_the_flow() {
     let net = Net::new();
     let first = start(&net, 1, vec![], |_| ());
     let sender = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], ends_with_flows);
@@ -249,36 +252,37 @@ fn a_receiver_that_is_started_again_ends_its_flows() {
     assert!(flow.acked_bytes > 0 && flow.acked_bytes <= before.received[0].bytes, "{flow:?}");
 }
 
-fn what_cannot_be_is_refused() {
+fn invalid_configurations_are_rejected() {
     let net = Net::new();
     let running = start(&net, 0, vec![], |_| ());
     net.on(0, || {
-        let said = |error: Option<AgentError>| error.expect("it is refused").to_string();
-        let none = said(Interface::find("eth7", None).err());
-        assert_eq!(none, "no network interface \"eth7\"; available: lo, eth0");
-        let refuse = |flows, change: fn(&mut AgentConfig)| {
+        let message = |error: Option<AgentError>| error.expect("the call fails").to_string();
+        let no_interface = message(Interface::find("eth7", None).err());
+        assert_eq!(no_interface, "no network interface \"eth7\"; available: lo, eth0");
+        let agent_error = |flows, change: fn(&mut AgentConfig)| {
             let mut config = config(0, flows).unwrap();
             change(&mut config);
-            said(Agent::new(config).err())
+            message(Agent::new(config).err())
         };
         let mut far = flow(0, Some(MEGABYTE), 50_000);
         far.peer = [10, 99, 0, 77].into();
         assert!(
-            refuse(vec![far], |_| ()).starts_with("the kernel has no neighbour entry for 10.99.0.77 on eth0")
+            agent_error(vec![far], |_| ())
+                .starts_with("the kernel has no neighbour entry for 10.99.0.77 on eth0")
         );
         let mut own = flow(0, Some(MEGABYTE), 50_000);
         own.peer = ADDRS[0];
-        assert!(refuse(vec![own], |_| ()).contains("own address"));
-        let endless = refuse(vec![flow(0, None, 50_000)], |config| {
+        assert!(agent_error(vec![own], |_| ()).contains("own address"));
+        let endless = agent_error(vec![flow(0, None, 50_000)], |config| {
             (config.until.flows_finished, config.until.deadline) = (true, None);
         });
         assert!(endless.contains("neither size nor stop"), "{endless}");
-        assert!(refuse(vec![flow(0, Some(MEGABYTE), 22_341)], |_| ()).contains("entropy port"));
-        assert!(refuse(vec![], |config| config.host.mtu = Bytes::new(1_518)).contains("mtu 1504"));
-        assert!(refuse(vec![], |_| ()).starts_with("UDP port 22341 of 10.99.0.1 is in use"));
+        assert!(agent_error(vec![flow(0, Some(MEGABYTE), 22_341)], |_| ()).contains("entropy port"));
+        assert!(agent_error(vec![], |config| config.host.mtu = Bytes::new(1_518)).contains("mtu 1504"));
+        assert!(agent_error(vec![], |_| ()).starts_with("UDP port 22341 of 10.99.0.1 is in use"));
     });
     net.ip(1, &["link", "set", IFACE, "down"]);
-    let down = net.on(1, || Interface::find(IFACE, None).expect_err("it is down").to_string());
-    assert_eq!(down, "eth0 is down, bring it up with `ip link set eth0 up`");
+    let down = net.on(1, || Interface::find(IFACE, None).expect_err("the interface is down").to_string());
+    assert_eq!(down, "eth0 is down; bring it up with `ip link set eth0 up`");
     running.stop();
 }

@@ -1,14 +1,15 @@
-//! The senders that the announcements of each incast have named.
+//! The senders named by the announcements of each incast.
 //!
-//! Every message of an incast announces all its senders. The first announcement counts those that have not started
-//! yet; a later one must not count a sender again that has already finished.
+//! Every message of an incast announces all senders of the incast. The first announcement counts those that have not
+//! started yet; a later one must not count a sender again that has already finished.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// Maximum number of named senders over all incasts. Beyond it the oldest are forgotten, and announcements of their
-/// incasts count again. Weir's choice: more than a host of Dart's simulations receives in two seconds at 40 % load.
+/// Maximum number of named senders over all incasts. Beyond it the oldest are forgotten, and further announcements of
+/// their incasts count them again. Weir's choice: more than a host of Dart's simulations receives in two seconds at
+/// 40 % load.
 const MAX_NAMED: usize = 32_768;
 
 /// The set of named senders.
@@ -35,7 +36,7 @@ impl NamedSenders {
         if incast == 0 {
             return true;
         }
-        self.forget(now);
+        self.forget_old(now);
         let named = (tenant, incast, sender);
         let is_new = self.named.insert(named);
         if is_new {
@@ -44,9 +45,10 @@ impl NamedSenders {
         is_new
     }
 
-    fn forget(&mut self, now: Time) {
-        while let Some((at, named)) = self.order.front()
-            && (now.saturating_sub(*at) > self.lifetime || self.order.len() >= MAX_NAMED)
+    /// Removes entries that are older than `lifetime`, and the oldest ones to make room for another.
+    fn forget_old(&mut self, now: Time) {
+        while let Some((named_at, named)) = self.order.front()
+            && (now.saturating_sub(*named_at) > self.lifetime || self.order.len() >= MAX_NAMED)
         {
             self.named.remove(named);
             self.order.pop_front();
@@ -59,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_forgotten_after_their_time_and_beyond_their_number() {
+    fn names_are_forgotten_after_their_lifetime_and_beyond_the_maximum() {
         let mut incasts = NamedSenders::new(Time::from_ms(1));
         let host = |n: u32| Ipv4Addr::from(0x0a00_0000 + n);
         assert!(incasts.mark_named(Time::ZERO, 1, 7, host(1)));
         assert!(!incasts.mark_named(Time::from_ms(1), 1, 7, host(1)));
         assert!(incasts.mark_named(Time::from_ms(1), 2, 7, host(1)), "another tenant's");
         assert!(incasts.mark_named(Time::from_ms(1), 1, 8, host(1)), "another incast");
-        assert!(incasts.mark_named(Time::from_us(1_001), 1, 7, host(1)), "its time is over");
+        assert!(incasts.mark_named(Time::from_us(1_001), 1, 7, host(1)), "the lifetime is over");
         for n in 0..2 * MAX_NAMED as u32 {
             assert!(incasts.mark_named(Time::from_us(1_002), 1, 9, host(n)));
             assert!(incasts.order.len() <= MAX_NAMED && incasts.named.len() == incasts.order.len());

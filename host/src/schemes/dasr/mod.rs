@@ -2,10 +2,10 @@
 //! them sends at the receiver's line rate over that number. DCQCN handles the remaining congestion. DASR with IOFD,
 //! the deflection of short messages in switches (§IV), is Dart.
 //!
-//! Contents of ACKs by the receiver's measurements over a window of about a round trip (§III-C, Figure 5):
+//! The receiver measures over a window of about a round trip (§III-C, Figure 5). The contents of its ACKs:
 //!
 //! ```text
-//!                    no mark                 mark, line rate          mark, below line rate
+//!  measured          no mark                 mark, line rate          mark, below line rate
 //!  state             No Congestion           Receiver Congestion      Non-receiver Congestion
 //!  n                 senders                 senders                  1
 //!  marks             -                       hidden                   passed on: CNPs, DCQCN
@@ -45,8 +45,8 @@ parameters! {
             unit: "s", range: "a time above 0",
             source: "Weir's choice: twice the jitter of Dart's incasts, which has only soft_state for it",
         };
-        /// Hosts whose addresses share this many leading bits belong to one tenant. An announcement names senders of its
-        /// own tenant and counts for that tenant only.
+        /// Hosts whose addresses share this many leading bits belong to one tenant. An announcement names senders of
+        /// its own tenant and counts for that tenant only.
         tenant_bits: f64 = 16.0 => {
             in 16.0..=32.0, range: "16 to 32",
             source: "Weir's choice: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
@@ -79,13 +79,13 @@ impl Scheme for Dasr {
         Needs { ecn: Some(self.ecn), grant: true, ..Needs::of(SwitchProgram::Ecn) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let line = flow.nic_rate.as_bps_f64();
+        let line_rate = flow.nic_rate.as_bps_f64();
         Box::new(DasrSender {
             dcqcn: ReactionPoint::new(&self.dcqcn, flow),
-            line,
-            cap: line,
+            line_rate,
+            cap: line_rate,
             base_rtt: flow.base_rtt,
-            packet: flow.payload,
+            max_payload: flow.payload,
             window: None,
         })
     }
@@ -96,12 +96,12 @@ impl Scheme for Dasr {
                 self.look_ahead.then_some(self.tenant_bits as u32),
                 self.announced_for,
             ),
-            state: CongestionDetector::new(
+            detector: CongestionDetector::new(
                 self.window.or(host.base_rtt),
                 host.nic_rate.as_bps_f64(),
                 self.line_share,
             ),
-            line: host.nic_rate,
+            line_rate: host.nic_rate,
             drain: self.drain,
             notification: NotificationPoint::new(self.dcqcn.cnp_interval),
         })
@@ -117,24 +117,26 @@ const MIN_SHARE: f64 = 1.0 / u16::MAX as f64;
 #[derive(Debug)]
 struct DasrSender {
     dcqcn: ReactionPoint,
-    line: f64,
+    line_rate: f64,
+    /// The receiver's line rate / n.
     cap: f64,
     base_rtt: Time,
-    packet: Bytes,
+    max_payload: Bytes,
     /// Window for a receiver with a slower line; `None` otherwise.
     window: Option<Bytes>,
 }
 
 impl DasrSender {
-    /// Applies the share of an ACK, in bit/s, for n senders. The window to a receiver with a slower line is about one
-    /// round trip at the share: shares add up to that line, so bytes that a faster sender queued in its first round
-    /// trip would remain queued.
-    fn follow(&mut self, n: u16, share: f64) {
+    /// Applies the share of an ACK, in bit/s, for n senders. If the receiver's line is slower than this host's, the
+    /// window is limited to about one round trip at the share: the shares of all senders add up to the receiver's line
+    /// rate, so a queue built in the first round trip at this host's line rate would never drain.
+    fn apply_share(&mut self, n: u16, share: f64) {
         let n = f64::from(n);
-        self.cap = share.clamp(self.line * MIN_SHARE, self.line);
-        let is_slower = (share + GRANT_UNIT_BPS as f64) * n <= self.line;
-        let round_trip = || Bandwidth::from_bps_f64(share).bytes_in(self.base_rtt);
-        self.window = is_slower.then(|| round_trip() + self.packet * 2);
+        self.cap = share.clamp(self.line_rate * MIN_SHARE, self.line_rate);
+        // The receiver's line rate is `share * n`, up to rounding of the share to its unit.
+        let is_slower = (share + GRANT_UNIT_BPS as f64) * n <= self.line_rate;
+        let bytes_per_rtt = || Bandwidth::from_bps_f64(share).bytes_in(self.base_rtt);
+        self.window = is_slower.then(|| bytes_per_rtt() + self.max_payload * 2);
     }
 }
 
@@ -143,8 +145,8 @@ impl Sender for DasrSender {
         self.dcqcn.on_bytes_acked(ack.acked);
         // Receivers of other schemes report no n and may use the grant field for another purpose.
         match granted_rate(ack).filter(|_| ack.concurrency > 0) {
-            Some(share) => self.follow(ack.concurrency, share),
-            None => (self.cap, self.window) = (self.line, None),
+            Some(share) => self.apply_share(ack.concurrency, share),
+            None => (self.cap, self.window) = (self.line_rate, None),
         }
         self.decision()
     }
@@ -158,20 +160,21 @@ impl Sender for DasrSender {
     }
     fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         // The next ACK carries the number of senders.
-        self.cap = from.rate.min(self.line);
+        self.cap = from.rate.min(self.line_rate);
         self.decision()
     }
     fn decision(&self) -> Decision {
         let decision = self.dcqcn.capped_decision(self.cap);
-        Decision { window: self.window.map_or(decision.window, |it| it.min(decision.window)), ..decision }
+        let window = self.window.map_or(decision.window, |window| window.min(decision.window));
+        Decision { window, ..decision }
     }
 }
 
 #[derive(Debug)]
 struct DasrReceiver {
     senders: ActiveSenders,
-    state: CongestionDetector,
-    line: Bandwidth,
+    detector: CongestionDetector,
+    line_rate: Bandwidth,
     drain: bool,
     notification: NotificationPoint,
 }
@@ -179,7 +182,7 @@ struct DasrReceiver {
 impl DasrReceiver {
     /// Returns ACK fields with n and each sender's share of the receiver's line rate.
     fn share(&self, concurrency: u16) -> AckFields {
-        let kbps = self.line.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
+        let kbps = self.line_rate.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
         let grant = u32::try_from(kbps).unwrap_or(UNLIMITED_GRANT).max(1);
         AckFields { concurrency, grant, ..AckFields::default() }
     }
@@ -188,8 +191,8 @@ impl DasrReceiver {
 impl Receiver for DasrReceiver {
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
         let senders = self.senders.on_data(data);
-        self.notification.begin(data);
-        match self.state.next(data) {
+        self.notification.reset_if_new(data);
+        match self.detector.on_data(data) {
             CongestionState::NoCongestion => AckFields { suppress_ecn_echo: true, ..self.share(senders) },
             CongestionState::Receiver => {
                 AckFields { suppress_ecn_echo: true, ..self.share(senders + u16::from(self.drain)) }

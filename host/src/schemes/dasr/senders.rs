@@ -11,8 +11,8 @@
 //!        last packet of the last message, or silent for `soft_state`
 //! ```
 //!
-//! A packet of an unfinished message makes an absent sender active too. The number of senders that count follows from
-//! their states alone: [`SenderStates::set`] is the only function that changes a state, and it updates the totals.
+//! A packet of an unfinished message makes an absent sender active too. The number of counted senders depends on their
+//! states alone: [`SenderStates::set`] is the only function that changes a state, and it updates the totals.
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,13 @@ use weir_units::Time;
 pub(super) struct ActiveSenders {
     soft_state: Time,
     announced_for: Time,
-    census: SenderStates,
+    states: SenderStates,
     /// Times at which senders were announced, oldest first. An entry is stale unless its sender is still
     /// [`SenderState::Announced`] since that time.
     announced: VecDeque<(Time, Ipv4Addr)>,
     incasts: NamedSenders,
-    swept: Time,
+    /// Time of the last sweep.
+    swept_at: Time,
 }
 
 /// The state of one sender at the receiver.
@@ -46,8 +47,8 @@ enum SenderState {
     Active { messages: u32, last: Time },
 }
 
-/// Maximum number of active senders, which bounds the effect of forged ones: the number of hosts in Dart's
-/// simulations. The same maximum applies separately to announced senders.
+/// Maximum number of active senders, and separately of announced ones, which bounds the effect of forged packets. The
+/// number of hosts in Dart's simulations.
 const MAX_SENDERS: u16 = 1_024;
 /// Number of sweeps for silent senders per soft-state time.
 const SWEEPS: u64 = 8;
@@ -59,10 +60,10 @@ impl ActiveSenders {
         ActiveSenders {
             soft_state,
             announced_for,
-            census: SenderStates { tenant_bits, ..SenderStates::default() },
+            states: SenderStates { tenant_bits, ..SenderStates::default() },
             announced: VecDeque::new(),
             incasts: NamedSenders::new(soft_state),
-            swept: Time::ZERO,
+            swept_at: Time::ZERO,
         }
     }
 
@@ -70,27 +71,27 @@ impl ActiveSenders {
     pub fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
         self.sweep(data.now);
         self.expire(data.now);
-        self.receive(data);
-        self.announce(data);
+        self.activate_or_refresh(data);
+        self.on_announcement(data);
         if data.last {
-            self.end(data.source);
+            self.on_message_end(data.source);
         }
-        self.census.counted_for(data.source)
+        self.states.count_for(data.source)
     }
 
     /// A packet of an unfinished message makes its sender active. A packet of a finished one only refreshes a sender
     /// that is active.
-    fn receive(&mut self, data: &DataEvent<'_>) {
+    fn activate_or_refresh(&mut self, data: &DataEvent<'_>) {
         let (is_unfinished, last) = (data.slot.is_some(), data.now);
-        match self.census.get(data.source) {
+        match self.states.get(data.source) {
             Some(SenderState::Active { messages, .. }) => {
                 let messages = messages.saturating_add(u32::from(data.first));
-                self.census.set(data.source, Some(SenderState::Active { messages, last }));
+                self.states.set(data.source, Some(SenderState::Active { messages, last }));
             }
             // An absent sender may have been removed after a silence and continue its message.
             Some(SenderState::Announced { .. }) | None => {
-                if is_unfinished && self.census.active < MAX_SENDERS {
-                    self.census.set(data.source, Some(SenderState::Active { messages: 1, last }));
+                if is_unfinished && self.states.active < MAX_SENDERS {
+                    self.states.set(data.source, Some(SenderState::Active { messages: 1, last }));
                 }
             }
         }
@@ -98,27 +99,27 @@ impl ActiveSenders {
 
     /// Adds the senders that a packet announces, unless they are counted already or another announcement of the same
     /// incast has named them. Senders of another tenant are ignored.
-    fn announce(&mut self, data: &DataEvent<'_>) {
-        let Some(tenant) = self.census.tenant(data.source) else { return };
-        for id in data.announced {
-            let low = u32::from(u16::from_be_bytes(*id));
-            let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_ADDR_MASK | low);
-            if self.census.tenant(sender) == Some(tenant)
+    fn on_announcement(&mut self, data: &DataEvent<'_>) {
+        let Some(tenant) = self.states.tenant(data.source) else { return };
+        for low_bytes in data.announced {
+            let low_bits = u32::from(u16::from_be_bytes(*low_bytes));
+            let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_ADDR_MASK | low_bits);
+            if self.states.tenant(sender) == Some(tenant)
                 && self.incasts.mark_named(data.now, tenant, data.incast, sender)
-                && self.census.announced < MAX_SENDERS
-                && self.census.get(sender).is_none()
+                && self.states.announced < MAX_SENDERS
+                && self.states.get(sender).is_none()
             {
-                self.census.set(sender, Some(SenderState::Announced { at: data.now }));
+                self.states.set(sender, Some(SenderState::Announced { at: data.now }));
                 self.announced.push_back((data.now, sender));
             }
         }
     }
 
     /// Handles the completion of one message of `sender`.
-    fn end(&mut self, sender: Ipv4Addr) {
-        if let Some(SenderState::Active { messages, last }) = self.census.get(sender) {
+    fn on_message_end(&mut self, sender: Ipv4Addr) {
+        if let Some(SenderState::Active { messages, last }) = self.states.get(sender) {
             let remaining = (messages > 1).then(|| SenderState::Active { messages: messages - 1, last });
-            self.census.set(sender, remaining);
+            self.states.set(sender, remaining);
         }
     }
 
@@ -129,27 +130,27 @@ impl ActiveSenders {
             && now.saturating_sub(at) > self.announced_for
         {
             self.announced.pop_front();
-            if self.census.get(sender) == Some(SenderState::Announced { at }) {
-                self.census.set(sender, None);
+            if self.states.get(sender) == Some(SenderState::Announced { at }) {
+                self.states.set(sender, None);
             }
         }
     }
 
     /// Removes active senders from which no packet has arrived for longer than the soft-state time.
     fn sweep(&mut self, now: Time) {
-        if now.saturating_sub(self.swept) < self.soft_state / SWEEPS {
+        if now.saturating_sub(self.swept_at) < self.soft_state / SWEEPS {
             return;
         }
-        self.swept = now;
+        self.swept_at = now;
         let soft_state = self.soft_state;
         let is_silent = |state: &SenderState| match *state {
             SenderState::Active { last, .. } => now.saturating_sub(last) > soft_state,
             SenderState::Announced { .. } => false,
         };
-        let states = self.census.states.iter();
+        let by_sender = self.states.by_sender.iter();
         let silent: Vec<_> =
-            states.filter(|(_, state)| is_silent(state)).map(|(&sender, _)| sender).collect();
-        silent.into_iter().for_each(|sender| self.census.set(sender, None));
+            by_sender.filter(|(_, state)| is_silent(state)).map(|(&sender, _)| sender).collect();
+        silent.into_iter().for_each(|sender| self.states.set(sender, None));
     }
 }
 
@@ -158,46 +159,47 @@ impl ActiveSenders {
 struct SenderStates {
     /// Number of leading address bits that identify the tenant; `None` disables announcements.
     tenant_bits: Option<u32>,
-    states: BTreeMap<Ipv4Addr, SenderState>,
+    by_sender: BTreeMap<Ipv4Addr, SenderState>,
     /// Number of active senders.
     active: u16,
     /// Number of announced senders.
     announced: u16,
     /// Number of announced senders by tenant; entries are never 0.
-    announced_of: BTreeMap<u32, u16>,
+    announced_by_tenant: BTreeMap<u32, u16>,
 }
 
 impl SenderStates {
     fn get(&self, sender: Ipv4Addr) -> Option<SenderState> {
-        self.states.get(&sender).copied()
+        self.by_sender.get(&sender).copied()
     }
 
     /// Sets the state of a sender, `None` to remove it, and updates the totals.
     fn set(&mut self, sender: Ipv4Addr, state: Option<SenderState>) {
         let before = match state {
-            Some(state) => self.states.insert(sender, state),
-            None => self.states.remove(&sender),
+            Some(state) => self.by_sender.insert(sender, state),
+            None => self.by_sender.remove(&sender),
         };
-        let count = |it: Option<SenderState>, active: bool| {
-            u16::from(it.is_some_and(|it| matches!(it, SenderState::Active { .. }) == active))
-        };
-        self.active = self.active + count(state, true) - count(before, true);
-        let (more, fewer) = (count(state, false), count(before, false));
-        self.announced = self.announced + more - fewer;
-        if more != fewer
+        let active =
+            |state: Option<SenderState>| u16::from(matches!(state, Some(SenderState::Active { .. })));
+        let announced =
+            |state: Option<SenderState>| u16::from(matches!(state, Some(SenderState::Announced { .. })));
+        self.active = self.active + active(state) - active(before);
+        let (added, removed) = (announced(state), announced(before));
+        self.announced = self.announced + added - removed;
+        if added != removed
             && let Some(tenant) = self.tenant(sender)
         {
-            let of = self.announced_of.entry(tenant).or_default();
-            *of = *of + more - fewer;
-            if *of == 0 {
-                self.announced_of.remove(&tenant);
+            let count = self.announced_by_tenant.entry(tenant).or_default();
+            *count = *count + added - removed;
+            if *count == 0 {
+                self.announced_by_tenant.remove(&tenant);
             }
         }
     }
 
-    /// Returns n for this sender.
-    fn counted_for(&self, sender: Ipv4Addr) -> u16 {
-        let announced = self.tenant(sender).and_then(|tenant| self.announced_of.get(&tenant));
+    /// Returns n for this sender: all active senders, and the announced ones of its tenant; at least 1.
+    fn count_for(&self, sender: Ipv4Addr) -> u16 {
+        let announced = self.tenant(sender).and_then(|tenant| self.announced_by_tenant.get(&tenant));
         (self.active + announced.copied().unwrap_or(0)).max(1)
     }
 

@@ -9,16 +9,21 @@ pub(super) enum CongestionState {
     NonReceiver,
 }
 
+/// Derives the state of the receiver from the marks and the throughput of its measurement windows.
 #[derive(Debug)]
 pub(super) struct CongestionDetector {
+    /// Length of a measurement window.
     window: Time,
-    line: f64,
+    /// The receiver's line rate in bit/s.
+    line_rate: f64,
     line_share: f64,
-    began: Time,
+    window_start: Time,
+    /// Bytes received in the present window.
     bytes: u64,
+    /// True if a mark arrived in the present window.
     marked: bool,
     /// True if the last complete window was at line rate.
-    at_line: bool,
+    at_line_rate: bool,
     state: CongestionState,
 }
 
@@ -26,39 +31,40 @@ pub(super) struct CongestionDetector {
 const HYSTERESIS: f64 = 0.05;
 
 impl CongestionDetector {
-    pub fn new(window: Time, line: f64, line_share: f64) -> CongestionDetector {
+    pub fn new(window: Time, line_rate: f64, line_share: f64) -> CongestionDetector {
         CongestionDetector {
             window,
-            line,
+            line_rate,
             line_share,
-            began: Time::ZERO,
+            window_start: Time::ZERO,
             bytes: 0,
             marked: false,
-            at_line: false,
+            at_line_rate: false,
             state: CongestionState::NoCongestion,
         }
     }
 
-    pub fn next(&mut self, data: &DataEvent<'_>) -> CongestionState {
-        let passed = data.now.saturating_sub(self.began);
-        if passed >= self.window {
-            let rate = self.bytes as f64 * 8.0 / passed.as_secs_f64();
-            let min = self.line_share - if self.at_line { HYSTERESIS } else { 0.0 };
-            self.at_line = rate >= self.line * min;
-            self.state = self.congestion(self.marked);
-            (self.began, self.bytes, self.marked) = (data.now, 0, false);
+    /// Measures a packet and returns the state after it.
+    pub fn on_data(&mut self, data: &DataEvent<'_>) -> CongestionState {
+        let elapsed = data.now.saturating_sub(self.window_start);
+        if elapsed >= self.window {
+            let rate = self.bytes as f64 * 8.0 / elapsed.as_secs_f64();
+            let min_share = self.line_share - if self.at_line_rate { HYSTERESIS } else { 0.0 };
+            self.at_line_rate = rate >= self.line_rate * min_share;
+            self.state = self.state_for(self.marked);
+            (self.window_start, self.bytes, self.marked) = (data.now, 0, false);
         }
         self.bytes += data.frame.get();
         if data.marked && !self.marked {
             // The first mark takes effect at once, the absence of marks only at the end of the window.
             self.marked = true;
-            self.state = self.congestion(true);
+            self.state = self.state_for(true);
         }
         self.state
     }
 
-    fn congestion(&self, marked: bool) -> CongestionState {
-        match (marked, self.at_line) {
+    fn state_for(&self, marked: bool) -> CongestionState {
+        match (marked, self.at_line_rate) {
             (false, _) => CongestionState::NoCongestion,
             (true, true) => CongestionState::Receiver,
             (true, false) => CongestionState::NonReceiver,

@@ -98,19 +98,19 @@ impl Sender for SimulatorSender {
 #[derive(Debug)]
 pub(super) struct NotificationPoint {
     interval: Time,
-    /// Time of the last CNP, by the transport's slot.
-    last: Vec<Option<Time>>,
+    /// Time of the last CNP to each flow, indexed by [`DataEvent::slot`]; `None` before the first.
+    last_cnp: Vec<Option<Time>>,
 }
 
 impl NotificationPoint {
     pub fn new(interval: Time) -> NotificationPoint {
-        NotificationPoint { interval, last: Vec::new() }
+        NotificationPoint { interval, last_cnp: Vec::new() }
     }
 
-    /// Resets the interval for a flow that is new in its slot.
-    pub fn begin(&mut self, data: &DataEvent<'_>) {
+    /// Clears the entry of the slot's previous flow at the first packet of a new one.
+    pub fn reset_if_new(&mut self, data: &DataEvent<'_>) {
         if data.first
-            && let Some(last) = data.slot.and_then(|slot| self.last.get_mut(slot as usize))
+            && let Some(last) = data.slot.and_then(|slot| self.last_cnp.get_mut(slot as usize))
         {
             *last = None;
         }
@@ -119,18 +119,18 @@ impl NotificationPoint {
     /// Returns whether to answer this packet with a CNP, and if so starts the flow's interval.
     pub fn should_send_cnp(&mut self, data: &DataEvent<'_>) -> bool {
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
-        self.begin(data);
+        self.reset_if_new(data);
         if !data.marked {
             return false;
         }
-        if self.last.len() <= slot {
-            self.last.resize(slot + 1, None);
+        if self.last_cnp.len() <= slot {
+            self.last_cnp.resize(slot + 1, None);
         }
-        let due = self.last[slot].is_none_or(|at| data.now.saturating_sub(at) >= self.interval);
-        if due {
-            self.last[slot] = Some(data.now);
+        let is_due = self.last_cnp[slot].is_none_or(|last| data.now.saturating_sub(last) >= self.interval);
+        if is_due {
+            self.last_cnp[slot] = Some(data.now);
         }
-        due
+        is_due
     }
 }
 

@@ -12,22 +12,27 @@ pub(in crate::schemes) struct ReactionPoint {
     increase_timer: Time,
     byte_counter: Bytes,
     stages: u32,
+    /// Additive and hyper increase in bit/s.
     r_ai: f64,
     r_hai: f64,
-    /// `R_C` and `R_T`, in bit/s.
+    /// `R_C` and `R_T` in bit/s.
     current: f64,
     target: f64,
     alpha: f64,
     /// State of the increase; `None` before the first CNP, at line rate.
-    limiter: Option<IncreaseState>,
+    increase_state: Option<IncreaseState>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct IncreaseState {
+    /// Time of the next decay of alpha.
     alpha_at: Time,
+    /// Time of the next increase by the timer.
     increase_at: Time,
+    /// Numbers of increases since the last CNP: by the timer (the paper's T), and by the byte counter (BC).
     by_time: u32,
     by_bytes: u32,
+    /// Bytes since the last increase by the byte counter.
     bytes: Bytes,
 }
 
@@ -46,7 +51,7 @@ impl ReactionPoint {
             current: pacing.line_rate(),
             target: pacing.line_rate(),
             alpha: 1.0,
-            limiter: None,
+            increase_state: None,
         }
     }
 
@@ -70,7 +75,7 @@ impl ReactionPoint {
 
     /// Returns the time of the next timer event; `None` before the first CNP.
     fn timer(&self) -> Option<Time> {
-        self.limiter.map(|limiter| limiter.alpha_at.min(limiter.increase_at))
+        self.increase_state.map(|increase_state| increase_state.alpha_at.min(increase_state.increase_at))
     }
 
     pub fn on_cnp(&mut self, now: Time) {
@@ -81,7 +86,7 @@ impl ReactionPoint {
     }
 
     fn restart_timers(&mut self, now: Time) {
-        self.limiter = Some(IncreaseState {
+        self.increase_state = Some(IncreaseState {
             alpha_at: now.saturating_add(self.alpha_timer),
             increase_at: now.saturating_add(self.increase_timer),
             by_time: 0,
@@ -90,35 +95,35 @@ impl ReactionPoint {
         });
     }
 
-    /// Advances the byte counter by `bytes`. The paper counts bytes sent; a sender half learns of them when they are
-    /// acknowledged.
+    /// Advances the byte counter by `bytes`. The paper counts bytes when they are sent; a sender half sees them only
+    /// when they are acknowledged.
     pub fn on_bytes_acked(&mut self, bytes: Bytes) {
-        let Some(limiter) = &mut self.limiter else { return };
-        limiter.bytes += bytes;
-        if limiter.bytes >= self.byte_counter {
-            limiter.bytes = Bytes::ZERO;
-            limiter.by_bytes = limiter.by_bytes.saturating_add(1);
+        let Some(increase_state) = &mut self.increase_state else { return };
+        increase_state.bytes += bytes;
+        if increase_state.bytes >= self.byte_counter {
+            increase_state.bytes = Bytes::ZERO;
+            increase_state.by_bytes = increase_state.by_bytes.saturating_add(1);
             self.increase();
         }
     }
 
     pub fn on_timer(&mut self, now: Time) {
-        let Some(limiter) = &mut self.limiter else { return };
-        if limiter.alpha_at <= now {
-            limiter.alpha_at = now.saturating_add(self.alpha_timer);
+        let Some(increase_state) = &mut self.increase_state else { return };
+        if increase_state.alpha_at <= now {
+            increase_state.alpha_at = now.saturating_add(self.alpha_timer);
             self.alpha *= 1.0 - self.g;
         }
-        if limiter.increase_at <= now {
-            limiter.increase_at = now.saturating_add(self.increase_timer);
-            limiter.by_time = limiter.by_time.saturating_add(1);
+        if increase_state.increase_at <= now {
+            increase_state.increase_at = now.saturating_add(self.increase_timer);
+            increase_state.by_time = increase_state.by_time.saturating_add(1);
             self.increase();
         }
     }
 
     /// Fast recovery, then additive, then hyper increase. The paper does not define the factor `i` of hyper increase:
-    /// here it counts the hyper increases from 1, as in QCN; the authors' ns-3 is one ahead.
+    /// here it counts the hyper increases from 1, as in QCN; in the authors' ns-3 code it starts at 2.
     fn increase(&mut self) {
-        let Some(IncreaseState { by_time, by_bytes, .. }) = self.limiter else { return };
+        let Some(IncreaseState { by_time, by_bytes, .. }) = self.increase_state else { return };
         if by_time.min(by_bytes) > self.stages {
             self.target += f64::from(by_time.min(by_bytes) - self.stages) * self.r_hai;
         } else if by_time.max(by_bytes) >= self.stages {

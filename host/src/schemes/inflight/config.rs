@@ -56,7 +56,9 @@ enum AverageOver {
 #[derive(Clone, Copy, Debug)]
 enum Increase {
     Window(Bytes),
+    /// This rate times `T`.
     Rate(Bandwidth),
+    /// `W_init * (1 - eta)` divided by this number of flows.
     Headroom {
         flows: u32,
     },
@@ -132,7 +134,7 @@ impl InflightConfig {
         self.base_rtt.or(flow.base_rtt)
     }
 
-    /// Returns `T` divided by the time constant of the average; infinity without an average.
+    /// Returns `T` divided by the time constant of the average: infinity without an average.
     pub(super) fn averages_in_t(&self) -> f64 {
         match self.average_over {
             AverageOver::Off => f64::INFINITY,
@@ -140,7 +142,7 @@ impl InflightConfig {
         }
     }
 
-    pub(super) fn law(&self, flow: &FlowParams) -> ControlParams {
+    pub(super) fn control_params(&self, flow: &FlowParams) -> ControlParams {
         let t = self.base_rtt(flow).as_secs_f64();
         let bytes_in_t = |rate: Bandwidth| rate.as_bytes_per_sec_f64() * t;
         let w_init = bytes_in_t(flow.nic_rate);

@@ -18,8 +18,9 @@ struct HopRecord {
     seen: Time,
     /// Time after `seen` for which differences to the record are unambiguous: half of the range of its counters.
     valid_for: Time,
-    /// Bytes that the link carries in `T`, and the reciprocal.
+    /// Bytes that the link carries in `T`.
     bdp: f64,
+    /// `1 / bdp`.
     inv_bdp: f64,
     /// The last sample of this hop; `None` after a restart.
     last: Option<Sample>,
@@ -48,7 +49,7 @@ pub(super) struct Measurement {
     samples: [Sample; MAX_HOPS],
     len: usize,
     /// True if the measurement of some hop was restarted.
-    pub recorded: bool,
+    pub is_restarted: bool,
 }
 
 impl Measurement {
@@ -74,15 +75,15 @@ pub(super) struct PathRecord {
     len: usize,
     /// Path id of the records, and path id of DATA.
     path_ids: (u16, u16),
-    /// `T` in seconds and in ticks of the telemetry's clock.
+    /// `T` in seconds, in ticks of the telemetry's clock, and the reciprocal of the latter.
     t: f64,
     t_ticks: f64,
-    per_t_ticks: f64,
+    inv_t_ticks: f64,
     /// `T` divided by the time constant of the average.
     averages_in_t: f64,
     /// Target utilisation.
     eta: f64,
-    /// Half of the timestamps' range: larger differences cannot be told from negative ones.
+    /// Half of the timestamps' range: larger differences cannot be distinguished from negative ones.
     half_wrap: Time,
 }
 
@@ -95,7 +96,7 @@ impl PathRecord {
             path_ids: (0, 0),
             t: base_rtt.as_secs_f64(),
             t_ticks,
-            per_t_ticks: 1.0 / t_ticks,
+            inv_t_ticks: 1.0 / t_ticks,
             averages_in_t,
             eta,
             half_wrap: tick * u64::from(Hop::TIMESTAMP_MODULUS / 2),
@@ -118,7 +119,7 @@ impl PathRecord {
     }
 
     /// Discards all records if the records or DATA have taken another path (HPCC §4.1: pathID changed). Returns
-    /// whether that was so.
+    /// whether it discarded them.
     pub fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
         if is_partial(ack) {
             return false;
@@ -139,13 +140,13 @@ impl PathRecord {
         checks.other_path += u64::from(ack.path_id != ack.data_path);
         // HPCC++ draft §9.4: the delay of a queue is qLen/B only if the queue has the port to itself; otherwise the
         // sojourn time is measured.
-        let waits = ack.telemetry.format().contains(RecordFormat::SOJOURN);
-        let partial = is_partial(ack);
-        if partial && (ack.path_id, ack.data_path) != self.path_ids {
+        let is_sojourn = ack.telemetry.format().contains(RecordFormat::SOJOURN);
+        let is_partial = is_partial(ack);
+        if is_partial && (ack.path_id, ack.data_path) != self.path_ids {
             return measured;
         }
         for (i, new) in ack.telemetry.hops().iter().enumerate() {
-            let i = match partial {
+            let i = match is_partial {
                 false => i,
                 // Records of congested ports only: find the hop by its link id.
                 true => match self.hops[..self.len].iter().position(|known| known.hop.link == new.link) {
@@ -168,13 +169,13 @@ impl PathRecord {
                 recorded.other_queues_rate = None;
                 recorded.valid_for = self.half_wrap.min(new.rate.tx_time(TX_WRAP) / 2);
                 recorded.record(new, ack.now);
-                measured.recorded = true;
+                measured.is_restarted = true;
                 continue;
             }
             if ack.now.saturating_sub(recorded.seen) > recorded.valid_for {
                 // A counter may have wrapped in between (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
-                measured.recorded = true;
+                measured.is_restarted = true;
                 continue;
             }
             let ticks = new.ticks_since(&recorded.hop);
@@ -199,23 +200,24 @@ impl PathRecord {
                 continue;
             }
             let tau = (ticks / self.t_ticks * self.averages_in_t).min(1.0);
-            let (bytes, part) = match (new.share, recorded.hop.share) {
+            // With several queues, only the flow's queue and its share of the link count.
+            let (bytes, link_share) = match (new.share, recorded.hop.share) {
                 (Some(queue), Some(before)) if queue.share == before.share => {
-                    let own = f64::from(queue.bytes_since(&before)).min(bytes);
-                    let others = (bytes - own) * recorded.inv_bdp * self.t_ticks / ticks;
-                    (own, recorded.link_share(queue.share, others, tau, self.eta))
+                    let queue_bytes = f64::from(queue.bytes_since(&before)).min(bytes);
+                    let other_queues_rate = (bytes - queue_bytes) * recorded.inv_bdp * self.t_ticks / ticks;
+                    (queue_bytes, recorded.link_share(queue.share, other_queues_rate, tau, self.eta))
                 }
                 _ => (bytes, 1.0),
             };
             // HPCC Alg. 1 takes min(qlen now, qlen before), which filters short bursts.
             let queued = f64::from(new.queue.min(recorded.hop.queue))
-                * if waits { self.per_t_ticks } else { recorded.inv_bdp };
+                * if is_sojourn { self.inv_t_ticks } else { recorded.inv_bdp };
             let sample = Sample {
                 hop: i,
-                u: queued + bytes * recorded.inv_bdp * self.t_ticks / ticks / part,
+                u: queued + bytes * recorded.inv_bdp * self.t_ticks / ticks / link_share,
                 queued,
                 tau,
-                unit: IntRecord::TX_UNIT.as_f64() * recorded.inv_bdp * self.averages_in_t / part,
+                unit: IntRecord::TX_UNIT.as_f64() * recorded.inv_bdp * self.averages_in_t / link_share,
             };
             measured.push(sample);
             recorded.record(new, ack.now);
@@ -234,13 +236,14 @@ impl HopRecord {
     /// Returns the share of the link that is available to the flow's queue: the queue's weight, or the part of `eta`
     /// that other queues leave unused. The rate of the other queues is averaged, because queues are served in turn
     /// and a short sample can attribute the whole port to one of them.
-    fn link_share(&mut self, share: u16, others: f64, tau: f64, eta: f64) -> f64 {
-        let before = self.other_queues_rate.unwrap_or(others);
-        let average = before + tau * (others - before);
+    fn link_share(&mut self, share: u16, other_queues_rate: f64, tau: f64, eta: f64) -> f64 {
+        let before = self.other_queues_rate.unwrap_or(other_queues_rate);
+        let average = before + tau * (other_queues_rate - before);
         self.other_queues_rate = Some(average);
         (f64::from(share) / f64::from(QueueShare::FULL_SHARE)).max(1.0 - average / eta)
     }
 
+    /// Stores the record of this hop for the next measurement.
     fn record(&mut self, hop: &Hop, now: Time) {
         self.hop = *hop;
         self.seen = now;

@@ -1,9 +1,9 @@
 //! The core that HPCC, HPCC++ and FNCC share: the measurement of inflight bytes from telemetry, and the control law
 //! of the window.
 //!
-//! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference
-//! window, `L` recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, which is what
-//! makes the released code's rates and the paper's windows the same law (docs/algorithms/hpcc.md#rates-and-windows).
+//! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference window, `L`
+//! recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, so the released code, which controls rates,
+//! and the paper, which controls windows, have the same control law (docs/algorithms/hpcc.md#rates-and-windows).
 
 mod config;
 mod measure;
@@ -47,13 +47,14 @@ impl Reference {
     }
 
     /// HPCC Alg. 1, ComputeWind. `u` of 0 gives an infinite window, which is clamped to `w_init`.
-    fn compute_wind(&mut self, law: &ControlParams, u: f64, commit: bool) {
-        let multiplicative = u >= law.eta || self.stage >= law.max_stage;
-        let w = if multiplicative { self.wc / (u / law.eta) + law.w_ai } else { self.wc + law.w_ai };
+    fn compute_wind(&mut self, params: &ControlParams, u: f64, commit: bool) {
+        let is_multiplicative = u >= params.eta || self.stage >= params.max_stage;
+        let w =
+            if is_multiplicative { self.wc / (u / params.eta) + params.w_ai } else { self.wc + params.w_ai };
         // The released code clamps before it commits (rdma-hw.cc:839-842).
-        self.w = law.clamp(w);
+        self.w = params.clamp(w);
         if commit {
-            self.stage = if multiplicative { 0 } else { self.stage.saturating_add(1) };
+            self.stage = if is_multiplicative { 0 } else { self.stage.saturating_add(1) };
             self.wc = self.w;
         }
     }
@@ -102,7 +103,7 @@ const DEFAULT_W_AI: f64 = 80.0;
 /// HPCC's sender for one flow.
 #[derive(Debug)]
 pub(super) struct HpccController {
-    law: ControlParams,
+    params: ControlParams,
     path: PathRecord,
     /// `U` of the most congested hop, and of each hop.
     u: f64,
@@ -110,6 +111,7 @@ pub(super) struct HpccController {
     reference: Reference,
     /// One reference window per hop with multi-rate; `None` otherwise.
     per_hop: Option<Box<[Reference; MAX_HOPS]>>,
+    /// `lastUpdateSeq`: `snd_nxt` at the last commit.
     last_update_seq: u64,
     decision: Decision,
 }
@@ -117,17 +119,17 @@ pub(super) struct HpccController {
 impl HpccController {
     /// Creates the state of a flow that starts at line rate.
     pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> HpccController {
-        let law = config.law(flow);
-        let reference = Reference::starting_at(law.w_init);
+        let params = config.control_params(flow);
+        let reference = Reference::starting_at(params.w_init);
         HpccController {
-            law,
-            path: PathRecord::new(config.base_rtt(flow), config.averages_in_t(), law.eta, flow.tick),
+            params,
+            path: PathRecord::new(config.base_rtt(flow), config.averages_in_t(), params.eta, flow.tick),
             u: 1.0,
             hop_u: [1.0; MAX_HOPS],
             reference,
             per_hop: multi_rate.then(|| Box::new([reference; MAX_HOPS])),
             last_update_seq: 0,
-            decision: law.decide(law.w_init),
+            decision: params.decide(params.w_init),
         }
     }
 
@@ -137,32 +139,34 @@ impl HpccController {
 
     /// Continues a running flow at the rate left by another scheme.
     pub fn resume(&mut self, from: &SendingRate) -> Decision {
-        self.reference = Reference::starting_at(self.law.clamp(from.window));
+        self.reference = Reference::starting_at(self.params.clamp(from.window));
         (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);
         if let Some(per_hop) = &mut self.per_hop {
             **per_hop = [self.reference; MAX_HOPS];
         }
-        self.decision = self.law.decide(self.reference.w);
+        self.decision = self.params.decide(self.reference.w);
         self.decision
     }
 
     /// Applies a window that was computed elsewhere.
     pub fn set_window(&mut self, window: Bytes) -> Decision {
-        self.decision = self.law.decide(self.law.clamp(window.as_f64()));
+        self.decision = self.params.decide(self.params.clamp(window.as_f64()));
         self.decision
     }
 
-    /// HPCC Alg. 1, NewACK. `adjust` is called between measurement and computation of the window (FNCC's LHCS).
+    /// HPCC Alg. 1, NewACK. `adjust` is called after the measurement and before the computation of the window (FNCC's
+    /// LHCS).
     pub fn on_ack(
         &mut self,
         ack: &AckEvent<'_>,
         checks: &mut TelemetryCounters,
         adjust: impl FnOnce(&Bottleneck) -> ReferenceUpdate,
     ) -> Decision {
-        // Records of congested ports only are a warning between two complete measurements and do not commit.
-        let partial = is_partial(ack);
-        let commit = ack.seq > self.last_update_seq && !partial;
-        if !commit && !self.law.fast_react && self.path.is_known() {
+        // An ACK with records of congested ports only is a warning between two complete measurements and does not
+        // commit.
+        let is_partial = is_partial(ack);
+        let commit = ack.seq > self.last_update_seq && !is_partial;
+        if !commit && !self.params.fast_react && self.path.is_known() {
             return self.decision;
         }
         if self.path.restart_if_changed(ack) {
@@ -176,7 +180,7 @@ impl HpccController {
         let Some(worst) = measured.worst() else {
             // The first ACK of a flow or path, or one after too long a gap, only records
             // (docs/algorithms/hpcc.md#first-ack).
-            if measured.recorded && !partial {
+            if measured.is_restarted && !is_partial {
                 self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
             }
             return self.decision;
@@ -185,29 +189,30 @@ impl HpccController {
             return self.decision;
         }
         let last_hop = self.path.len() - 1;
-        if let Some(headroom) = self.law.shared_headroom {
+        if let Some(headroom) = self.params.shared_headroom {
             // The receiver's N counts the flows on its own link (HPCC++ draft §6.2).
-            self.law.w_ai = match ack.concurrency {
+            self.params.w_ai = match ack.concurrency {
                 n if n > 0 && worst.hop == last_hop => headroom / f64::from(n),
                 _ => DEFAULT_W_AI,
             };
         }
         if let Some(per_hop) = &mut self.per_hop {
             for sample in measured.samples() {
-                per_hop[sample.hop].compute_wind(&self.law, self.hop_u[sample.hop], commit);
+                per_hop[sample.hop].compute_wind(&self.params, self.hop_u[sample.hop], commit);
             }
-            self.reference.w = per_hop[..=last_hop].iter().map(|r| r.w).fold(self.law.w_init, f64::min);
+            self.reference.w = per_hop[..=last_hop].iter().map(|r| r.w).fold(self.params.w_init, f64::min);
         } else {
             let u = worst.queued + (worst.u - worst.queued).min(1.0);
-            let about = Bottleneck { u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
-            match adjust(&about) {
-                ReferenceUpdate::Keep => self.reference.compute_wind(&self.law, self.u, commit),
+            let bottleneck =
+                Bottleneck { u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
+            match adjust(&bottleneck) {
+                ReferenceUpdate::Keep => self.reference.compute_wind(&self.params, self.u, commit),
                 ReferenceUpdate::Reference(wc) => {
-                    self.reference.wc = self.law.clamp(wc);
-                    self.reference.compute_wind(&self.law, self.u, commit);
+                    self.reference.wc = self.params.clamp(wc);
+                    self.reference.compute_wind(&self.params, self.u, commit);
                 }
                 ReferenceUpdate::Window(w) => {
-                    self.reference.wc = self.law.clamp(w);
+                    self.reference.wc = self.params.clamp(w);
                     self.reference.w = self.reference.wc;
                     self.reference.stage = 0;
                 }
@@ -216,7 +221,7 @@ impl HpccController {
         if commit {
             self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
         }
-        self.decision = self.law.decide(self.reference.w);
+        self.decision = self.params.decide(self.reference.w);
         self.decision
     }
 
@@ -227,13 +232,14 @@ impl HpccController {
     /// errors cancel. Hops that fall behind are held at one unit of the byte count below `U`, so that `U` rises as
     /// fast as in the paper when the bottleneck moves.
     ///
-    /// Returns whether the most congested hop has new data. Without it the same sample would move the window again.
+    /// Returns whether the most congested hop has new data. If it has none, the caller must keep the window: the same
+    /// sample would change it again.
     fn average(&mut self, samples: &[Sample]) -> bool {
         let (before, mut is_new) = (self.u, false);
         self.u = f64::NEG_INFINITY;
         for sample in samples {
             let u = &mut self.hop_u[sample.hop];
-            // Only hops with new data are raised: otherwise a hop without any would keep `U` up.
+            // Only hops with new data are raised, because a hop without new data would keep `U` up.
             if self.per_hop.is_none() && sample.tau > 0.0 {
                 *u = u.max(before - sample.unit);
             }

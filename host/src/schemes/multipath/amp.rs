@@ -1,7 +1,7 @@
 //! AMP (arXiv 1707.00322): the subflows together add one packet per round trip, marks cut a window by a constant
 //! factor, and only one subflow sends while all windows are at their minimum.
 
-use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
+use super::windows::{ControlLaw, SubflowState, WindowsConfig, cut_by};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, RecoveryState, Scheme, Sender};
@@ -45,8 +45,8 @@ impl Scheme for Amp {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(AmpLaw::new(self), flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
-        self.windows.coupled(AmpLaw::new(self), flow)
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+        self.windows.multipath_sender(AmpLaw::new(self), flow)
     }
 }
 
@@ -56,54 +56,55 @@ struct AmpLaw {
     suppress_after: u32,
     release_after: u32,
     ssr: bool,
-    suppressed: bool,
-    /// Consecutive windows of data of the first subflow that satisfied the condition for changing `suppressed`.
+    /// True while only the first subflow sends new data.
+    is_suppressed: bool,
+    /// Consecutive windows of data of the first subflow that satisfied the condition for changing `is_suppressed`.
     streak: u32,
 }
 
 impl AmpLaw {
     fn new(config: &Amp) -> AmpLaw {
         let Amp { beta, suppress_after, release_after, ssr, .. } = *config;
-        AmpLaw { beta, suppress_after, release_after, ssr, suppressed: false, streak: 0 }
+        AmpLaw { beta, suppress_after, release_after, ssr, is_suppressed: false, streak: 0 }
     }
 }
 
-/// Returns whether the window is at its minimum for another reason than a loss.
+/// Returns whether the window is at its minimum while the subflow is not recovering from a loss.
 fn is_at_minimum(path: &SubflowState, min: f64) -> bool {
-    path.established && path.w.floor() == min.floor() && path.repair == RecoveryState::Open
+    path.is_established && path.w.floor() == min.floor() && path.recovery == RecoveryState::Open
 }
 
-/// Returns whether the subflow had no marks in its last window of data and its window has grown.
-fn is_free(path: &SubflowState, min: f64) -> bool {
-    path.w.floor() > min.floor() && path.share == 0.0 && path.repair == RecoveryState::Open
+/// Returns whether the subflow had no marks in its last window of data and its window is above the minimum.
+fn is_unmarked(path: &SubflowState, min: f64) -> bool {
+    path.w.floor() > min.floor() && path.marked_share == 0.0 && path.recovery == RecoveryState::Open
 }
 
 impl ControlLaw for AmpLaw {
     fn increase(&self, paths: &[SubflowState], _r: usize) -> f64 {
         // After a timeout of the first subflow the others send as well.
-        let alone = self.suppressed && paths[0].repair != RecoveryState::Loss;
-        let total: f64 = if alone { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
+        let only_first_sends = self.is_suppressed && paths[0].recovery != RecoveryState::Loss;
+        let total: f64 = if only_first_sends { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
         1.0 / total
     }
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
-        cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
+        cut_by(&mut paths[r], 1.0 - 1.0 / self.beta, min);
     }
     /// Runs once per window of data of the first subflow (AMP's code, `CheckIncast`).
     fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         if r != 0 || paths.len() < 2 || !self.ssr {
             return;
         }
-        let (change, after) = match self.suppressed {
+        let (is_met, rounds) = match self.is_suppressed {
             false => (paths.iter().all(|path| is_at_minimum(path, min)), self.suppress_after),
-            true => (is_free(&paths[0], min), self.release_after),
+            true => (is_unmarked(&paths[0], min), self.release_after),
         };
-        self.streak = if change { self.streak + 1 } else { 0 };
-        if self.streak >= after {
-            self.suppressed = !self.suppressed;
+        self.streak = if is_met { self.streak + 1 } else { 0 };
+        if self.streak >= rounds {
+            self.is_suppressed = !self.is_suppressed;
             self.streak = 0;
         }
     }
     fn is_active(&self, r: usize) -> bool {
-        r == 0 || !self.suppressed
+        r == 0 || !self.is_suppressed
     }
 }

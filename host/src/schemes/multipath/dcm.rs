@@ -1,7 +1,7 @@
 //! DCM (AMP §2.1): MPTCP's linked increase (RFC 6356) with DCTCP's cut on each subflow.
 
 use super::uncoupled::{Alphas, G};
-use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
+use super::windows::{ControlLaw, SubflowState, WindowsConfig, cut_by};
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
@@ -22,8 +22,8 @@ impl Scheme for Dcm {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
-        self.windows.coupled(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+        self.windows.multipath_sender(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
     }
 }
 
@@ -48,7 +48,7 @@ impl ControlLaw for DcmLaw {
         linked_increase(paths, r)
     }
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
-        cut_to(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
+        cut_by(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
     }
     fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         self.alphas.update(self.g, paths, r);

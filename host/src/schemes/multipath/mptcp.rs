@@ -3,7 +3,7 @@
 
 use super::amp::BETA;
 use super::dcm::linked_increase;
-use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
+use super::windows::{ControlLaw, SubflowState, WindowsConfig, cut_by};
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
@@ -29,8 +29,8 @@ impl Scheme for Mptcp {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(MptcpLaw { beta: self.beta }, flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
-        self.windows.coupled(MptcpLaw { beta: self.beta }, flow)
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+        self.windows.multipath_sender(MptcpLaw { beta: self.beta }, flow)
     }
 }
 
@@ -44,6 +44,6 @@ impl ControlLaw for MptcpLaw {
         linked_increase(paths, r)
     }
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
-        cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
+        cut_by(&mut paths[r], 1.0 - 1.0 / self.beta, min);
     }
 }

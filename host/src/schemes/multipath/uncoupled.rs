@@ -1,6 +1,6 @@
 //! Independent subflows: each is a DCTCP flow (RFC 8257) with its own window.
 
-use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
+use super::windows::{ControlLaw, SubflowState, WindowsConfig, cut_by};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
@@ -30,23 +30,23 @@ impl Scheme for Uncoupled {
         self.windows.needs()
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        self.windows.sender(Dctcp::new(self.g), flow)
+        self.windows.sender(DctcpLaw::new(self.g), flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
-        self.windows.coupled(Dctcp::new(self.g), flow)
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+        self.windows.multipath_sender(DctcpLaw::new(self.g), flow)
     }
 }
 
 /// DCTCP's control law, with one alpha per subflow.
 #[derive(Debug)]
-pub(in crate::schemes) struct Dctcp {
+pub(in crate::schemes) struct DctcpLaw {
     g: f64,
     alphas: Alphas,
 }
 
-impl Dctcp {
-    pub fn new(g: f64) -> Dctcp {
-        Dctcp { g, alphas: Alphas::default() }
+impl DctcpLaw {
+    pub fn new(g: f64) -> DctcpLaw {
+        DctcpLaw { g, alphas: Alphas::default() }
     }
 }
 
@@ -57,19 +57,19 @@ pub(super) struct Alphas(Vec<f64>);
 impl Alphas {
     pub fn update(&mut self, g: f64, paths: &[SubflowState], r: usize) {
         self.0.resize(paths.len(), 1.0);
-        self.0[r] = (1.0 - g) * self.0[r] + g * paths[r].share;
+        self.0[r] = (1.0 - g) * self.0[r] + g * paths[r].marked_share;
     }
     pub fn get(&self, r: usize) -> f64 {
         self.0.get(r).copied().unwrap_or(1.0)
     }
 }
 
-impl ControlLaw for Dctcp {
+impl ControlLaw for DctcpLaw {
     fn increase(&self, paths: &[SubflowState], r: usize) -> f64 {
         1.0 / paths[r].w
     }
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
-        cut_to(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
+        cut_by(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
     }
     fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         self.alphas.update(self.g, paths, r);

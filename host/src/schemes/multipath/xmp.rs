@@ -2,7 +2,7 @@
 //! depends on the rates of all subflows in their last rounds.
 
 use super::amp::BETA;
-use super::{ControlLaw, SubflowState, WindowsConfig};
+use super::windows::{ControlLaw, SubflowState, WindowsConfig};
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
@@ -29,8 +29,8 @@ impl Scheme for Xmp {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(XmpLaw::new(self), flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
-        self.windows.coupled(XmpLaw::new(self), flow)
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
+        self.windows.multipath_sender(XmpLaw::new(self), flow)
     }
 }
 
@@ -48,8 +48,8 @@ struct Subflow {
     rate: Option<f64>,
     /// The window before the cut, used as the window of the round with the cut.
     before_cut: f64,
-    /// Growth that has not yet reached a whole packet.
-    grown: f64,
+    /// Increase that has not yet reached a whole packet.
+    pending_increase: f64,
 }
 
 impl XmpLaw {
@@ -62,9 +62,10 @@ impl XmpLaw {
     }
     /// `delta_r = (T_r x_r) / (T_min * sum of x_i)`.
     fn delta(&self, paths: &[SubflowState], r: usize) -> f64 {
-        let known = || self.subflows.iter().zip(paths).filter_map(|(s, path)| Some((s.rate?, path.srtt)));
-        let sum: f64 = known().map(|(rate, _)| rate).sum();
-        let t_min = known().map(|(_, srtt)| srtt).fold(f64::INFINITY, f64::min);
+        let measured =
+            || self.subflows.iter().zip(paths).filter_map(|(subflow, path)| Some((subflow.rate?, path.srtt)));
+        let sum: f64 = measured().map(|(rate, _)| rate).sum();
+        let t_min = measured().map(|(_, srtt)| srtt).fold(f64::INFINITY, f64::min);
         let rate = self.subflows[r].rate.unwrap_or(0.0);
         if sum > 0.0 { paths[r].srtt * rate / (t_min * sum) } else { 0.0 }
     }
@@ -86,16 +87,16 @@ impl ControlLaw for XmpLaw {
     }
     fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         let path = &paths[r];
-        let (is_cut, srtt, w) = (path.cut_at.is_some(), path.srtt, path.w.floor());
+        let (is_cut, srtt, w) = (path.cwr_end_seq.is_some(), path.srtt, path.w.floor());
         let subflow = self.subflow(paths, r);
         subflow.rate = Some(if is_cut { subflow.before_cut } else { w } / srtt);
         let delta = self.delta(paths, r);
         let path = &mut paths[r];
         if !is_cut && !path.in_slow_start() {
             let subflow = &mut self.subflows[r];
-            subflow.grown += delta * self.gamma;
-            path.w += subflow.grown.floor();
-            subflow.grown = subflow.grown.fract();
+            subflow.pending_increase += delta * self.gamma;
+            path.w += subflow.pending_increase.floor();
+            subflow.pending_increase = subflow.pending_increase.fract();
         }
     }
     fn on_loss(&mut self, paths: &[SubflowState], r: usize) {

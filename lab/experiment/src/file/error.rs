@@ -1,6 +1,6 @@
 //! Errors of experiment files, with file, line, column and key path.
 
-use crate::yaml::{KeyError, KeySegment, Position, Positions, path_prefix};
+use crate::yaml::{EntryPart, KeyError, Position, Positions, path_prefix};
 use weir_units::Bandwidth;
 
 /// An error in an experiment file or in the options that change it.
@@ -21,35 +21,35 @@ pub enum ExperimentError {
     #[error("closed-loop workload: its flows start when others end and are not known before the run")]
     ClosedLoop,
     /// The file is not YAML, or a key is unknown or has an invalid value.
-    #[error("{file}{}: {}{reason}", position.map_or_else(String::new, |at| format!(":{at}")), path_prefix(place))]
+    #[error("{file}{}: {}{reason}", position.map_or_else(String::new, |at| format!(":{at}")), path_prefix(key_path))]
     Key {
         file: String,
         /// `None` if the value is from the command line, or the position is not yet determined.
         position: Option<Position>,
         /// Key path; empty for the whole file.
-        place: String,
+        key_path: String,
         reason: String,
         /// Whether `position` is that of the key or of its value.
-        part: KeySegment,
+        part: EntryPart,
     },
 }
 
 impl ExperimentError {
     pub(super) fn key(file: &str, error: KeyError) -> ExperimentError {
-        let KeyError { position, place, reason } = error;
-        ExperimentError::Key { file: file.to_owned(), position, place, reason, part: KeySegment::Value }
+        let KeyError { position, key_path, reason } = error;
+        ExperimentError::Key { file: file.to_owned(), position, key_path, reason, part: EntryPart::Value }
     }
 
-    /// Returns an error about the value at `place`. [`located`](Self::located) adds line and column.
-    pub(super) fn at_key(file: &str, place: &str, reason: String) -> ExperimentError {
-        let (file, place) = (file.to_owned(), place.to_owned());
-        ExperimentError::Key { file, position: None, place, reason, part: KeySegment::Value }
+    /// Returns an error about the value at `key_path`. [`located`](Self::located) adds line and column.
+    pub(super) fn at_key(file: &str, key_path: &str, reason: String) -> ExperimentError {
+        let (file, key_path) = (file.to_owned(), key_path.to_owned());
+        ExperimentError::Key { file, position: None, key_path, reason, part: EntryPart::Value }
     }
 
-    /// Returns the same error at the position of the key instead of its value, for unknown keys.
+    /// Moves the error from the value to the key itself, for unknown keys.
     pub(super) fn about_key(mut self) -> ExperimentError {
         if let ExperimentError::Key { part, .. } = &mut self {
-            *part = KeySegment::Key;
+            *part = EntryPart::Key;
         }
         self
     }
@@ -65,8 +65,8 @@ impl ExperimentError {
 
     /// Adds line and column, if the text contains the key.
     pub(super) fn located(mut self, positions: &Positions) -> ExperimentError {
-        if let ExperimentError::Key { position: position @ None, place, part, .. } = &mut self {
-            *position = positions.part(place, *part);
+        if let ExperimentError::Key { position: position @ None, key_path, part, .. } = &mut self {
+            *position = positions.part(key_path, *part);
         }
         self
     }

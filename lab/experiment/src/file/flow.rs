@@ -1,6 +1,5 @@
 //! The flows of an experiment, and their names.
 
-use super::resolve::entropy_port;
 use crate::workload::{Arrival, SenderAnnouncement};
 use std::collections::HashMap;
 use weir_controller::topology::{HostIx, Topology};
@@ -49,15 +48,20 @@ impl<'t> FlowNamer<'t> {
     /// Converts an arrival to a flow. `random` determines the entropy port.
     pub fn flow(&mut self, arrival: Arrival, random: u64) -> Flow {
         let Arrival { from, to, start, size, announces, incast, .. } = arrival;
-        let nth = self.seen.entry((from, to)).or_default();
-        *nth += 1;
-        let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *nth);
+        let ordinal = self.seen.entry((from, to)).or_default();
+        *ordinal += 1;
+        let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *ordinal);
         let (stop, size, entropy_port) = (None, Some(size), entropy_port(random));
-        Flow { name, ordinal: *nth, from, to, start, stop, size, entropy_port, announces, incast }
+        Flow { name, ordinal: *ordinal, from, to, start, stop, size, entropy_port, announces, incast }
     }
 }
 
-/// Returns the name of the `nth` flow between two hosts: `h1->h2`, `h1->h2#2`.
-pub fn flow_name(from: &str, to: &str, nth: u32) -> String {
-    if nth <= 1 { format!("{from}->{to}") } else { format!("{from}->{to}#{nth}") }
+/// Returns the name of flow number `ordinal` between two hosts: `h1->h2`, `h1->h2#2`.
+pub fn flow_name(from: &str, to: &str, ordinal: u32) -> String {
+    if ordinal <= 1 { format!("{from}->{to}") } else { format!("{from}->{to}#{ordinal}") }
+}
+
+/// Returns a UDP source port from the dynamic range (RFC 6335: 49152 to 65535).
+pub(super) fn entropy_port(random: u64) -> u16 {
+    49_152 + (random % (65_536 - 49_152)) as u16
 }

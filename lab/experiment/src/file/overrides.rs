@@ -14,29 +14,29 @@ pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
         })?;
     let value: Value = serde_yaml::from_str(text).map_err(|e| format!("{path}: {e}"))?;
     let keys: Vec<&str> = path.trim().split('.').collect();
-    let mut at = root;
+    let mut node = root;
     for (depth, key) in keys.iter().enumerate() {
-        at = step(at, key, &keys[..depth]).map_err(|reason| format!("{path}: {reason}"))?;
+        node = step(node, key, &keys[..depth]).map_err(|reason| format!("{path}: {reason}"))?;
     }
-    *at = value;
+    *node = value;
     Ok(())
 }
 
 /// Returns the path of an assignment in the notation of error messages: `flows[1].start`.
-pub(super) fn path(assignment: &str) -> String {
+pub(super) fn key_path(assignment: &str) -> String {
     let keys = assignment.split_once('=').map_or("", |(path, _)| path).trim().split('.');
     keys.fold(String::new(), |path, key| match key.parse::<usize>() {
-        Ok(entry) => format!("{path}[{entry}]"),
+        Ok(index) => format!("{path}[{index}]"),
         Err(_) => join_path(&path, key),
     })
 }
 
-/// Returns the child `key` of `at`, and inserts it if it is a new key of a map. `above` is the path of `at`.
-fn step<'v>(at: &'v mut Value, key: &str, above: &[&str]) -> Result<&'v mut Value, String> {
-    if at.is_null() {
-        *at = Value::Mapping(Mapping::new());
+/// Returns the child `key` of `node`, and inserts it if it is a new key of a map. `parents` is the path of `node`.
+fn step<'v>(node: &'v mut Value, key: &str, parents: &[&str]) -> Result<&'v mut Value, String> {
+    if node.is_null() {
+        *node = Value::Mapping(Mapping::new());
     }
-    match at {
+    match node {
         Value::Mapping(map) => Ok(map.entry(Value::String(key.to_owned())).or_insert(Value::Null)),
         Value::Sequence(list) => {
             let len = list.len();
@@ -45,14 +45,15 @@ fn step<'v>(at: &'v mut Value, key: &str, above: &[&str]) -> Result<&'v mut Valu
                 .and_then(|i| list.get_mut(i))
                 .ok_or_else(|| format!("index \"{key}\" is out of range 0 to {}", len.saturating_sub(1)))
         }
-        single => {
-            let value = serde_yaml::to_string(single).unwrap_or_default();
-            let (value, above) = (value.trim_end(), above.join("."));
-            let whole = match above.strip_prefix("schemes.") {
-                Some(entry) if !entry.contains('.') => format!("{above}={{scheme: {value}, {key}: ...}}"),
-                _ => format!("{above}={{{key}: ...}}"),
+        scalar => {
+            let value = serde_yaml::to_string(scalar).unwrap_or_default();
+            let (value, path) = (value.trim_end(), parents.join("."));
+            // A scheme without parameters may be written as its name alone.
+            let assignment = match path.strip_prefix("schemes.") {
+                Some(entry) if !entry.contains('.') => format!("{path}={{scheme: {value}, {key}: ...}}"),
+                _ => format!("{path}={{{key}: ...}}"),
             };
-            Err(format!("{above} is \"{value}\", not a map; replace the whole value: --set '{whole}'"))
+            Err(format!("{path} is \"{value}\", not a map; replace the whole value: --set '{assignment}'"))
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The key `policy`: Trickle parameters, and the policies to set during the run (`docs/policy.md`).
 
-use super::{ExperimentError, Scheme, faults};
+use super::error::ExperimentError;
+use super::lookup;
+use super::scheme::Scheme;
 use crate::rng::stream_seed;
 use crate::scalar::Scalar;
 use schemars::JsonSchema;
@@ -84,14 +86,13 @@ impl SetSpec {
 const DEFAULT_KEY: &str = "weir experiments share this key";
 
 impl PolicySpec {
-    /// Returns all times except those in edits; a scale model multiplies them.
+    /// Returns all times except those among the edits. A scale model multiplies them.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         let tuned = self.tune.iter_mut().filter_map(|tune| tune.imin.as_mut());
         self.imin.iter_mut().chain(tuned).chain(self.set.iter_mut().map(|set| &mut set.at)).collect()
     }
 
-    /// Returns the configuration of a host that joins at `start`. `start` is the reading of the host's clock, which is
-    /// virtual time.
+    /// Returns the configuration of a host that joins at `start`, in virtual time.
     ///
     /// # Panics
     ///
@@ -106,15 +107,16 @@ impl PolicySpec {
     ) -> PolicyConfig {
         let name = &topology.host(host).name;
         let key = self.key.as_deref().unwrap_or(DEFAULT_KEY);
-        let key = PolicyKey::new(key.as_bytes()).expect("its length was checked");
+        let key =
+            PolicyKey::new(key.as_bytes()).expect("the length of the key is checked when the file is loaded");
         let default = default_trickle(base_rtt);
-        let own = self.tune.iter().find(|tune| tune.hosts.contains(name));
+        let tune = self.tune.iter().find(|tune| tune.hosts.contains(name));
         let trickle = TrickleConfig::new(
-            own.and_then(|own| own.imin).or(self.imin).unwrap_or(default.imin),
-            own.and_then(|own| own.imax).or(self.imax).unwrap_or(default.doublings),
-            own.and_then(|own| own.k).or(self.k).unwrap_or(default.redundancy()),
+            tune.and_then(|tune| tune.imin).or(self.imin).unwrap_or(default.imin),
+            tune.and_then(|tune| tune.imax).or(self.imax).unwrap_or(default.doublings),
+            tune.and_then(|tune| tune.k).or(self.k).unwrap_or(default.redundancy()),
         );
-        let trickle = trickle.expect("its numbers were checked");
+        let trickle = trickle.expect("Trickle parameters are checked when the file is loaded");
         let seed = stream_seed(seed, &format!("policy {name}"));
         PolicyConfig { trickle, start, ..PolicyConfig::new(key, seed, base_rtt) }
     }
@@ -125,38 +127,38 @@ impl PolicySpec {
         registry: &Registry,
         topology: &Topology,
         schemes: &[Scheme],
-        wrong: &impl Fn(&str, String) -> ExperimentError,
+        invalid: &impl Fn(&str, String) -> ExperimentError,
     ) -> Result<(), ExperimentError> {
         let key = self.key.as_deref().unwrap_or(DEFAULT_KEY);
-        PolicyKey::new(key.as_bytes()).map_err(|e| wrong("policy.key", e.to_string()))?;
-        // The defaults in the place of absent values are always valid.
-        let timer = |imin: Option<Time>, imax: Option<u32>| {
+        PolicyKey::new(key.as_bytes()).map_err(|e| invalid("policy.key", e.to_string()))?;
+        // Absent values are replaced by values that are valid with any other parameter.
+        let check_trickle = |imin: Option<Time>, imax: Option<u32>| {
             let imin = imin.unwrap_or(weir_host::trickle::MIN_IMIN);
             TrickleConfig::new(imin, imax.unwrap_or(0), 1)
         };
-        timer(self.imin, self.imax).map_err(|e| wrong("policy", e.to_string()))?;
+        check_trickle(self.imin, self.imax).map_err(|e| invalid("policy", e.to_string()))?;
         for (i, tune) in self.tune.iter().enumerate() {
-            let place = format!("policy.tune[{i}]");
-            timer(tune.imin, tune.imax).map_err(|e| wrong(&place, e.to_string()))?;
+            let key_path = format!("policy.tune[{i}]");
+            check_trickle(tune.imin, tune.imax).map_err(|e| invalid(&key_path, e.to_string()))?;
             for name in &tune.hosts {
-                faults::host(topology, name, &place, wrong)?;
+                lookup::host(topology, name, &key_path, invalid)?;
             }
         }
         for (i, set) in self.set.iter().enumerate() {
-            let place = format!("policy.set[{i}]");
+            let key_path = format!("policy.set[{i}]");
             if set.edits.is_empty() {
-                return Err(wrong(&place, "no parameter to set, for example eta: 0.9".to_owned()));
+                return Err(invalid(&key_path, "no parameter to set, for example eta: 0.9".to_owned()));
             }
-            faults::host(topology, &set.via, &format!("{place}.via"), wrong)?;
+            lookup::host(topology, &set.via, &format!("{key_path}.via"), invalid)?;
         }
-        // Applied in sequence: in the run, too, each policy edits the one that the host has by then.
-        let mut in_order: Vec<_> = (0..).zip(&self.set).collect();
-        in_order.sort_by_key(|(_, set)| set.at);
+        // Applied in sequence, as in the run: each policy edits the one that the host has at that time.
+        let mut by_time: Vec<_> = (0..).zip(&self.set).collect();
+        by_time.sort_by_key(|(_, set)| set.at);
         for scheme in schemes {
             let mut policy = Policy::of(&*scheme.config);
-            for (i, set) in &in_order {
+            for (i, set) in &by_time {
                 let edited = policy.edit(registry, &set.edits());
-                policy = edited.map_err(|e| wrong(&format!("policy.set[{i}]"), e.to_string()))?;
+                policy = edited.map_err(|e| invalid(&format!("policy.set[{i}]"), e.to_string()))?;
             }
         }
         Ok(())

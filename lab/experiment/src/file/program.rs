@@ -19,6 +19,7 @@ use weir_controller::reconcile::{BASE, DesiredState};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_host::scheme::SwitchProgram;
+use weir_host::switch_profile::SwitchProfile;
 
 /// A P4 program: the name of a program of `p4src`, or the BMv2 JSON of a user's program, as `my.json` or
 /// `{json: my.json, p4info: my.p4info.txtpb}`.
@@ -43,7 +44,7 @@ pub struct ProgramFiles {
 
 impl ProgramSpec {
     /// Resolves relative paths against `base`, the directory of the experiment file.
-    pub(super) fn locate(&mut self, base: &Path) {
+    pub(super) fn resolve_paths(&mut self, base: &Path) {
         if let ProgramSpec::User(files) = self {
             files.json = base.join(&files.json);
             files.p4info = files.p4info.as_ref().map(|path| base.join(path));
@@ -52,7 +53,7 @@ impl ProgramSpec {
 
     pub(super) fn artifact(&self) -> Result<Artifact, String> {
         match self {
-            ProgramSpec::Builtin(program) => Ok(Artifact::of(*program)),
+            ProgramSpec::Builtin(program) => Ok(Artifact::builtin(*program)),
             ProgramSpec::User(files) => Artifact::read(&files.json, files.p4info.as_deref()),
         }
     }
@@ -100,8 +101,8 @@ impl<'de> Deserialize<'de> for ProgramSpec {
                         format!("{name} is P4 source; compile it with p4c-bm2-ss and specify the .json");
                     return Err(E::custom(reason));
                 }
-                let shipped = name.parse().map(ProgramSpec::Builtin);
-                shipped.map_err(|reason: String| {
+                let builtin = name.parse().map(ProgramSpec::Builtin);
+                builtin.map_err(|reason: String| {
                     E::custom(format!("{reason}; your own program is a file that ends in .json"))
                 })
             }
@@ -121,6 +122,13 @@ impl JsonSchema for ProgramSpec {
         let files = generator.subschema_for::<ProgramFiles>();
         json_schema!({"anyOf": [{"type": "string"}, files]})
     }
+}
+
+/// The program of an experiment with the key `program`.
+#[derive(Clone)]
+pub(super) struct Program {
+    pub(super) artifact: Artifact,
+    pub(super) profile: SwitchProfile,
 }
 
 /// Table entries in addition to those of the controller's plan.
@@ -159,9 +167,9 @@ impl Entries {
     pub fn read(specs: &[EntriesSpec], topology: &Topology) -> Result<Vec<Entries>, (String, String)> {
         let read = |(i, spec): (usize, &EntriesSpec)| {
             let file = spec.file.display().to_string();
-            let wrong = |reason: String| (format!("entries[{i}].file"), reason);
-            let text = read_file(&spec.file).map_err(|e| wrong(format!("{file}: {e}")))?;
-            let in_file = |reason: String| wrong(with_file_position(&file, &text, &reason));
+            let invalid = |reason: String| (format!("entries[{i}].file"), reason);
+            let text = read_file(&spec.file).map_err(|e| invalid(format!("{file}: {e}")))?;
+            let in_file = |reason: String| invalid(with_file_position(&file, &text, &reason));
             let content = if file.ends_with(".json") {
                 Content::Json(RuntimeJson::parse(&text).map_err(|e| in_file(e.to_string()))?)
             } else {
@@ -183,18 +191,20 @@ impl Entries {
     /// # Errors
     ///
     /// If the program lacks an object that the entries refer to. The text has file, line and column.
-    pub fn goal(&self, switch: SwitchIx, p4info: &Index) -> Result<DesiredState, String> {
-        let mut goal = DesiredState::default();
+    pub fn desired_state(&self, switch: SwitchIx, p4info: &Index) -> Result<DesiredState, String> {
+        let mut desired = DesiredState::default();
         match &self.content {
             _ if self.switches.as_ref().is_some_and(|switches| !switches.contains(&switch)) => {}
-            Content::Text(entities) => entities.iter().for_each(|entity| goal.insert(BASE, entity.clone())),
+            Content::Text(entities) => {
+                entities.iter().for_each(|entity| desired.insert(BASE, entity.clone()))
+            }
             Content::Json(json) => {
-                goal = json
+                desired = json
                     .desired_state(p4info)
                     .map_err(|e| with_file_position(&self.file, &self.text, &e.to_string()))?;
             }
         }
-        Ok(goal)
+        Ok(desired)
     }
 }
 

@@ -4,10 +4,12 @@
 //! queues and windows in bytes are therefore the same, and a fabric of 100 Gbit/s that runs at 10 Mbit/s behaves the same,
 //! ten thousand times slower, which is slow enough for software switches.
 
-use super::{ExperimentSpec, OffOr, SchemeEntry};
+use super::spec::ExperimentSpec;
 use crate::catalogue::Catalogue;
+use crate::scalar::{OffOr, SchemeEntry};
 use std::fmt;
 use weir_controller::profile::EcnConfig;
+use weir_controller::topology::Topology;
 use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
 
@@ -22,12 +24,12 @@ pub struct Scale {
 
 impl Scale {
     /// Returns the scale 1, for an experiment whose slowest hosts have this rate.
-    pub fn none(rate: Bandwidth) -> Scale {
+    pub fn identity(rate: Bandwidth) -> Scale {
         Scale { from: rate, to: rate }
     }
 
     /// Returns whether the run has the rates of the file.
-    pub fn is_none(self) -> bool {
+    pub fn is_identity(self) -> bool {
         self.from == self.to
     }
 
@@ -119,4 +121,9 @@ impl fmt::Display for Scale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} runs at {}, {} times slower", self.from, self.to, self.slowdown())
     }
+}
+
+/// Returns the link rate of the slowest host.
+pub(super) fn host_rate(topology: &Topology) -> Bandwidth {
+    topology.hosts.iter().map(|host| topology.link(host.link).rate).min().unwrap_or_default()
 }

@@ -151,18 +151,19 @@ pub struct QueueSpec {
 }
 
 impl ExperimentSpec {
+    /// Returns the weights of `queues`, in their order.
     pub fn weights(&self) -> Vec<u16> {
         self.queues.iter().map(|queue| queue.weight.get()).collect()
     }
 
     /// Returns all workloads with their key paths, `workload` first.
     pub fn all_workloads(&self) -> impl Iterator<Item = (String, &WorkloadSpec)> {
-        let listed = self.workloads.iter().enumerate();
-        let one = self.workload.iter().map(|workload| ("workload".to_owned(), workload));
-        one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)))
+        let several = self.workloads.iter().enumerate();
+        let single = self.workload.iter().map(|workload| ("workload".to_owned(), workload));
+        single.chain(several.map(|(i, workload)| (format!("workloads[{i}]"), workload)))
     }
 
-    /// The schemes of the run and those of listed flows, without the schemes of workloads.
+    /// Returns the schemes of the run and those of `flows`, without the schemes of workloads.
     pub(super) fn all_schemes_mut(&mut self) -> impl Iterator<Item = &mut SchemeEntry> {
         self.schemes.iter_mut().chain(self.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut()))
     }
@@ -177,11 +178,11 @@ impl ExperimentSpec {
         kinds: &Workloads,
         mut change: impl FnMut(&mut dyn DynWorkload),
     ) -> Result<(), (String, String)> {
-        let listed = self.workloads.iter_mut().enumerate();
-        let one = self.workload.iter_mut().map(|workload| ("workload".to_owned(), workload));
-        let mut all = one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)));
-        all.try_for_each(|(place, workload)| {
-            kinds.edit(workload, &mut change).map_err(|(key, reason)| (join_path(&place, &key), reason))
+        let several = self.workloads.iter_mut().enumerate();
+        let single = self.workload.iter_mut().map(|workload| ("workload".to_owned(), workload));
+        let mut all = single.chain(several.map(|(i, workload)| (format!("workloads[{i}]"), workload)));
+        all.try_for_each(|(key_path, workload)| {
+            kinds.edit(workload, &mut change).map_err(|(key, reason)| (join_path(&key_path, &key), reason))
         })
     }
 
@@ -189,8 +190,11 @@ impl ExperimentSpec {
     pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
         match &self.ecn {
             Some(ecn) => ecn.on().copied(),
-            None => scheme.needs().ecn.map(|EcnThresholds { kmin, kmax, pmax, reference_rate: per }| {
-                EcnConfig { kmin, kmax, pmax, per: Some(per) }
+            None => scheme.needs().ecn.map(|EcnThresholds { kmin, kmax, pmax, reference_rate }| EcnConfig {
+                kmin,
+                kmax,
+                pmax,
+                per: Some(reference_rate),
             }),
         }
     }

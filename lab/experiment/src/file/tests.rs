@@ -1,4 +1,5 @@
 use super::*;
+use weir_units::Time;
 
 const GOOD: &str = "
 topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1.5us}
@@ -11,7 +12,7 @@ flows:
 duration: 1ms
 ";
 
-/// ECMP is not symmetric on it.
+/// A topology on which ECMP is not symmetric.
 const JELLYFISH: &str = "topology={kind: jellyfish, switches: 8, degree: 3}";
 
 fn parse(text: &str, overrides: &[&str]) -> Result<Experiment, ExperimentError> {
@@ -24,7 +25,7 @@ fn message(text: &str, overrides: &[&str]) -> String {
 }
 
 #[test]
-fn a_good_file_is_resolved() {
+fn a_valid_file_is_resolved() {
     let experiment = parse(GOOD, &[]).unwrap();
     assert_eq!(experiment.spec.name, "x");
     assert_eq!(experiment.schemes.iter().map(|s| s.label.as_str()).collect::<Vec<_>>(), ["fncc", "no-lhcs"]);
@@ -34,7 +35,7 @@ fn a_good_file_is_resolved() {
 }
 
 #[test]
-fn a_resolved_file_reads_back_as_itself() {
+fn a_resolved_file_is_read_back_unchanged() {
     let experiment = parse(GOOD, &["observe.fairness_window=300us"]).unwrap();
     let again = parse(&experiment.resolved_yaml(), &[]).unwrap();
     assert_eq!(again.resolved_yaml(), experiment.resolved_yaml());
@@ -42,7 +43,7 @@ fn a_resolved_file_reads_back_as_itself() {
 }
 
 #[test]
-fn overrides_and_seed_replace_what_the_file_says() {
+fn overrides_and_seed_replace_values_of_the_file() {
     let experiment = Experiment::parse(
         GOOD,
         "x.yaml",
@@ -79,9 +80,9 @@ fn another_seed_gives_other_ports() {
     assert_ne!(ports(1), ports(2));
 }
 
-/// Each bad input gives one line with file, place, problem and remedy.
+/// Each invalid input gives one line with file, key path, problem and remedy.
 #[test]
-fn bad_input_is_named_with_its_place() {
+fn errors_have_key_path_and_reason() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["flavour=mint"], &["x.yaml", "flavour", "unknown field"]),
         (&["flows.1.frm=h1"], &["x.yaml", "flows[1]", "unknown field `frm`"]),
@@ -106,11 +107,11 @@ fn bad_input_is_named_with_its_place() {
         (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),
         (&["name=a/b"], &["name", "invalid name \"a/b\""]),
         (&["oops"], &["--set", "not an assignment"]),
-        // What only a host or the routes would refuse.
+        // Errors that only the checks of hosts and routes find.
         (&["mtu=0B"], &["x.yaml", "mtu: 0B is too small"]),
-        (&["transport.base_rtt=0s"], &["transport.base_rtt: zero gives no window"]),
-        (&["transport={recovery: selective}"], &["transport.recovery: fncc requires the ACKs of go-back-n"]),
-        (&["transport={min_rto: 0s}"], &["transport.min_rto: a timer of zero"]),
+        (&["transport.base_rtt=0s"], &["transport.base_rtt: must be greater than zero"]),
+        (&["transport={recovery: selective}"], &["transport.recovery: fncc requires recovery: go-back-n"]),
+        (&["transport={min_rto: 0s}"], &["transport.min_rto: must be greater than zero"]),
         (&["policy={imin: 20ns, k: 3}"], &["policy: imin: 20ns is shorter than"]),
         (&["policy={k: 100000}"], &["policy: imin: ", "k = 100000"]),
         (&[JELLYFISH, "routing=ecmp", "flows=[{from: h1, to: h2}]"], &["routing: ECMP is not symmetric"]),
@@ -136,6 +137,10 @@ fn bad_input_is_named_with_its_place() {
         (
             &["workload={kind: back-to-back, sizes: 1B, parallel: 4294967295}"],
             &["workload.parallel: 13 billion flows at a time, more than 1 million"],
+        ),
+        (
+            &["workload={kind: back-to-back, sizes: 1B, parallel: 0}"],
+            &["workload.parallel: must be at least 1"],
         ),
         (&["workload={kind: all-to-all, size: 1B, start: 1ms}"], &["workload.start"]),
         (
@@ -165,7 +170,7 @@ fn bad_input_is_named_with_its_place() {
 }
 
 #[test]
-fn what_a_host_or_the_routes_would_refuse_has_its_line() {
+fn errors_of_hosts_and_routes_have_a_position() {
     let text = message(&format!("{GOOD}mtu: 0B\n"), &[]);
     assert!(text.starts_with("x.yaml:10:6: mtu: 0B is too small"), "{text}");
     let text = message(&format!("{GOOD}transport:\n  recovery: selective\n"), &[]);
@@ -178,7 +183,15 @@ fn what_a_host_or_the_routes_would_refuse_has_its_line() {
 }
 
 #[test]
-fn trees_in_place_of_ecmp_are_told_from_trees_that_the_file_asks_for() {
+fn errors_of_messages_are_located_at_the_key() {
+    let with = |keys: &str| message(&format!("{GOOD}workload: {{kind: messages, {keys}}}\n"), &[]);
+    let (size, start) = (with("load: 10%, size: 0B"), with("size: 1KB, load: 10%, start: 1ms"));
+    assert_eq!(size, "x.yaml:10:45: workload.size: must be at least 1B");
+    assert_eq!(start, "x.yaml:10:57: workload.start: start 1ms must be before stop 1ms");
+}
+
+#[test]
+fn trees_as_a_fallback_differ_from_trees_that_the_file_specifies() {
     let trees = |overrides: &[&str]| parse(GOOD, overrides).unwrap().trees_instead_of_ecmp();
     let flows = "flows=[{from: h1, to: h2}]";
     assert_eq!(trees(&[]), None);
@@ -187,15 +200,16 @@ fn trees_in_place_of_ecmp_are_told_from_trees_that_the_file_asks_for() {
 }
 
 #[test]
-fn an_attack_beyond_the_end_has_the_packets_until_the_end() {
+fn an_attack_ends_with_the_run() {
     let attack =
         "faults=[{kind: attack, host: h1, with: forged, at: 100us, every: 300us, times: 4294967295}]";
-    let at: Vec<Time> = parse(GOOD, &[attack, "policy={}"]).unwrap().changes.iter().map(|it| it.at).collect();
-    assert_eq!(at, [100, 400, 700, 1000].map(Time::from_us));
+    let times: Vec<Time> =
+        parse(GOOD, &[attack, "policy={}"]).unwrap().changes.iter().map(|scheduled| scheduled.at).collect();
+    assert_eq!(times, [100, 400, 700, 1000].map(Time::from_us));
 }
 
 #[test]
-fn an_unknown_parameter_is_marked_at_its_name() {
+fn an_unknown_parameter_is_located_at_its_name() {
     let with = |set: &str| message(&GOOD.replace("lhcs: off", set), &[]);
     let (unknown, value) = (with("lhsc: off"), with("lhcs: maybe"));
     assert!(
@@ -206,7 +220,7 @@ fn an_unknown_parameter_is_marked_at_its_name() {
 }
 
 #[test]
-fn without_overrides_the_line_is_named() {
+fn without_overrides_errors_have_a_position() {
     let text = message(&GOOD.replace("start: 300us", "start: 300"), &[]);
     assert!(text.starts_with("x.yaml:7:31: flows[0].start: ") && text.contains("has no unit"), "{text}");
     assert!(message("topology: [", &[]).starts_with("x.yaml:2:1: "), "{}", message("topology: [", &[]));
@@ -214,7 +228,7 @@ fn without_overrides_the_line_is_named() {
 }
 
 #[test]
-fn a_link_to_itself_and_an_undeclared_end_and_a_lonely_host_are_refused() {
+fn invalid_links_and_disconnected_hosts_are_rejected() {
     let custom = |links: &str| {
         format!(
             "topology: {{kind: custom, hosts: [h1, h2], switches: [s1, s2], links: {links}}}\n\

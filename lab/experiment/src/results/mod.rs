@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use weir_units::Time;
 
-/// A whole run: every scheme of one experiment, under one seed.
+/// The results of a run: every scheme of one experiment, under one seed.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The content of `summary.json`.
@@ -63,7 +63,7 @@ impl Results {
     /// Combines the results of the schemes of a simulated run. The digest covers label, fingerprint and summary of every
     /// scheme, in the order of the experiment.
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
-    pub fn from_parts(heading: RunHeader, parts: impl IntoIterator<Item = SchemeSnapshot>) -> Results {
+    pub fn from_parts(header: RunHeader, parts: impl IntoIterator<Item = SchemeSnapshot>) -> Results {
         let mut parts: Vec<SchemeSnapshot> = parts.into_iter().collect();
         parts.sort_by_key(|part| part.index);
         let (mut schemes, mut traces, mut order) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -78,7 +78,7 @@ impl Results {
             schemes.insert(part.label.clone(), part.summary);
             traces.insert(part.label, part.trace);
         }
-        let RunHeader { experiment, seed, wall_s, partial } = heading;
+        let RunHeader { experiment, seed, wall_s, partial } = header;
         let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let backend = "sim".to_owned();
         let summary =
@@ -94,8 +94,7 @@ pub fn digest(schemes: &BTreeMap<String, SchemeSummary>) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Converts free text to a part of a file name, by replacing all other characters than letters, digits, `.`, `_` and `-` by a
-/// dash.
+/// Returns free text as a part of a file name: characters other than letters, digits, `.`, `_` and `-` become dashes.
 pub fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
 }

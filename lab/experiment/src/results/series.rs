@@ -125,7 +125,7 @@ pub struct FlowRecord {
     pub fct: Option<Time>,
     /// The reason why the sender aborted the flow; `None` if it did not.
     pub error: Option<Arc<str>>,
-    /// Completion time on an idle fabric (docs/algorithms/methods.md#completion-times); `None` if it has no size.
+    /// Completion time on an idle fabric (docs/algorithms/methods.md#completion-times); `None` if the flow has no size.
     pub ideal: Option<Time>,
     /// Acknowledged payload.
     pub acked: Bytes,

@@ -179,7 +179,7 @@ pub struct Fct {
     /// Flows that their senders aborted, with or without a size, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<String, u64>,
-    /// Over all finished flows; `None` when there are none.
+    /// Slowdown of all finished flows; `None` if there are none.
     pub slowdown: Option<Percentiles>,
     /// Buckets of equal counts in ascending order of flow size, as in HPCC's `fct_analysis.py`.
     pub by_size: Vec<FctBucket>,
@@ -191,7 +191,7 @@ pub struct Fct {
 /// Completion times of the flows of one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FctClass {
-    /// They are larger than this.
+    /// Exclusive lower bound of the flow size.
     pub over_bytes: u64,
     /// Inclusive upper bound of the flow size; `None` for the last class.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,7 +220,7 @@ pub struct Percentiles {
     pub p99: f64,
 }
 
-/// Flows up to one size that are larger than those of the previous bucket.
+/// Slowdowns of the flows up to one size that are larger than those of the previous bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FctBucket {
     /// Size of the largest flow in the bucket.

@@ -1,8 +1,8 @@
 //! `all-to-all`: every host sends a flow to every other.
 
-use super::context::{self, InvalidKey, WorkloadContext, not_empty, one};
+use super::context::{self, InvalidKey, WorkloadContext, nonzero_size, one};
 use super::kind::{Flows, Workload};
-use super::{Arrival, FlowEnd, FlowSource};
+use super::source::{Arrival, FlowEnd, FlowSource};
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,43 +60,44 @@ impl Workload for AllToAllSpec {
                 "requires at least two hosts, and `parallel` must be at least 1",
             ));
         }
-        let (size, start) = (not_empty("size", self.size)?, self.start);
-        let each = (self.parallel as usize).min(hosts.len() - 1);
-        context::bounded_at_once("parallel", each as f64 * hosts.len() as f64)?;
-        Ok(Flows::made(move |_| {
-            let ready = (0..each).flat_map(|_| 0..hosts.len()).map(|host| (start, host)).collect();
-            AllToAll { size, begun: vec![0; hosts.len()], hosts: hosts.clone(), ready }
+        let (size, start) = (nonzero_size("size", self.size)?, self.start);
+        let per_host = (self.parallel as usize).min(hosts.len() - 1);
+        context::check_concurrent_flows("parallel", per_host as f64 * hosts.len() as f64)?;
+        Ok(Flows::dynamic(move |_| {
+            let ready = (0..per_host).flat_map(|_| 0..hosts.len()).map(|host| (start, host)).collect();
+            AllToAllSource { size, started: vec![0; hosts.len()], hosts: hosts.clone(), ready }
         }))
     }
 }
 
 /// The source of `all-to-all`. The n-th flow of a host goes to the n-th host after it, so that the hosts do not all send to the
 /// same receiver at once.
-struct AllToAll {
+struct AllToAllSource {
     size: Bytes,
     hosts: Vec<HostIx>,
     /// Number of flows that each host has started.
-    begun: Vec<usize>,
+    started: Vec<usize>,
+    /// Start of each next flow and index of its sender.
     ready: VecDeque<(Time, usize)>,
 }
 
-impl FlowSource for AllToAll {
+impl FlowSource for AllToAllSource {
     fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|(time, _)| *time)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
         let (start, host) = self.ready.pop_front()?;
-        self.begun[host] += 1;
-        let to = self.hosts[(host + self.begun[host]) % self.hosts.len()];
+        self.started[host] += 1;
+        let to = self.hosts[(host + self.started[host]) % self.hosts.len()];
         Some(Arrival { tag: host as u32, ..Arrival::new(self.hosts[host], to, start, self.size) })
     }
 
     fn on_acked(&mut self, flow: FlowEnd, now: Time) {
         let host = flow.tag as usize;
-        // Flows in `ready` are not yet counted in `begun`.
-        let waiting = self.ready.iter().filter(|(_, other)| *other == host).count();
-        if self.begun[host] + waiting < self.hosts.len() - 1 {
+        // Flows in `ready` are not yet counted in `started`.
+        let queued = self.ready.iter().filter(|(_, other)| *other == host).count();
+        if self.started[host] + queued < self.hosts.len() - 1 {
             self.ready.push_back((now, host));
         }
     }

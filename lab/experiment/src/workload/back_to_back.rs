@@ -3,7 +3,7 @@
 use super::context::{self, InvalidKey, Pairs, WorkloadContext, one};
 use super::kind::{Flows, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Arrival, FlowEnd, FlowSource};
+use super::source::{Arrival, FlowEnd, FlowSource};
 use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
@@ -34,7 +34,7 @@ pub(super) struct BackToBackSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
-    /// Largest number of flows.
+    /// Maximum number of flows.
     #[serde(default)]
     count: Option<u64>,
     /// Sending hosts; absent: all hosts.
@@ -58,8 +58,8 @@ impl Workload for BackToBackSpec {
     fn times_mut(&mut self) -> Vec<&mut Time> {
         [&mut self.start].into_iter().chain(&mut self.stop).collect()
     }
-    fn locate(&mut self, base: &Path) {
-        self.sizes.locate(base);
+    fn resolve_paths(&mut self, base: &Path) {
+        self.sizes.resolve_paths(base);
     }
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
@@ -68,44 +68,49 @@ impl Workload for BackToBackSpec {
         fabric.hosts("from", self.from.as_deref())
     }
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        let sizes = context::sizes("sizes", &self.sizes)?;
+        let sizes = context::resolve_sizes("sizes", &self.sizes)?;
         let within = fabric.within(self.start, self.stop)?;
-        let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
-        let (left, parallel) = (self.count.unwrap_or(u64::MAX), self.parallel);
+        let pairs = Pairs::from_host_sets(fabric, self.from.as_deref(), self.to.as_deref())?;
+        let (remaining, parallel) = (self.count.unwrap_or(u64::MAX), self.parallel);
+        if parallel == 0 {
+            return Err(InvalidKey::new("parallel", "must be at least 1"));
+        }
         let at_once = f64::from(parallel) * pairs.from.len() as f64;
-        context::bounded_at_once("parallel", at_once)?;
-        Ok(Flows::made(move |streams| {
-            let streams: Vec<_> = pairs.from.iter().map(|&host| (host, streams.of_host(host))).collect();
-            let ready = (0..parallel).flat_map(|_| 0..streams.len()).map(|i| (within.start, i)).collect();
+        context::check_concurrent_flows("parallel", at_once)?;
+        Ok(Flows::dynamic(move |streams| {
+            let senders: Vec<_> = pairs.from.iter().map(|&host| (host, streams.for_host(host))).collect();
+            let ready = (0..parallel).flat_map(|_| 0..senders.len()).map(|i| (within.start, i)).collect();
             let (sizes, pairs) = (Arc::clone(&sizes), pairs.clone());
-            BackToBack { sizes, stop: within.end, left, pairs, streams, ready }
+            BackToBackSource { sizes, stop: within.end, remaining, pairs, senders, ready }
         }))
     }
 }
 
 /// The source of `back-to-back`: every sender always has the same number of active flows.
-struct BackToBack {
+struct BackToBackSource {
     sizes: Arc<Sizes>,
     stop: Time,
-    left: u64,
+    /// Number of flows that may still start.
+    remaining: u64,
     pairs: Pairs,
-    streams: Vec<(HostIx, RandomStream)>,
+    senders: Vec<(HostIx, RandomStream)>,
+    /// Start of each next flow and index of its sender.
     ready: VecDeque<(Time, usize)>,
 }
 
-impl FlowSource for BackToBack {
+impl FlowSource for BackToBackSource {
     fn next_start(&self) -> Option<Time> {
-        let (time, _) = self.ready.front().filter(|_| self.left > 0)?;
+        let (time, _) = self.ready.front().filter(|_| self.remaining > 0)?;
         (*time < self.stop).then_some(*time)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
         self.next_start()?;
         let (start, i) = self.ready.pop_front()?;
-        self.left -= 1;
-        let (from, stream) = &mut self.streams[i];
+        self.remaining -= 1;
+        let (from, stream) = &mut self.senders[i];
         let size = self.sizes.draw(stream);
-        let to = self.pairs.peer(*from, stream);
+        let to = self.pairs.draw_receiver(*from, stream);
         Some(Arrival { tag: i as u32, ..Arrival::new(*from, to, start, size) })
     }
 

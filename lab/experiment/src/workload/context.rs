@@ -87,18 +87,18 @@ impl RandomStreams {
 
     /// Returns the number of the workload's first incast. It is random, so that the incasts of two workloads are unlikely to
     /// have equal numbers.
-    pub(super) fn first_number(&self) -> u32 {
+    pub(super) fn first_incast_number(&self) -> u32 {
         self.named("numbers").next_u64() as u32
     }
 
     /// Returns the stream of a host, from its beginning.
-    pub fn of_host(&self, host: HostIx) -> RandomStream {
+    pub fn for_host(&self, host: HostIx) -> RandomStream {
         self.named(&format!("h{}", host.0))
     }
 }
 
 /// Checks that the load is above 0 and at most 1.
-pub(super) fn load(load: Ratio) -> Result<f64, InvalidKey> {
+pub(super) fn check_load(load: Ratio) -> Result<f64, InvalidKey> {
     match load.get() {
         share if share > 0.0 && share <= 1.0 => Ok(share),
         _ => Err(InvalidKey::new("load", format!("must be above 0 and at most 100 %, found {load}"))),
@@ -106,7 +106,7 @@ pub(super) fn load(load: Ratio) -> Result<f64, InvalidKey> {
 }
 
 /// Checks that the period `every` is not 0.
-pub(super) fn period(every: Time) -> Result<Time, InvalidKey> {
+pub(super) fn check_period(every: Time) -> Result<Time, InvalidKey> {
     if every == Time::ZERO { Err(InvalidKey::new("every", "must be positive")) } else { Ok(every) }
 }
 
@@ -116,12 +116,12 @@ pub(super) fn load_and_every_conflict() -> InvalidKey {
 }
 
 /// Checks that the size is not 0.
-pub(super) fn not_empty(key: &'static str, size: Bytes) -> Result<Bytes, InvalidKey> {
+pub(super) fn nonzero_size(key: &'static str, size: Bytes) -> Result<Bytes, InvalidKey> {
     if size == Bytes::ZERO { Err(InvalidKey::new(key, "must be at least 1B")) } else { Ok(size) }
 }
 
-/// Checks that messages of `size` bytes can announce this number of senders.
-pub(super) fn lists(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), InvalidKey> {
+/// Checks that flows of this size have enough packets to announce this number of senders.
+pub(super) fn check_announcement(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), InvalidKey> {
     let max = min_max_announced(size.get(), mtu.get());
     if senders <= max {
         return Ok(());
@@ -131,13 +131,13 @@ pub(super) fn lists(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), Invalid
     Err(InvalidKey::new("announce", reason))
 }
 
-/// Maximum number of flows of a workload per run. The results keep about 200 bytes of each.
+/// Maximum number of flows of a workload per run. The results store about 200 bytes per flow.
 pub(super) const MAX_FLOWS: f64 = 1e8;
-/// Maximum number of flows that are known before the run, or active concurrently. Each takes some kilobytes.
-pub(super) const MAX_AT_ONCE: f64 = 1e6;
+/// Maximum number of flows that are known before the run, or active concurrently. Each uses some kilobytes of memory.
+pub(super) const MAX_CONCURRENT_FLOWS: f64 = 1e6;
 
-/// Checks that a number of flows is at most `max`. `what` follows the number in the message, and `remedy` ends it.
-pub(super) fn bounded(
+/// Checks that a number of flows is at most `max`. In the message, `what` follows the number, and `remedy` is at the end.
+pub(super) fn check_count(
     key: &'static str,
     (flows, max): (f64, f64),
     what: &str,
@@ -146,22 +146,22 @@ pub(super) fn bounded(
     if flows <= max {
         return Ok(());
     }
-    let (flows, max) = (rounded(flows), rounded(max));
+    let (flows, max) = (round_for_message(flows), round_for_message(max));
     Err(InvalidKey::new(key, format!("{flows} {what}, more than {max}; {remedy}")))
 }
 
 /// Checks that the expected number of flows of a workload is at most [`MAX_FLOWS`].
-pub(super) fn bounded_in_run(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
+pub(super) fn check_total_flows(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
     let remedy = "make them larger or rarer, or set `stop` or `count`";
-    bounded(key, (flows, MAX_FLOWS), "flows would start", remedy)
+    check_count(key, (flows, MAX_FLOWS), "flows would start", remedy)
 }
 
-/// Checks that the number of concurrent flows is at most [`MAX_AT_ONCE`].
-pub(super) fn bounded_at_once(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
-    bounded(key, (flows, MAX_AT_ONCE), "flows at a time", "reduce the number")
+/// Checks that the number of concurrent flows is at most [`MAX_CONCURRENT_FLOWS`].
+pub(super) fn check_concurrent_flows(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
+    check_count(key, (flows, MAX_CONCURRENT_FLOWS), "flows at a time", "reduce the number")
 }
 
-fn rounded(number: f64) -> String {
+fn round_for_message(number: f64) -> String {
     match number {
         _ if number >= 1e9 => format!("{:.0} billion", number / 1e9),
         _ if number >= 1e6 => format!("{:.0} million", number / 1e6),
@@ -170,11 +170,11 @@ fn rounded(number: f64) -> String {
 }
 
 /// Reads and checks a distribution of sizes.
-pub(super) fn sizes(key: &'static str, sizes: &SizesSpec) -> Result<Arc<Sizes>, InvalidKey> {
+pub(super) fn resolve_sizes(key: &'static str, sizes: &SizesSpec) -> Result<Arc<Sizes>, InvalidKey> {
     sizes.resolve().map(Arc::new).map_err(|reason| InvalidKey { key, reason })
 }
 
-/// Default of counts that are 1 if absent.
+/// Default value of keys that are 1 if absent.
 pub(super) fn one() -> u32 {
     1
 }
@@ -188,12 +188,13 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Reads the host sets of the keys `from` and `to`.
-    pub fn of(
+    pub fn from_host_sets(
         fabric: &WorkloadContext<'_>,
         from: Option<&str>,
         to: Option<&str>,
     ) -> Result<Pairs, InvalidKey> {
         let (from, to) = (fabric.hosts("from", from)?, fabric.hosts("to", to)?);
+        // Otherwise `draw_receiver` would never find a receiver for this sender.
         match from.iter().find(|&&host| to == [host]) {
             Some(_) => Err(InvalidKey::new("to", "the only receiver is also a sender")),
             None => Ok(Pairs { from, to }),
@@ -201,7 +202,7 @@ impl Pairs {
     }
 
     /// Draws a receiver for `from`.
-    pub fn peer(&self, from: HostIx, stream: &mut RandomStream) -> HostIx {
+    pub fn draw_receiver(&self, from: HostIx, stream: &mut RandomStream) -> HostIx {
         loop {
             let to = self.to[stream.below(self.to.len() as u64) as usize];
             if to != from {
@@ -221,7 +222,7 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
             format!("host \"{name}\" is not declared{meant}")
         })
     };
-    let mut chosen = BTreeSet::new();
+    let mut selected = BTreeSet::new();
     for part in text.split(',') {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => {
@@ -232,7 +233,7 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
         };
         // Host names may contain dashes, so the whole range is first looked up as a name.
         let (first, last) = match host(range) {
-            Ok(one) => (one, one),
+            Ok(host) => (host, host),
             Err(unknown) => match range.split_once('-') {
                 Some((first, last)) => (host(first)?, host(last)?),
                 None => return Err(unknown),
@@ -241,7 +242,7 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
         if first > last {
             return Err(format!("invalid host range \"{part}\""));
         }
-        chosen.extend((first.0..=last.0).step_by(step).map(HostIx));
+        selected.extend((first.0..=last.0).step_by(step).map(HostIx));
     }
-    Ok(chosen.into_iter().collect())
+    Ok(selected.into_iter().collect())
 }

@@ -5,19 +5,19 @@
 //! source destination priority port bytes start     (one line per flow, start in seconds)
 //! ```
 
-use super::Arrival;
+use super::source::Arrival;
 use std::fmt::Write as _;
 use weir_controller::export::hpcc_id;
 use weir_controller::topology::{HostIx, Node, Topology};
 use weir_units::{Bytes, Time};
 
-/// Traffic in the HPCC simulator starts at 2 s. Reading subtracts this offset if no flow of the file starts earlier; writing adds
-/// it.
+/// Traffic in the HPCC simulator starts at 2 s. Writing adds this offset; reading subtracts it if no flow of the file starts
+/// earlier.
 pub const HPCC_START: Time = Time::from_secs(2);
 /// Priority group of data in the HPCC simulator.
 const DATA_GROUP: u32 = 3;
 /// Destination port of flows that are not part of an incast (docs/algorithms/methods.md#workloads).
-const PORT: u32 = 100;
+const BACKGROUND_PORT: u32 = 100;
 /// Destination port of the flows of an incast.
 const INCAST_PORT: u32 = 200;
 
@@ -34,14 +34,13 @@ pub(crate) struct FileFlow {
 /// Parses a file. Returns the flows sorted by start; ties in the order of the file.
 pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, String> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let (at, header) = lines.next().ok_or("the file is empty")?;
-    let count: usize =
-        header.trim().parse().map_err(|_| {
-            format!(
-                "line {at}: \"{header}\" is not a number of flows; flow files of the HPCC simulator and conweave-ns3 are supported, \
-                 htsim's .cm files are not"
-            )
-        })?;
+    let (line_number, header) = lines.next().ok_or("the file is empty")?;
+    let count: usize = header.trim().parse().map_err(|_| {
+        format!(
+            "line {line_number}: \"{header}\" is not a number of flows; flow files of the HPCC simulator and \
+                 conweave-ns3 are supported, htsim's .cm files are not"
+        )
+    })?;
     // Topologies imported from the HPCC simulator have names with its ids, from 0; otherwise id n is the n-th host.
     let by_name = topology.host_named("h0").is_some() || topology.switch_named("s0").is_some();
     let host = |id: &str| {
@@ -53,26 +52,29 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
         }
     };
     let mut flows = Vec::new();
-    for (at, line) in lines.by_ref().take(count) {
-        let wrong = |what: &str| format!("line {at}: {what}");
+    for (line_number, line) in lines.by_ref().take(count) {
+        let invalid = |reason: &str| format!("line {line_number}: {reason}");
         let words: Vec<&str> = line.split_whitespace().collect();
         let (from, to, port, size, start) = match words[..] {
             [from, to, _, port, size, start] => (from, to, Some(port), size, start),
             [from, to, _, size, start] => (from, to, None, size, start),
             _ => {
-                return Err(wrong(
+                return Err(invalid(
                     "a flow is \"source destination priority port bytes start\", with or without the port",
                 ));
             }
         };
-        let node = |id: &str| host(id).ok_or_else(|| wrong(&format!("\"{id}\" is not the id of a host")));
+        let node = |id: &str| host(id).ok_or_else(|| invalid(&format!("\"{id}\" is not the id of a host")));
         let (from, to) = (node(from)?, node(to)?);
-        let size =
-            size.parse().ok().filter(|&size: &u64| size > 0).ok_or_else(|| wrong("invalid size (bytes)"))?;
+        let size = size
+            .parse()
+            .ok()
+            .filter(|&size: &u64| size > 0)
+            .ok_or_else(|| invalid("invalid size (bytes)"))?;
         let start = start.parse().ok().filter(|start: &f64| (0.0..1e6).contains(start));
-        let start = Time::from_secs_f64(start.ok_or_else(|| wrong("invalid start time (seconds)"))?);
+        let start = Time::from_secs_f64(start.ok_or_else(|| invalid("invalid start time (seconds)"))?);
         if from == to {
-            return Err(wrong("source and destination are the same host"));
+            return Err(invalid("source and destination are the same host"));
         }
         flows.push(FileFlow {
             from,
@@ -96,13 +98,17 @@ pub fn write(topology: &Topology, flows: &[Arrival]) -> String {
     let mut text = format!("{}\n", flows.len());
     for flow in flows {
         let id = |host| hpcc_id(topology, Node::Host(host));
-        let port = if flow.incast { INCAST_PORT } else { PORT };
-        let at = (flow.start + HPCC_START).as_ps();
+        let port = if flow.incast { INCAST_PORT } else { BACKGROUND_PORT };
+        let start = (flow.start + HPCC_START).as_ps();
         let (from, to, size) = (id(flow.from), id(flow.to), flow.size.get());
-        /// Picoseconds per second.
-        const PS: u64 = 1_000_000_000_000;
-        writeln!(text, "{from} {to} {DATA_GROUP} {port} {size} {}.{:012}", at / PS, at % PS)
-            .expect("writing to a String does not fail");
+        const PS_PER_S: u64 = 1_000_000_000_000;
+        writeln!(
+            text,
+            "{from} {to} {DATA_GROUP} {port} {size} {}.{:012}",
+            start / PS_PER_S,
+            start % PS_PER_S
+        )
+        .expect("writing to a String does not fail");
     }
     text
 }

@@ -3,7 +3,7 @@
 use super::context::{self, InvalidKey, WorkloadContext};
 use super::kind::{Flows, StaticFlow, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Arrival, FlowSource, SenderAnnouncement};
+use super::source::{Arrival, FlowSource, SenderAnnouncement};
 use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
@@ -57,7 +57,7 @@ pub(super) struct IncastSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
-    /// Largest number of incasts.
+    /// Maximum number of incasts.
     #[serde(default)]
     count: Option<u64>,
     /// Hosts from which senders are drawn; absent: all hosts.
@@ -82,11 +82,11 @@ impl Workload for IncastSpec {
         }
     }
     fn times_mut(&mut self) -> Vec<&mut Time> {
-        let own = [&mut self.start, &mut self.interval, &mut self.jitter];
-        own.into_iter().chain(&mut self.every).chain(&mut self.stop).collect()
+        let required = [&mut self.start, &mut self.interval, &mut self.jitter];
+        required.into_iter().chain(&mut self.every).chain(&mut self.stop).collect()
     }
-    fn locate(&mut self, base: &Path) {
-        self.size.locate(base);
+    fn resolve_paths(&mut self, base: &Path) {
+        self.size.resolve_paths(base);
     }
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
@@ -106,19 +106,19 @@ impl Workload for IncastSpec {
 
 impl IncastSpec {
     /// Returns the number of flows of one incast.
-    fn flows_of_one(&self) -> Result<u32, InvalidKey> {
+    fn flows_per_incast(&self) -> Result<u32, InvalidKey> {
         let flows = self.flows.unwrap_or(self.senders);
         if flows < self.senders {
             let reason =
                 format!("at least one flow per sender is required: {flows} flows, {} senders", self.senders);
             return Err(InvalidKey::new("flows", reason));
         }
-        context::bounded_at_once("flows", flows.into())?;
+        context::check_concurrent_flows("flows", flows.into())?;
         Ok(flows)
     }
 
     /// Returns the announcement of the flows of one incast; `None` without the key `announce`.
-    fn announced(
+    fn announcement(
         &self,
         fabric: &WorkloadContext<'_>,
         sizes: &Sizes,
@@ -128,7 +128,7 @@ impl IncastSpec {
         if !self.announce {
             return Ok(None);
         }
-        context::lists(fabric.mtu, sizes.least(), senders.len() as u64)?;
+        context::check_announcement(fabric.mtu, sizes.min_size(), senders.len() as u64)?;
         Ok(Some(SenderAnnouncement { incast: number.max(1), senders: senders.into() }))
     }
 
@@ -140,34 +140,34 @@ impl IncastSpec {
             InvalidKey::new("to", format!("host \"{to}\" is not declared{meant}"))
         })?;
         let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
-        let chosen = others.get(..self.senders as usize).filter(|chosen| !chosen.is_empty());
-        let Some(chosen) = chosen else {
+        let senders = others.get(..self.senders as usize).filter(|senders| !senders.is_empty());
+        let Some(senders) = senders else {
             let reason = format!("must be 1 to {}, the number of hosts other than {to}", others.len());
             return Err(InvalidKey::new("senders", reason));
         };
-        let sizes = context::sizes("size", &self.size)?;
+        let sizes = context::resolve_sizes("size", &self.size)?;
         fabric.within(self.start, self.stop)?;
-        let flows = self.flows_of_one()? as usize;
+        let flows = self.flows_per_incast()? as usize;
         let mut stream = RandomStream::new(fabric.seed, "incast");
-        let announces = self.announced(
+        let announces = self.announcement(
             fabric,
             &sizes,
-            chosen,
+            senders,
             RandomStream::new(fabric.seed, "incast number").next_u64() as u32,
         )?;
         let flow = |(&from, i)| {
-            let late = Time::from_ps(stream.below(self.jitter.as_ps().max(1)));
+            let delay = Time::from_ps(stream.below(self.jitter.as_ps().max(1)));
             let size = Some(sizes.draw(&mut stream));
             StaticFlow {
                 from,
                 to: receiver,
-                start: self.start.saturating_add(self.interval.saturating_mul(i)).saturating_add(late),
+                start: self.start.saturating_add(self.interval.saturating_mul(i)).saturating_add(delay),
                 size,
                 announces: announces.clone(),
                 incast: true,
             }
         };
-        Ok(Flows::Static(chosen.iter().cycle().take(flows).zip(0..).map(flow).collect()))
+        Ok(Flows::Static(senders.iter().cycle().take(flows).zip(0..).map(flow).collect()))
     }
 
     /// Returns a source of repeated incasts.
@@ -175,32 +175,33 @@ impl IncastSpec {
         let from = self.senders(fabric)?;
         let to = fabric.hosts("to", self.to.as_deref())?;
         let others = from.iter().filter(|&&host| to != [host]).count();
-        // If there are several receivers, the one of an incast may be in `from`; it does not send.
-        let room = if to.len() == 1 { others } else { others.saturating_sub(1) };
-        if self.senders == 0 || self.senders as usize > room {
-            return Err(InvalidKey::new("senders", format!("must be 1 to {room}")));
+        // If there are several receivers, the receiver of an incast may be in `from`; it does not send.
+        let max_senders = if to.len() == 1 { others } else { others.saturating_sub(1) };
+        if self.senders == 0 || self.senders as usize > max_senders {
+            return Err(InvalidKey::new("senders", format!("must be 1 to {max_senders}")));
         }
-        let sizes = context::sizes("size", &self.size)?;
-        let flows = self.flows_of_one()?;
+        let sizes = context::resolve_sizes("size", &self.size)?;
+        let flows = self.flows_per_incast()?;
         let gap = match (self.every, self.load) {
             (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
-            (Some(every), None) => InterArrival::Fixed(context::period(every)?),
-            (None, Some(share)) => {
+            (Some(every), None) => InterArrival::Fixed(context::check_period(every)?),
+            (None, Some(load)) => {
                 let hosts = fabric.topology.host_ixs();
-                let all: f64 = hosts.map(|host| fabric.rate(host).as_bytes_per_sec_f64()).sum();
-                InterArrival::Mean(sizes.mean() * f64::from(flows) / (context::load(share)? * all))
+                let capacity: f64 = hosts.map(|host| fabric.rate(host).as_bytes_per_sec_f64()).sum();
+                InterArrival::Mean(sizes.mean() * f64::from(flows) / (context::check_load(load)? * capacity))
             }
+            // A single incast.
             (None, None) => InterArrival::Fixed(Time::MAX),
         };
         if self.announce {
-            context::lists(fabric.mtu, sizes.least(), self.senders.into())?;
+            context::check_announcement(fabric.mtu, sizes.min_size(), self.senders.into())?;
         }
         let within = fabric.within(self.start, self.stop)?;
         let count = self.count.unwrap_or(u64::MAX);
         let incasts = (within.end - within.start).as_secs_f64() / gap.mean();
         let key = if self.every.is_some() { "every" } else { "size" };
-        context::bounded_in_run(key, incasts.min(count as f64) * f64::from(flows))?;
-        let rule = IncastParams {
+        context::check_total_flows(key, incasts.min(count as f64) * f64::from(flows))?;
+        let params = IncastParams {
             from,
             to,
             senders: self.senders as usize,
@@ -212,12 +213,13 @@ impl IncastSpec {
             within,
             announce: self.announce,
         };
-        Ok(Flows::made(move |streams| {
-            IncastSource::new(rule.clone(), count, streams.named("incasts"), streams.first_number())
+        Ok(Flows::dynamic(move |streams| {
+            IncastSource::new(params.clone(), count, streams.named("incasts"), streams.first_incast_number())
         }))
     }
 }
 
+/// The checked keys of repeated incasts.
 #[derive(Clone, Debug)]
 struct IncastParams {
     from: Vec<HostIx>,
@@ -259,26 +261,26 @@ impl InterArrival {
 
 /// A sequence of incasts. With jitter, successive incasts may overlap.
 struct IncastSource {
-    rule: IncastParams,
+    params: IncastParams,
     stream: RandomStream,
     /// Start of the next incast; `None` if there are no more.
     next: Option<Time>,
-    /// Flows of the incasts so far, sorted by start.
-    begun: VecDeque<Arrival>,
+    /// Flows of the incasts so far that have not been popped, sorted by start.
+    queue: VecDeque<Arrival>,
     /// Number of incasts that may still start.
-    left: u64,
-    /// Number of the last incast, for its announcements.
+    remaining: u64,
+    /// Number of the latest incast, see `SenderAnnouncement::incast`.
     number: u32,
 }
 
 impl IncastSource {
-    fn new(rule: IncastParams, left: u64, mut stream: RandomStream, number: u32) -> IncastSource {
-        let first = match rule.gap {
-            InterArrival::Fixed(_) => rule.within.start,
-            gap @ InterArrival::Mean(_) => rule.within.start + gap.draw(&mut stream),
+    fn new(params: IncastParams, remaining: u64, mut stream: RandomStream, number: u32) -> IncastSource {
+        let first = match params.gap {
+            InterArrival::Fixed(_) => params.within.start,
+            gap @ InterArrival::Mean(_) => params.within.start + gap.draw(&mut stream),
         };
-        let next = (left > 0 && first < rule.within.end).then_some(first);
-        let mut incasts = IncastSource { rule, stream, next, begun: VecDeque::new(), left, number };
+        let next = (remaining > 0 && first < params.within.end).then_some(first);
+        let mut incasts = IncastSource { params, stream, next, queue: VecDeque::new(), remaining, number };
         incasts.schedule();
         incasts
     }
@@ -286,17 +288,17 @@ impl IncastSource {
     /// Generates incasts until the start of the first queued flow is final.
     fn schedule(&mut self) {
         // Jitter may start flows of the next incast before those of this one, and flows must be popped in order of start.
-        while let Some(at) = self.next.filter(|&at| self.begun.front().is_none_or(|flow| at <= flow.start)) {
-            self.left -= 1;
+        while let Some(at) = self.next.filter(|&at| self.queue.front().is_none_or(|flow| at <= flow.start)) {
+            self.remaining -= 1;
             self.push_incast(at);
-            let next = at.saturating_add(self.rule.gap.draw(&mut self.stream));
-            self.next = (self.left > 0 && next < self.rule.within.end).then_some(next);
+            let next = at.saturating_add(self.params.gap.draw(&mut self.stream));
+            self.next = (self.remaining > 0 && next < self.params.within.end).then_some(next);
         }
     }
 
-    /// Adds the flows of one incast.
-    fn push_incast(&mut self, at: Time) {
-        let IncastParams { from, to, senders, flows, interval, jitter, announce, .. } = &self.rule;
+    /// Adds the flows of one incast to the queue. `incast_start` is the earliest start of its flows.
+    fn push_incast(&mut self, incast_start: Time) {
+        let IncastParams { from, to, senders, flows, interval, jitter, announce, .. } = &self.params;
         let stream = &mut self.stream;
         let to = to[stream.below(to.len() as u64) as usize];
         // Partial Fisher-Yates shuffle: the first `senders` elements of a random permutation, with one draw per sender, so
@@ -312,24 +314,24 @@ impl IncastSource {
         let announces =
             announce.then(|| SenderAnnouncement { incast: self.number, senders: others.as_slice().into() });
         for (i, &from) in (0..).zip(others.iter().cycle().take(*flows)) {
-            let late =
+            let delay =
                 if *jitter == Time::ZERO { Time::ZERO } else { Time::from_ps(stream.below(jitter.as_ps())) };
-            let size = self.rule.sizes.draw(stream);
-            let start = at.saturating_add(interval.saturating_mul(i)).saturating_add(late);
+            let size = self.params.sizes.draw(stream);
+            let start = incast_start.saturating_add(interval.saturating_mul(i)).saturating_add(delay);
             let announces = announces.clone();
-            self.begun.push_back(Arrival { announces, incast: true, ..Arrival::new(from, to, start, size) });
+            self.queue.push_back(Arrival { announces, incast: true, ..Arrival::new(from, to, start, size) });
         }
-        self.begun.make_contiguous().sort_by_key(|flow| flow.start); // stable
+        self.queue.make_contiguous().sort_by_key(|flow| flow.start); // stable
     }
 }
 
 impl FlowSource for IncastSource {
     fn next_start(&self) -> Option<Time> {
-        self.begun.front().map(|flow| flow.start)
+        self.queue.front().map(|flow| flow.start)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
-        let flow = self.begun.pop_front();
+        let flow = self.queue.pop_front();
         self.schedule();
         flow
     }

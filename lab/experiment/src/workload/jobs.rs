@@ -1,8 +1,8 @@
 //! `jobs`: barrier-synchronised reads.
 
-use super::context::{self, InvalidKey, WorkloadContext, not_empty};
+use super::context::{self, InvalidKey, WorkloadContext, nonzero_size};
 use super::kind::{Flows, Workload};
-use super::{Arrival, FlowEnd, FlowSource};
+use super::source::{Arrival, FlowEnd, FlowSource};
 use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ pub(super) struct JobsSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
-    /// Largest number of jobs.
+    /// Maximum number of jobs.
     #[serde(default)]
     count: Option<u64>,
     /// Hosts from which clients and servers are drawn; absent: all hosts.
@@ -73,20 +73,21 @@ impl Workload for JobsSpec {
             return Err(InvalidKey::new("servers", reason));
         }
         let at_once = f64::from(self.jobs) * f64::from(self.servers);
-        context::bounded_at_once("jobs", at_once)?;
-        let rule = JobParams {
+        context::check_concurrent_flows("jobs", at_once)?;
+        let params = JobParams {
             jobs: self.jobs,
             servers: self.servers as usize,
-            request: not_empty("request", self.request)?,
-            response: not_empty("response", self.response)?,
+            request: nonzero_size("request", self.request)?,
+            response: nonzero_size("response", self.response)?,
             within: fabric.within(self.start, self.stop)?,
             hosts,
         };
         let count = self.count.unwrap_or(u64::MAX);
-        Ok(Flows::made(move |streams| Jobs::new(rule.clone(), count, streams.named("jobs"))))
+        Ok(Flows::dynamic(move |streams| JobSource::new(params.clone(), count, streams.named("jobs"))))
     }
 }
 
+/// The checked keys of the workload.
 #[derive(Clone, Debug)]
 struct JobParams {
     jobs: u32,
@@ -100,69 +101,72 @@ struct JobParams {
 /// A job in progress.
 struct Job {
     client: HostIx,
-    began: Time,
+    start: Time,
     pending_responses: usize,
 }
 
 /// The source of `jobs`.
-struct Jobs {
-    rule: JobParams,
+struct JobSource {
+    params: JobParams,
     stream: RandomStream,
     /// Number of jobs that may still start.
-    left: u64,
+    remaining: u64,
     /// Running jobs by number. Flows of job `n` have the tag `2n` for a request and `2n + 1` for a response.
     running: BTreeMap<u32, Job>,
+    /// Flows to start, in order of time.
     ready: VecDeque<Arrival>,
     /// Start times of the next jobs.
-    free: VecDeque<Time>,
+    pending_starts: VecDeque<Time>,
     /// Number of the next job.
-    begun: u32,
-    /// Completion times.
-    times: Vec<Time>,
+    next_number: u32,
+    /// Completion times of finished jobs.
+    completion_times: Vec<Time>,
 }
 
-impl Jobs {
-    fn new(rule: JobParams, left: u64, stream: RandomStream) -> Jobs {
-        let free = (0..rule.jobs).map(|_| rule.within.start).collect();
-        let mut jobs = Jobs {
-            rule,
+impl JobSource {
+    fn new(params: JobParams, remaining: u64, stream: RandomStream) -> JobSource {
+        let pending_starts = (0..params.jobs).map(|_| params.within.start).collect();
+        let mut jobs = JobSource {
+            params,
             stream,
-            left,
+            remaining,
             running: BTreeMap::new(),
             ready: VecDeque::new(),
-            free,
-            begun: 0,
-            times: Vec::new(),
+            pending_starts,
+            next_number: 0,
+            completion_times: Vec::new(),
         };
-        jobs.begin();
+        jobs.start_pending();
         jobs
     }
 
-    fn begin(&mut self) {
-        while let Some(now) = self.free.pop_front() {
-            if self.left == 0 || now >= self.rule.within.end {
+    /// Starts all pending jobs: draws their hosts and queues their requests.
+    fn start_pending(&mut self) {
+        while let Some(now) = self.pending_starts.pop_front() {
+            if self.remaining == 0 || now >= self.params.within.end {
                 continue;
             }
-            self.left -= 1;
-            let mut hosts = self.rule.hosts.clone();
-            for i in 0..=self.rule.servers {
+            self.remaining -= 1;
+            // Partial Fisher-Yates shuffle: the first host is the client, the others are the servers.
+            let mut hosts = self.params.hosts.clone();
+            for i in 0..=self.params.servers {
                 let other = i + self.stream.below((hosts.len() - i) as u64) as usize;
                 hosts.swap(i, other);
             }
-            let number = self.begun;
+            let number = self.next_number;
             // Tags are 2n and 2n + 1, so n has 31 bits and wraps; a job has ended long before its number is reused.
-            self.begun = self.begun.wrapping_add(1) & (u32::MAX >> 1);
-            for &server in &hosts[1..=self.rule.servers] {
-                let request = Arrival::new(hosts[0], server, now, self.rule.request);
+            self.next_number = self.next_number.wrapping_add(1) & (u32::MAX >> 1);
+            for &server in &hosts[1..=self.params.servers] {
+                let request = Arrival::new(hosts[0], server, now, self.params.request);
                 self.ready.push_back(Arrival { tag: number << 1, ..request });
             }
-            let job = Job { client: hosts[0], began: now, pending_responses: self.rule.servers };
+            let job = Job { client: hosts[0], start: now, pending_responses: self.params.servers };
             self.running.insert(number, job);
         }
     }
 }
 
-impl FlowSource for Jobs {
+impl FlowSource for JobSource {
     fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start)
     }
@@ -174,17 +178,18 @@ impl FlowSource for Jobs {
     fn on_received(&mut self, flow: FlowEnd, now: Time) {
         let number = flow.tag >> 1;
         let Some(job) = self.running.get_mut(&number) else { return };
-        if flow.tag & 1 == 0 {
-            let answer = Arrival::new(flow.to, job.client, now, self.rule.response);
-            self.ready.push_back(Arrival { tag: flow.tag | 1, ..answer });
+        let is_request = flow.tag & 1 == 0;
+        if is_request {
+            let response = Arrival::new(flow.to, job.client, now, self.params.response);
+            self.ready.push_back(Arrival { tag: flow.tag | 1, ..response });
             return;
         }
         job.pending_responses -= 1;
         if job.pending_responses == 0 {
-            self.times.push(now.saturating_sub(job.began));
+            self.completion_times.push(now.saturating_sub(job.start));
             self.running.remove(&number);
-            self.free.push_back(now);
-            self.begin();
+            self.pending_starts.push_back(now);
+            self.start_pending();
         }
     }
 
@@ -193,6 +198,6 @@ impl FlowSource for Jobs {
     }
 
     fn job_times(&self) -> &[Time] {
-        &self.times
+        &self.completion_times
     }
 }

@@ -1,6 +1,6 @@
 //! `messages`: messages of one size at random times.
 
-use super::context::{self, InvalidKey, WorkloadContext};
+use super::context::{self, InvalidKey, WorkloadContext, nonzero_size};
 use super::kind::{Flows, StaticFlow, Workload};
 use crate::rng::{mix, stream_seed};
 use schemars::JsonSchema;
@@ -43,41 +43,32 @@ impl Workload for MessagesSpec {
         [&mut self.start].into_iter().chain(&mut self.stop).collect()
     }
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        let stop = self.stop.unwrap_or(fabric.duration).min(fabric.duration);
-        if self.size == Bytes::ZERO || self.start >= stop {
-            return Err(InvalidKey::new("", "size must be at least 1B, and start must be before stop"));
-        }
+        let size = nonzero_size("size", self.size)?;
+        let within = fabric.within(self.start, self.stop)?;
         if self.load.get() > 1.0 {
             return Err(InvalidKey::new("load", format!("must be at most 100 %, found {}", self.load)));
         }
         let stream = stream_seed(fabric.seed, "messages");
-        let span = stop - self.start;
-        let messages =
-            |host| fabric.rate(host).bytes_in(span).as_f64() * self.load.get() / self.size.as_f64();
-        let expected = fabric.topology.host_ixs().map(messages).sum();
-        let remedy = "`poisson` makes its flows as time goes on";
-        context::bounded("size", (expected, context::MAX_AT_ONCE), "messages", remedy)?;
+        let span = within.end - within.start;
+        let messages_of = |host| fabric.rate(host).bytes_in(span).as_f64() * self.load.get() / size.as_f64();
+        let expected = fabric.topology.host_ixs().map(messages_of).sum();
+        let remedy = "use `poisson`, which generates its flows during the run";
+        context::check_count("size", (expected, context::MAX_CONCURRENT_FLOWS), "messages", remedy)?;
         let hosts = fabric.topology.hosts.len() as u64;
         let mut drawn = 0u64;
         let mut draw = || {
             drawn += 1;
             mix(stream ^ drawn)
         };
-        let mut all = Vec::new();
+        let mut flows = Vec::new();
         for from in fabric.topology.host_ixs() {
-            for _ in 0..messages(from) as usize {
+            for _ in 0..messages_of(from) as usize {
+                // 1 to hosts - 1 further on, so that no host sends to itself.
                 let to = HostIx(((u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts) as u32);
-                let start = self.start + Time::from_ps(draw() % span.as_ps());
-                all.push(StaticFlow {
-                    from,
-                    to,
-                    start,
-                    size: Some(self.size),
-                    announces: None,
-                    incast: false,
-                });
+                let start = within.start + Time::from_ps(draw() % span.as_ps());
+                flows.push(StaticFlow { from, to, start, size: Some(size), announces: None, incast: false });
             }
         }
-        Ok(Flows::Static(all))
+        Ok(Flows::Static(flows))
     }
 }

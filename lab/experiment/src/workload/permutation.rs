@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permutation_sends_from_and_to_every_host_once() {
+    fn every_host_sends_and_receives_once() {
         for count in [2, 3, 128] {
             let successor = permutation(count, 1);
             let mut targets = successor.clone();

@@ -3,7 +3,7 @@
 use super::context::{self, InvalidKey, Pairs, WorkloadContext};
 use super::kind::{Flows, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Arrival, FlowSource};
+use super::source::{Arrival, FlowSource};
 use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ pub(super) struct PoissonSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
-    /// Largest number of flows.
+    /// Maximum number of flows.
     #[serde(default)]
     count: Option<u64>,
     /// Sending hosts; absent: all hosts.
@@ -70,8 +70,8 @@ impl Workload for PoissonSpec {
     fn times_mut(&mut self) -> Vec<&mut Time> {
         [&mut self.start].into_iter().chain(&mut self.every).chain(&mut self.stop).collect()
     }
-    fn locate(&mut self, base: &Path) {
-        self.sizes.locate(base);
+    fn resolve_paths(&mut self, base: &Path) {
+        self.sizes.resolve_paths(base);
     }
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
@@ -80,79 +80,89 @@ impl Workload for PoissonSpec {
         fabric.hosts("from", self.from.as_deref())
     }
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        let share = match (self.every, self.load) {
+        let intensity = match (self.every, self.load) {
             (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
-            (Some(every), None) => Err(context::period(every)?.as_secs_f64()),
-            (None, Some(load)) => Ok(context::load(load)?),
+            (Some(every), None) => Intensity::Every(context::check_period(every)?.as_secs_f64()),
+            (None, Some(load)) => Intensity::Load(context::check_load(load)?),
             (None, None) => {
                 return Err(InvalidKey::new("load", "missing; specify `load` or `every`"));
             }
         };
-        let sizes = context::sizes("sizes", &self.sizes)?;
+        let sizes = context::resolve_sizes("sizes", &self.sizes)?;
         let within = fabric.within(self.start, self.stop)?;
-        let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
-        let gap = |&host: &HostIx| match share {
-            Ok(share) => sizes.mean() / (share * fabric.rate(host).as_bytes_per_sec_f64()),
-            Err(seconds) => seconds,
+        let pairs = Pairs::from_host_sets(fabric, self.from.as_deref(), self.to.as_deref())?;
+        let mean_gap = |&host: &HostIx| match intensity {
+            Intensity::Load(load) => sizes.mean() / (load * fabric.rate(host).as_bytes_per_sec_f64()),
+            Intensity::Every(seconds) => seconds,
         };
-        let gaps: Vec<f64> = pairs.from.iter().map(gap).collect();
+        let mean_gaps: Vec<f64> = pairs.from.iter().map(mean_gap).collect();
         let span = (within.end - within.start).as_secs_f64();
         let count = self.count.unwrap_or(u64::MAX);
-        let expected: f64 = gaps.iter().map(|gap| span / gap).sum();
-        context::bounded_in_run(
+        let expected: f64 = mean_gaps.iter().map(|gap| span / gap).sum();
+        context::check_total_flows(
             if self.every.is_some() { "every" } else { "sizes" },
             expected.min(count as f64),
         )?;
-        Ok(Flows::made(move |streams| {
-            let sender = |(&host, &gap)| Sender { host, gap, stream: streams.of_host(host) };
-            let mut senders: Vec<Sender> = pairs.from.iter().zip(&gaps).map(sender).collect();
-            let first = senders.iter_mut().enumerate();
-            let next = first.map(|(i, sender)| Reverse((within.start + sender.gap(), i))).collect();
+        Ok(Flows::dynamic(move |streams| {
+            let sender = |(&host, &mean_gap)| Sender { host, mean_gap, stream: streams.for_host(host) };
+            let mut senders: Vec<Sender> = pairs.from.iter().zip(&mean_gaps).map(sender).collect();
+            let indexed = senders.iter_mut().enumerate();
+            let next = indexed.map(|(i, sender)| Reverse((within.start + sender.draw_gap(), i))).collect();
             let (sizes, pairs) = (Arc::clone(&sizes), pairs.clone());
-            Poisson { senders, next, sizes, stop: within.end, left: count, pairs }
+            PoissonSource { senders, next, sizes, stop: within.end, remaining: count, pairs }
         }))
     }
+}
+
+/// How often a sender starts a flow.
+#[derive(Clone, Copy)]
+enum Intensity {
+    /// Mean payload as a share of the capacity of the sender's link.
+    Load(f64),
+    /// Mean time between flows, in seconds.
+    Every(f64),
 }
 
 /// A sender of a Poisson process.
 struct Sender {
     host: HostIx,
     /// Mean time between flows, in seconds.
-    gap: f64,
+    mean_gap: f64,
     stream: RandomStream,
 }
 
 impl Sender {
-    fn gap(&mut self) -> Time {
-        Time::from_secs_f64(self.gap * self.stream.exponential())
+    fn draw_gap(&mut self) -> Time {
+        Time::from_secs_f64(self.mean_gap * self.stream.exponential())
     }
 }
 
 /// The source of `poisson`: an independent Poisson process for each sender.
-struct Poisson {
+struct PoissonSource {
     senders: Vec<Sender>,
     /// Start of the next flow and index of the sender, for each sender.
     next: BinaryHeap<Reverse<(Time, usize)>>,
     sizes: Arc<Sizes>,
     stop: Time,
-    left: u64,
+    /// Number of flows that may still start.
+    remaining: u64,
     pairs: Pairs,
 }
 
-impl FlowSource for Poisson {
+impl FlowSource for PoissonSource {
     fn next_start(&self) -> Option<Time> {
-        let Reverse((time, _)) = self.next.peek().filter(|_| self.left > 0)?;
+        let Reverse((time, _)) = self.next.peek().filter(|_| self.remaining > 0)?;
         (*time < self.stop).then_some(*time)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
         let start = self.next_start()?;
         let Reverse((_, i)) = self.next.pop()?;
-        self.left -= 1;
+        self.remaining -= 1;
         let sender = &mut self.senders[i];
         let size = self.sizes.draw(&mut sender.stream);
-        let to = self.pairs.peer(sender.host, &mut sender.stream);
-        let gap = sender.gap();
+        let to = self.pairs.draw_receiver(sender.host, &mut sender.stream);
+        let gap = sender.draw_gap();
         self.next.push(Reverse((start + gap, i)));
         Some(Arrival::new(sender.host, to, start, size))
     }

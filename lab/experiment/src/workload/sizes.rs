@@ -22,12 +22,12 @@ const BUILTIN: [(&str, &str); 5] = [
 ];
 
 /// A distribution of flow sizes: `64KB`, `websearch`, `my/sizes.txt`, `{choice: [2KB, 8KB]}`,
-/// `{uniform: {least: 1KB, most: 1MB}}` or `{pareto: {mean: 192MB, shape: 1.5}}`.
+/// `{uniform: {min: 1KB, max: 1MB}}` or `{pareto: {mean: 192MB, shape: 1.5}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizesSpec {
     /// All flows have this size.
     Fixed(Bytes),
-    /// A distribution that comes with Weir, or a file.
+    /// The name of a built-in distribution, or the path of a file.
     Named(String),
     /// A parameterised distribution.
     Rule(SizeRule),
@@ -96,8 +96,9 @@ impl<'de> Deserialize<'de> for SizesSpec {
                 f.write_str("a size, the name of a distribution, a file or a rule like {choice: [2KB, 8KB]}")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<SizesSpec, E> {
-                let number = text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-');
-                if number && !is_path(text) {
+                let is_number = text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-');
+                // A file name may start with a digit, such as `25G.cdf`.
+                if is_number && !is_path(text) {
                     return text.parse().map(SizesSpec::Fixed).map_err(E::custom);
                 }
                 Ok(SizesSpec::Named(text.to_owned()))
@@ -125,10 +126,10 @@ impl JsonSchema for SizesSpec {
 }
 
 impl SizesSpec {
-    /// Resolves a relative path of a CSV file against `base`.
-    pub(crate) fn locate(&mut self, base: &Path) {
+    /// Resolves the relative path of a distribution file against `base`.
+    pub(crate) fn resolve_paths(&mut self, base: &Path) {
         if let SizesSpec::Named(name) = self
-            && shipped(name).is_none()
+            && builtin(name).is_none()
         {
             let path = base.join(&*name);
             if is_path(name) || path.is_file() {
@@ -141,13 +142,13 @@ impl SizesSpec {
     pub(crate) fn resolve(&self) -> Result<Sizes, String> {
         let sizes = match self {
             SizesSpec::Fixed(size) => Sizes::Choice(vec![*size]),
-            SizesSpec::Named(name) => Sizes::Cdf(named(name)?),
+            SizesSpec::Named(name) => Sizes::Cdf(read_cdf(name)?),
             SizesSpec::Rule(SizeRule::Choice(sizes)) => Sizes::Choice(sizes.clone()),
             SizesSpec::Rule(SizeRule::Uniform { min, max }) => Sizes::Uniform(*min, *max),
             SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => {
                 if !(shape.is_finite() && *shape > 1.0) {
                     return Err(format!(
-                        "Pareto shape must be above 1 (the mean is infinite), found {shape}"
+                        "Pareto shape must be above 1 (otherwise the mean is infinite), found {shape}"
                     ));
                 }
                 // Solves mean = min * shape / (shape - 1) for min.
@@ -168,17 +169,19 @@ impl SizesSpec {
 
 /// Returns whether a text is the path of a file: it contains a directory, or an extension such as `.txt`.
 fn is_path(text: &str) -> bool {
-    let ending = text.rsplit_once('.').map(|(_, ending)| ending);
-    text.contains('/') || ending.is_some_and(|ending| ending.starts_with(|c: char| c.is_ascii_alphabetic()))
+    let extension = text.rsplit_once('.').map(|(_, extension)| extension);
+    text.contains('/')
+        || extension.is_some_and(|extension| extension.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
 /// Returns the built-in distribution with this name.
-fn shipped(name: &str) -> Option<&'static str> {
-    BUILTIN.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
+fn builtin(name: &str) -> Option<&'static str> {
+    BUILTIN.iter().find(|(builtin, _)| *builtin == name).map(|(_, text)| *text)
 }
 
-fn named(name: &str) -> Result<Cdf, String> {
-    if let Some(text) = shipped(name) {
+/// Reads the built-in distribution or the file `name`.
+fn read_cdf(name: &str) -> Result<Cdf, String> {
+    if let Some(text) = builtin(name) {
         return Cdf::parse(text);
     }
     if !is_path(name) && !Path::new(name).is_file() {
@@ -208,13 +211,13 @@ impl Sizes {
         match self {
             Sizes::Choice(all) => all.iter().map(|size| size.as_f64()).sum::<f64>() / all.len() as f64,
             Sizes::Uniform(min, max) => (min.as_f64() + max.as_f64()) / 2.0,
-            Sizes::Pareto { min: least, shape } => least * shape / (shape - 1.0),
+            Sizes::Pareto { min, shape } => min * shape / (shape - 1.0),
             Sizes::Cdf(cdf) => cdf.mean(),
         }
     }
 
     /// Returns a lower bound of the sizes.
-    pub fn least(&self) -> Bytes {
+    pub fn min_size(&self) -> Bytes {
         match self {
             Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
             Sizes::Uniform(min, _) => *min,
@@ -227,12 +230,12 @@ impl Sizes {
         match self {
             Sizes::Choice(all) => all[stream.below(all.len() as u64) as usize],
             Sizes::Uniform(min, max) => Bytes::new(min.get() + stream.below(max.get() - min.get() + 1)),
-            Sizes::Pareto { min: least, shape } => {
+            Sizes::Pareto { min, shape } => {
                 // Inverse transform sampling; libm gives the same bits on every platform.
-                let size = least * libm::exp(stream.exponential() / shape);
+                let size = min * libm::exp(stream.exponential() / shape);
                 Bytes::new((size as u64).max(1))
             }
-            Sizes::Cdf(cdf) => Bytes::new((cdf.at(stream.uniform()) as u64).max(1)),
+            Sizes::Cdf(cdf) => Bytes::new((cdf.quantile(stream.uniform()) as u64).max(1)),
         }
     }
 }
@@ -259,25 +262,26 @@ impl Cdf {
                 [size, probability] => size.parse().ok().zip(probability.parse().ok()),
                 _ => None,
             };
-            let ok = |&(size, probability): &(f64, f64)| {
+            let is_valid = |&(size, probability): &(f64, f64)| {
                 let last = points.last().copied().unwrap_or((0.0, 0.0));
                 size.is_finite() && probability.is_finite() && size >= last.0 && probability >= last.1
             };
-            let point = point.filter(ok);
+            let point = point.filter(is_valid);
             points.push(point.ok_or_else(|| {
                 format!(
                     "line {number}: \"{line}\": expected size and cumulative probability, both non-decreasing"
                 )
             })?);
         }
-        let whole = points.last().ok_or("the distribution has no points")?.1;
-        let percent = whole == 100.0;
-        if !(percent || whole == 1.0) {
-            return Err(format!("the last probability must be 1, found {whole}"));
+        let last = points.last().ok_or("the distribution has no points")?.1;
+        let is_percent = last == 100.0;
+        if !(is_percent || last == 1.0) {
+            return Err(format!("the last probability must be 1, found {last}"));
         }
-        if percent {
+        if is_percent {
             points.iter_mut().for_each(|point| point.1 /= 100.0);
         }
+        // A first probability above 0 means that this share of the flows has the first size.
         if points[0].1 > 0.0 {
             points.insert(0, (points[0].0, 0.0));
         }
@@ -288,11 +292,12 @@ impl Cdf {
         self.points.windows(2).map(|w| (w[1].1 - w[0].1) * (w[0].0 + w[1].0) / 2.0).sum()
     }
 
-    /// Returns the quantile of `share`, which is in [0, 1).
-    fn at(&self, share: f64) -> f64 {
-        let next = self.points.partition_point(|point| point.1 <= share).clamp(1, self.points.len() - 1);
-        let ((size, from), (max, to)) = (self.points[next - 1], self.points[next]);
-        size + (max - size) * (share - from) / (to - from)
+    /// Returns the size at this cumulative probability, which is in [0, 1).
+    fn quantile(&self, probability: f64) -> f64 {
+        let next =
+            self.points.partition_point(|point| point.1 <= probability).clamp(1, self.points.len() - 1);
+        let ((size, from), (next_size, to)) = (self.points[next - 1], self.points[next]);
+        size + (next_size - size) * (probability - from) / (to - from)
     }
 }
 
@@ -306,7 +311,7 @@ mod tests {
 
     /// The means of docs/algorithms/methods.md#size-distributions.
     #[test]
-    fn the_means_of_the_shipped_distributions() {
+    fn builtin_distributions_have_the_documented_means() {
         for (name, mean) in [
             ("websearch", 1_711_250.0),
             ("fb_hadoop", 120_420.75),
@@ -321,7 +326,7 @@ mod tests {
 
     /// The parts that `amp-fig14.yaml` sends by different schemes.
     #[test]
-    fn data_mining_is_its_short_and_its_long_flows() {
+    fn data_mining_is_the_union_of_its_short_and_long_parts() {
         const SHORT: f64 = 0.8 + 0.1 * (100.0 - 10.0) / (400.0 - 10.0);
         let part = |name: &str| {
             sizes(&format!(
@@ -355,37 +360,40 @@ mod tests {
     #[test]
     fn a_distribution_is_linear_between_its_points() {
         let cdf = Cdf::parse("size_bytes,cumulative_probability\n0,0\n1000,0.5\n5000,1\n").unwrap();
-        assert_eq!((cdf.at(0.0), cdf.at(0.25), cdf.at(0.5), cdf.at(0.75)), (0.0, 500.0, 1000.0, 3000.0));
+        assert_eq!(
+            (cdf.quantile(0.0), cdf.quantile(0.25), cdf.quantile(0.5), cdf.quantile(0.75)),
+            (0.0, 500.0, 1000.0, 3000.0)
+        );
         assert_eq!(cdf.mean(), 1750.0);
         assert_eq!(Cdf::parse("0 0\n1000 50\n5000 100").unwrap(), cdf, "as HPCC's files");
     }
 
     #[test]
-    fn bad_sizes_are_refused() {
-        let refusal = |yaml: &str| match serde_yaml::from_str::<SizesSpec>(yaml) {
+    fn invalid_sizes_are_rejected() {
+        let error = |yaml: &str| match serde_yaml::from_str::<SizesSpec>(yaml) {
             Ok(spec) => spec.resolve().unwrap_err(),
-            Err(error) => error.to_string(),
+            Err(e) => e.to_string(),
         };
-        assert!(refusal("web").contains("use websearch, fb_hadoop"), "{}", refusal("web"));
-        assert!(refusal("/nowhere/x.csv").contains("/nowhere/x.csv"));
-        assert!(refusal("144_hosts.txt").contains("144_hosts.txt: No such file"));
-        assert!(refusal("64").contains("unit"), "{}", refusal("64"));
-        assert!(refusal("0B").contains("at least 1B"));
-        assert!(refusal("{choice: []}").contains("`choice` is empty"));
-        assert!(refusal("{pareto: {mean: 1MB, shape: 1}}").contains("above 1"));
-        assert!(refusal("{gauss: 1}").contains("gauss"));
+        assert!(error("web").contains("use websearch, fb_hadoop"), "{}", error("web"));
+        assert!(error("/nowhere/x.csv").contains("/nowhere/x.csv"));
+        assert!(error("144_hosts.txt").contains("144_hosts.txt: No such file"));
+        assert!(error("64").contains("unit"), "{}", error("64"));
+        assert!(error("0B").contains("at least 1B"));
+        assert!(error("{choice: []}").contains("`choice` is empty"));
+        assert!(error("{pareto: {mean: 1MB, shape: 1}}").contains("above 1"));
+        assert!(error("{gauss: 1}").contains("gauss"));
         assert!(Cdf::parse("0,0\n10,0.5\n5,1\n").unwrap_err().contains("line 3"));
         assert!(Cdf::parse("0,0\n10,0.5\n").unwrap_err().contains("must be 1"));
     }
 
-    /// The HPCC simulator's files are named `.txt`; others have no ending at all.
+    /// The HPCC simulator's files have the extension `.txt`; others have none.
     #[test]
-    fn a_distribution_is_known_by_its_content() {
+    fn the_format_of_a_distribution_is_detected_from_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let read = |name: &str, text: &str| {
             std::fs::write(dir.path().join(name), text).unwrap();
             let mut spec: SizesSpec = serde_yaml::from_str(name).unwrap();
-            spec.locate(dir.path());
+            spec.resolve_paths(dir.path());
             spec.resolve()
         };
         let hpcc = "0 0\n10000 50\n100000 100\n";
@@ -405,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_read_back_as_themselves() {
+    fn serialised_sizes_are_read_back_unchanged() {
         for yaml in [
             "64KB",
             "websearch",

@@ -1,13 +1,13 @@
 //! Semantic colours of charts.
 //!
-//! A colour becomes a CSS class of `plot.css`, so that charts follow the light or dark theme of the page. The light colour is also
-//! written as an attribute, for viewers without CSS.
+//! A colour becomes a CSS class of `plot.css`, so that charts follow the light or dark theme of the page. The light
+//! colour is also written as an attribute, for viewers without CSS.
 
 /// The style sheet of charts: colours for the light theme, the dark theme and print, and fonts.
 pub const PLOT_CSS: &str = include_str!("plot.css");
 
-/// Colours of the light theme: the colour-blind safe palette of Okabe and Ito, in an order in which neighbours also differ in
-/// greyscale. Yellow is omitted, because it is invisible on white.
+/// Colours of the light theme: the colour-blind safe palette of Okabe and Ito, in an order in which neighbours also
+/// differ in greyscale. Yellow is omitted, because it is invisible on white.
 const COLOURS: [&str; 7] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#444444"];
 
 /// Dash patterns in CSS pixels; the first is solid.
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_ink_is_in_the_style_sheet_with_the_same_light_colour() {
+    fn every_color_is_in_the_style_sheet_with_the_same_light_value() {
         let lines = (0..COLOURS.len()).map(PlotColor::Line);
-        for ink in [
+        for color in [
             PlotColor::Paper,
             PlotColor::Text,
             PlotColor::Faint,
@@ -82,7 +82,7 @@ mod tests {
         .into_iter()
         .chain(lines)
         {
-            let (class, colour) = (ink.class(), ink.light());
+            let (class, colour) = (color.class(), color.light());
             assert!(PLOT_CSS.contains(&format!("--{class}: {colour}")), "--{class}: {colour}");
             assert!(PLOT_CSS.contains(&format!(".{class} {{")), "no rule for .{class}");
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_dashes_come_round() {
+    fn colours_and_dashes_wrap_around() {
         assert_eq!(PlotColor::Line(COLOURS.len()).class(), "line-0");
         assert_eq!(dash(0), dash(DASHES.len()));
     }

@@ -1,7 +1,8 @@
 //! The data of charts as JSON, for the script of a page.
 
 use super::color::{PlotColor, dash};
-use super::{Axis, Chart, LegendPlacement, Line, Scale};
+use super::line_chart::{Chart, LegendPlacement, Line};
+use super::scale::{Axis, Scale};
 use serde_json::{Value, json};
 
 /// Number of bins for longer series. The data has the minimum and the maximum of each bin.
@@ -10,8 +11,8 @@ const BINS: usize = 2000;
 const DIGITS: i32 = 5;
 
 impl Chart {
-    /// Returns the chart's data; `None` if the script cannot draw the chart, because it has points with intervals or an axis of
-    /// names.
+    /// Returns the chart's data; `None` if the script cannot draw the chart, because it has points with intervals or
+    /// an axis of names.
     pub fn data(&self) -> Option<Value> {
         if !self.x.names.is_empty() || self.lines.iter().any(|line| !line.spread.is_empty()) {
             return None;
@@ -20,15 +21,15 @@ impl Chart {
         let mut xs: Vec<Value> = Vec::new();
         let mut lines: Vec<Value> = Vec::new();
         let groups = self.overlapping_lines();
-        for (number, line) in self.lines.iter().enumerate() {
+        for (line_index, line) in self.lines.iter().enumerate() {
             let (x, columns, is_step) = columns(line);
-            let index = xs.iter().position(|known| *known == x).unwrap_or_else(|| {
+            let index = xs.iter().position(|existing| *existing == x).unwrap_or_else(|| {
                 xs.push(x);
                 xs.len() - 1
             });
             let (colour, dash) = (PlotColor::Line(line.colour).class(), dash(line.dash));
             lines.push(json!({
-                "name": line.name, "colour": colour, "dash": dash, "step": is_step, "group": groups.iter().position(|group| group.contains(&number)),
+                "name": line.name, "colour": colour, "dash": dash, "step": is_step, "group": groups.iter().position(|group| group.contains(&line_index)),
                 "x": index, "y": columns[0], "band": &columns[1..],
             }));
         }
@@ -48,7 +49,8 @@ fn axis(axis: &Axis) -> Value {
     })
 }
 
-/// Returns the x values of a line, its y values with the two edges of its band if it has one, and whether it is a step function.
+/// Returns the x values of a line, its y values with the two edges of its band if it has one, and whether it is a
+/// step function.
 fn columns(line: &Line) -> (Value, Vec<Vec<f64>>, bool) {
     let is_step = line.points.windows(2).any(|pair| pair[0].0 == pair[1].0);
     let thinned = if is_step { ends_of_steps(&line.points) } else { extremes(&line.points) };
@@ -73,7 +75,8 @@ fn ends_of_steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Reduces a long series to the minimum and the maximum of each bin, in their order, at the start and the middle of the bin.
+/// Reduces a long series to the minimum and the maximum of each bin, in their order, at the start and the middle of
+/// the bin.
 fn extremes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= 2 * BINS {
         return points.to_vec();
@@ -91,10 +94,10 @@ fn extremes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// Returns `[first, step, count]` for equidistant values, else `{"at": [...]}`.
 fn regular(x: &[f64]) -> Value {
     /// Tolerance as a share of the step.
-    const OFF: f64 = 1e-3;
+    const TOLERANCE: f64 = 1e-3;
     if let [first, .., last] = *x {
         let step = (last - first) / (x.len() - 1) as f64;
-        let is_near = |(i, value): (usize, &f64)| (first + step * i as f64 - value).abs() <= OFF * step;
+        let is_near = |(i, value): (usize, &f64)| (first + step * i as f64 - value).abs() <= TOLERANCE * step;
         if step > 0.0 && x.iter().enumerate().all(is_near) {
             return json!([first, step, x.len()]);
         }
@@ -128,21 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn equal_distances_are_three_numbers() {
+    fn equidistant_values_are_three_numbers() {
         assert_eq!(regular(&[1.0, 2.0, 3.0]), json!([1.0, 1.0, 3]));
         assert_eq!(regular(&[1.0, 2.0, 4.0]), json!({"at": [1.0, 2.0, 4.0]}));
         assert_eq!(regular(&[]), json!({"at": []}));
     }
 
     #[test]
-    fn steps_hold_until_the_next() {
+    fn steps_have_one_point_per_x() {
         let line = Line { points: vec![(1.0, 0.0), (1.0, 5.0), (3.0, 5.0), (3.0, 9.0)], ..Line::default() };
         let (x, y, step) = columns(&line);
         assert_eq!((x, y, step), (json!([1.0, 2.0, 2]), vec![vec![5.0, 9.0]], true));
     }
 
     #[test]
-    fn values_are_short() {
+    fn values_have_five_significant_digits() {
         assert_eq!(
             [123.456_789, 0.000_123_456_7, 1_234_567.0, 0.0].map(rounded),
             [123.46, 0.000_123_46, 1_234_567.0, 0.0]

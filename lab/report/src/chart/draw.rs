@@ -2,10 +2,11 @@
 
 use super::color::{PLOT_CSS, PlotColor, dash};
 use super::labels::{self, LETTER_HEIGHT};
+use super::line_chart::{Chart, LegendPlacement, Line};
 use super::overlap::pieces;
 use super::scale::VERTICAL_TICKS;
+use super::svg::{Size, px, text};
 use super::thin::{Thinned, thin};
-use super::{Chart, LegendPlacement, Line, Size};
 use maud::{Markup, PreEscaped, html};
 
 /// Height of a line of text.
@@ -63,8 +64,8 @@ impl Chart {
         let y_ticks = self.y_ticks();
         let is_file = style.is_some();
         let legend = if is_file { self.legend_rows(width) } else { Vec::new() };
-        let remark = self.coincidence().filter(|_| is_file && self.names == LegendPlacement::Legend);
-        let frame = self.frame((width, height), &y_ticks, legend.len() + usize::from(remark.is_some()));
+        let note_line = self.overlap_note().filter(|_| is_file && self.names == LegendPlacement::Legend);
+        let frame = self.frame((width, height), &y_ticks, legend.len() + usize::from(note_line.is_some()));
         let lines: Vec<Thinned> = self.lines.iter().map(|line| self.pixels(line, frame)).collect();
         html! {
             svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}"))
@@ -72,8 +73,8 @@ impl Chart {
                 @if let Some(style) = style { (style) }
                 rect class="paper" width=(width) height=(height) fill=(PlotColor::Paper.light()) {}
                 (legend_markup(&legend))
-                @if let Some(remark) = remark {
-                    (text((0.0, legend.len() as f64 * LINE_HEIGHT + LETTER_HEIGHT), "start", PlotColor::Faint, &remark))
+                @if let Some(note_line) = note_line {
+                    (text((0.0, legend.len() as f64 * LINE_HEIGHT + LETTER_HEIGHT), "start", PlotColor::Faint, &note_line))
                 }
                 (self.y_axis(frame, &y_ticks))
                 (self.x_axis(frame))
@@ -103,15 +104,15 @@ impl Chart {
 
     /// Returns a line in pixels, relative to the upper left corner of the frame.
     fn pixels(&self, line: &Line, frame: Frame) -> Thinned {
-        let across = |x| self.x.place(x) * frame.width;
-        let down = |y| (1.0 - self.y.place(y)) * frame.height;
+        let to_x = |x| self.x.position(x) * frame.width;
+        let to_y = |y| (1.0 - self.y.position(y)) * frame.height;
         let mut thinned = if line.band.is_empty() {
             thin(&line.points, frame.width)
         } else {
             Thinned { line: line.points.clone(), band: line.band.clone() }
         };
-        thinned.line.iter_mut().for_each(|p| *p = (across(p.0), down(p.1)));
-        thinned.band.iter_mut().for_each(|b| *b = (down(b.0), down(b.1)));
+        thinned.line.iter_mut().for_each(|p| *p = (to_x(p.0), to_y(p.1)));
+        thinned.band.iter_mut().for_each(|b| *b = (to_y(b.0), to_y(b.1)));
         thinned
     }
 
@@ -119,7 +120,7 @@ impl Chart {
         html! {
             (text((0.0, frame.top - 3.0 * TICK_GAP), "start", PlotColor::Text, &self.y.title))
             @for (value, label) in ticks {
-                @let y = frame.top + (1.0 - self.y.place(*value)) * frame.height;
+                @let y = frame.top + (1.0 - self.y.position(*value)) * frame.height;
                 (rule((frame.left, y), (frame.right(), y), PlotColor::Grid))
                 (text((frame.left - TICK_GAP, y + 4.0), "end", PlotColor::Faint, label))
             }
@@ -131,29 +132,31 @@ impl Chart {
         let widest = self.x.names.iter().map(|name| labels::width(name) + TICK_GAP).fold(0.0, f64::max);
         let count = (frame.width / X_TICK_EVERY.max(widest)) as usize;
         let y = frame.bottom();
-        let place = |value| frame.left + self.x.place(value) * frame.width;
-        let mut free = f64::NEG_INFINITY;
+        let to_x = |value| frame.left + self.x.position(value) * frame.width;
+        // Right end of the last label; labels that would overlap it are omitted.
+        let mut label_end = f64::NEG_INFINITY;
         html! {
             (rule((frame.left, y), (frame.right(), y), PlotColor::Axis))
             @for value in self.x.ticks(count) {
-                @let (x, label) = (place(value), self.x.label(value));
+                @let (x, label) = (to_x(value), self.x.label(value));
                 @let half = labels::width(&label) / 2.0;
                 (rule((x, y), (x, y + TICK), PlotColor::Axis))
-                @if x - half >= free {
+                @if x - half >= label_end {
                     (text((x, y + LINE_HEIGHT), "middle", PlotColor::Faint, &label))
-                    ({ free = x + half + TICK_GAP; "" })
+                    ({ label_end = x + half + TICK_GAP; "" })
                 }
             }
             (text((frame.right(), y + 2.0 * LINE_HEIGHT), "end", PlotColor::Text, &self.x.title))
         }
     }
 
-    /// Draws the marks. A label is placed on the side with enough room, in the first row in which it does not overlap others.
+    /// Draws the marks. A label is placed on the side with enough room, in the first row in which it does not overlap
+    /// others.
     fn marks(&self, frame: Frame) -> Markup {
         // Right end of the labels of each row.
         let mut ends = [f64::MIN; MARK_ROWS];
         let placed = self.marks.iter().map(|mark| {
-            let (x, width) = (frame.left + self.x.place(mark.x) * frame.width, labels::width(&mark.label));
+            let (x, width) = (frame.left + self.x.position(mark.x) * frame.width, labels::width(&mark.label));
             let fits = x + TICK_GAP + width < frame.right();
             let from = if fits { x + TICK_GAP } else { x - TICK_GAP - width };
             let row = ends.iter().position(|&end| end <= from);
@@ -179,48 +182,49 @@ impl Chart {
         let stroke = if lines.len() > MANY { FINE_STROKE } else { STROKE };
         let shares = self.shares();
         // The solid first line is drawn at the bottom, so that it is visible through the gaps of dashed lines.
-        let drawn = || self.lines.iter().zip(lines);
+        let pairs = || self.lines.iter().zip(lines);
         html! {
             g transform=(format!("translate({} {})", px(frame.left), px(frame.top))) {
-                @for (line, thinned) in drawn().filter(|(_, thinned)| is_visible(&thinned.band)) {
-                    @let ink = PlotColor::Name(line.colour);
-                    polygon class=(format!("band {}", ink.class())) fill=(ink.light()) fill-opacity="0.2" points=(outline(thinned)) {}
+                @for (line, thinned) in pairs().filter(|(_, thinned)| is_visible(&thinned.band)) {
+                    @let color = PlotColor::Name(line.colour);
+                    polygon class=(format!("band {}", color.class())) fill=(color.light()) fill-opacity="0.2" points=(outline(thinned)) {}
                 }
-                @for ((line, thinned), &share) in drawn().zip(&shares) {
-                    @let ink = PlotColor::Line(line.colour);
+                @for ((line, thinned), &share) in pairs().zip(&shares) {
+                    @let color = PlotColor::Line(line.colour);
                     @let (dashes, offset) = if share.1 > 1 { pieces(share) } else { (dash(line.dash).to_owned(), String::new()) };
-                    polyline class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dashes)
+                    polyline class=(color.class()) stroke=(color.light()) stroke-dasharray=(dashes)
                         stroke-dashoffset=[(!offset.is_empty()).then_some(offset)]
                         fill="none" stroke-width=(stroke) stroke-linejoin="round" points=(path(&thinned.line)) {}
                 }
-                @for (place, (line, share)) in self.lines.iter().zip(shares).enumerate() {
-                    @if !line.spread.is_empty() { (self.spread(line, self.lines.len() - 1 - place, share, frame)) }
+                @for (index, (line, share)) in self.lines.iter().zip(shares).enumerate() {
+                    @if !line.spread.is_empty() { (self.spread(line, self.lines.len() - 1 - index, share, frame)) }
                 }
             }
         }
     }
 
-    /// Draws a dot for each point, and a bar for its confidence interval. Bars at the same position have caps of different widths,
-    /// and among overlapping lines the dots of lower ones are larger. `above` is the number of lines that are drawn over this one.
-    fn spread(&self, line: &Line, above: usize, (place, of): (usize, usize), frame: Frame) -> Markup {
+    /// Draws a dot for each point, and a bar for its confidence interval. Bars at the same position have caps of
+    /// different widths, and among overlapping lines the dots of lower ones are larger. `above` is the number of
+    /// lines that are drawn over this one.
+    fn spread(&self, line: &Line, above: usize, (index, count): (usize, usize), frame: Frame) -> Markup {
         const DOT: f64 = 3.5;
         const RING: f64 = 2.5;
-        let radius = DOT + RING * (of - 1 - place) as f64;
+        let radius = DOT + RING * (count - 1 - index) as f64;
         const CAP: f64 = 2.5;
         let cap = CAP * (above + 1) as f64;
-        let ink = PlotColor::Line(line.colour);
-        let down = |y| (1.0 - self.y.place(y)) * frame.height;
+        let color = PlotColor::Line(line.colour);
+        let to_y = |y| (1.0 - self.y.position(y)) * frame.height;
         let bar = |x: f64, low: f64, high: f64| {
-            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - cap), px(down(y)), px(2.0 * cap)));
-            format!("{}{}M{} {}V{}", ends[0], ends[1], px(x), px(down(high)), px(down(low)))
+            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - cap), px(to_y(y)), px(2.0 * cap)));
+            format!("{}{}M{} {}V{}", ends[0], ends[1], px(x), px(to_y(high)), px(to_y(low)))
         };
         html! {
             @for (&(x, y), &(low, high)) in line.points.iter().zip(&line.spread) {
-                @let x = self.x.place(x) * frame.width;
+                @let x = self.x.position(x) * frame.width;
                 @if high > low {
-                    path class=(ink.class()) stroke=(ink.light()) fill="none" stroke-width=(STROKE) d=(bar(x, low, high)) {}
+                    path class=(color.class()) stroke=(color.light()) fill="none" stroke-width=(STROKE) d=(bar(x, low, high)) {}
                 }
-                circle class=(PlotColor::Name(line.colour).class()) fill=(ink.light()) cx=(px(x)) cy=(px(down(y))) r=(px(radius)) {}
+                circle class=(PlotColor::Name(line.colour).class()) fill=(color.light()) cx=(px(x)) cy=(px(to_y(y))) r=(px(radius)) {}
             }
         }
     }
@@ -228,12 +232,12 @@ impl Chart {
     fn direct_names(&self, frame: Frame, lines: &[Thinned]) -> Markup {
         let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
         let lines: Vec<Vec<(f64, f64)>> = lines.iter().map(|thinned| thinned.line.clone()).collect();
-        let places = labels::place(&lines, &names, (frame.width, frame.height));
+        let positions = labels::place_names(&lines, &names, (frame.width, frame.height));
         html! {
-            @for (line, place) in self.lines.iter().zip(places) {
-                @if let Some((x, y)) = place {
-                    @let ink = PlotColor::Name(line.colour);
-                    text class=(format!("strong halo {}", ink.class())) fill=(ink.light())
+            @for (line, position) in self.lines.iter().zip(positions) {
+                @if let Some((x, y)) = position {
+                    @let color = PlotColor::Name(line.colour);
+                    text class=(format!("strong halo {}", color.class())) fill=(color.light())
                         x=(px(frame.left + x)) y=(px(frame.top + y)) { (line.name) }
                 }
             }
@@ -267,8 +271,8 @@ fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
         @for (row, items) in rows.iter().enumerate() {
             @let base = row as f64 * LINE_HEIGHT + LETTER_HEIGHT;
             @for (x, line) in items {
-                @let ink = PlotColor::Line(line.colour);
-                line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(line.dash)) stroke-width="2.5"
+                @let color = PlotColor::Line(line.colour);
+                line class=(color.class()) stroke=(color.light()) stroke-dasharray=(dash(line.dash)) stroke-width="2.5"
                     x1=(px(*x)) x2=(px(x + LEGEND_SAMPLE_WIDTH)) y1=(px(base - 4.0)) y2=(px(base - 4.0)) {}
                 text x=(px(x + LEGEND_SAMPLE_WIDTH + TICK_GAP)) y=(px(base)) class=(PlotColor::Text.class()) fill=(PlotColor::Text.light()) {
                     tspan class="strong" { (line.name) }
@@ -283,28 +287,18 @@ fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
 
 /// Returns a short sample of a line, for tables.
 pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
-    let ink = PlotColor::Line(colour);
+    let color = PlotColor::Line(colour);
     html! {
         svg class="swatch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 26 10" width="26" height="10" aria-hidden="true" {
-            line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(dash_index)) stroke-width="2.5" x2="26" y1="5" y2="5" {}
+            line class=(color.class()) stroke=(color.light()) stroke-dasharray=(dash(dash_index)) stroke-width="2.5" x2="26" y1="5" y2="5" {}
         }
     }
 }
 
-pub(super) fn text((x, y): (f64, f64), anchor: &str, ink: PlotColor, words: &str) -> Markup {
-    html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(ink.class()) fill=(ink.light()) { (words) } }
-}
-
-fn rule(from: (f64, f64), to: (f64, f64), ink: PlotColor) -> Markup {
+fn rule(from: (f64, f64), to: (f64, f64), color: PlotColor) -> Markup {
     html! {
-        line class=(ink.class()) stroke=(ink.light()) x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) {}
+        line class=(color.class()) stroke=(color.light()) x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) {}
     }
-}
-
-/// Formats a coordinate with a resolution of a tenth of a pixel.
-pub(super) fn px(value: f64) -> String {
-    let tenths = (value * 10.0).round() as i64;
-    if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
 }
 
 /// Returns whether a band has any height.
@@ -334,7 +328,8 @@ fn path(points: &[(f64, f64)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Annotation, Axis};
+    use super::super::line_chart::Annotation;
+    use super::super::scale::Axis;
     use super::*;
 
     fn chart(names: LegendPlacement) -> Chart {
@@ -391,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_vertical_lines_do_not_meet() {
+    fn labels_of_marks_do_not_overlap() {
         let mut chart = chart(LegendPlacement::None);
         chart.marks = (0..5)
             .map(|n| Annotation { x: 10.0 * f64::from(n), label: "eight flows start".into() })
@@ -401,9 +396,13 @@ mod tests {
         let words =
             tree.descendants().filter(|node| node.text() == Some("eight flows start") && node.is_element());
         let rows: Vec<&str> = words.filter_map(|node| node.attribute("y")).collect();
-        assert_eq!(rows.len(), MARK_ROWS, "those without room are left out");
+        assert_eq!(rows.len(), MARK_ROWS, "labels without room are omitted");
         assert!(rows.windows(2).all(|two| two[0] != two[1]), "{rows:?}");
-        assert_eq!(file.matches("stroke-dasharray=\"2 3\"").count(), 5, "their lines are not");
+        assert_eq!(
+            file.matches("stroke-dasharray=\"2 3\"").count(),
+            5,
+            "the lines of omitted labels are drawn"
+        );
     }
 
     #[test]
@@ -417,8 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn coordinates_are_short() {
-        assert_eq!((px(12.04), px(12.06), px(-0.51)), ("12".into(), "12.1".into(), "-0.5".into()));
+    fn points_are_separated_by_spaces() {
         assert_eq!(path(&[(1.0, 2.0), (3.25, 4.0)]), "1,2 3.3,4");
     }
 }

@@ -1,9 +1,8 @@
 //! Heat maps: a cell for each port, whose shade shows its load. All lengths are in CSS pixels.
 
-use super::Size;
 use super::color::{PLOT_CSS, PlotColor};
-use super::draw::{px, text};
 use super::labels;
+use super::svg::{Size, px, text};
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
 
@@ -12,7 +11,7 @@ const LEVELS: usize = 20;
 /// Opacity of a share of zero, so that the cell is visible.
 const MIN_OPACITY: f64 = 0.06;
 /// Height of a line of text.
-const ROW: f64 = 18.0;
+const LINE_HEIGHT: f64 = 18.0;
 const GAP: f64 = 6.0;
 /// Maximum height of a cell.
 const MAX_CELL_HEIGHT: f64 = 20.0;
@@ -55,30 +54,30 @@ impl HeatMap {
         let widest =
             self.rows.iter().map(|name| labels::width(name)).fold(labels::width(&self.y_title), f64::max);
         // Above the map: the note and the key of the shades.
-        let (left, top) = (widest + 2.0 * GAP, 2.0 * ROW + GAP);
-        let across = ((width - left - GAP) / self.columns.len().max(1) as f64).min(MAX_CELL_WIDTH);
-        let down = (across * 0.75).clamp(MIN_CELL_HEIGHT, MAX_CELL_HEIGHT);
-        let right = left + across * self.columns.len() as f64;
-        let bottom = top + down * self.rows.len() as f64;
-        let height = bottom + 2.0 * ROW + GAP;
+        let (left, top) = (widest + 2.0 * GAP, 2.0 * LINE_HEIGHT + GAP);
+        let cell_width = ((width - left - GAP) / self.columns.len().max(1) as f64).min(MAX_CELL_WIDTH);
+        let cell_height = (cell_width * 0.75).clamp(MIN_CELL_HEIGHT, MAX_CELL_HEIGHT);
+        let right = left + cell_width * self.columns.len() as f64;
+        let bottom = top + cell_height * self.rows.len() as f64;
+        let height = bottom + 2.0 * LINE_HEIGHT + GAP;
         html! {
             svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {} {}", px(width), px(height)))
                 width=(px(width)) height=(px(height)) font-family="sans-serif" font-size="12" role="img" aria-label=(self.alt) {
                 @if let Some(style) = style { (style) }
                 rect class="paper" width=(px(width)) height=(px(height)) fill=(PlotColor::Paper.light()) {}
                 (self.key())
-                @for (level, path) in self.paths((left, top), (across, down)).iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+                @for (level, path) in self.paths((left, top), (cell_width, cell_height)).iter().enumerate().filter(|(_, path)| !path.is_empty()) {
                     path class=(PlotColor::Name(0).class()) fill=(PlotColor::Name(0).light()) fill-opacity=(opacity(level)) d=(path) {}
                 }
-                @for (row, name) in every(&self.rows, down, MIN_CELL_HEIGHT) {
-                    (text((left - GAP, top + (row as f64 + 0.5) * down + 4.0), "end", PlotColor::Faint, name))
+                @for (row, name) in every_nth(&self.rows, cell_height, MIN_CELL_HEIGHT) {
+                    (text((left - GAP, top + (row as f64 + 0.5) * cell_height + 4.0), "end", PlotColor::Faint, name))
                 }
                 @let broadest = self.columns.iter().map(|name| labels::width(name)).fold(0.0, f64::max);
-                @for (column, name) in every(&self.columns, across, broadest + GAP) {
-                    (text((left + (column as f64 + 0.5) * across, bottom + ROW - 4.0), "middle", PlotColor::Faint, name))
+                @for (column, name) in every_nth(&self.columns, cell_width, broadest + GAP) {
+                    (text((left + (column as f64 + 0.5) * cell_width, bottom + LINE_HEIGHT - 4.0), "middle", PlotColor::Faint, name))
                 }
-                (text((right.max(left + labels::width(&self.x_title)), bottom + 2.0 * ROW), "end", PlotColor::Text, &self.x_title))
-                (text((left - GAP, bottom + ROW - 4.0), "end", PlotColor::Text, &self.y_title))
+                (text((right.max(left + labels::width(&self.x_title)), bottom + 2.0 * LINE_HEIGHT), "end", PlotColor::Text, &self.x_title))
+                (text((left - GAP, bottom + LINE_HEIGHT - 4.0), "end", PlotColor::Text, &self.y_title))
             }
         }
     }
@@ -92,25 +91,27 @@ impl HeatMap {
             @for (i, share) in SHADES.iter().enumerate() {
                 @let x = i as f64 * SHADE;
                 rect class=(PlotColor::Name(0).class()) fill=(PlotColor::Name(0).light()) fill-opacity=(opacity(level(*share)))
-                    x=(px(x)) y=(ROW) width="12" height="12" {}
-                (text((x + 16.0, ROW + 10.0), "start", PlotColor::Faint, &format!("{:.0}%", 100.0 * share)))
+                    x=(px(x)) y=(LINE_HEIGHT) width="12" height="12" {}
+                (text((x + 16.0, LINE_HEIGHT + 10.0), "start", PlotColor::Faint, &format!("{:.0}%", 100.0 * share)))
             }
         }
     }
 
     /// Returns the cells of each shade as one path.
-    fn paths(&self, (left, top): (f64, f64), (across, down): (f64, f64)) -> Vec<String> {
-        let gap = if across >= GAP_FROM { 1.0 } else { 0.0 };
+    fn paths(&self, (left, top): (f64, f64), (cell_width, cell_height): (f64, f64)) -> Vec<String> {
+        let gap = if cell_width >= GAP_FROM { 1.0 } else { 0.0 };
         let mut paths = vec![String::new(); LEVELS + 1];
         for &(column, row, share) in &self.cells {
-            let (x, y) = (left + column as f64 * across, top + row as f64 * down);
-            let (w, h) = (px(across - gap), px(down - 1.0));
-            write!(paths[level(share)], "M{} {}h{w}v{h}h-{w}z", px(x), px(y)).expect("a string takes all");
+            let (x, y) = (left + column as f64 * cell_width, top + row as f64 * cell_height);
+            let (w, h) = (px(cell_width - gap), px(cell_height - 1.0));
+            write!(paths[level(share)], "M{} {}h{w}v{h}h-{w}z", px(x), px(y))
+                .expect("writing to a String does not fail");
         }
         paths
     }
 }
 
+/// Returns the index of the shade, from 0 to [`LEVELS`].
 fn level(share: f64) -> usize {
     (share.clamp(0.0, 1.0) * LEVELS as f64).round() as usize
 }
@@ -120,7 +121,7 @@ fn opacity(level: usize) -> String {
 }
 
 /// Returns every n-th name, so that names fit. `each` is the size of a cell, `min` the size that a name needs.
-fn every(names: &[String], each: f64, min: f64) -> impl Iterator<Item = (usize, &String)> {
+fn every_nth(names: &[String], each: f64, min: f64) -> impl Iterator<Item = (usize, &String)> {
     let stride = (min / each.max(0.1)).ceil().max(1.0) as usize;
     names.iter().enumerate().step_by(stride)
 }
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn is_well_formed_and_inside_the_picture_however_many_there_are() {
+    fn is_well_formed_and_inside_the_picture_for_any_size() {
         for columns in [1, 5, 80, 320] {
             for size in [Size::Wide, Size::Narrow] {
                 let file = heat(columns).svg_file(size);
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_darker() {
+    fn higher_shares_are_darker() {
         let shades: Vec<f64> =
             [0.0, 0.3, 0.31, 0.9, 1.7].map(|share| opacity(level(share)).parse().unwrap()).into();
         assert!(shades.is_sorted() && shades[0] > 0.0 && shades[4] == 1.0, "{shades:?}");

@@ -17,25 +17,26 @@ pub fn width(text: &str) -> f64 {
 /// Minimum and maximum y of a line in each pixel column; `None` where the line is absent.
 type Profile = Vec<Option<(f64, f64)>>;
 
-/// Returns the position of each line's name: the left end of the baseline. Lines are in pixels, with x from 0 to `size.0` and y
-/// downwards from 0 to `size.1`. Names are placed greedily, away from other lines and from names placed before.
-pub fn place(lines: &[Vec<(f64, f64)>], names: &[&str], size: (f64, f64)) -> Vec<Option<(f64, f64)>> {
+/// Returns the position of each line's name: the left end of the baseline. Lines are in pixels, with x from 0 to
+/// `size.0` and y downwards from 0 to `size.1`. Names are placed greedily, away from other lines and from names
+/// placed before.
+pub fn place_names(lines: &[Vec<(f64, f64)>], names: &[&str], size: (f64, f64)) -> Vec<Option<(f64, f64)>> {
     let profiles: Vec<Profile> = lines.iter().map(|line| profile(line, size.0)).collect();
-    let mut taken: Vec<Block> = Vec::new();
-    let mut places = Vec::new();
+    let mut placed: Vec<Block> = Vec::new();
+    let mut positions = Vec::new();
     for (own, name) in names.iter().enumerate() {
         let best = candidates(&profiles[own], width(name), size).max_by(|a, b| {
-            let score = |c: &Candidate| c.score(own, &profiles, &taken, size);
+            let score = |c: &Candidate| c.score(own, &profiles, &placed, size);
             // Among equals the leftmost; max_by alone would return the last.
             score(a).total_cmp(&score(b)).then(b.block.left.total_cmp(&a.block.left))
         });
-        places.push(best.map(|b| (b.block.left, b.block.bottom - 2.0)));
-        taken.extend(best.map(|b| b.block));
+        positions.push(best.map(|b| (b.block.left, b.block.bottom - 2.0)));
+        placed.extend(best.map(|b| b.block));
     }
-    places
+    positions
 }
 
-/// A candidate: the rectangle of a name.
+/// The rectangle of a name.
 #[derive(Clone, Copy)]
 struct Block {
     left: f64,
@@ -46,39 +47,42 @@ struct Block {
 
 impl Block {
     /// Returns the vertical distance to the range from `top` to `bottom`; negative if they overlap.
-    fn room(&self, top: f64, bottom: f64) -> f64 {
+    fn distance(&self, top: f64, bottom: f64) -> f64 {
         (top - self.bottom).max(self.top - bottom)
     }
 }
 
+/// A possible position of a name.
 #[derive(Clone, Copy)]
 struct Candidate {
     block: Block,
-    /// Height range of the line along the name.
-    unrest: f64,
+    /// Range of the line's height along the name, in CSS pixels.
+    line_range: f64,
     /// Lowest position of the line along the name.
     line_bottom: f64,
 }
 
 impl Candidate {
-    fn score(&self, own: usize, profiles: &[Profile], taken: &[Block], size: (f64, f64)) -> f64 {
+    /// Returns the score; higher is better.
+    fn score(&self, own: usize, profiles: &[Profile], placed: &[Block], size: (f64, f64)) -> f64 {
         let mut room = MAX_USEFUL_GAP;
         for (_, profile) in profiles.iter().enumerate().filter(|(i, _)| *i != own) {
             if let Some((top, bottom)) = extent(profile, self.block.left, self.block.right) {
-                room = room.min(self.block.room(top, bottom));
+                room = room.min(self.block.distance(top, bottom));
             }
         }
-        for other in taken {
+        for other in placed {
             if other.left < self.block.right + GAP && self.block.left < other.right + GAP {
-                room = room.min(other.room(self.block.top, self.block.bottom));
+                room = room.min(other.distance(self.block.top, self.block.bottom));
             }
         }
         // The line of a flow that has not started is at zero. Prefer positions where the flow sends.
         let idle = if self.line_bottom >= size.1 - 1.0 { MAX_USEFUL_GAP } else { 0.0 };
-        room - 0.5 * self.unrest - idle
+        room - 0.5 * self.line_range - idle
     }
 }
 
+/// Returns candidates above and below the line, every few pixels.
 fn candidates(own: &Profile, width: f64, size: (f64, f64)) -> impl Iterator<Item = Candidate> {
     const STRIDE: usize = 6;
     let last = (size.0 - width - GAP).max(0.0) as usize;
@@ -87,7 +91,7 @@ fn candidates(own: &Profile, width: f64, size: (f64, f64)) -> impl Iterator<Item
         let sides = extent(own, left, right).map(|(top, bottom)| {
             [(top - GAP - LETTER_HEIGHT, top), (bottom + GAP, bottom)].map(|(block_top, _)| Candidate {
                 block: Block { left, right, top: block_top, bottom: block_top + LETTER_HEIGHT },
-                unrest: bottom - top,
+                line_range: bottom - top,
                 line_bottom: bottom,
             })
         });
@@ -96,6 +100,7 @@ fn candidates(own: &Profile, width: f64, size: (f64, f64)) -> impl Iterator<Item
     })
 }
 
+/// Returns the lowest and the highest y of a line between two x positions.
 fn extent(profile: &Profile, left: f64, right: f64) -> Option<(f64, f64)> {
     let columns = profile.iter().take(right.ceil() as usize + 1).skip(left.floor() as usize);
     columns.flatten().copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -126,12 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_where_the_lines_are_apart() {
+    fn names_are_placed_where_lines_are_apart() {
         // Two lines far apart on the left half, together on the right half.
         let upper = vec![(0.0, 20.0), (200.0, 20.0), (201.0, 100.0), (400.0, 100.0)];
         let lower = vec![(0.0, 160.0), (200.0, 160.0), (201.0, 102.0), (400.0, 102.0)];
-        let places = place(&[upper, lower], &["upper", "lower"], (400.0, 200.0));
-        let (upper, lower) = (places[0].unwrap(), places[1].unwrap());
+        let positions = place_names(&[upper, lower], &["upper", "lower"], (400.0, 200.0));
+        let (upper, lower) = (positions[0].unwrap(), positions[1].unwrap());
         assert!(upper.0 + width("upper") <= 200.0 && lower.0 + width("lower") <= 200.0);
         assert!(upper.1 < 60.0 && (120.0..200.0).contains(&lower.1), "{upper:?} {lower:?}");
     }
@@ -140,11 +145,11 @@ mod tests {
     fn names_do_not_cover_each_other() {
         let same = vec![(0.0, 100.0), (400.0, 100.0)];
         let lines = vec![same.clone(), same.clone(), same];
-        let places: Vec<_> =
-            place(&lines, &["one", "two", "three"], (400.0, 200.0)).into_iter().flatten().collect();
-        assert_eq!(places.len(), 3);
-        for (i, a) in places.iter().enumerate() {
-            for b in &places[i + 1..] {
+        let positions: Vec<_> =
+            place_names(&lines, &["one", "two", "three"], (400.0, 200.0)).into_iter().flatten().collect();
+        assert_eq!(positions.len(), 3);
+        for (i, a) in positions.iter().enumerate() {
+            for b in &positions[i + 1..] {
                 assert!(
                     (a.0 - b.0).abs() > width("one") || (a.1 - b.1).abs() >= LETTER_HEIGHT,
                     "{a:?} {b:?}"
@@ -155,6 +160,6 @@ mod tests {
 
     #[test]
     fn a_line_without_points_gets_no_name() {
-        assert_eq!(place(&[vec![]], &["nothing"], (400.0, 200.0)), [None]);
+        assert_eq!(place_names(&[vec![]], &["nothing"], (400.0, 200.0)), [None]);
     }
 }

@@ -1,6 +1,7 @@
 //! Draws lines that overlap over their whole length as alternating pieces, and notes them below the title.
 
-use super::{Axis, Chart, Line};
+use super::line_chart::{Chart, Line};
+use super::scale::Axis;
 
 /// Distance below which points overlap, as a share of the axis.
 const OVERLAP_TOLERANCE: f64 = 0.004;
@@ -12,7 +13,7 @@ impl Chart {
     pub(super) fn overlapping_lines(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
-            match groups.iter_mut().find(|group| self.coincide(&self.lines[group[0]], line)) {
+            match groups.iter_mut().find(|group| self.overlaps(&self.lines[group[0]], line)) {
                 Some(group) => group.push(index),
                 None => groups.push(vec![index]),
             }
@@ -21,9 +22,11 @@ impl Chart {
         groups
     }
 
-    fn coincide(&self, one: &Line, other: &Line) -> bool {
-        let near =
-            |axis: &Axis, a: f64, b: f64| a == b || (axis.place(a) - axis.place(b)).abs() < OVERLAP_TOLERANCE;
+    /// Returns whether two lines have the same points, within the tolerance.
+    fn overlaps(&self, one: &Line, other: &Line) -> bool {
+        let near = |axis: &Axis, a: f64, b: f64| {
+            a == b || (axis.position(a) - axis.position(b)).abs() < OVERLAP_TOLERANCE
+        };
         one.points.len() == other.points.len()
             && one
                 .points
@@ -33,7 +36,7 @@ impl Chart {
     }
 
     /// Returns a sentence about overlapping lines; `None` if there are none.
-    pub fn coincidence(&self) -> Option<String> {
+    pub fn overlap_note(&self) -> Option<String> {
         let names = |group: &Vec<usize>| {
             let names: Vec<&str> = group.iter().map(|&index| self.lines[index].name.as_str()).collect();
             let points = |index: &usize| &self.lines[*index].points;
@@ -55,8 +58,8 @@ impl Chart {
     pub(super) fn shares(&self) -> Vec<(usize, usize)> {
         let mut shares = vec![(0, 1); self.lines.len()];
         for group in self.overlapping_lines() {
-            for (place, &index) in group.iter().enumerate() {
-                shares[index] = (place, group.len());
+            for (position, &line) in group.iter().enumerate() {
+                shares[line] = (position, group.len());
             }
         }
         shares
@@ -64,13 +67,14 @@ impl Chart {
 }
 
 /// Returns `stroke-dasharray` and `stroke-dashoffset` of a line in a group, so that the pieces of its lines alternate.
-pub(super) fn pieces((place, of): (usize, usize)) -> (String, String) {
-    (format!("{DASH_LENGTH} {}", DASH_LENGTH * (of - 1)), format!("-{}", DASH_LENGTH * place))
+pub(super) fn pieces((index, count): (usize, usize)) -> (String, String) {
+    (format!("{DASH_LENGTH} {}", DASH_LENGTH * (count - 1)), format!("-{}", DASH_LENGTH * index))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LegendPlacement, Size};
+    use super::super::line_chart::LegendPlacement;
+    use super::super::svg::Size;
     use super::*;
 
     fn chart(ends: &[f64]) -> Chart {
@@ -92,9 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_coincide_are_named_and_all_seen() {
+    fn overlapping_lines_are_named_and_drawn_as_dashes() {
         let chart = chart(&[5.0, 7.0, 5.0, 5.0]);
-        assert_eq!(chart.coincidence().unwrap(), "scheme-0, scheme-2 and scheme-3 coincide.");
+        assert_eq!(chart.overlap_note().unwrap(), "scheme-0, scheme-2 and scheme-3 coincide.");
         assert_eq!(chart.shares(), [(0, 3), (0, 1), (1, 3), (2, 3)]);
         let file = chart.svg_file(Size::Wide);
         for offset in ["-0", "-9", "-18"] {
@@ -107,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_part_once_do_not_coincide() {
-        assert_eq!(chart(&[5.0, 7.0]).coincidence(), None);
-        let almost = chart(&[5.0, 5.01]).coincidence().unwrap();
+    fn lines_that_differ_at_one_point_do_not_overlap() {
+        assert_eq!(chart(&[5.0, 7.0]).overlap_note(), None);
+        let almost = chart(&[5.0, 5.01]).overlap_note().unwrap();
         assert_eq!(almost, "scheme-0 and scheme-1 cannot be told apart at this scale.");
     }
 }

@@ -20,7 +20,7 @@ pub struct Axis {
     /// Labels at 0, 1, 2...; empty: numbers.
     pub names: Vec<String>,
     /// Values of ticks; empty: round values.
-    pub marked: Vec<f64>,
+    pub tick_values: Vec<f64>,
     /// True for the time axis of a run, which is the same for all of its charts.
     pub is_time: bool,
 }
@@ -39,32 +39,41 @@ pub struct Unit {
 
 impl Unit {
     /// Returns the unit for a maximum of `max` picoseconds.
-    pub fn of_time(max: f64) -> Unit {
+    pub fn for_time(max: f64) -> Unit {
         pick(max, &[("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)])
     }
     /// Returns the unit for a maximum of `max` bytes.
-    pub fn of_bytes(max: f64) -> Unit {
+    pub fn for_bytes(max: f64) -> Unit {
         pick(max, &[("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0)])
     }
     /// Returns the unit for a maximum of `max` bit/s.
-    pub fn of_rate(max: f64) -> Unit {
+    pub fn for_rate(max: f64) -> Unit {
         pick(max, &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("Kbit/s", 1e3), ("bit/s", 1.0)])
     }
 }
 
-/// Returns the largest unit of which `max` is several multiples, so that ticks are whole numbers.
+/// Returns the largest unit that fits at least four times into `max`, so that ticks are whole numbers.
 fn pick(max: f64, units: &[(&'static str, f64)]) -> Unit {
-    const A_FEW: f64 = 4.0;
+    const MIN_MULTIPLE: f64 = 4.0;
     let &(name, scale) = units
         .iter()
-        .find(|(_, scale)| max >= A_FEW * scale)
+        .find(|(_, scale)| max >= MIN_MULTIPLE * scale)
         .unwrap_or_else(|| units.last().expect("a list of units is not empty"));
     Unit { name, scale }
 }
 
 impl Axis {
-    fn of(title: String, scale: Scale, (low, high): (f64, f64)) -> Axis {
-        Axis { title, scale, low, high, format: plain, names: Vec::new(), marked: Vec::new(), is_time: false }
+    fn new(title: String, scale: Scale, (low, high): (f64, f64)) -> Axis {
+        Axis {
+            title,
+            scale,
+            low,
+            high,
+            format: plain,
+            names: Vec::new(),
+            tick_values: Vec::new(),
+            is_time: false,
+        }
     }
 
     /// Returns a linear axis from 0 to a round number above `max`.
@@ -74,13 +83,13 @@ impl Axis {
         let above = |step: f64| (max / step).ceil() * step;
         // Rounding up may require a wider step, which may require a larger round end; hence twice.
         let high = above(step(above(step(max, VERTICAL_TICKS)), VERTICAL_TICKS));
-        Axis::of(title.into(), Scale::Linear, (0.0, high))
+        Axis::new(title.into(), Scale::Linear, (0.0, high))
     }
 
     /// Returns a linear axis over exactly this range.
     pub fn exactly(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        Axis::of(title.into(), Scale::Linear, (low, high))
+        Axis::new(title.into(), Scale::Linear, (low, high))
     }
 
     /// Returns a time axis from 0 to `end`.
@@ -92,7 +101,7 @@ impl Axis {
     pub fn log(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let high = if high > low { high } else { low * 10.0 };
-        Axis::of(title.into(), Scale::Log, (low, high))
+        Axis::new(title.into(), Scale::Log, (low, high))
     }
 
     /// Returns an axis with names at 0, 1, 2...
@@ -107,7 +116,7 @@ impl Axis {
     }
 
     /// Returns the position of `value` on the axis, 0 to 1.
-    pub fn place(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         let fraction = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -122,7 +131,7 @@ impl Axis {
                 let stride = self.names.len().div_ceil(count.max(1));
                 (0..self.names.len()).step_by(stride).map(|i| i as f64).collect()
             }
-            _ if !self.marked.is_empty() => self.marked.clone(),
+            _ if !self.tick_values.is_empty() => self.tick_values.clone(),
             Scale::Linear => {
                 let step = step(self.high - self.low, count);
                 let first = (self.low / step).ceil() as i64;
@@ -190,7 +199,7 @@ mod tests {
     #[test]
     fn a_line_at_the_top_does_not_touch_the_frame() {
         let axis = Axis::from_zero("rate", 100.0);
-        assert!(axis.high > 100.0 && axis.place(100.0) < 1.0);
+        assert!(axis.high > 100.0 && axis.position(100.0) < 1.0);
     }
 
     #[test]
@@ -202,19 +211,19 @@ mod tests {
     }
 
     #[test]
-    fn places_are_fractions() {
-        assert_eq!(Axis::exactly("t", 0.0, 4.0).place(1.0), 0.25);
-        assert!((Axis::log("s", 1.0, 100.0).place(10.0) - 0.5).abs() < 1e-12);
-        assert_eq!(Axis::log("s", 1.0, 100.0).place(0.0), 0.0);
+    fn positions_are_fractions() {
+        assert_eq!(Axis::exactly("t", 0.0, 4.0).position(1.0), 0.25);
+        assert!((Axis::log("s", 1.0, 100.0).position(10.0) - 0.5).abs() < 1e-12);
+        assert_eq!(Axis::log("s", 1.0, 100.0).position(0.0), 0.0);
     }
 
     #[test]
-    fn units_keep_numbers_short() {
-        assert_eq!(Unit::of_time(1e9).name, "us");
-        assert_eq!(Unit::of_time(5e9).name, "ms");
-        assert_eq!(Unit::of_bytes(500_000.0).name, "KB");
-        assert_eq!(Unit::of_bytes(0.0).name, "B");
-        assert_eq!(Unit::of_rate(1e11).name, "Gbit/s");
+    fn units_are_chosen_for_short_numbers() {
+        assert_eq!(Unit::for_time(1e9).name, "us");
+        assert_eq!(Unit::for_time(5e9).name, "ms");
+        assert_eq!(Unit::for_bytes(500_000.0).name, "KB");
+        assert_eq!(Unit::for_bytes(0.0).name, "B");
+        assert_eq!(Unit::for_rate(1e11).name, "Gbit/s");
         assert_eq!(plain(0.25), "0.25");
         assert_eq!(plain(300.0), "300");
     }

@@ -1,9 +1,9 @@
 //! Reduces the points of a time series without a visible change of the chart.
 //!
-//! A series with more values than the chart has columns is divided into narrow bins. If the series is monotonic in a bin, or
-//! changes direction once, its corners are drawn, which preserves edges and peaks. If it oscillates, its mean is drawn on a pale
-//! band from minimum to maximum. Otherwise a queue that oscillates between zero and three packets would become a solid block that
-//! hides other lines.
+//! A series with more values than the chart has columns is divided into narrow bins. If the series is monotonic in a
+//! bin, or changes direction once, its corners are drawn, which preserves edges and peaks. If it oscillates, its mean
+//! is drawn on a pale band from minimum to maximum. Otherwise a queue that oscillates between zero and three packets
+//! would become a solid block that hides other lines.
 
 /// Width of a bin in pixels; coarse enough for the means to form a line.
 const BIN: f64 = 3.0;
@@ -45,23 +45,25 @@ pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
     thinned
 }
 
-/// Returns the first point, the turning point if there is one, and the last point; `None` if there are several turning points.
+/// Returns the first point, the turning point if there is one, and the last point; `None` if there are several
+/// turning points.
 fn corners(bin: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
     let (first, last) = (*bin.first()?, *bin.last()?);
     let mut corners = vec![first];
     let mut rising = None;
     for pair in bin.windows(2).filter(|pair| pair[0].1 != pair[1].1) {
-        let up = pair[1].1 > pair[0].1;
-        if rising.is_some_and(|rising| rising != up) {
+        let is_rising = pair[1].1 > pair[0].1;
+        if rising.is_some_and(|rising| rising != is_rising) {
             corners.push(pair[0]);
         }
-        rising = Some(up);
+        rising = Some(is_rising);
     }
     corners.push(last);
     corners.dedup();
     (corners.len() <= 3).then_some(corners)
 }
 
+/// Removes the inner points of stretches with equal y.
 fn ends_of_level_stretches(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let inner = |i: usize| {
         i > 0 && i + 1 < points.len() && points[i - 1].1 == points[i].1 && points[i].1 == points[i + 1].1
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_stays_an_edge_and_a_peak_a_peak() {
+    fn edges_and_peaks_are_preserved() {
         let step = |i: u32| if i < 50_000 { 0.0 } else { 100.0 };
         let points: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), step(i))).collect();
         let corners = [(0.0, 0.0), (49_999.0, 0.0), (50_000.0, 100.0), (99_999.0, 100.0)];
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_short_series_alone() {
+    fn short_series_are_unchanged() {
         let points = [(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)];
         assert_eq!(thin(&points, 6.0), Thinned { line: points.into(), band: vec![] });
         assert_eq!(thin(&[], 10.0), Thinned::default());

@@ -1,6 +1,8 @@
 //! Charts of flow completion times, as slowdown relative to an idle fabric.
 
-use super::{Figure, Layout, Scheme, Section, by_scheme, distribution};
+use super::distribution;
+use super::scheme::{Scheme, by_scheme};
+use super::section::{Figure, Layout, Section};
 use crate::chart::{Axis, Chart, LegendPlacement, Line};
 use crate::format;
 use std::collections::BTreeSet;
@@ -25,7 +27,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
         }
     }
     figures.extend(cumulative(schemes));
-    let note = "Completion time of a flow over what it takes alone on the fabric: 1 is perfect.";
+    let note = "Flow completion time divided by that on an idle fabric; 1 is ideal.";
     (!figures.is_empty()).then(|| Section {
         title: "Flow completion".into(),
         note: Some(note.into()),

@@ -14,8 +14,8 @@ fn ranks(sorted: &[f64]) -> Vec<(f64, usize)> {
     ranks
 }
 
-/// Returns the points of the cumulative distribution of an ascending list: the share in percent that is at most `x`. Steps are
-/// vertical.
+/// Returns the points of the cumulative distribution of an ascending list: the share in percent that is at most `x`.
+/// Steps are vertical.
 pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
     let ranks = ranks(sorted);
     let ends = ranks.iter().skip(1).map(|rank| rank.1).chain([sorted.len()]);
@@ -33,8 +33,8 @@ pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Returns the points of the complementary distribution of an ascending list, for logarithmic axes: the share in percent that is
-/// at least `x`, from `from` to the largest value. Empty if all values are zero.
+/// Returns the points of the complementary distribution of an ascending list, for logarithmic axes: the share in
+/// percent that is at least `x`, from `from` to the largest value. Empty if all values are zero.
 pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
     let share = |rank: usize| 100.0 * (sorted.len() - rank) as f64 / sorted.len() as f64;
     let shares: Vec<(f64, f64)> = ranks(sorted)
@@ -50,18 +50,17 @@ pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Removes steps that are too close to the previous one to be visible. Values are on a logarithmic axis; `place` maps shares to
-/// their axis.
-fn sparse(shares: &[(f64, f64)], place: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+/// Removes steps that are too close to the previous one to be visible. Values are on a logarithmic axis; `to_axis`
+/// maps shares to their axis.
+fn sparse(shares: &[(f64, f64)], to_axis: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     let (Some(&first), Some(&last)) = (shares.first(), shares.last()) else { return Vec::new() };
-    let across = |(value, _): (f64, f64)| value.max(f64::MIN_POSITIVE).ln();
-    let up = |(_, share): (f64, f64)| place(share);
-    let (width, height) = (across(last) - across(first), (up(last) - up(first)).abs());
+    let x = |(value, _): (f64, f64)| value.max(f64::MIN_POSITIVE).ln();
+    let y = |(_, share): (f64, f64)| to_axis(share);
+    let (width, height) = (x(last) - x(first), (y(last) - y(first)).abs());
     let mut kept = vec![first];
     for &step in &shares[1..] {
         let before = kept[kept.len() - 1];
-        let is_apart =
-            across(step) - across(before) > width / STEPS || (up(step) - up(before)).abs() > height / STEPS;
+        let is_apart = x(step) - x(before) > width / STEPS || (y(step) - y(before)).abs() > height / STEPS;
         if is_apart || step == last {
             kept.push(step);
         }

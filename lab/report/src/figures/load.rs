@@ -1,6 +1,6 @@
 //! Heat maps of link load.
 
-use super::{Figure, Layout, Section};
+use super::section::{Figure, Layout, Section};
 use crate::chart::{HeatMap, Picture};
 use crate::format;
 use crate::names::file_name;
@@ -12,19 +12,19 @@ pub fn section(results: &Results) -> Option<Section> {
     /// With fewer ports, the table of ports is sufficient.
     const MIN_PORTS: usize = 8;
     /// With more switches than this, the map has the full width of the page.
-    const NARROW: usize = 20;
+    const MAX_HALF_WIDTH: usize = 20;
     let summary = &results.summary;
     // Natural order: s2 before s10.
     let mut switches: Vec<(String, u64, String)> = Vec::new();
     let mut ports: Vec<u64> = Vec::new();
-    let of = |port: &str| -> Option<((String, u64, String), u64)> {
+    let parse = |port: &str| -> Option<((String, u64, String), u64)> {
         let (switch, number) = port.rsplit_once(':')?;
         let name = switch.trim_end_matches(|c: char| c.is_ascii_digit());
         let order = switch[name.len()..].parse().unwrap_or(0);
         Some(((name.to_owned(), order, switch.to_owned()), number.parse().ok()?))
     };
     let all: BTreeSet<&String> = summary.schemes.values().flat_map(|s| s.utilisation.keys()).collect();
-    for (switch, port) in all.iter().filter_map(|name| of(name)) {
+    for (switch, port) in all.iter().filter_map(|name| parse(name)) {
         switches.push(switch);
         ports.push(port);
     }
@@ -38,7 +38,7 @@ pub fn section(results: &Results) -> Option<Section> {
     let figures = results.order.iter().filter_map(|label| {
         let loads = &summary.schemes.get(label)?.utilisation;
         let cells = loads.iter().filter_map(|(name, share)| {
-            let (switch, port) = of(name)?;
+            let (switch, port) = parse(name)?;
             Some((switches.binary_search(&switch).ok()?, ports.binary_search(&port).ok()?, *share))
         });
         let (busiest, max) = loads.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
@@ -46,7 +46,7 @@ pub fn section(results: &Results) -> Option<Section> {
         let percent = |share: f64| format::decimal(100.0 * share, 1);
         let heat = HeatMap {
             alt: format!("Load of every port under {label}"),
-            note: format!("mean {} %, most {} % at {busiest}", percent(mean), percent(*max)),
+            note: format!("mean {} %, maximum {} % at {busiest}", percent(mean), percent(*max)),
             x_title: "switch".into(),
             y_title: "port".into(),
             columns: switches.iter().map(|(_, _, name)| name.clone()).collect(),
@@ -56,7 +56,7 @@ pub fn section(results: &Results) -> Option<Section> {
         Some(Figure {
             file: format!("load-{}", file_name(label)),
             title: label.clone(),
-            layout: if switches.len() > NARROW { Layout::Full } else { Layout::Half },
+            layout: if switches.len() > MAX_HALF_WIDTH { Layout::Full } else { Layout::Half },
             picture: Picture::Heat(heat),
         })
     });

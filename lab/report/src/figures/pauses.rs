@@ -1,6 +1,8 @@
 //! Chart of PFC pauses over time.
 
-use super::{Figure, Layout, Scheme, Section, TimeAxis, line};
+use super::scheme::{Scheme, line};
+use super::section::{Figure, Layout, Section};
+use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement};
 use crate::format;
 

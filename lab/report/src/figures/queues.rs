@@ -1,8 +1,9 @@
 //! Charts of the queues of observed ports over time, and of the distribution of the bottleneck's queue.
 
-use super::{
-    Figure, Layout, Scheme, Section, TimeAxis, by_scheme, distribution, line, observed_ports, series,
-};
+use super::distribution;
+use super::scheme::{Scheme, by_scheme, line, observed_ports, series};
+use super::section::{Figure, Layout, Section};
+use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement, Picture, Unit};
 use crate::format;
 use crate::metrics::port_name;
@@ -16,7 +17,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,
-        0 => Some("No port was observed; select ports with observe.ports in the experiment.".to_owned()),
+        0 => Some("No ports observed; select them with observe.ports in the experiment.".to_owned()),
         n if n > MAX_PORTS => Some(format!("The {MAX_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
@@ -32,7 +33,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
                 queue.map_or(recorded, |q| q.peak_bytes.max(recorded))
             };
             let max = schemes.iter().map(peak).max().unwrap_or(0) as f64;
-            let unit = Unit::of_bytes(max);
+            let unit = Unit::for_bytes(max);
             let lines = schemes.iter().filter_map(|s| {
                 let values = &series(s, port)?.queue_bytes;
                 let points = time.samples(s.trace, values.iter().map(|&b| b as f64 / unit.scale));
@@ -65,8 +66,8 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     Some(Section { title: "Queue length".into(), note, figures })
 }
 
-/// Returns the complementary distribution of a port's queue length. Both axes are logarithmic, because most queues are empty
-/// most of the time, and schemes differ in the rest.
+/// Returns the complementary distribution of a port's queue length. Both axes are logarithmic, because most queues
+/// are empty most of the time, and schemes differ in the rest.
 fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     let sorted = |s: &Scheme<'_>| {
         let mut values: Vec<f64> = series(s, port)?.queue_bytes.iter().map(|&bytes| bytes as f64).collect();
@@ -98,18 +99,18 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
 /// Returns the chart for the interval in which values exceed the rest level, if this interval is short.
 fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
     /// Values below this share of the peak are at rest.
-    const REST: f64 = 0.05;
+    const REST_LEVEL: f64 = 0.05;
     /// Maximum length of the active interval as a share of the run, for a second chart.
-    const SHORT: f64 = 0.3;
+    const MAX_SHARE: f64 = 0.3;
     /// Margin on both sides, as a share of the interval.
     const MARGIN: f64 = 0.15;
     let chart = figure.picture.chart()?;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let peak = points().map(|p| p.1).fold(0.0, f64::max);
-    let unrest = points().filter(|p| p.1 > REST * peak).map(|p| p.0);
-    let (from, to) = (unrest.clone().fold(f64::INFINITY, f64::min), unrest.fold(0.0, f64::max));
+    let active = points().filter(|p| p.1 > REST_LEVEL * peak).map(|p| p.0);
+    let (from, to) = (active.clone().fold(f64::INFINITY, f64::min), active.fold(0.0, f64::max));
     let span = to - from;
-    if span <= 0.0 || span > SHORT * (chart.x.high - chart.x.low) {
+    if span <= 0.0 || span > MAX_SHARE * (chart.x.high - chart.x.low) {
         return None;
     }
     // Round to a tenth of the span's order of magnitude.

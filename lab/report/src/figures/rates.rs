@@ -1,6 +1,8 @@
 //! Charts of sending rates: one line per flow if there are few, else their distribution over time.
 
-use super::{Figure, Layout, Scheme, Section, TimeAxis};
+use super::scheme::Scheme;
+use super::section::{Figure, Layout, Section};
+use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement, Line, Unit};
 use crate::format;
 use crate::names::file_name;
@@ -17,10 +19,10 @@ const BAND: (f64, f64) = (0.1, 0.9);
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let highest = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
     let max = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
-    let unit = Unit::of_rate(max);
+    let unit = Unit::for_rate(max);
     let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
         let flows = s.trace.rates.len();
-        let lines = if flows <= MAX_LINES { each(s, time, unit) } else { summary(s, time, unit) };
+        let lines = if flows <= MAX_LINES { line_per_flow(s, time, unit) } else { summary(s, time, unit) };
         Figure {
             file: format!("rates-{}", file_name(s.label)),
             title: s.label.to_owned(),
@@ -36,9 +38,9 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
             .into(),
         }
     });
-    let (flows, watched) = schemes.first().map(|s| (s.trace.flows.len(), s.trace.rates.len()))?;
+    let (flows, observed) = schemes.first().map(|s| (s.trace.flows.len(), s.trace.rates.len()))?;
     let notes = [
-        (flows > watched).then(|| format!("The first {watched} of {flows} flows.")),
+        (flows > observed).then(|| format!("The first {observed} of {flows} flows.")),
         schemes.iter().any(|s| s.trace.rates.len() > MAX_LINES).then(|| {
             format!(
                 "Of the flows that are sending at an instant, the line is the median, the band reaches from the \
@@ -54,10 +56,10 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
 }
 
 /// Returns one line per flow, in the colour of the scheme.
-fn each(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
+fn line_per_flow(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     let lines = scheme.trace.rates.iter().enumerate().map(|(i, flow)| Line {
         name: format::flow(&flow.flow),
-        colour: scheme.look.colour,
+        colour: scheme.style.colour,
         dash: i,
         points: time.samples(scheme.trace, flow.rate.iter().map(|r| r.as_bps_f64() / unit.scale)),
         ..Line::default()
@@ -69,10 +71,10 @@ fn each(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
 fn summary(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     let (trace, flows) = (scheme.trace, &scheme.trace.rates);
     let samples = flows.iter().map(|flow| flow.rate.len()).max().unwrap_or(0);
-    let each = samples.div_ceil(WINDOWS).max(1);
+    let window = samples.div_ceil(WINDOWS).max(1);
     let (mut median, mut band, mut lowest, mut highest) = (vec![], vec![], vec![], vec![]);
-    for from in (0..samples).step_by(each) {
-        let until = (from + each).min(samples);
+    for from in (0..samples).step_by(window) {
+        let until = (from + window).min(samples);
         let x = time.at(trace.interval * until as u64);
         let in_window =
             flows.iter().flat_map(|flow| flow.rate.get(from..until.min(flow.rate.len())).unwrap_or(&[]));
@@ -88,7 +90,7 @@ fn summary(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
         lowest.push((x, rates[0]));
         highest.push((x, rates[rates.len() - 1]));
     }
-    let colour = scheme.look.colour;
+    let colour = scheme.style.colour;
     let line = |name: &str, dash, points, band| Line {
         name: name.into(),
         colour,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::chart::{Chart, Scale};
 use crate::fixtures;
-use weir_experiment::results::{PolicySetSummary, PolicySummary, RateSeries};
+use weir_experiment::results::{PolicySetSummary, PolicySummary, RateSeries, SchemeTrace};
 use weir_units::{Bandwidth, Time};
 
 #[test]
@@ -11,7 +11,7 @@ fn the_bottleneck_comes_first_and_fills_the_width() {
     assert_eq!(queues.figures[0].title, "s1:3 towards s2 (bottleneck)");
     assert_eq!(queues.figures[0].layout, Layout::Full);
     assert_eq!(queues.figures[2].file, "queue-s1-3-tail");
-    // Of the observed port with the longest queue, which is not the bottleneck of the run if that is not observed.
+    // The tail is that of the observed port with the longest queue, even if another port is the bottleneck of the run.
     assert_eq!(queues.figures[2].title, "Distribution over the run, s1:3 towards s2");
     assert!(queues.figures[2..].iter().all(|f| f.layout == Layout::Half));
     let titles: Vec<&str> = sections.iter().map(|s| s.title.as_str()).collect();
@@ -19,7 +19,7 @@ fn the_bottleneck_comes_first_and_fills_the_width() {
 }
 
 #[test]
-fn a_short_burst_is_shown_closer_and_a_busy_queue_is_not() {
+fn a_short_burst_has_a_detail_chart_and_a_busy_queue_has_none() {
     let burst = &sections(&fixtures::dumbbell())[0].figures[1];
     assert_eq!(burst.file, "queue-s1-3-closer");
     let chart = burst.picture.chart().unwrap();
@@ -56,7 +56,7 @@ fn files_have_distinct_names() {
 }
 
 #[test]
-fn a_later_start_is_marked_and_many_are_not() {
+fn later_starts_are_marked_unless_there_are_too_many() {
     let marks = |results: &Results| sections(results)[0].figures[0].picture.chart().unwrap().marks.len();
     let mut results = fixtures::dumbbell();
     assert_eq!(marks(&results), 1);
@@ -83,7 +83,7 @@ fn a_policy_that_was_set_is_marked() {
 }
 
 #[test]
-fn flows_of_one_size_have_no_line_by_size() {
+fn flows_of_one_size_have_no_chart_by_size() {
     let files = |results: &Results| -> Vec<String> {
         sections(results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect()
     };
@@ -97,14 +97,14 @@ fn flows_of_one_size_have_no_line_by_size() {
 }
 
 #[test]
-fn nothing_observed_draws_nothing() {
+fn without_observations_there_are_no_charts() {
     let mut results = fixtures::dumbbell();
     for trace in results.traces.values_mut() {
         *trace = SchemeTrace::default();
     }
-    let sections_left = sections(&results);
-    assert!(sections_left.iter().all(|section| section.figures.is_empty()));
-    assert!(sections_left[0].note.as_ref().is_some_and(|note| note.contains("observe.ports")));
+    let remaining = sections(&results);
+    assert!(remaining.iter().all(|section| section.figures.is_empty()));
+    assert!(remaining[0].note.as_ref().is_some_and(|note| note.contains("observe.ports")));
     results.order.clear();
     assert!(sections(&results).is_empty());
 }
@@ -137,13 +137,13 @@ fn the_distribution_of_slowdowns_fills_its_axis_in_steps() {
         let steps = line.points.windows(2).all(|p| p[0].0 == p[1].0 || p[0].1 == p[1].1);
         assert!(steps, "{} slopes", line.name);
     }
-    let min = chart.lines.iter().map(|line| chart.x.place(line.points[0].0)).fold(1.0, f64::min);
+    let min = chart.lines.iter().map(|line| chart.x.position(line.points[0].0)).fold(1.0, f64::min);
     assert!(min < 0.1, "the first step is at {min} of the axis");
 }
 
 #[test]
 fn many_flows_are_a_median_a_band_and_extremes() {
-    let mut results = fixtures::dumbbell_of(4);
+    let mut results = fixtures::dumbbell_with_samples(4);
     let trace = results.traces.get_mut("fncc").unwrap();
     trace.rates = (0..11)
         .map(|i| {
@@ -164,16 +164,17 @@ fn many_flows_are_a_median_a_band_and_extremes() {
 #[test]
 fn an_event_of_one_run_is_marked_only_where_that_run_is_drawn() {
     let mut results = fixtures::dumbbell();
-    let looks = ["a", "b"].map(|run| LineStyle { run: Some(run.into()), ..LineStyle::default() });
+    let styles = ["a", "b"].map(|run| LineStyle { run: Some(run.into()), ..LineStyle::default() });
     let trace = results.traces.get_mut("fncc").unwrap();
     trace.flows.iter_mut().for_each(|flow| flow.start = Time::ZERO);
     trace.ports.retain(|port| port.port == "s1:3");
-    let figures: Vec<Figure> = sections_as(&results, &looks).into_iter().flat_map(|s| s.figures).collect();
+    let figures: Vec<Figure> =
+        sections_with_styles(&results, &styles).into_iter().flat_map(|s| s.figures).collect();
     let marks = |file: &str| -> Vec<String> {
         let figure = figures.iter().find(|f| f.file == file).unwrap();
         figure.picture.chart().unwrap().marks.iter().map(|mark| mark.label.clone()).collect()
     };
-    assert_eq!(marks("queue-s1-3"), ["h2→h3 starts (b)"], "both runs are there");
-    assert_eq!(marks("queue-s2-2"), ["h2→h3 starts"], "only the run with the event is there");
+    assert_eq!(marks("queue-s1-3"), ["h2→h3 starts (b)"], "the chart shows both runs");
+    assert_eq!(marks("queue-s2-2"), ["h2→h3 starts"], "the chart shows only the run with the event");
     assert_eq!(marks("rates-fncc"), [""; 0]);
 }

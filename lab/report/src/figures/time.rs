@@ -1,6 +1,6 @@
 //! The time axis of a run's charts, and the events marked on it.
 
-use super::Scheme;
+use super::scheme::Scheme;
 use crate::chart::{Annotation, Axis, Unit};
 use crate::format;
 use weir_experiment::results::{Results, SchemeTrace};
@@ -17,15 +17,15 @@ pub struct TimeAxis {
     pub unit: Unit,
     end: Time,
     /// Events by scheme label.
-    moments: Vec<(String, Vec<TimedEvent>)>,
+    events: Vec<(String, Vec<TimedEvent>)>,
 }
 
 impl TimeAxis {
     /// Creates an axis from 0 to the end of the longest run.
     pub fn new(results: &Results, schemes: &[Scheme<'_>]) -> TimeAxis {
         let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
-        let moments = schemes.iter().map(|s| (s.label.to_owned(), events(results, s))).collect();
-        TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, moments }
+        let events = schemes.iter().map(|s| (s.label.to_owned(), events(results, s))).collect();
+        TimeAxis { unit: Unit::for_time(end.as_ps() as f64), end, events }
     }
 
     pub fn axis(&self) -> Axis {
@@ -42,17 +42,17 @@ impl TimeAxis {
         values.enumerate().map(|(i, value)| (self.at(trace.interval * (i as u64 + 1)), value)).collect()
     }
 
-    /// Returns the marks for the events of the schemes that a chart shows. The label of an event that only some schemes have
-    /// includes their names, or the names of their runs. Empty if there are too many events.
+    /// Returns the marks for the events of the schemes that a chart shows. The label of an event that only some
+    /// schemes have includes their names, or the names of their runs. Empty if there are too many events.
     pub fn marks<'a>(&self, drawn: impl Iterator<Item = &'a Scheme<'a>>) -> Vec<Annotation> {
         let drawn: Vec<&Scheme<'_>> = drawn.collect();
-        let of = |s: &Scheme<'_>| self.moments.iter().find(|(label, _)| label == s.label);
+        let events_of = |s: &Scheme<'_>| self.events.iter().find(|(label, _)| label == s.label);
         let mut events: Vec<(&TimedEvent, Vec<&Scheme<'_>>)> = Vec::new();
         for scheme in &drawn {
-            for moment in of(scheme).map_or(&[][..], |(_, moments)| moments) {
-                match events.iter_mut().find(|(known, _)| *known == moment) {
-                    Some((_, having)) => having.push(scheme),
-                    None => events.push((moment, vec![scheme])),
+            for event in events_of(scheme).map_or(&[][..], |(_, events)| events) {
+                match events.iter_mut().find(|(existing, _)| *existing == event) {
+                    Some((_, schemes)) => schemes.push(scheme),
+                    None => events.push((event, vec![scheme])),
                 }
             }
         }
@@ -60,12 +60,12 @@ impl TimeAxis {
         if times.len() > MAX_MARKS {
             return Vec::new();
         }
-        let mark = |((time, text), having): (&TimedEvent, Vec<&Scheme<'_>>)| {
-            let label = if having.len() == drawn.len() {
+        let mark = |((time, text), schemes): (&TimedEvent, Vec<&Scheme<'_>>)| {
+            let label = if schemes.len() == drawn.len() {
                 text.clone()
             } else {
                 let mut names: Vec<&str> =
-                    having.iter().map(|s| s.look.run.as_deref().unwrap_or(s.label)).collect();
+                    schemes.iter().map(|s| s.style.run.as_deref().unwrap_or(s.label)).collect();
                 names.dedup();
                 format!("{text} ({})", names.join(", "))
             };
@@ -77,13 +77,13 @@ impl TimeAxis {
 
 /// Returns the events of a scheme's run: flows that joined, and policies that were set.
 fn events(results: &Results, scheme: &Scheme<'_>) -> Vec<TimedEvent> {
-    let mut moments = later_starts(scheme);
+    let mut events = later_starts(scheme);
     let policy = results.summary.schemes.get(scheme.label).and_then(|summary| summary.policy.as_ref());
     let sets = policy.map_or(&[][..], |policy| &policy.sets);
     if sets.len() <= MAX_MARKS {
-        moments.extend(sets.iter().map(|set| (Time::from_secs_f64(set.at_us / 1e6), set.change.clone())));
+        events.extend(sets.iter().map(|set| (Time::from_secs_f64(set.at_us / 1e6), set.change.clone())));
     }
-    moments
+    events
 }
 
 /// Returns the distinct start times of flows after the first one. Stops after a few more than are marked.

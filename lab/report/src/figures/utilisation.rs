@@ -1,6 +1,8 @@
 //! Chart of the bottleneck's utilisation over time.
 
-use super::{Figure, Layout, Scheme, Section, TimeAxis, line, observed_ports, series};
+use super::scheme::{Scheme, line, observed_ports, series};
+use super::section::{Figure, Layout, Section};
+use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement};
 use crate::format;
 use crate::metrics::port_name;
@@ -10,7 +12,8 @@ use weir_units::Time;
 
 /// Returns the section with the bottleneck's utilisation, averaged over short windows.
 pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    /// Number of windows. Single samples are not meaningful, because within a short interval a link is either busy or idle.
+    /// Number of windows. Single samples are not meaningful, because within a short interval a link is either busy or
+    /// idle.
     const WINDOWS: usize = 200;
     /// Upper end of the axis in percent, so that the line of a full link does not touch the frame.
     const FULL: f64 = 104.0;
@@ -19,11 +22,11 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     let mut lines = Vec::new();
     for s in schemes {
         let Some(values) = series(s, &port).map(|p| carry_over_utilisation(&p.utilisation)) else { continue };
-        let each = values.len().div_ceil(WINDOWS).max(1);
-        window = s.trace.interval * each as u64;
-        let points = values.chunks(each).enumerate().map(|(i, chunk)| {
+        let samples = values.len().div_ceil(WINDOWS).max(1);
+        window = s.trace.interval * samples as u64;
+        let points = values.chunks(samples).enumerate().map(|(i, chunk)| {
             let mean = chunk.iter().sum::<f64>() / chunk.len() as f64;
-            let until = i * each + chunk.len();
+            let until = i * samples + chunk.len();
             (time.at(s.trace.interval * until as u64), 100.0 * mean)
         });
         let summary = results.summary.schemes.get(s.label).and_then(|sum| sum.utilisation.get(&port));
@@ -50,8 +53,9 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     Some(Section { title: "Utilisation".into(), note, figures: vec![figure] })
 }
 
-/// Returns the utilisation of each sample, at most 1. The bytes of a frame are counted when its transmission starts, so a sample
-/// may exceed 1; the excess is carried over to the next sample. The sum is preserved except after the last sample.
+/// Returns the utilisation of each sample, at most 1. The bytes of a frame are counted when its transmission starts,
+/// so a sample may exceed 1; the excess is carried over to the next sample. The sum is preserved except after the
+/// last sample.
 pub fn carry_over_utilisation(samples: &[f64]) -> Vec<f64> {
     let mut excess = 0.0;
     let busy = |&sample: &f64| {
@@ -67,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_outlasts_its_sample_counts_in_the_next() {
+    fn excess_utilisation_is_carried_over() {
         assert_eq!(carry_over_utilisation(&[0.5, 1.25, 0.5, 0.0]), [0.5, 1.0, 0.75, 0.0]);
         assert_eq!(carry_over_utilisation(&[2.5, 0.0, 0.0]), [1.0, 1.0, 0.5]);
     }

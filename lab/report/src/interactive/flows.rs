@@ -52,20 +52,20 @@ pub fn section(results: &Results) -> Markup {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (scheme, trace) in results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)))
     {
-        let watched: std::collections::BTreeSet<&str> = trace.rates.iter().map(|rate| &*rate.flow).collect();
+        let observed: std::collections::BTreeSet<&str> = trace.rates.iter().map(|rate| &*rate.flow).collect();
         rows.extend(trace.flows.iter().map(|flow| Row {
             scheme,
             flow,
-            has_rate: !watched.is_empty() && watched.contains(&*flow.name()),
+            has_rate: !observed.is_empty() && observed.contains(&*flow.name()),
         }));
     }
     let all = rows.len();
     // Unfinished flows have no slowdown and are listed first.
-    let slowness = |row: &Row<'_>| match (row.flow.size, row.flow.slowdown()) {
+    let sort_key = |row: &Row<'_>| match (row.flow.size, row.flow.slowdown()) {
         (Some(_), None) => f64::INFINITY,
         (_, slowdown) => slowdown.unwrap_or(0.0),
     };
-    rows.sort_by(|a, b| slowness(b).total_cmp(&slowness(a)));
+    rows.sort_by(|a, b| sort_key(b).total_cmp(&sort_key(a)));
     rows.truncate(MAX_FLOWS);
     let data = json!({
         "numbers": COLUMNS.map(|column| column.2),

@@ -1,6 +1,7 @@
 //! The interactive part of a page: a plotting library, Weir's script, and the data of charts and flows.
 //!
-//! Without JavaScript the page shows static charts and tables. With JavaScript it draws the charts from the embedded data.
+//! Without JavaScript the page shows static charts and tables. With JavaScript it draws the charts from the embedded
+//! data.
 
 mod flows;
 

@@ -1,5 +1,5 @@
-/* Draws the charts of the page from the data in their figures: values under the pointer, schemes on and off, zoom. Sorts
-   and filters the table of flows. Without this script the page shows the pictures and the first flows. */
+/* Draws interactive charts from the data in the figures, with values at the pointer, legends that hide schemes, and zoom. Sorts
+   and filters the table of flows. Without this script, the page shows static charts and the first flows. */
 (() => {
   "use strict";
   const plots = [];
@@ -25,14 +25,14 @@
 
   const expand = x => Array.isArray(x) ? Array.from({ length: x[2] }, (_, i) => x[0] + i * x[1]) : x.at;
 
-  /* One table for uPlot: all x, then for each line its values and the edges of its band. */
+  /* Returns one table for uPlot: x values, then for each line its values and the edges of its band. */
   const align = data => {
     const xs = data.xs.map(expand);
     const tables = data.lines.map(line => [xs[line.x], line.y, ...line.band]);
     return xs.length === 1 ? [xs[0], ...tables.flatMap(table => table.slice(1))] : uPlot.join(tables);
   };
 
-  /* The index of the value that a line has at an index where another line has a point. */
+  /* Returns the index of a line's value that is nearest to an index at which only other lines may have a point. */
   const nearest = (values, index, isStep) => {
     if (values[index] !== null && values[index] !== undefined) return index;
     let before = index, after = index;
@@ -43,10 +43,10 @@
     return before >= 0 && index - before <= after - index ? before : after;
   };
 
-  /* Lines that coincide take turns in pieces, as many as are shown. */
-  const PIECE = 9;
-  // Rows for the words of vertical lines.
-  const ROWS = 3;
+  /* Visible lines that overlap are drawn as alternating dashes, as in overlap.rs. */
+  const DASH_LENGTH = 9;
+  // Rows for the labels of marks.
+  const MARK_ROWS = 3;
   const dashes = plot => {
     const ratio = devicePixelRatio;
     for (const line of plot.lines) {
@@ -56,8 +56,8 @@
       const place = sharing.indexOf(line);
       series.offset = 0;
       if (place >= 0 && sharing.length > 1) {
-        series.dash = [PIECE * ratio, PIECE * (sharing.length - 1) * ratio];
-        series.offset = -PIECE * place * ratio;
+        series.dash = [DASH_LENGTH * ratio, DASH_LENGTH * (sharing.length - 1) * ratio];
+        series.offset = -DASH_LENGTH * place * ratio;
       } else {
         series.dash = line.dash === "none" ? [] : line.dash.split(" ").map(length => length * ratio);
       }
@@ -98,7 +98,7 @@
     ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
     ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.lineDashOffset = 0;
-    // Where the labels of each row end: one that would meet another goes to the next row.
+    // Right end of the labels in each row; a label that would overlap another one goes to the next row.
     const ends = [];
     for (const mark of plot.data.marks) {
       const x = u.valToPos(mark.x, "x", true);
@@ -112,7 +112,7 @@
       const from = room ? x + gap : x - gap - width;
       let row = 0;
       while (ends[row] > from) row++;
-      if (row >= ROWS) continue;
+      if (row >= MARK_ROWS) continue;
       ends[row] = from + width + gap;
       ctx.textAlign = "left";
       ctx.textBaseline = "top";
@@ -121,7 +121,7 @@
     ctx.restore();
   };
 
-  /* The charts over time show the same time. */
+  /* All charts with a time axis are zoomed together. */
   let linking = false;
   const zoom = (plot, low, high) => {
     if (linking) return;
@@ -137,7 +137,7 @@
     linking = false;
   };
 
-  /* Round values on a logarithmic axis: of each power of ten as many as there is room for. */
+  /* Returns round values for ticks of a logarithmic axis, as many per power of ten as fit. */
   const decades = (u, axis, low, high) => {
     const digits = high / low > 300 ? [1] : high / low > 12 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7];
     const splits = [];
@@ -205,7 +205,7 @@
         setCursor: [u => tip(plot, u)],
         setSelect: [u => {
           const { left, width } = u.select;
-          // The other charts are told by zoom(), not by the library, which repeats the event on them.
+          // zoom() updates the other charts. uPlot repeats the event on them, without a cursor event, which is ignored here.
           if (u.cursor.event && width > 2) zoom(plot, u.posToVal(left, "x"), u.posToVal(left + width, "x"));
           u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
         }],
@@ -223,7 +223,7 @@
     new ResizeObserver(() => { if (host.clientWidth > 0) plot.u.setSize(size()); }).observe(host);
   };
 
-  /* A click on a name in a legend takes the scheme out of all charts, or brings it back. */
+  /* A click on a name in a legend hides or shows the scheme in all charts. */
   const entries = [...document.querySelectorAll(".legend span")].filter(entry =>
     [...entry.closest("section").querySelectorAll("figure > script")].length);
   const toggle = name => {

@@ -47,30 +47,33 @@ pub fn claims(planned: &Planned, outcomes: &[RunResult]) -> Vec<Claim> {
     for note in planned.notes.iter().filter(|note| note.ours.is_some()) {
         let formula = note.ours.as_deref().unwrap_or_default();
         for point in &points {
-            let place: Vec<String> =
+            let point_text: Vec<String> =
                 keys.iter().zip(point).map(|(key, value)| format!("{key} {value}")).collect();
-            let what = [&[note.what.clone()][..], &place].concat().join(", ");
+            let what = [&[note.what.clone()][..], &point_text].concat().join(", ");
             let paper = match note.source.as_str() {
                 "" => note.value.clone(),
                 source => format!("{} ({source})", note.value),
             };
-            let of_point = planned.grid.cells().into_iter().zip(outcomes);
-            let of_point = of_point.filter(|(cell, _)| planned.grid.point(cell) == *point);
-            let runs: Vec<&RunResult> = of_point.map(|(_, outcome)| outcome).collect();
+            let pairs = planned.grid.cells().into_iter().zip(outcomes);
+            let pairs = pairs.filter(|(cell, _)| planned.grid.point(cell) == *point);
+            let runs: Vec<&RunResult> = pairs.map(|(_, outcome)| outcome).collect();
             let (command, reason) = (planned.command(), note.reason.clone().unwrap_or_default());
-            lines.push(Claim { what, paper, ours: ours(formula, &runs), command, reason });
+            lines.push(Claim { what, paper, ours: measured(formula, &runs), command, reason });
         }
     }
     lines
 }
 
-fn ours(formula: &str, runs: &[&RunResult]) -> Option<String> {
+/// Returns the measured value with its confidence interval; `None` if not all runs are done.
+fn measured(formula: &str, runs: &[&RunResult]) -> Option<String> {
     let done: Vec<_> = runs.iter().map(|run| run.summary.as_ref()).collect::<Option<_>>()?;
     if done.is_empty() {
         return None;
     }
     let values: Vec<f64> = done.iter().filter_map(|summary| paper_value::value(formula, summary)).collect();
-    let Some(Estimate { mean, half, .. }) = Estimate::of(&values) else { return Some("none".to_owned()) };
+    let Some(Estimate { mean, half, .. }) = Estimate::from_values(&values) else {
+        return Some("none".to_owned());
+    };
     let mean = paper_value::text(formula, mean);
     Some(match half {
         // The half width has no sign: `-12.3 % ± 1.0 %`.
@@ -85,25 +88,25 @@ fn ours(formula: &str, runs: &[&RunResult]) -> Option<String> {
 ///
 /// If the summary lacks the value of a column.
 pub fn means(planned: &Planned, outcomes: &[RunResult]) -> Result<Option<Means>, String> {
-    let all = outcomes.iter().all(|outcome| outcome.summary.is_some());
+    let all_done = outcomes.iter().all(|outcome| outcome.summary.is_some());
     let first = outcomes.first().and_then(|outcome| Some((outcome.summary.as_ref()?, &outcome.order)));
-    let (true, false, Some((summary, order))) = (all, planned.entry.columns.is_empty(), first) else {
+    let (true, false, Some((summary, order))) = (all_done, planned.entry.columns.is_empty(), first) else {
         return Ok(None);
     };
     let measures = planned.entry.columns.iter().map(|column| MetricColumn::parse(column, summary, order));
     let measures = measures
         .collect::<Result<Vec<_>, _>>()
         .map_err(|reason| format!("{}: {reason}", planned.file.display()))?;
-    let findings = SweepResults::new(&planned.grid, outcomes, measures);
+    let results = SweepResults::new(&planned.grid, outcomes, measures);
     let mut head: Vec<String> =
-        findings.keys().into_iter().map(|key| key.rsplit('.').next().unwrap_or(key).to_owned()).collect();
+        results.keys().into_iter().map(|key| key.rsplit('.').next().unwrap_or(key).to_owned()).collect();
     head.push("scheme".to_owned());
-    head.extend(findings.measures.iter().map(|measure| match measure.unit() {
+    head.extend(results.measures.iter().map(|measure| match measure.unit() {
         "" => measure.name.clone(),
         unit => format!("{} ({unit})", measure.name),
     }));
-    let rows = findings.rows.iter().map(|row| {
-        let values = findings.measures.iter().zip(&row.estimates);
+    let rows = results.rows.iter().map(|row| {
+        let values = results.measures.iter().zip(&row.estimates);
         let values =
             values.map(|(measure, value)| value.as_ref().map_or("-".to_owned(), |value| measure.text(value)));
         row.point

@@ -74,13 +74,13 @@ impl<'de> Deserialize<'de> for Quick {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Form {
-            Whether(bool),
-            Less(QuickOverrides),
+            IncludeFull(bool),
+            Reduced(QuickOverrides),
         }
         Ok(match Form::deserialize(from)? {
-            Form::Whether(true) => Quick::Full,
-            Form::Whether(false) => Quick::Skip,
-            Form::Less(less) => Quick::Reduced(less),
+            Form::IncludeFull(true) => Quick::Full,
+            Form::IncludeFull(false) => Quick::Skip,
+            Form::Reduced(overrides) => Quick::Reduced(overrides),
         })
     }
 }
@@ -115,28 +115,30 @@ impl Planned {
     }
 }
 
-/// Reads the list, adds experiments with values of a paper that the list does not contain, and plans all runs. `quick` selects
-/// the quick forms.
+/// Reads the list, adds experiments with values of a paper that the list does not contain, and plans all runs.
+/// `quick` selects the quick forms.
 ///
 /// # Errors
 ///
 /// If the list, an experiment or an id is invalid, or a file cannot be read.
 pub fn plan(
-    kit: &Extensions,
+    extensions: &Extensions,
     list: &Path,
     dir: &Path,
     quick: bool,
     out: &Path,
 ) -> Result<Vec<(Section, Vec<Planned>)>, Error> {
-    let wrong = |reason: String| Error::Input(format!("{}: {reason}", list.display()));
-    let text = fs::read_to_string(list).map_err(|error| wrong(error.to_string()))?;
-    let mut sections: Vec<Section> = serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let invalid = |reason: String| Error::Input(format!("{}: {reason}", list.display()));
+    let text = fs::read_to_string(list).map_err(|error| invalid(error.to_string()))?;
+    let mut sections: Vec<Section> =
+        serde_yaml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     let mut ids = BTreeSet::new();
-    if let Some(twice) = sections.iter().find(|section| !ids.insert(section.id.clone())) {
-        return Err(wrong(format!("duplicate id {}", twice.id)));
+    if let Some(duplicate) = sections.iter().find(|section| !ids.insert(section.id.clone())) {
+        return Err(invalid(format!("duplicate id {}", duplicate.id)));
     }
     sections.extend(
-        others(&sections, dir, kit).map_err(|error| Error::Input(format!("{}: {error}", dir.display())))?,
+        others(&sections, dir, extensions)
+            .map_err(|error| Error::Input(format!("{}: {error}", dir.display())))?,
     );
     let mut names = BTreeSet::new();
     sections
@@ -147,7 +149,7 @@ pub fn plan(
                 while !names.insert(name.clone()) {
                     name.push('+');
                 }
-                plan_entry(kit, entry, quick, dir, out, name)
+                plan_entry(extensions, entry, quick, dir, out, name)
             });
             let planned = planned.collect::<Result<Vec<_>, _>>()?;
             Ok((section, planned))
@@ -156,7 +158,7 @@ pub fn plan(
 }
 
 /// Returns a section of the experiments with values of a paper that are not in the list.
-fn others(sections: &[Section], dir: &Path, kit: &Extensions) -> std::io::Result<Option<Section>> {
+fn others(sections: &[Section], dir: &Path, extensions: &Extensions) -> std::io::Result<Option<Section>> {
     let listed: BTreeSet<&str> = sections.iter().flat_map(|s| &s.runs).map(|run| run.file.as_str()).collect();
     let mut files: Vec<String> = fs::read_dir(dir)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -164,18 +166,18 @@ fn others(sections: &[Section], dir: &Path, kit: &Extensions) -> std::io::Result
         .collect();
     files.sort();
     // Invalid experiments are skipped here; `weir run --check experiments/*.yaml` reports them.
-    let tells = |name: &String| {
-        let experiment = Experiment::load_with(&kit.catalogue, &dir.join(name), &[], None);
-        experiment.is_ok_and(|it| it.spec.paper.iter().any(|note| note.ours.is_some()))
+    let has_paper_values = |name: &String| {
+        let experiment = Experiment::load_with(&extensions.catalogue, &dir.join(name), &[], None);
+        experiment.is_ok_and(|experiment| experiment.spec.paper.iter().any(|note| note.ours.is_some()))
     };
     let entry = |file: String| Entry { file, quick: Quick::Skip, ..Entry::default() };
-    let runs: Vec<Entry> = files.into_iter().filter(tells).map(entry).collect();
+    let runs: Vec<Entry> = files.into_iter().filter(has_paper_values).map(entry).collect();
     let section = Section { id: OTHERS.to_owned(), title: "Others".to_owned(), runs };
     Ok((!section.runs.is_empty()).then_some(section))
 }
 
 fn plan_entry(
-    kit: &Extensions,
+    extensions: &Extensions,
     entry: &Entry,
     quick: bool,
     dir: &Path,
@@ -183,17 +185,18 @@ fn plan_entry(
     name: String,
 ) -> Result<Planned, Error> {
     let mut entry = entry.clone();
-    let mut left_out = false;
+    let mut is_skipped = false;
     match (quick, entry.quick.clone()) {
-        (true, Quick::Skip) => left_out = true,
-        (true, Quick::Reduced(less)) => {
-            entry.over = less.over.unwrap_or(entry.over);
-            entry.set.extend(less.set);
+        (true, Quick::Skip) => is_skipped = true,
+        (true, Quick::Reduced(overrides)) => {
+            entry.over = overrides.over.unwrap_or(entry.over);
+            entry.set.extend(overrides.set);
         }
         _ => {}
     }
     let file = dir.join(&entry.file);
-    let experiment = Experiment::load_with(&kit.catalogue, &file, &entry.set, None).map_err(Error::input)?;
+    let experiment =
+        Experiment::load_with(&extensions.catalogue, &file, &entry.set, None).map_err(Error::input)?;
     if entry.over.is_empty() {
         entry.over = experiment.spec.sweep.clone().unwrap_or_default().over;
     }
@@ -201,14 +204,14 @@ fn plan_entry(
         Grid::parse(&entry.over).map_err(|reason| Error::Input(format!("{}: {reason}", file.display())))?;
     let cells = grid.cells();
     let task = |cell| RunTask {
-        kit: kit.clone(),
+        extensions: extensions.clone(),
         file: file.clone(),
         set: entry.set.iter().cloned().chain(grid.overrides(cell)).collect(),
         seed: grid.seed(cell),
         schemes: entry.schemes.clone(),
         dir: out.join(&name).join(grid.dir_name(cell)),
     };
-    let tasks = if left_out { Vec::new() } else { cells.iter().map(task).collect() };
+    let tasks = if is_skipped { Vec::new() } else { cells.iter().map(task).collect() };
     let notes = crate::describe(&experiment, &[]).paper;
     Ok(Planned { name, file, grid, entry, notes, tasks })
 }
@@ -217,25 +220,30 @@ fn plan_entry(
 mod tests {
     use super::*;
 
-    /// The repository's own list.
+    /// The list of this repository.
     const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.yaml");
-    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    const EXPERIMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
 
     #[test]
-    fn the_list_is_sound_in_both_forms() {
+    fn the_list_is_valid_in_both_forms() {
         for quick in [false, true] {
-            let plan =
-                plan(&Extensions::default(), Path::new(LIST), Path::new(FOLDER), quick, Path::new("out"))
-                    .unwrap_or_else(|reason| panic!("{reason:?}"));
+            let plan = plan(
+                &Extensions::default(),
+                Path::new(LIST),
+                Path::new(EXPERIMENTS),
+                quick,
+                Path::new("out"),
+            )
+            .unwrap_or_else(|reason| panic!("{reason:?}"));
             let dirs: Vec<&PathBuf> =
                 plan.iter().flat_map(|(_, p)| p).flat_map(|p| &p.tasks).map(|t| &t.dir).collect();
-            let different: BTreeSet<&&PathBuf> = dirs.iter().collect();
-            assert!(dirs.len() > 10 && different.len() == dirs.len(), "{dirs:?}");
+            let distinct: BTreeSet<&&PathBuf> = dirs.iter().collect();
+            assert!(dirs.len() > 10 && distinct.len() == dirs.len(), "{dirs:?}");
         }
     }
 
     #[test]
-    fn an_experiment_with_a_papers_numbers_is_found_without_being_listed() {
+    fn experiments_with_paper_values_are_added_to_the_list() {
         let dir = tempfile::tempdir().unwrap();
         let experiment =
             "topology: {kind: star, hosts: 3}\nschemes: [fncc]\nflows: [{from: h1, to: h2}]\nduration: 1us\n";
@@ -255,7 +263,7 @@ mod tests {
         let Err(Error::Input(reason)) =
             plan(&Extensions::default(), &list, dir.path(), false, Path::new("out"))
         else {
-            panic!("a wrong key")
+            panic!("an unknown key is accepted")
         };
         assert!(reason.contains("wobble"), "{reason}");
     }

@@ -1,11 +1,12 @@
-//! Replaces generated tables between `results:begin` and `results:end` comments of a Markdown file; all other text is preserved.
+//! Replaces generated tables between `results:begin` and `results:end` comments of a Markdown file; all other text is
+//! preserved.
 
 use super::claims::{Claim, Means};
 
 const BEGIN: &str = "<!-- results:begin ";
 const END: &str = "<!-- results:end -->";
 /// Text in place of a value that was not measured yet.
-const OPEN: &str = "not run yet";
+const NOT_MEASURED: &str = "not run yet";
 
 /// The existing content of a section. Rows without new results are preserved.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +31,7 @@ impl<'a> ExistingSection<'a> {
     }
 }
 
+/// Returns the comment that marks the table of means of an entry.
 fn means_mark(name: &str) -> String {
     format!("<!-- means of {name} -->")
 }
@@ -41,21 +43,23 @@ pub struct EntryResults {
     pub claims: Vec<Claim>,
     /// The table of means; `None` if it could not be computed.
     pub means: Option<Means>,
-    /// True if the entry has a table of means.
+    /// True if the entry has `columns`, and so a table of means.
     pub wants_means: bool,
 }
 
 /// Returns the new content of a section.
-pub fn content(known: &[EntryResults], old: ExistingSection<'_>) -> String {
+pub fn content(entries: &[EntryResults], existing: ExistingSection<'_>) -> String {
     let mut text = String::new();
-    let claims: Vec<&Claim> = known.iter().flat_map(|known| &known.claims).collect();
+    let claims: Vec<&Claim> = entries.iter().flat_map(|entry| &entry.claims).collect();
     if !claims.is_empty() {
-        text.push_str("| claim | paper | here | made by | why they differ |\n|---|---|---|---|---|\n");
+        text.push_str(
+            "| claim | paper | measured | command | reason for difference |\n|---|---|---|---|---|\n",
+        );
         for claim in claims {
-            let line = match (&claim.ours, old.claim(&claim.what, &claim.paper)) {
+            let line = match (&claim.ours, existing.claim(&claim.what, &claim.paper)) {
                 (None, Some(line)) => line.to_owned(),
                 (ours, _) => {
-                    let ours = ours.as_deref().unwrap_or(OPEN);
+                    let ours = ours.as_deref().unwrap_or(NOT_MEASURED);
                     let command = format!("`{}`", claim.command);
                     row(&[&claim.what, &claim.paper, ours, &command, &claim.reason])
                 }
@@ -64,10 +68,10 @@ pub fn content(known: &[EntryResults], old: ExistingSection<'_>) -> String {
             text.push('\n');
         }
     }
-    for known in known.iter().filter(|known| known.wants_means) {
-        let table = match (&known.means, old.means(&known.name)) {
+    for entry in entries.iter().filter(|entry| entry.wants_means) {
+        let table = match (&entry.means, existing.means(&entry.name)) {
             (Some(means), _) => {
-                format!("{}\n`{}`\n\n{}", means_mark(&known.name), means.command, table(means))
+                format!("{}\n`{}`\n\n{}", means_mark(&entry.name), means.command, table(means))
             }
             (None, Some(table)) => table.to_owned(),
             (None, None) => continue,
@@ -109,7 +113,7 @@ fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
     let to = document[from..].find(END).map(|to| from + to);
     match to {
         Some(to) if !document[from..to].contains(BEGIN) => Ok(Some((from, to))),
-        _ => Err(format!("{begin} has no {END} behind it, write one")),
+        _ => Err(format!("missing {END} after {begin}")),
     }
 }
 
@@ -141,7 +145,7 @@ mod tests {
         }
     }
 
-    fn known(claims: Vec<Claim>, mean: Option<&str>) -> Vec<EntryResults> {
+    fn entries(claims: Vec<Claim>, mean: Option<&str>) -> Vec<EntryResults> {
         let means = mean.map(|mean| Means {
             command: "weir sweep x.yaml".into(),
             head: vec!["scheme".into(), "queue".into()],
@@ -151,11 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn prose_stays_and_tables_change() {
+    fn text_is_preserved_and_tables_are_replaced() {
         let document =
             "# Results\n\nBefore.\n\n<!-- results:begin a -->\nold\n<!-- results:end -->\n\nAfter.\n";
-        let text =
-            content(&known(vec![claim("queue", Some("2"))], Some("7")), ExistingSection::find(document, "a"));
+        let text = content(
+            &entries(vec![claim("queue", Some("2"))], Some("7")),
+            ExistingSection::find(document, "a"),
+        );
         let new = put(document, "a", "A", &text).unwrap();
         assert!(
             new.starts_with("# Results\n\nBefore.\n")
@@ -170,11 +176,11 @@ mod tests {
         assert!(put("<!-- results:begin a -->\n", "a", "A", "").unwrap_err().contains("results:end"));
     }
 
-    /// Runs of one file with other loads; a second, interrupted command has only one of them.
+    /// Two entries run the same file with different loads. A second, interrupted command has results of one entry only.
     #[test]
-    fn tables_of_one_file_are_not_taken_for_each_other() {
+    fn tables_of_entries_with_the_same_file_are_distinguished() {
         let named =
-            |name: &str, mean| EntryResults { name: name.into(), ..known(Vec::new(), mean).remove(0) };
+            |name: &str, mean| EntryResults { name: name.into(), ..entries(Vec::new(), mean).remove(0) };
         let tables = |light, heavy| [named("x", light), named("x+", heavy)];
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
         let both = content(&tables(Some("2"), Some("7")), ExistingSection::find(empty, "a"));
@@ -185,16 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_experiments_that_were_not_run_stay() {
+    fn rows_without_new_results_are_preserved() {
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
         let first = content(
-            &known(vec![claim("queue", Some("2")), claim("rate", None)], Some("7")),
+            &entries(vec![claim("queue", Some("2")), claim("rate", None)], Some("7")),
             ExistingSection::find(empty, "a"),
         );
         assert!(first.contains("| rate | 1 (Fig. 1) | not run yet |"));
         let document = put(empty, "a", "A", &first).unwrap();
         let second = content(
-            &known(vec![claim("queue", None), claim("rate", Some("3"))], None),
+            &entries(vec![claim("queue", None), claim("rate", Some("3"))], None),
             ExistingSection::find(&document, "a"),
         );
         assert!(
@@ -204,7 +210,7 @@ mod tests {
         let document = put(&document, "a", "A", &second).unwrap();
         assert_eq!(
             content(
-                &known(vec![claim("queue", None), claim("rate", None)], None),
+                &entries(vec![claim("queue", None), claim("rate", None)], None),
                 ExistingSection::find(&document, "a")
             ),
             second

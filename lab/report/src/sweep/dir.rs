@@ -22,8 +22,8 @@ pub const SLURM: &str = "slurm";
 pub fn check(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)? {
         let run = name.strip_suffix(PARTIAL_SUFFIX).unwrap_or(&name);
-        let is_ours = is_file_of_a_sweep(&name) || name == SLURM || RunDir::at(&dir.join(run)).is_ok();
-        if !is_ours {
+        let is_from_sweep = is_sweep_file(&name) || name == SLURM || RunDir::at(&dir.join(run)).is_ok();
+        if !is_from_sweep {
             return Err(DirError::ForeignFile { dir: dir.to_owned(), entry: name, what: "sweep" });
         }
     }
@@ -31,7 +31,7 @@ pub fn check(dir: &Path) -> Result<(), DirError> {
 }
 
 /// Returns whether a sweep writes files of this name: tables, charts, temporary files, and the lock.
-fn is_file_of_a_sweep(name: &str) -> bool {
+fn is_sweep_file(name: &str) -> bool {
     name == LOCK || is_final(name) || is_draft(name)
 }
 
@@ -39,6 +39,7 @@ fn is_final(name: &str) -> bool {
     [TABLE, RUNS_TABLE, PAGE].contains(&name) || (name.starts_with("sweep-") && name.ends_with(".svg"))
 }
 
+/// Returns whether this is a temporary file: `.<name>.<random>`.
 fn is_draft(name: &str) -> bool {
     let draft = name.strip_prefix('.').and_then(|rest| rest.rsplit_once('.'));
     draft.is_some_and(|(name, _)| is_final(name))
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_of_sweeps_are_accepted_and_others_refused() {
+    fn directories_of_sweeps_are_accepted_and_others_rejected() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("s");
         check(&dir).unwrap();
@@ -82,8 +83,8 @@ mod tests {
             let dir = dir.join(subdir);
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join(file), "years of work").unwrap();
-            let told = check(&dir).unwrap_err().to_string();
-            assert!(told.contains("not a result of a sweep"), "{told}");
+            let error = check(&dir).unwrap_err().to_string();
+            assert!(error.contains("not a result of a sweep"), "{error}");
             fs::remove_file(dir.join(file)).unwrap();
         }
         assert!(matches!(check(&dir.join(TABLE)), Err(DirError::NotADirectory { .. })));

@@ -1,24 +1,24 @@
 //! Engines that execute the runs of a sweep, on this machine ([`Pool`](super::pool::Pool)) or on others.
 
-use super::pool::{RunResult, RunTask};
-use crate::RunDescription;
+use super::task::{RunResult, RunTask};
+use crate::describe::RunDescription;
 use crate::manifest::IntegrityError;
 use weir_experiment::backend::Error;
 use weir_experiment::results::Summary;
 
-/// A run that is not done.
+/// A run without complete results.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingRun<'a> {
     /// Index of the run in the sweep, from 0.
-    pub number: usize,
+    pub index: usize,
     pub task: &'a RunTask,
     pub run: &'a RunDescription,
 }
 
 impl PendingRun<'_> {
     /// Returns the results, if the directory has complete results of exactly this run.
-    pub fn done(&self) -> Option<Summary> {
-        self.task.done(self.run).ok().flatten()
+    pub fn completed(&self) -> Option<Summary> {
+        self.task.completed(self.run).ok().flatten()
     }
 
     /// Returns the outcome of a run on another machine, which may have failed with the reason `failure`.
@@ -28,7 +28,7 @@ impl PendingRun<'_> {
     /// If the run has no results. The reason is `failure`, if there is one.
     pub fn outcome(&self, failure: Option<String>) -> TaskResult {
         let dir = self.task.dir.file_name().unwrap_or_default().to_string_lossy();
-        match (self.done(), failure) {
+        match (self.completed(), failure) {
             (Some(summary), _) => Ok(Some(summary)),
             (None, Some(reason)) => Err(Error::Work(format!("{dir}: {reason}"))),
             (None, None) => Err(Error::Work(format!(
@@ -47,11 +47,11 @@ pub trait Engine {
     /// # Errors
     ///
     /// If no run could be started.
-    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error>;
+    fn run(&self, pending: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error>;
 }
 
-/// Executes with `engine` all tasks that are not done, or all tasks if `fresh`, and returns the outcome of each task in order.
-/// `outcomes` are those of [`check`](super::pool::check); `warn` is called with warnings.
+/// Executes with `engine` all tasks that are not done, or all tasks if `fresh`, and returns the outcome of each task
+/// in order. `outcomes` are those of [`check`](super::pool::check); `warn` is called with warnings.
 ///
 /// # Errors
 ///
@@ -66,13 +66,13 @@ pub fn run(
     if !fresh {
         mark_completed(tasks, &mut outcomes, warn);
     }
-    let open = open(tasks, &outcomes);
-    let numbers: Vec<usize> = open.iter().map(|open| open.number).collect();
-    let came = engine.run(&open)?;
-    for (number, came) in numbers.into_iter().zip(came) {
-        match came {
-            Ok(summary) => outcomes[number].summary = summary,
-            Err(failure) => outcomes[number].failure = Some(failure),
+    let pending = pending_runs(tasks, &outcomes);
+    let indices: Vec<usize> = pending.iter().map(|pending| pending.index).collect();
+    let results = engine.run(&pending)?;
+    for (index, result) in indices.into_iter().zip(results) {
+        match result {
+            Ok(summary) => outcomes[index].summary = summary,
+            Err(failure) => outcomes[index].failure = Some(failure),
         }
     }
     Ok(outcomes)
@@ -81,16 +81,17 @@ pub fn run(
 /// Stores the results of tasks that were done before.
 pub fn mark_completed(tasks: &[RunTask], outcomes: &mut [RunResult], warn: fn(&str)) {
     for (task, outcome) in tasks.iter().zip(outcomes) {
-        outcome.summary = task.done(&outcome.run).unwrap_or_else(|IntegrityError { file, reason: why }| {
-            warn(&format!("{} {why}; this run is done again", file.display()));
+        outcome.summary = task.completed(&outcome.run).unwrap_or_else(|IntegrityError { file, reason }| {
+            warn(&format!("{} {reason}; repeating this run", file.display()));
             None
         });
         outcome.cached = outcome.summary.is_some();
     }
 }
 
-pub fn open<'a>(tasks: &'a [RunTask], outcomes: &'a [RunResult]) -> Vec<PendingRun<'a>> {
+/// Returns the runs without results.
+pub fn pending_runs<'a>(tasks: &'a [RunTask], outcomes: &'a [RunResult]) -> Vec<PendingRun<'a>> {
     let all = tasks.iter().zip(outcomes).enumerate();
-    let open = all.filter(|(_, (_, outcome))| outcome.summary.is_none());
-    open.map(|(number, (task, outcome))| PendingRun { number, task, run: &outcome.run }).collect()
+    let pending = all.filter(|(_, (_, outcome))| outcome.summary.is_none());
+    pending.map(|(index, (task, outcome))| PendingRun { index, task, run: &outcome.run }).collect()
 }

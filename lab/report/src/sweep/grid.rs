@@ -32,18 +32,19 @@ impl SweepAxis {
         !self.is_compared() && self.values.len() > 1
     }
 
-    /// Parses `key=a,b,c`, `key=1..5` (both ends included), or `key=0us..12us/25` (25 equidistant times, both ends included).
+    /// Parses `key=a,b,c`, `key=1..5` (both ends included), or `key=0us..12us/25` (25 equidistant times, both ends
+    /// included).
     ///
     /// # Errors
     ///
     /// If the key or a value is missing, a value is duplicate, or a range is invalid.
     pub fn parse(text: &str) -> Result<SweepAxis, String> {
-        let wrong =
+        let invalid =
             |reason: &str| Err(format!("{text}: {reason}; write for example load=0.2,0.4 or seed=1..5"));
-        let Some((key, list)) = text.split_once('=') else { return wrong("expected KEY=VALUES") };
+        let Some((key, list)) = text.split_once('=') else { return invalid("expected KEY=VALUES") };
         let (key, list) = (key.trim(), list.trim());
         if key.is_empty() {
-            return wrong("missing key");
+            return invalid("missing key");
         }
         let mut values = Vec::new();
         for item in split(list) {
@@ -55,23 +56,23 @@ impl SweepAxis {
                 Some((first, last)) if first <= last && last - first < MAX_RUNS as u64 => {
                     values.extend((first..=last).map(|n| n.to_string()));
                 }
-                Some(_) => return wrong(&format!("{item} is empty or endless")),
-                None if item.is_empty() => return wrong("missing value"),
+                Some(_) => return invalid(&format!("the range {item} is empty or too long")),
+                None if item.is_empty() => return invalid("missing value"),
                 None => values.push(item.to_owned()),
             }
         }
         if key == SEED && values.iter().any(|value| value.parse::<u64>().is_err()) {
-            return wrong("seeds must be whole numbers");
+            return invalid("seeds must be whole numbers");
         }
         let keys = key.split(JOINT_SEPARATOR).count();
         if let Some(value) =
             values.iter().find(|value| keys > 1 && value.split(JOINT_SEPARATOR).count() != keys)
         {
-            return wrong(&format!("expected {keys} values joined by {JOINT_SEPARATOR}, found {value}"));
+            return invalid(&format!("expected {keys} values joined by {JOINT_SEPARATOR}, found {value}"));
         }
         for (i, value) in values.iter().enumerate() {
             if values[..i].contains(value) {
-                return wrong(&format!("duplicate value {value}"));
+                return invalid(&format!("duplicate value {value}"));
             }
         }
         Ok(SweepAxis { key: key.to_owned(), values })
@@ -84,9 +85,9 @@ fn times(text: &str) -> Option<Vec<Time>> {
     let (first, last) = range.split_once("..")?;
     let (first, last): (Time, Time) = (first.parse().ok()?, last.parse().ok()?);
     let steps = count.parse::<u64>().ok().filter(|&n| n > 1 && n <= MAX_RUNS as u64)? - 1;
-    let distance = last.checked_sub(first)?.as_ps();
-    let at = |step: u64| u128::from(distance) * u128::from(step) / u128::from(steps);
-    Some((0..=steps).map(|step| first.saturating_add(Time::from_ps(at(step) as u64))).collect())
+    let span = last.checked_sub(first)?.as_ps();
+    let offset = |step: u64| u128::from(span) * u128::from(step) / u128::from(steps);
+    Some((0..=steps).map(|step| first.saturating_add(Time::from_ps(offset(step) as u64))).collect())
 }
 
 /// Parses `1..5`.
@@ -98,13 +99,13 @@ fn range(text: &str) -> Option<(u64, u64)> {
 /// Splits at commas outside of brackets, because a value may be a list or a map.
 fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0i32, 0, Vec::new());
-    for (at, letter) in text.char_indices() {
+    for (position, letter) in text.char_indices() {
         match letter {
             '[' | '{' => depth += 1,
             ']' | '}' => depth -= 1,
             ',' if depth == 0 => {
-                parts.push(text[from..at].trim());
-                from = at + 1;
+                parts.push(text[from..position].trim());
+                from = position + 1;
             }
             _ => {}
         }
@@ -172,24 +173,24 @@ impl Grid {
 
     /// Returns the seed of a cell, if the sweep sets it.
     pub fn seed(&self, cell: &Cell) -> Option<u64> {
-        let place = self.axes.iter().position(|axis| axis.key == SEED)?;
-        cell.values[place].parse().ok()
+        let index = self.axes.iter().position(|axis| axis.key == SEED)?;
+        cell.values[index].parse().ok()
     }
 
     /// Returns the overrides of a cell, in the syntax of `--set`.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
-        let set = |(place, axis): (usize, &SweepAxis)| {
+        let set = |(index, axis): (usize, &SweepAxis)| {
             let keys: Vec<&str> =
                 axis.key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR).collect();
             // At most as many parts as keys, because the value of a single key may contain a plus.
-            let values = cell.values[place].splitn(keys.len(), JOINT_SEPARATOR);
+            let values = cell.values[index].splitn(keys.len(), JOINT_SEPARATOR);
             keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
         self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(set).collect()
     }
 
-    /// Returns the name of a cell's directory. It depends on the values of the cell only, not on the order of the axes or on their
-    /// other values, so that an extended sweep finds the runs that are done.
+    /// Returns the name of a cell's directory. It depends on the values of the cell only, not on the order of the
+    /// axes or on their other values, so that an extended sweep finds the runs that are done.
     pub fn dir_name(&self, cell: &Cell) -> String {
         /// Below the limit of file systems, 255 bytes, with room for a hash and suffixes.
         const MAX_DIR_NAME_LEN: usize = 160;
@@ -213,7 +214,7 @@ impl Grid {
 
     /// Returns the values of a cell on the compared axes.
     pub fn point(&self, cell: &Cell) -> Vec<String> {
-        self.compared().map(|(place, _)| cell.values[place].clone()).collect()
+        self.compared().map(|(index, _)| cell.values[index].clone()).collect()
     }
 }
 
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn is_a_cross_product() {
+    fn cells_are_the_cross_product() {
         let grid = grid(&["load=0.2,0.4", "seed=1..3"]);
         let cells = grid.cells();
         assert_eq!(cells.len(), 6);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_change_together_are_one_axis() {
+    fn joint_keys_are_one_axis() {
         let grid = grid(&["a.load+b.load=2%+3%,4%+6%", "c=1+2"]);
         let cells = grid.cells();
         assert_eq!(cells.len(), 2);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn any_key_can_be_a_mean_over() {
+    fn any_key_can_be_averaged_over() {
         let grid = grid(&["a=1,2", "~flows.0.start=0us..1us/3"]);
         let cells = grid.cells();
         assert_eq!(cells.len(), 6);

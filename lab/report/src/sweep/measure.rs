@@ -10,7 +10,7 @@ use weir_experiment::results::{Results, Summary};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricColumn {
     pub name: String,
-    place: MetricSource,
+    source: MetricSource,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,26 +27,26 @@ impl MetricSource {
     }
 }
 
-/// To what a value refers: a scheme, or the whole run (`None`).
+/// The subject of a value: a scheme, or the whole run (`None`).
 pub type Subject = Option<String>;
 
 impl MetricColumn {
-    /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks` or `peak queue`, optionally with `HEADING=` in front. `first` is a
-    /// run of the sweep.
+    /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks` or `peak queue`, optionally with `HEADING=` in front.
+    /// `first` is a run of the sweep.
     ///
     /// # Errors
     ///
     /// If the summary of `first` has no such value.
     pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<MetricColumn, String> {
-        let rows = metrics::metrics(&bare(first, order));
-        let read = |name: &str, place: &str| {
-            let row = rows.iter().find(|row| row.name == place);
-            let place = row.map_or_else(|| MetricSource::Formula(place.to_owned()), MetricSource::row);
-            let measure = MetricColumn { name: name.to_owned(), place };
+        let rows = metrics::metrics(&without_traces(first, order));
+        let read = |name: &str, text: &str| {
+            let row = rows.iter().find(|row| row.name == text);
+            let source = row.map_or_else(|| MetricSource::Formula(text.to_owned()), MetricSource::row);
+            let measure = MetricColumn { name: name.to_owned(), source };
             (!measure.values(first, order).is_empty()).then_some(measure)
         };
         // Labels of schemes may contain `=`, so the whole text is tried first.
-        let named = || text.split_once('=').and_then(|(name, place)| read(name.trim(), place.trim()));
+        let named = || text.split_once('=').and_then(|(name, text)| read(name.trim(), text.trim()));
         read(text.trim(), text.trim()).or_else(named).ok_or_else(|| {
             let rows: Vec<&str> = rows.iter().map(|row| row.name).collect();
             let rows = rows.join(", ");
@@ -58,10 +58,10 @@ impl MetricColumn {
     pub fn default_columns(runs: &[(&Summary, &[String])]) -> Vec<MetricColumn> {
         let mut list: Vec<MetricColumn> = Vec::new();
         for (summary, order) in runs {
-            for row in metrics::metrics(&bare(summary, order)) {
-                let says = row.values.iter().flatten().any(|value| *value != 0.0);
-                if says && !list.iter().any(|measure| measure.name == row.name) {
-                    list.push(MetricColumn { name: row.name.to_owned(), place: MetricSource::row(&row) });
+            for row in metrics::metrics(&without_traces(summary, order)) {
+                let is_informative = row.values.iter().flatten().any(|value| *value != 0.0);
+                if is_informative && !list.iter().any(|measure| measure.name == row.name) {
+                    list.push(MetricColumn { name: row.name.to_owned(), source: MetricSource::row(&row) });
                 }
             }
         }
@@ -70,31 +70,31 @@ impl MetricColumn {
 
     /// Returns the unit; empty for counts and ratios.
     pub fn unit(&self) -> &str {
-        match &self.place {
+        match &self.source {
             MetricSource::Row { unit, .. } => unit,
-            MetricSource::Formula(place) if place.contains(" vs ") => "%",
-            MetricSource::Formula(place) if place.contains(" / ") => "",
-            MetricSource::Formula(place) if place.ends_with("_us") => "us",
-            MetricSource::Formula(place) if place.ends_with("_bytes") => "bytes",
+            MetricSource::Formula(formula) if formula.contains(" vs ") => "%",
+            MetricSource::Formula(formula) if formula.contains(" / ") => "",
+            MetricSource::Formula(formula) if formula.ends_with("_us") => "us",
+            MetricSource::Formula(formula) if formula.ends_with("_bytes") => "bytes",
             MetricSource::Formula(_) => "",
         }
     }
 
     /// Returns the values of a run.
     pub fn values(&self, summary: &Summary, order: &[String]) -> BTreeMap<Subject, f64> {
-        match &self.place {
+        match &self.source {
             MetricSource::Row { row, .. } => {
-                let rows = metrics::metrics(&bare(summary, order));
-                let row = rows.iter().find(|found| found.name == *row);
+                let rows = metrics::metrics(&without_traces(summary, order));
+                let row = rows.iter().find(|other| other.name == *row);
                 let values = row.into_iter().flat_map(|row| order.iter().zip(&row.values));
                 values.filter_map(|(label, value)| Some((Some(label.clone()), (*value)?))).collect()
             }
-            MetricSource::Formula(place) => {
-                let of = |label: &String| paper_value::value(&format!("{label}.{place}"), summary);
+            MetricSource::Formula(formula) => {
+                let value_of = |label: &String| paper_value::value(&format!("{label}.{formula}"), summary);
                 let by_scheme: BTreeMap<Subject, f64> =
-                    order.iter().filter_map(|label| Some((Some(label.clone()), of(label)?))).collect();
+                    order.iter().filter_map(|label| Some((Some(label.clone()), value_of(label)?))).collect();
                 if by_scheme.is_empty() {
-                    return paper_value::value(place, summary)
+                    return paper_value::value(formula, summary)
                         .map(|value| (None, value))
                         .into_iter()
                         .collect();
@@ -106,7 +106,7 @@ impl MetricColumn {
 
     /// Formats a value for a column whose heading has the [`unit`](Self::unit).
     pub fn number(&self, value: f64) -> String {
-        match self.place {
+        match self.source {
             MetricSource::Row { decimals, .. } => format::decimal(value, decimals),
             MetricSource::Formula(_) if self.unit() == "bytes" => format::decimal(value, 0),
             MetricSource::Formula(_) if self.unit() == "%" => format!("{value:+.1}"),
@@ -131,8 +131,7 @@ impl MetricColumn {
     }
 }
 
-/// Returns results without time series.
-fn bare(summary: &Summary, order: &[String]) -> Results {
+fn without_traces(summary: &Summary, order: &[String]) -> Results {
     Results { summary: summary.clone(), traces: BTreeMap::new(), order: order.to_vec() }
 }
 
@@ -142,7 +141,7 @@ mod tests {
     use crate::fixtures;
 
     #[test]
-    fn reads_places_formulas_and_rows() {
+    fn parses_paths_formulas_and_rows() {
         let results = fixtures::dumbbell();
         let (summary, order) = (&results.summary, &results.order);
         let read = |text: &str| MetricColumn::parse(text, summary, order);
@@ -174,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_ones_say_something() {
+    fn default_columns_have_values_other_than_zero() {
         let results = fixtures::dumbbell();
-        let usual = MetricColumn::default_columns(&[(&results.summary, &results.order)]);
-        let names: Vec<&str> = usual.iter().map(|measure| measure.name.as_str()).collect();
+        let columns = MetricColumn::default_columns(&[(&results.summary, &results.order)]);
+        let names: Vec<&str> = columns.iter().map(|measure| measure.name.as_str()).collect();
         assert!(names.contains(&"peak queue") && !names.contains(&"drops"), "{names:?}");
     }
 }

@@ -1,7 +1,8 @@
-//! Validates the requested metrics before the first run, against a summary with every key that the experiment can produce.
+//! Validates the requested metrics before the first run, against a summary with every key that the experiment can
+//! produce.
 
 use super::measure::MetricColumn;
-use super::pool::RunTask;
+use super::task::RunTask;
 use std::collections::BTreeMap;
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
@@ -12,7 +13,7 @@ use weir_experiment::results::{
 };
 
 /// Length of lists in that summary: more than a run has buckets, classes or policies, to which metrics refer by index.
-const ENTRIES: usize = 64;
+const LIST_LEN: usize = 64;
 /// Prefixes of maps with reasons as keys. Reasons are not known before they occur, so all are accepted.
 const OPEN_PREFIXES: [&str; 2] = ["drops.", "refused."];
 
@@ -23,21 +24,21 @@ const OPEN_PREFIXES: [&str; 2] = ["drops.", "refused."];
 /// If no task has one of the metrics, or an experiment is invalid.
 pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
     let mut unknown: Vec<&String> =
-        metrics.iter().filter(|text| !OPEN_PREFIXES.iter().any(|open| text.contains(open))).collect();
-    let mut first = None;
+        metrics.iter().filter(|text| !OPEN_PREFIXES.iter().any(|prefix| text.contains(prefix))).collect();
+    let mut first_error = None;
     for task in tasks {
         if unknown.is_empty() {
             break;
         }
         let experiment = task.load()?;
         let (summary, order) = (summary(&experiment), order(&experiment));
-        let mut reason = Vec::new();
+        let mut errors = Vec::new();
         unknown.retain(|text| {
-            MetricColumn::parse(text, &summary, &order).map_err(|error| reason.push(error)).is_err()
+            MetricColumn::parse(text, &summary, &order).map_err(|error| errors.push(error)).is_err()
         });
-        first = first.or(reason.into_iter().next());
+        first_error = first_error.or(errors.into_iter().next());
     }
-    match (unknown.first(), first) {
+    match (unknown.first(), first_error) {
         (Some(_), Some(reason)) => Err(Error::Input(reason)),
         _ => Ok(()),
     }
@@ -47,7 +48,8 @@ fn order(experiment: &Experiment) -> Vec<String> {
     experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect()
 }
 
-/// Returns a summary with all keys that a run of this experiment can have. All values are 1, so that quotients are defined.
+/// Returns a summary with all keys that a run of this experiment can have. All values are 1, so that quotients are
+/// defined.
 fn summary(experiment: &Experiment) -> Summary {
     let topology = &experiment.topology;
     let ports = topology.switch_ixs().flat_map(|ix| {
@@ -94,8 +96,8 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
             p50_gbps: 1.0,
             p95_gbps: 1.0,
         }),
-        layers: vec![LayerSummary { ports: 1, utilisation: 1.0 }; ENTRIES],
-        queue_gbps: vec![1.0; ENTRIES],
+        layers: vec![LayerSummary { ports: 1, utilisation: 1.0 }; LIST_LEN],
+        queue_gbps: vec![1.0; LIST_LEN],
     }
 }
 
@@ -115,8 +117,8 @@ fn fct() -> Fct {
         unfinished: 1,
         failed: BTreeMap::new(),
         slowdown: Some(percentiles),
-        by_size: vec![bucket; ENTRIES],
-        classes: vec![class; ENTRIES],
+        by_size: vec![bucket; LIST_LEN],
+        classes: vec![class; LIST_LEN],
     }
 }
 
@@ -131,7 +133,7 @@ fn packets() -> PacketSummary {
         echoed_share: Some(1.0),
         mean_links: Some(1.0),
     };
-    PacketSummary { packet_hops: 1, link_bytes: 1, classes: vec![class; ENTRIES] }
+    PacketSummary { packet_hops: 1, link_bytes: 1, classes: vec![class; LIST_LEN] }
 }
 
 fn policy() -> PolicySummary {
@@ -150,7 +152,7 @@ fn policy() -> PolicySummary {
         imin_us: 1.0,
         imax: 1,
         k: 1,
-        sets: vec![set; ENTRIES],
+        sets: vec![set; LIST_LEN],
         sent: 1,
         suppressed: 1,
         resets: 1,
@@ -162,7 +164,7 @@ fn policy() -> PolicySummary {
         expired: 1,
         fabric_share: 1.0,
         fabric_share_late: 1.0,
-        intervals: vec![interval; ENTRIES],
+        intervals: vec![interval; LIST_LEN],
     }
 }
 
@@ -178,7 +180,7 @@ mod tests {
         let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\n";
         fs::write(&file, yaml).unwrap();
         RunTask {
-            kit: Extensions::default(),
+            extensions: Extensions::default(),
             file,
             set: Vec::new(),
             seed: None,
@@ -188,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn typing_errors_in_metrics_are_told_from_values_that_a_run_may_have() {
+    fn unknown_metrics_are_errors_and_optional_values_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let tasks = [task(dir.path())];
-        for right in [
+        for valid in [
             "peak queue",
             "FCT slowdown p95",
             "deflections",
@@ -208,9 +210,9 @@ mod tests {
             "jobs.p90_us",
             "deadlock.packets",
         ] {
-            check(&[right.to_owned()], &tasks).unwrap_or_else(|reason| panic!("{right}: {reason:?}"));
+            check(&[valid.to_owned()], &tasks).unwrap_or_else(|reason| panic!("{valid}: {reason:?}"));
         }
-        for wrong in [
+        for invalid in [
             "peak queu",
             "fct.slowdown.p96",
             "queues.s9:1.peak_bytes",
@@ -218,19 +220,19 @@ mod tests {
             "fncc.marks vs hpc.marks",
             "",
         ] {
-            let asked = ["marks".to_owned(), wrong.to_owned()];
-            let Err(Error::Input(reason)) = check(&asked, &tasks) else { panic!("{wrong} was taken") };
-            assert!(reason.starts_with(wrong) && reason.contains("peak queue"), "{reason}");
+            let metrics = ["marks".to_owned(), invalid.to_owned()];
+            let Err(Error::Input(reason)) = check(&metrics, &tasks) else { panic!("{invalid} is accepted") };
+            assert!(reason.starts_with(invalid) && reason.contains("peak queue"), "{reason}");
         }
     }
 
     #[test]
-    fn one_run_that_has_it_is_enough() {
+    fn a_metric_of_one_run_is_sufficient() {
         let dir = tempfile::tempdir().unwrap();
         let all = task(dir.path());
         let only = RunTask { schemes: vec!["hpcc".to_owned()], ..all.clone() };
-        let asked = ["fncc.marks".to_owned()];
-        assert!(check(&asked, std::slice::from_ref(&only)).is_err());
-        assert!(check(&asked, &[only, all]).is_ok());
+        let metrics = ["fncc.marks".to_owned()];
+        assert!(check(&metrics, std::slice::from_ref(&only)).is_err());
+        assert!(check(&metrics, &[only, all]).is_ok());
     }
 }

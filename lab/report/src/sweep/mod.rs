@@ -1,6 +1,6 @@
-//! Parameter sweeps ([`Sweep`]): many runs of one experiment with varied keys and seeds ([`grid`]), on all cores ([`pool`]) or on
-//! other machines ([`engine`], [`slurm`]), in one directory ([`dir`](mod@dir)). An interrupted sweep can be continued. The results
-//! are means with confidence intervals ([`stats`], [`measure`], [`table`], [`page`]).
+//! Parameter sweeps ([`Sweep`]): many runs of one experiment with varied keys and seeds ([`grid`]), on all cores
+//! ([`pool`]) or on other machines ([`engine`], [`slurm`]), in one directory ([`dir`](mod@dir)). An interrupted sweep
+//! can be continued. The results are means with confidence intervals ([`stats`], [`measure`], [`table`], [`page`]).
 
 pub mod dir;
 pub mod engine;
@@ -13,5 +13,6 @@ pub mod pool;
 pub mod slurm;
 pub mod stats;
 pub mod table;
+mod task;
 
 pub use plan::{Sweep, SweepRequest, shell_quote};

@@ -3,9 +3,10 @@
 use super::measure::MetricColumn;
 use super::table::{Row, SweepResults};
 use crate::chart::{Axis, Chart, LegendPlacement, Line, Size};
+use crate::describe::VERSION;
 use crate::figures::{Figure, Layout, Section};
 use crate::names::file_name;
-use crate::{VERSION, format, page};
+use crate::{format, page};
 use maud::{Markup, html};
 
 /// Maximum number of charts; further metrics are only in the table.
@@ -22,36 +23,36 @@ pub struct About<'a> {
     pub command: &'a str,
 }
 
-pub fn section(findings: &SweepResults<'_>) -> Section {
-    let figures = findings.measures.iter().enumerate().take(MAX_CHARTS);
-    let note = findings.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
+pub fn section(results: &SweepResults<'_>) -> Section {
+    let figures = results.measures.iter().enumerate().take(MAX_CHARTS);
+    let note = results.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
         "Dots are means over the seeds or the keys marked with ~, bars their 95 % confidence intervals (Student's t).".to_owned()
     });
-    let figures = figures.filter_map(|(column, measure)| figure(findings, column, measure)).collect();
+    let figures = figures.filter_map(|(column, measure)| figure(results, column, measure)).collect();
     Section { title: "Charts".into(), note, figures }
 }
 
-fn figure(findings: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> Option<Figure> {
-    let subjects = findings.subjects();
+fn figure(results: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> Option<Figure> {
+    let subjects = results.subjects();
     // The first axis with several values becomes the x axis; each combination of the others becomes a line.
-    let across = findings.grid.compared().position(|(_, axis)| axis.values.len() > 1);
-    let axis = across.and_then(|place| findings.grid.compared().nth(place)).map(|(_, axis)| axis);
+    let x_axis = results.grid.compared().position(|(_, axis)| axis.values.len() > 1);
+    let axis = x_axis.and_then(|index| results.grid.compared().nth(index)).map(|(_, axis)| axis);
     let numbers: Option<Vec<f64>> =
         axis.filter(|axis| axis.values.len() > 1).and_then(|axis| in_one_unit(&axis.values));
-    let place_of = |row: &Row| -> f64 {
+    let x_of = |row: &Row| -> f64 {
         let by_subject = || subjects.iter().position(|subject| **subject == row.subject).unwrap_or(0);
-        let Some((axis, place)) = axis.zip(across) else { return by_subject() as f64 };
-        let index = axis.values.iter().position(|value| *value == row.point[place]).unwrap_or(0);
+        let Some((axis, column)) = axis.zip(x_axis) else { return by_subject() as f64 };
+        let index = axis.values.iter().position(|value| *value == row.point[column]).unwrap_or(0);
         numbers.as_ref().map_or(index as f64, |numbers| numbers[index])
     };
     let mut lines: Vec<Line> = Vec::new();
-    for row in &findings.rows {
+    for row in &results.rows {
         let Some(estimate) = row.estimates[column] else { continue };
-        let others = row.point.iter().enumerate().filter(|(place, _)| Some(*place) != across);
-        let several =
-            |place: usize| findings.grid.compared().nth(place).is_some_and(|(_, a)| a.values.len() > 1);
+        let others = row.point.iter().enumerate().filter(|(index, _)| Some(*index) != x_axis);
+        let has_several_values =
+            |index: usize| results.grid.compared().nth(index).is_some_and(|(_, a)| a.values.len() > 1);
         let mut name = row.subject.clone().unwrap_or_else(|| measure.name.clone());
-        for (_, value) in others.filter(|(place, _)| several(*place)) {
+        for (_, value) in others.filter(|(index, _)| has_several_values(*index)) {
             name = format!("{name}, {value}");
         }
         let index = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
@@ -59,7 +60,7 @@ fn figure(findings: &SweepResults<'_>, column: usize, measure: &MetricColumn) ->
             lines.push(Line { name, colour, dash: lines.len(), ..Line::default() });
             lines.len() - 1
         });
-        lines[index].points.push((place_of(row), estimate.mean));
+        lines[index].points.push((x_of(row), estimate.mean));
         lines[index].spread.push(estimate.interval());
     }
     if lines.is_empty() {
@@ -120,62 +121,62 @@ fn title_of(key: &str, values: &[String]) -> String {
 
 fn numeric(title: &str, numbers: &[f64]) -> Axis {
     /// Ratio of largest to smallest value from which the axis is logarithmic.
-    const WIDE: f64 = 20.0;
+    const MIN_LOG_RATIO: f64 = 20.0;
     const MARGIN: f64 = 0.04;
-    let mut marked = numbers.to_vec();
-    marked.sort_by(f64::total_cmp);
+    let mut tick_values = numbers.to_vec();
+    tick_values.sort_by(f64::total_cmp);
     let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if low > 0.0 && high / low >= WIDE {
+    if low > 0.0 && high / low >= MIN_LOG_RATIO {
         let more = (high / low).powf(MARGIN);
         let mut axis = Axis::log(format!("{title} (log)"), low / more, high * more);
         axis.format = format::significant_short;
-        return Axis { marked, ..axis };
+        return Axis { tick_values, ..axis };
     }
     let margin = MARGIN * (high - low);
-    Axis { marked, ..Axis::exactly(title, low - margin, high + margin) }
+    Axis { tick_values, ..Axis::exactly(title, low - margin, high + margin) }
 }
 
-pub fn page(about: &About<'_>, findings: &SweepResults<'_>, dirs: &[String]) -> String {
-    let (done, of) = (findings.done(), findings.runs.len());
+pub fn page(about: &About<'_>, results: &SweepResults<'_>, dirs: &[String]) -> String {
+    let (done, total) = (results.completed(), results.runs.len());
     let content = html! {
         header {
             h1 { (about.name) }
             @if !about.title.is_empty() { p.about { (about.title) } }
-            @if done < of {
-                p.partial role="note" { strong { "Not complete. " } (done) " of " (of) " runs are done; repeat the command to continue." }
+            @if done < total {
+                p.partial role="note" { strong { "Not complete. " } (done) " of " (total) " runs are done; repeat the command to continue." }
             }
             dl {
-                @for axis in &findings.grid.axes { div { dt { (axis.key) } dd { (axis.values.join(", ")) } } }
-                div { dt { "runs" } dd { (done) " of " (of) } }
-                div { dt { "made by" } dd { "weir " (VERSION) } }
+                @for axis in &results.grid.axes { div { dt { (axis.key) } dd { (axis.values.join(", ")) } } }
+                div { dt { "runs" } dd { (done) " of " (total) } }
+                div { dt { "generated by" } dd { "weir " (VERSION) } }
                 div.digest { dt { "command" } dd { code { (about.command) } } }
             }
         }
-        section { h2 { "Means" } (means(findings)) }
-        (page::charts(&section(findings)))
-        (runs(findings, dirs))
+        section { h2 { "Means" } (means(results)) }
+        (page::charts(&section(results)))
+        (runs(results, dirs))
     };
     page::html_page(about.name, &content)
 }
 
-fn means(findings: &SweepResults<'_>) -> Markup {
+fn means(results: &SweepResults<'_>) -> Markup {
     html! {
         div.scroll {
             table.means {
                 thead { tr {
-                    @for key in findings.keys() { th.name scope="col" { (key) } }
+                    @for key in results.keys() { th.name scope="col" { (key) } }
                     th.name scope="col" { "scheme" }
-                    @for measure in &findings.measures {
+                    @for measure in &results.measures {
                         th scope="col" { (measure.name) @if !measure.unit().is_empty() { " " span.unit { (measure.unit()) } } }
                     }
                 } }
                 tbody {
-                    @for row in &findings.rows {
+                    @for row in &results.rows {
                         tr {
                             @for value in &row.point { th scope="row" { (value) } }
                             th scope="row" { (SweepResults::subject(&row.subject)) }
-                            @for (measure, estimate) in findings.measures.iter().zip(&row.estimates) {
+                            @for (measure, estimate) in results.measures.iter().zip(&row.estimates) {
                                 td { @if let Some(estimate) = estimate {
                                     (measure.number(estimate.mean))
                                     @if let Some(half) = measure.half(estimate) {
@@ -191,17 +192,17 @@ fn means(findings: &SweepResults<'_>) -> Markup {
     }
 }
 
-fn runs(findings: &SweepResults<'_>, dirs: &[String]) -> Markup {
+fn runs(results: &SweepResults<'_>, dirs: &[String]) -> Markup {
     html! {
         section.ports-section {
             h2 { "Runs" }
             details {
-                summary { (findings.runs.len()) " runs, each with a report of its own" }
+                summary { (results.runs.len()) " runs, each with a report of its own" }
                 div.scroll {
                     table.ports {
                         thead { tr { th scope="col" { "run" } th scope="col" { "digest" } } }
                         tbody {
-                            @for ((_, outcome), dir) in findings.runs.iter().zip(dirs).take(MAX_LISTED_RUNS) {
+                            @for ((_, outcome), dir) in results.runs.iter().zip(dirs).take(MAX_LISTED_RUNS) {
                                 tr {
                                     th scope="row" {
                                         @if outcome.summary.is_some() { a href=(format!("./{dir}/report.html")) { (dir) } } @else { (dir) }
@@ -222,8 +223,8 @@ fn runs(findings: &SweepResults<'_>, dirs: &[String]) -> Markup {
 }
 
 /// Returns the charts as SVG files: name and content.
-pub fn svgs(findings: &SweepResults<'_>) -> impl Iterator<Item = (String, String)> {
-    let figures = section(findings).figures.into_iter();
+pub fn svgs(results: &SweepResults<'_>) -> impl Iterator<Item = (String, String)> {
+    let figures = section(results).figures.into_iter();
     figures.map(|figure| (format!("{}.svg", figure.file), figure.picture.svg_file(Size::Narrow)))
 }
 
@@ -231,11 +232,11 @@ pub fn svgs(findings: &SweepResults<'_>) -> impl Iterator<Item = (String, String
 mod tests {
     use super::*;
     use crate::sweep::grid::Grid;
-    use crate::sweep::pool::RunResult;
+    use crate::sweep::task::RunResult;
     use crate::{RunDescription, fixtures};
 
     #[test]
-    fn the_swept_values_are_marked_and_points_stand_at_them() {
+    fn ticks_and_points_are_at_the_swept_values() {
         let grid = Grid::parse(&["workload.senders=8,16,32"]).unwrap();
         let results = fixtures::dumbbell();
         let outcome = RunResult {

@@ -6,8 +6,8 @@ use super::grid::Grid;
 use super::measure::MetricColumn;
 use super::metric_check;
 use super::page::{self, About};
-use super::pool::{self, RunResult, RunTask};
 use super::table::SweepResults;
+use super::task::{self, RunResult, RunTask};
 use crate::dir::{RUNS, lock};
 use crate::files::{MODE_PUBLIC, write_atomic};
 use crate::lock::DirLock;
@@ -21,7 +21,7 @@ use weir_experiment::backend::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct SweepRequest<'a> {
     /// Schemes, workloads and topologies that the file can use.
-    pub kit: &'a Extensions,
+    pub extensions: &'a Extensions,
     pub file: &'a Path,
     /// Keys to replace in every run: `key=value`.
     pub set: &'a [String],
@@ -78,6 +78,7 @@ pub struct Sweep {
     _lock: DirLock,
 }
 
+/// A sweep whose runs are not checked yet, and whose directory is not locked.
 struct Draft {
     base: Experiment,
     over: Vec<String>,
@@ -89,8 +90,8 @@ struct Draft {
 
 impl Draft {
     fn new(request: SweepRequest<'_>) -> Result<Draft, Error> {
-        let SweepRequest { kit, file, set, schemes, .. } = request;
-        let base = Experiment::load_with(&kit.catalogue, file, set, None).map_err(Error::input)?;
+        let SweepRequest { extensions, file, set, schemes, .. } = request;
+        let base = Experiment::load_with(&extensions.catalogue, file, set, None).map_err(Error::input)?;
         let (over, origin) = match request.over {
             [] => (base.spec.sweep.clone().unwrap_or_default().over, "sweep.over"),
             over => (over.to_vec(), "--over"),
@@ -102,12 +103,12 @@ impl Draft {
             )));
         }
         let grid = Grid::parse(&over).map_err(|reason| Error::Input(format!("{origin} {reason}")))?;
-        let default = || Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name)));
-        let dir = request.dir.map_or_else(default, Path::to_owned);
+        let default_dir = || Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name)));
+        let dir = request.dir.map_or_else(default_dir, Path::to_owned);
         let cells = grid.cells();
         let dirs: Vec<String> = cells.iter().map(|cell| grid.dir_name(cell)).collect();
         let tasks = cells.iter().zip(&dirs).map(|(cell, name)| RunTask {
-            kit: kit.clone(),
+            extensions: extensions.clone(),
             file: file.to_owned(),
             set: set.iter().cloned().chain(grid.overrides(cell)).collect(),
             seed: grid.seed(cell),
@@ -130,7 +131,7 @@ impl Sweep {
         let in_file = base.spec.sweep.unwrap_or_default();
         let metrics = if request.metrics.is_empty() { in_file.metrics } else { request.metrics.to_vec() };
         dir::check(&dir)?;
-        let outcomes = pool::check(&tasks)?;
+        let outcomes = task::check(&tasks)?;
         metric_check::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
@@ -139,8 +140,8 @@ impl Sweep {
         Ok(Sweep { name, title, dir, dirs, words, grid, metrics, tasks, outcomes, _lock })
     }
 
-    /// Executes a single run of a sweep, by its index from 0, unless it is done. Does not lock the directory of the sweep, which the
-    /// process of the sweep may hold.
+    /// Executes a single run of a sweep, by its index from 0, unless it is done. Does not lock the directory of the
+    /// sweep, which the process of the sweep may hold.
     ///
     /// # Errors
     ///
@@ -149,32 +150,32 @@ impl Sweep {
     /// # Panics
     ///
     /// If the engine violates its contract and returns no outcome.
-    pub fn one(
+    pub fn run_one(
         request: SweepRequest<'_>,
-        number: usize,
+        index: usize,
         engine: &dyn Engine,
         fresh: bool,
         warn: fn(&str),
     ) -> Result<(PathBuf, RunResult), Error> {
         let tasks = Draft::new(request)?.tasks;
-        let of = tasks.len();
-        let Some(task) = tasks.into_iter().nth(number) else {
-            return Err(Error::Input(format!("run {number}: the sweep has {of} runs, numbered from 0")));
+        let total = tasks.len();
+        let Some(task) = tasks.into_iter().nth(index) else {
+            return Err(Error::Input(format!("run {index}: the sweep has {total} runs, numbered from 0")));
         };
         let tasks = [task];
-        let outcomes = engine::run(engine, &tasks, pool::check(&tasks)?, fresh, warn)?;
+        let outcomes = engine::run(engine, &tasks, task::check(&tasks)?, fresh, warn)?;
         let [task] = tasks;
-        Ok((task.dir, outcomes.into_iter().next().expect("one of one task")))
+        Ok((task.dir, outcomes.into_iter().next().expect("one outcome per task")))
     }
 
     /// Returns the runs that are not done. `warn` is called with warnings.
-    pub fn open(&mut self, warn: fn(&str)) -> Vec<PendingRun<'_>> {
+    pub fn pending_runs(&mut self, warn: fn(&str)) -> Vec<PendingRun<'_>> {
         engine::mark_completed(&self.tasks, &mut self.outcomes, warn);
-        engine::open(&self.tasks, &self.outcomes)
+        engine::pending_runs(&self.tasks, &self.outcomes)
     }
 
-    /// Executes with `engine` the runs that are not done, or all runs if `fresh`, and returns the outcome of each. `warn` is called
-    /// with warnings.
+    /// Executes with `engine` the runs that are not done, or all runs if `fresh`, and returns the outcome of each.
+    /// `warn` is called with warnings.
     ///
     /// # Errors
     ///
@@ -188,8 +189,8 @@ impl Sweep {
     /// # Errors
     ///
     /// If no run has one of the metrics.
-    pub fn findings<'a>(&'a self, outcomes: &'a [RunResult]) -> Result<SweepResults<'a>, Error> {
-        let done = outcomes.iter().filter_map(|it| Some((it.summary.as_ref()?, it.order.as_slice())));
+    pub fn results<'a>(&'a self, outcomes: &'a [RunResult]) -> Result<SweepResults<'a>, Error> {
+        let done = outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, run.order.as_slice())));
         let done: Vec<_> = done.collect();
         let read = |text: &String| {
             let (first, order) = done.first()?;
@@ -208,17 +209,17 @@ impl Sweep {
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn write(&self, findings: &SweepResults<'_>) -> Result<PathBuf, Error> {
+    pub fn write(&self, results: &SweepResults<'_>) -> Result<PathBuf, Error> {
         let put = |name: &str, content: &[u8]| write_atomic(&self.dir.join(name), content, MODE_PUBLIC);
         let command = format!("weir {}", shell_quote(&self.words));
         let about = About { name: &self.name, title: &self.title, command: &command };
         let all = || -> io::Result<()> {
-            put(TABLE, &findings.csv()?)?;
-            put(RUNS_TABLE, &findings.runs_csv()?)?;
-            for (name, svg) in page::svgs(findings) {
+            put(TABLE, &results.csv()?)?;
+            put(RUNS_TABLE, &results.runs_csv()?)?;
+            for (name, svg) in page::svgs(results) {
                 put(&name, svg.as_bytes())?;
             }
-            put(PAGE, page::page(&about, findings, &self.dirs).as_bytes())
+            put(PAGE, page::page(&about, results, &self.dirs).as_bytes())
         };
         all().map_err(|error| Error::work(error).at(self.dir.display()))?;
         Ok(self.dir.join(PAGE))

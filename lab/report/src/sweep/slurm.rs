@@ -1,5 +1,5 @@
-//! Executes runs as job arrays of Slurm: submits the jobs, waits for them, and reads their results. Each job executes one run.
-//! The directory of the sweep must be on a file system that all nodes share.
+//! Executes runs as job arrays of Slurm: submits the jobs, waits for them, and reads their results. Each job executes
+//! one run. The directory of the sweep must be on a file system that all nodes share.
 
 use super::dir::SLURM;
 use super::engine::{Engine, PendingRun, TaskResult};
@@ -23,7 +23,7 @@ const JOB_IDS_FILE: &str = "jobs";
 const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;
 /// Initial and maximum interval at which the queue is polled.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
-/// Number of consecutive failed polls after which waiting is given up.
+/// Number of consecutive failed polls after which the sweep fails.
 const MAX_FAILED_POLLS: u32 = 20;
 
 /// Executes tasks as Slurm jobs.
@@ -38,15 +38,16 @@ pub struct Slurm {
     /// Further options of `sbatch`, such as `--partition=long`.
     pub options: Vec<String>,
     /// Maximum number of concurrent runs; `None`: unlimited.
-    pub at_a_time: Option<usize>,
-    /// Number of retries of a run whose job ended without result and without error message, for example after a node failure.
+    pub max_concurrent: Option<usize>,
+    /// Number of retries of a run whose job ended without result and without error message, for example after a node
+    /// failure.
     pub retries: u32,
     /// True: return as soon as the jobs are in the queue.
     pub detach: bool,
     /// Returns true if the jobs should be cancelled.
     pub is_cancelled: fn() -> bool,
     /// True if standard error is a terminal: show a progress bar.
-    pub watched: bool,
+    pub show_progress: bool,
 }
 
 /// A job array: index `i` is run `first + i`.
@@ -58,7 +59,7 @@ struct Array {
 
 impl Array {
     /// Divides runs, sorted in ascending order, into arrays with indices below `size`.
-    fn of(runs: &[usize], size: usize) -> Vec<Array> {
+    fn split(runs: &[usize], size: usize) -> Vec<Array> {
         let mut arrays: Vec<Array> = Vec::new();
         for &run in runs {
             let first = run / size * size;
@@ -88,9 +89,9 @@ impl Array {
 
 impl Slurm {
     /// Returns the job scripts for these runs.
-    pub fn scripts(&self, open: &[PendingRun<'_>]) -> Vec<String> {
-        let runs: Vec<usize> = open.iter().map(|open| open.number).collect();
-        Array::of(&runs, array_size()).iter().map(|array| self.script(array)).collect()
+    pub fn scripts(&self, pending: &[PendingRun<'_>]) -> Vec<String> {
+        let runs: Vec<usize> = pending.iter().map(|run| run.index).collect();
+        Array::split(&runs, array_size()).iter().map(|array| self.script(array)).collect()
     }
 
     /// Returns the ids of the jobs that were submitted last.
@@ -100,15 +101,15 @@ impl Slurm {
     }
 
     fn script(&self, array: &Array) -> String {
-        let at_a_time = self.at_a_time.map(|jobs| format!("%{jobs}")).unwrap_or_default();
-        let here = std::env::current_dir().unwrap_or_default();
+        let max_concurrent = self.max_concurrent.map(|jobs| format!("%{jobs}")).unwrap_or_default();
+        let current_dir = std::env::current_dir().unwrap_or_default();
         // In the names of Slurm's logs, a percent sign starts a replacement pattern.
         let logs = self.dir().display().to_string();
         let mut script = "#!/bin/bash\n".to_owned();
         for option in [
             format!("--job-name=weir-{}", self.name),
-            format!("--array={}{at_a_time}", array.indices()),
-            format!("--chdir=\"{}\"", here.display()),
+            format!("--array={}{max_concurrent}", array.indices()),
+            format!("--chdir=\"{}\"", current_dir.display()),
             format!("--output=\"{}/%A_%a.log\"", logs.replace('%', "%%")),
             "--requeue".to_owned(),
         ]
@@ -141,7 +142,7 @@ impl Slurm {
     /// Submits runs and returns the job ids.
     fn submit(&self, runs: &[usize]) -> Result<Vec<String>, Error> {
         let mut jobs = Vec::new();
-        for array in Array::of(runs, array_size()) {
+        for array in Array::split(runs, array_size()) {
             for index in &array.indices {
                 // The log of an earlier job would be taken for that of this job.
                 let _ = fs::remove_file(self.log(array.first + index));
@@ -170,34 +171,34 @@ impl Slurm {
     }
 
     /// Waits until none of the jobs is in the queue. Returns false if they were cancelled.
-    fn wait(&self, jobs: &[String], open: &[PendingRun<'_>], bar: &ProgressBar) -> Result<bool, Error> {
+    fn wait(&self, jobs: &[String], pending: &[PendingRun<'_>], bar: &ProgressBar) -> Result<bool, Error> {
         const STEP: Duration = Duration::from_millis(200);
-        let (mut pause, mut asked, mut silent) = (POLL_INTERVALS[0], Instant::now(), 0);
+        let (mut pause, mut last_poll, mut failed_polls) = (POLL_INTERVALS[0], Instant::now(), 0);
         while !jobs.is_empty() {
             if (self.is_cancelled)() {
                 self.cancel(jobs);
                 return Ok(false);
             }
             thread::sleep(STEP);
-            if asked.elapsed() < pause {
+            if last_poll.elapsed() < pause {
                 continue;
             }
-            let there = open.iter().filter(|open| open.task.dir.join(SUMMARY).exists()).count();
-            bar.set_position(there as u64);
+            let finished = pending.iter().filter(|run| run.task.dir.join(SUMMARY).exists()).count();
+            bar.set_position(finished as u64);
             match queue() {
                 Ok(queue) if jobs.iter().all(|job| !queue.contains(job)) => break,
-                Ok(_) => silent = 0,
-                Err(reason) if silent == MAX_FAILED_POLLS => return Err(Error::Work(reason)),
-                Err(_) => silent += 1,
+                Ok(_) => failed_polls = 0,
+                Err(reason) if failed_polls == MAX_FAILED_POLLS => return Err(Error::Work(reason)),
+                Err(_) => failed_polls += 1,
             }
-            (pause, asked) = (POLL_INTERVALS[1].min(pause * 3 / 2), Instant::now());
+            (pause, last_poll) = (POLL_INTERVALS[1].min(pause * 3 / 2), Instant::now());
         }
         Ok(true)
     }
 
     fn cancel(&self, jobs: &[String]) {
         if !jobs.is_empty() {
-            // scancel fails if a job has ended meanwhile; that is not an error here.
+            // scancel fails if a job has ended meanwhile, which is fine here.
             let _ = Command::new("scancel").args(jobs).stderr(Stdio::null()).status();
         }
     }
@@ -210,51 +211,51 @@ impl Slurm {
 }
 
 impl Engine for Slurm {
-    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
+    fn run(&self, pending: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
         let dir = self.dir();
         fs::create_dir_all(&dir).map_err(|error| Error::work(error).at(dir.display()))?;
-        let bar = bar(open.len(), self.watched);
+        let bar = bar(pending.len(), self.show_progress);
         // Jobs of an earlier command that are still in the queue execute some of the runs.
         let earlier = self.jobs();
         let queue = if earlier.is_empty() { BTreeSet::new() } else { queue().map_err(Error::Work)? };
         let mut jobs: Vec<String> = earlier.into_iter().filter(|job| queue.contains(job)).collect();
-        let (mut times, mut waited) = (0, !jobs.is_empty());
-        let went_on = loop {
+        let (mut attempts, mut has_waited) = (0, !jobs.is_empty());
+        let has_finished = loop {
             if self.detach && !jobs.is_empty() {
                 break false;
             }
-            if !self.wait(&jobs, open, &bar)? {
+            if !self.wait(&jobs, pending, &bar)? {
                 break false;
             }
-            let mut left: Vec<usize> =
-                open.iter().filter(|open| open.done().is_none()).map(|open| open.number).collect();
-            if waited {
+            let mut remaining: Vec<usize> =
+                pending.iter().filter(|run| run.completed().is_none()).map(|run| run.index).collect();
+            if has_waited {
                 // A run that reported an error would fail again.
-                left.retain(|&run| self.reported_error(run).is_none());
+                remaining.retain(|&run| self.reported_error(run).is_none());
             }
-            if left.is_empty() || times > self.retries {
+            if remaining.is_empty() || attempts > self.retries {
                 break true;
             }
-            if times > 0 {
-                let runs = Array { first: 0, indices: left.clone() }.indices();
+            if attempts > 0 {
+                let runs = Array { first: 0, indices: remaining.clone() }.indices();
                 bar.suspend(|| {
                     let _ =
                         writeln!(io::stderr(), "repeating runs {runs}: their jobs ended without a result");
                 });
             }
-            jobs = self.submit(&left)?;
-            (times, waited) = (times + 1, true);
+            jobs = self.submit(&remaining)?;
+            (attempts, has_waited) = (attempts + 1, true);
         };
         bar.finish_and_clear();
-        let outcome = |open: &PendingRun<'_>| {
+        let outcome = |run: &PendingRun<'_>| {
             let reason = || format!("job ended without a result; see the logs in {}", dir.display());
-            match open.done() {
-                None if !went_on => Ok(None),
-                None => open.outcome(Some(self.reported_error(open.number).unwrap_or_else(reason))),
+            match run.completed() {
+                None if !has_finished => Ok(None),
+                None => run.outcome(Some(self.reported_error(run.index).unwrap_or_else(reason))),
                 summary => Ok(summary),
             }
         };
-        Ok(open.iter().map(outcome).collect())
+        Ok(pending.iter().map(outcome).collect())
     }
 }
 
@@ -278,16 +279,17 @@ fn queue() -> Result<BTreeSet<String>, String> {
 }
 
 fn last_line(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).trim().lines().last().unwrap_or("it failed").to_owned()
+    String::from_utf8_lossy(text).trim().lines().last().unwrap_or("failed without a message").to_owned()
 }
 
-fn bar(of: usize, shown: bool) -> ProgressBar {
-    let target = if shown && of > 0 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+fn bar(total: usize, is_shown: bool) -> ProgressBar {
+    let target =
+        if is_shown && total > 0 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style =
         ProgressStyle::with_template("{pos} of {len} runs done by Slurm {wide_msg} {bar:20} {elapsed}")
             .expect("the template is valid")
             .progress_chars("━━─");
-    ProgressBar::with_draw_target(Some(of as u64), target).with_style(style)
+    ProgressBar::with_draw_target(Some(total as u64), target).with_style(style)
 }
 
 #[cfg(test)]
@@ -302,23 +304,23 @@ mod tests {
                 .map(String::from)
                 .into(),
             options: vec!["--partition=long".into()],
-            at_a_time: Some(4),
+            max_concurrent: Some(4),
             retries: 1,
             detach: false,
             is_cancelled: || false,
-            watched: false,
+            show_progress: false,
         }
     }
 
     #[test]
     fn runs_are_divided_into_arrays() {
-        let one = Array::of(&[0, 1, 2, 5, 7, 8], 1001);
+        let one = Array::split(&[0, 1, 2, 5, 7, 8], 1001);
         assert_eq!(one, [Array { first: 0, indices: vec![0, 1, 2, 5, 7, 8] }]);
         assert_eq!(one[0].indices(), "0-2,5,7-8");
-        let many = Array::of(&[3, 9, 10, 25], 10);
-        let of = |first, indices: &[usize]| Array { first, indices: indices.into() };
-        assert_eq!(many, [of(0, &[3, 9]), of(10, &[0]), of(20, &[5])]);
-        assert!(Array::of(&[], 10).is_empty());
+        let many = Array::split(&[3, 9, 10, 25], 10);
+        let array = |first, indices: &[usize]| Array { first, indices: indices.into() };
+        assert_eq!(many, [array(0, &[3, 9]), array(10, &[0]), array(20, &[5])]);
+        assert!(Array::split(&[], 10).is_empty());
     }
 
     #[test]
@@ -333,7 +335,7 @@ mod tests {
             "run=$((1001 + SLURM_ARRAY_TASK_ID))",
             "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --run-index \"$run\" --threads \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
         ] {
-            assert!(script.lines().any(|it| it == line), "{line}\nis not in\n{script}");
+            assert!(script.lines().any(|other| other == line), "{line}\nis not in\n{script}");
         }
     }
 }

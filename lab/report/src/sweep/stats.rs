@@ -11,14 +11,15 @@ pub struct Estimate {
     /// Number of runs with a value.
     pub runs: usize,
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean (Student's t), which is `mean ± half`; `None` for a single run.
+    /// Half the width of the 95 % confidence interval of the mean (Student's t), which is `mean ± half`; `None` for a
+    /// single run.
     pub half: Option<f64>,
 }
 
 impl Estimate {
     /// Returns the mean of the values with its confidence interval; `None` if there are no values.
-    #[expect(clippy::missing_panics_doc, reason = "two values or more leave a degree of freedom")]
-    pub fn of(values: &[f64]) -> Option<Estimate> {
+    #[expect(clippy::missing_panics_doc, reason = "two or more values have at least one degree of freedom")]
+    pub fn from_values(values: &[f64]) -> Option<Estimate> {
         let runs = values.len();
         let count = runs as f64;
         if runs == 0 {
@@ -27,7 +28,7 @@ impl Estimate {
         let mean = values.iter().sum::<f64>() / count;
         let half = (runs > 1).then(|| {
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("there is a degree of freedom");
+            let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("at least one degree of freedom");
             student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / count).sqrt()
         });
         Some(Estimate { runs, mean, half })
@@ -45,14 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
-        assert_eq!(Estimate::of(&[]), None);
-        assert_eq!(Estimate::of(&[3.0]), Some(Estimate { runs: 1, mean: 3.0, half: None }));
+    fn the_interval_uses_students_t() {
+        assert_eq!(Estimate::from_values(&[]), None);
+        assert_eq!(Estimate::from_values(&[3.0]), Some(Estimate { runs: 1, mean: 3.0, half: None }));
         // t for four degrees of freedom is 2.776; the standard deviation of 1..5 is 1.5811.
-        let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let five = Estimate::from_values(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!((five.half.unwrap() - 2.776_445 * 1.581_139 / 5f64.sqrt()).abs() < 1e-5, "{five:?}");
-        let two = Estimate::of(&[0.0, 2.0]).unwrap();
+        let two = Estimate::from_values(&[0.0, 2.0]).unwrap();
         assert!((two.half.unwrap() - 12.706_205).abs() < 1e-4, "{two:?}");
-        assert_eq!(Estimate::of(&[7.0; 4]).unwrap().interval(), (7.0, 7.0));
+        assert_eq!(Estimate::from_values(&[7.0; 4]).unwrap().interval(), (7.0, 7.0));
     }
 }

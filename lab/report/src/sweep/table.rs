@@ -2,9 +2,9 @@
 
 use super::grid::{Cell, Grid};
 use super::measure::{MetricColumn, Subject};
-use super::pool::RunResult;
 use super::stats::Estimate;
-use crate::tables::csv::guarded;
+use super::task::RunResult;
+use crate::tables::csv::escape_formula;
 use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
 use std::io;
@@ -43,8 +43,8 @@ impl<'a> SweepResults<'a> {
                 let mut values = measure.values(summary, &outcome.order);
                 let order = outcome.order.iter().cloned().map(Some).chain([None]);
                 for (subject, value) in order.filter_map(|s| values.remove(&s).map(|value| (s, value))) {
-                    let found = rows.iter().position(|row| row.point == point && row.subject == subject);
-                    let row = found.unwrap_or_else(|| {
+                    let existing = rows.iter().position(|row| row.point == point && row.subject == subject);
+                    let row = existing.unwrap_or_else(|| {
                         rows.push(Row { point: point.clone(), subject, estimates: Vec::new() });
                         rows.len() - 1
                     });
@@ -53,8 +53,9 @@ impl<'a> SweepResults<'a> {
             }
         }
         for (index, row) in rows.iter_mut().enumerate() {
-            let of = |column| Estimate::of(samples.get(&(index, column)).map_or(&[], Vec::as_slice));
-            row.estimates = (0..measures.len()).map(of).collect();
+            let estimate =
+                |column| Estimate::from_values(samples.get(&(index, column)).map_or(&[], Vec::as_slice));
+            row.estimates = (0..measures.len()).map(estimate).collect();
         }
         // Rows of the whole run follow the schemes of the same point.
         let points: Vec<Vec<String>> = runs.iter().map(|(cell, _)| grid.point(cell)).collect();
@@ -63,7 +64,7 @@ impl<'a> SweepResults<'a> {
     }
 
     /// Returns the number of runs that are done.
-    pub fn done(&self) -> usize {
+    pub fn completed(&self) -> usize {
         self.runs.iter().filter(|(_, outcome)| outcome.summary.is_some()).count()
     }
 
@@ -117,7 +118,9 @@ impl<'a> SweepResults<'a> {
     pub fn csv(&self) -> io::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let fixed = ["scheme", "metric", "unit", "runs", "mean", "ci95_low", "ci95_high"];
-        writer.write_record(self.keys().into_iter().chain(fixed).map(|name| guarded(name).into_owned()))?;
+        writer.write_record(
+            self.keys().into_iter().chain(fixed).map(|name| escape_formula(name).into_owned()),
+        )?;
         for row in &self.rows {
             for (measure, estimate) in self.measures.iter().zip(&row.estimates) {
                 let Some(estimate) = estimate else { continue };
@@ -128,10 +131,10 @@ impl<'a> SweepResults<'a> {
                 let numbers = [
                     estimate.runs.to_string(),
                     estimate.mean.to_string(),
-                    text(interval.map(|it| it.0)),
-                    text(interval.map(|it| it.1)),
+                    text(interval.map(|(low, _)| low)),
+                    text(interval.map(|(_, high)| high)),
                 ];
-                writer.write_record(names.map(|name| guarded(name).into_owned()).chain(numbers))?;
+                writer.write_record(names.map(|name| escape_formula(name).into_owned()).chain(numbers))?;
             }
         }
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
@@ -147,7 +150,7 @@ impl<'a> SweepResults<'a> {
         let axes = self.grid.axes.iter().map(|axis| axis.key.as_str());
         let names = self.measures.iter().map(|measure| measure.name.as_str());
         writer.write_record(
-            axes.chain(["scheme", "digest"]).chain(names).map(|name| guarded(name).into_owned()),
+            axes.chain(["scheme", "digest"]).chain(names).map(|name| escape_formula(name).into_owned()),
         )?;
         for (cell, outcome) in &self.runs {
             let Some(summary) = &outcome.summary else { continue };
@@ -156,11 +159,11 @@ impl<'a> SweepResults<'a> {
                 if values.iter().all(|values| !values.contains_key(&subject)) {
                     continue;
                 }
-                let of =
+                let numbers =
                     values.iter().map(|values| values.get(&subject).map(f64::to_string).unwrap_or_default());
                 let names = [subject.as_deref().unwrap_or_default(), &summary.digest];
                 let names = cell.values.iter().map(String::as_str).chain(names);
-                writer.write_record(names.map(|name| guarded(name).into_owned()).chain(of))?;
+                writer.write_record(names.map(|name| escape_formula(name).into_owned()).chain(numbers))?;
             }
         }
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))

@@ -1,6 +1,6 @@
 //! CSV files. Times are exact to the picosecond; other numbers have four decimals.
 
-use super::{Cell, Table};
+use super::schema::{Cell, Table};
 use crate::files;
 use crate::format::micros;
 use ::csv::{Reader, Writer};
@@ -26,7 +26,7 @@ pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
 
 fn text<'a>(cell: &Cell<'a>) -> Cow<'a, str> {
     match *cell {
-        Cell::Text(text) => guarded(text),
+        Cell::Text(text) => escape_formula(text),
         Cell::Time(Some(time)) => micros(time).into(),
         Cell::Count(Some(count)) => count.to_string().into(),
         Cell::Number(Some(number)) => format!("{number:.4}").into(),
@@ -43,35 +43,35 @@ pub fn read<R: DeserializeOwned>(
     path: &Path,
     take: &mut dyn FnMut(R) -> Result<(), String>,
 ) -> Result<(), String> {
-    let wrong = |error: ::csv::Error| error.to_string();
-    let mut reader = Reader::from_path(path).map_err(wrong)?;
-    let headers = reader.headers().map_err(wrong)?.clone();
+    let to_text = |error: ::csv::Error| error.to_string();
+    let mut reader = Reader::from_path(path).map_err(to_text)?;
+    let headers = reader.headers().map_err(to_text)?.clone();
     for (line, record) in reader.records().enumerate() {
-        let mut record = record.map_err(wrong)?;
+        let mut record = record.map_err(to_text)?;
         if record.iter().any(|field| field.starts_with('\'')) {
             let position = record.position().cloned();
-            record = record.iter().map(unguarded).collect();
+            record = record.iter().map(unescape_formula).collect();
             record.set_position(position);
         }
-        let row = record.deserialize(Some(&headers)).map_err(wrong)?;
+        let row = record.deserialize(Some(&headers)).map_err(to_text)?;
         take(row).map_err(|reason| format!("line {}: {reason}", line + 2))?;
     }
     Ok(())
 }
 
-/// Escapes a text of a user, so that spreadsheets do not evaluate it as a formula: adds an apostrophe in front of texts that look
-/// like a formula. Numbers are unchanged.
-pub fn guarded(text: &str) -> Cow<'_, str> {
+/// Escapes a text of a user, so that spreadsheets do not evaluate it as a formula: adds an apostrophe in front of
+/// texts that look like a formula. Numbers are unchanged.
+pub fn escape_formula(text: &str) -> Cow<'_, str> {
     if is_formula(text) { format!("'{text}").into() } else { text.into() }
 }
 
-/// Reverses the escaping.
-fn unguarded(field: &str) -> &str {
+/// Reverses [`escape_formula`].
+fn unescape_formula(field: &str) -> &str {
     field.strip_prefix('\'').filter(|text| is_formula(text)).unwrap_or(field)
 }
 
-/// The characters are from OWASP's page "CSV Injection". Leading apostrophes are ignored, so that `'=1` is escaped as well and the
-/// escaping can be reversed.
+/// The characters are from OWASP's page "CSV Injection". Leading apostrophes are ignored, so that `'=1` is escaped as
+/// well and the escaping can be reversed.
 fn is_formula(text: &str) -> bool {
     text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
         && !text.parse::<f64>().is_ok_and(f64::is_finite)
@@ -82,15 +82,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_are_text_and_numbers_are_numbers() {
+    fn formulas_are_escaped_and_numbers_are_not() {
         for text in ["=1+1", "+x", "-5ms", "@sum(a1)", "-inf", "\t=1", "'=1", "''@x"] {
-            assert_eq!(guarded(text), format!("'{text}"));
+            assert_eq!(escape_formula(text), format!("'{text}"));
         }
         for text in ["", "fncc", "a=b", "-5", "+1.5e-3", "'", "'quoted'", "'x", "10.0.1.1"] {
-            assert_eq!(guarded(text), text);
+            assert_eq!(escape_formula(text), text);
         }
         for text in ["=1+1", "'=1", "''=1", "-5", "'-5", "'x", "'"] {
-            assert_eq!(unguarded(&guarded(text)), text);
+            assert_eq!(unescape_formula(&escape_formula(text)), text);
         }
     }
 }

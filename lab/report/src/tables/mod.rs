@@ -1,20 +1,21 @@
 //! The tables of a run: one row for each flow, sample or PFC frame, with the scheme in the first column. Times are in
 //! microseconds.
-//!
-//! The columns are defined here, for the files ([`csv`], [`parquet`]) and for the Python package.
 
 pub mod csv;
 mod fct;
 pub mod parquet;
+mod schema;
 
+pub use schema::{Cell, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, Table, us};
+
+use super::files::put;
 use super::names::file_name;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::{io, path::Path};
 use weir_experiment::file::TableFormat;
-use weir_experiment::results::{Results, SchemeTrace};
-use weir_units::Time;
+use weir_experiment::results::Results;
 
 /// Selection of the tables to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,169 +33,7 @@ pub struct TableSelection {
     pub format: TableFormat,
 }
 
-/// Kind of the values in a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Text with few distinct values.
-    Text,
-    Time,
-    Count,
-    Number,
-}
-
-/// A value in a row; `None`: no value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
-    Text(&'a str),
-    Time(Option<Time>),
-    Count(Option<u64>),
-    Number(Option<f64>),
-}
-
-/// Called for each row of a table, with one cell per column.
-pub type TakeRow<'a> = dyn FnMut(&[Cell<'_>]) -> io::Result<()> + 'a;
-
-/// Definition of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Table {
-    /// File name without extension.
-    pub name: &'static str,
-    /// Name and kind of each column.
-    pub columns: &'static [(&'static str, Kind)],
-    rows: fn(&str, &SchemeTrace, &mut TakeRow<'_>) -> io::Result<()>,
-}
-
-impl Table {
-    /// Calls `take` for all rows, scheme by scheme.
-    ///
-    /// # Errors
-    ///
-    /// The first error of `take`.
-    pub fn rows(&self, results: &Results, take: &mut TakeRow<'_>) -> io::Result<()> {
-        let traces = results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)));
-        traces.into_iter().try_for_each(|(label, trace)| (self.rows)(label, trace, take))
-    }
-}
-
-/// One row for each flow that started.
-pub const FLOWS: Table = Table {
-    name: "flows",
-    columns: &[
-        ("scheme", Kind::Text),
-        ("flow", Kind::Text),
-        ("from", Kind::Text),
-        ("to", Kind::Text),
-        ("size_bytes", Kind::Count),
-        ("start_us", Kind::Time),
-        ("fct_us", Kind::Time),
-        ("ideal_us", Kind::Time),
-        ("slowdown", Kind::Number),
-        ("acked_bytes", Kind::Count),
-        ("retransmits", Kind::Count),
-    ],
-    rows: |scheme, trace, take| {
-        trace.flows.iter().try_for_each(|flow| {
-            take(&[
-                Cell::Text(scheme),
-                Cell::Text(&flow.name()),
-                Cell::Text(&flow.from),
-                Cell::Text(&flow.to),
-                Cell::Count(flow.size.map(|size| size.get())),
-                Cell::Time(Some(flow.start)),
-                Cell::Time(flow.fct),
-                Cell::Time(flow.ideal),
-                Cell::Number(flow.slowdown()),
-                Cell::Count(Some(flow.acked.get())),
-                Cell::Count(Some(flow.retransmits)),
-            ])
-        })
-    },
-};
-
-/// Queue and utilisation of each observed port at each sample.
-pub const QUEUES: Table = Table {
-    name: "queues",
-    columns: &[
-        ("scheme", Kind::Text),
-        ("time_us", Kind::Time),
-        ("port", Kind::Text),
-        ("towards", Kind::Text),
-        ("queue_bytes", Kind::Count),
-        ("utilisation", Kind::Number),
-    ],
-    rows: |scheme, trace, take| {
-        trace.ports.iter().try_for_each(|port| {
-            let mut samples = port.queue_bytes.iter().zip(&port.utilisation).enumerate();
-            samples.try_for_each(|(index, (&bytes, &utilisation))| {
-                take(&[
-                    Cell::Text(scheme),
-                    Cell::Time(Some(trace.sample_time(index))),
-                    Cell::Text(&port.port),
-                    Cell::Text(&port.towards),
-                    Cell::Count(Some(bytes)),
-                    Cell::Number(Some(utilisation)),
-                ])
-            })
-        })
-    },
-};
-
-/// Pacing rate and goodput of each observed flow at each sample.
-pub const RATES: Table = Table {
-    name: "rates",
-    columns: &[
-        ("scheme", Kind::Text),
-        ("time_us", Kind::Time),
-        ("flow", Kind::Text),
-        ("rate_bps", Kind::Count),
-        ("goodput_bps", Kind::Count),
-    ],
-    rows: |scheme, trace, take| {
-        trace.rates.iter().try_for_each(|flow| {
-            let mut samples = flow.rate.iter().zip(&flow.goodput).enumerate();
-            samples.try_for_each(|(index, (rate, goodput))| {
-                take(&[
-                    Cell::Text(scheme),
-                    Cell::Time(Some(trace.sample_time(index))),
-                    Cell::Text(&flow.flow),
-                    Cell::Count(Some(rate.as_bps())),
-                    Cell::Count(Some(goodput.as_bps())),
-                ])
-            })
-        })
-    },
-};
-
-pub const PAUSES: Table = Table {
-    name: "pauses",
-    columns: &[
-        ("scheme", Kind::Text),
-        ("time_us", Kind::Time),
-        ("switch", Kind::Text),
-        ("port", Kind::Count),
-        ("priority", Kind::Count),
-        ("event", Kind::Text),
-    ],
-    rows: |scheme, trace, take| {
-        trace.pauses.iter().try_for_each(|pause| {
-            take(&[
-                Cell::Text(scheme),
-                Cell::Time(Some(pause.time)),
-                Cell::Text(&pause.switch),
-                Cell::Count(Some(pause.port.into())),
-                Cell::Count(Some(pause.priority.into())),
-                Cell::Text(if pause.is_pause { "pause" } else { "resume" }),
-            ])
-        })
-    },
-};
-
-/// Returns a time in microseconds, equal to the parsed text of a CSV file.
-pub fn us(time: Time) -> f64 {
-    // Division rounds once; multiplication with the inexact 1e-6 would round twice.
-    time.as_ps() as f64 / 1e6
-}
-
+/// Returns the file name of a table.
 pub fn file(table: &str, format: TableFormat) -> String {
     let extension = match format {
         TableFormat::Csv => "csv",
@@ -214,9 +53,9 @@ pub fn write(
     addresses: &BTreeMap<String, Ipv4Addr>,
     results: &Results,
 ) -> io::Result<()> {
-    let chosen =
+    let selection =
         [(tables.flows, FLOWS), (tables.queues, QUEUES), (tables.rates, RATES), (tables.pauses, PAUSES)];
-    for (_, table) in chosen.iter().filter(|(chosen, _)| *chosen) {
+    for (_, table) in selection.iter().filter(|(is_selected, _)| *is_selected) {
         let path = dir.join(file(table.name, tables.format));
         match tables.format {
             TableFormat::Csv => csv::write(&path, table, results),
@@ -225,14 +64,14 @@ pub fn write(
     }
     if tables.fct {
         for (label, trace) in &results.traces {
-            crate::put(dir, &format!("fct-{}.txt", file_name(label)), &fct::text(trace, addresses))?;
+            put(dir, &format!("fct-{}.txt", file_name(label)), &fct::text(trace, addresses))?;
         }
     }
     Ok(())
 }
 
-/// Reads a table of a run in the format in which it was written, and calls `take` for each row. Succeeds without rows if the
-/// table was not written. Errors consist of the name of the file and a message.
+/// Reads a table of a run in the format in which it was written, and calls `take` for each row. Succeeds without rows
+/// if the table was not written. Errors consist of the name of the file and a message.
 ///
 /// # Errors
 ///
@@ -286,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_like_formulas_are_read_as_they_were() {
+    fn names_that_look_like_formulas_are_preserved() {
         let mut results = fixtures::dumbbell();
         let label = results.order[0].clone();
         let mut trace = results.traces.remove(&label).unwrap();
@@ -330,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_many_rows_are_whole() {
+    fn tables_with_several_row_groups_are_complete() {
         let dir = tempfile::tempdir().unwrap();
-        let results = fixtures::dumbbell_of(70_000);
+        let results = fixtures::dumbbell_with_samples(70_000);
         parquet::write(&dir.path().join("queues.parquet"), &QUEUES, &results).unwrap();
         let rows = rows(dir.path(), &QUEUES);
         assert_eq!(rows.len(), 2 * 2 * 70_000, "more than one group");
@@ -344,20 +183,48 @@ mod tests {
     fn damaged_files_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("queues.parquet");
-        parquet::write(&path, &QUEUES, &fixtures::dumbbell_of(3)).unwrap();
+        parquet::write(&path, &QUEUES, &fixtures::dumbbell_with_samples(3)).unwrap();
         let whole = fs::read(&path).unwrap();
-        let mut refused = 0;
-        for place in (0..whole.len()).step_by(3) {
-            for damaged in [whole[..place].to_vec(), {
+        let mut errors = 0;
+        for offset in (0..whole.len()).step_by(3) {
+            for damaged in [whole[..offset].to_vec(), {
                 let mut damaged = whole.clone();
-                damaged[place] ^= 0xff;
+                damaged[offset] ^= 0xff;
                 damaged
             }] {
                 fs::write(&path, damaged).unwrap();
-                refused += usize::from(read(dir.path(), &QUEUES, |_: Row| Ok(())).is_err());
+                errors += usize::from(read(dir.path(), &QUEUES, |_: Row| Ok(())).is_err());
             }
         }
-        // A changed value is still a value; the manifest tells.
-        assert!(refused > whole.len() / 3, "{refused} of {}", 2 * whole.len() / 3);
+        // A changed value may still be valid; only the manifest detects that.
+        assert!(errors > whole.len() / 3, "{errors} of {}", 2 * whole.len() / 3);
+    }
+
+    #[test]
+    fn csv_rows_are_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), fixtures::all_tables(), &BTreeMap::new(), &fixtures::dumbbell_with_samples(4))
+            .unwrap();
+        let rows = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        let queues = rows("queues.csv");
+        assert!(
+            queues.starts_with("scheme,time_us,port,towards,queue_bytes,utilisation\nfncc,250,s1:3,s2,"),
+            "{queues}"
+        );
+        assert_eq!(queues.lines().count(), 1 + 2 * 2 * 4, "header, two schemes, two ports, four samples");
+        assert_eq!(rows("rates.csv").lines().count(), 1 + 2 * 2 * 4);
+        assert!(rows("flows.csv").contains("\nfncc,h2->h3,h2,h3,,300,,,,"), "{}", rows("flows.csv"));
+        assert_eq!(rows("pauses.csv"), "scheme,time_us,switch,port,priority,event\n");
+    }
+
+    #[test]
+    fn completion_times_are_in_the_hpcc_simulators_columns() {
+        let tables = TableSelection { fct: true, ..TableSelection::default() };
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), tables, &BTreeMap::new(), &fixtures::workload()).unwrap();
+        let text = fs::read_to_string(dir.path().join("fct-fncc.txt")).unwrap();
+        let columns: Vec<&str> = text.lines().nth(1).unwrap().split(' ').collect();
+        assert_eq!(columns[..6], ["00000000", "00000000", "50000", "100", "800", "5000"]);
+        assert_eq!((columns.len(), columns[7]), (8, "12306"), "the ideal, in whole nanoseconds");
     }
 }

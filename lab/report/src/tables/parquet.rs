@@ -1,6 +1,6 @@
 //! Parquet files, for pandas, polars and other tools. Numbers are not rounded.
 
-use super::{Cell, Kind, Table, us};
+use super::schema::{Cell, Kind, Table, us};
 use crate::files;
 use crate::format::micros;
 use ::parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -19,7 +19,7 @@ use weir_experiment::results::Results;
 use weir_units::Time;
 
 /// Number of rows per row group; a group is held in memory.
-const GROUP: usize = 1 << 17;
+const ROWS_PER_GROUP: usize = 1 << 17;
 
 /// Writes a table.
 ///
@@ -30,17 +30,17 @@ pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
     let file = BufWriter::new(files::create(path)?);
     let mut writer = SerializedFileWriter::new(file, schema(table)?, Arc::default())?;
     let mut columns: Vec<Column> = table.columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
-    let mut held = 0;
+    let mut pending = 0;
     table.rows(results, &mut |row| {
         row.iter().zip(&mut columns).for_each(|(cell, column)| column.push(cell));
-        held += 1;
-        if held == GROUP {
-            held = 0;
-            group(&mut writer, &mut columns)?;
+        pending += 1;
+        if pending == ROWS_PER_GROUP {
+            pending = 0;
+            write_group(&mut writer, &mut columns)?;
         }
         Ok(())
     })?;
-    group(&mut writer, &mut columns)?;
+    write_group(&mut writer, &mut columns)?;
     writer.close()?;
     Ok(())
 }
@@ -63,17 +63,17 @@ fn schema(table: &Table) -> Result<Arc<Type>> {
 }
 
 /// Writes the columns as a row group, and clears them.
-fn group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut [Column]) -> Result<()> {
+fn write_group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut [Column]) -> Result<()> {
     let mut group = writer.next_row_group()?;
     for column in columns {
         let mut writer = group.next_column()?.expect("the schema has the columns of the table");
         match column {
             Column::Text(values) => writer.typed::<ByteArrayType>().write_batch(values, None, None)?,
-            Column::Count(values, there) => {
-                writer.typed::<Int64Type>().write_batch(values, Some(there), None)?
+            Column::Count(values, levels) => {
+                writer.typed::<Int64Type>().write_batch(values, Some(levels), None)?
             }
-            Column::Number(values, there) => {
-                writer.typed::<DoubleType>().write_batch(values, Some(there), None)?
+            Column::Number(values, levels) => {
+                writer.typed::<DoubleType>().write_batch(values, Some(levels), None)?
             }
         };
         writer.close()?;
@@ -106,33 +106,34 @@ impl Column {
                 let same = values.last().filter(|last| last.data() == text.as_bytes()).cloned();
                 values.push(same.unwrap_or_else(|| text.into()));
             }
-            (Column::Count(values, there), Cell::Count(count)) => {
-                // Parquet stores unsigned numbers as signed ones with the same bits; the logical type in the schema says unsigned.
+            (Column::Count(values, levels), Cell::Count(count)) => {
+                // Parquet stores unsigned numbers as signed ones with the same bits; the logical type in the schema
+                // says unsigned.
                 values.extend(count.map(u64::cast_signed));
-                there.push(count.is_some().into());
+                levels.push(count.is_some().into());
             }
-            (Column::Number(values, there), Cell::Number(number)) => {
+            (Column::Number(values, levels), Cell::Number(number)) => {
                 values.extend(number);
-                there.push(number.is_some().into());
+                levels.push(number.is_some().into());
             }
-            (Column::Number(values, there), Cell::Time(time)) => {
+            (Column::Number(values, levels), Cell::Time(time)) => {
                 values.extend(time.map(us));
-                there.push(time.is_some().into());
+                levels.push(time.is_some().into());
             }
-            (_, cell) => unreachable!("{cell:?} is not of its column's kind"),
+            (_, cell) => unreachable!("{cell:?} does not match the kind of its column"),
         }
     }
 
     fn clear(&mut self) {
         match self {
             Column::Text(values) => values.clear(),
-            Column::Count(values, there) => {
+            Column::Count(values, levels) => {
                 values.clear();
-                there.clear();
+                levels.clear();
             }
-            Column::Number(values, there) => {
+            Column::Number(values, levels) => {
                 values.clear();
-                there.clear();
+                levels.clear();
             }
         }
     }
@@ -148,8 +149,8 @@ pub fn read<R: DeserializeOwned>(
     table: &Table,
     take: &mut dyn FnMut(R) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
-    // The parquet crate panics on some damaged files, which can occur in runs without a manifest. Rows read before are discarded
-    // by the caller.
+    // The parquet crate panics on some damaged files, which can occur in runs without a manifest. Rows read before
+    // are discarded by the caller.
     let read = AssertUnwindSafe(|| rows(path, table, take));
     catch_unwind(read).unwrap_or_else(|_| Err("not a Parquet file, or damaged".to_owned()))
 }

@@ -42,9 +42,11 @@ const MAX_WINDOWS_PER_STRETCH: u64 = 16;
 /// A stretch with more events, some tenths of a second of work, halves the next one, so that a user can stop the run
 /// soon.
 const MAX_EVENTS_PER_STRETCH: u64 = 1 << 20;
-/// Flows from which a window ends before the next one starts: each that starts is kept until its host comes to it.
+/// Maximum number of flow starts scheduled for one window; with more, the window ends early. This bounds the memory of
+/// starts that their hosts have not run yet.
 const MAX_PLANNED: usize = 1 << 16;
-/// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
+/// Minimum virtual time between two searches for a deadlock. Weir's choice: many round trips, so that searches cost
+/// little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 
 /// The backend that runs experiments in virtual time. No field changes the results, except that `trace_paths` adds
@@ -57,7 +59,7 @@ pub struct Simulation {
     pub cores: Arc<CorePool>,
     /// The engine that runs the switch programs.
     pub engine: Engine,
-    /// Number of events in a window from which on worker threads share it. Waking the threads costs about as much
+    /// Minimum number of events in a window for worker threads to share it. Waking the threads costs about as much
     /// time as this many events.
     pub parallel_threshold: u64,
     /// If set, each scheme runs on one thread, and the CPU time of each process is recorded here.
@@ -122,38 +124,39 @@ pub fn run_on(
     virtual_time: &Simulation,
     observer: &mut dyn Observer,
 ) -> Result<Results, Error> {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let Simulation { jobs, cores, engine, .. } = virtual_time;
     let (spec, schemes) = (&experiment.spec, &experiment.schemes);
-    let one = |index: usize, observer: &mut dyn Observer| {
+    let run_scheme = |index: usize, observer: &mut dyn Observer| {
         let mut run = SchemeRun::new(experiment, &schemes[index], *engine)?;
         if virtual_time.trace_paths {
             run.network.enable_path_trace();
         }
         let flow = run.execute((index, schemes.len()), virtual_time, observer);
-        Ok((run.part(index), flow))
+        Ok((run.snapshot(index), flow))
     };
-    let (mut parts, mut partial) = (Vec::new(), false);
+    let (mut snapshots, mut partial) = (Vec::new(), false);
     if *jobs > 1 && schemes.len() > 1 && cores.total() > 1 {
         let labels: Vec<&str> = schemes.iter().map(|scheme| scheme.label.as_str()).collect();
-        let (done, whole) = parallel_schemes::run_schemes(&labels, (*jobs, cores), observer, one)?;
-        (parts, partial) = (done, !whole);
+        let (done, is_complete) =
+            parallel_schemes::run_schemes(&labels, (*jobs, cores), observer, run_scheme)?;
+        (snapshots, partial) = (done, !is_complete);
     } else {
         for index in 0..schemes.len() {
-            let (part, flow) = one(index, observer)?;
+            let (snapshot, flow) = run_scheme(index, observer)?;
             partial = flow.is_break();
             if observer.wants_snapshot(index) {
-                observer.snapshot(part.clone());
+                observer.snapshot(snapshot.clone());
             }
-            parts.push(part);
+            snapshots.push(snapshot);
             if partial {
                 break;
             }
         }
     }
-    let wall_s = began.elapsed().as_secs_f64();
-    let heading = RunHeader { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial };
-    Ok(Results::from_parts(heading, parts))
+    let wall_s = started_at.elapsed().as_secs_f64();
+    let header = RunHeader { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial };
+    Ok(Results::from_parts(header, snapshots))
 }
 
 /// Start or stop of a flow of the experiment file; the number is an index into `Experiment::flows`.
@@ -187,14 +190,14 @@ struct SchemeRun<'e> {
     /// Flows that the sources of the workload generate during the run.
     feed: FlowFeed,
     names: FlowNamer<'e>,
-    /// Hosts by address; empty unless the feed reacts to finished and received messages (`FlowFeed::is_closed`).
+    /// Hosts by address; empty unless the feed reacts to finished and received messages (`FlowFeed::is_closed_loop`).
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `FlowSchedule` event is due.
     next_flow: Option<Time>,
     changes: ScheduledChanges<'e>,
     window_start: Time,
     /// Length of the next stretch in lookaheads, 1 to [`MAX_WINDOWS_PER_STRETCH`].
-    windows: u64,
+    stretch_windows: u64,
     /// A flow with unsent bytes at the last check; cached by [`SchemeRun::may_end_before`].
     unsent_flow: Option<(HostIx, FlowId)>,
     /// Time of the last deadlock detection.
@@ -204,29 +207,31 @@ struct SchemeRun<'e> {
 }
 
 impl<'e> SchemeRun<'e> {
-    /// Builds the fabric and all else that a run needs before its first event.
+    /// Builds the fabric and everything else that a run needs before its first event.
     fn new(experiment: &'e Experiment, scheme: &'e Scheme, engine: Engine) -> Result<Self, Error> {
-        let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
-        if names > MAX_INDEX as usize {
+        let count = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
+        if count > MAX_INDEX as usize {
             let reason =
-                format!("{names} links and hosts are more than this simulator can name, {MAX_INDEX}");
+                format!("{count} link directions and hosts exceed the simulator's limit of {MAX_INDEX}");
             return Err(Error::Input(format!("topology: {reason}")));
         }
         let routes = experiment.routes();
-        let blueprint = FabricBuilder::new(experiment, scheme, engine)?;
-        let (network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
-        let mut agenda = EventQueue::default();
-        let changes = ScheduledChanges::new(experiment, blueprint, &network, &mut agenda);
+        let builder = FabricBuilder::new(experiment, scheme, engine)?;
+        let (network, base_rtt) = (builder.build()?, builder.base_rtt);
+        let mut global_events = EventQueue::default();
+        let changes = ScheduledChanges::new(experiment, builder, &network, &mut global_events);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
-        let feed = experiment.feed();
+        let feed = experiment.flow_feed();
         if spec.observe.packets {
-            let arrivals = || Box::new(RxStats::new(&spec.observe.size_classes));
-            network.view().processes_mut().for_each(|process| process.counters.arrivals = Some(arrivals()));
+            let rx_stats = || Box::new(RxStats::new(&spec.observe.size_classes));
+            network.view().processes_mut().for_each(|process| process.counters.rx_stats = Some(rx_stats()));
         }
         if let Some(join) = experiment.first_join() {
             let slowdown = FirstSlowdown::new(join, base_rtt);
-            network.with_process_of(flows[0].from, |process, nic| process.watch(nic, slowdown));
+            network.with_process_of(flows[0].from, |process, host_index| {
+                process.watch_slowdown(host_index, slowdown)
+            });
         }
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
         let names = flows[..experiment.recorded_flow_count()].iter().map(|f| f.name.clone()).collect();
@@ -237,15 +242,15 @@ impl<'e> SchemeRun<'e> {
             recorder,
             now: Time::ZERO,
             flows: FlowTable::new(topology, flows.len()),
-            global_events: agenda,
+            global_events,
             flow_actions: flow_actions(flows),
-            senders: if feed.is_closed() { addresses } else { HashMap::new() },
+            senders: if feed.is_closed_loop() { addresses } else { HashMap::new() },
             feed,
             names: FlowNamer::new(topology, flows),
             next_flow: None,
             changes,
             window_start: experiment.fairness_window_start(),
-            windows: 1,
+            stretch_windows: 1,
             unsent_flow: None,
             last_deadlock_check: Time::ZERO,
             deadlock: None,
@@ -255,8 +260,8 @@ impl<'e> SchemeRun<'e> {
 
     fn execute(
         &mut self,
-        (index, of): (usize, usize),
-        Simulation { cores, parallel_threshold: share_from, forecast, .. }: &Simulation,
+        (index, scheme_count): (usize, usize),
+        Simulation { cores, parallel_threshold, forecast, .. }: &Simulation,
         observer: &mut dyn Observer,
     ) -> ControlFlow<()> {
         let end = self.experiment.spec.duration;
@@ -265,27 +270,27 @@ impl<'e> SchemeRun<'e> {
         self.changes.start_policies(&self.network);
         // The worker threads borrow the fabric while this thread borrows `self` mutably.
         let network = std::mem::replace(&mut self.network, Network::empty());
-        let crew = WorkerPool::new(&network, cores, *share_from);
-        let began = forecast.as_ref().map(|_| thread_cpu_time());
+        let pool = WorkerPool::new(&network, cores, *parallel_threshold);
+        let started_at = forecast.as_ref().map(|_| thread_cpu_time());
         let flow = thread::scope(|scope| {
-            let mut leader = Coordinator::new(&crew, forecast.as_deref());
-            let (mut events, mut next_look) = (0, 0);
+            let mut coordinator = Coordinator::new(&pool, forecast.as_deref());
+            let (mut events, mut next_progress) = (0, 0);
             loop {
-                leader.spawn_worker_if_useful(scope);
-                let ran = self.run_window(&network, &mut leader);
+                coordinator.spawn_worker_if_useful(scope);
+                let outcome = self.run_window(&network, &mut coordinator);
                 network.bound_path_trace();
-                events += ran.events;
-                if ran.is_over {
+                events += outcome.events;
+                if outcome.is_over {
                     return ControlFlow::Continue(());
                 }
-                if events >= next_look {
-                    next_look = events + EVENTS_PER_PROGRESS;
+                if events >= next_progress {
+                    next_progress = events + EVENTS_PER_PROGRESS;
                     let packet_hops = network.view().packet_hops();
                     let scheme = &self.experiment.schemes[index].label;
                     observer.progress(&Progress {
                         scheme,
                         index,
-                        scheme_count: of,
+                        scheme_count,
                         now: self.now,
                         end,
                         packet_hops,
@@ -294,14 +299,14 @@ impl<'e> SchemeRun<'e> {
                         self.changes.change_link(self.now, &network, change);
                     }
                     if observer.wants_snapshot(index) {
-                        observer.snapshot(self.part_of(index, &network.view()));
+                        observer.snapshot(self.snapshot_of(index, &network.view()));
                     }
                 }
             }
         });
-        drop(crew);
-        if let (Some(forecast), Some(began)) = (forecast, began) {
-            lock(forecast).add_run_time(thread_cpu_time() - began);
+        drop(pool);
+        if let (Some(forecast), Some(started_at)) = (forecast, started_at) {
+            lock(forecast).add_run_time(thread_cpu_time() - started_at);
         }
         self.network = network;
         flow
@@ -309,7 +314,7 @@ impl<'e> SchemeRun<'e> {
 
     /// Advances the run by one window or stretch: runs all processes up to its end key, then the global event that
     /// ended it, if any (sample, fault, policy).
-    fn run_window(&mut self, network: &Network, leader: &mut Coordinator<'_, '_>) -> WindowOutcome {
+    fn run_window(&mut self, network: &Network, coordinator: &mut Coordinator<'_, '_>) -> WindowOutcome {
         let end = self.experiment.spec.duration;
         let due = self.global_events.peek().map_or(Time::MAX, |key| key.time);
         let start = network.earliest().min(due);
@@ -321,12 +326,12 @@ impl<'e> SchemeRun<'e> {
         let last = end.saturating_add(Time::from_ps(1));
         // Samples, faults and policies access the whole fabric, so a window ends there.
         let next_global = self.global_events.peek_matching(|event| event != Event::FlowSchedule);
-        let cut_at = |time: Time| {
-            let cut = EventKey::first_at(time.min(last));
-            next_global.map_or(cut, |global| global.min(cut))
+        let end_at = |time: Time| {
+            let key = EventKey::first_at(time.min(last));
+            next_global.map_or(key, |global| global.min(key))
         };
         let window_end = start.saturating_add(network.lookahead());
-        let mut end_key = cut_at(window_end);
+        let mut end_key = end_at(window_end);
         let may_end = self.may_end_before(&end_key, network);
         let mut events = 0;
         let is_due = |number: &u32| network.due(*number) <= end_key.time;
@@ -336,42 +341,43 @@ impl<'e> SchemeRun<'e> {
             let (steps, idle) = self.step_hosts(network, &end_key);
             events += steps;
             if let Some(idle) = idle {
-                events += leader.run(&idle, network.without_hosts().filter(is_due), || ());
+                events += coordinator.run(&idle, network.without_hosts().filter(is_due), || ());
                 self.now = idle.time;
                 return WindowOutcome { events, is_over: true };
             }
-            events += leader.run(&end_key, (0..network.len() as u32).filter(is_due), || ());
-        } else if self.feed.is_closed() {
+            events += coordinator.run(&end_key, (0..network.len() as u32).filter(is_due), || ());
+        } else if self.feed.is_closed_loop() {
             // Closed loop: the end of a flow may start another one at once, at another host. Step the hosts in global
             // order while the workers run the switches.
             let due: Vec<u32> = network.without_hosts().filter(is_due).collect();
             let mut steps = 0;
-            events += leader.run(&end_key, due.into_iter(), || steps = self.step_hosts(network, &end_key).0);
+            events +=
+                coordinator.run(&end_key, due.into_iter(), || steps = self.step_hosts(network, &end_key).0);
             events += steps;
         } else {
             // All flows of the stretch are known in advance. With `until_idle`, a stretch of several windows ends at
             // the next start or stop of a flow: until then the run cannot become idle.
-            let open =
+            let next_action =
                 if self.experiment.spec.until_idle { self.next_flow_action() } else { Some(Time::MAX) };
-            let windows = network.lookahead().as_ps().saturating_mul(self.windows);
+            let windows = network.lookahead().as_ps().saturating_mul(self.stretch_windows);
             let stretch = start.saturating_add(Time::from_ps(windows));
-            end_key = cut_at(stretch.min(open.unwrap_or_default()).max(window_end));
-            let started = self.flows.started();
+            end_key = end_at(stretch.min(next_action.unwrap_or_default()).max(window_end));
+            let started = self.flows.started_count();
             while let Some(key) = self.global_events.peek().copied().filter(|key| *key < end_key) {
-                if self.flows.started() - started >= MAX_PLANNED {
+                if self.flows.started_count() - started >= MAX_PLANNED {
                     end_key = EventKey::first_at(key.time);
                     break;
                 }
                 self.global_events.pop_before(&end_key);
                 self.run_due_flow_actions(&key, network, |key, host, command| {
-                    network.plan(key, host, command)
+                    network.schedule_command(key, host, command)
                 });
             }
-            events += run_alternating(network, leader, start, &end_key);
-            self.windows = if events < MAX_EVENTS_PER_STRETCH {
-                (2 * self.windows).min(MAX_WINDOWS_PER_STRETCH)
+            events += run_alternating(network, coordinator, start, &end_key);
+            self.stretch_windows = if events < MAX_EVENTS_PER_STRETCH {
+                (2 * self.stretch_windows).min(MAX_WINDOWS_PER_STRETCH)
             } else {
-                self.windows.div_ceil(2)
+                self.stretch_windows.div_ceil(2)
             };
             for report in network.take_reports() {
                 self.on_report(&report);
@@ -383,10 +389,10 @@ impl<'e> SchemeRun<'e> {
         };
         self.global_events.pop_before(&EventKey::first_at(Time::MAX));
         let now = key.time;
-        let mut over = false;
+        let mut is_over = false;
         if key.event() == Event::Sample {
             self.sample(now, network);
-            over = self.is_deadlocked(network);
+            is_over = self.is_deadlocked(network);
         } else {
             let applied = self.changes.apply_due(now, network, &mut self.global_events);
             applied.expect("restarting a switch failed with a configuration that was accepted before");
@@ -394,38 +400,38 @@ impl<'e> SchemeRun<'e> {
                 self.on_report(&report);
             }
         }
-        WindowOutcome { events: events + 1, is_over: over }
+        WindowOutcome { events: events + 1, is_over }
     }
 
-    /// Runs all events before `cut` of the processes with hosts, one at a time in global order, because the end of a
+    /// Runs all events before `end` of the processes with hosts, one at a time in global order, because the end of a
     /// flow at one host may start a flow at another host at the same time. Stops when the run becomes idle. Returns
     /// the number of events and, if the run became idle, the key of the event that made it so, which is the exclusive
     /// end for the other processes.
-    fn step_hosts(&mut self, network: &Network, cut: &EventKey) -> (u64, Option<EventKey>) {
+    fn step_hosts(&mut self, network: &Network, end: &EventKey) -> (u64, Option<EventKey>) {
         let mut events = 0;
         let next = |number: u32| {
-            network.next_event_of(number).filter(|key| key < cut).map(|key| Reverse((key, number)))
+            network.next_event_of(number).filter(|key| key < end).map(|key| Reverse((key, number)))
         };
-        let hosts = network.with_hosts().iter().copied().filter(|&number| network.due(number) <= cut.time);
+        let hosts = network.with_hosts().iter().copied().filter(|&number| network.due(number) <= end.time);
         let mut heads: BinaryHeap<_> = hosts.filter_map(next).collect();
         loop {
             let flow = self
                 .global_events
                 .peek()
                 .copied()
-                .filter(|key| key < cut && key.event() == Event::FlowSchedule);
+                .filter(|key| key < end && key.event() == Event::FlowSchedule);
             let head = heads.peek().map(|Reverse((key, _))| *key);
             let key = match (flow, head) {
                 (Some(flow), head) if head.is_none_or(|head| flow < head) => {
-                    self.global_events.pop_before(cut);
-                    let mut woken = Vec::new();
+                    self.global_events.pop_before(end);
+                    let mut commanded = Vec::new();
                     self.run_due_flow_actions(&flow, network, |key, host, command| {
-                        network.command(key.time, host, command);
-                        woken.push(network.process_of(host));
+                        network.execute_command(key.time, host, command);
+                        commanded.push(network.process_of(host));
                     });
                     // A command can give a process an earlier event than its entry in the heap. The old entry stays
                     // and is discarded when it is popped.
-                    heads.extend(woken.into_iter().filter_map(next));
+                    heads.extend(commanded.into_iter().filter_map(next));
                     flow
                 }
                 (_, Some(head)) => {
@@ -435,7 +441,7 @@ impl<'e> SchemeRun<'e> {
                     if !stepped {
                         continue;
                     }
-                    network.step_process(number, cut);
+                    network.step_process(number, end);
                     heads.extend(next(number));
                     head
                 }
@@ -455,7 +461,7 @@ impl<'e> SchemeRun<'e> {
     /// Returns the time of the next start or stop of a flow that is known now.
     fn next_flow_action(&self) -> Option<Time> {
         let predefined = self.flow_actions.front().map(|(time, _)| *time);
-        predefined.into_iter().chain(self.feed.due()).min()
+        predefined.into_iter().chain(self.feed.next_start()).min()
     }
 
     /// Schedules a `FlowSchedule` event for the next start or stop, unless one is pending at that time or earlier.
@@ -483,9 +489,9 @@ impl<'e> SchemeRun<'e> {
         let experiment = self.experiment;
         while let Some(due) = self.next_flow_action().filter(|&due| due <= now) {
             match self.flow_actions.front() {
-                Some(&(time, item)) if time == due => {
+                Some(&(time, action)) if time == due => {
                     self.flow_actions.pop_front();
-                    match item {
+                    match action {
                         FlowAction::Start(index) => {
                             let flow = &experiment.flows[index];
                             let start = self.start_flow(flow, Some(index), None, network);
@@ -500,7 +506,7 @@ impl<'e> SchemeRun<'e> {
                     }
                 }
                 _ => {
-                    let Some((source, arrival, random)) = self.feed.take(due) else { break };
+                    let Some((source, arrival, random)) = self.feed.pop_due(due) else { break };
                     let tag = arrival.tag;
                     let flow = self.names.flow(arrival, random);
                     let start = self.start_flow(&flow, None, Some((source, tag)), network);
@@ -511,12 +517,12 @@ impl<'e> SchemeRun<'e> {
         self.schedule_flow_event(key.time);
     }
 
-    /// Creates the record of a flow and returns the command for its sender. `listed`: number of a flow of the
+    /// Creates the record of a flow and returns the command for its sender. `predefined`: number of a flow of the
     /// experiment file; `source`: index of the source that generated the flow, and the source's tag for it.
     fn start_flow(
         &mut self,
         flow: &Flow,
-        listed: Option<usize>,
+        predefined: Option<usize>,
         source: Option<(usize, u32)>,
         network: &Network,
     ) -> StartFlow {
@@ -534,43 +540,46 @@ impl<'e> SchemeRun<'e> {
             let sender = topology.host(flow.from).ip;
             for end in [flow.from, flow.to] {
                 network.with_process_of(end, |process, _| {
-                    if let Some(arrivals) = &mut process.counters.arrivals {
-                        arrivals.register_message(sender, message, size);
+                    if let Some(rx_stats) = &mut process.counters.rx_stats {
+                        rx_stats.register_message(sender, message, size);
                     }
                 });
             }
         }
-        let ideal = flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size));
+        let ideal =
+            flow.size.and_then(|size| paths::ideal_completion_time(self.experiment, self.routes, flow, size));
         let record = self.flows.start(flow, message, ideal, source);
-        let announces = flow.announces.as_ref().map(|SenderAnnouncement { incast, senders }| Announcement {
-            incast: *incast,
-            senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
-        });
+        let announcement =
+            flow.announces.as_ref().map(|SenderAnnouncement { incast, senders }| Announcement {
+                incast: *incast,
+                senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
+            });
         StartFlow {
             flow_index: record,
             spec,
-            announces,
-            stops: flow.stop.is_some(),
-            first: listed == Some(0),
+            announcement,
+            will_stop: flow.stop.is_some(),
+            is_first: predefined == Some(0),
         }
     }
 
-    /// Returns whether the run ends now because of `until_idle`: no flow with a size is active and none is to come.
+    /// Returns whether the run ends now because of `until_idle`: no flow with a size is active, and no start or stop
+    /// of a flow is pending.
     fn is_idle(&self) -> bool {
         self.experiment.spec.until_idle && !self.flows.has_sized_flows() && self.next_flow_action().is_none()
     }
 
-    /// Returns whether the run may turn out to be over before `cut`. It is not if a flow has something to send that it has
-    /// not sent, and no timeout at which it may fail: its last acknowledgement is more than a window away.
-    fn may_end_before(&mut self, cut: &EventKey, network: &Network) -> bool {
-        if !self.experiment.spec.until_idle || self.next_flow_action().is_some_and(|next| next >= cut.time) {
+    /// Returns whether the run may end before `end` because of `until_idle`. It cannot while some flow has unsent bytes
+    /// and cannot time out before `end`: the last acknowledgement of that flow is then more than a window away.
+    fn may_end_before(&mut self, end: &EventKey, network: &Network) -> bool {
+        if !self.experiment.spec.until_idle || self.next_flow_action().is_some_and(|next| next >= end.time) {
             return false;
         }
         let is_unsent = |&(host, id): &(HostIx, FlowId)| {
-            let view = network.with_host(host, |nic| nic.host.flow(id));
+            let view = network.with_host(host, |node| node.host.flow(id));
             view.is_some_and(|view| {
                 view.size.is_none_or(|size| view.sent < size)
-                    && view.timeout.is_none_or(|timeout| timeout >= cut.time)
+                    && view.timeout.is_none_or(|timeout| timeout >= end.time)
             })
         };
         self.unsent_flow = self.unsent_flow.filter(is_unsent);
@@ -581,20 +590,20 @@ impl<'e> SchemeRun<'e> {
         self.unsent_flow.is_none()
     }
 
-    /// Takes note of what a host has reported. Returns whether a flow has ended.
-    fn on_report(&mut self, HostReport { at, host, news }: &HostReport) -> bool {
+    /// Handles a report of a host. Returns whether it ended a flow.
+    fn on_report(&mut self, HostReport { at, host, kind }: &HostReport) -> bool {
         let (mut has_ended, mut feed_changed) = (false, false);
-        match news {
-            HostReportKind::Opened(record, id) => self.flows.opened(*record, *id),
+        match kind {
+            HostReportKind::Opened(record, id) => self.flows.set_flow_id(*record, *id),
             HostReportKind::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
                 has_ended = true;
                 let ended = self.flows.finish(*host, *message, (*end, *bytes, *retransmits));
                 if let Some(ActiveFlow { to, source: Some((source, tag)), .. }) = ended {
-                    self.feed.finished(source, FlowEnd { to, tag }, *at);
+                    self.feed.on_acked(source, FlowEnd { to, tag }, *at);
                     feed_changed = true;
                 }
             }
-            // Its source learns nothing: what was to follow the flow does not.
+            // The source is not notified, so flows that would have followed this one do not start.
             HostReportKind::Host(HostEvent::FlowFailed { message, acked, retransmits, error, .. }) => {
                 has_ended = true;
                 self.flows.fail(*host, *message, (*acked, *retransmits, *error));
@@ -603,28 +612,28 @@ impl<'e> SchemeRun<'e> {
                 let sender = self.senders.get(peer);
                 let flow = sender.and_then(|&sender| self.flows.by_message(sender, *message));
                 if let Some(&ActiveFlow { to, source: Some((source, tag)), .. }) = flow {
-                    self.feed.received(source, FlowEnd { to, tag }, *at);
+                    self.feed.on_received(source, FlowEnd { to, tag }, *at);
                     feed_changed = true;
                 }
             }
             HostReportKind::Host(HostEvent::Policy(event)) => self.changes.on_policy_event(*at, event),
         }
-        if feed_changed && self.feed.is_closed() {
+        if feed_changed && self.feed.is_closed_loop() {
             self.schedule_flow_event(*at);
         }
         has_ended
     }
 
-    /// Returns the sender's state of flow number `listed` of the experiment, if it is active.
-    fn flow_view(&self, listed: usize, network: &View<'_>) -> Option<FlowInfo> {
-        view(self.flows.active(self.flows.predefined(listed)?)?, network)
+    /// Returns the sender's state of flow number `predefined` of the experiment, if it is active.
+    fn predefined_flow_info(&self, predefined: usize, network: &View<'_>) -> Option<FlowInfo> {
+        flow_info(self.flows.active(self.flows.predefined(predefined)?)?, network)
     }
 
-    /// Returns the acknowledged payload of flow number `listed` of the experiment; zero before it starts.
-    fn acked(&self, listed: usize, network: &View<'_>) -> Bytes {
-        let Some(record) = self.flows.predefined(listed) else { return Bytes::ZERO };
+    /// Returns the acknowledged payload of flow number `predefined` of the experiment; zero before it starts.
+    fn acked(&self, predefined: usize, network: &View<'_>) -> Bytes {
+        let Some(record) = self.flows.predefined(predefined) else { return Bytes::ZERO };
         match self.flows.active(record) {
-            Some(flow) => view(flow, network).map_or(Bytes::ZERO, |view| view.acked),
+            Some(flow) => flow_info(flow, network).map_or(Bytes::ZERO, |view| view.acked),
             None => self.flows.record(record).acked,
         }
     }
@@ -635,15 +644,15 @@ impl<'e> SchemeRun<'e> {
         let network = &network.view_without_mail();
         if now >= self.window_start {
             for flow in self.flows.all_active_mut() {
-                let view = view(flow, network);
+                let view = flow_info(flow, network);
                 flow.acked_before_window = Some(view.map_or(Bytes::ZERO, |view| view.acked));
             }
             // Only the first sample in the fairness window is recorded: flows that start later are not compared.
             self.window_start = Time::MAX;
         }
-        let flows: Vec<FlowSample> = (0..self.recorder.watched_flows())
+        let flows: Vec<FlowSample> = (0..self.recorder.sampled_flow_count())
             .map(|flow| {
-                let rate = self.flow_view(flow, network).map_or(Bandwidth::ZERO, |view| view.rate);
+                let rate = self.predefined_flow_info(flow, network).map_or(Bandwidth::ZERO, |view| view.rate);
                 FlowSample { rate, acked: self.acked(flow, network) }
             })
             .collect();
@@ -657,7 +666,7 @@ impl<'e> SchemeRun<'e> {
         if self.now - self.last_deadlock_check < DEADLOCK_INTERVAL || !self.changes.is_exhausted() {
             return false;
         }
-        if network.view_without_mail().pauses_held() <= 0 {
+        if network.view_without_mail().pauses_outstanding() <= 0 {
             return false;
         }
         self.last_deadlock_check = self.now;
@@ -668,25 +677,30 @@ impl<'e> SchemeRun<'e> {
 }
 
 /// Returns the sender's state of a flow; `None` before the flow is open and after it has finished.
-fn view(flow: &ActiveFlow, network: &View<'_>) -> Option<FlowInfo> {
+fn flow_info(flow: &ActiveFlow, network: &View<'_>) -> Option<FlowInfo> {
     network.host(flow.from).host.flow(flow.id?)
 }
 
-/// Runs all processes from `start` to `cut`, the sides alternately. Returns the number of events.
-fn run_alternating(network: &Network, leader: &mut Coordinator<'_, '_>, start: Time, cut: &EventKey) -> u64 {
-    let turns = network.turns();
-    let (mut reached, mut events) = (vec![EventKey::first_at(start); turns.len()], 0);
-    for side in (0..turns.len()).cycle() {
-        if reached.iter().all(|reached| reached == cut) {
+/// Runs all processes from `start` to `end`, the sides alternately. Returns the number of events.
+fn run_alternating(
+    network: &Network,
+    coordinator: &mut Coordinator<'_, '_>,
+    start: Time,
+    end: &EventKey,
+) -> u64 {
+    let run_order = network.run_order();
+    let (mut reached, mut events) = (vec![EventKey::first_at(start); run_order.len()], 0);
+    for side in (0..run_order.len()).cycle() {
+        if reached.iter().all(|reached| reached == end) {
             break;
         }
         // Frames come only from the other side. It has run up to `other`, so what it sends later arrives a lookahead
         // after that or later.
-        let other = reached[(side + 1) % turns.len()].time;
-        let end = EventKey::first_at(other.saturating_add(network.lookahead())).min(*cut);
-        let due = turns[side].iter().copied().filter(|number| network.due(*number) <= end.time);
-        events += leader.run(&end, due, || ());
-        reached[side] = end;
+        let other = reached[(side + 1) % run_order.len()].time;
+        let side_end = EventKey::first_at(other.saturating_add(network.lookahead())).min(*end);
+        let due = run_order[side].iter().copied().filter(|number| network.due(*number) <= side_end.time);
+        events += coordinator.run(&side_end, due, || ());
+        reached[side] = side_end;
     }
     events
 }

@@ -1,6 +1,6 @@
 //! Builds [`weir_experiment::results`] from the state of a run, at its end or for a snapshot.
 
-use super::{SchemeRun, view};
+use super::{SchemeRun, flow_info};
 use crate::flows::ActiveFlow;
 use crate::network::View;
 use crate::rx_stats::RxStats;
@@ -12,11 +12,11 @@ use weir_units::{Bytes, Time};
 
 impl SchemeRun<'_> {
     /// Returns the results of scheme `index` up to now.
-    pub(super) fn part(&self, index: usize) -> SchemeSnapshot {
-        self.part_of(index, &self.network.view())
+    pub(super) fn snapshot(&self, index: usize) -> SchemeSnapshot {
+        self.snapshot_of(index, &self.network.view())
     }
 
-    pub(super) fn part_of(&self, index: usize, network: &View<'_>) -> SchemeSnapshot {
+    pub(super) fn snapshot_of(&self, index: usize, network: &View<'_>) -> SchemeSnapshot {
         let (summary, trace) = self.summarise(network);
         let label = self.experiment.schemes[index].label.clone();
         let (packet_hops, fingerprint) = (network.packet_hops(), network.fingerprint());
@@ -27,7 +27,8 @@ impl SchemeRun<'_> {
     fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {
         let topology = &self.experiment.topology;
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
-        let flows = self.flows.records(|flow| view(flow, network).map(|view| (view.acked, view.retransmits)));
+        let flows =
+            self.flows.records(|flow| flow_info(flow, network).map(|view| (view.acked, view.retransmits)));
         let mut log: Vec<_> = network.processes().flat_map(|process| &process.counters.pfc_log).collect();
         // Stable: the entries of one process keep their order.
         log.sort_by_key(|&&(time, ..)| time);
@@ -38,10 +39,11 @@ impl SchemeRun<'_> {
                 switch: topology.switch(switch).name.clone(),
                 port,
                 priority: frame.priority,
-                is_pause: frame.on,
+                is_pause: frame.is_pause,
             })
             .collect();
-        let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
+        let slowdown_at =
+            network.processes().find_map(|process| process.slowdown_probe.as_ref()?.slowdown.time());
         let mut counts = counters::collect_counts(network);
         counts.add(&self.changes.pre_restart_counts);
         let goodputs = self.goodputs_in_window(network);
@@ -50,7 +52,7 @@ impl SchemeRun<'_> {
         let summary = SchemeSummary {
             queues,
             utilisation,
-            first_slowdown_us: slowdown.map(Time::as_us_f64),
+            first_slowdown_us: slowdown_at.map(Time::as_us_f64),
             jain: fct::jain(&goodputs.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>()),
             drops: counts.drops,
             marks: counts.marks,
@@ -71,20 +73,20 @@ impl SchemeRun<'_> {
         let interval = observe.interval;
         let end = self.now;
         let (ports, rates) = self.recorder.series();
-        let packets = path_trace::paths(network.packets(), topology);
+        let packets = path_trace::paths(network.path_traces(), topology);
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
     }
 
     /// Returns the totals of `observe.packets`; `None` if it is off.
     fn packets(&self, network: &View<'_>) -> Option<PacketSummary> {
-        let mut arrivals = RxStats::new(&self.experiment.spec.observe.size_classes);
+        let mut rx_stats = RxStats::new(&self.experiment.spec.observe.size_classes);
         for process in network.processes() {
-            arrivals.add(process.counters.arrivals.as_ref()?);
+            rx_stats.merge(process.counters.rx_stats.as_ref()?);
         }
         Some(PacketSummary {
             packet_hops: network.packet_hops(),
             link_bytes: network.directions().map(|direction| network.transmitter(direction).sent.get()).sum(),
-            classes: arrivals.summarise(),
+            classes: rx_stats.summarise(),
         })
     }
 
@@ -92,7 +94,7 @@ impl SchemeRun<'_> {
     /// acknowledged within it.
     fn goodputs_in_window(&self, network: &View<'_>) -> Vec<(HostIx, f64)> {
         let goodput = |flow: &ActiveFlow| {
-            let acked = view(flow, network).map_or(Bytes::ZERO, |view| view.acked);
+            let acked = flow_info(flow, network).map_or(Bytes::ZERO, |view| view.acked);
             Some((flow.from, acked.saturating_sub(flow.acked_before_window?).as_f64()))
         };
         self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
@@ -104,9 +106,9 @@ impl SchemeRun<'_> {
         let gbps =
             |bytes: f64| if window > Time::ZERO { bytes * 8.0 / window.as_us_f64() / 1e3 } else { 0.0 };
         let queues = 1..=self.experiment.spec.queues.len();
-        let own = |queue: usize| {
+        let of_queue = |queue: usize| {
             goodputs.iter().filter(move |(from, _)| usize::from(self.experiment.data_class(*from)) == queue)
         };
-        queues.map(|queue| gbps(own(queue).fold(0.0, |sum, (_, bytes)| sum + bytes))).collect()
+        queues.map(|queue| gbps(of_queue(queue).fold(0.0, |sum, (_, bytes)| sum + bytes))).collect()
     }
 }

@@ -18,17 +18,18 @@ fn results(name: &str, overrides: &[&str]) -> Results {
     run(&load(name, overrides), &mut ()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The most that any queue ever held.
+/// Returns the highest peak of all queues in bytes.
 fn peak(scheme: &SchemeSummary) -> u64 {
     scheme.queues.values().map(|q| q.peak_bytes).max().expect("ports sent packets")
 }
 
-/// Of the busiest port.
+/// Returns the utilisation of the busiest port.
 fn utilisation(scheme: &SchemeSummary) -> f64 {
     scheme.utilisation.values().copied().fold(0.0, f64::max)
 }
 
-/// Fair, busy, lossless, and FNCC earlier and with less queue than HPCC: at every line rate.
+/// At every line rate both schemes are fair, lossless and fill the link, and FNCC slows down earlier and queues less
+/// than HPCC.
 #[test]
 fn the_dumbbell_shows_what_fncc_promises() {
     for name in ["quickstart.yaml", "dumbbell-200g.yaml", "dumbbell-400g.yaml"] {
@@ -41,7 +42,8 @@ fn the_dumbbell_shows_what_fncc_promises() {
             assert_eq!(scheme.retransmits, 0, "{name} {label}");
         }
         let (fncc, hpcc) = (&results.summary.schemes["fncc"], &results.summary.schemes["hpcc"]);
-        let (f, h) = (fncc.first_slowdown_us.expect("slows"), hpcc.first_slowdown_us.expect("slows"));
+        let (f, h) =
+            (fncc.first_slowdown_us.expect("slows down"), hpcc.first_slowdown_us.expect("slows down"));
         assert!(300.0 < f && f < h, "{name}: fncc slows at {f} us, hpcc at {h} us");
         assert!(peak(fncc) < peak(hpcc), "{name}: fncc {} B, hpcc {} B", peak(fncc), peak(hpcc));
     }
@@ -53,20 +55,25 @@ fn the_dumbbell_shows_what_fncc_promises() {
 fn fncc_queues_less_at_every_hop_and_lhcs_helps_at_the_last() {
     for name in ["fncc-fig11-first.yaml", "fncc-fig11-middle.yaml", "fncc-fig11-last.yaml"] {
         let results = results(name, &[]);
-        let of = |label: &str| peak(&results.summary.schemes[label]);
-        assert!(of("fncc") < of("hpcc"), "{name}: fncc {} B, hpcc {} B", of("fncc"), of("hpcc"));
+        let peak_of = |label: &str| peak(&results.summary.schemes[label]);
+        assert!(
+            peak_of("fncc") < peak_of("hpcc"),
+            "{name}: fncc {} B, hpcc {} B",
+            peak_of("fncc"),
+            peak_of("hpcc")
+        );
         for (label, scheme) in &results.summary.schemes {
             assert!(scheme.drops.is_empty(), "{name} {label}: {:?}", scheme.drops);
         }
         if name.contains("last") {
             assert!(
-                of("fncc") < of("fncc-no-lhcs"),
+                peak_of("fncc") < peak_of("fncc-no-lhcs"),
                 "{name}: LHCS {} B, without {} B",
-                of("fncc"),
-                of("fncc-no-lhcs")
+                peak_of("fncc"),
+                peak_of("fncc-no-lhcs")
             );
         } else {
-            assert_eq!(of("fncc"), of("fncc-no-lhcs"), "{name}: LHCS acts at the last hop only");
+            assert_eq!(peak_of("fncc"), peak_of("fncc-no-lhcs"), "{name}: LHCS acts at the last hop only");
         }
     }
 }
@@ -85,7 +92,7 @@ fn the_seed_decides_everything() {
 }
 
 /// A fabric with many paths: every flow ends, nothing is lost, and no packet arrives out of order
-/// (a hop never sends one flow over two paths), so nothing is sent again.
+/// (a hop never sends one flow over two paths), so nothing is retransmitted.
 #[test]
 fn a_permutation_on_a_fat_tree_completes_in_order() {
     let results = results("fat-tree-k4.yaml", &[]);
@@ -125,7 +132,7 @@ fn pfc_is_lossless_and_without_it_losses_are_repaired() {
     assert_eq!((hpcc.fct.count, hpcc.fct.unfinished), (2, 0), "both flows end in spite of the losses");
 }
 
-/// Every shipped experiment is well formed and its resolved form reads back.
+/// Every shipped experiment loads, and its resolved form loads to the same experiment.
 #[test]
 fn every_experiment_loads() {
     let mut seen = 0;
@@ -141,8 +148,8 @@ fn every_experiment_loads() {
     assert!(seen >= 8, "{seen} experiments");
 }
 
-/// Dart §III-D: with the look-ahead the long flow has slowed down when the incast arrives, so queues are shorter; and no
-/// scheme loses or repeats anything.
+/// Dart §III-D: with the look-ahead the long flow has slowed down when the incast arrives, so queues are shorter; no
+/// scheme drops or retransmits packets.
 #[test]
 fn look_ahead_makes_room_for_the_incast() {
     let results = results("dasr-incast.yaml", &[]);
@@ -156,25 +163,24 @@ fn look_ahead_makes_room_for_the_incast() {
     assert!(peak(&schemes["dasr"]) < peak(&schemes["dasr-no-look-ahead"]));
 }
 
-/// Every scheme and every variant runs in virtual time on the program that its telemetry asks for, marked where it
-/// asks for it: FNCC's dumbbell, and an incast of HPCC++'s variants.
+/// All schemes of a dumbbell and all variants of HPCC++ run without losses, and only the packets of DCQCN are marked.
 #[test]
 fn every_scheme_runs_in_virtual_time() {
     let peers = results("dumbbell-peers.yaml", &["duration=2ms", "observe.fairness_window=500us"]);
-    let ways = results("hpcc-plus.yaml", &["duration=600us", "observe.fairness_window=100us"]);
-    for (label, scheme) in peers.summary.schemes.iter().chain(&ways.summary.schemes) {
+    let variants = results("hpcc-plus.yaml", &["duration=600us", "observe.fairness_window=100us"]);
+    for (label, scheme) in peers.summary.schemes.iter().chain(&variants.summary.schemes) {
         assert!(scheme.drops.is_empty() && scheme.retransmits == 0, "{label}: {:?}", scheme.drops);
         assert!(utilisation(scheme) > 0.8, "{label}: {}", utilisation(scheme));
         assert_eq!(scheme.marks > 0, label.starts_with("dcqcn"), "{label}: {} marks", scheme.marks);
     }
     let slows = |label: &str| peers.summary.schemes[label].first_slowdown_us.expect("slows down");
-    // FNCC §5.1: 300, 330 and 346 us; ours are later or earlier, the order is the same.
+    // FNCC §5.1: 300, 330 and 346 us; Weir's times differ, but have the same order.
     assert!(slows("fncc") < slows("hpcc") && slows("hpcc") < slows("dcqcn"));
     assert!((slows("dcqcn") - 346.0).abs() < 20.0, "{}", slows("dcqcn"));
 }
 
-/// HPCC++: once the flows know of each other the queue is a fifth of a round trip's bytes at most, and the port is busy, with
-/// few flows and with many.
+/// HPCC++: once the flows have converged, the queue is at most a fifth of the bandwidth-delay product and the port is
+/// busy, with few flows and with many.
 #[test]
 fn hpcc_plus_keeps_the_queue_near_zero() {
     for senders in [2, 16, 64] {
@@ -191,12 +197,12 @@ fn hpcc_plus_keeps_the_queue_near_zero() {
     }
 }
 
-/// Dart Fig. 9 and 15: the second sender has exactly its half within a round trip, and the first has line rate again
-/// within two after its end. DCQCN is far below it then.
+/// Dart Fig. 9 and 15: the second sender has exactly half of the rate within one round trip, and the first one is back
+/// at line rate within two round trips after the second has ended. DCQCN has not converged by then.
 #[test]
 fn dart_gives_a_second_sender_its_half_in_one_round_trip() {
     let results = results("dart-fig15.yaml", &["schemes=[dart, dcqcn]"]);
-    // Four links of 1.5 us, a full frame there, an ACK back.
+    // The delays of four links of 1.5 us, and the serialisation of a full frame and its ACK.
     const ROUND_TRIP_US: usize = 7;
     let rates = |scheme: &str, us: usize| -> Vec<u64> {
         results.traces[scheme].rates.iter().map(|flow| flow.rate[us - 1].as_bps()).collect()
@@ -210,7 +216,7 @@ fn dart_gives_a_second_sender_its_half_in_one_round_trip() {
 }
 
 /// Dart §IV: where long flows collide in the fabric, the tail of 8 KB messages is shorter with deflection than by ECMP
-/// alone, under Dart and without DASR; nothing is lost or repeated.
+/// alone, under Dart and without DASR; nothing is dropped or retransmitted.
 #[test]
 fn deflection_shortens_the_tail_of_short_messages() {
     let both = |scheme| format!("{scheme}, {{scheme: {scheme}, label: {scheme}-ecmp, set: {{tokens: 0}}}}");
@@ -218,24 +224,24 @@ fn deflection_shortens_the_tail_of_short_messages() {
     let queues = "dcqcn, {scheme: dcqcn, label: pri-q, set: {short_first: 8KB}}";
     let schemes = format!("schemes=[{}, {}, {low}, {queues}]", both("dart"), both("iofd"));
     let results = results("iofd-leaf-spine.yaml", &[&schemes]);
-    let of = |label: &str| &results.summary.schemes[label];
-    let p99 = |label| of(label).fct.slowdown.expect("messages").p99;
+    let scheme = |label: &str| &results.summary.schemes[label];
+    let p99 = |label| scheme(label).fct.slowdown.expect("messages").p99;
     assert!(p99("pri-q") < p99("dcqcn"), "priority queues {}, DCQCN {}", p99("pri-q"), p99("dcqcn"));
     for (with, without) in [("dart", "dart-ecmp"), ("dart-5KB", "dart-ecmp"), ("iofd", "iofd-ecmp")] {
         assert!(
-            of(with).deflections > 100 && of(without).deflections == 0,
+            scheme(with).deflections > 100 && scheme(without).deflections == 0,
             "{with}: {}",
-            of(with).deflections
+            scheme(with).deflections
         );
         assert!(p99(with) < p99(without), "{with} {}, {without} {}", p99(with), p99(without));
         for label in [with, without] {
-            assert_eq!((of(label).retransmits, of(label).drops.len()), (0, 0), "{label}");
+            assert_eq!((scheme(label).retransmits, scheme(label).drops.len()), (0, 0), "{label}");
         }
     }
 }
 
-/// N is of the receiver's own link: where another link is shared, N = 1 must not let each flow grow as if it were alone.
-/// Before, 16 flows had a mean queue of 99 KB, 32 of 202 KB.
+/// N of HPCC++ counts the flows of the receiver's own link. If another link is the bottleneck, N = 1 must not let each
+/// flow grow as if it were alone: 16 flows would have a mean queue of 99 KB, 32 flows one of 202 KB.
 #[test]
 fn hpcc_plus_keeps_queues_short_where_the_shared_link_is_not_the_last() {
     for compute in ["sender", "receiver"] {

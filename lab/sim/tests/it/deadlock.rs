@@ -1,4 +1,4 @@
-//! PFC deadlocks: one that happens is found and named, and none happens by deflection.
+//! PFC deadlocks: they are detected and reported, and deflection does not cause any.
 
 use weir_experiment::Experiment;
 use weir_experiment::results::{DeadlockSummary, SchemeSummary};
@@ -13,7 +13,7 @@ fn summary(yaml: &str) -> (SchemeSummary, Time) {
     (summary, results.traces[&label].end)
 }
 
-/// Six switches in a ring, where routes are several trees and together lead round it.
+/// Six switches in a ring. The routes to each host form a tree, but together they form a cycle.
 fn ring(more: &str) -> String {
     format!(
         "{{topology: {{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], rate: 10Gbps,
@@ -24,8 +24,9 @@ fn ring(more: &str) -> String {
     )
 }
 
-/// Each port of the cycle leads to the switch of the next, and the last one to the first.
-fn goes_round(deadlock: &DeadlockSummary) -> bool {
+/// Returns whether each queue of the cycle is at a neighbour of the switch of the previous queue, the first after the
+/// last.
+fn is_ring(deadlock: &DeadlockSummary) -> bool {
     let number = |port: &str| port[1..2].parse::<u8>().unwrap();
     let switches: Vec<u8> = deadlock.cycle.iter().map(|queue| number(&queue.port)).collect();
     let next = switches.iter().cycle().skip(1);
@@ -36,7 +37,7 @@ fn goes_round(deadlock: &DeadlockSummary) -> bool {
 fn a_deadlock_ends_the_run_and_is_named() {
     let (summary, end) = summary(&ring(""));
     let deadlock = summary.deadlock.expect("the ring is full");
-    assert!(goes_round(&deadlock), "{deadlock}");
+    assert!(is_ring(&deadlock), "{deadlock}");
     assert_eq!(end.as_us_f64(), deadlock.at_us);
     assert!(end < Time::from_ms(2), "{end}");
     assert!(summary.fct.unfinished > 10);
@@ -54,7 +55,7 @@ fn a_deadlock_ends_the_run_and_is_named() {
     assert!(text.contains(&format!(" -> {port} (class 0; {} packets", deadlock.packets)), "{text}");
 }
 
-/// While something is to come that may free what waits, the run goes on.
+/// The run continues while a scheduled change could resolve the deadlock.
 #[test]
 fn a_deadlock_that_a_restart_may_end_does_not_end_the_run() {
     let (summary, end) =
@@ -63,7 +64,7 @@ fn a_deadlock_that_a_restart_may_end_does_not_end_the_run() {
     assert!(summary.fct.unfinished > 10);
 }
 
-/// Loads at which PFC at these thresholds acts all the time.
+/// An experiment whose load exceeds these low PFC thresholds all the time.
 fn shallow(scheme: &str, threshold: &str, seed: u64) -> String {
     format!(
         "{{topology: {{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4, rate: 10Gbps}},
@@ -74,7 +75,7 @@ fn shallow(scheme: &str, threshold: &str, seed: u64) -> String {
     )
 }
 
-/// If deflected packets changed their class with the last token only, iofd with four tokens would finish 3,191 of
+/// If deflected packets changed their class only with the last token, iofd with four tokens would finish 3,191 of
 /// 4,555 flows here and then deadlock.
 #[test]
 fn deflection_does_not_deadlock() {

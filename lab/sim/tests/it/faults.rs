@@ -1,10 +1,10 @@
-//! Faults in virtual time: what is lost is counted, what was down comes back, and all of it is the same again.
+//! Faults in virtual time: losses are counted, links and switches recover, and runs are reproducible.
 
 use weir_experiment::Experiment;
 use weir_experiment::results::SchemeSummary;
 use weir_sim::run;
 
-/// Two flows over three switches, and `more` keys.
+/// Runs two flows over three switches, with the additional keys `more`. Returns the summary and the digest.
 fn outcome(more: &str, duration: &str) -> (SchemeSummary, String) {
     let text = format!(
         "topology: {{kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}}\nschemes: [hpcc]\npfc: off\nduration: {duration}\n\
@@ -18,17 +18,17 @@ fn outcome(more: &str, duration: &str) -> (SchemeSummary, String) {
 
 #[test]
 fn lost_frames_are_counted_and_sent_again() {
-    let (calm, _) = outcome("", "20ms");
-    assert_eq!((calm.fct.count, calm.retransmits, calm.drops.len()), (2, 0, 0));
+    let (baseline, _) = outcome("", "20ms");
+    assert_eq!((baseline.fct.count, baseline.retransmits, baseline.drops.len()), (2, 0, 0));
     let lossy = "faults: [{kind: loss, rate: 0.01}]";
     let (loss, digest) = outcome(lossy, "200ms");
     assert_eq!(loss.fct.count, 2);
     let lost = loss.drops["link_loss"];
-    // 2,800 packets over three or four links, and their ACKs; what is repeated is more.
+    // 1 % of 2,800 packets over three or four links, of their ACKs, and of retransmissions.
     assert!((100..2_000).contains(&lost), "{lost}");
     assert!(loss.retransmits > lost / 8);
     assert_eq!(outcome(lossy, "200ms").1, digest, "the same losses again");
-    // On one link, and for a while only.
+    // On one link, and only for a while.
     let (some, _) = outcome("faults: [{kind: loss, rate: 1%, links: [s1-s2], to: 50us}]", "200ms");
     assert!((1..60).contains(&some.drops["link_loss"]), "{:?}", some.drops);
 }
@@ -36,24 +36,34 @@ fn lost_frames_are_counted_and_sent_again() {
 #[test]
 fn impaired_links_deliver_all_that_is_not_lost() {
     let impaired = |keys: &str| outcome(&format!("faults: [{{kind: impair, {keys}}}]"), "200ms");
-    // What a link does to frames, what receivers count of it, and whether senders repeat something.
-    let (doubled, _) = impaired("duplicate: 5%");
-    assert_eq!((doubled.fct.count, doubled.drops.get("link_loss")), (2, None), "{:?}", doubled.drops);
-    let (damaged, _) = impaired("corrupt: 5%");
-    let refused: u64 = damaged.drops.values().sum();
-    assert!(damaged.fct.count == 2 && refused > 20 && damaged.retransmits > 20, "{:?}", damaged.drops);
-    let (overtaken, _) = impaired("reorder: 5%, reorder_by: 5us");
-    assert!(overtaken.fct.count == 2 && overtaken.retransmits > 20, "{}", overtaken.retransmits);
-    // Jitter alone keeps the order, and takes time.
-    let (calm, _) = outcome("", "20ms");
-    let (late, _) = impaired("jitter: 20us");
-    assert_eq!((late.fct.count, late.retransmits, late.drops.len()), (2, 0, 0));
+    // For each impairment: what receivers count, and whether senders retransmit.
+    let (duplicated, _) = impaired("duplicate: 5%");
+    assert_eq!(
+        (duplicated.fct.count, duplicated.drops.get("link_loss")),
+        (2, None),
+        "{:?}",
+        duplicated.drops
+    );
+    let (corrupted, _) = impaired("corrupt: 5%");
+    let rejected: u64 = corrupted.drops.values().sum();
+    assert!(corrupted.fct.count == 2 && rejected > 20 && corrupted.retransmits > 20, "{:?}", corrupted.drops);
+    let (reordered, _) = impaired("reorder: 5%, reorder_by: 5us");
+    assert!(reordered.fct.count == 2 && reordered.retransmits > 20, "{}", reordered.retransmits);
+    // Jitter alone keeps the order, but delays frames.
+    let (baseline, _) = outcome("", "20ms");
+    let (delayed, _) = impaired("jitter: 20us");
+    assert_eq!((delayed.fct.count, delayed.retransmits, delayed.drops.len()), (2, 0, 0));
     let slowdown = |summary: &SchemeSummary| summary.fct.slowdown.as_ref().unwrap().p50;
-    assert!(slowdown(&late) > slowdown(&calm), "{} against {}", slowdown(&late), slowdown(&calm));
+    assert!(
+        slowdown(&delayed) > slowdown(&baseline),
+        "{} against {}",
+        slowdown(&delayed),
+        slowdown(&baseline)
+    );
     let all = "loss: 1%, jitter: 2us, reorder: 1%, reorder_by: 3us, duplicate: 1%, corrupt: 1%, to: 100us";
     assert_eq!(impaired(all).1, impaired(all).1, "the same faults again");
     assert_eq!(impaired("loss: 1%").1, outcome("faults: [{kind: loss, rate: 1%}]", "200ms").1);
-    // A link that goes down loses what is late too.
+    // A link that goes down also loses delayed frames.
     let down = "faults: [{kind: impair, jitter: 200us}, {kind: down, links: [h1], from: 10us, to: 20us}]";
     let (down, _) = outcome(down, "200ms");
     assert!(down.fct.count == 2 && down.drops["link_down"] > 0);
@@ -64,15 +74,15 @@ fn a_link_that_was_down_carries_on() {
     let (down, _) = outcome("faults: [{kind: down, links: [s2-s3], from: 50us, to: 300us}]", "50ms");
     assert_eq!(down.fct.count, 2);
     assert!(down.drops["link_down"] > 10);
-    assert!(down.timeouts > 0, "nothing came through, not even a NACK");
+    assert!(down.timeouts > 0, "no frame came through, not even a NACK");
     let (down, _) = outcome("faults: [{kind: down, links: [s2-s3], from: 50us}]", "20ms");
     assert_eq!((down.fct.count, down.fct.unfinished), (0, 2));
-    // A host that is away loses its own flow only.
+    // A host that is away loses only its own flow.
     let (away, _) = outcome("faults: [{kind: away, hosts: [h2], from: 10us}]", "20ms");
     assert_eq!((away.fct.count, away.fct.unfinished), (1, 1));
 }
 
-/// Tables empty, nothing is forwarded; then the controller has filled them.
+/// With empty tables nothing is forwarded, until the controller has installed the entries again.
 #[test]
 fn a_switch_that_restarts_is_filled_again() {
     let (restart, _) =
@@ -84,7 +94,7 @@ fn a_switch_that_restarts_is_filled_again() {
     assert_eq!(outcome(never, "20ms").0.fct.count, 0);
 }
 
-/// With PFC on, a node that was paused when a link or a switch disappeared is not paused forever.
+/// With PFC, a port that was paused when a link or a switch went down does not stay paused.
 #[test]
 fn no_port_stays_paused() {
     let text = "topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}\nschemes: [timely]\nduration: 60ms\n\
@@ -104,38 +114,41 @@ fn no_port_stays_paused() {
 
 #[test]
 fn errors_are_reported_with_the_reason() {
-    let wrong = |faults: &str| {
+    let error = |faults: &str| {
         let text = format!(
             "topology: {{kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}}\nschemes: [hpcc]\nduration: 1ms\n\
              flows: [{{from: h1, to: h3}}]\n{faults}\n"
         );
-        Experiment::parse(&text, "test", "test", &[], None).err().expect("it is wrong").to_string()
+        Experiment::parse(&text, "test", "test", &[], None).err().expect("the file is invalid").to_string()
     };
-    let says = |faults: &str, what: &str| assert!(wrong(faults).contains(what), "{}", wrong(faults));
-    says(
+    let reports = |faults: &str, message: &str| assert!(error(faults).contains(message), "{}", error(faults));
+    reports(
         "faults: [{kind: down, links: [s1-s9], from: 0}]",
         "faults[0].links: \"s1-s9\" is neither a node nor a link",
     );
-    says("faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]", "faults[0].to: 5us is not after 5us");
-    says("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
-    says("faults: [{kind: impair, duplicate: 150%}]", "faults[0].duplicate");
-    says("faults: [{kind: impair, reorder: 1%}]", "`reorder` requires `reorder_by`");
-    says(
+    reports(
+        "faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]",
+        "faults[0].to: 5us is not after 5us",
+    );
+    reports("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
+    reports("faults: [{kind: impair, duplicate: 150%}]", "faults[0].duplicate");
+    reports("faults: [{kind: impair, reorder: 1%}]", "`reorder` requires `reorder_by`");
+    reports(
         "faults: [{kind: impair, links: [s1-s2]}]",
         "set at least one of loss, jitter, reorder, duplicate, corrupt",
     );
-    says("faults: [{kind: away, hosts: [h9]}]", "host \"h9\" is not declared");
-    says("faults: [{kind: restart, switch: s9, at: 0, refill_after: 0}]", "switch \"s9\" is not declared");
-    says(
+    reports("faults: [{kind: away, hosts: [h9]}]", "host \"h9\" is not declared");
+    reports("faults: [{kind: restart, switch: s9, at: 0, refill_after: 0}]", "switch \"s9\" is not declared");
+    reports(
         "faults: [{kind: attack, host: h1, with: forged, at: 0, every: 1us, times: 1}]",
         "`attack` requires `policy`",
     );
-    says("faults: [{kind: flood}]", "unknown variant");
-    says("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: no parameter to set");
-    says("policy: {set: [{at: 0, via: h7, eta: 0.9}]}", "policy.set[0].via: host \"h7\" is not declared");
-    says("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "unknown parameter \"etta\" of hpcc");
-    says("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0]: eta: ");
-    says("policy: {key: short}", "policy.key");
-    says("policy: {imin: 0}", "imin");
-    says("policy: {tune: [{hosts: [h9], k: 1}]}", "host \"h9\" is not declared");
+    reports("faults: [{kind: flood}]", "unknown variant");
+    reports("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: no parameter to set");
+    reports("policy: {set: [{at: 0, via: h7, eta: 0.9}]}", "policy.set[0].via: host \"h7\" is not declared");
+    reports("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "unknown parameter \"etta\" of hpcc");
+    reports("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0]: eta: ");
+    reports("policy: {key: short}", "policy.key");
+    reports("policy: {imin: 0}", "imin");
+    reports("policy: {tune: [{hosts: [h9], k: 1}]}", "host \"h9\" is not declared");
 }

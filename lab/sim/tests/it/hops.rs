@@ -1,9 +1,9 @@
-//! A lone flow over a chain of switches, congested by nobody but itself.
+//! A single flow over a chain of switches, without competing flows.
 
 use weir_experiment::Experiment;
 use weir_sim::run;
 
-/// Utilisation of the busiest link, in per cent, with each scheme over this number of switches.
+/// Returns the utilisation of the busiest link in percent, under HPCC and FNCC, with this number of switches.
 fn utilisation(switches: usize) -> [f64; 2] {
     let yaml = format!(
         "{{topology: {{kind: dumbbell, switches: {switches}, senders: 1, receivers: 1, rate: 100Gbps, delay: 1.5us}},
@@ -17,8 +17,8 @@ fn utilisation(switches: usize) -> [f64; 2] {
         .map(|label| 100.0 * results.summary.schemes[label].utilisation.values().copied().fold(0.0, f64::max))
 }
 
-/// Each hop truncates its byte count in its own phase, and FNCC samples each at its own time. The maximum over hops
-/// must not add these errors up.
+/// Each hop truncates its byte count with another phase, and FNCC samples hops at different times. The maximum over
+/// hops must not accumulate these errors.
 #[test]
 fn a_lone_flow_uses_as_much_of_its_links_over_six_switches_as_over_one() {
     let one = utilisation(1);
@@ -32,8 +32,8 @@ fn a_lone_flow_uses_as_much_of_its_links_over_six_switches_as_over_one() {
     }
 }
 
-/// With a table that is refreshed every 5 us, most ACKs have news of some hops only: those that have none must neither
-/// hold up `U` nor move the window again.
+/// If FNCC's table is refreshed every 5 us, most ACKs carry new telemetry of some hops only: old telemetry must neither
+/// keep `U` high nor update the window again.
 #[test]
 fn a_table_that_is_seldom_refreshed_costs_no_utilisation() {
     let yaml =

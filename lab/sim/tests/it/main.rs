@@ -1,4 +1,4 @@
-//! Virtual time: the experiment files as they are shipped, and small fabrics.
+//! Simulations of the shipped experiment files and of small fabrics.
 
 mod acceptance;
 mod control_plane;

@@ -1,4 +1,4 @@
-//! A scale model behaves like what it is a model of.
+//! A scale model behaves like its original.
 
 use weir_controller::topology::HostIx;
 use weir_experiment::Experiment;
@@ -17,7 +17,7 @@ fn run(experiment: &Experiment, scheme: &str) -> SchemeSummary {
 }
 
 #[test]
-fn rates_shrink_times_grow_and_bytes_stay() {
+fn a_model_scales_rates_and_times_but_not_sizes() {
     let file = parse(&["schemes=[{scheme: hpcc, set: {base_rtt: 13us, min_rate: 100Mbps, w_ai: 80B}}]"]);
     let model = file.at_rate(Bandwidth::from_mbps(10)).unwrap();
     assert_eq!(model.scale.to_string(), "100Gbps runs at 10Mbps, 10000 times slower");
@@ -31,16 +31,16 @@ fn rates_shrink_times_grow_and_bytes_stay() {
         ("130ms".into(), "10Kbps".into(), "80B".into())
     );
     assert_eq!((model.spec.mtu, &model.flows[0].name), (file.spec.mtu, &file.flows[0].name));
-    // What is written down is the file, and the rate to run it at.
+    // The resolved form is the original file plus the rate at which to run it.
     let again = Experiment::parse(&model.resolved_yaml(), "run.yaml", "x", &[], None).unwrap();
     assert_eq!(again.resolved_yaml(), model.resolved_yaml());
     assert_eq!((again.scale, &again.flows), (model.scale, &model.flows));
-    assert!(again.at_rate(Bandwidth::from_gbps(100)).unwrap().scale.is_none(), "and back");
+    assert!(again.at_rate(Bandwidth::from_gbps(100)).unwrap().scale.is_identity(), "and back");
 }
 
-/// The same flows, later, under timers that are as much longer.
+/// The model has the same flows at later times, and timers of the scheme are longer by the same factor.
 #[test]
-fn a_workload_is_slowed_with_its_own_scheme() {
+fn a_workload_is_scaled_with_its_own_scheme() {
     let own = "{scheme: hpcc, set: {base_rtt: 13us}}";
     let poisson = format!("workloads=[{{kind: poisson, sizes: 10KB, every: 10us, scheme: {own}}}]");
     let file = parse(&["flows=[]", "schemes=[hpcc]", &poisson]);
@@ -51,18 +51,20 @@ fn a_workload_is_slowed_with_its_own_scheme() {
         assert_eq!((flow.from, flow.to, flow.size), (slow.from, slow.to, slow.size));
         assert!((slow.start.as_secs_f64() / flow.start.as_secs_f64() - 10.0).abs() < 0.01);
     }
-    let base_rtt = |it: &Experiment| it.scheme_of(HostIx(0), &it.schemes[0]).get("base_rtt").unwrap();
+    let base_rtt = |experiment: &Experiment| {
+        experiment.scheme_of(HostIx(0), &experiment.schemes[0]).get("base_rtt").unwrap()
+    };
     assert_eq!((base_rtt(&file), base_rtt(&model)), ("13us".into(), "130us".into()));
 }
 
 #[test]
-fn a_rate_that_cannot_be_is_refused() {
-    let refused = |file: &Experiment, rate: Bandwidth| file.at_rate(rate).err().unwrap().to_string();
+fn invalid_rates_are_rejected() {
+    let rejected = |file: &Experiment, rate: Bandwidth| file.at_rate(rate).err().unwrap().to_string();
     let file = parse(&["topology.fabric_rate=400Gbps"]);
-    assert!(refused(&file, Bandwidth::from_mbps(10)).contains("40Mbps has no code"));
-    assert!(refused(&file, Bandwidth::from_gbps(200)).starts_with("--rate 200Gbps: must be above 0"));
-    assert!(refused(&file, Bandwidth::ZERO).contains("must be above 0"));
-    assert!(file.at_rate(Bandwidth::from_mbps(5)).is_ok(), "20Mbps has one");
+    assert!(rejected(&file, Bandwidth::from_mbps(10)).contains("40Mbps has no code"));
+    assert!(rejected(&file, Bandwidth::from_gbps(200)).starts_with("--rate 200Gbps: must be above 0"));
+    assert!(rejected(&file, Bandwidth::ZERO).contains("must be above 0"));
+    assert!(file.at_rate(Bandwidth::from_mbps(5)).is_ok(), "20Mbps has a code");
 }
 
 #[test]
@@ -75,12 +77,12 @@ fn a_model_has_the_queues_of_the_original() {
         assert!((peak(&slow) / peak(&full) - 1.0).abs() < 0.15, "{scheme}: {} {}", peak(&slow), peak(&full));
         let used = |s: &SchemeSummary| s.utilisation["s1:3"];
         assert!((used(&slow) - used(&full)).abs() < 0.03, "{scheme}: {} {}", used(&slow), used(&full));
-        let slows = |s: &SchemeSummary| s.first_slowdown_us.unwrap();
+        let slowdown = |s: &SchemeSummary| s.first_slowdown_us.unwrap();
         assert!(
-            (slows(&slow) / 1e4 - slows(&full)).abs() < 3.0,
+            (slowdown(&slow) / 1e4 - slowdown(&full)).abs() < 3.0,
             "{scheme}: {} {}",
-            slows(&slow),
-            slows(&full)
+            slowdown(&slow),
+            slowdown(&full)
         );
     }
 }

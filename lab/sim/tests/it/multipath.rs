@@ -22,8 +22,8 @@ fn mean_fct(trace: &SchemeTrace) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// A window grows although the NIC has not yet sent all that it allows: alone at line rate, a flow takes 0.207 ms, as in the
-/// authors' code (docs/authors-code.md).
+/// The window grows even while the NIC has not sent all bytes that it allows: a single flow at line rate takes 0.207
+/// ms, as in the authors' code (docs/authors-code.md).
 #[test]
 fn slow_start_doubles_the_window_at_line_rate() {
     let lone =
@@ -33,7 +33,7 @@ fn slow_start_doubles_the_window_at_line_rate() {
     assert!((took - 0.207).abs() < 0.001, "{took} ms");
 }
 
-/// Figures 2 and 8: AMP is within a factor of two of DCTCP, XMP and DCM wait for timeouts.
+/// Figures 2 and 8: AMP is within a factor of two of DCTCP; XMP and DCM wait for timeouts.
 #[test]
 fn amp_survives_an_incast() {
     for senders in [30, 40] {
@@ -50,8 +50,8 @@ fn amp_survives_an_incast() {
     }
 }
 
-/// Figures 4 and 9: subflows that are never below two packets take the shares of DCTCP flows; AMP's do not, for its
-/// suppression.
+/// Figures 4 and 9: subflows whose windows stay at two packets or more take bandwidth from DCTCP flows. AMP's do not,
+/// because it suppresses subflows.
 #[test]
 fn amp_is_fair_to_single_paths() {
     for (multipath, amp, others) in [(1, 0.98, 0.86), (2, 0.96, 0.7), (4, 0.88, 0.7)] {
@@ -65,8 +65,8 @@ fn amp_is_fair_to_single_paths() {
     }
 }
 
-/// The remaining difference between AMP and DCTCP is the depth of the cut: with a cut of a third four AMP flows have
-/// their shares. XMP flows with one subflow have them with a quarter, since no marked ACK lets them grow.
+/// The remaining difference between AMP and DCTCP is the depth of the window cut: with a cut by a third, four AMP flows
+/// get fair shares. XMP flows with one subflow get them with a cut by a quarter, since they do not grow on marked ACKs.
 #[test]
 fn the_depth_of_the_cut_decides_where_all_packets_are_marked() {
     let results = results("amp-beta.yaml", &[]);
@@ -77,7 +77,7 @@ fn the_depth_of_the_cut_decides_where_all_packets_are_marked() {
     assert!(jain("amp, 1/4") < 0.94, "{}", jain("amp, 1/4"));
 }
 
-/// Figure 4: from three subflows on XMP and DCM take more than a share, AMP never does.
+/// Figure 4: from three subflows on, XMP and DCM take more than their share; AMP never does.
 #[test]
 fn the_syndrome_begins_with_three_subflows() {
     let results = results("amp-fig4.yaml", &["duration=40ms", "observe.fairness_window=30ms"]);
@@ -100,31 +100,32 @@ fn the_syndrome_begins_with_three_subflows() {
     }
 }
 
-/// Figures 6 and 11: AMP leaves a congested path sooner than DCM, by its other subflow on the other path.
+/// Figures 6 and 11: AMP leaves a congested path sooner than DCM, because its other subflow uses another path.
 #[test]
 fn amp_shifts_sooner_than_dcm() {
     let results = results("amp-shift.yaml", &[]);
     let shifted = |label: &str| {
         let trace = scheme(&results, label).1;
-        let joined = trace.rates.iter().find(|series| series.flow == "h3->h6").expect("it is watched");
+        let joined = trace.rates.iter().find(|series| series.flow == "h3->h6").expect("its rate is recorded");
         let from = 400; // 40 ms, in samples of 100 us
         let windows: Vec<f64> = joined.goodput[from..]
             .windows(5)
             .map(|five| five.iter().map(|rate| rate.as_bps_f64()).sum::<f64>() / 5.0)
             .collect();
-        windows.iter().position(|&bps| bps > 8e9).expect("it gets the path")
+        windows.iter().position(|&bps| bps > 8e9).expect("it reaches 8 Gbit/s")
     };
     let (amp, dcm) = (shifted("amp"), shifted("dcm"));
     assert!(amp < 20 && dcm > amp * 3 / 2, "AMP {amp}, DCM {dcm} tenths of a millisecond");
     // Both paths are used, each by one subflow: with one path the connection could not keep its rate.
     let (_, trace) = scheme(&results, "amp");
-    let connection = trace.flows.iter().find(|flow| flow.name() == "h1->h4").expect("it ran");
+    let connection = trace.flows.iter().find(|flow| flow.name() == "h1->h4").expect("the flow ran");
     let rate = connection.acked.as_f64() * 8.0 / trace.end.as_secs_f64();
     assert!(rate > 9e9, "{rate}");
 }
 
-/// Six connections of two subflows, one over each spine; the path over one of them ends at 2 ms.
-fn half_the_paths_end(more: &str) -> SchemeSummary {
+/// Runs six connections of two subflows, one over each spine; a link of one spine goes down at 2 ms. `more` are further
+/// keys of the fault.
+fn with_failing_path(more: &str) -> SchemeSummary {
     let yaml = format!(
         "{{topology: {{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 6, rate: 10Gbps, delay: 2us}},
           mtu: 1466B, pfc: off, queue_packets: 100, ecn: {{kmin: 14660B, kmax: 14660B, pmax: 1, per: 10Gbps}},
@@ -141,14 +142,15 @@ fn half_the_paths_end(more: &str) -> SchemeSummary {
     run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}")).summary.schemes["amp"].clone()
 }
 
-/// The data that the first subflow holds when its path ends is sent by the other one, also if that was suppressed.
+/// The unacknowledged data of the first subflow is sent by the other one when its path fails, even if the other one was
+/// suppressed.
 #[test]
 fn a_dead_first_subflow_does_not_hold_up_its_message() {
-    let dead = half_the_paths_end("");
+    let dead = with_failing_path("");
     assert!(dead.suppressions > 0 && dead.timeouts > 0, "{dead:?}");
     assert_eq!((dead.fct.count, dead.fct.unfinished), (6, 0));
-    // A path that comes back is used again, and nothing is delivered twice.
-    let back = half_the_paths_end(", to: 8ms");
+    // A recovered path is used again, and no data is delivered twice.
+    let back = with_failing_path(", to: 8ms");
     assert_eq!((back.fct.count, back.fct.unfinished), (6, 0));
     assert!(
         back.drops.keys().all(|reason| reason == "link_down" || reason == "tail_drop"),
@@ -157,7 +159,7 @@ fn a_dead_first_subflow_does_not_hold_up_its_message() {
     );
 }
 
-/// The same seed, the same run; and the schemes of one path run over the lossy transport when told so.
+/// Runs are reproducible, and single-path schemes run with `transport.recovery: selective` too.
 #[test]
 fn the_lossy_transport_repeats_and_carries_any_scheme() {
     let run = || results("amp-incast.yaml", &["workload.senders=20", "duration=1s"]).summary.digest;

@@ -1,11 +1,11 @@
-//! `observe.packets`: marks and paths as receivers see them, held against what switches count and what the topology says.
+//! `observe.packets`: compares marks and path lengths at receivers with the counters of switches and with the topology.
 
 use weir_experiment::Experiment;
 use weir_experiment::results::{PacketSummary, SchemeSummary, Summary};
 use weir_host::wire::HEADERS_LEN;
 
-/// Payload of a full frame under DCQCN: the MTU less the headers.
 const MTU: u64 = 1_518;
+/// Payload of a full frame under DCQCN, which has no telemetry: the MTU minus the headers.
 const PAYLOAD: u64 = MTU - HEADERS_LEN as u64;
 
 fn run(text: &str) -> Summary {
@@ -15,11 +15,11 @@ fn run(text: &str) -> Summary {
 }
 
 fn packets(scheme: &SchemeSummary) -> &PacketSummary {
-    scheme.packets.as_ref().expect("it was asked for")
+    scheme.packets.as_ref().expect("observe.packets is set")
 }
 
-/// A short flow by itself on a dumbbell of three switches; long after it two long ones that meet in front of h3, where
-/// a queue of ten frames marks.
+/// A single short flow over a dumbbell of three switches, and long after it two long flows that compete for the link to
+/// h3, whose queue marks from ten frames on.
 const MEETING: &str = "
 topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 10Gbps, delay: 1us}
 schemes: [dcqcn]
@@ -42,30 +42,30 @@ fn receivers_see_the_marks_of_switches_and_the_path_of_the_topology() {
         (8_000_u64.div_ceil(PAYLOAD), 2 * 300_000_u64.div_ceil(PAYLOAD))
     );
     assert_eq!(short.marked_share, Some(0.0));
-    // There is one port to be marked at, nothing is lost, and only data can be marked.
+    // Only one port marks, no packet is lost, and only DATA packets can be marked.
     assert_eq!(long.marked, dcqcn.marks);
-    // DCQCN's receiver hides nothing.
+    // DCQCN's receiver echoes every mark.
     assert_eq!((short.echoed, long.echoed), (0, long.marked));
     assert!(long.marked > 10 && long.marked < long.received, "{long:?}");
     assert_eq!((short.mean_links, long.mean_links), (Some(4.0), Some(4.0)));
-    // The only scheme's; and data alone is that number of full frames and more, over four links.
+    // There is only one scheme. The payload alone, in full frames over four links, gives a lower bound of `link_bytes`.
     assert_eq!(packets(dcqcn).packet_hops, summary.packet_hops);
     let payload = 8_000 + 2 * 300_000;
     let min = 4 * payload * MTU / PAYLOAD;
     let link_bytes = packets(dcqcn).link_bytes;
-    // ACKs and headers of the last frames are the rest.
+    // The rest are ACKs and the headers of the last frames.
     assert!(link_bytes > min && link_bytes < min * 11 / 10, "{link_bytes} for {min}");
 }
 
 #[test]
-fn counting_changes_nothing_and_is_not_there_unasked() {
-    let (asked, unasked) = (run(&format!("{MEETING}observe: {{packets: true}}\n")), run(MEETING));
-    let (mut counted, plain) = (asked.schemes["dcqcn"].clone(), &unasked.schemes["dcqcn"]);
+fn counting_is_optional_and_does_not_change_results() {
+    let (with, without) = (run(&format!("{MEETING}observe: {{packets: true}}\n")), run(MEETING));
+    let (mut counted, plain) = (with.schemes["dcqcn"].clone(), &without.schemes["dcqcn"]);
     assert_eq!(plain.packets, None);
-    let packets = counted.packets.take().expect("it was asked for");
+    let packets = counted.packets.take().expect("observe.packets is set");
     assert_eq!(counted, *plain);
-    assert_eq!(packets.classes.len(), 1, "without bounds all are of one class");
-    assert!(!serde_json::to_string(&unasked).unwrap().contains("mean_links"));
+    assert_eq!(packets.classes.len(), 1, "without bounds there is one class");
+    assert!(!serde_json::to_string(&without).unwrap().contains("mean_links"));
 }
 
 #[test]
@@ -81,15 +81,15 @@ observe: {packets: true}
 ");
     let [dcqcn, dasr] = ["dcqcn", "dasr"].map(|label| packets(&summary.schemes[label]).classes[0]);
     assert!(dcqcn.marked > 8 && dcqcn.echoed == dcqcn.marked, "{dcqcn:?}");
-    // The same packets meet: they are over before anybody hears of the others. DASR's receiver hides the marks from when
-    // it has seen its line full.
+    // Both schemes mark the same packets, because the flows have sent everything before the first feedback arrives.
+    // DASR's receiver suppresses echoes once it has found its link saturated.
     assert_eq!(dasr.marked, dcqcn.marked);
     assert!(dasr.echoed * 4 < dasr.marked, "{dasr:?}");
 }
 
-/// Messages across a leaf-spine whose uplinks long flows fill: every path has four links, and a detour more.
+/// Messages over a leaf-spine with congested uplinks: normal paths have four links, deflected packets take more.
 #[test]
-fn deflections_make_ways_longer() {
+fn deflections_lengthen_paths() {
     let summary = run("
 topology: {kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 4, rate: 10Gbps, delay: 1us}
 schemes: [dcqcn, iofd]
@@ -104,13 +104,13 @@ observe: {size_classes: [8KB], packets: true}
     let [dcqcn, iofd] = ["dcqcn", "iofd"].map(|label| &summary.schemes[label]);
     let links = |scheme: &SchemeSummary, class: usize| packets(scheme).classes[class].mean_links.unwrap();
     assert!(dcqcn.deflections == 0 && iofd.deflections > 0, "{}", iofd.deflections);
-    // Nothing was lost: the same data, over longer paths.
+    // No packet was lost: the same data over longer paths.
     let received =
         |scheme: &SchemeSummary| packets(scheme).classes.iter().map(|c| c.received).collect::<Vec<_>>();
     assert_eq!(received(dcqcn), received(iofd));
-    // Only short flows have tokens. Where they go is the seed's, so long flows' paths are the same to the link.
+    // Only short flows have tokens. Receivers depend only on the seed, so long flows take exactly the same paths.
     assert_eq!(links(iofd, 1), links(dcqcn, 1));
     let more = (links(iofd, 0) - links(dcqcn, 0)) * packets(iofd).classes[0].received as f64;
-    // A packet that goes to another spine needs no link more; one sent back up by a spine or leaf needs two or more.
-    assert!(more >= 2.0 && more <= 4.0 * iofd.deflections as f64, "{more} links more");
+    // A deflection to another spine adds no link; one by a spine or by the last leaf adds two or more.
+    assert!(more >= 2.0 && more <= 4.0 * iofd.deflections as f64, "{more} additional links");
 }

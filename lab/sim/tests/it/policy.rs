@@ -1,4 +1,4 @@
-//! Policies through the real programs and the controller's flooding tree, in virtual time.
+//! Dissemination of policies through the P4 programs and the controller's flooding tree, in virtual time.
 
 use weir_experiment::Experiment;
 use weir_experiment::results::{PolicySummary, SchemeSummary};
@@ -8,11 +8,11 @@ fn outcome(text: &str) -> (SchemeSummary, PolicySummary, String) {
     let experiment = Experiment::parse(text, "test", "test", &[], None).unwrap_or_else(|e| panic!("{e}"));
     let results = run(&experiment, &mut ()).unwrap();
     let scheme = results.summary.schemes.values().next().unwrap().clone();
-    let policy = scheme.policy.clone().expect("hosts take part");
+    let policy = scheme.policy.clone().expect("the experiment has policies");
     (scheme, policy, results.summary.digest)
 }
 
-/// 16 hosts under flows; one sets eta.
+/// One of 16 hosts sets eta while flows run.
 #[test]
 fn sixteen_hosts_of_a_fat_tree_run_the_policy_that_one_sets() {
     let text = "
@@ -30,16 +30,20 @@ observe: {interval: 10us, ports: []}
         ("1 by 10.0.3.1", "eta=0.9", 16),
         "{set:?}"
     );
-    let imins = set.all_after_imin.expect("all of them");
+    let imins = set.all_after_imin.expect("all hosts run the policy");
     assert!((0.5..2.0).contains(&imins), "{imins} Imin");
-    assert_eq!((scheme.fct.count, scheme.fct.unfinished), (16, 0), "no flow was torn down");
+    assert_eq!((scheme.fct.count, scheme.fct.unfinished), (16, 0), "all flows finished");
     assert_eq!((scheme.timeouts, scheme.drops.len()), (0, 0), "{:?}", scheme.drops);
     assert!(policy.fabric_share < 0.01, "{}", policy.fabric_share);
-    assert_eq!(policy.sent * 15, policy.consistent + policy.newer + policy.older, "each hears each, once");
+    assert_eq!(
+        policy.sent * 15,
+        policy.consistent + policy.newer + policy.older,
+        "each host receives each message once"
+    );
     assert_eq!(outcome(text).2, digest);
 }
 
-/// A host that is late, a partition, a switch that restarts, loss, and an attacker, all at once.
+/// Faults: a host that joins late, a partition, a restart of a switch, losses, and an attacker.
 #[test]
 fn all_hosts_agree_despite_faults() {
     let text = "

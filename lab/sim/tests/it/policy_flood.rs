@@ -1,5 +1,5 @@
-//! A POLICY packet of one host reaches all others once, through the real programs and the controller's own entries, and
-//! a host that says too much is cut short.
+//! A POLICY packet of one host reaches all others once, through the P4 programs with the controller's table entries,
+//! and a meter limits hosts that send too many of them.
 
 use std::collections::BTreeMap;
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
@@ -25,8 +25,8 @@ fn experiment(topology: &str, scheme: &str) -> Experiment {
     Experiment::parse(&text, "test.yaml", "test", &[], None).unwrap_or_else(|e| panic!("{topology}: {e}"))
 }
 
-/// As host `from` sends it.
-fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
+/// Returns a POLICY frame as host `from` sends it.
+fn policy_frame(topology: &Topology, from: HostIx) -> Vec<u8> {
     let host = topology.host(from);
     let weir = WeirRepr::of(PacketKind::Policy);
     let frame = FrameRepr {
@@ -41,7 +41,7 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
         payload_len: PAYLOAD.len() as u32,
     };
     let mut bytes = vec![0; MAX_HEADER_LEN];
-    let head = frame.emit(&[], &mut bytes).expect("it fits");
+    let head = frame.emit(&[], &mut bytes).expect("the buffer is large enough");
     bytes.truncate(head);
     bytes.extend(PAYLOAD);
     bytes
@@ -49,33 +49,33 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
 
 /// Carries a frame through the fabric, link by link, without delay. Returns the number of copies that each host gets,
 /// and the links used.
-fn carry(
+fn forward(
     topology: &Topology,
     network: &mut View<'_>,
     from: HostIx,
     frame: &[u8],
 ) -> (BTreeMap<HostIx, Vec<Vec<u8>>>, usize) {
     let host = topology.host(from);
-    let (mut heard, mut links) = (BTreeMap::<_, Vec<_>>::new(), 1);
-    let mut flying = vec![(host.switch, host.switch_port, Packet::from_bytes(frame))];
-    while let Some((at, port, packet)) = flying.pop() {
-        let switch = &mut network.switch_mut(at).switch;
+    let (mut received, mut links) = (BTreeMap::<_, Vec<_>>::new(), 1);
+    let mut in_flight = vec![(host.switch, host.switch_port, Packet::from_bytes(frame))];
+    while let Some((switch_ix, port, packet)) = in_flight.pop() {
+        let switch = &mut network.switch_mut(switch_ix).switch;
         let mut ready = ReadyPorts::default();
         switch.receive(Time::ZERO, port, packet, &mut ready);
         for port in std::mem::take(&mut ready.0) {
             while let Some(packet) = switch.transmit(Time::ZERO, port, &mut ready) {
                 links += 1;
-                let (_, end) = topology.peer(at, port).expect("a link");
+                let (_, end) = topology.peer(switch_ix, port).expect("a link");
                 match end.node {
-                    Node::Switch(next) => flying.push((next, end.port, packet)),
-                    Node::Host(host) => heard.entry(host).or_default().push(packet.to_vec()),
+                    Node::Switch(next) => in_flight.push((next, end.port, packet)),
+                    Node::Host(host) => received.entry(host).or_default().push(packet.to_vec()),
                 }
             }
         }
         assert!(switch.counters().is_balanced());
-        assert!(links < 10_000, "it goes in circles");
+        assert!(links < 10_000, "the packet loops");
     }
-    (heard, links)
+    (received, links)
 }
 
 const FABRICS: [&str; 4] = [
@@ -87,25 +87,25 @@ const FABRICS: [&str; 4] = [
 ];
 
 #[test]
-fn every_host_hears_every_other_once_in_every_program() {
+fn every_host_receives_each_policy_once_in_every_program() {
     for (number, topology) in FABRICS.iter().enumerate() {
-        // Those that run different programs.
+        // Schemes with different programs.
         let schemes = ["hpcc", "hpcc++", "fncc", "dctcp", "rocc", "rcp", "dart", "expresspass"];
         for scheme in schemes.iter().filter(|_| number < 2).chain(schemes.iter().take(1)) {
             let experiment = experiment(topology, scheme);
             let topology = &experiment.topology;
             let network = FabricBuilder::new(&experiment, &experiment.schemes[0], Engine::default())
-                .and_then(|it| it.build())
+                .and_then(|builder| builder.build())
                 .unwrap();
             let mut network = network.view();
             for from in topology.host_ixs() {
-                let frame = policy(topology, from);
-                let (heard, links) = carry(topology, &mut network, from, &frame);
+                let frame = policy_frame(topology, from);
+                let (received, links) = forward(topology, &mut network, from, &frame);
                 let others: Vec<HostIx> = topology.host_ixs().filter(|&host| host != from).collect();
-                assert_eq!(heard.keys().copied().collect::<Vec<_>>(), others, "{scheme}");
-                for copies in heard.values() {
+                assert_eq!(received.keys().copied().collect::<Vec<_>>(), others, "{scheme}");
+                for copies in received.values() {
                     let [copy] = &copies[..] else { panic!("{scheme}: {} copies", copies.len()) };
-                    let view = FrameView::new(copy, 0).expect("a frame of ours");
+                    let view = FrameView::new(copy, 0).expect("a valid frame");
                     assert_eq!((view.weir.kind(), view.payload()), (PacketKind::Policy, PAYLOAD), "{scheme}");
                     assert_eq!(view.ethernet.destination(), POLICY_GROUP_MAC);
                     assert_eq!(
@@ -113,7 +113,7 @@ fn every_host_hears_every_other_once_in_every_program() {
                         (topology.host(from).ip, POLICY_GROUP)
                     );
                 }
-                // A tree: one link less than it has nodes.
+                // A tree has one link fewer than nodes.
                 assert!(links < topology.hosts.len() + topology.switches.len(), "{scheme}: {links}");
             }
             assert!(
@@ -125,32 +125,32 @@ fn every_host_hears_every_other_once_in_every_program() {
     }
 }
 
-/// A host may send a sixteenth of 64 KB at once, and then nothing, as the clock stands still. When all hosts but one
-/// have sent that much, everybody still receives that one's packets.
+/// A host may send a burst of 64 KB / 16, and then nothing, because the clock stands still. After all hosts but one
+/// have exhausted their bursts, the packets of the remaining one still reach everybody.
 #[test]
 fn flood_meter_limits_a_host() {
     let experiment = experiment(FABRICS[1], "fncc");
     let topology = &experiment.topology;
     let network = FabricBuilder::new(&experiment, &experiment.schemes[0], Engine::default())
-        .and_then(|it| it.build())
+        .and_then(|builder| builder.build())
         .unwrap();
     let mut network = network.view();
-    let frame = policy(topology, HostIx(0));
+    let frame = policy_frame(topology, HostIx(0));
     let burst = 64_000 / 16 / frame.len();
-    for said in 0..burst + 50 {
-        let (heard, _) = carry(topology, &mut network, HostIx(0), &frame);
-        assert_eq!(heard.len(), if said < burst { 15 } else { 0 }, "packet {said}");
+    for sent in 0..burst + 50 {
+        let (received, _) = forward(topology, &mut network, HostIx(0), &frame);
+        assert_eq!(received.len(), if sent < burst { 15 } else { 0 }, "packet {sent}");
     }
     let drops = counters::collect_counts(&network).drops;
     assert_eq!(drops, BTreeMap::from([("policy_limit".to_owned(), 50)]));
     for host in 2..16 {
-        let frame = policy(topology, HostIx(host));
+        let frame = policy_frame(topology, HostIx(host));
         for _ in 0..burst + 1 {
-            carry(topology, &mut network, HostIx(host), &frame);
+            forward(topology, &mut network, HostIx(host), &frame);
         }
     }
-    let (heard, _) = carry(topology, &mut network, HostIx(1), &policy(topology, HostIx(1)));
-    assert_eq!(heard.len(), 15, "{heard:?}");
+    let (received, _) = forward(topology, &mut network, HostIx(1), &policy_frame(topology, HostIx(1)));
+    assert_eq!(received.len(), 15, "{received:?}");
     assert_eq!(network.switches().count(), 20);
     assert_eq!(topology.host(HostIx(1)).switch, SwitchIx(0));
 }

@@ -1,4 +1,5 @@
-//! `weir.p4` does for every scheme that it serves what the scheme's own program does: packet by packet, to the digest.
+//! Switch programs: `weir.p4` gives the same digest as the own program of each scheme that it supports, both engines
+//! give the same digest, and programs of users run.
 
 use std::path::Path;
 use weir_experiment::Experiment;
@@ -8,7 +9,8 @@ use weir_host::schemes::Registry;
 use weir_sim::Simulation;
 use weir_switch::program::Engine;
 
-/// Senders that collide in the fabric and at a receiver, and short messages beside them.
+/// Returns an experiment with flows that collide in the fabric and at a receiver, and with short messages. `more` are
+/// further keys of the file.
 fn experiment(scheme: &str, more: &str) -> Result<Experiment, String> {
     let text = format!(
         "topology: {{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 3, rate: 100Gbps, delay: 1us}}
@@ -29,10 +31,10 @@ duration: 200us
 fn run(scheme: &str, more: &str) -> (String, SchemeSummary) {
     let experiment = experiment(scheme, more).unwrap_or_else(|e| panic!("{e}"));
     let mut results = weir_sim::run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{scheme}: {e}"));
-    (results.summary.digest, results.summary.schemes.remove(scheme).expect("it ran"))
+    (results.summary.digest, results.summary.schemes.remove(scheme).expect("the scheme ran"))
 }
 
-/// Every scheme, so every program of `p4src`.
+/// Covers every scheme and thereby every program of `p4src`.
 #[test]
 fn both_engines_give_the_same_digest() {
     for scheme in Registry::builtin().schemes() {
@@ -47,28 +49,28 @@ fn both_engines_give_the_same_digest() {
 
 #[test]
 fn weir_p4_matches_the_program_of_each_scheme() {
-    let (mut served, mut deflections, mut marks) = (Vec::new(), 0, 0);
+    let (mut supported, mut deflections, mut marks) = (Vec::new(), 0, 0);
     for scheme in Registry::builtin().schemes() {
         let (name, needed) = (scheme.name(), scheme.needs().program);
-        let serves = SwitchProgram::Weir.abilities().contains(scheme.needs().abilities());
-        if needed == SwitchProgram::Weir || !serves {
+        let is_supported = SwitchProgram::Weir.capabilities().contains(scheme.needs().capabilities());
+        if needed == SwitchProgram::Weir || !is_supported {
             continue;
         }
-        let ((own, summary), (weirs, _)) = (run(name, ""), run(name, "program: weir"));
-        assert_eq!(own, weirs, "{name}");
-        served.push(needed);
+        let ((own_digest, summary), (weir_digest, _)) = (run(name, ""), run(name, "program: weir"));
+        assert_eq!(own_digest, weir_digest, "{name}");
+        supported.push(needed);
         deflections += summary.deflections;
         marks += summary.marks;
     }
     for program in [SwitchProgram::Ecn, SwitchProgram::Hpcc, SwitchProgram::Fncc, SwitchProgram::Dart] {
-        assert!(served.contains(&program), "{program}");
+        assert!(supported.contains(&program), "{program}");
     }
     assert!(deflections > 100 && marks > 100, "{deflections} deflections, {marks} marks");
 }
 
 #[test]
 fn missing_parts_of_a_program_are_named() {
-    let lacks = [
+    let cases = [
         ("rocc", "weir", "RoCC's fair rates (table \"rocc_port\")"),
         ("rcp", "weir", "RCP's fair rates (table \"rcp_port\")"),
         (
@@ -80,46 +82,48 @@ fn missing_parts_of_a_program_are_named() {
         ("weir", "fncc", "deflection (table \"deflection\")"),
         ("hpcc", "dart", "INT records on DATA packets (annotation @weir_telemetry(\"data\") of main)"),
     ];
-    for (scheme, program, what) in lacks {
-        let reason = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
+    for (scheme, program, missing) in cases {
+        let reason = experiment(scheme, &format!("program: {program}")).err().expect("it is rejected");
         assert_eq!(
             reason,
-            format!("x.yaml:2:11: schemes[0]: {scheme} requires {what}, which {program}.p4 does not provide")
+            format!(
+                "x.yaml:2:11: schemes[0]: {scheme} requires {missing}, which {program}.p4 does not provide"
+            )
         );
     }
-    let reason = experiment("fncc", "program: weird").err().expect("it is refused");
+    let reason = experiment("fncc", "program: weird").err().expect("it is rejected");
     assert!(reason.contains("unknown switch program \"weird\"; known programs: ecn, hpcc,"), "{reason}");
 }
 
-/// Parameters do not change what a scheme needs of the switches beyond what its own program offers.
+/// The program of each scheme has all the capabilities that the scheme needs with default parameters.
 #[test]
 fn schemes_run_on_their_own_programs() {
     for scheme in Registry::builtin().schemes() {
         let needs = scheme.needs();
-        assert!(needs.program.abilities().contains(needs.abilities()), "{}", scheme.name());
+        assert!(needs.program.capabilities().contains(needs.capabilities()), "{}", scheme.name());
     }
 }
 
-/// The example's program marks by sojourn time, with a limit that only `entries` sets.
+/// The example's program marks by sojourn time, with a threshold that only `entries` sets.
 #[test]
-fn a_users_program_runs_with_entries_of_its_own() {
+fn a_users_program_runs_with_its_entries() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
     let run = |overrides: &[&str]| {
-        let overrides: Vec<String> = overrides.iter().map(|&it| it.to_owned()).collect();
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
         let experiment = Experiment::load(&example, &overrides, None).unwrap_or_else(|e| panic!("{e}"));
         let mut results = weir_sim::run(&experiment, &mut ()).unwrap();
-        results.summary.schemes.remove("dctcp").expect("it ran")
+        results.summary.schemes.remove("dctcp").expect("the scheme ran")
     };
     let (marked, unmarked) = (run(&[]), run(&["entries=[]"]));
     assert!(marked.marks > 100, "{}", marked.marks);
     assert_eq!(unmarked.marks, 0);
-    // Entries of one switch alone: only its port marks.
+    // With entries for one switch only, only that switch marks.
     let one = run(&["entries.0.switches=[s2]"]);
     assert!(one.marks < marked.marks, "{} {}", one.marks, marked.marks);
 }
 
 #[test]
-fn faults_of_a_users_program_are_reported_before_anything_runs() {
+fn errors_in_a_users_program_are_reported_before_the_run() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
     let cases = [
         ("program=missing.json", "missing.json: No such file"),
@@ -138,22 +142,23 @@ fn faults_of_a_users_program_are_reported_before_anything_runs() {
             "entries.json:5:16: table_entries[0].table: the program has no table \"sojourn_mark\", it has WeirIngress.",
         ),
     ];
-    for (wrong, expected) in cases {
-        let reason = Experiment::load(&example, &[wrong.to_owned()], None).err().expect(wrong).to_string();
-        assert!(reason.contains(expected), "{wrong}: {reason}");
+    for (overrides, expected) in cases {
+        let reason =
+            Experiment::load(&example, &[overrides.to_owned()], None).err().expect(overrides).to_string();
+        assert!(reason.contains(expected), "{overrides}: {reason}");
     }
 }
 
-/// On it a fabric changes its congestion control while it runs, and neither loses nor stops.
+/// With `weir.p4`, hosts change the congestion control during a run, without losses and with a busy link.
 #[test]
 fn a_fabric_of_weir_p4_changes_its_scheme_while_it_runs() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/policy-live.yaml");
     let experiment = Experiment::load(&file, &[], None).unwrap_or_else(|e| panic!("{e}"));
     let results = weir_sim::run(&experiment, &mut ()).unwrap();
     let scheme = &results.summary.schemes["hpcc"];
-    let policy = scheme.policy.as_ref().expect("its hosts take part");
-    let ran: Vec<_> = policy.sets.iter().map(|set| (set.change.as_str(), set.hosts)).collect();
-    assert_eq!(ran, [("scheme=fncc", 3), ("scheme=timely", 3), ("scheme=hpcc", 3)]);
+    let policy = scheme.policy.as_ref().expect("the experiment has policies");
+    let changes: Vec<_> = policy.sets.iter().map(|set| (set.change.as_str(), set.hosts)).collect();
+    assert_eq!(changes, [("scheme=fncc", 3), ("scheme=timely", 3), ("scheme=hpcc", 3)]);
     assert!(scheme.drops.is_empty() && scheme.retransmits == 0, "{:?}", scheme.drops);
     let busiest = scheme.utilisation.values().copied().fold(0.0, f64::max);
     assert!(busiest > 0.9, "{busiest}");

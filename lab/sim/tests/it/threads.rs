@@ -1,4 +1,4 @@
-//! Every experiment of the repository gives the same bytes on one thread and on several.
+//! Every experiment of the repository gives the same digest on one thread and on several.
 
 use std::path::{Path, PathBuf};
 use weir_experiment::results::SchemeTrace;
@@ -6,15 +6,15 @@ use weir_experiment::{Experiment, Flow};
 use weir_sim::Simulation;
 use weir_units::Time;
 
-/// Virtual time of each experiment, at most, unless `WEIR_THREADS` gives more.
-const SHORT: Time = Time::from_us(50);
-/// The same where it is policies that are sent, which takes several intervals of Trickle.
-const SHORT_OF_POLICIES: Time = Time::from_us(100);
-/// The same for more than [`MANY`] hosts.
-const SHORT_OF_MANY: Time = Time::from_us(25);
-const MANY: usize = 100;
-/// Flows whose start and stop are brought forward if they are later than that.
-const BROUGHT_FORWARD: usize = 16;
+/// Maximum virtual time of each experiment, unless `WEIR_THREADS` is set.
+const MAX_DURATION: Time = Time::from_us(50);
+/// The same for experiments with policies, whose dissemination takes several Trickle intervals.
+const MAX_DURATION_WITH_POLICIES: Time = Time::from_us(100);
+/// The same for fabrics of [`LARGE_FABRIC`] hosts or more.
+const MAX_DURATION_OF_LARGE_FABRICS: Time = Time::from_us(25);
+const LARGE_FABRIC: usize = 100;
+/// Number of flows that are moved into the shortened run.
+const MOVED_FLOWS: usize = 16;
 
 fn files() -> Vec<PathBuf> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
@@ -25,19 +25,20 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The experiment, cut off after this time: with the beginning of its first flows, and with its faults and policies.
-fn cut_short(path: &Path, longer: Option<Time>) -> Experiment {
+/// Loads an experiment and shortens it to `longer`, or by default to the maximum duration. Its first flows, faults and
+/// policies are moved into that time.
+fn shortened(path: &Path, longer: Option<Time>) -> Experiment {
     let mut experiment = Experiment::load(path, &[], None).unwrap_or_else(|error| panic!("{error}"));
     let duration = longer.unwrap_or(match (&experiment.spec.policy, experiment.topology.hosts.len()) {
-        (Some(_), _) => SHORT_OF_POLICIES,
-        (None, MANY..) => SHORT_OF_MANY,
-        (None, _) => SHORT,
+        (Some(_), _) => MAX_DURATION_WITH_POLICIES,
+        (None, LARGE_FABRIC..) => MAX_DURATION_OF_LARGE_FABRICS,
+        (None, _) => MAX_DURATION,
     });
     if experiment.spec.duration <= duration {
         return experiment;
     }
     experiment.spec.duration = duration;
-    for Flow { start, stop, .. } in experiment.flows.iter_mut().take(BROUGHT_FORWARD) {
+    for Flow { start, stop, .. } in experiment.flows.iter_mut().take(MOVED_FLOWS) {
         *start = *start % duration;
         *stop = stop.map(|stop| *start + stop % duration);
     }
@@ -49,13 +50,14 @@ fn cut_short(path: &Path, longer: Option<Time>) -> Experiment {
     experiment
 }
 
-/// The first and the last scheme on two, three or eight threads, one of them for each experiment. `WEIR_THREADS=2ms` takes
-/// all schemes on all of them, for 2 ms each.
+/// Runs the first and the last scheme of each experiment on two, three or eight threads, in turn. `WEIR_THREADS=2ms`
+/// runs all schemes on each of these numbers of threads, for 2 ms each.
 #[test]
 fn every_experiment_gives_the_same_bytes_on_any_number_of_threads() {
-    let longer = std::env::var("WEIR_THREADS").ok().map(|it| it.parse::<Time>().expect("a span like 2ms"));
-    for (path, one) in files().iter().zip([2, 3, 8].into_iter().cycle()) {
-        let mut experiment = cut_short(path, longer);
+    let longer =
+        std::env::var("WEIR_THREADS").ok().map(|text| text.parse::<Time>().expect("a span like 2ms"));
+    for (path, default_threads) in files().iter().zip([2, 3, 8].into_iter().cycle()) {
+        let mut experiment = shortened(path, longer);
         if longer.is_none() {
             let label = |scheme: &weir_experiment::Scheme| scheme.label.clone();
             let mut some = vec![label(&experiment.schemes[0])];
@@ -65,19 +67,20 @@ fn every_experiment_gives_the_same_bytes_on_any_number_of_threads() {
         let digest = |threads| {
             // Every window is shared, however little there is to do; schemes run one after the other.
             let virtual_time = Simulation { jobs: 1, parallel_threshold: 0, ..Simulation::new(threads) };
-            let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("it runs");
+            let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("the run succeeds");
             (results.summary.digest, results.summary.packet_hops)
         };
-        let alone = digest(1);
-        assert!(alone.1 > 0, "{}: nothing happened", path.display());
-        let threads = if longer.is_some() { vec![2, 3, 8] } else { vec![one] };
+        let single = digest(1);
+        assert!(single.1 > 0, "{}: nothing happened", path.display());
+        let threads = if longer.is_some() { vec![2, 3, 8] } else { vec![default_threads] };
         for threads in threads {
-            assert_eq!(digest(threads), alone, "{} on {threads} threads", path.display());
+            assert_eq!(digest(threads), single, "{} on {threads} threads", path.display());
         }
     }
 }
 
-/// Covers closed loops and early ends: a flow that ends starts the next, and the end of the last flow is the end of the run.
+/// Covers closed loops and early ends: the end of a flow starts the next one, and the end of the last flow ends the
+/// run.
 #[test]
 fn closed_loops_and_early_ends_do_not_depend_on_threads() {
     for traffic in [
@@ -95,19 +98,19 @@ fn closed_loops_and_early_ends_do_not_depend_on_threads() {
         let run = |threads| {
             let virtual_time =
                 Simulation { parallel_threshold: 0, trace_paths: true, ..Simulation::new(threads) };
-            let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("it runs");
+            let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("the run succeeds");
             let packets = |trace: &SchemeTrace| format!("{:?}", trace.packets);
             (results.summary, results.traces.values().map(packets).collect::<Vec<_>>())
         };
-        let (alone, packets) = run(1);
-        assert!(alone.virtual_s < 2.0 * 0.002, "{traffic}: it ends early, after {} s", alone.virtual_s);
+        let (single, packets) = run(1);
+        assert!(single.virtual_s < 2.0 * 0.002, "{traffic}: it ends early, after {} s", single.virtual_s);
         assert!(
             packets.iter().all(|paths| paths.contains("delivered: Some")),
-            "{traffic}: no packet was kept"
+            "{traffic}: no packet was traced"
         );
         for threads in [2, 3, 8] {
             let (summary, others) = run(threads);
-            assert_eq!(summary.digest, alone.digest, "{traffic} on {threads} threads");
+            assert_eq!(summary.digest, single.digest, "{traffic} on {threads} threads");
             assert!(others == packets, "{traffic} on {threads} threads: other packets");
         }
     }

@@ -1,4 +1,4 @@
-//! Workloads whose flows are made as time goes on, run on small fabrics.
+//! Workloads that generate flows during a run, on small fabrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weir_experiment::Experiment;
@@ -35,14 +35,14 @@ fn poisson_has_its_load_and_is_the_same_under_every_scheme_on_any_number_of_core
     assert_eq!(one.order, two.order);
     let under = |scheme: &str| one.traces[scheme].flows.iter().map(identity).collect::<Vec<_>>();
     assert_eq!(under("hpcc"), under("dctcp"));
-    // 8 hosts at 30 % of 12.5 GB/s for 2 ms with flows of 10 KB on average are 6,000; 60 MB, give or take 1 %.
+    // 8 hosts at 30 % of 12.5 GB/s for 2 ms send 60 MB, that is 6,000 flows of 10 KB on average.
     let sent: u64 = flows(&one).iter().filter_map(|flow| flow.size).map(Bytes::get).sum();
     assert!((5_700..6_300).contains(&flows(&one).len()), "{}", flows(&one).len());
     assert!((sent as f64 / 60e6 - 1.0).abs() < 0.05, "{sent}");
     assert!(flows(&one).iter().all(|flow| flow.from != flow.to && flow.start < Time::from_ms(2)));
     let receivers: BTreeSet<_> = flows(&one).iter().map(|flow| flow.to.clone()).collect();
     assert_eq!(receivers.len(), 8);
-    // All have finished, and nothing was simulated after that.
+    // All flows have finished, and the run ended right after that.
     assert_eq!(one.summary.schemes["hpcc"].fct.unfinished, 0);
     let end = one.traces["hpcc"].end;
     let last = flows(&one).iter().filter_map(|flow| Some(flow.start + flow.fct?)).max().unwrap();
@@ -62,30 +62,33 @@ fn another_seed_gives_other_flows_and_a_count_ends_them() {
     assert_ne!(flows(1), flows(2));
 }
 
-/// Ten times what its link carries, if need be.
+/// The number of flows depends only on `every`, even if the load is ten times the capacity of the link.
 #[test]
-fn poisson_by_time_has_its_number_whatever_the_sizes() {
+fn poisson_by_interval_has_the_same_number_of_flows_for_any_sizes() {
     let experiment = experiment(
         "kind: star, hosts: 4",
         "[{kind: poisson, sizes: {choice: [1KB, 1MB]}, every: 4us, from: h1}]",
         "duration: 4ms",
     );
-    let made = experiment.all_flows().unwrap();
-    assert!((900..1_100).contains(&made.len()), "{}", made.len());
-    assert!(made.windows(2).any(|pair| pair[1].start - pair[0].start > Time::from_us(12)), "at random times");
+    let generated = experiment.all_flows().unwrap();
+    assert!((900..1_100).contains(&generated.len()), "{}", generated.len());
+    assert!(
+        generated.windows(2).any(|pair| pair[1].start - pair[0].start > Time::from_us(12)),
+        "at random times"
+    );
 }
 
 #[test]
-fn incasts_come_again_from_others_to_another() {
+fn incasts_repeat_with_other_senders_and_receivers() {
     let experiment = experiment(
         "kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4",
         "[{kind: incast, senders: 8, size: 4KB, every: 50us, jitter: 10us, stop: 500us, announce: true}]",
         "duration: 1ms",
     );
-    let made = experiment.all_flows().unwrap();
-    assert_eq!(made.len(), 10 * 8);
+    let generated = experiment.all_flows().unwrap();
+    assert_eq!(generated.len(), 10 * 8);
     let (mut receivers, mut numbers) = (BTreeSet::new(), BTreeSet::new());
-    for (n, incast) in (0..).zip(made.chunks(8)) {
+    for (n, incast) in (0..).zip(generated.chunks(8)) {
         let begin = Time::from_us(50) * n;
         assert!(incast.iter().all(|f| f.incast && f.to == incast[0].to && f.from != f.to));
         assert!(incast.iter().all(|f| f.start >= begin && f.start < begin + Time::from_us(10)));
@@ -104,14 +107,14 @@ fn incasts_come_again_from_others_to_another() {
 fn an_incast_has_several_flows_of_a_sender() {
     let by_sender = |workload: &str| {
         let experiment = experiment("kind: star, hosts: 5", workload, "duration: 1ms");
-        let made = experiment.all_flows().unwrap();
+        let generated = experiment.all_flows().unwrap();
         let mut flows: BTreeMap<u32, Vec<Time>> = BTreeMap::new();
-        made.iter().for_each(|flow| flows.entry(flow.from.0).or_default().push(flow.start));
-        assert!(made.iter().all(|flow| flow.incast && flow.to == made[0].to));
+        generated.iter().for_each(|flow| flows.entry(flow.from.0).or_default().push(flow.start));
+        assert!(generated.iter().all(|flow| flow.incast && flow.to == generated[0].to));
         flows
     };
     let counts = |flows: &BTreeMap<u32, Vec<Time>>| flows.values().map(Vec::len).collect::<Vec<_>>();
-    // The first three hosts in turn.
+    // The first three hosts send in turn.
     let once = by_sender("[{kind: incast, to: h5, senders: 3, flows: 7, size: 4KB, interval: 1us}]");
     assert_eq!(counts(&once), [3, 2, 2]);
     assert_eq!(once[&1], [1, 4].map(Time::from_us));
@@ -131,7 +134,7 @@ fn all_to_all_has_every_pair_once_and_few_at_a_time() {
     let pairs: BTreeSet<_> = flows(&results).iter().map(|f| (f.from.clone(), f.to.clone())).collect();
     assert_eq!((flows(&results).len(), pairs.len()), (20, 20));
     assert!(at_a_time(flows(&results)).values().all(|&max| max == 2));
-    assert!(experiment.all_flows().is_err(), "they start when others end");
+    assert!(experiment.all_flows().is_err(), "flows that start when others end are not known in advance");
 }
 
 /// The maximum number of active flows of each host.
@@ -149,7 +152,7 @@ fn at_a_time(flows: &[FlowRecord]) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn back_to_back_never_rests() {
+fn back_to_back_starts_the_next_flow_at_once() {
     let experiment = experiment(
         "kind: star, hosts: 4",
         "[{kind: back-to-back, sizes: 50KB, from: 'h1,h2', to: h3-h4}]",
@@ -179,16 +182,16 @@ fn jobs_are_barriers() {
     assert_eq!((of_size(2).count(), of_size(64).count()), (30, 30));
     let jobs = results.summary.schemes["hpcc"].jobs.unwrap();
     assert_eq!(jobs.count, 6);
-    // Five answers of 64 KB through one link of 100 Gbit/s take 25.6 us.
+    // Five responses of 64 KB over one link of 100 Gbit/s take 25.6 us.
     assert!(jobs.p50_us > 25.6 && jobs.p99_us < 200.0, "{jobs:?}");
-    // A request goes out together with the other requests of its job, and an answer goes back to its client.
-    for answer in of_size(64) {
+    // All requests of a job start together, and each response goes from the server back to the client.
+    for response in of_size(64) {
         let request =
-            of_size(2).find(|f| f.from == answer.to && f.to == answer.from && f.start < answer.start);
-        assert!(request.is_some(), "{}", answer.name());
+            of_size(2).find(|f| f.from == response.to && f.to == response.from && f.start < response.start);
+        assert!(request.is_some(), "{}", response.name());
     }
-    let begun: BTreeSet<_> = of_size(2).map(|flow| (flow.start, flow.from.clone())).collect();
-    assert_eq!(begun.len(), 6, "{begun:?}");
+    let started: BTreeSet<_> = of_size(2).map(|flow| (flow.start, flow.from.clone())).collect();
+    assert_eq!(started.len(), 6, "{started:?}");
 }
 
 #[test]
@@ -201,14 +204,14 @@ fn two_workloads_run_beside_listed_flows_and_bring_their_scheme() {
     let results = weir_sim::run(&experiment, &mut ()).unwrap();
     let senders: BTreeSet<_> = results.traces["dctcp"].flows.iter().map(|f| f.from.to_string()).collect();
     assert_eq!(senders, ["h1", "h2", "h3", "h4", "h5"].map(String::from).into());
-    assert_eq!(results.traces["dctcp"].rates.len(), 1, "listed flows are watched");
+    assert_eq!(results.traces["dctcp"].rates.len(), 1, "only rates of flows of the file are recorded");
     let clash = text.replace("from: 'h4,h5'", "from: 'h3,h4'");
     let error = Experiment::parse(&clash, "x", "x", &[], None).err().unwrap().to_string();
     assert!(error.contains("workloads[1].scheme") && error.contains("h3"), "{error}");
 }
 
 #[test]
-fn flow_files_are_written_as_they_are_read() {
+fn flow_files_give_the_flows_they_list() {
     let dir = std::env::temp_dir().join(format!("weir-flow-file-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let text = "5\n0 2 3 100 1000000 2.000000\n1 2 3 200 64000 2.000100000001\n3 2 3 200 64000 2.000100\n\
@@ -225,9 +228,9 @@ fn flow_files_are_written_as_they_are_read() {
     let file = dir.join("x.yaml");
     std::fs::write(&file, yaml).unwrap();
     let experiment = Experiment::load(&file, &[], None).unwrap();
-    let made = experiment.all_flows().unwrap();
+    let generated = experiment.all_flows().unwrap();
     let seen: Vec<_> =
-        made.iter().map(|flow| (flow.name.as_str(), flow.start.as_ps(), flow.incast)).collect();
+        generated.iter().map(|flow| (flow.name.as_str(), flow.start.as_ps(), flow.incast)).collect();
     let us = 1_000_000;
     assert_eq!(
         seen,
@@ -241,37 +244,39 @@ fn flow_files_are_written_as_they_are_read() {
     );
     let results = weir_sim::run(&experiment, &mut ()).unwrap();
     assert_eq!(results.summary.schemes["hpcc"].fct.count, 5);
-    // The resolved file finds everything from anywhere.
+    // The resolved file has absolute paths, so it loads from any directory.
     let again =
         Experiment::parse(&experiment.resolved_yaml(), "/elsewhere/run.yaml", "x", &[], None).unwrap();
-    assert_eq!(again.all_flows().unwrap(), made);
+    assert_eq!(again.all_flows().unwrap(), generated);
     // conweave-ns3's flows have no port.
     std::fs::write(dir.join("flow.txt"), "2\n0 1 3 12000 2.000000100\n1 2 3 500 2.000001\n").unwrap();
-    let made = Experiment::load(&file, &[], None).unwrap().all_flows().unwrap();
-    let seen: Vec<_> =
-        made.iter().map(|flow| (flow.name.as_str(), flow.start.as_ns(), flow.size, flow.incast)).collect();
+    let generated = Experiment::load(&file, &[], None).unwrap().all_flows().unwrap();
+    let seen: Vec<_> = generated
+        .iter()
+        .map(|flow| (flow.name.as_str(), flow.start.as_ns(), flow.size, flow.incast))
+        .collect();
     let size = |bytes| Some(Bytes::new(bytes));
     assert_eq!(seen, [("h0->h1", 100, size(12_000), false), ("h1->h2", 1_000, size(500), false)]);
-    for (text, why) in [
+    for (text, reason) in [
         ("2\n0 2 3 100 1000 2\n0 9 3 100 1000 2\n", "line 3: \"9\" is not the id of a host"),
         (
             "1\n0 2 3 1000\n",
             "line 2: a flow is \"source destination priority port bytes start\", with or without",
         ),
-        ("Nodes 4\nConnections 1\n0->1 start 0 size 1000\n", "htsim's .cm is not yet"),
+        ("Nodes 4\nConnections 1\n0->1 start 0 size 1000\n", "htsim's .cm files are not"),
         ("0\n", "has no flows"),
         ("1\n0 2 3 1000 2.5\n", "its first flow starts at 500ms, not before the end of the run, 1ms"),
     ] {
         std::fs::write(dir.join("flow.txt"), text).unwrap();
         let error = Experiment::load(&file, &[], None).err().unwrap().to_string();
-        assert!(error.contains("workload.path: ") && error.contains(why), "{error}");
+        assert!(error.contains("workload.path: ") && error.contains(reason), "{error}");
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
-fn impossible_values_are_reported_with_their_place() {
-    let refusal = |workload: &str| {
+fn invalid_values_are_reported_with_their_location() {
+    let error = |workload: &str| {
         let text = format!(
             "topology: {{kind: star, hosts: 4}}\nschemes: [hpcc]\nduration: 1ms\nworkload: {workload}\n"
         );
@@ -296,12 +301,12 @@ fn impossible_values_are_reported_with_their_place() {
             ["x.yaml:4:18: workload.kind", "unknown workload kind \"storm\"; expected one of all-to-all"],
         ),
     ] {
-        let text = refusal(workload);
+        let text = error(workload);
         assert!(parts.iter().all(|part| text.contains(part)), "{workload}: {text}");
     }
 }
 
-/// A run's memory grows with its flows by this alone.
+/// This record is the only memory that a finished flow takes.
 #[test]
 fn a_finished_flow_is_a_small_record() {
     assert!(size_of::<FlowRecord>() <= 128, "{}", size_of::<FlowRecord>());

@@ -1,6 +1,7 @@
-//! Converts a bfrt.json to a P4Info, so that a controller plans entries by name for both kinds of switches.
+//! Converts a bfrt.json to a P4Info, so that controllers can plan entries by name for BMv2 and Tofino alike.
 
-use super::{BfrtInfo, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
+use super::BfrtInfo;
+use super::table::{DataField, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
 use p4runtime::p4::config::v1 as p4;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType as P4Match};
 use p4runtime::value;
@@ -14,10 +15,10 @@ impl BfrtInfo {
     /// parameter of register actions becomes a table without a key and with one action, `set`, whose id is that of
     /// the table. Tables with action profiles and counters are omitted.
     pub fn p4info(&self) -> p4::P4Info {
-        let ours = |table: &&Table| !matches!(table.table_type, TableType::Other(_));
+        let is_supported = |table: &&Table| !matches!(table.table_type, TableType::Other(_));
         let mut actions = BTreeMap::new();
         let (mut tables, mut direct_meters) = (Vec::new(), Vec::new());
-        for table in self.tables().filter(ours) {
+        for table in self.tables().filter(is_supported) {
             for action in &table.actions {
                 let params = action.fields.iter().map(param).collect();
                 let preamble = Some(named(action.id, &action.name, &action.name));
@@ -60,26 +61,26 @@ impl BfrtInfo {
 
     /// Returns the shortest dotted suffix of the table's name that no other table has.
     fn alias(&self, table: &Table) -> String {
-        let endings: BTreeSet<&str> = self
+        let suffixes: BTreeSet<&str> = self
             .tables()
             .filter(|other| other.id != table.id)
-            .flat_map(|other| endings(&other.name))
+            .flat_map(|other| suffixes(&other.name))
             .collect();
-        endings_shortest_first(&table.name)
+        suffixes_shortest_first(&table.name)
             .into_iter()
-            .find(|ending| !endings.contains(ending))
+            .find(|suffix| !suffixes.contains(suffix))
             .unwrap_or(&table.name)
             .to_owned()
     }
 }
 
-fn endings(name: &str) -> impl Iterator<Item = &str> {
+fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('.').map(|(dot, _)| &name[dot + 1..]).chain([name])
 }
 
-fn endings_shortest_first(name: &str) -> Vec<&str> {
-    let mut all: Vec<&str> = endings(name).collect();
-    all.sort_by_key(|ending| ending.len());
+fn suffixes_shortest_first(name: &str) -> Vec<&str> {
+    let mut all: Vec<&str> = suffixes(name).collect();
+    all.sort_by_key(|suffix| suffix.len());
     all
 }
 
@@ -87,7 +88,7 @@ fn named(id: u32, name: &str, alias: &str) -> p4::Preamble {
     p4::Preamble { id, name: name.to_owned(), alias: alias.to_owned(), ..p4::Preamble::default() }
 }
 
-fn param(field: &super::DataField) -> p4::action::Param {
+fn param(field: &DataField) -> p4::action::Param {
     let bitwidth = field.kind.bits().unwrap_or_default() as i32;
     p4::action::Param { id: field.id, name: field.name.clone(), bitwidth, ..p4::action::Param::default() }
 }
@@ -119,26 +120,26 @@ fn p4_table(table: &Table, alias: String) -> p4::Table {
         p4::ActionRef { id, scope: scope.into(), ..p4::ActionRef::default() }
     };
     let mut action_refs: Vec<_> = table.actions.iter().map(|it| reference(it.id, it.scope)).collect();
-    // bfrt.json does not name the default action; an action that only the default entry may have must be it.
+    // bfrt.json does not name the default action. An action that is allowed only in the default entry must be it.
     let default = table.actions.iter().find(|it| it.scope == Scope::DefaultOnly);
     let mut initial = default
         .filter(|it| it.fields.is_empty() && !table.has_const_default)
         .map(|it| p4::TableActionCall { action_id: it.id, arguments: Vec::new() });
     if table.table_type == TableType::RegisterParam {
         action_refs.push(reference(table.id, Scope::DefaultOnly));
-        let argument = |field: &super::DataField| {
+        let argument = |field: &DataField| {
             let value = value::from_uint(field.default?.into());
             Some(p4::table_action_call::Argument { param_id: field.id, value })
         };
         let arguments: Option<Vec<_>> = table.fields.iter().map(argument).collect();
         initial = arguments.map(|arguments| p4::TableActionCall { action_id: table.id, arguments });
     }
-    let fixed = default.or(table.actions.first()).filter(|_| table.has_const_default);
+    let const_default = default.or(table.actions.first()).filter(|_| table.has_const_default);
     p4::Table {
         preamble: Some(named(table.id, &table.name, &alias)),
         match_fields: match_fields.collect(),
         action_refs,
-        const_default_action_id: fixed.map_or(0, |it| it.id),
+        const_default_action_id: const_default.map_or(0, |it| it.id),
         initial_default_action: initial,
         direct_resource_ids: table.field("$METER_SPEC_CIR_KBPS").map(|_| table.id).into_iter().collect(),
         size: i64::try_from(table.size).unwrap_or(i64::MAX),

@@ -1,6 +1,6 @@
 //! The serde types of bfrt.json.
 
-use super::{Action, DataField, KeyField, Kind, MatchType, Scope, Table, TableType};
+use super::table::{Action, DataField, KeyField, Kind, MatchType, Scope, Table, TableType};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -14,7 +14,7 @@ pub(super) fn key<'a>(table: &Table, entry: &'a TableEntry) -> Result<&'a TableK
         return Err(format!("{}: the entry has no key", table.name));
     };
     let ids = key.fields.iter().map(|field| field.field_id);
-    each_once(ids, table.key.iter().map(|field| (field.id, field.name.as_str(), true)))
+    check_fields(ids, table.key.iter().map(|field| (field.id, field.name.as_str(), true)))
         .map_err(|reason| format!("{}: key: {reason}", table.name))?;
     for given in &key.fields {
         let Some(field) = table.key.iter().find(|field| field.id == given.field_id) else { continue };
@@ -34,7 +34,7 @@ fn key_field(field: &KeyField, given: &KeyMatch) -> Result<(), String> {
             let len = u32::try_from(it.prefix_len).ok().filter(|&len| len <= bits);
             let len = len.ok_or_else(|| format!("prefix length {} of {bits} bits", it.prefix_len))?;
             match has_bits_below(&it.value, bits - len) {
-                true => Err(format!("bits behind the prefix of {len}")),
+                true => Err(format!("bits set beyond the prefix length {len}")),
                 false => Ok(()),
             }
         }
@@ -42,7 +42,7 @@ fn key_field(field: &KeyField, given: &KeyMatch) -> Result<(), String> {
             number(&it.value, bits)?;
             number(&it.mask, bits)?;
             match it.value.iter().zip(&it.mask).any(|(value, mask)| value & !mask != 0) {
-                true => Err("bits that the mask leaves out".to_owned()),
+                true => Err("value bits outside the mask".to_owned()),
                 false => Ok(()),
             }
         }
@@ -52,7 +52,7 @@ fn key_field(field: &KeyField, given: &KeyMatch) -> Result<(), String> {
             if it.low > it.high { Err("low is above high".to_owned()) } else { Ok(()) }
         }
         (MatchType::Optional, KeyMatch::Optional(it)) => number(&it.value, bits),
-        (expected, _) => Err(format!("the field is matched {expected:?}")),
+        (expected, _) => Err(format!("the match kind is not {expected:?}")),
     }
 }
 
@@ -65,26 +65,26 @@ fn has_bits_below(value: &[u8], count: u32) -> bool {
 /// Checks the data of an entry: an action allowed for the entry, with its fields. New entries need all mandatory
 /// fields.
 pub(super) fn data<'a>(table: &Table, entry: &'a TableEntry, is_new: bool) -> Result<&'a TableData, String> {
-    let wrong = |reason: String| format!("{}: {reason}", table.name);
-    let data = entry.data.as_ref().ok_or_else(|| wrong("the entry has no data".to_owned()))?;
+    let invalid = |reason: String| format!("{}: {reason}", table.name);
+    let data = entry.data.as_ref().ok_or_else(|| invalid("the entry has no data".to_owned()))?;
     match table.action(data.action_id) {
-        None if data.action_id != 0 => return Err(wrong(format!("no action {:#010x}", data.action_id))),
-        None if !table.actions.is_empty() => return Err(wrong("the entry has no action".to_owned())),
+        None if data.action_id != 0 => return Err(invalid(format!("no action {:#010x}", data.action_id))),
+        None if !table.actions.is_empty() => return Err(invalid("the entry has no action".to_owned())),
         Some(action) if entry.is_default_entry && action.scope == Scope::TableOnly => {
-            return Err(wrong(format!("{} is not for the default entry", action.name)));
+            return Err(invalid(format!("{} is not for the default entry", action.name)));
         }
         Some(action) if !entry.is_default_entry && action.scope == Scope::DefaultOnly => {
-            return Err(wrong(format!("{} is for the default entry only", action.name)));
+            return Err(invalid(format!("{} is for the default entry only", action.name)));
         }
         _ => {}
     }
     let fields: Vec<&Field> = table.fields_with(data.action_id).collect();
     let ids = data.fields.iter().map(|field| field.field_id);
     let known = fields.iter().map(|field| (field.id, field.name.as_str(), field.mandatory && is_new));
-    each_once(ids, known).map_err(|reason| wrong(format!("data: {reason}")))?;
+    check_fields(ids, known).map_err(|reason| invalid(format!("data: {reason}")))?;
     for given in &data.fields {
         let Some(field) = fields.iter().find(|field| field.id == given.field_id) else { continue };
-        data_field(field, given).map_err(|reason| wrong(format!("{}: {reason}", field.name)))?;
+        data_field(field, given).map_err(|reason| invalid(format!("{}: {reason}", field.name)))?;
     }
     Ok(data)
 }
@@ -95,7 +95,7 @@ fn data_field(field: &Field, given: &DataField) -> Result<(), String> {
     }
     let fits = |bits: u32, value: u32| match u32::BITS - value.leading_zeros() <= bits {
         true => Ok(()),
-        false => Err(format!("{value} does not fit {bits} bits")),
+        false => Err(format!("{value} does not fit in {bits} bits")),
     };
     match (&field.kind, field.repeated, given.value.as_ref().ok_or("no value")?) {
         (Kind::Bits(bits), false, Value::Stream(value)) => number(value, *bits),
@@ -105,8 +105,8 @@ fn data_field(field: &Field, given: &DataField) -> Result<(), String> {
         (Kind::Text(choices), false, Value::StrVal(it)) if choices.is_empty() || choices.contains(it) => {
             Ok(())
         }
-        (Kind::Text(choices), false, Value::StrVal(it)) => Err(format!("\"{it}\" is none of {choices:?}")),
-        (kind, repeated, _) => Err(format!("a value of another kind than {kind:?}, repeated: {repeated}")),
+        (Kind::Text(choices), false, Value::StrVal(it)) => Err(format!("\"{it}\" is not one of {choices:?}")),
+        (kind, repeated, _) => Err(format!("expected a value of kind {kind:?}, repeated: {repeated}")),
     }
 }
 
@@ -114,14 +114,14 @@ fn data_field(field: &Field, given: &DataField) -> Result<(), String> {
 fn number(value: &[u8], bits: u32) -> Result<(), String> {
     let bytes = width(bits);
     if value.len() != bytes {
-        return Err(format!("{} bytes, {bits} bits take {bytes}", value.len()));
+        return Err(format!("{} bytes; a field of {bits} bits takes {bytes}", value.len()));
     }
-    if bit_length(value) > bits { Err(format!("the value does not fit {bits} bits")) } else { Ok(()) }
+    if bit_length(value) > bits { Err(format!("the value does not fit in {bits} bits")) } else { Ok(()) }
 }
 
 /// Checks that every id is known and occurs once, and that no mandatory one is missing. `known` lists id, name and
 /// whether the field is mandatory.
-fn each_once<'a>(
+fn check_fields<'a>(
     ids: impl Iterator<Item = u32>,
     known: impl Iterator<Item = (u32, &'a str, bool)>,
 ) -> Result<(), String> {
@@ -130,10 +130,10 @@ fn each_once<'a>(
     for id in ids {
         let (_, name, _) = known.iter().find(|it| it.0 == id).ok_or_else(|| format!("no field {id}"))?;
         if !seen.insert(id) {
-            return Err(format!("{name} comes twice"));
+            return Err(format!("{name} occurs twice"));
         }
     }
-    match known.iter().find(|(id, _, must)| *must && !seen.contains(id)) {
+    match known.iter().find(|(id, _, is_mandatory)| *is_mandatory && !seen.contains(id)) {
         Some((_, name, _)) => Err(format!("{name} is missing")),
         None => Ok(()),
     }
@@ -143,11 +143,9 @@ fn each_once<'a>(
 pub(super) fn writable(table: &Table, entry: &TableEntry) -> Result<(), String> {
     let is_param = table.table_type == TableType::RegisterParam;
     match entry.is_default_entry {
-        _ if table.is_const => Err(format!("{}: the program has written its entries", table.name)),
-        true if table.has_const_default => {
-            Err(format!("{}: the program fixes its default action", table.name))
-        }
-        true if entry.value.is_some() => Err(format!("{}: a key for the default entry", table.name)),
+        _ if table.is_const => Err(format!("{}: the entries are const", table.name)),
+        true if table.has_const_default => Err(format!("{}: the default action is const", table.name)),
+        true if entry.value.is_some() => Err(format!("{}: the default entry has a key", table.name)),
         false if is_param || table.key.is_empty() => {
             Err(format!("{}: a table without a key has a default entry only", table.name))
         }

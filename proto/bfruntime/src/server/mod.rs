@@ -11,8 +11,8 @@ pub use tables::Tables;
 use crate::bfrt_proto;
 use crate::bfrt_proto::bf_runtime_server::{BfRuntime, BfRuntimeServer};
 use crate::bfrt_proto::set_forwarding_pipeline_config_request::Action;
-use crate::bfrt_proto::stream_message_request::Update as Ask;
-use crate::bfrt_proto::stream_message_response::Update as Answer;
+use crate::bfrt_proto::stream_message_request::Update as RequestUpdate;
+use crate::bfrt_proto::stream_message_response::Update as ResponseUpdate;
 use crate::bfrt_proto::{
     ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     NonP4Config, ReadRequest, ReadResponse, SetForwardingPipelineConfigRequest,
@@ -48,7 +48,7 @@ struct State {
     tables: Tables,
     clients: BTreeSet<u32>,
     bound: Option<u32>,
-    refused: Vec<bfrt_proto::Error>,
+    rejected: Vec<bfrt_proto::Error>,
     reports_in_responses: bool,
     read_error: Option<bfrt_proto::Error>,
 }
@@ -65,7 +65,7 @@ impl TableServer {
             tables: Tables::new(info),
             clients: BTreeSet::new(),
             bound: None,
-            refused: Vec::new(),
+            rejected: Vec::new(),
             reports_in_responses: false,
             read_error: None,
         };
@@ -85,8 +85,8 @@ impl TableServer {
     }
 
     /// Removes and returns the errors of rejected updates since the last call.
-    pub fn take_refused(&self) -> Vec<bfrt_proto::Error> {
-        std::mem::take(&mut self.state().refused)
+    pub fn take_rejected(&self) -> Vec<bfrt_proto::Error> {
+        std::mem::take(&mut self.state().rejected)
     }
 
     /// From now on, reports errors of updates in the status of a successful response instead of failing the call.
@@ -141,12 +141,12 @@ impl BfRuntime for TableServer {
             .iter()
             .map(|update| state.tables.write(update).err().unwrap_or_default())
             .collect();
-        let refused: Vec<bfrt_proto::Error> =
+        let rejected: Vec<bfrt_proto::Error> =
             errors.iter().filter(|error| error.canonical_code != 0).cloned().collect();
-        if refused.is_empty() {
+        if rejected.is_empty() {
             return Ok(Response::new(WriteResponse::default()));
         }
-        state.refused.extend(refused);
+        state.rejected.extend(rejected);
         if state.reports_in_responses {
             return Ok(Response::new(WriteResponse { status: errors }));
         }
@@ -157,7 +157,7 @@ impl BfRuntime for TableServer {
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         self.check_target(request.target.as_ref())?;
-        let mut answer = ReadResponse::default();
+        let mut response = ReadResponse::default();
         {
             let state = self.state();
             if state.bound != Some(request.client_id) && request.p4_name != self.p4_name {
@@ -165,17 +165,17 @@ impl BfRuntime for TableServer {
             }
             for entity in &request.entities {
                 let found = state.tables.read(entity);
-                answer.entities.extend(
+                response.entities.extend(
                     found
                         .map_err(|error| Status::new(Code::from_i32(error.canonical_code), error.message))?,
                 );
             }
-            answer.status.extend(state.read_error.clone());
+            response.status.extend(state.read_error.clone());
         }
-        let (out, answers) = mpsc::channel(1);
+        let (sender, responses) = mpsc::channel(1);
         // Cannot fail: the channel has capacity 1.
-        let _ = out.try_send(Ok(answer));
-        Ok(Response::new(ReceiverStream::new(answers)))
+        let _ = sender.try_send(Ok(response));
+        Ok(Response::new(ReceiverStream::new(responses)))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -184,7 +184,7 @@ impl BfRuntime for TableServer {
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         if request.action() != Action::Bind {
-            return Err(Status::unimplemented("only BIND is offered"));
+            return Err(Status::unimplemented("only BIND is supported"));
         }
         let [config] = request.config.as_slice() else {
             return Err(Status::invalid_argument("BIND takes one config"));
@@ -227,34 +227,34 @@ impl BfRuntime for TableServer {
         &self,
         request: Request<Streaming<StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let mut asks = request.into_inner();
-        let (out, answers) = mpsc::channel(1);
+        let mut requests = request.into_inner();
+        let (sender, responses) = mpsc::channel(1);
         let server = self.clone();
         tokio::spawn(async move {
-            let mut ours = None;
-            while let Ok(Some(ask)) = asks.message().await {
-                let Some(Ask::Subscribe(_)) = ask.update else { continue };
-                if ours.is_some() {
+            let mut client_id = None;
+            while let Ok(Some(request)) = requests.message().await {
+                let Some(RequestUpdate::Subscribe(_)) = request.update else { continue };
+                if client_id.is_some() {
                     continue;
                 }
-                if !server.state().clients.insert(ask.client_id) {
-                    let reason = format!("client {} is known already", ask.client_id);
-                    let _ = out.send(Err(Status::already_exists(reason))).await;
+                if !server.state().clients.insert(request.client_id) {
+                    let reason = format!("client {} has already subscribed", request.client_id);
+                    let _ = sender.send(Err(Status::already_exists(reason))).await;
                     break;
                 }
-                ours = Some(ask.client_id);
+                client_id = Some(request.client_id);
                 let status = Some(rpc::Status::default());
-                let answer = Answer::Subscribe(Subscribe { status, ..Subscribe::default() });
-                if out.send(Ok(StreamMessageResponse { update: Some(answer) })).await.is_err() {
+                let update = ResponseUpdate::Subscribe(Subscribe { status, ..Subscribe::default() });
+                if sender.send(Ok(StreamMessageResponse { update: Some(update) })).await.is_err() {
                     break;
                 }
             }
-            if let Some(client) = ours {
+            if let Some(client) = client_id {
                 let mut state = server.state();
                 state.clients.remove(&client);
                 state.bound = state.bound.filter(|&bound| bound != client);
             }
         });
-        Ok(Response::new(ReceiverStream::new(answers)))
+        Ok(Response::new(ReceiverStream::new(responses)))
     }
 }

@@ -48,28 +48,28 @@ impl Tables {
         let Some(entity::Entity::TableEntry(entry)) =
             update.entity.as_ref().and_then(|it| it.entity.as_ref())
         else {
-            return Err(error(Code::Unimplemented, "only entries of tables are written here"));
+            return Err(error(Code::Unimplemented, "only table entries can be written"));
         };
-        let wrong = |reason: String| error(Code::InvalidArgument, &reason);
+        let invalid = |reason: String| error(Code::InvalidArgument, &reason);
         let table = self.info.id(entry.table_id);
-        let table = table.ok_or_else(|| wrong(format!("no table {:#010x}", entry.table_id)))?.clone();
-        check::writable(&table, entry).map_err(wrong)?;
+        let table = table.ok_or_else(|| invalid(format!("no table {:#010x}", entry.table_id)))?.clone();
+        check::writable(&table, entry).map_err(invalid)?;
         if entry.is_default_entry {
             return self.write_default(&table, update.r#type(), entry);
         }
-        let key = check::key(&table, entry).map_err(wrong)?;
+        let key = check::key(&table, entry).map_err(invalid)?;
         let encoded = sorted(key).encode_to_vec();
-        let present = self.entries.get(&table.id).and_then(|all| all.get(&encoded));
+        let existing = self.entries.get(&table.id).and_then(|all| all.get(&encoded));
         let kind = update.r#type();
-        match (kind, present) {
+        match (kind, existing) {
             (update::Type::Insert, Some(_)) => {
-                return Err(error(Code::AlreadyExists, &format!("{}: the entry is there", table.name)));
+                return Err(error(Code::AlreadyExists, &format!("{}: the entry exists", table.name)));
             }
             (update::Type::Modify | update::Type::Delete, None) => {
-                return Err(error(Code::NotFound, &format!("{}: there is no such entry", table.name)));
+                return Err(error(Code::NotFound, &format!("{}: no such entry", table.name)));
             }
             (update::Type::Insert | update::Type::Modify | update::Type::Delete, _) => {}
-            _ => return Err(error(Code::Unimplemented, "only INSERT, MODIFY and DELETE are offered")),
+            _ => return Err(error(Code::Unimplemented, "only INSERT, MODIFY and DELETE are supported")),
         }
         if kind == update::Type::Delete {
             self.check_unused(&table, &encoded)?;
@@ -78,15 +78,15 @@ impl Tables {
             }
             return Ok(());
         }
-        check::data(&table, entry, kind == update::Type::Insert).map_err(wrong)?;
+        check::data(&table, entry, kind == update::Type::Insert).map_err(invalid)?;
         self.check_references(&table, entry)?;
         if kind == update::Type::Insert && self.len(table.id) as u64 >= table.size {
-            let reason = format!("{}: has room for {} entries", table.name, table.size);
+            let reason = format!("{}: the table is full ({} entries)", table.name, table.size);
             return Err(error(Code::ResourceExhausted, &reason));
         }
         let mut stored = entry.clone();
-        if let Some(old) = present.filter(|_| kind == update::Type::Modify) {
-            stored.data = stored.data.map(|new| merged(old.data.as_ref(), new));
+        if let Some(old) = existing.filter(|_| kind == update::Type::Modify) {
+            stored.data = stored.data.map(|new| merged_data(old.data.as_ref(), new));
         }
         self.entries.entry(table.id).or_default().insert(encoded, stored);
         Ok(())
@@ -104,7 +104,7 @@ impl Tables {
                 self.defaults.remove(&table.id);
                 Ok(())
             }
-            _ => Err(error(Code::Unimplemented, "a default entry is set by MODIFY")),
+            _ => Err(error(Code::Unimplemented, "a default entry is written with MODIFY")),
         }
     }
 
@@ -113,7 +113,7 @@ impl Tables {
         let nodes = self.nodes(table, entry);
         let missing = nodes.into_iter().find(|node| !self.has_node(*node));
         missing.map_or(Ok(()), |node| {
-            Err(error(Code::InvalidArgument, &format!("{}: there is no node {node}", table.name)))
+            Err(error(Code::InvalidArgument, &format!("{}: no node {node}", table.name)))
         })
     }
 
@@ -161,15 +161,15 @@ impl Tables {
     /// The table does not exist (INVALID_ARGUMENT), the entry does not exist (NOT_FOUND), or the kind of entity is not
     /// supported (UNIMPLEMENTED).
     pub fn read(&self, entity: &Entity) -> Result<Vec<Entity>, Error> {
-        let Some(entity::Entity::TableEntry(asked)) = &entity.entity else {
-            return Err(error(Code::Unimplemented, "only entries of tables are read here"));
+        let Some(entity::Entity::TableEntry(requested)) = &entity.entity else {
+            return Err(error(Code::Unimplemented, "only table entries can be read"));
         };
-        let wrong = |reason: String| error(Code::InvalidArgument, &reason);
-        let table = self.info.id(asked.table_id);
-        let table = table.ok_or_else(|| wrong(format!("no table {:#010x}", asked.table_id)))?;
+        let invalid = |reason: String| error(Code::InvalidArgument, &reason);
+        let table = self.info.id(requested.table_id);
+        let table = table.ok_or_else(|| invalid(format!("no table {:#010x}", requested.table_id)))?;
         let found = |entry: TableEntry| Entity { entity: Some(entity::Entity::TableEntry(entry)) };
-        if asked.is_default_entry {
-            let data = self.defaults.get(&table.id).cloned().or_else(|| initial(table));
+        if requested.is_default_entry {
+            let data = self.defaults.get(&table.id).cloned().or_else(|| initial_default(table));
             let entry = data.map(|data| TableEntry {
                 table_id: table.id,
                 data: Some(data),
@@ -179,9 +179,9 @@ impl Tables {
             return Ok(entry.into_iter().map(found).collect());
         }
         let all = self.entries.get(&table.id);
-        match &asked.value {
+        match &requested.value {
             Some(table_entry::Value::Key(_)) => {
-                let key = sorted(check::key(table, asked).map_err(wrong)?).encode_to_vec();
+                let key = sorted(check::key(table, requested).map_err(invalid)?).encode_to_vec();
                 let entry = all.and_then(|all| all.get(&key)).cloned();
                 let entry = entry.ok_or_else(|| error(Code::NotFound, &table.name))?;
                 Ok(vec![found(entry)])
@@ -192,7 +192,7 @@ impl Tables {
 }
 
 /// Merges the data of a MODIFY: omitted fields keep their values if the action is the same.
-fn merged(old: Option<&TableData>, mut new: TableData) -> TableData {
+fn merged_data(old: Option<&TableData>, mut new: TableData) -> TableData {
     let Some(old) = old.filter(|old| old.action_id == new.action_id) else { return new };
     for field in &old.fields {
         if new.fields.iter().all(|given| given.field_id != field.field_id) {
@@ -203,7 +203,7 @@ fn merged(old: Option<&TableData>, mut new: TableData) -> TableData {
 }
 
 /// Returns the default entry as the description defines it, before a client has set one.
-fn initial(table: &Table) -> Option<TableData> {
+fn initial_default(table: &Table) -> Option<TableData> {
     use crate::bfrt_proto::DataField;
     use crate::info::{Scope, TableType};
     use crate::value::resize;

@@ -1,9 +1,10 @@
 //! Converts entries read from a switch to P4Runtime entities.
 
-use super::replication::{
-    DEV_PORT, EGRESS_PORT, ENABLE, LENGTH, MGID, MIRROR, NO_TRUNCATION, NODE, NODE_ID, RID, SESSION,
+use super::driver_fields::{
+    CBS, CIR, DEV_PORT, EGRESS_PORT, ENABLE, LENGTH, MAX_PRIORITY, METER_UNIT_BYTES, MGID, MIRROR,
+    NO_TRUNCATION, NODE, NODE_ID, PBS, PIR, RID, SESSION,
 };
-use super::{CBS, CIR, MAX_PRIORITY, METER_UNIT_BYTES, PBS, PIR, Translator};
+use super::translator::Translator;
 use crate::bfrt_proto::data_field::Value;
 use crate::bfrt_proto::key_field::MatchType as KeyMatch;
 use crate::bfrt_proto::{DataField, KeyField, TableData, TableEntry, table_entry};
@@ -22,10 +23,10 @@ use std::collections::BTreeMap;
 impl Translator<'_> {
     /// Converts the entries of a switch. Omits entries that P4Runtime cannot express: those of other fixed tables, and
     /// multicast groups whose nodes were not read.
-    pub fn entities(&self, held: &[TableEntry]) -> Vec<p4::Entity> {
+    pub fn entities(&self, entries: &[TableEntry]) -> Vec<p4::Entity> {
         let mut all = Vec::new();
         let (mut nodes, mut groups) = (BTreeMap::new(), Vec::new());
-        for entry in held {
+        for entry in entries {
             let Some(table) = self.info.id(entry.table_id) else { continue };
             match table.name.as_str() {
                 NODE => nodes.extend(node(table, entry)),
@@ -45,13 +46,13 @@ impl Translator<'_> {
     }
 }
 
-fn table_entry(table: &Table, held: &TableEntry) -> Option<p4::Entity> {
-    let fields = key(held);
+fn table_entry(table: &Table, bfrt_entry: &TableEntry) -> Option<p4::Entity> {
+    let fields = key(bfrt_entry);
     // A read of all entries may also return the default entry, without marking it.
-    if matches!(table.table_type, TableType::Other(_)) || fields.is_empty() && !held.is_default_entry {
+    if matches!(table.table_type, TableType::Other(_)) || fields.is_empty() && !bfrt_entry.is_default_entry {
         return None;
     }
-    let data = held.data.as_ref()?;
+    let data = bfrt_entry.data.as_ref()?;
     let priority = table.key.iter().find(|field| field.name == MATCH_PRIORITY);
     let priority = priority.and_then(|it| fields.iter().find(|field| field.field_id == it.id));
     let rank = priority.and_then(|field| match field.match_type.as_ref()? {
@@ -75,7 +76,7 @@ fn table_entry(table: &Table, held: &TableEntry) -> Option<p4::Entity> {
         r#match: fields.iter().filter_map(|field| field_match(table, field)).collect(),
         action: (action_id != 0).then_some(p4::TableAction { r#type: Some(ActionType::Action(action)) }),
         priority: i32::try_from(rank).unwrap_or(i32::MAX),
-        is_default_action: held.is_default_entry,
+        is_default_action: bfrt_entry.is_default_entry,
         meter_config: meter(table, data),
         ..p4::TableEntry::default()
     };
@@ -124,19 +125,19 @@ fn meter(table: &Table, data: &TableData) -> Option<p4::MeterConfig> {
 }
 
 /// Returns the id of a multicast node, with its replication id and ports.
-fn node(table: &Table, held: &TableEntry) -> Option<(u32, (u32, Vec<u32>))> {
-    let data = held.data.as_ref()?;
+fn node(table: &Table, bfrt_entry: &TableEntry) -> Option<(u32, (u32, Vec<u32>))> {
+    let data = bfrt_entry.data.as_ref()?;
     let rid = table.field(RID).and_then(|field| to_u64(stream(data, field.id)?));
     let rid = rid.and_then(|rid| u32::try_from(rid).ok()).unwrap_or_default();
-    Some((number(table, held, NODE_ID)?, (rid, integers(table, data, DEV_PORT))))
+    Some((number(table, bfrt_entry, NODE_ID)?, (rid, integers(table, data, DEV_PORT))))
 }
 
-fn group(table: &Table, held: &TableEntry) -> Option<(u32, Vec<u32>)> {
-    Some((number(table, held, "$MGID")?, integers(table, held.data.as_ref()?, NODE_ID)))
+fn group(table: &Table, bfrt_entry: &TableEntry) -> Option<(u32, Vec<u32>)> {
+    Some((number(table, bfrt_entry, "$MGID")?, integers(table, bfrt_entry.data.as_ref()?, NODE_ID)))
 }
 
-fn mirror(table: &Table, held: &TableEntry) -> Option<p4::CloneSessionEntry> {
-    let data = held.data.as_ref()?;
+fn mirror(table: &Table, bfrt_entry: &TableEntry) -> Option<p4::CloneSessionEntry> {
+    let data = bfrt_entry.data.as_ref()?;
     let value = |name: &str| field(data, table.field(name)?.id);
     // A disabled session copies nothing, so it counts as absent.
     if !matches!(value(ENABLE), Some(Value::BoolVal(true))) {
@@ -149,24 +150,24 @@ fn mirror(table: &Table, held: &TableEntry) -> Option<p4::CloneSessionEntry> {
     let port = integer(EGRESS_PORT).and_then(|port| u32::try_from(port).ok())?;
     let length = integer(LENGTH).filter(|&length| length != NO_TRUNCATION).unwrap_or_default();
     Some(p4::CloneSessionEntry {
-        session_id: number(table, held, SESSION)?,
+        session_id: number(table, bfrt_entry, SESSION)?,
         replicas: vec![replica(port, 0)],
         packet_length_bytes: i32::try_from(length).unwrap_or(i32::MAX),
         ..p4::CloneSessionEntry::default()
     })
 }
 
-fn key(held: &TableEntry) -> &[KeyField] {
-    match &held.value {
+fn key(bfrt_entry: &TableEntry) -> &[KeyField] {
+    match &bfrt_entry.value {
         Some(table_entry::Value::Key(key)) => &key.fields,
         _ => &[],
     }
 }
 
 /// Returns the value of the numeric key field with this name.
-fn number(table: &Table, held: &TableEntry, name: &str) -> Option<u32> {
+fn number(table: &Table, bfrt_entry: &TableEntry, name: &str) -> Option<u32> {
     let id = table.key.iter().find(|field| field.name == name)?.id;
-    match key(held).iter().find(|field| field.field_id == id)?.match_type.as_ref()? {
+    match key(bfrt_entry).iter().find(|field| field.field_id == id)?.match_type.as_ref()? {
         KeyMatch::Exact(it) => u32::try_from(to_u64(&it.value)?).ok(),
         _ => None,
     }

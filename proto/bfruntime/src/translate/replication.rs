@@ -1,6 +1,10 @@
 //! Converts multicast groups and clone sessions to entries of the driver's fixed tables.
 
-use super::{TranslateError, Translator, invalid_value, no_field, number, updated};
+use super::driver_fields::{
+    DEV_PORT, EGRESS_PORT, ENABLE, LAG_ID, LENGTH, MGID, MIRROR, NO_TRUNCATION, NODE, NODE_ID, RID,
+};
+use super::message::{number, updated};
+use super::translator::{TranslateError, Translator, invalid_value, no_field};
 use crate::bfrt_proto::data_field::{BoolArray, IntArray, Value};
 use crate::bfrt_proto::key_field::{Exact, MatchType};
 use crate::bfrt_proto::{DataField, KeyField, TableData, TableEntry, TableKey, Update, table_entry};
@@ -11,24 +15,8 @@ use p4runtime::p4::v1::replica::PortKind;
 use p4runtime::p4::v1::update::Type as P4Type;
 use p4runtime::value::to_u64;
 
-pub(super) const MGID: &str = "$pre.mgid";
-pub(super) const NODE: &str = "$pre.node";
-pub(super) const MIRROR: &str = "$mirror.cfg";
-/// Fixed tables that are read and written.
-pub(super) const TABLES: [&str; 3] = [NODE, MGID, MIRROR];
-
-pub(super) const NODE_ID: &str = "$MULTICAST_NODE_ID";
-pub(super) const RID: &str = "$MULTICAST_RID";
-pub(super) const LAG_ID: &str = "$MULTICAST_LAG_ID";
-pub(super) const DEV_PORT: &str = "$DEV_PORT";
-pub(super) const SESSION: &str = "$sid";
-pub(super) const ENABLE: &str = "$session_enable";
-pub(super) const EGRESS_PORT: &str = "$ucast_egress_port";
-pub(super) const LENGTH: &str = "$max_pkt_len";
 /// Action of a mirror session that sends each packet separately.
 const NORMAL: &str = "$normal";
-/// `$max_pkt_len` of a session that does not truncate.
-pub(super) const NO_TRUNCATION: u64 = 16_384;
 
 impl Translator<'_> {
     /// Converts a multicast group to a node and a group. The node is created before the group that refers to it, and

@@ -1,4 +1,4 @@
-//! `bfrt.json` of our programs: found by name, and as a P4Info.
+//! The `bfrt.json` of Weir's programs: parsing, lookup by name, and conversion to P4Info.
 
 use bfruntime::info::{BfrtInfo, Kind, MatchType, Scope, TableType};
 use p4runtime::p4info::{Index, Object};
@@ -6,7 +6,7 @@ use p4runtime::p4info::{Index, Object};
 pub const WEIR: &[u8] = include_bytes!("../../../../p4src/tna/build/weir.bfrt.json");
 
 #[test]
-fn p4cs_output_is_read_and_everything_has_its_width() {
+fn the_output_of_p4c_is_parsed_with_all_widths() {
     let info = BfrtInfo::parse(WEIR).unwrap();
     let forward = info.named("forward").unwrap();
     assert_eq!(forward.name, "pipe.TnaIngress.weir.forwarding.forward");
@@ -23,18 +23,18 @@ fn p4cs_output_is_read_and_everything_has_its_width() {
         (&lifetime.table_type, lifetime.fields[0].default),
         (&TableType::RegisterParam, Some(0x7fff_ffff))
     );
-    // Several counters have this ending.
+    // Several counters have this suffix.
     assert_eq!(info.named("events"), None);
 }
 
 #[test]
-fn a_program_is_described_as_p4info_with_the_ids_of_bfrt_json() {
+fn a_program_is_converted_to_p4info_with_the_ids_of_bfrt_json() {
     let info = BfrtInfo::parse(WEIR).unwrap();
     let index = Index::new(info.p4info()).unwrap();
     assert_eq!(index.pkg_info.arch, "tna");
     let ramp = index.tables.named("ecn_ramp").unwrap();
     assert_eq!(ramp.preamble().id, info.named("ecn_ramp").unwrap().id);
-    // The priority is no field of P4Runtime's.
+    // In P4Runtime the priority is not a match field.
     assert_eq!(ramp.match_fields.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["ramp", "depth"]);
     assert!(index.tables.named("forward").unwrap().const_default_action_id != 0);
     let identity = index.tables.named("switch_identity").unwrap();
@@ -46,9 +46,9 @@ fn a_program_is_described_as_p4info_with_the_ids_of_bfrt_json() {
     assert_eq!(index.direct_meters.iter().count(), 1);
 }
 
-/// Drivers' descriptions of their fixed tables have containers of fields, and keys that come twice.
+/// Drivers' descriptions of fixed tables contain containers of fields and duplicate keys.
 #[test]
-fn fields_of_unknown_types_are_read() {
+fn fields_of_unknown_types_are_parsed() {
     let text = r#"{"tables": [{"name": "dev", "id": 7, "table_type": "DevConfigure", "size": 1, "data": [
         {"mandatory": true, "singleton": {"id": 1, "name": "profile", "repeated": true, "repeated": true,
          "container": [{"id": 2, "name": "scope", "type": {"type": "uint32"}}]}},
@@ -61,12 +61,14 @@ fn fields_of_unknown_types_are_read() {
 }
 
 #[test]
-fn what_is_no_bfrt_json_is_refused() {
+fn invalid_bfrt_json_is_rejected() {
     for text in ["", "[]", r#"{"program": "x.p4"}"#, r#"{"tables": [{"name": "t"}]}"#] {
         let error = BfrtInfo::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("not a bfrt.json: "), "{error}");
     }
     let twice = r#"{"tables": [{"name": "a", "id": 7, "table_type": "Counter", "size": 1},
                                {"name": "b", "id": 7, "table_type": "Counter", "size": 1}]}"#;
-    assert!(BfrtInfo::parse(twice.as_bytes()).unwrap_err().to_string().contains("0x00000007 is taken"));
+    assert!(
+        BfrtInfo::parse(twice.as_bytes()).unwrap_err().to_string().contains("0x00000007 is already used")
+    );
 }

@@ -1,4 +1,4 @@
-//! The messages, and the descriptions of our own programs.
+//! The messages, and the bfrt.json of Weir's programs.
 
 mod info;
 mod published;

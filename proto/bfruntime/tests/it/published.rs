@@ -1,9 +1,10 @@
-//! The `.proto` file against the published one.
+//! Compares the `.proto` file with the published one.
 //!
-//! BF Runtime has no package from which its descriptors could be taken, so the published facts stand here as a digest: of
-//! `pkgsrc/bf-drivers/src/bf_rt/proto/bfruntime.proto` in github.com/p4lang/open-p4studio, commit 1f97778f (2025-02-26).
-//! With `BFRUNTIME_PROTO=/path/to/bfruntime.proto` the test compares with a file and prints what differs; its folder must
-//! have `google/rpc/status.proto`.
+//! No package contains the descriptors of BF Runtime, so the test compares a digest. The file is
+//! `pkgsrc/bf-drivers/src/bf_rt/proto/bfruntime.proto` in github.com/p4lang/open-p4studio
+//! (commit 1f97778f, 2025-02-26).
+//! With `BFRUNTIME_PROTO=/path/to/bfruntime.proto` the test compares with that file and prints the differences; its
+//! directory must contain `google/rpc/status.proto`.
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorSet};
@@ -13,7 +14,7 @@ use std::path::Path;
 const FACTS: usize = 296;
 const DIGEST: u64 = 0xadf5_1bd1_1232_ea2a;
 
-/// A line for each message, field, oneof, enum, value and method of the package.
+/// Returns a line for each message, field, enum value and method of the package.
 fn facts(descriptors: &FileDescriptorSet) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for file in descriptors.file.iter().filter(|file| file.package() == "bfrt_proto") {
@@ -23,10 +24,10 @@ fn facts(descriptors: &FileDescriptorSet) -> BTreeSet<String> {
         file.enum_type.iter().for_each(|it| enumeration(&prefix, it, &mut all));
         for service in &file.service {
             for it in &service.method {
-                let (asks, answers) = (it.client_streaming(), it.server_streaming());
+                let (client_streams, server_streams) = (it.client_streaming(), it.server_streaming());
                 let (input, output) = (it.input_type(), it.output_type());
                 all.insert(format!(
-                    "method {prefix}.{}.{}: {input} {asks} -> {output} {answers}",
+                    "method {prefix}.{}.{}: {input} {client_streams} -> {output} {server_streams}",
                     service.name(),
                     it.name()
                 ));

@@ -1,4 +1,4 @@
-//! P4Runtime's entities to entries of BF Runtime's tables and back.
+//! Translation of P4Runtime entities to entries of BF Runtime tables, and back.
 
 use crate::info::WEIR;
 use bfruntime::bfrt_proto::data_field::Value;
@@ -52,16 +52,16 @@ fn key_of(entry: &TableEntry) -> Vec<MatchType> {
     key.fields.iter().map(|field| field.match_type.clone().unwrap()).collect()
 }
 
-/// Translates there and back, and returns what the switch gets.
-fn there_and_back(info: &BfrtInfo, update: &p4::Update) -> Vec<TableEntry> {
+/// Translates an update to BF Runtime and back. Returns the BF Runtime entries.
+fn round_trip(info: &BfrtInfo, update: &p4::Update) -> Vec<TableEntry> {
     let updates = Translator::new(info).update(update).unwrap();
-    let held: Vec<TableEntry> = updates.iter().map(entry_of).collect();
-    assert_eq!(Translator::new(info).entities(&held), [update.entity.clone().unwrap()]);
-    held
+    let entries: Vec<TableEntry> = updates.iter().map(entry_of).collect();
+    assert_eq!(Translator::new(info).entities(&entries), [update.entity.clone().unwrap()]);
+    entries
 }
 
 #[test]
-fn values_are_as_wide_as_the_field_and_a_prefix_of_nothing_is_written() {
+fn values_have_the_width_of_the_field_and_empty_prefixes_are_written() {
     let info = tables();
     let forward = info.named("forward").unwrap();
     let via = action(&info, "forward", "via", &[(1, &[5])]);
@@ -72,17 +72,17 @@ fn values_are_as_wide_as_the_field_and_a_prefix_of_nothing_is_written() {
         action: via,
         ..Default::default()
     };
-    let held = there_and_back(&info, &insert(entry.clone()));
-    assert_eq!(key_of(&held[0]), [MatchType::Lpm(Lpm { value: vec![10, 0, 1, 0], prefix_len: 24 })]);
+    let entries = round_trip(&info, &insert(entry.clone()));
+    assert_eq!(key_of(&entries[0]), [MatchType::Lpm(Lpm { value: vec![10, 0, 1, 0], prefix_len: 24 })]);
     // 9 bits are two bytes.
-    assert_eq!(held[0].data.as_ref().unwrap().fields[0].value, Some(Value::Stream(vec![0, 5])));
+    assert_eq!(entries[0].data.as_ref().unwrap().fields[0].value, Some(Value::Stream(vec![0, 5])));
     entry.r#match.clear();
-    let held = there_and_back(&info, &insert(entry));
-    assert_eq!(key_of(&held[0]), [MatchType::Lpm(Lpm { value: vec![0; 4], prefix_len: 0 })]);
+    let entries = round_trip(&info, &insert(entry));
+    assert_eq!(key_of(&entries[0]), [MatchType::Lpm(Lpm { value: vec![0; 4], prefix_len: 0 })]);
 }
 
 #[test]
-fn the_highest_priority_is_the_lowest_number() {
+fn the_highest_priority_becomes_the_lowest_number() {
     let info = tables();
     let range = |low: &[u8], high: &[u8]| {
         FieldMatchType::Range(field_match::Range { low: low.to_vec(), high: high.to_vec() })
@@ -97,9 +97,9 @@ fn the_highest_priority_is_the_lowest_number() {
         priority: 7,
         ..Default::default()
     };
-    let held = there_and_back(&info, &insert(entry.clone()));
+    let entries = round_trip(&info, &insert(entry.clone()));
     assert_eq!(
-        key_of(&held[0]),
+        key_of(&entries[0]),
         [
             MatchType::Exact(Exact { value: vec![3] }),
             MatchType::Range(Range { low: vec![0, 16], high: vec![1, 0] }),
@@ -107,8 +107,8 @@ fn the_highest_priority_is_the_lowest_number() {
         ]
     );
     entry.r#match.pop();
-    let held = there_and_back(&info, &insert(entry));
-    assert_eq!(key_of(&held[0])[1], MatchType::Range(Range { low: vec![0, 0], high: vec![0xff, 0xff] }));
+    let entries = round_trip(&info, &insert(entry));
+    assert_eq!(key_of(&entries[0])[1], MatchType::Range(Range { low: vec![0, 0], high: vec![0xff, 0xff] }));
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn meters_count_kilobits_and_register_parameters_are_default_entries() {
         meter_config: Some(meter(125_000)),
         ..Default::default()
     };
-    let held = there_and_back(&info, &insert(flood.clone()));
-    let values: Vec<_> = held[0].data.as_ref().unwrap().fields.iter().map(|it| it.value.clone()).collect();
+    let entries = round_trip(&info, &insert(flood.clone()));
+    let values: Vec<_> = entries[0].data.as_ref().unwrap().fields.iter().map(|it| it.value.clone()).collect();
     assert_eq!(values[1], Some(Value::Stream(1_000u64.to_be_bytes().to_vec())));
     assert_eq!(values[3], Some(Value::Stream(20u64.to_be_bytes().to_vec())));
     flood.meter_config = Some(meter(126));
@@ -142,8 +142,8 @@ fn meters_count_kilobits_and_register_parameters_are_default_entries() {
         is_default_action: true,
         ..Default::default()
     };
-    let held = there_and_back(&info, &insert(lifetime));
-    assert_eq!((held[0].is_default_entry, held[0].data.as_ref().unwrap().action_id), (true, 0));
+    let entries = round_trip(&info, &insert(lifetime));
+    assert_eq!((entries[0].is_default_entry, entries[0].data.as_ref().unwrap().action_id), (true, 0));
 }
 
 #[expect(deprecated)]
@@ -153,14 +153,14 @@ fn replicas(ports: &[u32]) -> Vec<p4::Replica> {
     ports.iter().map(replica).collect()
 }
 
-fn replication(kind: Type, of: p4::packet_replication_engine_entry::Type) -> p4::Update {
-    let entry = p4::PacketReplicationEngineEntry { r#type: Some(of) };
+fn replication(kind: Type, entity: p4::packet_replication_engine_entry::Type) -> p4::Update {
+    let entry = p4::PacketReplicationEngineEntry { r#type: Some(entity) };
     let entity = Some(p4::Entity { entity: Some(P4Kind::PacketReplicationEngineEntry(entry)) });
     p4::Update { r#type: kind.into(), entity }
 }
 
 #[test]
-fn a_multicast_group_is_a_node_and_a_group_of_it() {
+fn a_multicast_group_becomes_a_node_and_a_group() {
     use p4::packet_replication_engine_entry::Type as Pre;
     let info = tables();
     let group = p4::MulticastGroupEntry {
@@ -172,16 +172,16 @@ fn a_multicast_group_is_a_node_and_a_group_of_it() {
         let name = |it: &Update| (it.r#type(), info.id(entry_of(it).table_id).unwrap().name.clone());
         updates.iter().map(name).collect()
     };
-    let made = |kind| {
+    let translated = |kind| {
         let update = replication(kind, Pre::MulticastGroupEntry(group.clone()));
         names(&Translator::new(&info).update(&update).unwrap())
     };
     let (node, mgid) = ("$pre.node".to_owned(), "$pre.mgid".to_owned());
     use update::Type as To;
-    assert_eq!(made(Type::Insert), [(To::Insert, node.clone()), (To::Insert, mgid.clone())]);
-    assert_eq!(made(Type::Modify), [(To::Modify, node.clone())]);
-    assert_eq!(made(Type::Delete), [(To::Delete, mgid), (To::Delete, node)]);
-    there_and_back(&info, &replication(Type::Insert, Pre::MulticastGroupEntry(group)));
+    assert_eq!(translated(Type::Insert), [(To::Insert, node.clone()), (To::Insert, mgid.clone())]);
+    assert_eq!(translated(Type::Modify), [(To::Modify, node.clone())]);
+    assert_eq!(translated(Type::Delete), [(To::Delete, mgid), (To::Delete, node)]);
+    round_trip(&info, &replication(Type::Insert, Pre::MulticastGroupEntry(group)));
 
     let session = p4::CloneSessionEntry {
         session_id: 1,
@@ -189,18 +189,18 @@ fn a_multicast_group_is_a_node_and_a_group_of_it() {
         packet_length_bytes: 64,
         class_of_service: 0,
     };
-    there_and_back(&info, &replication(Type::Insert, Pre::CloneSessionEntry(session.clone())));
+    round_trip(&info, &replication(Type::Insert, Pre::CloneSessionEntry(session.clone())));
     let two = p4::CloneSessionEntry { replicas: replicas(&[6, 7]), ..session };
     let two = replication(Type::Insert, Pre::CloneSessionEntry(two));
     assert!(matches!(Translator::new(&info).update(&two), Err(TranslateError::Unsupported(_))));
 }
 
 #[test]
-fn entities_that_the_switch_does_not_have_are_refused() {
+fn entities_that_do_not_match_the_tables_are_rejected() {
     let info = tables();
-    let refused =
+    let error =
         |entry: p4::TableEntry| Translator::new(&info).update(&insert(entry)).unwrap_err().to_string();
-    assert!(refused(p4::TableEntry { table_id: 5, ..Default::default() }).contains("no table 0x00000005"));
+    assert!(error(p4::TableEntry { table_id: 5, ..Default::default() }).contains("no table 0x00000005"));
     let table_id = info.named("member").unwrap().id;
     let member = |fields: Vec<p4::FieldMatch>, params: &[(u32, &[u8])]| p4::TableEntry {
         table_id,
@@ -208,22 +208,20 @@ fn entities_that_the_switch_does_not_have_are_refused() {
         action: action(&info, "member", "member_port", params),
         ..Default::default()
     };
-    assert!(refused(member(vec![exact(1, &[1])], &[(1, &[1])])).contains("index: no value"));
-    assert!(refused(member(vec![exact(1, &[1, 0, 0]), exact(2, &[1])], &[])).contains("group: too wide"));
+    assert!(error(member(vec![exact(1, &[1])], &[(1, &[1])])).contains("index: no value"));
+    assert!(error(member(vec![exact(1, &[1, 0, 0]), exact(2, &[1])], &[])).contains("group: too wide"));
     let key = || vec![exact(1, &[1]), exact(2, &[1])];
-    assert!(refused(member(key(), &[(1, &[2, 0])])).contains("port: too wide"));
-    assert!(refused(member(key(), &[(9, &[2])])).contains("no field 9"));
-    assert!(
-        refused(member(vec![exact(1, &[1]), exact(2, &[1]), exact(3, &[1])], &[])).contains("no field 3")
-    );
+    assert!(error(member(key(), &[(1, &[2, 0])])).contains("port: too wide"));
+    assert!(error(member(key(), &[(9, &[2])])).contains("no field 9"));
+    assert!(error(member(vec![exact(1, &[1]), exact(2, &[1]), exact(3, &[1])], &[])).contains("no field 3"));
 }
 
-/// A controller reads every table of entries, defaults that may be set, and the fixed tables.
+/// The read requests cover all tables with entries, the default entries that may be written, and the fixed tables.
 #[test]
-fn everything_is_read_that_can_be_written() {
+fn everything_that_can_be_written_is_read() {
     let info = tables();
-    let asked = Translator::new(&info).read_all_entities();
-    let names: Vec<String> = asked
+    let requests = Translator::new(&info).read_all_entities();
+    let names: Vec<String> = requests
         .iter()
         .map(|Entity { entity }| match entity {
             Some(entity::Entity::TableEntry(it)) => {

@@ -1,9 +1,10 @@
 //! Admission control: limits the number of connections and their idle time, and selects the connection that a new one
 //! evicts. A connection whose stream takes part in arbitration, such as the primary's, is never evicted.
 
+use super::sync::lock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -26,8 +27,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 128,
-            // More than the clients that can have bid (`arbitration::MAX_CLIENTS`), so that there is always one to
-            // evict.
+            // More than the clients that can take part in arbitration (`arbitration::MAX_CLIENTS`), so that there is
+            // always one to evict.
             per_peer: 32,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(600),
@@ -45,9 +46,9 @@ pub struct Admission {
 
 #[derive(Debug, Default)]
 struct ConnectionTable {
-    /// By connection number; numbers are not reused.
+    /// By id; ids are not reused.
     connections: BTreeMap<u64, Arc<ConnectionActivity>>,
-    next: u64,
+    next_id: u64,
 }
 
 /// The calls of a connection, which determine whether it may be evicted or closed.
@@ -58,7 +59,7 @@ pub struct ConnectionActivity {
     /// Notified when the connection is evicted.
     evicted: Notify,
     /// Permit for one read of this connection, for which other connections do not compete.
-    read_turn: Semaphore,
+    read_permit: Semaphore,
 }
 
 #[derive(Debug)]
@@ -67,9 +68,9 @@ struct CallActivity {
     /// Number of streams that take part in arbitration.
     arbitrating: usize,
     /// True after the first call.
-    any: bool,
+    had_call: bool,
     /// Time at which the last call began or ended; before the first call, when the connection was accepted.
-    last: Instant,
+    last_change: Instant,
 }
 
 /// Classes of connections, in the order of eviction.
@@ -77,14 +78,10 @@ struct CallActivity {
 enum EvictionRank {
     /// No call is in progress.
     Idle,
-    Calls,
+    /// A call is in progress.
+    InCall,
     /// A stream takes part in arbitration; never evicted.
-    Bids,
-}
-
-/// Ignores poisoning: no code that runs under these locks can panic in the middle of a change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    Arbitrating,
 }
 
 impl Admission {
@@ -106,32 +103,34 @@ impl Admission {
         } else if open.connections.len() >= self.limits.connections {
             open.evict_one(|_| true)?;
         }
-        let calls = CallActivity { in_progress: 0, arbitrating: 0, any: false, last: Instant::now() };
+        let calls =
+            CallActivity { in_progress: 0, arbitrating: 0, had_call: false, last_change: Instant::now() };
         let activity = Arc::new(ConnectionActivity {
             peer,
             calls: Mutex::new(calls),
             evicted: Notify::new(),
-            read_turn: Semaphore::new(1),
+            read_permit: Semaphore::new(1),
         });
-        let number = open.next;
-        open.next += 1;
-        open.connections.insert(number, Arc::clone(&activity));
-        Some(ConnectionPermit { admission: Arc::clone(self), number, activity })
+        let id = open.next_id;
+        open.next_id += 1;
+        open.connections.insert(id, Arc::clone(&activity));
+        Some(ConnectionPermit { admission: Arc::clone(self), id, activity })
     }
 }
 
 impl ConnectionTable {
-    /// Evicts one of the connections selected by `among`. Returns `None` if all of them take part in arbitration.
-    fn evict_one(&mut self, among: impl Fn(&ConnectionActivity) -> bool) -> Option<()> {
-        let some = self.connections.iter().filter(|(_, connection)| among(connection));
-        let ranked = some.map(|(&number, connection)| (connection.rank(), number));
-        let ((standing, _), number) = ranked.min()?;
-        if standing == EvictionRank::Bids {
+    /// Evicts one of the connections selected by `is_candidate`. Returns `None` if all of them take part in
+    /// arbitration.
+    fn evict_one(&mut self, is_candidate: impl Fn(&ConnectionActivity) -> bool) -> Option<()> {
+        let candidates = self.connections.iter().filter(|(_, connection)| is_candidate(connection));
+        let ranked = candidates.map(|(&id, connection)| (connection.rank(), id));
+        let ((rank, _), id) = ranked.min()?;
+        if rank == EvictionRank::Arbitrating {
             return None;
         }
-        let displaced = self.connections.remove(&number)?;
-        tracing::debug!(peer = %displaced.peer, "closing a P4Runtime connection in favour of a new one");
-        displaced.evicted.notify_one();
+        let evicted = self.connections.remove(&id)?;
+        tracing::debug!(peer = %evicted.peer, "closing a P4Runtime connection in favour of a new one");
+        evicted.evicted.notify_one();
         Some(())
     }
 }
@@ -140,62 +139,63 @@ impl ConnectionActivity {
     /// Returns the eviction rank: the connection with the lowest is evicted first.
     fn rank(&self) -> (EvictionRank, Instant) {
         let calls = lock(&self.calls);
-        let standing = match *calls {
-            CallActivity { arbitrating: 1.., .. } => EvictionRank::Bids,
-            CallActivity { in_progress: 1.., .. } => EvictionRank::Calls,
+        let rank = match *calls {
+            CallActivity { arbitrating: 1.., .. } => EvictionRank::Arbitrating,
+            CallActivity { in_progress: 1.., .. } => EvictionRank::InCall,
             _ => EvictionRank::Idle,
         };
-        (standing, calls.last)
+        (rank, calls.last_change)
     }
 
     /// Registers a call as in progress until the returned guard is dropped.
     pub fn begin_call(self: &Arc<ConnectionActivity>) -> CallGuard {
         let mut calls = lock(&self.calls);
         calls.in_progress += 1;
-        calls.any = true;
-        calls.last = Instant::now();
-        CallGuard { activity: Arc::clone(self), bids: Mutex::new(false) }
+        calls.had_call = true;
+        calls.last_change = Instant::now();
+        CallGuard { activity: Arc::clone(self), is_arbitrating: Mutex::new(false) }
     }
 
     /// Returns the time at which the connection is to be closed as idle; `None` while a call is in progress.
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let calls = lock(&self.calls);
-        let patience = if calls.any { limits.idle_timeout } else { limits.handshake_timeout };
-        (calls.in_progress == 0).then(|| calls.last + patience)
+        let timeout = if calls.had_call { limits.idle_timeout } else { limits.handshake_timeout };
+        (calls.in_progress == 0).then(|| calls.last_change + timeout)
     }
 
     /// Waits until the connection is evicted.
-    pub async fn displaced(&self) {
+    pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }
 
+/// Counts a call as in progress until it is dropped.
 #[derive(Debug)]
 pub struct CallGuard {
     activity: Arc<ConnectionActivity>,
-    bids: Mutex<bool>,
+    is_arbitrating: Mutex<bool>,
 }
 
 impl CallGuard {
     /// Returns the permit for one read of this connection.
-    pub fn read_turn(&self) -> &Semaphore {
-        &self.activity.read_turn
+    pub fn read_permit(&self) -> &Semaphore {
+        &self.activity.read_permit
     }
 
     /// Marks the call as a stream that takes part in arbitration, which protects its connection from eviction.
     pub fn mark_arbitrating(&self) {
-        let before = std::mem::replace(&mut *lock(&self.bids), true);
-        lock(&self.activity.calls).arbitrating += usize::from(!before);
+        let was_arbitrating = std::mem::replace(&mut *lock(&self.is_arbitrating), true);
+        lock(&self.activity.calls).arbitrating += usize::from(!was_arbitrating);
     }
 }
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        let bids = *lock(&self.bids);
+        let is_arbitrating = *lock(&self.is_arbitrating);
         let mut calls = lock(&self.activity.calls);
         calls.in_progress -= 1;
-        calls.arbitrating -= usize::from(bids);
-        calls.last = Instant::now();
+        calls.arbitrating -= usize::from(is_arbitrating);
+        calls.last_change = Instant::now();
     }
 }
 
@@ -203,7 +203,7 @@ impl Drop for CallGuard {
 #[derive(Debug)]
 pub struct ConnectionPermit {
     admission: Arc<Admission>,
-    number: u64,
+    id: u64,
     pub activity: Arc<ConnectionActivity>,
 }
 
@@ -215,7 +215,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        lock(&self.admission.open).connections.remove(&self.number);
+        lock(&self.admission.open).connections.remove(&self.id);
     }
 }
 
@@ -232,68 +232,67 @@ mod tests {
         Admission::new(Limits { connections, per_peer, ..Limits::default() })
     }
 
-    /// Returns whether a connection has been told to go.
-    fn gone(place: &ConnectionPermit) -> bool {
-        !lock(&place.admission.open).connections.contains_key(&place.number)
+    fn is_evicted(permit: &ConnectionPermit) -> bool {
+        !lock(&permit.admission.open).connections.contains_key(&permit.id)
     }
 
     #[test]
-    fn the_connection_that_was_idle_longest_is_closed() {
+    fn the_connection_that_was_idle_longest_is_evicted() {
         let admission = admission(3, 3);
-        let places: Vec<ConnectionPermit> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
-        // The first has had a call since, so the second is next.
-        drop(places[0].activity.begin_call());
+        let permits: Vec<ConnectionPermit> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        // The first has had a call since, so the second is evicted first.
+        drop(permits[0].activity.begin_call());
         let fourth = admission.admit(peer(4)).unwrap();
-        assert_eq!(places.iter().map(gone).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(permits.iter().map(is_evicted).collect::<Vec<_>>(), [false, true, false]);
         let fifth = admission.admit(peer(5)).unwrap();
-        assert!(gone(&places[2]) && !gone(&places[0]) && !gone(&fourth));
+        assert!(is_evicted(&permits[2]) && !is_evicted(&permits[0]) && !is_evicted(&fourth));
         drop((fourth, fifth));
         let _again = admission.admit(peer(6)).unwrap();
-        assert!(!gone(&places[0]), "there is room again");
+        assert!(!is_evicted(&permits[0]), "closed connections leave room");
     }
 
     #[test]
-    fn calls_keep_a_place_longer_and_bids_for_good() {
+    fn connections_with_calls_are_evicted_later_and_arbitrating_ones_never() {
         let admission = admission(3, 3);
-        let places: Vec<ConnectionPermit> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
-        let bid = places[0].activity.begin_call();
+        let permits: Vec<ConnectionPermit> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let bid = permits[0].activity.begin_call();
         bid.mark_arbitrating();
         bid.mark_arbitrating();
-        let _call = places[1].activity.begin_call();
+        let _call = permits[1].activity.begin_call();
         let new: Vec<ConnectionPermit> = (4..=60).map(|n| admission.admit(peer(n)).unwrap()).collect();
-        assert!(gone(&places[2]) && new[..56].iter().all(gone));
-        assert!(!gone(&places[0]) && !gone(&places[1]));
-        // Its stream has ended: it is like the others.
+        assert!(is_evicted(&permits[2]) && new[..56].iter().all(is_evicted));
+        assert!(!is_evicted(&permits[0]) && !is_evicted(&permits[1]));
+        // Its stream has ended: it can be evicted like the others.
         drop(bid);
-        let _calls: Vec<CallGuard> = new[56..].iter().map(|place| place.activity.begin_call()).collect();
+        let _calls: Vec<CallGuard> = new[56..].iter().map(|permit| permit.activity.begin_call()).collect();
         let _more = admission.admit(peer(61)).unwrap();
-        assert!(gone(&places[0]));
+        assert!(is_evicted(&permits[0]));
     }
 
     #[test]
-    fn a_peer_displaces_its_own_connections_only() {
+    fn a_peer_evicts_only_its_own_connections() {
         let admission = admission(4, 2);
         let other = admission.admit(peer(1)).unwrap();
         let many: Vec<ConnectionPermit> = (0..10).map(|_| admission.admit(peer(2)).unwrap()).collect();
-        assert!(!gone(&other) && many[..8].iter().all(gone) && !many[8..].iter().any(gone));
+        assert!(!is_evicted(&other) && many[..8].iter().all(is_evicted) && !many[8..].iter().any(is_evicted));
     }
 
     #[test]
-    fn a_connection_is_refused_if_all_others_take_part_in_arbitration() {
+    fn a_connection_is_rejected_if_all_others_take_part_in_arbitration() {
         let admission = admission(2, 2);
-        let places: Vec<ConnectionPermit> = (1..=2).map(|n| admission.admit(peer(n)).unwrap()).collect();
-        let calls: Vec<CallGuard> = places.iter().map(|place| place.activity.begin_call()).collect();
+        let permits: Vec<ConnectionPermit> = (1..=2).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let calls: Vec<CallGuard> = permits.iter().map(|permit| permit.activity.begin_call()).collect();
         calls.iter().for_each(CallGuard::mark_arbitrating);
         assert!(admission.admit(peer(3)).is_none());
-        assert!(!places.iter().any(gone));
+        assert!(!permits.iter().any(is_evicted));
     }
 
     #[tokio::test]
-    async fn the_displaced_client_is_notified() {
+    async fn an_evicted_connection_is_notified() {
         let admission = admission(1, 1);
         let first = admission.admit(peer(1)).unwrap();
         let second = admission.admit(peer(1)).unwrap();
-        first.activity.displaced().await;
+        first.activity.evicted().await;
         let limits = admission.limits();
         let accepted = second.activity.deadline(limits).unwrap() - limits.handshake_timeout;
         let call = second.activity.begin_call();

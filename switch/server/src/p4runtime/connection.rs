@@ -22,7 +22,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// An admitted connection.
 pub struct Connection {
     stream: TcpStream,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     /// Time of the last received byte.
     last_read: Instant,
     timer: Pin<Box<Sleep>>,
@@ -44,20 +44,20 @@ pub fn accept(
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        tracing::warn!(%error, "a P4Runtime connection was not accepted");
+                        tracing::warn!(%error, "cannot accept a P4Runtime connection");
                         sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
                 },
                 () = queue.closed() => return,
             };
-            let Some(place) = admission.admit(peer.ip().to_canonical()) else {
-                tracing::warn!(%peer, "a P4Runtime connection is refused: all open connections take part in the arbitration");
+            let Some(permit) = admission.admit(peer.ip().to_canonical()) else {
+                tracing::warn!(%peer, "rejecting a P4Runtime connection: every open one takes part in the arbitration");
                 continue;
             };
             // A failure is not an error: without TCP_NODELAY small messages are only delayed.
             let _ = stream.set_nodelay(true);
-            let connection = Connection::new(stream, place, server.clone());
+            let connection = Connection::new(stream, permit, server.clone());
             if queue.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -67,34 +67,34 @@ pub fn accept(
 }
 
 impl Connection {
-    fn new(stream: TcpStream, place: ConnectionPermit, mut server: watch::Receiver<()>) -> Connection {
-        let activity = Arc::clone(&place.activity);
-        let end = Box::pin(async move {
+    fn new(stream: TcpStream, permit: ConnectionPermit, mut server: watch::Receiver<()>) -> Connection {
+        let activity = Arc::clone(&permit.activity);
+        let shutdown = Box::pin(async move {
             let server_ended = async { while server.changed().await.is_ok() {} };
             tokio::select! {
                 () = server_ended => "the server has ended",
-                () = activity.displaced() => "another connection took its place",
+                () = activity.evicted() => "evicted by another connection",
             }
         });
         let last_read = Instant::now();
         // Reset to the actual deadline by the first read.
         let timer = Box::pin(sleep_until(last_read));
-        Connection { stream, place, last_read, timer, shutdown: Some(end) }
+        Connection { stream, permit, last_read, timer, shutdown: Some(shutdown) }
     }
 
     /// Returns the time at which the connection is closed unless there is activity.
     fn deadline(&self) -> Instant {
-        let limits = self.place.limits();
-        let silent = self.last_read + limits.read_timeout;
-        self.place.activity.deadline(limits).map_or(silent, |idle| idle.min(silent))
+        let limits = self.permit.limits();
+        let read_deadline = self.last_read + limits.read_timeout;
+        self.permit.activity.deadline(limits).map_or(read_deadline, |idle| idle.min(read_deadline))
     }
 }
 
 impl Connected for Connection {
-    /// Gives each request access to the call records of its connection.
+    /// Passed to each request, which registers its call there.
     type ConnectInfo = Arc<ConnectionActivity>;
     fn connect_info(&self) -> Arc<ConnectionActivity> {
-        Arc::clone(&self.place.activity)
+        Arc::clone(&self.permit.activity)
     }
 }
 
@@ -109,7 +109,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Checked before the read, so that a client that sends without a pause cannot outlive its connection.
-        match self.shutdown.as_mut().map(|end| end.as_mut().poll(context)) {
+        match self.shutdown.as_mut().map(|shutdown| shutdown.as_mut().poll(context)) {
             Some(Poll::Pending) => {}
             Some(Poll::Ready(reason)) => {
                 self.shutdown = None;
@@ -131,7 +131,7 @@ impl AsyncRead for Connection {
             self.timer.as_mut().reset(deadline);
             ready!(self.timer.as_mut().poll(context));
         }
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does nothing")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "connection idle for too long")))
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
         let kind = tokio::select! {
             kind = reading => kind,
             () = sending => panic!("the client ended"),
-            () = sleep(LONG) => panic!("it goes on"),
+            () = sleep(LONG) => panic!("the connection is still open"),
         };
         (kind, received)
     }
@@ -212,7 +212,7 @@ mod tests {
         let (kind, received) = end(connection, client).await;
         assert_eq!(kind, io::ErrorKind::TimedOut);
         assert!(received > 0);
-        // A call that is over: the longer time without a call counts.
+        // After a call has ended, the idle timeout applies instead of the handshake timeout.
         let limits = Limits {
             handshake_timeout: SHORT,
             idle_timeout: 3 * SHORT,
@@ -220,24 +220,24 @@ mod tests {
             ..Limits::default()
         };
         let (connection, client, _server) = connected(limits).await;
-        drop(connection.place.activity.begin_call());
-        let begun = Instant::now();
+        drop(connection.permit.activity.begin_call());
+        let started = Instant::now();
         assert_eq!(end(connection, client).await.0, io::ErrorKind::TimedOut);
-        assert!(begun.elapsed() >= 3 * SHORT);
+        assert!(started.elapsed() >= 3 * SHORT);
     }
 
     #[tokio::test]
-    async fn a_call_keeps_a_connection_that_is_not_silent() {
+    async fn a_call_keeps_a_connection_that_receives_bytes() {
         let limits =
             Limits { handshake_timeout: SHORT, idle_timeout: SHORT, read_timeout: LONG, ..Limits::default() };
         let (mut connection, mut client, _server) = connected(limits).await;
-        let _call = connection.place.activity.begin_call();
+        let _call = connection.permit.activity.begin_call();
         sleep(2 * SHORT).await;
         client.write_all(b"x").await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), b'x');
         let limits = Limits { read_timeout: SHORT, ..limits };
         let (mut connection, _client, _server) = connected(limits).await;
-        let _call = connection.place.activity.begin_call();
+        let _call = connection.permit.activity.begin_call();
         assert_eq!(connection.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 

@@ -4,13 +4,13 @@
 //! calls: writes and pushes are exclusive, reads are shared. A read therefore sees a write completely or not at all
 //! (P4Runtime §13.4).
 
-use super::ServerConfig;
+use super::config::ServerConfig;
 use super::digest::Digests;
 use super::forwarding_pipeline::{self, ControllerHeaders, StagedPipeline};
 use super::reconcile;
-use super::service::{MAX_CONCURRENT_READS, MAX_TOTAL_READ_BYTES};
 use super::sessions::Sessions;
 use super::status::{from_control, from_dataplane};
+use super::sync::lock;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::p4::v1::{Entity, ForwardingPipelineConfig, TableEntry, Update};
@@ -18,7 +18,7 @@ use p4runtime::received::{DecodeError, Parts, Received};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tonic::Status;
@@ -38,6 +38,10 @@ const STEP_MEMORY: usize = 1 << 20;
 pub const DECODE_ALLOWANCE: usize = 4 << 20;
 /// Requests above this size in bytes are decoded one at a time on a blocking thread.
 const LARGE_REQUEST: usize = 64 << 10;
+/// Maximum number of reads with results in memory, in addition to one per connection. Further reads wait.
+const MAX_CONCURRENT_READS: usize = 32;
+/// Memory limit of the results of all reads, in bytes, in addition to what each connection may use by itself.
+pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
 
 /// The pipeline that processes packets.
 struct Active {
@@ -64,10 +68,10 @@ pub struct Device {
     pub digests: Mutex<Digests>,
     /// Notified when the set of digests or their configuration changes.
     pub digests_changed: Notify,
-    /// Whether any entry has an idle timeout; `timeouts_changed` is notified when this changes.
+    /// True if any entry has an idle timeout; `timeouts_changed` is notified after each write.
     pub has_timeouts: AtomicBool,
     pub timeouts_changed: Notify,
-    pub wanted: Arc<Subscriptions>,
+    pub subscriptions: Arc<Subscriptions>,
     pub read_permits: Semaphore,
     /// Memory for the results of all reads, in KiB; one permit per KiB.
     pub read_memory: Semaphore,
@@ -84,11 +88,6 @@ pub struct Subscriptions {
     pub digests: AtomicBool,
 }
 
-/// Ignores poisoning: the caller of the operation that panicked gets an error, and its changes up to then are kept.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Device {
     pub fn new(dataplane: DataplaneHandle, config: ServerConfig) -> Device {
         Device {
@@ -100,7 +99,7 @@ impl Device {
             digests_changed: Notify::new(),
             has_timeouts: AtomicBool::new(false),
             timeouts_changed: Notify::new(),
-            wanted: Arc::default(),
+            subscriptions: Arc::default(),
             read_permits: Semaphore::new(MAX_CONCURRENT_READS),
             read_memory: Semaphore::new(MAX_TOTAL_READ_BYTES >> 10),
             decode_permit: Semaphore::new(1),
@@ -116,6 +115,7 @@ impl Device {
         )
     }
 
+    /// Decodes a request, a large one on a blocking thread.
     pub async fn decode<M: 'static, R: Send + 'static>(
         &self,
         request: Received<M>,
@@ -124,17 +124,16 @@ impl Device {
         if request.encoded_len() <= LARGE_REQUEST {
             return Ok(decode(&request)?);
         }
-        let _turn = self.decode_permit.acquire().await;
+        let _permit = self.decode_permit.acquire().await;
         let decoded = tokio::task::spawn_blocking(move || decode(&request)).await;
-        Ok(decoded
-            .map_err(|_| Status::internal("the request cannot be decoded, by a bug of this switch"))??)
+        Ok(decoded.map_err(|_| Status::internal("internal error: decoding the request panicked"))??)
     }
 
-    /// Updates the state that depends on the primary. `before` is the previous primary.
-    pub fn after_election(&self, sessions: &Sessions, before: Option<u64>) {
+    /// Updates the state that depends on the primary. `previous` is the primary before the change.
+    pub fn on_primary_change(&self, sessions: &Sessions, previous: Option<u64>) {
         let primary = sessions.arbitration.primary();
-        self.wanted.packet_in.store(primary.is_some(), Ordering::Relaxed);
-        if primary != before {
+        self.subscriptions.packet_in.store(primary.is_some(), Ordering::Relaxed);
+        if primary != previous {
             lock(&self.digests).reset();
         }
     }
@@ -156,12 +155,12 @@ impl Device {
         while !done {
             // No packet may be processed between the updates of an atomic batch, so all are applied in one step and
             // decoded one by one.
-            let (some, all) = match atomicity {
+            let (decoded, encoded) = match atomicity {
                 Atomicity::DataplaneAtomic => (Vec::new(), Some(updates.clone())),
                 _ => (updates.decode_some(BATCH_STEP, STEP_MEMORY), None),
             };
             let step = self.on_active(active, move |control, switch, _| {
-                let updates = some.into_iter().chain(all.into_iter().flatten()).map(to_update);
+                let updates = decoded.into_iter().chain(encoded.into_iter().flatten()).map(to_update);
                 let done = batch.step(control, switch, updates);
                 (batch, done)
             });
@@ -178,12 +177,12 @@ impl Device {
         operation: impl FnOnce(&mut Control, &mut Switch, Time) -> R + Send + 'static,
     ) -> Result<R, Status> {
         let (control, program) = (Arc::clone(&active.control), Arc::clone(&active.program));
-        let answer = self.dataplane.call(move |switch, now| {
+        let result = self.dataplane.call(move |switch, now| {
             switch.set_now(now);
-            let runs = Arc::ptr_eq(switch.pipeline().program(), &program);
-            runs.then(|| operation(&mut lock(&control), switch, now))
+            let is_running = Arc::ptr_eq(switch.pipeline().program(), &program);
+            is_running.then(|| operation(&mut lock(&control), switch, now))
         });
-        answer.await.map_err(from_dataplane)?.ok_or_else(|| {
+        result.await.map_err(from_dataplane)?.ok_or_else(|| {
             Status::failed_precondition(
                 "another program was loaded over Thrift; push its P4Info with VERIFY_AND_COMMIT",
             )
@@ -196,7 +195,7 @@ impl Device {
         let control = lock(control);
         let mut digests = lock(&self.digests);
         digests.configure(control.digest_settings());
-        self.wanted.digests.store(digests.any_enabled(), Ordering::Relaxed);
+        self.subscriptions.digests.store(digests.any_enabled(), Ordering::Relaxed);
         self.digests_changed.notify_one();
         self.has_timeouts.store(control.has_timeouts(), Ordering::Relaxed);
         self.timeouts_changed.notify_one();
@@ -219,9 +218,9 @@ impl Device {
         while let Some(row) = from {
             let request = Arc::clone(&request);
             let read = self.on_active(active, move |control, switch, _| {
-                let mut part = ReadPage::new(row, BATCH_STEP);
-                let found = control.read_part(switch, &request, &mut part);
-                (found, part.next_row())
+                let mut page = ReadPage::new(row, BATCH_STEP);
+                let found = control.read_page(switch, &request, &mut page);
+                (found, page.next_row())
             });
             let (found, next) = read.await?;
             match found {
@@ -237,15 +236,15 @@ impl Device {
     pub async fn take_timed_out(&self) -> Result<(Vec<TableEntry>, Duration), Status> {
         let pipelines = self.pipelines.read().await;
         let Some(active) = &pipelines.active else { return Ok(Default::default()) };
-        let taken = self.on_active(active, |control, switch, now| {
-            let begun = Instant::now();
+        let scan = self.on_active(active, |control, switch, now| {
+            let started = Instant::now();
             let expired = control.take_timed_out(switch, now);
-            expired.map(|expired| (expired, begun.elapsed()))
+            expired.map(|expired| (expired, started.elapsed()))
         });
-        match taken.await {
+        match scan.await {
             // Another program was loaded over Thrift; the entries no longer exist.
             Err(status) if status.code() == tonic::Code::FailedPrecondition => Ok(Default::default()),
-            taken => taken?.map_err(|error| from_control(&error)),
+            result => result?.map_err(|error| from_control(&error)),
         }
     }
 
@@ -259,7 +258,7 @@ impl Device {
         match (action, config) {
             (Action::Unspecified, _) => Err(Status::invalid_argument("the action is not set")),
             (Action::Commit, Some(_)) => {
-                Err(Status::invalid_argument("COMMIT takes no config, it commits the one that was saved"))
+                Err(Status::invalid_argument("COMMIT takes no config; it commits the saved one"))
             }
             (Action::Commit, None) => match pipelines.saved.take() {
                 Some(saved) => self.install(pipelines, saved).await,
@@ -293,22 +292,21 @@ impl Device {
         let (seed, programs) = (self.config.seed, Arc::clone(&self.config.programs));
         let load = move || forwarding_pipeline::load(&programs, config, running, switch_config, seed);
         let loading = tokio::task::spawn_blocking(load);
-        let loaded = loading
-            .await
-            .map_err(|_| Status::internal("the program cannot be loaded, by a bug of this switch"))?;
+        let loaded =
+            loading.await.map_err(|_| Status::internal("internal error: loading the program panicked"))?;
         loaded.map_err(|error| from_control(&error))
     }
 
     async fn reconcile(&self, active: &Active, candidate: &mut StagedPipeline) -> Result<(), Status> {
         let state =
-            self.on_active(active, |control, switch, _| reconcile::PipelineState::of(control, switch));
+            self.on_active(active, |control, switch, _| reconcile::PipelineState::capture(control, switch));
         let state = state.await?.map_err(|error| from_control(&error))?;
         state.restore(candidate).map_err(|error| from_control(&error))
     }
 
     async fn install(&self, pipelines: &mut Pipelines, candidate: StagedPipeline) -> Result<(), Status> {
         let StagedPipeline { switch, control, headers, config } = candidate;
-        let digests = Digests::of(control.p4info());
+        let digests = Digests::from_p4info(control.p4info());
         let program = Arc::clone(switch.pipeline().program());
         self.dataplane.install(switch).await.map_err(from_dataplane)?;
         // Idle timeouts of the entries start now, not when they were written to the candidate.

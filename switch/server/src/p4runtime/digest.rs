@@ -25,14 +25,14 @@ type Message = Vec<Vec<u8>>;
 pub struct Digests {
     by_id: BTreeMap<u32, DigestQueue>,
     /// Number of messages dropped because of [`MAX_OUTSTANDING`].
-    pub lost: u64,
+    pub dropped: u64,
 }
 
 /// The state of one digest.
 #[derive(Clone, Debug)]
 struct DigestQueue {
     name: String,
-    shape: DigestEncoding,
+    encoding: DigestEncoding,
     /// `None`: the controller has not enabled the digest.
     config: Option<Config>,
     waiting: Vec<Message>,
@@ -55,17 +55,17 @@ enum DigestEncoding {
 
 impl Digests {
     /// Returns the digests of a program, all disabled until [`Self::configure`].
-    pub fn of(index: &Index) -> Digests {
-        let sender = |digest: &p4runtime::p4::config::v1::Digest| {
+    pub fn from_p4info(index: &Index) -> Digests {
+        let queue = |digest: &p4runtime::p4::config::v1::Digest| {
             let preamble = digest.preamble();
-            let shape = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
+            let encoding = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
                 Some(TypeSpec::Struct(_) | TypeSpec::Header(_)) => DigestEncoding::Struct,
                 Some(TypeSpec::Tuple(_)) => DigestEncoding::Tuple,
                 _ => DigestEncoding::Bits,
             };
-            let sender = DigestQueue {
+            let queue = DigestQueue {
                 name: preamble.name.clone(),
-                shape,
+                encoding,
                 config: None,
                 waiting: Vec::new(),
                 oldest_at: Time::ZERO,
@@ -73,61 +73,61 @@ impl Digests {
                 unacknowledged: BTreeMap::new(),
                 outstanding: BTreeSet::new(),
             };
-            (preamble.id, sender)
+            (preamble.id, queue)
         };
-        Digests { by_id: index.digests.iter().map(sender).collect(), lost: 0 }
+        Digests { by_id: index.digests.iter().map(queue).collect(), dropped: 0 }
     }
 
     /// Enables the digests in `settings`, by id, and disables all others.
     pub fn configure(&mut self, settings: &BTreeMap<u32, Config>) {
-        for (id, sender) in &mut self.by_id {
-            sender.config = settings.get(id).copied();
-            if sender.config.is_none() {
-                sender.forget();
+        for (id, queue) in &mut self.by_id {
+            queue.config = settings.get(id).copied();
+            if queue.config.is_none() {
+                queue.clear();
             }
         }
     }
 
     /// Returns whether any digest is enabled.
     pub fn any_enabled(&self) -> bool {
-        self.by_id.values().any(|sender| sender.config.is_some())
+        self.by_id.values().any(|queue| queue.config.is_some())
     }
 
     /// Discards all messages and lists, for a new primary that has not received them.
     pub fn reset(&mut self) {
-        self.by_id.values_mut().for_each(DigestQueue::forget);
+        self.by_id.values_mut().for_each(DigestQueue::clear);
     }
 
-    /// Handles a message of the data plane. Returns its list if the list is due now.
-    pub fn message(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
-        let found = self.by_id.iter_mut().find(|(_, sender)| sender.name == digest.list);
-        let (&id, sender) = found.filter(|(_, sender)| sender.config.is_some())?;
-        sender.expire(now);
-        if sender.outstanding.contains(&digest.values) {
+    /// Queues a message from the data plane. Returns the list with it if that list is due now.
+    pub fn push(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
+        let found = self.by_id.iter_mut().find(|(_, queue)| queue.name == digest.list);
+        let (&id, queue) = found.filter(|(_, queue)| queue.config.is_some())?;
+        queue.expire(now);
+        if queue.outstanding.contains(&digest.values) {
             return None;
         }
-        if sender.outstanding.len() >= MAX_OUTSTANDING {
-            self.lost += 1;
+        if queue.outstanding.len() >= MAX_OUTSTANDING {
+            self.dropped += 1;
             return None;
         }
-        if sender.waiting.is_empty() {
-            sender.oldest_at = now;
+        if queue.waiting.is_empty() {
+            queue.oldest_at = now;
         }
-        sender.outstanding.insert(digest.values.clone());
-        sender.waiting.push(digest.values);
-        sender.is_due(now).then(|| sender.list(id, now))
+        queue.outstanding.insert(digest.values.clone());
+        queue.waiting.push(digest.values);
+        queue.is_due(now).then(|| queue.take_list(id, now))
     }
 
-    /// Returns the lists that have waited for the configured time.
-    pub fn due(&mut self, now: Time) -> Vec<DigestList> {
-        let due = self.by_id.iter_mut().filter(|(_, sender)| sender.is_due(now));
-        due.map(|(&id, sender)| sender.list(id, now)).collect()
+    /// Removes and returns the lists that have waited for the configured time.
+    pub fn take_due(&mut self, now: Time) -> Vec<DigestList> {
+        let due = self.by_id.iter_mut().filter(|(_, queue)| queue.is_due(now));
+        due.map(|(&id, queue)| queue.take_list(id, now)).collect()
     }
 
-    /// Returns the time at which [`Self::due`] returns the next list.
+    /// Returns the time at which [`Self::take_due`] returns the next list.
     pub fn next_due(&self) -> Option<Time> {
-        let waiting = self.by_id.values().filter(|sender| !sender.waiting.is_empty());
-        waiting.filter_map(|sender| Some(sender.oldest_at.saturating_add(sender.most_wait()?))).min()
+        let waiting = self.by_id.values().filter(|queue| !queue.waiting.is_empty());
+        waiting.filter_map(|queue| Some(queue.oldest_at.saturating_add(queue.max_wait()?))).min()
     }
 
     /// Handles an acknowledgement. An old or unknown list id has no effect.
@@ -137,16 +137,16 @@ impl Digests {
     /// The program has no such digest.
     pub fn acknowledge(&mut self, ack: &DigestListAck) -> Result<(), ControlError> {
         let unknown = || ControlError::invalid(format!("there is no digest {:#010x}", ack.digest_id));
-        let sender = self.by_id.get_mut(&ack.digest_id).ok_or_else(unknown)?;
-        if let Some((_, messages)) = sender.unacknowledged.remove(&ack.list_id) {
-            sender.release(&messages);
+        let queue = self.by_id.get_mut(&ack.digest_id).ok_or_else(unknown)?;
+        if let Some((_, messages)) = queue.unacknowledged.remove(&ack.list_id) {
+            queue.release(&messages);
         }
         Ok(())
     }
 }
 
 impl DigestQueue {
-    fn most_wait(&self) -> Option<Time> {
+    fn max_wait(&self) -> Option<Time> {
         self.config.map(|config| time(config.max_timeout_ns))
     }
 
@@ -160,11 +160,11 @@ impl DigestQueue {
         !self.waiting.is_empty() && (waited || self.waiting.len() >= max)
     }
 
-    fn list(&mut self, digest_id: u32, now: Time) -> DigestList {
+    fn take_list(&mut self, digest_id: u32, now: Time) -> DigestList {
         let messages = std::mem::take(&mut self.waiting);
         let list_id = self.next_list;
         self.next_list += 1;
-        let data = messages.iter().map(|message| self.shape.data(message)).collect();
+        let data = messages.iter().map(|message| self.encoding.data(message)).collect();
         if self.config.is_some_and(|config| config.ack_timeout_ns > 0) {
             self.unacknowledged.insert(list_id, (now, messages));
         } else {
@@ -186,14 +186,14 @@ impl DigestQueue {
         }
     }
 
-    /// Allows these messages to be sent again.
+    /// Ends the suppression of these messages: equal ones may be sent again.
     fn release(&mut self, messages: &[Message]) {
         for message in messages {
             self.outstanding.remove(message);
         }
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.waiting.clear();
         self.unacknowledged.clear();
         self.outstanding.clear();
@@ -228,7 +228,7 @@ mod tests {
         let text = format!(
             "digests {{ preamble {{ id: {ID} name: 'learn_t' }} type_spec {{ struct {{ name: 'l' }} }} }}"
         );
-        let mut digests = Digests::of(&Index::from_text(&text).unwrap());
+        let mut digests = Digests::from_p4info(&Index::from_text(&text).unwrap());
         let ns = |ms| Time::from_ms(ms).as_ns() as i64;
         let config =
             Config { max_timeout_ns: ns(max_timeout), max_list_size, ack_timeout_ns: ns(ack_timeout) };
@@ -241,9 +241,9 @@ mod tests {
     }
 
     /// Returns the first values of a list's messages.
-    fn firsts(list: &DigestList) -> Vec<u64> {
+    fn first_values(list: &DigestList) -> Vec<u64> {
         let first = |data: &P4Data| match data.data.as_ref().unwrap() {
-            Data::Struct(it) => match it.members[0].data.as_ref().unwrap() {
+            Data::Struct(fields) => match fields.members[0].data.as_ref().unwrap() {
                 Data::Bitstring(bits) => p4runtime::value::to_u64(bits).unwrap(),
                 other => panic!("{other:?}"),
             },
@@ -255,64 +255,64 @@ mod tests {
     #[test]
     fn by_default_each_message_is_a_list() {
         let mut digests = digests(0, 0, 0);
-        let list = digests.message(Time::ZERO, message(5)).unwrap();
-        assert_eq!((list.digest_id, list.list_id, firsts(&list)), (ID, 1, vec![5]));
-        let again = digests.message(Time::ZERO, message(5)).unwrap();
-        assert_eq!((again.list_id, firsts(&again)), (2, vec![5]));
+        let list = digests.push(Time::ZERO, message(5)).unwrap();
+        assert_eq!((list.digest_id, list.list_id, first_values(&list)), (ID, 1, vec![5]));
+        let again = digests.push(Time::ZERO, message(5)).unwrap();
+        assert_eq!((again.list_id, first_values(&again)), (2, vec![5]));
         assert_eq!(digests.next_due(), None);
     }
 
     #[test]
     fn lists_are_sent_when_full_or_late_without_repeats() {
         let mut digests = digests(100, 3, 0);
-        let at = Time::from_ms;
-        assert_eq!(digests.message(at(10), message(1)), None);
-        assert_eq!(digests.message(at(20), message(1)), None, "the same waits already");
-        assert_eq!(digests.message(at(20), message(2)), None);
-        assert_eq!(firsts(&digests.message(at(30), message(3)).unwrap()), [1, 2, 3]);
-        assert_eq!(digests.message(at(40), message(1)), None);
-        assert_eq!(digests.next_due(), Some(at(140)));
-        assert!(digests.due(at(139)).is_empty());
-        assert_eq!(firsts(&digests.due(at(140))[0]), [1]);
-        assert!(digests.due(at(500)).is_empty());
+        let ms = Time::from_ms;
+        assert_eq!(digests.push(ms(10), message(1)), None);
+        assert_eq!(digests.push(ms(20), message(1)), None, "an equal message waits already");
+        assert_eq!(digests.push(ms(20), message(2)), None);
+        assert_eq!(first_values(&digests.push(ms(30), message(3)).unwrap()), [1, 2, 3]);
+        assert_eq!(digests.push(ms(40), message(1)), None);
+        assert_eq!(digests.next_due(), Some(ms(140)));
+        assert!(digests.take_due(ms(139)).is_empty());
+        assert_eq!(first_values(&digests.take_due(ms(140))[0]), [1]);
+        assert!(digests.take_due(ms(500)).is_empty());
     }
 
     #[test]
-    fn messages_come_again_after_acknowledgement_or_timeout_only() {
+    fn messages_repeat_only_after_acknowledgement_or_timeout() {
         let mut digests = digests(0, 1, 100);
-        let at = Time::from_ms;
-        let list = digests.message(at(0), message(1)).unwrap();
-        assert_eq!(digests.message(at(50), message(1)), None);
+        let ms = Time::from_ms;
+        let list = digests.push(ms(0), message(1)).unwrap();
+        assert_eq!(digests.push(ms(50), message(1)), None);
         let ack = |digest_id, list_id| DigestListAck { digest_id, list_id };
         digests.acknowledge(&ack(ID, 77)).unwrap();
-        assert_eq!(digests.message(at(60), message(1)), None);
+        assert_eq!(digests.push(ms(60), message(1)), None);
         digests.acknowledge(&ack(ID, list.list_id)).unwrap();
-        assert!(digests.message(at(70), message(1)).is_some());
-        assert_eq!(digests.message(at(169), message(1)), None);
-        assert!(digests.message(at(170), message(1)).is_some(), "not acknowledged for 100 ms");
+        assert!(digests.push(ms(70), message(1)).is_some());
+        assert_eq!(digests.push(ms(169), message(1)), None);
+        assert!(digests.push(ms(170), message(1)).is_some(), "not acknowledged for 100 ms");
         assert!(digests.acknowledge(&ack(5, 1)).unwrap_err().message.contains("no digest 0x00000005"));
         digests.reset();
-        assert!(digests.message(at(171), message(1)).is_some(), "another primary");
+        assert!(digests.push(ms(171), message(1)).is_some(), "a new primary gets all messages");
     }
 
     #[test]
-    fn memory_has_a_bound() {
+    fn the_number_of_outstanding_messages_is_bounded() {
         let mut digests = digests(0, 1, 1_000_000);
         for n in 0..MAX_OUTSTANDING as u32 + 10 {
             let values = vec![n.to_be_bytes().to_vec()];
-            digests.message(Time::ZERO, Digest { list: "learn_t".into(), values });
+            digests.push(Time::ZERO, Digest { list: "learn_t".into(), values });
         }
-        assert_eq!(digests.lost, 10);
-        assert!(digests.message(Time::from_secs(2000), message(9)).is_some(), "timeouts make room");
+        assert_eq!(digests.dropped, 10);
+        assert!(digests.push(Time::from_secs(2000), message(9)).is_some(), "timeouts make room");
     }
 
     #[test]
-    fn packets_for_no_subscriber_are_not_delivered() {
+    fn a_disabled_digest_drops_its_messages() {
         let mut digests = digests(100, 10, 0);
-        digests.message(Time::ZERO, message(1));
+        digests.push(Time::ZERO, message(1));
         digests.configure(&BTreeMap::new());
         assert!(!digests.any_enabled());
-        assert!(digests.due(Time::from_secs(1)).is_empty());
-        assert_eq!(digests.message(Time::from_secs(1), message(2)), None);
+        assert!(digests.take_due(Time::from_secs(1)).is_empty());
+        assert_eq!(digests.push(Time::from_secs(1), message(2)), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Loads forwarding pipelines that controllers push, each on a new switch next to the running one.
 
-use super::device::lock;
 use super::packet_io::ControllerHeader;
+use super::sync::lock;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::ForwardingPipelineConfig;
 use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
@@ -26,11 +26,12 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// RESOURCE_EXHAUSTED: loading would need too much memory. INVALID_ARGUMENT: it is not a program for this switch.
+    /// RESOURCE_EXHAUSTED: loading would need too much memory. INVALID_ARGUMENT: the switch does not
+    /// support the program.
     pub(crate) fn load(&self, text: &str) -> Result<Arc<Program>, ControlError> {
         if estimate_load_memory(text) > MAX_PROGRAM_MEMORY {
             let what = format!(
-                "to load a program of {} bytes would need more than {MAX_PROGRAM_MEMORY} bytes of memory",
+                "loading a program of {} bytes would need more than {MAX_PROGRAM_MEMORY} bytes of memory",
                 text.len()
             );
             return Err(ControlError::new(Code::ResourceExhausted, what));
@@ -42,9 +43,8 @@ impl Programs {
         if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|program| program.json() == text) {
             return Ok(same);
         }
-        let program = Program::from_json(text).map_err(|error| {
-            ControlError::invalid(format!("this is not a program for this switch: {error}"))
-        })?;
+        let program = Program::from_json(text)
+            .map_err(|error| ControlError::invalid(format!("unsupported program: {error}")))?;
         known.push(Arc::downgrade(&program));
         Ok(program)
     }
@@ -88,7 +88,7 @@ pub fn load(
 ) -> Result<StagedPipeline, ControlError> {
     let invalid = |what: String| ControlError::new(Code::InvalidArgument, what);
     let p4info = config.p4info.clone().ok_or_else(|| invalid("the config has no P4Info".into()))?;
-    let index = Index::new(p4info).map_err(|error| invalid(format!("the P4Info is wrong: {error}")))?;
+    let index = Index::new(p4info).map_err(|error| invalid(format!("invalid P4Info: {error}")))?;
     let program = match program_text(&config.p4_device_config)? {
         Some(text) => programs.load(&text).map_err(|error| ControlError {
             message: format!("p4_device_config: {}", error.message),
@@ -99,8 +99,8 @@ pub fn load(
         })?,
     };
     let headers = ControllerHeaders {
-        packet_in: ControllerHeader::of(&index, "packet_in")?,
-        packet_out: ControllerHeader::of(&index, "packet_out")?,
+        packet_in: ControllerHeader::from_p4info(&index, "packet_in")?,
+        packet_out: ControllerHeader::from_p4info(&index, "packet_out")?,
     };
     let switch = Switch::new(program, switch, seed).map_err(|error| invalid(error.to_string()))?;
     let control = Control::new(Arc::new(index), &switch)?;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_loaded_once_while_a_switch_runs_it() {
+    fn equal_texts_share_one_program_while_it_is_in_use() {
         let programs = Programs::default();
         let text = include_str!("../../../tests/programs/p4runtime.json");
         let one = programs.load(text).unwrap();
@@ -186,15 +186,15 @@ mod tests {
         assert!(programs.load("{}").is_err());
         drop(one);
         programs.load("{}").unwrap_err();
-        assert_eq!(lock(&programs.0).len(), 0, "nobody runs them any more");
+        assert_eq!(lock(&programs.0).len(), 0, "unused programs are removed");
     }
 
     #[test]
-    fn loading_is_estimated_by_what_the_text_becomes() {
+    fn the_estimate_counts_the_parsed_values() {
         let each = |text: &str| estimate_load_memory(&text.repeat(1000)) / 1000;
         assert!(each("[],") > 300, "an element that is a list");
         assert!(each("{\"a\":0},") > 600, "a node of a map");
-        assert!(each("\"[{,\\\"[{,\"") < 200, "text is text");
+        assert!(each("\"[{,\\\"[{,\"") < 200, "brackets in strings do not count");
         let program = include_str!("../../../tests/programs/p4runtime.json");
         assert!((8..18).contains(&(estimate_load_memory(program) / program.len())));
     }

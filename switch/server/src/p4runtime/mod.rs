@@ -24,6 +24,7 @@
 //!   for a client.
 
 mod admission;
+mod config;
 mod connection;
 mod device;
 mod digest;
@@ -36,8 +37,10 @@ mod service;
 mod sessions;
 mod status;
 mod stream;
+mod sync;
 mod tls;
 
+pub use config::{CallCounters, DroppedMessages, ServerConfig};
 pub use forwarding_pipeline::Programs;
-pub use server::{CallCounters, DroppedMessages, ServeError, Server, ServerConfig, serve};
+pub use server::{ServeError, Server, serve};
 pub use tls::TlsConfig;

@@ -1,7 +1,8 @@
 //! Forwards messages of the data plane to the primary: packet-ins, digest lists, idle timeouts. The data plane only
 //! writes to a bounded queue; the rest happens in the tasks of this module.
 
-use super::device::{Device, lock};
+use super::device::Device;
+use super::sync::lock;
 use p4runtime::p4::v1::stream_message_response::Update;
 use p4runtime::p4::v1::{DigestList, IdleTimeoutNotification};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use weir_switch::pipeline::Digest;
 /// Capacity of the queue from the data plane. The data plane drops and counts messages when it is full.
 const EVENT_QUEUE_LEN: usize = 4096;
 /// Minimum interval between scans for timed-out entries, as in the specification's pseudo-code.
-const IDLE_SCAN: Duration = Duration::from_millis(10);
+const IDLE_SCAN_INTERVAL: Duration = Duration::from_millis(10);
 /// Limits the share of the data plane's time: a scan is followed by a pause of at least 50 times its duration.
 const SCAN_DUTY_DIVISOR: u32 = 50;
 /// Maximum number of entries per notification; keeps it far below gRPC's limit of 4 MB.
@@ -34,33 +35,33 @@ pub enum Event {
 /// The data plane has stopped.
 pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, DataplaneError> {
     let (queue, events) = mpsc::channel(EVENT_QUEUE_LEN);
-    let wanted = Arc::clone(&device.wanted);
-    let subscriber = move |notice: DataplaneEvent<'_>| {
-        let event = match notice {
-            DataplaneEvent::PacketIn { frame } if wanted.packet_in.load(Ordering::Relaxed) => {
+    let subscriptions = Arc::clone(&device.subscriptions);
+    let subscriber = move |event: DataplaneEvent<'_>| {
+        let event = match event {
+            DataplaneEvent::PacketIn { frame } if subscriptions.packet_in.load(Ordering::Relaxed) => {
                 Event::PacketIn(frame.to_vec())
             }
-            DataplaneEvent::Digest(digest) if wanted.digests.load(Ordering::Relaxed) => {
+            DataplaneEvent::Digest(digest) if subscriptions.digests.load(Ordering::Relaxed) => {
                 Event::Digest(digest.clone())
             }
-            _ if queue.is_closed() => return Delivery::Gone,
+            _ if queue.is_closed() => return Delivery::Closed,
             _ => return Delivery::Ignored,
         };
         match queue.try_send(event) {
-            Ok(()) => Delivery::Taken,
+            Ok(()) => Delivery::Accepted,
             Err(TrySendError::Full(_)) => Delivery::Full,
-            Err(TrySendError::Closed(_)) => Delivery::Gone,
+            Err(TrySendError::Closed(_)) => Delivery::Closed,
         }
     };
     device.dataplane.subscribe(subscriber).await?;
     Ok(events)
 }
 
-/// Forwards packet-ins and digests until the data plane stops.
+/// Forwards packet-ins and digests to the primary until the data plane stops.
 pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
     loop {
         let due = lock(&device.digests).next_due();
-        let late = async {
+        let list_due = async {
             match due {
                 Some(due) => {
                     tokio::time::sleep(Duration::from_nanos(due.saturating_sub(device.now()).as_ns())).await
@@ -70,8 +71,8 @@ pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
         };
         let event = tokio::select! {
             event = events.recv() => event,
-            () = late => {
-                let lists = lock(&device.digests).due(device.now());
+            () = list_due => {
+                let lists = lock(&device.digests).take_due(device.now());
                 lists.into_iter().for_each(|list| send_digests(&device, list));
                 continue;
             }
@@ -81,11 +82,11 @@ pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
             None => return,
             Some(Event::PacketIn(frame)) => packet_in(&device, &frame),
             Some(Event::Digest(digest)) => {
-                let (list, lost) = {
+                let (list, dropped) = {
                     let mut digests = lock(&device.digests);
-                    (digests.message(device.now(), digest), std::mem::take(&mut digests.lost))
+                    (digests.push(device.now(), digest), std::mem::take(&mut digests.dropped))
                 };
-                device.config.lost.digests.fetch_add(lost, Ordering::Relaxed);
+                device.config.lost.digests.fetch_add(dropped, Ordering::Relaxed);
                 if let Some(list) = list {
                     send_digests(&device, list);
                 }
@@ -109,8 +110,8 @@ fn send_digests(device: &Device, list: DigestList) {
     }
 }
 
-/// Scans for timed-out entries while any entry has a timeout. Ends with the data plane.
-pub async fn watch_idle(device: Arc<Device>) {
+/// Scans for timed-out entries while any entry has a timeout, and reports them. Ends with the data plane.
+pub async fn notify_idle_timeouts(device: Arc<Device>) {
     loop {
         while !device.has_timeouts.load(Ordering::Relaxed) {
             device.timeouts_changed.notified().await;
@@ -124,7 +125,7 @@ pub async fn watch_idle(device: Arc<Device>) {
                     device.config.lost.timeouts.fetch_add(count, Ordering::Relaxed);
                 }
             }
-            tokio::time::sleep(IDLE_SCAN.max(took * SCAN_DUTY_DIVISOR)).await;
+            tokio::time::sleep(IDLE_SCAN_INTERVAL.max(took * SCAN_DUTY_DIVISOR)).await;
         }
     }
 }

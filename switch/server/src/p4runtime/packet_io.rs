@@ -6,7 +6,7 @@ use p4runtime::p4info::{Index, Object};
 use p4runtime::value::{bit_length, canonical};
 use weir_switch::control::ControlError;
 
-/// Maximum width of a controller header in bits: more than any program needs, against absurd P4Info files.
+/// Maximum width of a controller header in bits: more than any program needs; it rejects absurd P4Info files.
 const MAX_BITS: u32 = 8 * 256;
 
 /// The fields of a controller header, in order. Without fields, frames have no header.
@@ -29,7 +29,7 @@ impl ControllerHeader {
     /// # Errors
     ///
     /// A field has width 0 or a duplicate id, or the header is too wide.
-    pub fn of(index: &Index, name: &str) -> Result<ControllerHeader, ControlError> {
+    pub fn from_p4info(index: &Index, name: &str) -> Result<ControllerHeader, ControlError> {
         let header = index.controller_headers.iter().find(|header| header.preamble().name == name);
         header.map_or(Ok(ControllerHeader::default()), ControllerHeader::new)
     }
@@ -101,16 +101,16 @@ impl ControllerHeader {
     }
 }
 
-fn bit(bytes: &[u8], at: u32) -> bool {
-    bytes[at as usize / 8] >> (7 - at % 8) & 1 == 1
+fn bit(bytes: &[u8], index: u32) -> bool {
+    bytes[index as usize / 8] >> (7 - index % 8) & 1 == 1
 }
 
 /// Returns `bits` bits of a header from a bit offset, right-aligned.
 fn take_bits(header: &[u8], offset: u32, bits: u32) -> Vec<u8> {
     let mut value = vec![0; bits.div_ceil(8) as usize];
     let shift = value.len() as u32 * 8 - bits;
-    for at in (0..bits).filter(|at| bit(header, offset + at)) {
-        let to = shift + at;
+    for index in (0..bits).filter(|index| bit(header, offset + index)) {
+        let to = shift + index;
         value[to as usize / 8] |= 1 << (7 - to % 8);
     }
     value
@@ -119,9 +119,9 @@ fn take_bits(header: &[u8], offset: u32, bits: u32) -> Vec<u8> {
 /// Writes the last `bits` bits of a value of any length into a zeroed header.
 fn put_bits(header: &mut [u8], offset: u32, bits: u32, value: &[u8]) {
     let len = u32::try_from(value.len() * 8).unwrap_or(u32::MAX);
-    for at in 0..bits.min(len) {
-        if bit(value, len - 1 - at) {
-            let to = offset + bits - 1 - at;
+    for index in 0..bits.min(len) {
+        if bit(value, len - 1 - index) {
+            let to = offset + bits - 1 - index;
             header[to as usize / 8] |= 1 << (7 - to % 8);
         }
     }
@@ -139,21 +139,22 @@ mod tests {
         let fields: String = fields.collect();
         let text =
             format!("controller_packet_metadata {{ preamble {{ id: 1 name: 'packet_out' }} {fields} }}");
-        ControllerHeader::of(&Index::from_text(&text).unwrap(), "packet_out")
+        ControllerHeader::from_p4info(&Index::from_text(&text).unwrap(), "packet_out")
     }
 
     #[test]
-    fn fields_lie_bit_by_bit() {
+    fn fields_are_packed_without_padding() {
         let header = header(&[9, 7, 16]).unwrap();
         let packet = header.packet_in(&[0xff, 0x81, 0, 5, 0xaa]).unwrap();
-        let values: Vec<_> = packet.metadata.iter().map(|it| (it.metadata_id, it.value.as_slice())).collect();
+        let values: Vec<_> =
+            packet.metadata.iter().map(|field| (field.metadata_id, field.value.as_slice())).collect();
         assert_eq!(values, [(1, &[1, 0xff][..]), (2, &[1]), (3, &[5])]);
         assert_eq!(packet.payload, [0xaa]);
         assert_eq!(header.packet_in(&[0; 3]), None);
     }
 
     #[test]
-    fn wrong_metadata_is_refused_and_omitted_fields_are_0() {
+    fn invalid_metadata_is_rejected_and_omitted_fields_are_0() {
         let header = header(&[9, 7]).unwrap();
         let packet = |given: &[(u32, &[u8])]| {
             let one =
@@ -162,28 +163,31 @@ mod tests {
         };
         assert_eq!(packet(&[]).unwrap(), [0, 0, 7]);
         assert_eq!(packet(&[(1, &[0, 0, 1, 0xfe]), (2, &[])]).unwrap(), [0xff, 0, 7]);
-        for (given, says) in [
+        for (given, expected) in [
             (&[(3, &[1][..])][..], "no metadata 3"),
             (&[(1, &[2, 0])], "f1: the value does not fit 9 bits"),
             (&[(1, &[1]), (1, &[1])], "metadata 1 is given twice"),
         ] {
             let error = packet(given).unwrap_err();
-            assert!(error.message.contains(says), "{error}");
+            assert!(error.message.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn a_header_that_cannot_be_is_refused() {
+    fn an_invalid_header_is_rejected() {
         for widths in [&[0][..], &[-8], &[i32::MAX], &[2040, 9]] {
             assert!(header(widths).is_err(), "{widths:?}");
         }
-        assert_eq!(ControllerHeader::of(&Index::from_text("").unwrap(), "packet_in").unwrap().bytes, 0);
+        assert_eq!(
+            ControllerHeader::from_p4info(&Index::from_text("").unwrap(), "packet_in").unwrap().bytes,
+            0
+        );
     }
 
     proptest! {
         /// Metadata and payload that go out in front of a packet are read back from it.
         #[test]
-        fn there_and_back(fields in prop::collection::vec((1u32..70, any::<u128>()), 0..9), payload: Vec<u8>) {
+        fn packet_out_and_packet_in_are_inverse(fields in prop::collection::vec((1u32..70, any::<u128>()), 0..9), payload: Vec<u8>) {
             let widths: Vec<i32> = fields.iter().map(|(bits, _)| *bits as i32).collect();
             let header = header(&widths).unwrap();
             let metadata: Vec<PacketMetadata> = (1..).zip(&fields).map(|(metadata_id, (bits, value))| {

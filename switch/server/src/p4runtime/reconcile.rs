@@ -27,31 +27,33 @@ impl PipelineState {
     /// # Errors
     ///
     /// INTERNAL: an entity cannot be read, which is a bug of the switch.
-    pub fn of(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
+    pub fn capture(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
         let index = Arc::clone(control.p4info());
         // Cells, default actions and const entries exist in every switch with this program. Only differences from a
         // fresh switch are state; writing the rest would restore defaults that the new program may have changed.
         let program = Arc::clone(switch.pipeline().program());
-        let fresh = Switch::new(program, SwitchConfig::new([1]), 0)
+        let fresh_switch = Switch::new(program, SwitchConfig::new([1]), 0)
             .map_err(|error| ControlError::new(Code::Internal, error.to_string()))?;
-        let begin = Control::new(Arc::clone(&index), &fresh)?;
+        let fresh_control = Control::new(Arc::clone(&index), &fresh_switch)?;
         let mut updates = Vec::new();
         for (kind, request) in state_read_requests() {
             let request = Entity { entity: Some(request) };
-            let held = control.read(switch, &request)?;
-            let initial = begin.read(&fresh, &request)?;
+            let current = control.read(switch, &request)?;
+            let initial = fresh_control.read(&fresh_switch, &request)?;
             // Cells and default actions exist from the start. Cells are compared by position; default actions by
-            // content, since a table that gained one shifts the positions of those behind it.
-            let few = matches!(request.entity, Some(Kind::TableEntry(_)));
-            let changed = |(at, entity): (usize, Entity)| {
-                let unchanged = initial.get(at) == Some(&entity) || few && initial.contains(&entity);
+            // content, since a table that gained one shifts the positions of those after it.
+            let by_content = matches!(request.entity, Some(Kind::TableEntry(_)));
+            let changed = |(index, entity): (usize, Entity)| {
+                let unchanged =
+                    initial.get(index) == Some(&entity) || by_content && initial.contains(&entity);
                 match kind {
                     Type::Modify if unchanged => None,
                     _ => Some(Update { r#type: kind.into(), entity: Some(entity) }),
                 }
             };
-            updates
-                .extend(held.into_iter().enumerate().filter_map(changed).filter(|update| !is_const(update)));
+            updates.extend(
+                current.into_iter().enumerate().filter_map(changed).filter(|update| !is_const(update)),
+            );
         }
         Ok(PipelineState { index, updates })
     }
@@ -63,8 +65,8 @@ impl PipelineState {
     /// INVALID_ARGUMENT: the other program lacks an entity, or its ids have another meaning.
     pub fn restore(self, candidate: &mut StagedPipeline) -> Result<(), ControlError> {
         for update in &self.updates {
-            let kept = self.check_compatible(candidate.control.p4info(), update);
-            let written = kept.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
+            let compatible = self.check_compatible(candidate.control.p4info(), update);
+            let written = compatible.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
             written.map_err(|error| {
                 let message = format!("the switch's state cannot be preserved: {}", error.message);
                 ControlError::new(Code::InvalidArgument, message)
@@ -75,29 +77,29 @@ impl PipelineState {
 
     /// Checks that ids mean the same in both programs. p4c derives ids from names, but programmers can choose them.
     fn check_compatible(&self, other: &Index, update: &Update) -> Result<(), ControlError> {
-        let gone = |what: &str, name: &str| {
+        let incompatible = |kind: &str, name: &str| {
             ControlError::new(
                 Code::InvalidArgument,
-                format!("the new program has another {what} {name}, or none"),
+                format!("{kind} {name} is missing or different in the new program"),
             )
         };
         match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
             Some(Kind::TableEntry(entry)) => {
                 let Some(table) = self.index.tables.id(entry.table_id) else { return Ok(()) };
-                let same = other.tables.id(entry.table_id).is_some_and(|it| {
-                    it.preamble().name == table.preamble().name && it.match_fields == table.match_fields
+                let same = other.tables.id(entry.table_id).is_some_and(|other| {
+                    other.preamble().name == table.preamble().name && other.match_fields == table.match_fields
                 });
                 let permitted =
                     table.action_refs.iter().filter_map(|action| self.index.actions.id(action.id));
                 let differs = permitted.into_iter().find(|action| {
-                    let there = other.actions.id(action.preamble().id);
-                    there.is_some_and(|it| {
-                        it.preamble().name != action.preamble().name || it.params != action.params
+                    let counterpart = other.actions.id(action.preamble().id);
+                    counterpart.is_some_and(|other| {
+                        other.preamble().name != action.preamble().name || other.params != action.params
                     })
                 });
                 match (same, differs) {
-                    (false, _) => Err(gone("table", &table.preamble().name)),
-                    (_, Some(action)) => Err(gone("action", &action.preamble().name)),
+                    (false, _) => Err(incompatible("table", &table.preamble().name)),
+                    (_, Some(action)) => Err(incompatible("action", &action.preamble().name)),
                     _ => Ok(()),
                 }
             }

@@ -1,17 +1,16 @@
 //! Runs the server: listener, connections, background tasks, and shutdown.
 
 use super::admission::{Admission, ConnectionActivity, Limits};
+use super::config::ServerConfig;
 use super::connection::{KEEPALIVE_INTERVAL, accept};
-use super::device::{Device, lock};
-use super::forwarding_pipeline::Programs;
+use super::device::Device;
 use super::notifications;
 use super::service::Service;
-use super::tls::TlsConfig;
+use super::sync::lock;
 use p4runtime::server::p4_runtime_server::P4RuntimeServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
@@ -28,59 +27,9 @@ const MAX_REQUEST_LEN: usize = 16 << 20;
 const MAX_CONCURRENT_CALLS: u32 = 64;
 /// Time that calls have to finish when the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Debug, Default)]
-pub struct ServerConfig {
-    /// Device id that requests must have.
-    pub device_id: u64,
-    /// Seed of the `random` extern of pushed programs.
-    pub seed: u64,
-    /// Use TLS if set.
-    pub tls: Option<TlsConfig>,
-    /// Counters of messages that did not reach the primary. Keep a clone to read them.
-    pub lost: Arc<DroppedMessages>,
-    /// Counters of calls. Keep a clone to read them.
-    pub calls: Arc<CallCounters>,
-    /// Loaded programs; share them between the servers of a process.
-    pub programs: Arc<Programs>,
-}
-
-/// Number of calls received, by method.
-#[derive(Debug, Default)]
-pub struct CallCounters {
-    pub write: AtomicU64,
-    pub read: AtomicU64,
-    pub set_pipeline: AtomicU64,
-    pub get_pipeline: AtomicU64,
-    pub stream: AtomicU64,
-    pub capabilities: AtomicU64,
-}
-
-impl CallCounters {
-    /// Returns the methods, named as in the specification, with their counts.
-    pub fn by_method(&self) -> [(&'static str, u64); 6] {
-        [
-            ("Write", &self.write),
-            ("Read", &self.read),
-            ("SetForwardingPipelineConfig", &self.set_pipeline),
-            ("GetForwardingPipelineConfig", &self.get_pipeline),
-            ("StreamChannel", &self.stream),
-            ("Capabilities", &self.capabilities),
-        ]
-        .map(|(method, count)| (method, count.load(Ordering::Relaxed)))
-    }
-}
-
-/// Messages that did not reach the primary, because there was none or it read too slowly. The data plane counts those
-/// that found its queue full.
-#[derive(Debug, Default)]
-pub struct DroppedMessages {
-    /// Packet-ins, including packets to the CPU port that lack the header of the P4Info.
-    pub packet_in: AtomicU64,
-    pub digests: AtomicU64,
-    /// Entries that timed out.
-    pub timeouts: AtomicU64,
-}
+/// Number of threads of the servers. Loading programs and decoding large requests use tokio's blocking threads, table
+/// operations the data-plane thread.
+const WORKER_THREADS: usize = 2;
 
 /// The reason why a server did not start, or ended.
 #[derive(Debug, Error)]
@@ -119,31 +68,31 @@ pub async fn serve(
     let events = notifications::subscribe(&device).await?;
     let mut tasks = JoinSet::new();
     tasks.spawn(notifications::relay(Arc::clone(&device), events));
-    tasks.spawn(notifications::watch_idle(Arc::clone(&device)));
+    tasks.spawn(notifications::notify_idle_timeouts(Arc::clone(&device)));
     let service =
         P4RuntimeServer::new(Service(Arc::clone(&device))).max_decoding_message_size(MAX_REQUEST_LEN);
     let service = InterceptedService::new(service, count_call);
 
     // Dropped with this future, which ends all connections.
-    let (_running, server_runs) = watch::channel(());
-    let (ending, ended) = oneshot::channel();
+    let (_server_alive, server_watch) = watch::channel(());
+    let (stopping, stop_begun) = oneshot::channel();
     let stopped = async {
         stop.await;
         lock(&device.sessions).close_all();
         // Fails if the server has already ended by itself.
-        let _ = ending.send(());
+        let _ = stopping.send(());
     };
-    let connections = accept(listener, Admission::new(limits), server_runs);
+    let connections = accept(listener, Admission::new(limits), server_watch);
     let serving = server.add_service(service).serve_with_incoming_shutdown(connections, stopped);
-    let overdue = async {
-        match ended.await {
+    let shutdown_timeout = async {
+        match stop_begun.await {
             Ok(()) => tokio::time::sleep(SHUTDOWN_TIMEOUT).await,
             Err(_) => std::future::pending().await,
         }
     };
     tokio::select! {
         served = serving => served.map_err(|error| ServeError::System(io::Error::other(error_chain(&error)))),
-        () = overdue => Ok(()),
+        () = shutdown_timeout => Ok(()),
     }
 }
 
@@ -203,8 +152,8 @@ impl Server {
             .build()?;
         if let Some(tls) = switches.iter().find_map(|(_, config, _)| config.tls.as_ref()) {
             // Check the certificates here, so that the caller gets the error.
-            let tried = tonic::transport::Server::builder().tls_config(tls.server());
-            tried.map_err(|error| ServeError::Tls(error_chain(&error)))?;
+            let checked = tonic::transport::Server::builder().tls_config(tls.server());
+            checked.map_err(|error| ServeError::Tls(error_chain(&error)))?;
         }
         let (stop, stopped) = watch::channel(());
         let serve_all = async move {
@@ -265,9 +214,5 @@ impl Drop for Server {
 }
 
 fn panicked() -> ServeError {
-    ServeError::System(io::Error::other("a bug ended the server"))
+    ServeError::System(io::Error::other("the server panicked"))
 }
-
-/// Number of threads of the servers. Loading programs and decoding large requests use tokio's blocking threads, table
-/// operations the data-plane thread.
-const WORKER_THREADS: usize = 2;

@@ -1,11 +1,12 @@
 //! The calls of the P4Runtime service: performs the checks in the order of the specification, then calls [`Device`].
 
 use super::admission::CallGuard;
-use super::device::{DECODE_ALLOWANCE, Device, lock, no_pipeline};
+use super::device::{DECODE_ALLOWANCE, Device, MAX_TOTAL_READ_BYTES, no_pipeline};
 use super::forwarding_pipeline;
 use super::sessions;
 use super::status::from_batch;
 use super::stream;
+use super::sync::lock;
 use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::p4::v1::write_request::Atomicity;
@@ -35,8 +36,6 @@ const MAX_READ_MESSAGE: usize = 1 << 20;
 const READ_SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum duration of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum number of reads with results in memory, in addition to one per connection. Further reads wait.
-pub const MAX_CONCURRENT_READS: usize = 32;
 /// Maximum number of updates per write. Each needs memory for its result and the text of an error.
 const MAX_UPDATES: usize = 1 << 17;
 /// Field numbers of `updates` in WriteRequest and of `entities` in ReadRequest.
@@ -45,11 +44,9 @@ const ENTITIES_TAG: u32 = 2;
 /// Maximum number of entities in a read request, and of bytes in its result.
 const MAX_READ_ENTITIES: usize = 1 << 14;
 const MAX_READ_BYTES: usize = 64 << 20;
-/// Memory limit of the results of all reads, in bytes, in addition to `OWN_FOUND` per connection.
-pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
 /// Memory in bytes that one read of each connection may use outside the common limit, enough for the tables of most
 /// switches. With the maximum number of connections this is 128 MiB.
-const OWN_FOUND: usize = 1 << 20;
+const READ_BYTES_PER_CONNECTION: usize = 1 << 20;
 
 /// The service of one device.
 #[derive(Clone)]
@@ -69,11 +66,12 @@ impl Service {
         call: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         let done = tokio::spawn(call).await;
-        done.map_err(|_| Status::internal("the call failed by a bug of this switch"))?.map(Response::new)
+        done.map_err(|_| Status::internal("internal error: the call panicked"))?.map(Response::new)
     }
 
     async fn write_all(self, request: Received<WriteRequest>) -> Result<WriteResponse, Status> {
-        let split = |it: &Received<WriteRequest>| it.split(UPDATES_TAG, MAX_UPDATES, DECODE_ALLOWANCE);
+        let split =
+            |request: &Received<WriteRequest>| request.split(UPDATES_TAG, MAX_UPDATES, DECODE_ALLOWANCE);
         let (request, updates) = self.0.decode(request, split).await?;
         self.check_target(
             request.device_id,
@@ -84,9 +82,9 @@ impl Service {
             ),
         )?;
         let atomicity = Atomicity::try_from(request.atomicity)
-            .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
+            .map_err(|_| Status::invalid_argument(format!("unknown atomicity {}", request.atomicity)))?;
         let mut pipelines = self.0.pipelines.write().await;
-        // Checked after the write has its turn: a client that is no longer primary must not write.
+        // Checked while the lock is held: a client that is no longer primary must not write.
         self.authorize(request.election_id.as_ref())?;
         let batch = self.0.write(&mut pipelines, updates, atomicity).await?;
         from_batch("update", batch.results())?;
@@ -97,7 +95,7 @@ impl Service {
         self,
         request: Received<SetForwardingPipelineConfigRequest>,
     ) -> Result<SetForwardingPipelineConfigResponse, Status> {
-        let request = self.0.decode(request, |it| it.decode(DECODE_ALLOWANCE)).await?;
+        let request = self.0.decode(request, |request| request.decode(DECODE_ALLOWANCE)).await?;
         self.check_target(
             request.device_id,
             role(
@@ -107,7 +105,7 @@ impl Service {
             ),
         )?;
         let action = Action::try_from(request.action)
-            .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
+            .map_err(|_| Status::invalid_argument(format!("unknown action {}", request.action)))?;
         let mut pipelines = self.0.pipelines.write().await;
         self.authorize(request.election_id.as_ref())?;
         self.0.set_pipeline(&mut pipelines, action, request.config).await?;
@@ -122,50 +120,50 @@ impl Service {
         queue: mpsc::Sender<Result<EncodedReadResponse, Status>>,
         call: Option<&CallGuard>,
     ) -> Result<(), Status> {
-        let own_turn = async {
+        let own_permit = async {
             match call {
-                Some(call) => call.read_turn().acquire().await,
+                Some(call) => call.read_permit().acquire().await,
                 None => std::future::pending().await,
             }
         };
-        let (_turn, own) = tokio::select! {
+        let (_permit, own_bytes) = tokio::select! {
             biased;
-            turn = own_turn => (turn, OWN_FOUND),
-            turn = self.0.read_permits.acquire() => (turn, 0),
+            permit = own_permit => (permit, READ_BYTES_PER_CONNECTION),
+            permit = self.0.read_permits.acquire() => (permit, 0),
         };
         let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(requests.len());
         let (mut entities, mut bytes) = (Vec::new(), 0);
-        let mut held =
+        let mut reserved =
             self.0.read_memory.try_acquire_many(0).map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?;
         {
             let pipelines = self.0.pipelines.read().await;
             for request in requests {
-                let part = match self.0.read(&pipelines, request?).await? {
-                    Ok(part) => part,
+                let found = match self.0.read(&pipelines, request?).await? {
+                    Ok(found) => found,
                     Err(error) => {
                         results.push(Err(error));
                         continue;
                     }
                 };
-                let shared = |bytes: usize| bytes.saturating_sub(own) >> 10;
-                let before = shared(bytes);
-                bytes += part.iter().map(Bytes::len).sum::<usize>();
+                let shared_kib = |bytes: usize| bytes.saturating_sub(own_bytes) >> 10;
+                let before = shared_kib(bytes);
+                bytes += found.iter().map(Bytes::len).sum::<usize>();
                 if bytes > MAX_READ_BYTES {
                     return Err(read_too_large(MAX_READ_BYTES));
                 }
-                let more = u32::try_from(shared(bytes) - before).unwrap_or(u32::MAX);
+                let more = u32::try_from(shared_kib(bytes) - before).unwrap_or(u32::MAX);
                 let more = self.0.read_memory.try_acquire_many(more);
-                held.merge(more.map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?);
-                entities.extend(part);
+                reserved.merge(more.map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?);
+                entities.extend(found);
                 results.push(Ok(()));
             }
         }
-        let slow = |_| Status::deadline_exceeded("the client reads too slowly");
+        let too_slow = |_| Status::deadline_exceeded("the client reads too slowly");
         for entities in chunk_entities(entities) {
             queue
                 .send_timeout(Ok(EncodedReadResponse { entities }), READ_SEND_TIMEOUT)
                 .await
-                .map_err(slow)?;
+                .map_err(too_slow)?;
         }
         from_batch("request", &results)
     }
@@ -191,7 +189,7 @@ fn count(calls: &AtomicU64) {
 }
 
 fn read_too_large(max: usize) -> Status {
-    Status::resource_exhausted(format!("more than {max} bytes were found; read less at once"))
+    Status::resource_exhausted(format!("the result exceeds {max} bytes; narrow the read"))
 }
 
 /// Splits entities into messages. Without entities there is one empty message, as in BMv2.
@@ -205,7 +203,7 @@ fn chunk_entities(entities: Vec<Bytes>) -> Vec<Vec<Bytes>> {
             bytes = 0;
         }
         bytes += len;
-        messages.last_mut().expect("there is one from the beginning").push(entity);
+        messages.last_mut().expect("the list starts with one message").push(entity);
     }
     messages
 }
@@ -249,10 +247,10 @@ impl P4Runtime for Service {
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
         count(&self.0.config.calls.get_pipeline);
         let _call = call_guard(&request);
-        let request = self.0.decode(request.into_inner(), |it| it.decode(DECODE_ALLOWANCE)).await?;
+        let request = self.0.decode(request.into_inner(), |request| request.decode(DECODE_ALLOWANCE)).await?;
         self.check_target(request.device_id, "")?;
         let kind = ResponseType::try_from(request.response_type).map_err(|_| {
-            Status::invalid_argument(format!("there is no response type {}", request.response_type))
+            Status::invalid_argument(format!("unknown response type {}", request.response_type))
         })?;
         let pipelines = self.0.pipelines.read().await;
         let config = pipelines.config().map(|config| forwarding_pipeline::filter_response(config, kind));
@@ -274,7 +272,9 @@ impl P4Runtime for Service {
     ) -> Result<Response<BoxStream<EncodedReadResponse>>, Status> {
         count(&self.0.config.calls.read);
         let call = call_guard(&request);
-        let split = |it: &Received<ReadRequest>| it.split(ENTITIES_TAG, MAX_READ_ENTITIES, DECODE_ALLOWANCE);
+        let split = |request: &Received<ReadRequest>| {
+            request.split(ENTITIES_TAG, MAX_READ_ENTITIES, DECODE_ALLOWANCE)
+        };
         let (request, entities) = self.0.decode(request.into_inner(), split).await?;
         self.check_target(request.device_id, &request.role)?;
         if self.0.pipelines.read().await.config().is_none() {
@@ -285,7 +285,7 @@ impl P4Runtime for Service {
         tokio::spawn(async move {
             let read = service.read_all(entities, queue.clone(), call.as_deref());
             let read = tokio::time::timeout(READ_TIMEOUT, read).await;
-            let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
+            let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read took too long")));
             if let Err(status) = read {
                 // If the client does not accept the status, dropping the queue ends its stream.
                 let _ = queue.send_timeout(Err(status), READ_SEND_TIMEOUT).await;

@@ -13,7 +13,7 @@ pub const STREAM_QUEUE_LEN: usize = 1024;
 
 /// Stream errors are sent only while more than this capacity is free: other messages are more important.
 const MIN_CAPACITY_FOR_ERRORS: usize = STREAM_QUEUE_LEN / 2;
-/// Maximum number of streams, with and without a bid. A further one ends the oldest stream without a bid.
+/// Maximum number of streams. A further one ends the oldest stream that takes no part in arbitration.
 pub const MAX_STREAMS: usize = 64;
 
 /// A message to a client, or the final status of its stream.
@@ -22,51 +22,57 @@ pub type Outbound = Result<StreamMessageResponse, Status>;
 struct StreamClient {
     queue: mpsc::Sender<Outbound>,
     /// Ends the stream with this status.
-    end: oneshot::Sender<Status>,
-    /// The loss of messages has been logged.
+    shutdown: oneshot::Sender<Status>,
+    /// True if dropped messages have been logged.
     overflowed: bool,
 }
 
 pub struct Sessions {
     pub arbitration: Arbitration,
     clients: BTreeMap<ClientId, StreamClient>,
-    next: ClientId,
+    next_id: ClientId,
     /// Set when the server stops: streams that open later end at once.
     closed: bool,
 }
 
 impl Sessions {
     pub fn new(device: u64) -> Sessions {
-        Sessions { arbitration: Arbitration::new(device), clients: BTreeMap::new(), next: 1, closed: false }
+        Sessions {
+            arbitration: Arbitration::new(device),
+            clients: BTreeMap::new(),
+            next_id: 1,
+            closed: false,
+        }
     }
 
     /// Registers a new stream. Returns its id, and a receiver of the status with which it must end.
     pub fn open(&mut self, queue: mpsc::Sender<Outbound>) -> (ClientId, oneshot::Receiver<Status>) {
-        let (end, ended) = oneshot::channel();
-        let client = self.next;
-        self.next += 1;
+        let (shutdown, ended) = oneshot::channel();
+        let client = self.next_id;
+        self.next_id += 1;
         // Sending fails only if the stream has ended.
         if self.closed {
-            let _ = end.send(stopping());
+            let _ = shutdown.send(stopping());
             return (client, ended);
         }
         if self.clients.len() >= MAX_STREAMS {
-            // Fewer clients can have bid than there may be streams, so there is a stream without a bid.
-            let without = self.clients.keys().find(|&&client| !self.arbitration.has_bid(client)).copied();
-            if let Some(oldest) = without.and_then(|client| self.clients.remove(&client)) {
-                let reason = format!("{MAX_STREAMS} streams are open already, and this one has not bid");
-                let _ = oldest.end.send(Status::resource_exhausted(reason));
+            // `MAX_CLIENTS` of arbitration is below `MAX_STREAMS`, so there is a stream without a bid.
+            let without_bid = self.clients.keys().find(|&&client| !self.arbitration.has_bid(client)).copied();
+            if let Some(oldest) = without_bid.and_then(|client| self.clients.remove(&client)) {
+                let reason =
+                    format!("too many streams ({MAX_STREAMS}); this one took no part in the arbitration");
+                let _ = oldest.shutdown.send(Status::resource_exhausted(reason));
             }
         }
-        self.clients.insert(client, StreamClient { queue, end, overflowed: false });
+        self.clients.insert(client, StreamClient { queue, shutdown, overflowed: false });
         (client, ended)
     }
 
     /// Removes a client whose stream has ended.
     pub fn close(&mut self, client: ClientId) {
         self.clients.remove(&client);
-        let notices = self.arbitration.leave(client);
-        self.send_arbitration(notices);
+        let notifications = self.arbitration.leave(client);
+        self.send_arbitration(notifications);
     }
 
     /// Handles a bid and notifies the clients of the result.
@@ -74,24 +80,28 @@ impl Sessions {
     /// # Errors
     ///
     /// See [`Arbitration::bid`](p4runtime::arbitration::Arbitration::bid).
-    pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), ArbitrationError> {
-        let notices = self.arbitration.bid(client, bid)?;
-        self.send_arbitration(notices);
+    pub fn arbitrate(
+        &mut self,
+        client: ClientId,
+        bid: &MasterArbitrationUpdate,
+    ) -> Result<(), ArbitrationError> {
+        let notifications = self.arbitration.bid(client, bid)?;
+        self.send_arbitration(notifications);
         Ok(())
     }
 
     /// Sends arbitration notifications. They must reach every client, so a client whose queue is full is disconnected.
-    fn send_arbitration(&mut self, notices: Vec<ArbitrationNotification>) {
-        let mut notices = std::collections::VecDeque::from(notices);
-        while let Some(ArbitrationNotification { to, update }) = notices.pop_front() {
+    fn send_arbitration(&mut self, notifications: Vec<ArbitrationNotification>) {
+        let mut notifications = std::collections::VecDeque::from(notifications);
+        while let Some(ArbitrationNotification { to, update }) = notifications.pop_front() {
             let Some(client) = self.clients.get(&to) else { continue };
-            let told = client.queue.try_send(Ok(message(Update::Arbitration(update))));
-            if let Err(TrySendError::Full(_)) = told {
-                tracing::warn!(client = to, "a P4Runtime client that reads nothing is cut off");
+            let sent = client.queue.try_send(Ok(message(Update::Arbitration(update))));
+            if let Err(TrySendError::Full(_)) = sent {
+                tracing::warn!(client = to, "disconnecting a P4Runtime client: its queue is full");
                 if let Some(client) = self.clients.remove(&to) {
-                    let _ = client.end.send(Status::resource_exhausted("the client reads too slowly"));
+                    let _ = client.shutdown.send(Status::resource_exhausted("the client reads too slowly"));
                 }
-                notices.extend(self.arbitration.leave(to));
+                notifications.extend(self.arbitration.leave(to));
             }
         }
     }
@@ -101,7 +111,7 @@ impl Sessions {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();
         if !sent && !client.overflowed {
-            tracing::warn!(client = to, "a P4Runtime client reads too slowly: messages to it are dropped");
+            tracing::warn!(client = to, "P4Runtime client is too slow: dropping messages");
         }
         client.overflowed |= !sent;
         sent
@@ -122,9 +132,9 @@ impl Sessions {
     /// Ends all streams, and all that are opened later.
     pub fn close_all(&mut self) {
         self.closed = true;
-        for (client, it) in std::mem::take(&mut self.clients) {
-            let _ = it.end.send(stopping());
-            self.arbitration.leave(client);
+        for (id, client) in std::mem::take(&mut self.clients) {
+            let _ = client.shutdown.send(stopping());
+            self.arbitration.leave(id);
         }
     }
 }

@@ -20,7 +20,7 @@ const MAX_MESSAGE_LEN: usize = 1 << 10;
 
 fn truncate_message(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_LEN {
-        let end = (0..=MAX_MESSAGE_LEN).rev().find(|&at| message.is_char_boundary(at));
+        let end = (0..=MAX_MESSAGE_LEN).rev().find(|&index| message.is_char_boundary(index));
         message.truncate(end.unwrap_or(0));
         message.push_str("...");
     }
@@ -58,21 +58,22 @@ pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<()
             None => return Ok(()),
         },
     };
-    let all = results.iter().filter(|result| result.is_err()).count();
+    let failures = results.iter().filter(|result| result.is_err()).count();
     let mut message = truncate_message(format!("{what} {number} of {}: {error}", results.len()));
-    if all > 1 {
-        message += &format!(" ({all} failed)");
+    if failures > 1 {
+        message += &format!(" ({failures} failed)");
     }
-    let whole = || results.iter().map(|result| to_error(result.as_ref().err(), true));
-    let codes =
-        || results.iter().enumerate().map(|(at, result)| to_error(result.as_ref().err(), at + 1 == number));
+    let with_messages = || results.iter().map(|result| to_error(result.as_ref().err(), true));
+    let only_codes = || {
+        results.iter().enumerate().map(|(index, result)| to_error(result.as_ref().err(), index + 1 == number))
+    };
     // Without messages, each error still contains the name of its type: skip encoding when even this cannot fit.
     let fitting = (results.len() <= MAX_DETAILS_LEN / Error::NAME.len())
-        .then(|| [encode_details(&message, whole()), encode_details(&message, codes())])
+        .then(|| [encode_details(&message, with_messages()), encode_details(&message, only_codes())])
         .and_then(|details| details.into_iter().find(|details| details.len() <= MAX_DETAILS_LEN));
     Err(match fitting {
         Some(details) => Status::with_details(Code::Unknown, message, details.into()),
-        None => Status::unknown(message + "; too many to name each, send smaller batches"),
+        None => Status::unknown(message + "; per-update errors omitted; send smaller batches"),
     })
 }
 
@@ -104,13 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn each_update_has_its_error() {
+    fn each_update_has_its_own_error() {
         assert!(from_batch("update", &[Ok(()), Ok(())]).is_ok());
         let status = from_batch("update", &[Ok(()), refused("x"), refused("y")]).unwrap_err();
         assert_eq!(status.code(), Code::Unknown);
         assert_eq!(status.message(), "update 2 of 3: ALREADY_EXISTS: x (2 failed)");
         let codes: Vec<_> =
-            errors(&status).iter().map(|it| (it.canonical_code, it.message.clone())).collect();
+            errors(&status).iter().map(|error| (error.canonical_code, error.message.clone())).collect();
         assert_eq!(codes, [(0, String::new()), (6, "x".into()), (6, "y".into())]);
     }
 
@@ -127,13 +128,13 @@ mod tests {
         assert!(status.details().is_empty());
         assert_eq!(
             status.message(),
-            "update 1 of 5000: ALREADY_EXISTS: x (5000 failed); too many to name each, send smaller batches"
+            "update 1 of 5000: ALREADY_EXISTS: x (5000 failed); per-update errors omitted; send smaller batches"
         );
     }
 
     #[test]
-    fn the_reason_of_a_roll_back_is_reported() {
-        let aborted = || Err(ControlError::new(rpc::Code::Aborted, "taken back"));
+    fn the_reason_of_a_rollback_is_reported() {
+        let aborted = || Err(ControlError::new(rpc::Code::Aborted, "rolled back"));
         let status = from_batch("update", &[aborted(), refused("x"), aborted()]).unwrap_err();
         assert!(status.message().starts_with("update 2 of 3: ALREADY_EXISTS: x"), "{}", status.message());
     }

@@ -1,10 +1,11 @@
-//! One StreamChannel: handles bids, packet-outs and acknowledgements. [`super::notifications`] sends the data plane's
-//! messages.
+//! One StreamChannel: handles arbitration, packet-outs and acknowledgements. [`super::notifications`] sends the data
+//! plane's messages.
 
 use super::admission::CallGuard;
-use super::device::{DECODE_ALLOWANCE, Device, lock};
+use super::device::{DECODE_ALLOWANCE, Device};
 use super::sessions::Outbound;
 use super::status::SPACE;
+use super::sync::lock;
 use p4runtime::arbitration::ClientId;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::stream_error::Details;
@@ -28,10 +29,10 @@ const FINAL_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_FRAME_LEN: usize = 1 << 16;
 /// Maximum size in bytes of a packet-out that an error repeats: a jumbo frame with its header.
 const MAX_ECHOED_PACKET: usize = 9 << 10;
-/// Number of attempts to pass a packet-out to a busy data plane, with a pause of `RETRY` before each. The stream is
-/// not read meanwhile, which slows the client down.
+/// Number of attempts to pass a packet-out to a busy data plane, with a pause of `PACKET_OUT_RETRY_DELAY` before
+/// each. The stream is not read meanwhile, which slows the client down.
 const PACKET_OUT_RETRIES: u32 = 100;
-const RETRY: Duration = Duration::from_millis(1);
+const PACKET_OUT_RETRY_DELAY: Duration = Duration::from_millis(1);
 
 /// Serves a stream until it ends.
 pub async fn serve(
@@ -44,9 +45,9 @@ pub async fn serve(
     let status = run(&device, client, &mut inbound, ended, &queue, call.as_deref()).await;
     {
         let mut sessions = lock(&device.sessions);
-        let before = sessions.arbitration.primary();
+        let previous = sessions.arbitration.primary();
         sessions.close(client);
-        device.after_election(&sessions, before);
+        device.on_primary_change(&sessions, previous);
     }
     if let Some(status) = status {
         // If the client does not accept the status, dropping the queue ends its stream.
@@ -71,13 +72,13 @@ async fn run(
             message = inbound.message() => message,
         };
         let Ok(Some(message)) = message else { return None };
-        let message = match device.decode(message, |it| it.decode(DECODE_ALLOWANCE)).await {
+        let message = match device.decode(message, |message| message.decode(DECODE_ALLOWANCE)).await {
             Ok(message) => message,
             Err(status) => return Some(status),
         };
         let outcome = match message.update {
             Some(Request::Arbitration(bid)) => {
-                if let Err(status) = self::arbitrate(device, client, &bid) {
+                if let Err(status) = arbitrate(device, client, &bid) {
                     return Some(status);
                 }
                 call.inspect(|call| call.mark_arbitrating());
@@ -87,7 +88,7 @@ async fn run(
             Some(Request::DigestAck(ack)) => digest_ack(device, client, ack),
             Some(Request::Other(_)) => {
                 let details = Details::Other(StreamOtherError::default());
-                Err(error(Code::Unimplemented, "there are no other messages for this switch", details))
+                Err(error(Code::Unimplemented, "this stream message is not supported", details))
             }
             None => {
                 let details = Details::Other(StreamOtherError::default());
@@ -102,9 +103,9 @@ async fn run(
 
 fn arbitrate(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
     let mut sessions = lock(&device.sessions);
-    let before = sessions.arbitration.primary();
-    let outcome = sessions.bid(client, bid);
-    device.after_election(&sessions, before);
+    let previous = sessions.arbitration.primary();
+    let outcome = sessions.arbitrate(client, bid);
+    device.on_primary_change(&sessions, previous);
     Ok(outcome?)
 }
 
@@ -120,7 +121,7 @@ async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Res
         if sent != Err(DataplaneError::Busy) {
             break;
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(PACKET_OUT_RETRY_DELAY).await;
         sent = device.dataplane.packet_out(frame.clone());
     }
     sent.map_err(|refused| {
@@ -140,7 +141,7 @@ fn packet_out_details(packet: PacketOut) -> Details {
 }
 
 fn frame(device: &Device, client: ClientId, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
-    primary_only(device, client)?;
+    require_primary(device, client)?;
     let headers = lock(&device.headers).clone();
     let no_pipeline = || ControlError::new(Code::FailedPrecondition, "no forwarding pipeline config is set");
     let frame = headers.ok_or_else(no_pipeline)?.packet_out.packet_out(packet)?;
@@ -152,14 +153,14 @@ fn frame(device: &Device, client: ClientId, packet: &PacketOut) -> Result<Vec<u8
 }
 
 fn digest_ack(device: &Device, client: ClientId, ack: DigestListAck) -> Result<(), StreamError> {
-    let taken = primary_only(device, client).and_then(|()| lock(&device.digests).acknowledge(&ack));
-    taken.map_err(|refused| {
+    let acknowledged = require_primary(device, client).and_then(|()| lock(&device.digests).acknowledge(&ack));
+    acknowledged.map_err(|refused| {
         let details = Details::DigestListAck(DigestListAckError { digest_list_ack: Some(ack) });
         error(refused.code, refused.message, details)
     })
 }
 
-fn primary_only(device: &Device, client: ClientId) -> Result<(), ControlError> {
+fn require_primary(device: &Device, client: ClientId) -> Result<(), ControlError> {
     match lock(&device.sessions).arbitration.primary() == Some(client) {
         true => Ok(()),
         false => Err(ControlError::new(Code::PermissionDenied, "Not primary")),

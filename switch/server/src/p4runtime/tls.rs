@@ -76,15 +76,15 @@ mod tests {
     fn dates_in_the_past_and_in_the_future_are_reported() {
         // 2024-01-03.
         let now = UNIX_EPOCH + Duration::from_secs(1_704_240_000);
-        let told = |pem: String| {
+        let problem = |pem: String| {
             TlsConfig { certificate: pem.into(), key: Vec::new(), client_roots: None }.validity_problem(now)
         };
-        assert_eq!(told(certificate(2020, 2030)), None);
-        assert_eq!(told(certificate(2020, 2024)).as_deref(), Some("it expired 2 days ago"));
-        let future = told(certificate(2025, 2030)).unwrap();
+        assert_eq!(problem(certificate(2020, 2030)), None);
+        assert_eq!(problem(certificate(2020, 2024)).as_deref(), Some("it expired 2 days ago"));
+        let future = problem(certificate(2025, 2030)).unwrap();
         assert_eq!(future, "it is not valid before another 364 days");
         let chain = certificate(2020, 2030) + &certificate(2020, 2023);
-        assert_eq!(told(chain).as_deref(), Some("it expired 367 days ago"));
-        assert_eq!(told("no pem".into()), None);
+        assert_eq!(problem(chain).as_deref(), Some("it expired 367 days ago"));
+        assert_eq!(problem("no pem".into()), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Calls on the program: its JSON and program swaps. Also rejects calls for functions that are configured elsewhere.
 
+use super::nodes::Pre;
 use super::service::{CallError, CallResult, Service, check_context};
-use super::simple_pre_lag::Pre;
 use super::value::{Fields, Value};
 use md5::{Digest, Md5};
 use serde_json::Value as Json;
@@ -48,7 +48,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         }
         "bm_serialize_state" => Err(CallError::Application(
             ApplicationErrorKind::UnknownMethod,
-            "the switch saves no state; let its controller write it again".into(),
+            "saving state is not supported; the controller has to write it again".into(),
         )),
         _ => return None,
     };
@@ -57,8 +57,8 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 
 /// Returns the JSON of the program that was loaded last, or an empty object without one, as in BMv2.
 fn json(service: &Service) -> Result<String, CallError> {
-    if let Some(loaded) = &service.pending_switch {
-        return Ok(loaded.pipeline().program().json().to_owned());
+    if let Some(pending) = &service.pending_switch {
+        return Ok(pending.pipeline().program().json().to_owned());
     }
     match service.handle.with(|switch, _| switch.pipeline().program().clone()) {
         Err(DataplaneError::NoProgram) => Ok("{}".into()),
@@ -102,8 +102,10 @@ fn swap(service: &mut Service) -> CallResult {
         Err(DataplaneError::NoProgram) => Default::default(),
         state => state?,
     };
-    for (group, copies) in groups {
-        switch.set_multicast_group(group, copies).map_err(|error| CallError::internal(error.to_string()))?;
+    for (group, replicas) in groups {
+        switch
+            .set_multicast_group(group, replicas)
+            .map_err(|error| CallError::internal(error.to_string()))?;
     }
     set_sessions(&mut switch, sessions)?;
     service.handle.install(switch).wait()?;
@@ -131,16 +133,16 @@ fn set_sessions(switch: &mut Switch, sessions: BTreeMap<u16, CloneSession>) -> R
 /// Resets tables, cells and multicast groups to the initial state of the program. As in BMv2
 /// (`SimpleSwitch::reset_target_state_`), clone sessions are kept; queued packets are lost.
 fn reset_state(service: &mut Service) -> CallResult {
-    if let Some(loaded) = &service.pending_switch {
-        let program = loaded.pipeline().program().clone();
+    if let Some(pending) = &service.pending_switch {
+        let program = pending.pipeline().program().clone();
         service.pending_switch = Some(new_switch(service, program)?);
     }
-    let present = service
+    let running = service
         .handle
         .with(|switch, _| (switch.pipeline().program().clone(), switch.clone_sessions().clone()));
-    let (program, sessions) = match present {
+    let (program, sessions) = match running {
         Err(DataplaneError::NoProgram) => return Ok(Value::Void),
-        present => present?,
+        running => running?,
     };
     let mut switch = new_switch(service, program)?;
     set_sessions(&mut switch, sessions)?;

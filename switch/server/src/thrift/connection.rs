@@ -1,5 +1,6 @@
 //! Serves one client: handles its calls in order, each within limits of size and time.
 
+use super::dispatch;
 use super::service::{CallError, Service};
 use super::value::{Fields, Value, limits};
 use std::collections::BTreeMap;
@@ -15,9 +16,9 @@ use thrift::protocol::{
 
 /// Maximum number of clients. A further one evicts the client that has been idle longest.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximum length of a call, enough for a program of 1 MiB.
+/// Maximum length of a call in bytes, enough for a program of 1 MiB.
 const MAX_CALL_LEN: usize = (1 << 20) + (64 << 10);
-/// Maximum length of a reply: some 100,000 table entries.
+/// Maximum length of a reply in bytes: some 100,000 table entries.
 const MAX_REPLY_LEN: usize = 32 << 20;
 /// Timeout from the first to the last byte of a call, and of a reply. There is no timeout between calls, since users
 /// type them in a CLI.
@@ -32,16 +33,16 @@ pub(super) struct Connections {
 
 #[derive(Debug, Default)]
 struct Peers {
-    by_number: BTreeMap<u64, Peer>,
-    /// Numbers are not reused.
-    next: u64,
+    /// Ids are not reused.
+    by_id: BTreeMap<u64, Peer>,
+    next_id: u64,
 }
 
 #[derive(Debug)]
 struct Peer {
     stream: TcpStream,
     /// Start of the idle time; `None` during a call.
-    idle: Option<Instant>,
+    idle_since: Option<Instant>,
 }
 
 impl Connections {
@@ -54,7 +55,7 @@ impl Connections {
     pub fn close(&self) {
         let peers = self.lock();
         self.closed.store(true, Ordering::SeqCst);
-        peers.by_number.values().for_each(Peer::shutdown);
+        peers.by_id.values().for_each(Peer::shutdown);
     }
 
     pub fn is_closed(&self) -> bool {
@@ -69,45 +70,45 @@ impl Peer {
     }
 }
 
-/// RAII guard of a slot for one connection.
+/// RAII guard of an admitted connection.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
-    number: u64,
+    id: u64,
 }
 
 impl ConnectionPermit {
-    /// Returns `None` if the server is closing or all slots are taken by clients with calls in progress.
-    pub fn take(connections: &Arc<Connections>, stream: &TcpStream) -> Option<ConnectionPermit> {
+    /// Returns `None` if the server is closing or all connections have calls in progress.
+    pub fn acquire(connections: &Arc<Connections>, stream: &TcpStream) -> Option<ConnectionPermit> {
         let stream = stream.try_clone().ok()?;
         let mut peers = connections.lock();
         if connections.is_closed() {
             return None;
         }
-        if peers.by_number.len() >= MAX_CONNECTIONS {
-            let idle = peers.by_number.iter().filter_map(|(number, peer)| Some((peer.idle?, *number)));
-            let (_, longest) = idle.min()?;
-            if let Some(peer) = peers.by_number.remove(&longest) {
+        if peers.by_id.len() >= MAX_CONNECTIONS {
+            let idle = peers.by_id.iter().filter_map(|(id, peer)| Some((peer.idle_since?, *id)));
+            let (_, oldest) = idle.min()?;
+            if let Some(peer) = peers.by_id.remove(&oldest) {
                 peer.shutdown();
             }
         }
-        let number = peers.next;
-        peers.next += 1;
-        peers.by_number.insert(number, Peer { stream, idle: Some(Instant::now()) });
+        let id = peers.next_id;
+        peers.next_id += 1;
+        peers.by_id.insert(id, Peer { stream, idle_since: Some(Instant::now()) });
         drop(peers);
-        Some(ConnectionPermit { connections: connections.clone(), number })
+        Some(ConnectionPermit { connections: connections.clone(), id })
     }
 
-    fn set_idle(&self, idle: Option<Instant>) {
-        if let Some(peer) = self.connections.lock().by_number.get_mut(&self.number) {
-            peer.idle = idle;
+    fn set_idle_since(&self, since: Option<Instant>) {
+        if let Some(peer) = self.connections.lock().by_id.get_mut(&self.id) {
+            peer.idle_since = since;
         }
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.connections.lock().by_number.remove(&self.number);
+        self.connections.lock().by_id.remove(&self.id);
     }
 }
 
@@ -115,25 +116,28 @@ impl Drop for ConnectionPermit {
 struct BoundedStream {
     stream: TcpStream,
     buffer: Box<[u8; BUFFER]>,
-    at: usize,
+    /// The bytes of `buffer` in `start..end` are not read yet.
+    start: usize,
     end: usize,
-    left: usize,
+    /// Bytes that the current call may still have.
+    bytes_left: usize,
+    /// `None` between calls.
     deadline: Option<Instant>,
 }
 
 impl BoundedStream {
     /// Waits for the first byte of a call. Returns `false` if the peer has disconnected.
     fn next_call(&mut self) -> io::Result<bool> {
-        (self.left, self.deadline) = (MAX_CALL_LEN, None);
-        if self.at == self.end {
+        (self.bytes_left, self.deadline) = (MAX_CALL_LEN, None);
+        if self.start == self.end {
             self.fill()?;
         }
         self.deadline = Some(Instant::now() + CALL_TIMEOUT);
-        Ok(self.at < self.end)
+        Ok(self.start < self.end)
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        (self.at, self.end) = (0, 0);
+        (self.start, self.end) = (0, 0);
         loop {
             self.stream.set_read_timeout(self.deadline.map(time_left).transpose()?)?;
             match self.stream.read(&mut self.buffer[..]) {
@@ -167,31 +171,32 @@ fn time_left(deadline: Instant) -> io::Result<Duration> {
 
 impl Read for BoundedStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
+        if self.bytes_left == 0 {
             return Err(io::Error::new(ErrorKind::InvalidData, "the call is too long"));
         }
-        if self.at == self.end {
+        if self.start == self.end {
             self.fill()?;
         }
-        let len = into.len().min(self.end - self.at).min(self.left);
-        into[..len].copy_from_slice(&self.buffer[self.at..][..len]);
-        self.at += len;
-        self.left -= len;
+        let len = into.len().min(self.end - self.start).min(self.bytes_left);
+        into[..len].copy_from_slice(&self.buffer[self.start..][..len]);
+        self.start += len;
+        self.bytes_left -= len;
         Ok(len)
     }
 }
 
 /// Serves a client until it disconnects or sends an invalid call.
-pub(super) fn serve(stream: TcpStream, slot: &ConnectionPermit, service: &Mutex<Service>) {
+pub(super) fn serve(stream: TcpStream, permit: &ConnectionPermit, service: &Mutex<Service>) {
     // Replies are written at once, so delaying small segments gains nothing.
     let _ = stream.set_nodelay(true);
     let buffer = Box::new([0; BUFFER]);
-    let mut peer = BoundedStream { stream, buffer, at: 0, end: 0, left: 0, deadline: None };
+    let mut peer = BoundedStream { stream, buffer, start: 0, end: 0, bytes_left: 0, deadline: None };
     while let Ok(true) = peer.next_call() {
-        slot.set_idle(None);
-        let served = answer(&mut peer, service).and_then(|answer| Ok(send_answer(&mut peer, slot, &answer)?));
-        if let Err(error) = served {
-            tracing::debug!(%error, "a Thrift client is turned away");
+        permit.set_idle_since(None);
+        let outcome =
+            handle_call(&mut peer, service).and_then(|reply| Ok(send_reply(&mut peer, permit, &reply)?));
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "closing a Thrift connection");
             break;
         }
     }
@@ -199,17 +204,17 @@ pub(super) fn serve(stream: TcpStream, slot: &ConnectionPermit, service: &Mutex<
 }
 
 /// Sends a reply. The client is marked idle before the last part is sent: a client that has read its whole reply must
-/// not still count as busy when its own next connection needs a slot.
-fn send_answer(peer: &mut BoundedStream, slot: &ConnectionPermit, answer: &[u8]) -> io::Result<()> {
-    let (first, last) = answer.split_at(answer.len().saturating_sub(BUFFER));
+/// not still count as busy when its own next connection needs a permit.
+fn send_reply(peer: &mut BoundedStream, permit: &ConnectionPermit, reply: &[u8]) -> io::Result<()> {
+    let (first, last) = reply.split_at(reply.len().saturating_sub(BUFFER));
     peer.send(first)?;
-    slot.set_idle(Some(Instant::now()));
+    permit.set_idle_since(Some(Instant::now()));
     peer.send(last)
 }
 
 /// Reads a call and returns the encoded reply. A malformed call ends the connection, since the start of the next call
 /// is unknown.
-fn answer(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
+fn handle_call(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
     let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
     let message = protocol.read_message_begin()?;
     let args = Fields::read(&mut protocol, 0)?;
@@ -218,21 +223,22 @@ fn answer(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<
         let what = format!("{} is not a call", message.name);
         return Err(thrift::new_protocol_error(thrift::ProtocolErrorKind::InvalidData, what));
     }
-    let answer = service.lock().unwrap_or_else(PoisonError::into_inner).call(&message.name, &args);
+    let result =
+        dispatch::call(&mut service.lock().unwrap_or_else(PoisonError::into_inner), &message.name, &args);
     let (_, method) = message.name.split_once(':').unwrap_or(("", &message.name));
-    let mut bytes = encode(method, message.sequence_number, &answer)?;
+    let mut bytes = encode(method, message.sequence_number, &result)?;
     if bytes.len() > MAX_REPLY_LEN {
-        let too_long = Err(CallError::internal("the answer is too long; ask for less"));
+        let too_long = Err(CallError::internal("the reply exceeds the size limit; request fewer entries"));
         bytes = encode(method, message.sequence_number, &too_long)?;
     }
     Ok(bytes)
 }
 
 /// Encodes a reply. A result is field 0 of a struct, a declared exception field 1.
-fn encode(method: &str, sequence: i32, answer: &Result<Value, CallError>) -> thrift::Result<Vec<u8>> {
+fn encode(method: &str, sequence: i32, result: &Result<Value, CallError>) -> thrift::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);
-    let (message_type, fields) = match answer {
+    let (message_type, fields) = match result {
         Ok(value) => (TMessageType::Reply, Fields(vec![(0, value.clone())])),
         Err(CallError::Exception(code)) => {
             (TMessageType::Reply, Fields(vec![(1, Value::structure([(1, Value::I32(*code))]))]))

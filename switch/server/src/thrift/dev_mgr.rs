@@ -23,27 +23,27 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-fn number(args: &Fields, id: i16) -> Result<u16, CallError> {
+fn port_number(args: &Fields, id: i16) -> Result<u16, CallError> {
     u16::try_from(args.i32(id)?).map_err(|_| CallError::Exception(ERROR))
 }
 
 fn add(service: &Service, args: &Fields) -> CallResult {
-    let (interface, port, capture) = (args.text(1)?, number(args, 2)?, args.text(3)?);
+    let (interface, port, capture) = (args.text(1)?, port_number(args, 2)?, args.text(3)?);
     if !capture.is_empty() {
-        tracing::warn!(port, interface, "not added: captures are a matter of --pcap, for all ports");
+        tracing::warn!(port, interface, "port not added: per-port capture is not supported; use --pcap");
         return Err(CallError::Exception(ERROR));
     }
-    done(service.handle.add_port(port, interface).wait())
+    to_result(service.handle.add_port(port, interface).wait())
 }
 
 fn remove(service: &Service, args: &Fields) -> CallResult {
-    done(service.handle.remove_port(number(args, 1)?).wait())
+    to_result(service.handle.remove_port(port_number(args, 1)?).wait())
 }
 
 /// Converts a result. The exception has no text, so the reason is logged.
-fn done(answer: Result<(), weir_switch::driver::DataplaneError>) -> CallResult {
-    answer.map(|()| Value::Void).map_err(|error| {
-        tracing::warn!(%error, "refused");
+fn to_result(result: Result<(), weir_switch::driver::DataplaneError>) -> CallResult {
+    result.map(|()| Value::Void).map_err(|error| {
+        tracing::warn!(%error, "port command failed");
         CallError::Exception(ERROR)
     })
 }

@@ -1,8 +1,9 @@
 //! `bm_mt_*`: reads tables, and reads and writes direct counters and meters.
 
-use super::externs::{rates_of, rates_value};
 use super::service::{CallResult, Service};
-use super::tables::{TableErrorCode, code, handle, key, mask_key, on_table, options, param, priority};
+use super::structs::{decode_counter, decode_rates, encode_action_data, encode_counter, encode_rates};
+use super::table_error::{TableErrorCode, code};
+use super::tables::{handle, key, mask_key, on_table, options, param, priority};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, CounterValue, KeyMatch, Pipeline, TableEntry};
@@ -18,7 +19,7 @@ mod action_type {
 
 /// Number of rows read between two batches of frames.
 const ROWS_AT_ONCE: usize = 128;
-/// Priority in the options of an entry without one.
+/// Priority in the options of an entry whose table has no priorities.
 const NO_PRIORITY: i32 = -1;
 
 /// Dispatches the methods of this file; `None` for any other.
@@ -31,7 +32,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_mt_get_entry" => get_entry(service, args),
         "bm_mt_get_entry_from_key" => get_entry_from_key(service, args),
         "bm_mt_get_default_entry" => on_table(service, args, |pipeline, table| {
-            Ok(action_value(pipeline.table_default(table).as_ref()))
+            Ok(encode_action(pipeline.table_default(table).as_ref()))
         }),
         "bm_mt_read_counter" => read_counter(service, args),
         "bm_mt_write_counter" => write_counter(service, args),
@@ -56,7 +57,7 @@ fn get_entries(service: &mut Service, args: &Fields) -> CallResult {
         entries.extend(on_table(service, args, move |pipeline, table| {
             let info = info(pipeline, table)?;
             let found = pipeline.table_entries_in(table, first..rows.min(first + ROWS_AT_ONCE));
-            Ok(found.iter().map(|entry| entry_value(pipeline, table, &info, entry)).collect::<Vec<_>>())
+            Ok(found.iter().map(|entry| encode_entry(pipeline, table, &info, entry)).collect::<Vec<_>>())
         })?);
     }
     Ok(Value::List(TType::Struct, entries))
@@ -66,7 +67,7 @@ fn get_entry(service: &mut Service, args: &Fields) -> CallResult {
     let handle = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         let (info, entry) = (info(pipeline, table)?, pipeline.table_entry(table, handle)?);
-        Ok(entry_value(pipeline, table, &info, &entry))
+        Ok(encode_entry(pipeline, table, &info, &entry))
     })
 }
 
@@ -74,11 +75,11 @@ fn get_entry_from_key(service: &mut Service, args: &Fields) -> CallResult {
     let (key, priority) = (key(args, 3)?, options(args, 4)?);
     on_table(service, args, move |pipeline, table| {
         if key.is_empty() {
-            let default = action_value(pipeline.table_default(table).as_ref());
+            let default = encode_action(pipeline.table_default(table).as_ref());
             let nothing = (1, Value::List(TType::Struct, Vec::new()));
             return Ok(Value::structure([
                 nothing,
-                (2, options_value(NO_PRIORITY)),
+                (2, encode_options(NO_PRIORITY)),
                 (3, Value::I32(0)),
                 (4, default),
             ]));
@@ -88,34 +89,35 @@ fn get_entry_from_key(service: &mut Service, args: &Fields) -> CallResult {
         let found =
             pipeline.table_find(table, &key, priority).map_err(|_| TableErrorCode(code::BAD_MATCH_KEY))?;
         let entry = pipeline.table_entry(table, found.ok_or(TableErrorCode(code::BAD_MATCH_KEY))?)?;
-        Ok(entry_value(pipeline, table, &info, &entry))
+        Ok(encode_entry(pipeline, table, &info, &entry))
     })
 }
 
 /// Encodes `BmMtEntry`. Only entries with an idle timeout have a `life`.
-fn entry_value(pipeline: &Pipeline, table: TableId, info: &TableInfo, entry: &TableEntry) -> Value {
+fn encode_entry(pipeline: &Pipeline, table: TableId, info: &TableInfo, entry: &TableEntry) -> Value {
     let idle = pipeline.ticks_since_hit(table, entry.handle).ok().flatten();
     let life = idle.filter(|_| entry.idle_timeout > 0).map(|idle| {
         let ms = |ticks| i32::try_from(pipeline.duration(ticks).as_millis()).unwrap_or(i32::MAX);
         Value::structure([(1, Value::I32(ms(entry.idle_timeout))), (2, Value::I32(ms(idle)))])
     });
-    let key = info.key.iter().zip(&entry.key).map(|(field, part)| param_value(field.kind, field.bits, part));
+    let key =
+        info.key.iter().zip(&entry.key).map(|(field, part)| encode_match_param(field.kind, field.bits, part));
     let number = if info.has_priorities() { priority(entry.priority) } else { NO_PRIORITY };
     Value::structure([
         (1, Value::List(TType::Struct, key.collect())),
-        (2, options_value(number)),
+        (2, encode_options(number)),
         (3, Value::I32(entry.handle.0 as i32)),
-        (4, action_value(Some(&entry.action))),
+        (4, encode_action(Some(&entry.action))),
         (5, life.unwrap_or(Value::Void)),
     ])
 }
 
-fn options_value(priority: i32) -> Value {
+fn encode_options(priority: i32) -> Value {
     Value::structure([(1, Value::I32(priority))])
 }
 
 /// Encodes `BmMatchParam`.
-fn param_value(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
+fn encode_match_param(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
     let bytes = bits.div_ceil(8) as usize;
     let (ty, fields) = match (kind, part) {
         (_, KeyMatch::Exact(value)) => (param::EXACT, vec![Value::Binary(value.clone())]),
@@ -145,12 +147,12 @@ fn param_value(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
 }
 
 /// Encodes `BmActionEntry`.
-fn action_value(action: Option<&ActionCall>) -> Value {
+fn encode_action(action: Option<&ActionCall>) -> Value {
     let of_type = |ty| (1, Value::I32(ty));
     Value::structure(match action {
         None => vec![of_type(action_type::NONE)],
         Some(ActionCall::Action { name, args }) => {
-            vec![of_type(action_type::ACTION_DATA), (2, Value::text(name)), (3, data_value(args))]
+            vec![of_type(action_type::ACTION_DATA), (2, Value::text(name)), (3, encode_action_data(args))]
         }
         Some(ActionCall::Member(member)) => {
             vec![of_type(action_type::MBR_HANDLE), (4, Value::I32(member.0 as i32))]
@@ -161,41 +163,22 @@ fn action_value(action: Option<&ActionCall>) -> Value {
     })
 }
 
-/// Encodes `BmActionData`. Leading zero bytes are removed, as in BMv2.
-pub(super) fn data_value(args: &[Vec<u8>]) -> Value {
-    let short = |arg: &Vec<u8>| {
-        let zeros = arg.iter().take_while(|byte| **byte == 0).count().min(arg.len().saturating_sub(1));
-        Value::Binary(arg[zeros..].to_vec())
-    };
-    Value::List(TType::String, args.iter().map(short).collect())
-}
+// Counters and meters of entries.
 
-// ---- Counters and meters of entries -----------------------------------------------------------
-
-fn require(has: bool, code: i32) -> Result<(), TableErrorCode> {
-    if has { Ok(()) } else { Err(TableErrorCode(code)) }
-}
-
-/// Encodes `BmCounterValue`.
-pub(super) fn counter_value(value: CounterValue) -> Value {
-    Value::structure([(1, Value::I64(value.bytes as i64)), (2, Value::I64(value.packets as i64))])
-}
-
-/// Decodes `BmCounterValue`.
-pub(super) fn counter_of(value: &Fields) -> thrift::Result<CounterValue> {
-    Ok(CounterValue { bytes: value.i64(1)? as u64, packets: value.i64(2)? as u64 })
+fn require(condition: bool, code: i32) -> Result<(), TableErrorCode> {
+    if condition { Ok(()) } else { Err(TableErrorCode(code)) }
 }
 
 fn read_counter(service: &mut Service, args: &Fields) -> CallResult {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         require(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
-        Ok(counter_value(pipeline.direct_counter_read(table, entry)?))
+        Ok(encode_counter(pipeline.direct_counter_read(table, entry)?))
     })
 }
 
 fn write_counter(service: &mut Service, args: &Fields) -> CallResult {
-    let (entry, value) = (handle(args)?, counter_of(args.fields(4)?)?);
+    let (entry, value) = (handle(args)?, decode_counter(args.fields(4)?)?);
     on_table(service, args, move |pipeline, table| {
         require(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
         pipeline.direct_counter_write(table, entry, value)?;
@@ -214,7 +197,7 @@ fn reset_counters(service: &mut Service, args: &Fields) -> CallResult {
 }
 
 fn set_meter_rates(service: &mut Service, args: &Fields) -> CallResult {
-    let (entry, rates) = (handle(args)?, rates_of(args, 4)?);
+    let (entry, rates) = (handle(args)?, decode_rates(args, 4)?);
     on_table(service, args, move |pipeline, table| {
         require(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
         let rates = rates.map_err(|_| TableErrorCode(code::INVALID_METER_OPERATION))?;
@@ -227,6 +210,6 @@ fn get_meter_rates(service: &mut Service, args: &Fields) -> CallResult {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         require(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
-        Ok(rates_value(pipeline.direct_meter_rates(table, entry)?))
+        Ok(encode_rates(pipeline.direct_meter_rates(table, entry)?))
     })
 }

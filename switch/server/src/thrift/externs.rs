@@ -1,25 +1,19 @@
 //! Arrays of counters, meters and registers.
 
-use super::entries::{counter_of, counter_value};
 use super::service::{CallError, CallResult, Service, check_context};
+use super::structs::{decode_counter, decode_rates, encode_counter, encode_rates};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
-use weir_switch::pipeline::{CounterValue, MeterRates, Pipeline, TableError};
+use weir_switch::pipeline::{CounterValue, Pipeline, TableError};
 
 /// Codes that counters, meters and registers share (`CounterOperationErrorCode` and others, standard.thrift).
 const INVALID_NAME: i32 = 1;
 const INVALID_INDEX: i32 = 2;
 /// `RegisterOperationErrorCode` and `CounterOperationErrorCode`.
 const ERROR: i32 = 3;
-/// `MeterOperationErrorCode`.
-const BAD_RATES_LIST: i32 = 3;
-const INVALID_INFO_RATE_VALUE: i32 = 4;
-const INVALID_BURST_SIZE_VALUE: i32 = 5;
 /// `ParseVSetOperationErrorCode`.
 const VALUE_SET_ERROR: i32 = 2;
 
-/// Thrift has meter rates per microsecond, the pipeline per second.
-const US_PER_SECOND: f64 = 1e6;
 /// Number of cells read or written between two batches of frames.
 const CELLS_AT_ONCE: usize = 4096;
 
@@ -27,7 +21,7 @@ const CELLS_AT_ONCE: usize = 4096;
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_counter_read" => on_array(service, args, index(args), |pipeline, name, index| {
-            Ok(counter_value(pipeline.counter_read(name, index)?))
+            Ok(encode_counter(pipeline.counter_read(name, index)?))
         }),
         "bm_counter_write" => counter_write(service, args),
         "bm_counter_reset_all" => {
@@ -38,10 +32,10 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_meter_set_rates" => set_rates(service, args, 4, Some(index(args))),
         "bm_meter_array_set_rates" => set_rates(service, args, 3, None),
         "bm_meter_get_rates" => on_array(service, args, index(args), |pipeline, name, index| {
-            Ok(rates_value(pipeline.meter_rates(name, index)?))
+            Ok(encode_rates(pipeline.meter_rates(name, index)?))
         }),
         "bm_register_read" => on_array(service, args, index(args), |pipeline, name, index| {
-            Ok(Value::I64(number(&pipeline.register_read(name, index)?)))
+            Ok(Value::I64(low_64_bits(&pipeline.register_read(name, index)?)))
         }),
         "bm_register_read_all" => register_read_all(service, args),
         "bm_register_write" => register_write(service, args),
@@ -103,40 +97,14 @@ fn for_each_cell(
 }
 
 fn counter_write(service: &mut Service, args: &Fields) -> CallResult {
-    let value = counter_of(args.fields(4)?)?;
+    let value = decode_counter(args.fields(4)?)?;
     on_array(service, args, index(args), move |pipeline, name, index| {
         pipeline.counter_write(name, index, value)?;
         Ok(Value::Void)
     })
 }
 
-// ---- Meters ------------------------------------------------------------------------------------
-
-/// Decodes a list of two `BmMeterRateConfig`. The inner error is a code of `MeterOperationErrorCode`.
-pub(super) fn rates_of(args: &Fields, id: i16) -> thrift::Result<Result<MeterRates, i32>> {
-    let mut rates = Vec::new();
-    for rate in args.structs(id)? {
-        rates.push((rate.double(1)? * US_PER_SECOND, rate.i32(2)?));
-    }
-    let [(cir, cburst), (pir, pburst)] = rates[..] else { return Ok(Err(BAD_RATES_LIST)) };
-    if !(0.0..=pir).contains(&cir) || !pir.is_finite() {
-        return Ok(Err(INVALID_INFO_RATE_VALUE));
-    }
-    let (Ok(cburst), Ok(pburst)) = (u64::try_from(cburst), u64::try_from(pburst)) else {
-        return Ok(Err(INVALID_BURST_SIZE_VALUE));
-    };
-    Ok(Ok(MeterRates { cir: cir.round() as u64, cburst, pir: pir.round() as u64, pburst }))
-}
-
-/// Encodes a list of `BmMeterRateConfig`; empty for a meter without rates.
-pub(super) fn rates_value(rates: Option<MeterRates>) -> Value {
-    let rate = |rate: u64, burst: u64| {
-        let burst = i32::try_from(burst).unwrap_or(i32::MAX);
-        Value::structure([(1, Value::Double(rate as f64 / US_PER_SECOND)), (2, Value::I32(burst))])
-    };
-    let both = rates.map(|rates| [rate(rates.cir, rates.cburst), rate(rates.pir, rates.pburst)]);
-    Value::List(TType::Struct, both.into_iter().flatten().collect())
-}
+// Meters.
 
 fn set_rates(
     service: &mut Service,
@@ -144,7 +112,7 @@ fn set_rates(
     id: i16,
     cell: Option<thrift::Result<usize>>,
 ) -> CallResult {
-    let rates = rates_of(args, id)?;
+    let rates = decode_rates(args, id)?;
     // Report an unknown meter before invalid rates.
     on_array(service, args, Ok(0), |pipeline, name, _| pipeline.meter_size(name))?;
     let rates = rates.map_err(CallError::Exception)?;
@@ -159,10 +127,10 @@ fn set_rates(
     }
 }
 
-// ---- Registers ---------------------------------------------------------------------------------
+// Registers.
 
 /// Returns the lowest 64 bits of a big-endian number.
-fn number(bytes: &[u8]) -> i64 {
+fn low_64_bits(bytes: &[u8]) -> i64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | i64::from(byte))
 }
 
@@ -173,7 +141,7 @@ fn register_read_all(service: &mut Service, args: &Fields) -> CallResult {
         values.extend(on_array(service, args, Ok(first), move |pipeline, name, first| {
             let cells = first..cells.min(first + CELLS_AT_ONCE);
             cells
-                .map(|index| Ok(Value::I64(number(&pipeline.register_read(name, index)?))))
+                .map(|index| Ok(Value::I64(low_64_bits(&pipeline.register_read(name, index)?))))
                 .collect::<Result<Vec<_>, _>>()
         })?);
     }
@@ -183,8 +151,8 @@ fn register_read_all(service: &mut Service, args: &Fields) -> CallResult {
 /// Writes the low bits of a number that fit the register.
 fn write_truncated(pipeline: &mut Pipeline, name: &str, index: usize, value: i64) -> Result<(), TableError> {
     let (_, bits) = pipeline.register_info(name)?;
-    let kept = if bits < i64::BITS { value & ((1 << bits) - 1) } else { value };
-    pipeline.register_write(name, index, &kept.to_be_bytes())
+    let truncated = if bits < i64::BITS { value & ((1 << bits) - 1) } else { value };
+    pipeline.register_write(name, index, &truncated.to_be_bytes())
 }
 
 fn register_write(service: &mut Service, args: &Fields) -> CallResult {

@@ -12,12 +12,16 @@
 mod config;
 mod connection;
 mod dev_mgr;
+mod dispatch;
 mod entries;
 mod externs;
+mod nodes;
 mod profiles;
 mod service;
 mod simple_pre_lag;
 mod simple_switch;
+mod structs;
+mod table_error;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -25,8 +29,8 @@ mod value;
 
 use crate::p4runtime::Programs;
 use connection::{ConnectionPermit, Connections};
+use nodes::Pre;
 use service::Service;
-use simple_pre_lag::Pre;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -119,11 +123,11 @@ fn accept(listener: &TcpListener, service: &Arc<Mutex<Service>>, connections: &A
             std::thread::sleep(ACCEPT_RETRY_DELAY);
             continue;
         };
-        let Some(slot) = ConnectionPermit::take(connections, &stream) else { continue };
+        let Some(permit) = ConnectionPermit::acquire(connections, &stream) else { continue };
         let service = service.clone();
-        let serve = move || connection::serve(stream, &slot, &service);
+        let serve = move || connection::serve(stream, &permit, &service);
         if let Err(error) = std::thread::Builder::new().name("thrift-peer".into()).spawn(serve) {
-            tracing::warn!(%error, "a Thrift client is turned away");
+            tracing::warn!(%error, "cannot start a thread for a Thrift client; closing its connection");
             std::thread::sleep(ACCEPT_RETRY_DELAY);
         }
     }

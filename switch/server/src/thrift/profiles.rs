@@ -1,11 +1,11 @@
 //! `bm_mt_act_prof_*`: action profiles with their members and groups.
 
-use super::entries::data_value;
 use super::service::{CallError, CallResult, Service, check_context};
-use super::tables::{TableErrorCode, code};
+use super::structs::encode_action_data;
+use super::table_error::{TableErrorCode, code, member_error};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
-use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline, TableError};
+use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline};
 
 /// Maximum number of members, and of groups, per profile over Thrift; BMv2 has no limit.
 const MAX_PROFILE_ITEMS: usize = 1 << 16;
@@ -26,8 +26,8 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
             Ok(())
         }),
         "remove_member_from_group" => change_group(service, args, |members, member| {
-            let at = members.iter().position(|&other| other == member);
-            members.remove(at.ok_or(TableErrorCode(code::MBR_NOT_IN_GRP))?);
+            let index = members.iter().position(|&other| other == member);
+            members.remove(index.ok_or(TableErrorCode(code::MBR_NOT_IN_GRP))?);
             Ok(())
         }),
         "get_members" => get_members(service, args),
@@ -58,16 +58,6 @@ fn action(args: &Fields, name: i16, data: i16) -> thrift::Result<ActionCall> {
 
 fn member(args: &Fields, id: i16) -> thrift::Result<MemberHandle> {
     Ok(MemberHandle(args.i32(id)? as u32))
-}
-
-/// Returns the code for an invalid member: unknown action name, or another error.
-fn member_error(error: TableError) -> TableErrorCode {
-    match error {
-        TableError::Invalid(what) if what.contains("has no action") => {
-            TableErrorCode(code::INVALID_ACTION_NAME)
-        }
-        error => error.into(),
-    }
 }
 
 fn add_member(service: &mut Service, args: &Fields) -> CallResult {
@@ -102,11 +92,8 @@ fn create_group(service: &mut Service, args: &Fields) -> CallResult {
         if pipeline.groups(profile)?.len() >= MAX_PROFILE_ITEMS {
             return Err(TableErrorCode(code::TABLE_FULL));
         }
-        match pipeline.group_add(profile, &[]) {
-            Ok(group) => Ok(Value::I32(group.0 as i32)),
-            Err(TableError::Invalid(_)) => Err(TableErrorCode(code::NO_ACTION_PROFILE_SELECTION)),
-            Err(error) => Err(error.into()),
-        }
+        let group = pipeline.group_add(profile, &[])?;
+        Ok(Value::I32(group.0 as i32))
     })
 }
 
@@ -146,16 +133,20 @@ fn change_group(
 }
 
 /// Encodes `BmMtActProfMember`.
-fn member_value((handle, action): &(MemberHandle, ActionCall)) -> Value {
+fn encode_member((handle, action): &(MemberHandle, ActionCall)) -> Value {
     let (name, args) = match action {
         ActionCall::Action { name, args } => (name.as_str(), args.as_slice()),
         ActionCall::Member(_) | ActionCall::Group(_) => ("", &[][..]),
     };
-    Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::text(name)), (3, data_value(args))])
+    Value::structure([
+        (1, Value::I32(handle.0 as i32)),
+        (2, Value::text(name)),
+        (3, encode_action_data(args)),
+    ])
 }
 
 /// Encodes `BmMtActProfGroup`.
-fn group_value(handle: GroupHandle, members: &[MemberHandle]) -> Value {
+fn encode_group(handle: GroupHandle, members: &[MemberHandle]) -> Value {
     let members = members.iter().map(|member| Value::I32(member.0 as i32)).collect();
     Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::List(TType::I32, members))])
 }
@@ -163,7 +154,7 @@ fn group_value(handle: GroupHandle, members: &[MemberHandle]) -> Value {
 fn get_members(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, |pipeline, profile| {
         let members = pipeline.members(profile)?;
-        Ok(Value::List(TType::Struct, members.iter().map(member_value).collect()))
+        Ok(Value::List(TType::Struct, members.iter().map(encode_member).collect()))
     })
 }
 
@@ -172,14 +163,14 @@ fn get_member(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, move |pipeline, profile| {
         let members = pipeline.members(profile)?;
         let member = members.iter().find(|(handle, _)| *handle == wanted);
-        Ok(member_value(member.ok_or(TableErrorCode(code::INVALID_MBR_HANDLE))?))
+        Ok(encode_member(member.ok_or(TableErrorCode(code::INVALID_MBR_HANDLE))?))
     })
 }
 
 fn get_groups(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, |pipeline, profile| {
         let groups = pipeline.groups(profile)?;
-        let groups = groups.iter().map(|(handle, members)| group_value(*handle, members));
+        let groups = groups.iter().map(|(handle, members)| encode_group(*handle, members));
         Ok(Value::List(TType::Struct, groups.collect()))
     })
 }
@@ -187,6 +178,6 @@ fn get_groups(service: &mut Service, args: &Fields) -> CallResult {
 fn get_group(service: &mut Service, args: &Fields) -> CallResult {
     let group = GroupHandle(args.i32(3)? as u32);
     on_profile(service, args, move |pipeline, profile| {
-        Ok(group_value(group, &members_of(pipeline, profile, group)?))
+        Ok(encode_group(group, &members_of(pipeline, profile, group)?))
     })
 }

@@ -1,8 +1,7 @@
-//! The common part of all Thrift services: state, dispatch of calls, and errors.
+//! The common part of all Thrift services: state and errors.
 
-use super::simple_pre_lag::Pre;
+use super::nodes::Pre;
 use super::value::{Fields, Value};
-use super::{config, dev_mgr, entries, externs, profiles, simple_pre_lag, simple_switch, tables};
 use crate::p4runtime::Programs;
 use std::sync::Arc;
 use thrift::ApplicationErrorKind;
@@ -28,7 +27,7 @@ impl CallError {
     }
 }
 
-/// For arguments that are missing or have another type.
+/// Converts errors of missing arguments or arguments of another type.
 impl From<thrift::Error> for CallError {
     fn from(error: thrift::Error) -> CallError {
         let text = match error {
@@ -63,27 +62,6 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Executes a call named `service:method`, as in Thrift's multiplexed protocol.
-    pub fn call(&mut self, name: &str, args: &Fields) -> CallResult {
-        let answer = match name.split_once(':') {
-            Some(("standard", method)) => tables::call(self, method, args)
-                .or_else(|| entries::call(self, method, args))
-                .or_else(|| profiles::call(self, method, args))
-                .or_else(|| externs::call(self, method, args))
-                .or_else(|| dev_mgr::call(self, method, args))
-                .or_else(|| config::call(self, method, args)),
-            Some(("simple_pre_lag", method)) => simple_pre_lag::call(self, method, args),
-            Some(("simple_switch", method)) => simple_switch::call(self, method, args),
-            _ => None,
-        };
-        answer.unwrap_or_else(|| {
-            Err(CallError::Application(
-                ApplicationErrorKind::UnknownMethod,
-                format!("there is no method {name}"),
-            ))
-        })
-    }
-
     /// Runs an operation on the switch. Without a program no object exists, so the call fails with the code `unknown`.
     ///
     /// # Errors
@@ -116,7 +94,7 @@ impl Service {
         operation: impl FnOnce(&mut Pipeline) -> R + Send + 'static,
     ) -> Result<R, CallError> {
         match &mut self.pending_switch {
-            Some(loaded) => Ok(operation(loaded.pipeline_mut())),
+            Some(pending) => Ok(operation(pending.pipeline_mut())),
             None => self.on_switch(unknown, |switch, _| operation(switch.pipeline_mut())),
         }
     }
@@ -141,6 +119,6 @@ impl Service {
 pub(super) fn check_context(args: &Fields) -> Result<(), CallError> {
     match args.i32(1)? {
         0 => Ok(()),
-        other => Err(CallError::internal(format!("there is no context {other}, only context 0"))),
+        other => Err(CallError::internal(format!("unknown context {other}; there is only context 0"))),
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-// ---- Queues: as in BMv2, a port without a priority means each of its queues ---------------------
+// Queues. As in BMv2, a port without a priority means each of its queues.
 
 fn queue_selector(
     args: &Fields,
@@ -53,8 +53,8 @@ fn queue_selector(
     Ok((port, priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX))))
 }
 
-fn ok_or_unknown_queue(known: bool) -> CallResult {
-    match known {
+fn ok_or_unknown_queue(exists: bool) -> CallResult {
+    match exists {
         true => Ok(SUCCESS),
         false => Err(CallError::internal("there is no such port or priority; see --priority-queues")),
     }
@@ -85,7 +85,7 @@ fn set_rate(
     ok_or_unknown_queue(service.handle.set_queue_rates(port, priority, rate).wait()?)
 }
 
-// ---- Clone sessions ----------------------------------------------------------------------------
+// Clone sessions.
 
 /// Adds a session. As in BMv2, an invalid session is ignored.
 fn add_session(service: &Service, args: &Fields) -> CallResult {
@@ -102,14 +102,14 @@ fn add_mapping(service: &Service, args: &Fields) -> CallResult {
 }
 
 fn set_session(service: &Service, id: i32, port: Option<i32>, group: Option<i32>) -> Result<bool, CallError> {
-    let small = |number: Option<i32>| number.map(u16::try_from).transpose();
-    let (Ok(id), Ok(port), Ok(group)) = (u16::try_from(id), small(port), small(group)) else {
+    let to_u16 = |value: Option<i32>| value.map(u16::try_from).transpose();
+    let (Ok(id), Ok(port), Ok(group)) = (u16::try_from(id), to_u16(port), to_u16(group)) else {
         return Ok(false);
     };
     let replicas = port.map(|port| Replica { port, instance: 0 }).into_iter().collect();
     let session = CloneSession { group, replicas, ..CloneSession::default() };
-    let done = service.handle.with(move |switch, _| switch.set_clone_session(id, session))?;
-    Ok(done.is_ok())
+    let result = service.handle.with(move |switch, _| switch.set_clone_session(id, session))?;
+    Ok(result.is_ok())
 }
 
 fn session_id(args: &Fields) -> Result<u16, CallError> {
@@ -129,7 +129,7 @@ fn find_session(service: &Service, args: &Fields) -> Result<CloneSession, CallEr
 }
 
 fn port_of(session: &CloneSession) -> Option<i32> {
-    session.replicas.first().map(|copy| i32::from(copy.port))
+    session.replicas.first().map(|replica| i32::from(replica.port))
 }
 
 fn get_session(service: &Service, args: &Fields) -> CallResult {
@@ -143,12 +143,12 @@ fn get_mapping(service: &Service, args: &Fields) -> CallResult {
     let port = match find_session(service, args) {
         Ok(session) => port_of(&session),
         Err(CallError::Exception(_)) => None,
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
     Ok(Value::I32(port.unwrap_or(NO_PORT)))
 }
 
-// ---- Clocks ------------------------------------------------------------------------------------
+// Clocks.
 
 fn elapsed_us(service: &Service) -> CallResult {
     Ok(Value::I64(service.handle.stats().wait()?.uptime.as_us() as i64))

@@ -1,59 +1,12 @@
 //! `bm_mt_*`: writes tables.
 
 use super::service::{CallError, CallResult, Service, check_context};
+use super::table_error::{TableErrorCode, code};
 use super::value::{Fields, Value};
 use std::time::Duration;
 use thrift::Result as Read;
-use weir_switch::pipeline::{
-    ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, Pipeline, TableError,
-};
+use weir_switch::pipeline::{ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, Pipeline};
 use weir_switch::program::{MatchKind, Program, TableId};
-
-/// `TableOperationErrorCode` (standard.thrift).
-pub(super) mod code {
-    pub const TABLE_FULL: i32 = 1;
-    pub const INVALID_HANDLE: i32 = 2;
-    pub const COUNTERS_DISABLED: i32 = 4;
-    pub const METERS_DISABLED: i32 = 5;
-    pub const AGEING_DISABLED: i32 = 6;
-    pub const INVALID_TABLE_NAME: i32 = 7;
-    pub const INVALID_ACTION_NAME: i32 = 8;
-    pub const WRONG_TABLE_TYPE: i32 = 9;
-    pub const INVALID_MBR_HANDLE: i32 = 10;
-    pub const MBR_STILL_USED: i32 = 11;
-    pub const MBR_ALREADY_IN_GRP: i32 = 12;
-    pub const MBR_NOT_IN_GRP: i32 = 13;
-    pub const INVALID_GRP_HANDLE: i32 = 14;
-    pub const GRP_STILL_USED: i32 = 15;
-    pub const DUPLICATE_ENTRY: i32 = 17;
-    pub const BAD_MATCH_KEY: i32 = 18;
-    pub const INVALID_METER_OPERATION: i32 = 19;
-    pub const DEFAULT_ENTRY_IS_CONST: i32 = 21;
-    pub const INVALID_ACTION_PROFILE_NAME: i32 = 23;
-    pub const NO_ACTION_PROFILE_SELECTION: i32 = 24;
-    pub const IMMUTABLE_TABLE_ENTRIES: i32 = 25;
-    pub const BAD_ACTION_DATA: i32 = 26;
-    pub const NO_TABLE_KEY: i32 = 27;
-}
-
-/// Returns BMv2's code for an error. `TooWide` and `Invalid` mean bad action data, because callers have checked the key
-/// before.
-pub(super) fn error_code(error: &TableError) -> i32 {
-    match error {
-        TableError::Unknown { kind: "action profile", .. } => code::INVALID_ACTION_PROFILE_NAME,
-        TableError::Unknown { .. } => code::INVALID_TABLE_NAME,
-        TableError::NoSuchHandle { kind: "member", .. } => code::INVALID_MBR_HANDLE,
-        TableError::NoSuchHandle { kind: "group", .. } => code::INVALID_GRP_HANDLE,
-        TableError::NoSuchHandle { .. } | TableError::OutOfBounds { .. } => code::INVALID_HANDLE,
-        TableError::Duplicate { .. } => code::DUPLICATE_ENTRY,
-        TableError::Full { .. } => code::TABLE_FULL,
-        TableError::Immutable { what: "the default action", .. } => code::DEFAULT_ENTRY_IS_CONST,
-        TableError::Immutable { .. } => code::IMMUTABLE_TABLE_ENTRIES,
-        TableError::InUse { what, .. } if what.starts_with("group") => code::GRP_STILL_USED,
-        TableError::InUse { .. } => code::MBR_STILL_USED,
-        TableError::TooWide { .. } | TableError::Invalid(_) => code::BAD_ACTION_DATA,
-    }
-}
 
 /// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
@@ -78,15 +31,6 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         _ => return None,
     };
     Some(answer)
-}
-
-/// The error code of a failed operation on a table.
-pub(super) struct TableErrorCode(pub i32);
-
-impl From<TableError> for TableErrorCode {
-    fn from(error: TableError) -> TableErrorCode {
-        TableErrorCode(error_code(&error))
-    }
 }
 
 /// Runs an operation on the table named in field 2.
@@ -128,13 +72,13 @@ fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<
     };
     match (call, &info.profile) {
         (ActionCall::Action { name, .. }, None) => {
-            let ends_so = |known: &str| {
+            let has_suffix = |known: &str| {
                 known
                     .strip_suffix(name.as_str())
                     .is_some_and(|before| before.is_empty() || before.ends_with('.'))
             };
-            let known = info.actions.iter().any(|&id| ends_so(program.action_name(id)));
-            if known { Ok(()) } else { Err(TableErrorCode(code::INVALID_ACTION_NAME)) }
+            let exists = info.actions.iter().any(|&id| has_suffix(program.action_name(id)));
+            if exists { Ok(()) } else { Err(TableErrorCode(code::INVALID_ACTION_NAME)) }
         }
         (ActionCall::Member(_) | ActionCall::Group(_), Some(_)) => Ok(()),
         _ => Err(TableErrorCode(code::WRONG_TABLE_TYPE)),
@@ -231,29 +175,29 @@ pub(super) mod param {
 
 /// Decodes a key, a list of `BmMatchParam`.
 pub(super) fn key(args: &Fields, id: i16) -> Read<Vec<KeyMatch>> {
-    args.structs(id)?.into_iter().map(match_param).collect()
+    args.structs(id)?.into_iter().map(decode_match_param).collect()
 }
 
-fn match_param(given: &Fields) -> Read<KeyMatch> {
-    Ok(match given.i32(1)? {
-        param::EXACT => KeyMatch::Exact(given.fields(2)?.binary(1)?),
+fn decode_match_param(encoded: &Fields) -> Read<KeyMatch> {
+    Ok(match encoded.i32(1)? {
+        param::EXACT => KeyMatch::Exact(encoded.fields(2)?.binary(1)?),
         param::LPM => {
-            let prefix = given.fields(3)?;
+            let prefix = encoded.fields(3)?;
             // An invalid length is rejected by the table together with the key.
             let prefix_len = u16::try_from(prefix.i32(2)?).unwrap_or(u16::MAX);
             KeyMatch::Lpm { value: prefix.binary(1)?, prefix_len }
         }
         param::TERNARY => {
-            let ternary = given.fields(4)?;
+            let ternary = encoded.fields(4)?;
             KeyMatch::Ternary { value: ternary.binary(1)?, mask: ternary.binary(2)? }
         }
-        param::VALID => KeyMatch::Exact(vec![u8::from(given.fields(5)?.bool(1)?)]),
+        param::VALID => KeyMatch::Exact(vec![u8::from(encoded.fields(5)?.bool(1)?)]),
         param::RANGE => {
-            let range = given.fields(6)?;
+            let range = encoded.fields(6)?;
             KeyMatch::Range { low: range.binary(1)?, high: range.binary(2)? }
         }
         other => {
-            let what = format!("there is no match parameter of type {other}");
+            let what = format!("unknown match parameter type {other}");
             return Err(thrift::ProtocolError::new(thrift::ProtocolErrorKind::InvalidData, what).into());
         }
     })
@@ -283,9 +227,9 @@ pub(super) fn mask_key(program: &Program, table: TableId, mut key: Vec<KeyMatch>
                 value.iter_mut().zip(mask).for_each(|(value, mask)| *value &= *mask);
             }
             KeyMatch::Lpm { value, prefix_len } if field.kind == MatchKind::Lpm => {
-                let behind = (field.bits as usize).saturating_sub(usize::from(*prefix_len));
-                for (at, byte) in value.iter_mut().rev().enumerate() {
-                    let bits = behind.saturating_sub(8 * at).min(8) as u32;
+                let wildcard_bits = (field.bits as usize).saturating_sub(usize::from(*prefix_len));
+                for (index, byte) in value.iter_mut().rev().enumerate() {
+                    let bits = wildcard_bits.saturating_sub(8 * index).min(8) as u32;
                     *byte &= u8::MAX.checked_shl(bits).unwrap_or(0);
                 }
             }

@@ -44,7 +44,7 @@ pub(super) fn limits() -> Result<TConfiguration> {
         .build()
 }
 
-fn refused(kind: ProtocolErrorKind, what: impl Into<String>) -> Error {
+fn protocol_error(kind: ProtocolErrorKind, what: impl Into<String>) -> Error {
     Error::Protocol(ProtocolError::new(kind, what))
 }
 
@@ -60,7 +60,7 @@ impl Value {
     /// Reads a value of this type.
     fn read(protocol: &mut dyn TInputProtocol, ty: TType, depth: usize) -> Result<Value> {
         if depth > MAX_DEPTH {
-            return Err(refused(ProtocolErrorKind::DepthLimit, "values nest too deep"));
+            return Err(protocol_error(ProtocolErrorKind::DepthLimit, "nesting too deep"));
         }
         Ok(match ty {
             TType::Bool => Value::Bool(protocol.read_bool()?),
@@ -85,9 +85,9 @@ impl Value {
                 if (map.key_type, map.value_type) != (Some(TType::String), Some(TType::String))
                     && map.size > 0
                 {
-                    return Err(refused(
+                    return Err(protocol_error(
                         ProtocolErrorKind::NotImplemented,
-                        "a map of other things than text",
+                        "maps must be from string to string",
                     ));
                 }
                 let mut pairs = Vec::new();
@@ -99,7 +99,10 @@ impl Value {
             }
             TType::Struct => Value::Struct(Fields::read(protocol, depth + 1)?),
             other => {
-                return Err(refused(ProtocolErrorKind::NotImplemented, format!("a value of type {other}")));
+                return Err(protocol_error(
+                    ProtocolErrorKind::NotImplemented,
+                    format!("values of type {other} are not supported"),
+                ));
             }
         })
     }
@@ -122,7 +125,7 @@ impl Value {
 
     fn write(&self, protocol: &mut dyn TOutputProtocol) -> Result<()> {
         let size = |len: usize| {
-            i32::try_from(len).map_err(|_| refused(ProtocolErrorKind::SizeLimit, "a list is too long"))
+            i32::try_from(len).map_err(|_| protocol_error(ProtocolErrorKind::SizeLimit, "a list is too long"))
         };
         match self {
             Value::Void => Ok(()),
@@ -163,7 +166,7 @@ impl Fields {
                 break;
             }
             if fields.len() == MAX_ELEMENTS {
-                return Err(refused(ProtocolErrorKind::SizeLimit, "a struct has too many fields"));
+                return Err(protocol_error(ProtocolErrorKind::SizeLimit, "a struct has too many fields"));
             }
             let value = Value::read(protocol, field.field_type, depth)?;
             fields.push((field.id.unwrap_or_default(), value));
@@ -200,11 +203,11 @@ macro_rules! fields {
             $(pub fn $name(&self, id: i16) -> Result<$type> {
                 match self.get(id) {
                     Some($pattern) => Ok($value),
-                    Some(other) => Err(refused(
+                    Some(other) => Err(protocol_error(
                         ProtocolErrorKind::InvalidData,
                         format!("field {id} has type {}, expected {}", other.ty(), stringify!($name)),
                     )),
-                    None => Err(refused(ProtocolErrorKind::InvalidData, format!("field {id} is missing"))),
+                    None => Err(protocol_error(ProtocolErrorKind::InvalidData, format!("field {id} is missing"))),
                 }
             })+
         }
@@ -225,7 +228,7 @@ fields! {
 impl Fields {
     pub fn text(&self, id: i16) -> Result<String> {
         String::from_utf8(self.binary(id)?)
-            .map_err(|_| refused(ProtocolErrorKind::InvalidData, format!("field {id} is not UTF-8")))
+            .map_err(|_| protocol_error(ProtocolErrorKind::InvalidData, format!("field {id} is not UTF-8")))
     }
 
     /// Returns a list of structs.
@@ -233,7 +236,7 @@ impl Fields {
         let what = || format!("field {id} is not a list of structs");
         let elements = self.list(id)?.iter().map(|value| match value {
             Value::Struct(fields) => Ok(fields),
-            _ => Err(refused(ProtocolErrorKind::InvalidData, what())),
+            _ => Err(protocol_error(ProtocolErrorKind::InvalidData, what())),
         });
         elements.collect()
     }
@@ -242,7 +245,10 @@ impl Fields {
     pub fn binaries(&self, id: i16) -> Result<Vec<Vec<u8>>> {
         let element = |value: &Value| match value {
             Value::Binary(bytes) => Ok(bytes.clone()),
-            _ => Err(refused(ProtocolErrorKind::InvalidData, format!("field {id} is not a list of strings"))),
+            _ => Err(protocol_error(
+                ProtocolErrorKind::InvalidData,
+                format!("field {id} is not a list of strings"),
+            )),
         };
         self.list(id)?.iter().map(element).collect()
     }

@@ -9,13 +9,13 @@ use p4runtime::p4::v1::*;
 use p4runtime::p4info::Object;
 use std::collections::BTreeMap;
 
-fn ports(of: impl IntoIterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
-    of.into_iter().collect()
+fn ports(entries: impl IntoIterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
+    entries.into_iter().collect()
 }
 
 #[tokio::test]
 async fn each_update_of_a_batch_has_its_error() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let nowhere = Kind::TableEntry(TableEntry { table_id: 7, ..TableEntry::default() });
     let batch = vec![
         update(Insert, l2(1, 1)),
@@ -43,8 +43,8 @@ async fn each_update_of_a_batch_has_its_error() {
     assert_eq!(client.l2().await, ports([(1, 1), (3, 3)]));
 }
 
-/// Everything that can be read, but for what packets do by themselves.
-async fn everything(client: &mut Client) -> Vec<Kind> {
+/// Reads all entities.
+async fn read_all(client: &mut Client) -> Vec<Kind> {
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
     use packet_replication_engine_entry::Type as Pre;
     let requests = vec![
@@ -65,12 +65,12 @@ async fn everything(client: &mut Client) -> Vec<Kind> {
         Kind::ValueSetEntry(ValueSetEntry::default()),
     ];
     let mut found = client.read_messages(requests).await.unwrap().0;
-    // An entry that was taken out and put back may have another place.
+    // An entry that was deleted and inserted again may have another position.
     found.sort_by_key(|entity| format!("{entity:?}"));
     found
 }
 
-/// Changes one entity of every kind, by every type of update.
+/// Returns updates that set up one entity of every kind, and updates of every type that change them.
 fn changes() -> (Vec<Update>, Vec<Update>) {
     use packet_replication_engine_entry::Type as Pre;
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
@@ -221,10 +221,10 @@ fn changes() -> (Vec<Update>, Vec<Update>) {
 }
 
 async fn is_rolled_back(atomicity: Atomicity) {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let (before, changes) = changes();
     client.write_all(before, ContinueOnError).await.unwrap();
-    let state = everything(&mut client).await;
+    let state = read_all(&mut client).await;
     let mut failing = changes.clone();
     failing.push(update(Insert, l2(1, 1)));
     failing.push(update(Insert, l2(77, 1)));
@@ -237,26 +237,26 @@ async fn is_rolled_back(atomicity: Atomicity) {
         status.message().starts_with(&format!("update {number} of {}: ALREADY_EXISTS", number + 1)),
         "{status:?}"
     );
-    assert_eq!(everything(&mut client).await, state);
+    assert_eq!(read_all(&mut client).await, state);
     client.write_all(changes, atomicity).await.unwrap();
-    assert_ne!(everything(&mut client).await, state);
+    assert_ne!(read_all(&mut client).await, state);
 }
 
 #[tokio::test]
-async fn rollback_on_error_takes_everything_back() {
+async fn rollback_on_error_restores_the_state() {
     is_rolled_back(RollbackOnError).await;
 }
 
 #[tokio::test]
-async fn dataplane_atomic_takes_everything_back() {
+async fn dataplane_atomic_restores_the_state() {
     is_rolled_back(DataplaneAtomic).await;
 }
 
-/// While two tables' worth of entries change back and forth, no packet sees half a change: of the two destinations
-/// exactly one is punted.
+/// While atomic batches change hundreds of entries back and forth, no packet sees a partial change: exactly one of two
+/// destinations is punted.
 #[tokio::test]
-async fn packets_see_an_atomic_batch_whole() {
-    let (bed, mut client) = Bed::ready().await;
+async fn packets_see_all_or_none_of_an_atomic_batch() {
+    let (bed, mut client) = TestBed::ready().await;
     let swap = |from: u64, to: u64| {
         let filler = (0..400).map(|n| update(Modify, l2(1000 + n, from)));
         let mut batch = vec![update(Delete, punt(from))];
@@ -264,22 +264,22 @@ async fn packets_see_an_atomic_batch_whole() {
         batch.push(update(Insert, punt(to)));
         batch
     };
-    let begin = (0..400).map(|n| update(Insert, l2(1000 + n, 1))).chain([update(Insert, punt(1))]);
-    client.write_all(begin.collect(), ContinueOnError).await.unwrap();
+    let initial = (0..400).map(|n| update(Insert, l2(1000 + n, 1))).chain([update(Insert, punt(1))]);
+    client.write_all(initial.collect(), ContinueOnError).await.unwrap();
     let handle = bed.dataplane.handle();
-    let watching = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let goes_on = std::sync::Arc::clone(&watching);
-    // What a packet would see, as often as the data plane takes a command.
-    let watcher = std::thread::spawn(move || {
+    let is_running = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let keep_reading = std::sync::Arc::clone(&is_running);
+    // Reads what a packet would see, once per command of the data plane.
+    let reader = std::thread::spawn(move || {
         let mut seen = [0u32; 3];
-        while goes_on.load(std::sync::atomic::Ordering::Relaxed) {
+        while keep_reading.load(std::sync::atomic::Ordering::Relaxed) {
             let punted = handle.with(|switch, _| {
                 let table = switch.pipeline().table_by_name("l2").unwrap();
-                let there = |destination: u8| {
+                let is_punted = |destination: u8| {
                     let key = [weir_switch::pipeline::KeyMatch::Exact(vec![destination])];
                     switch.pipeline().table_find(table, &key, 0).unwrap().is_some()
                 };
-                usize::from(there(1)) + usize::from(there(2))
+                usize::from(is_punted(1)) + usize::from(is_punted(2))
             });
             seen[punted.unwrap()] += 1;
         }
@@ -289,19 +289,19 @@ async fn packets_see_an_atomic_batch_whole() {
         client.write_all(swap(1, 2), DataplaneAtomic).await.unwrap();
         client.write_all(swap(2, 1), DataplaneAtomic).await.unwrap();
     }
-    watching.store(false, std::sync::atomic::Ordering::Relaxed);
-    let seen = watcher.join().unwrap();
+    is_running.store(false, std::sync::atomic::Ordering::Relaxed);
+    let seen = reader.join().unwrap();
     assert!(seen[1] > 20, "{seen:?}");
     assert_eq!([seen[0], seen[2]], [0, 0]);
 }
 
 #[tokio::test]
 async fn an_unknown_atomicity_or_type_is_refused() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let request =
         WriteRequest { device_id: DEVICE, election_id: client.id, atomicity: 9, ..Default::default() };
-    let refused = client.stub.write(request).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    let error = client.stub.write(request).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::InvalidArgument);
     client.write_all(Vec::new(), DataplaneAtomic).await.unwrap();
     let nothing = Update { r#type: 9, entity: None };
     let status = client.write_all(vec![nothing, Update::default()], ContinueOnError).await.unwrap_err();

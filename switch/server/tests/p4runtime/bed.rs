@@ -1,4 +1,4 @@
-//! A switch without interfaces, its P4Runtime server, and a client; short words for what the tests write and read.
+//! A switch without interfaces, its P4Runtime server, and a client, with helpers that build requests.
 
 use p4runtime::google::rpc;
 use p4runtime::p4::v1::action::Param;
@@ -26,16 +26,16 @@ use weir_switch::driver::{Dataplane, DataplaneConfig};
 
 pub const PROGRAM: &str = include_str!("../../../tests/programs/p4runtime.json");
 pub const P4INFO: &str = include_str!("../../../tests/programs/p4runtime.p4info.txtpb");
-/// The program's.
+/// The CPU port that the program expects.
 pub const CPU_PORT: u16 = 255;
 pub const DEVICE: u64 = 3;
-/// The longest time that a busy machine may take for anything.
+/// Timeout of every step, long enough for a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub static INFO: LazyLock<p4info::Index> = LazyLock::new(|| p4info::Index::from_text(P4INFO).unwrap());
 
-/// A served switch. The fields end in the order in which they stand.
-pub struct Bed {
+/// A switch with its server. Fields are dropped in order, the server before the data plane.
+pub struct TestBed {
     pub address: String,
     pub lost: Arc<DroppedMessages>,
     stop: Option<oneshot::Sender<()>>,
@@ -43,12 +43,12 @@ pub struct Bed {
     pub dataplane: Dataplane,
 }
 
-impl Bed {
-    pub async fn new() -> Bed {
-        Bed::with(ServerConfig::default()).await
+impl TestBed {
+    pub async fn new() -> TestBed {
+        TestBed::with(ServerConfig::default()).await
     }
 
-    pub async fn with(config: ServerConfig) -> Bed {
+    pub async fn with(config: ServerConfig) -> TestBed {
         let dataplane = DataplaneConfig { cpu_port: Some(CPU_PORT), ..DataplaneConfig::default() };
         let dataplane = Dataplane::start(dataplane, None, &[]).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -57,12 +57,12 @@ impl Bed {
         let config = ServerConfig { device_id: DEVICE, ..config };
         let lost = Arc::clone(&config.lost);
         let serving = serve(dataplane.handle(), config, listener, async { drop(stopped.await) });
-        Bed { address, lost, stop: Some(stop), serving: tokio::spawn(serving), dataplane }
+        TestBed { address, lost, stop: Some(stop), serving: tokio::spawn(serving), dataplane }
     }
 
-    /// A bed whose program is pushed, and its primary.
-    pub async fn ready() -> (Bed, Client) {
-        let bed = Bed::new().await;
+    /// Creates a test bed with the test program installed, and its primary.
+    pub async fn ready() -> (TestBed, Client) {
+        let bed = TestBed::new().await;
         let mut client = bed.primary(1).await;
         client.push(Set::VerifyAndCommit, Some(config())).await.unwrap();
         (bed, client)
@@ -73,7 +73,7 @@ impl Bed {
         Client::new(endpoint.connect().await.unwrap())
     }
 
-    /// A client that has bid, and was told that it is primary.
+    /// Creates a client that has become primary with this election id.
     pub async fn primary(&self, id: u64) -> Client {
         let mut client = self.client().await;
         client.bid(id).await;
@@ -83,7 +83,7 @@ impl Bed {
 
     pub async fn stop(mut self) -> Result<(), ServeError> {
         drop(self.stop.take());
-        tokio::time::timeout(TIMEOUT, self.serving).await.expect("it ends").unwrap()
+        tokio::time::timeout(TIMEOUT, self.serving).await.expect("the server stops in time").unwrap()
     }
 }
 
@@ -107,26 +107,27 @@ impl Client {
             self.stream = Some((sender, responses));
         }
         let (sender, _) = self.stream.as_ref().unwrap();
-        // A stream that has ended says so when it is read.
+        // If the stream has ended, the next read returns the error.
         let _ = sender.send(StreamMessageRequest { update: Some(update) }).await;
     }
 
-    /// Bids with this id, which later requests carry too.
+    /// Sends an arbitration update with this election id, which later requests carry too.
     pub async fn bid(&mut self, id: impl Into<Option<u64>>) {
         self.id = id.into().map(|low| Uint128 { high: 0, low });
         let bid = MasterArbitrationUpdate { device_id: DEVICE, election_id: self.id, ..Default::default() };
         self.send(Request::Arbitration(bid)).await;
     }
 
-    /// The next message of the stream, or how it ended.
+    /// Returns the next message of the stream, or its final status.
     pub async fn next(&mut self) -> Result<Option<Response>, Status> {
         let (_, responses) = self.stream.as_mut().expect("the stream is open");
-        let message = tokio::time::timeout(TIMEOUT, responses.message()).await.expect("something comes")?;
-        Ok(message.map(|message| message.update.expect("no message is empty")))
+        let message =
+            tokio::time::timeout(TIMEOUT, responses.message()).await.expect("a message arrives in time")?;
+        Ok(message.map(|message| message.update.expect("the message is not empty")))
     }
 
-    /// Returns whether no message comes for a while.
-    pub async fn hears_nothing(&mut self) -> bool {
+    /// Returns whether no message arrives for 100 ms.
+    pub async fn receives_nothing(&mut self) -> bool {
         let (_, responses) = self.stream.as_mut().expect("the stream is open");
         tokio::time::timeout(Duration::from_millis(100), responses.message()).await.is_err()
     }
@@ -177,7 +178,7 @@ impl Client {
         self.write_all(vec![update(kind, entity)], Atomicity::ContinueOnError).await
     }
 
-    /// Reads; how many messages it took.
+    /// Reads entities. Returns them and the number of messages.
     pub async fn read_messages(&mut self, requests: Vec<Kind>) -> Result<(Vec<Kind>, usize), Status> {
         let entities = requests.into_iter().map(|entity| Entity { entity: Some(entity) }).collect();
         let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
@@ -194,11 +195,11 @@ impl Client {
         Ok(self.read_messages(vec![request]).await?.0)
     }
 
-    /// The destinations in `l2`, and the ports they are sent to.
+    /// Reads the entries of `l2`: destination and port.
     pub async fn l2(&mut self) -> BTreeMap<u64, u64> {
         let request = TableEntry { table_id: table("l2").preamble().id, ..TableEntry::default() };
         let found = self.read(Kind::TableEntry(request)).await.unwrap();
-        let one = |kind| match kind {
+        let parse = |kind| match kind {
             Kind::TableEntry(TableEntry { r#match, action: Some(TableAction { r#type }), .. }) => {
                 let Some(FieldMatchType::Exact(key)) = &r#match[0].field_match_type else {
                     panic!("{match:?}", match = r#match)
@@ -208,11 +209,11 @@ impl Client {
             }
             other => panic!("{other:?}"),
         };
-        found.into_iter().map(one).collect()
+        found.into_iter().map(parse).collect()
     }
 }
 
-/// The test program, with a cookie.
+/// Returns the config of the test program, with a cookie.
 pub fn config() -> ForwardingPipelineConfig {
     ForwardingPipelineConfig {
         p4info: Some(p4info::parse(P4INFO).unwrap()),
@@ -240,7 +241,7 @@ pub fn call(name: &str, args: &[u64]) -> Option<TableAction> {
     Some(TableAction { r#type: Some(ActionType::Action(action(name, args))) })
 }
 
-/// An entry with a key of one exact field.
+/// Returns an entry with a key of one exact field.
 pub fn entry(name: &str, key: u64, action: Option<TableAction>) -> TableEntry {
     let exact = FieldMatchType::Exact(Exact { value: from_uint(key.into()) });
     TableEntry {
@@ -251,17 +252,17 @@ pub fn entry(name: &str, key: u64, action: Option<TableAction>) -> TableEntry {
     }
 }
 
-/// `l2`: a destination goes to a port.
+/// Returns an entry of `l2` that sends a destination to a port.
 pub fn l2(destination: u64, port: u64) -> Kind {
     Kind::TableEntry(entry("l2", destination, call("forward", &[port])))
 }
 
-/// `l2`: a destination goes to the controller.
+/// Returns an entry of `l2` that sends a destination to the controller.
 pub fn punt(destination: u64) -> Kind {
     Kind::TableEntry(entry("l2", destination, call("punt", &[])))
 }
 
-/// An Ethernet frame through the tables, from the controller.
+/// Returns a packet-out that passes through the tables.
 pub fn through_tables(destination: u64, source: u64) -> PacketOut {
     packet_out(&[(1, 0), (2, 1)], frame(destination, source))
 }
@@ -277,7 +278,7 @@ pub fn frame(destination: u64, source: u64) -> Vec<u8> {
     [mac(destination), mac(source), vec![0x88, 0xb5], vec![7; 46]].concat()
 }
 
-/// The errors in a status, one for each update.
+/// Returns the errors in a status, one per update.
 pub fn errors(status: &Status) -> Vec<(rpc::Code, String)> {
     use prost::Message;
     assert_eq!(status.code(), Code::Unknown, "{status:?}");
@@ -290,7 +291,7 @@ pub fn errors(status: &Status) -> Vec<(rpc::Code, String)> {
     inner.details.iter().map(one).collect()
 }
 
-/// The codes in a status, one for each update.
+/// Returns the codes in a status, one per update.
 pub fn codes(status: &Status) -> Vec<rpc::Code> {
     errors(status).into_iter().map(|(code, _)| code).collect()
 }

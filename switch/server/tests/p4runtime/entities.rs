@@ -1,4 +1,4 @@
-//! All entities over the wire. (What each one takes and refuses is tested in `tests/it/control`, in process.)
+//! All entities over gRPC. `tests/it/control` tests in process what each entity accepts.
 
 use super::bed::*;
 use p4runtime::google::rpc::Code;
@@ -13,7 +13,7 @@ const MAX_MESSAGE_LEN: usize = 4 << 20;
 
 #[tokio::test]
 async fn a_large_read_comes_in_messages_below_the_limit() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let many = |range: std::ops::Range<u64>| range.map(|n| update(Insert, l2(n, 1))).collect();
     client.write_all(many(1..30_001), ContinueOnError).await.unwrap();
     client.write_all(many(30_001..60_001), ContinueOnError).await.unwrap();
@@ -25,17 +25,17 @@ async fn a_large_read_comes_in_messages_below_the_limit() {
         messages > 2,
         "{messages} messages, each below {MAX_MESSAGE_LEN} bytes, or the client would have refused it"
     );
-    // one of them, by its key
+    // One of them, by its key.
     let one = Kind::TableEntry(entry("l2", 777, None));
     assert_eq!(client.read(one).await.unwrap(), [l2(777, 1)]);
-    // nothing found: one empty message
+    // Without a result there is one empty message.
     let none = Kind::TableEntry(entry("l2", 99_999, None));
     assert_eq!(client.read_messages(vec![none]).await.unwrap(), (vec![], 1));
 }
 
 #[tokio::test]
 async fn a_read_of_several_entities_returns_the_readable_ones_and_reports_the_others() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     client.write(Insert, l2(1, 1)).await.unwrap();
     let entity = |entity| Entity { entity };
     let entities = vec![
@@ -58,7 +58,7 @@ async fn a_read_of_several_entities_returns_the_readable_ones_and_reports_the_ot
 
 #[tokio::test]
 async fn values_read_back_are_canonical() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let mut padded = entry("l2", 1, call("forward", &[2]));
     padded.r#match[0].field_match_type =
         Some(field_match::FieldMatchType::Exact(field_match::Exact { value: vec![0, 0, 0, 0, 0, 0, 0, 1] }));
@@ -68,7 +68,7 @@ async fn values_read_back_are_canonical() {
 
 #[tokio::test]
 async fn cells_are_read_one_by_one_or_all() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let register_id = INFO.registers.named("last_source").unwrap().preamble().id;
     let cell = |index: Option<i64>, value: Option<u8>| {
         let data = value.map(|value| P4Data { data: Some(p4_data::Data::Bitstring(vec![value])) });
@@ -92,7 +92,7 @@ async fn cells_are_read_one_by_one_or_all() {
 
 #[tokio::test]
 async fn value_sets_are_written_whole() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let info = INFO.value_sets.named("control_types").unwrap();
     let set = |fields: &[&[u8]]| {
         let member = |value: &&[u8]| {

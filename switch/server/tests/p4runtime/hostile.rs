@@ -1,4 +1,4 @@
-//! Clients that mean harm, or are broken: the others, and the data plane, do not notice.
+//! Hostile or broken clients do not affect other clients or the data plane.
 
 use super::bed::*;
 use p4runtime::google::rpc::Code;
@@ -15,15 +15,15 @@ use tonic::Code as Grpc;
 
 #[tokio::test]
 async fn garbage_on_the_port_is_a_closed_connection() {
-    let (bed, mut client) = Bed::ready().await;
+    let (bed, mut client) = TestBed::ready().await;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    // A frame of 16 MB that never comes, and headers that no table can decode.
+    // The header of a frame of 16 MB without the frame, and HPACK headers that cannot be decoded.
     let frame = [preface.clone(), vec![0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat();
     let headers =
         [preface, vec![0, 0, 4, 4, 0, 0, 0, 0, 0], vec![0, 0, 8, 1, 4, 0, 0, 0, 1], vec![0xff; 8]].concat();
     for garbage in [vec![0; 4096], b"GET / HTTP/1.1\r\n\r\n".to_vec(), (0..=255).collect(), frame, headers] {
         let mut socket = TcpStream::connect(&bed.address).await.unwrap();
-        // It may be closed before all of it is sent.
+        // The server may close the connection before all bytes are sent.
         let _ = socket.write_all(&garbage).await;
         let mut answer = Vec::new();
         let closed = tokio::time::timeout(TIMEOUT, socket.read_to_end(&mut answer)).await;
@@ -39,7 +39,7 @@ async fn garbage_on_the_port_is_a_closed_connection() {
 
 #[tokio::test]
 async fn malformed_and_oversized_requests_are_errors() {
-    /// A WriteRequest whose updates are no updates.
+    /// A WriteRequest whose updates cannot be decoded.
     #[derive(Clone, PartialEq, prost::Message)]
     struct Malformed {
         #[prost(uint64, tag = "1")]
@@ -47,7 +47,7 @@ async fn malformed_and_oversized_requests_are_errors() {
         #[prost(bytes = "vec", tag = "4")]
         updates: Vec<u8>,
     }
-    let (bed, mut client) = Bed::ready().await;
+    let (bed, mut client) = TestBed::ready().await;
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", bed.address)).unwrap();
     let mut raw = tonic::client::Grpc::new(endpoint.connect().await.unwrap());
     raw.ready().await.unwrap();
@@ -66,7 +66,7 @@ async fn malformed_and_oversized_requests_are_errors() {
 
 #[tokio::test]
 async fn contradictory_updates_are_applied_in_their_order() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let batch = vec![
         update(Insert, l2(1, 1)),
         update(Delete, l2(1, 1)),
@@ -81,8 +81,8 @@ async fn contradictory_updates_are_applied_in_their_order() {
 }
 
 #[tokio::test]
-async fn errors_quote_the_refused_text_shortened() {
-    let (_bed, mut client) = Bed::ready().await;
+async fn errors_quote_long_values_truncated() {
+    let (_bed, mut client) = TestBed::ready().await;
     let mut wide = entry("l2", 1, call("forward", &[1]));
     let value = vec![0xff; 1 << 20];
     wide.r#match[0].field_match_type =
@@ -104,7 +104,7 @@ async fn errors_quote_the_refused_text_shortened() {
 
 #[tokio::test]
 async fn more_errors_than_a_header_holds_are_summarised() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let wrong = |n: u64| update(Modify, l2(n, 1));
     let status = client.write_all((0..100).map(wrong).collect(), ContinueOnError).await.unwrap_err();
     assert_eq!(codes(&status), vec![Code::NotFound; 100]);
@@ -115,8 +115,8 @@ async fn more_errors_than_a_header_holds_are_summarised() {
 }
 
 #[tokio::test]
-async fn more_clients_than_there_is_room_for_are_refused() {
-    let bed = Bed::new().await;
+async fn more_than_the_maximum_of_clients_are_rejected() {
+    let bed = TestBed::new().await;
     let mut clients = Vec::new();
     for id in 1..=16 {
         let mut client = bed.client().await;
@@ -128,7 +128,7 @@ async fn more_clients_than_there_is_room_for_are_refused() {
     late.bid(99).await;
     let end = late.next().await.unwrap_err();
     assert_eq!(end.code(), Grpc::ResourceExhausted);
-    // Streams that never bid take no place of a client.
+    // Streams that take no part in arbitration do not count as clients.
     let mut silent = Vec::new();
     for _ in 0..40 {
         let mut client = bed.client().await;
@@ -138,7 +138,7 @@ async fn more_clients_than_there_is_room_for_are_refused() {
     }
     drop(clients.pop());
     let mut next = bed.client().await;
-    // Its place is free when the server has seen that the other is gone.
+    // Retry until the server has noticed that the other client is gone.
     let end = Instant::now() + TIMEOUT;
     loop {
         next.leave();
@@ -146,7 +146,7 @@ async fn more_clients_than_there_is_room_for_are_refused() {
         if next.next().await.is_ok() {
             break;
         }
-        assert!(Instant::now() < end, "there is no room");
+        assert!(Instant::now() < end, "the client is still counted");
     }
     assert_eq!(
         bed.client()
@@ -162,7 +162,7 @@ async fn more_clients_than_there_is_room_for_are_refused() {
 }
 
 /// Connects from an address of the loopback network.
-async fn silent(bed: &Bed, from: u8) -> TcpStream {
+async fn silent(bed: &TestBed, from: u8) -> TcpStream {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, from], 0).into()).unwrap();
     socket.connect(bed.address.parse().unwrap()).await.unwrap()
@@ -170,7 +170,7 @@ async fn silent(bed: &Bed, from: u8) -> TcpStream {
 
 #[tokio::test]
 async fn silent_connections_do_not_block_others() {
-    let (bed, mut primary) = Bed::ready().await;
+    let (bed, mut primary) = TestBed::ready().await;
     for peers in [1..=1, 2..=9] {
         let mut all = Vec::new();
         for n in 0..200 {
@@ -178,13 +178,13 @@ async fn silent_connections_do_not_block_others() {
         }
         let connected = async { bed.client().await.stub.capabilities(CapabilitiesRequest::default()).await };
         let answer = tokio::time::timeout(Duration::from_secs(2), connected).await;
-        assert!(answer.expect("there is room").is_ok());
-        // The ones that came first have been displaced.
+        assert!(answer.expect("a connection is accepted in time").is_ok());
+        // The oldest connections have been evicted.
         let closed = tokio::time::timeout(Duration::from_secs(2), all[0].read_to_end(&mut Vec::new())).await;
-        assert!(closed.is_ok(), "it goes on");
+        assert!(closed.is_ok(), "the connection is still open");
     }
     primary.write(Insert, l2(1, 1)).await.unwrap();
-    assert!(primary.hears_nothing().await, "its stream goes on");
+    assert!(primary.receives_nothing().await, "its stream is still open");
     let (code, id) = {
         let mut second = bed.client().await;
         second.bid(9).await;
@@ -195,7 +195,7 @@ async fn silent_connections_do_not_block_others() {
 
 #[tokio::test]
 async fn streams_without_a_bid_do_not_block_others() {
-    let (bed, mut primary) = Bed::ready().await;
+    let (bed, mut primary) = TestBed::ready().await;
     let mut other = bed.client().await;
     let mut streams = Vec::new();
     for _ in 0..70 {
@@ -205,41 +205,44 @@ async fn streams_without_a_bid_do_not_block_others() {
     }
     other.bid(9).await;
     assert_eq!(other.arbitration().await, (Code::Ok, Some(9)));
-    assert!(primary.arbitration().await.0 == Code::AlreadyExists, "it is a backup, and its stream goes on");
+    assert!(
+        primary.arbitration().await.0 == Code::AlreadyExists,
+        "it is a backup, and its stream is still open"
+    );
 }
 
 #[tokio::test]
 async fn a_primary_that_reads_nothing_loses_packets_and_then_its_stream() {
-    let (bed, mut primary) = Bed::ready().await;
+    let (bed, mut primary) = TestBed::ready().await;
     primary.write(Insert, punt(1)).await.unwrap();
-    // It sends for as long as it takes, and reads nothing.
+    // It sends packets until some are dropped, and reads nothing.
     let payload = vec![0; 4000];
     let end = Instant::now() + TIMEOUT;
     while bed.lost.packet_in.load(Ordering::Relaxed) < 100 {
-        assert!(Instant::now() < end, "nothing is lost");
+        assert!(Instant::now() < end, "no packet is dropped");
         let frame = [frame(1, 2), payload.clone()].concat();
         primary.send(Request::Packet(packet_out(&[(1, 0), (2, 1)], frame))).await;
     }
-    // The data plane and other calls go on.
-    let asked = Instant::now();
+    // The data plane and other calls still work.
+    let start = Instant::now();
     primary.write(Insert, l2(2, 2)).await.unwrap();
     assert!(bed.dataplane.handle().stats().wait().unwrap().packet_out > 100);
-    assert!(asked.elapsed() < Duration::from_secs(5));
-    // Another primary: the silent one cannot be told, so it is cut off.
+    assert!(start.elapsed() < Duration::from_secs(5));
+    // A new primary: the silent client cannot be notified, so it is disconnected.
     let mut second = bed.client().await;
     second.bid(9).await;
     assert_eq!(second.arbitration().await, (Code::Ok, Some(9)));
     second.write(Insert, l2(3, 3)).await.unwrap();
-    let mut heard = 0;
+    let mut received = 0;
     while let Ok(Some(_)) = primary.next().await {
-        heard += 1;
+        received += 1;
     }
-    assert!(heard > 100, "what was in its queue came, {heard} messages, then the end");
+    assert!(received > 100, "it received the {received} queued messages before the end");
 }
 
 #[tokio::test]
 async fn a_read_whose_client_stops_reading_blocks_no_other_client() {
-    let (bed, mut client) = Bed::ready().await;
+    let (bed, mut client) = TestBed::ready().await;
     let many = (1..40_000).map(|n| update(Insert, l2(n, 1))).collect();
     client.write_all(many, ContinueOnError).await.unwrap();
     let all = Entity { entity: Some(Kind::TableEntry(TableEntry::default())) };
@@ -249,36 +252,36 @@ async fn a_read_whose_client_stops_reading_blocks_no_other_client() {
         let request = ReadRequest { device_id: DEVICE, entities: vec![all.clone()], ..Default::default() };
         ignored.push(silent.stub.read(request).await.unwrap());
     }
-    let asked = Instant::now();
+    let start = Instant::now();
     client.write(Insert, l2(50_000, 1)).await.unwrap();
     assert_eq!(client.read(l2(50_000, 0)).await.unwrap(), [l2(50_000, 1)]);
-    // Eight reads of 40,000 entries come first, which takes seconds on a busy machine. To wait for the silent client
-    // would take for ever.
-    assert!(asked.elapsed() < Duration::from_secs(60), "{:?}", asked.elapsed());
+    // Eight reads of 40,000 entries come first, which takes seconds on a busy machine. Waiting for the silent client
+    // would take forever.
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
-/// One connection that opens reads and takes nothing of them has all common turns, and each other one its own.
+/// A connection that reads no results holds all shared read permits; every other connection has a permit of its own.
 #[tokio::test]
-async fn reads_that_nobody_takes_keep_no_other_connection_waiting() {
-    let (bed, mut client) = Bed::ready().await;
+async fn unread_results_do_not_block_other_connections() {
+    let (bed, mut client) = TestBed::ready().await;
     let many = (1..9_000).map(|n| update(Insert, l2(n, 1))).collect();
     client.write_all(many, ContinueOnError).await.unwrap();
     let all = Entity { entity: Some(Kind::TableEntry(TableEntry::default())) };
     let mut silent = bed.client().await;
     let mut ignored = Vec::new();
     for _ in 0..40 {
-        // More than a connection takes unread.
+        // More than the buffers of a connection hold.
         let entities = vec![all.clone(); 8];
         let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
         ignored.push(silent.stub.read(request).await.unwrap());
     }
-    // All of them have been found, which the data plane does between others' calls.
+    // Wait until the data plane has collected all results.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for _ in 0..3 {
-        // 20 s is what a client may take for the next message of a read.
-        let asked = Instant::now();
+        // Waiting for the silent client would take 20 s, the timeout for a message of a read.
+        let start = Instant::now();
         assert_eq!(client.read(l2(5, 0)).await.unwrap(), [l2(5, 1)]);
-        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         assert_eq!(bed.client().await.l2().await.len(), 8_999);
     }
 }

@@ -1,5 +1,5 @@
-//! The P4Runtime server, asked by a client of our own: sessions, pipelines, entities, atomicity, streams, and clients
-//! that mean harm. (`clients.py` has clients written by others.)
+//! Tests of the P4Runtime server with a client of this project: sessions, pipelines, entities, atomicity, streams, and
+//! hostile clients. `switch/tests/clients` has third-party clients.
 
 mod batches;
 mod bed;

@@ -1,5 +1,5 @@
-//! The cost of large requests: memory of the process that serves, and time of the calls beside them. The server has a
-//! process of its own, which is this program again.
+//! The cost of large requests: memory of the server process, and latency of concurrent calls. The server runs in its
+//! own process, which executes this test binary again.
 
 use super::bed::*;
 use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -18,19 +18,19 @@ use tonic::{Code, Request, Status};
 use weir_server::p4runtime::{Server, ServerConfig};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
-/// The largest message that the server takes.
+/// Maximum size of a message that the server accepts.
 const MAX_REQUEST_LEN: usize = 16 << 20;
 
 /// A switch with its server in a process of its own.
-struct Served {
+struct ServerProcess {
     process: Child,
     address: String,
-    /// Kept open: the process writes to it when it ends.
+    /// Kept open, because the process writes to it when it ends.
     _output: BufReader<ChildStdout>,
 }
 
-impl Served {
-    fn start() -> Served {
+impl ServerProcess {
+    fn start() -> ServerProcess {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["memory::serve_until_the_input_ends", "--exact", "--ignored", "--nocapture"]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -42,7 +42,7 @@ impl Served {
                 break address.to_owned();
             }
         };
-        Served { process, address, _output: output }
+        ServerProcess { process, address, _output: output }
     }
 
     async fn connect(&self) -> Channel {
@@ -55,18 +55,18 @@ impl Served {
         let mut client = Grpc::new(self.connect().await);
         client.ready().await.unwrap();
         let path = format!("/p4.v1.P4Runtime/{method}").parse().unwrap();
-        client.unary(Request::new(request), path, Raw).await.map(drop)
+        client.unary(Request::new(request), path, RawCodec).await.map(drop)
     }
 
-    /// The most memory that the process has had, bytes.
-    fn peak(&self) -> usize {
+    /// Returns the peak memory of the process in bytes.
+    fn peak_memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -85,23 +85,23 @@ fn serve_until_the_input_ends() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// Requests are bytes; what is answered does not matter.
-struct Raw;
+/// A codec that sends bytes as they are and ignores the response.
+struct RawCodec;
 
-impl Codec for Raw {
+impl Codec for RawCodec {
     type Encode = Vec<u8>;
     type Decode = ();
-    type Encoder = Raw;
-    type Decoder = Raw;
-    fn encoder(&mut self) -> Raw {
-        Raw
+    type Encoder = RawCodec;
+    type Decoder = RawCodec;
+    fn encoder(&mut self) -> RawCodec {
+        RawCodec
     }
-    fn decoder(&mut self) -> Raw {
-        Raw
+    fn decoder(&mut self) -> RawCodec {
+        RawCodec
     }
 }
 
-impl Encoder for Raw {
+impl Encoder for RawCodec {
     type Item = Vec<u8>;
     type Error = Status;
     fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
@@ -110,7 +110,7 @@ impl Encoder for Raw {
     }
 }
 
-impl Decoder for Raw {
+impl Decoder for RawCodec {
     type Item = ();
     type Error = Status;
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
@@ -120,19 +120,19 @@ impl Decoder for Raw {
     }
 }
 
-/// A field that holds a message or bytes.
+/// Encodes a protobuf field that holds a message or bytes.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
     let mut encoded = vec![number << 3 | 2];
     prost::encoding::encode_varint(value.len() as u64, &mut encoded);
     [encoded, value.to_vec()].concat()
 }
 
-/// As many repetitions as fit the largest message.
-fn many(element: &[u8]) -> Vec<u8> {
+/// Repeats an element until a message has its maximum size.
+fn repeat_to_limit(element: &[u8]) -> Vec<u8> {
     element.repeat((MAX_REQUEST_LEN - 200) / element.len())
 }
 
-/// Requests of 16 MiB whose elements are as small as they can be.
+/// Returns requests of 16 MiB with the smallest possible elements: name, method, encoded request.
 fn amplifiers() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let device = [8, DEVICE as u8];
     let head = [&device[..], &[0x1a, 2, 0x10, 1]].concat();
@@ -140,29 +140,33 @@ fn amplifiers() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let write = |entity: Vec<u8>| with_head(field(4, &[vec![8, 1], field(2, &entity)].concat()));
     let config = |config: Vec<u8>| with_head([vec![0x20, 2], field(5, &config)].concat());
     vec![
-        ("empty updates", "Write", with_head(many(&field(4, &[])))),
+        ("empty updates", "Write", with_head(repeat_to_limit(&field(4, &[])))),
         (
             "empty entries",
             "Write",
-            with_head(many(&field(4, &[vec![8, 1], field(2, &field(2, &[]))].concat()))),
+            with_head(repeat_to_limit(&field(4, &[vec![8, 1], field(2, &field(2, &[]))].concat()))),
         ),
-        ("empty matches of one entry", "Write", write(field(2, &many(&field(2, &[]))))),
-        ("empty replicas of one group", "Write", write(field(9, &field(1, &many(&field(2, &[])))))),
-        ("empty tables", "SetForwardingPipelineConfig", config(field(1, &many(&field(2, &[]))))),
-        ("empty entities", "Read", [device.to_vec(), many(&field(2, &[]))].concat()),
-        ("a long role", "Write", with_head(field(6, &many(b"r")))),
-        ("empty metadata", "StreamChannel", field(2, &many(&field(2, &[])))),
+        ("empty matches of one entry", "Write", write(field(2, &repeat_to_limit(&field(2, &[]))))),
+        (
+            "empty replicas of one group",
+            "Write",
+            write(field(9, &field(1, &repeat_to_limit(&field(2, &[]))))),
+        ),
+        ("empty tables", "SetForwardingPipelineConfig", config(field(1, &repeat_to_limit(&field(2, &[]))))),
+        ("empty entities", "Read", [device.to_vec(), repeat_to_limit(&field(2, &[]))].concat()),
+        ("a long role", "Write", with_head(field(6, &repeat_to_limit(b"r")))),
+        ("empty metadata", "StreamChannel", field(2, &repeat_to_limit(&field(2, &[])))),
     ]
 }
 
 #[tokio::test]
 async fn a_request_costs_less_than_four_times_its_size() {
     for (what, method, request) in amplifiers() {
-        let server = Served::start();
+        let server = ServerProcess::start();
         let status = server.call(method, request).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{what}: {status:?}");
         assert!(status.message().contains("send fewer"), "{what}: {status:?}");
-        let peak = server.peak();
+        let peak = server.peak_memory();
         assert!(peak < 4 * MAX_REQUEST_LEN, "{what}: {} MiB", peak >> 20);
     }
 }
@@ -180,21 +184,21 @@ async fn a_program_costs_less_than_four_times_its_size() {
         prost::Message::encode_to_vec(&request)
     };
     for element in ["[],", "[0],", "{},", "{\"\":0},", "0,"] {
-        let server = Served::start();
+        let server = ServerProcess::start();
         let elements = element.repeat(MAX_REQUEST_LEN / 2 / element.len());
         let json = format!("{{\"header_types\":[{elements}0]}}").into_bytes();
-        // Nobody is connected, so that no election id is needed.
+        // There is no primary, so no election id is needed.
         let status = server.call("SetForwardingPipelineConfig", set(json)).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{element}: {status:?}");
-        let peak = server.peak();
+        let peak = server.peak_memory();
         assert!(peak < 4 * MAX_REQUEST_LEN, "{element}: {} MiB", peak >> 20);
     }
 }
 
 // Large requests are encoded on other threads than the one that measures.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_beside_large_requests_are_answered_at_once() {
-    let server = Served::start();
+async fn small_calls_are_fast_during_large_requests() {
+    let server = ServerProcess::start();
     let mut client = P4RuntimeClient::new(server.connect().await);
     client.capabilities(CapabilitiesRequest::default()).await.unwrap();
     let (_, _, empty) = amplifiers().remove(0);
@@ -210,23 +214,23 @@ async fn calls_beside_large_requests_are_answered_at_once() {
         }
     };
     let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
-    let beside = async {
+    let concurrent = async {
         let mut took = Vec::new();
         while stopped.try_recv().is_err() {
-            let asked = Instant::now();
+            let start = Instant::now();
             client.capabilities(CapabilitiesRequest::default()).await.unwrap();
-            took.push(asked.elapsed());
+            took.push(start.elapsed());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         took
     };
-    let (_, mut took) = tokio::join!(async { (large.await, stop.send(())) }, beside);
+    let (_, mut took) = tokio::join!(async { (large.await, stop.send(())) }, concurrent);
     took.sort();
     let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
     assert!(median < Duration::from_millis(100), "{took:?}");
-    // The machine may have other work.
+    // The machine may be busy.
     assert!(longest < Duration::from_secs(1), "{took:?}");
-    let peak = server.peak();
+    let peak = server.peak_memory();
     assert!(peak < 3 * 4 * MAX_REQUEST_LEN, "{} MiB", peak >> 20);
 }
 
@@ -234,9 +238,9 @@ fn entries(count: u64) -> Vec<Update> {
     (0..count).map(|n| update(Insert, l2(0x0200_0000_0000 + n, 1 + n % 8))).collect()
 }
 
-/// Fills a table by writes of `batch` entries each. Returns the most memory that the process has had.
+/// Fills a table by writes of `batch` entries each. Returns the peak memory of the server in bytes.
 async fn fill(batch: usize, atomicity: Atomicity) -> usize {
-    let server = Served::start();
+    let server = ServerProcess::start();
     let mut client = Client::new(server.connect().await);
     client.bid(1).await;
     client.arbitration().await;
@@ -245,7 +249,7 @@ async fn fill(batch: usize, atomicity: Atomicity) -> usize {
     for updates in entries.chunks(batch) {
         client.write_all(updates.to_vec(), atomicity).await.unwrap();
     }
-    let peak = server.peak();
+    let peak = server.peak_memory();
     assert_eq!(client.l2().await.len(), entries.len());
     peak
 }
@@ -266,8 +270,8 @@ async fn a_large_batch_costs_little_more_than_small_ones() {
 }
 
 #[tokio::test]
-async fn a_read_that_finds_the_same_again_and_again_is_refused() {
-    let server = Served::start();
+async fn a_read_with_repeated_results_is_rejected() {
+    let server = ServerProcess::start();
     let mut client = Client::new(server.connect().await);
     client.bid(1).await;
     client.arbitration().await;
@@ -276,13 +280,13 @@ async fn a_read_that_finds_the_same_again_and_again_is_refused() {
     let all = entity::Entity::TableEntry(TableEntry::default());
     let status = client.read_messages(vec![all; 10_000]).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-    let peak = server.peak();
+    let peak = server.peak_memory();
     assert!(peak < 256 << 20, "{} MiB", peak >> 20);
 }
 
 #[tokio::test]
-async fn a_message_of_the_stream_that_is_too_large_ends_it() {
-    let (_bed, mut client) = Bed::ready().await;
+async fn an_oversized_stream_message_ends_the_stream() {
+    let (_bed, mut client) = TestBed::ready().await;
     let metadata = vec![PacketMetadata::default(); 1 << 17];
     client.send(StreamUpdate::Packet(PacketOut { payload: Vec::new(), metadata })).await;
     let end = client.next().await.unwrap_err();
@@ -291,8 +295,8 @@ async fn a_message_of_the_stream_that_is_too_large_ends_it() {
 
 #[tokio::test]
 async fn a_malformed_update_is_an_error_of_the_call() {
-    let server = Served::start();
-    // The second update's entity is cut off.
+    let server = ServerProcess::start();
+    // The entity of the second update is truncated.
     let request = [&[8, DEVICE as u8][..], &field(4, &[8, 1]), &field(4, &[0x12, 9, 1])].concat();
     let status = server.call("Write", request).await.unwrap_err();
     assert_eq!(status.code(), Code::Internal, "{status:?}");

@@ -1,4 +1,4 @@
-//! Pushing pipelines: the actions, what is refused, what is kept.
+//! SetForwardingPipelineConfig: its actions, invalid configs, and reconciliation.
 
 use super::bed::*;
 use p4runtime::p4::v1::entity::Entity as Kind;
@@ -19,20 +19,20 @@ async fn get(client: &mut Client, kind: ResponseType) -> Option<ForwardingPipeli
 }
 
 #[tokio::test]
-async fn nothing_can_be_done_without_a_pipeline() {
-    let bed = Bed::new().await;
+async fn reads_and_writes_need_a_pipeline() {
+    let bed = TestBed::new().await;
     let mut client = bed.primary(1).await;
     assert_eq!(get(&mut client, ResponseType::All).await, None);
-    let refused = client.write(Insert, l2(1, 1)).await.unwrap_err();
-    assert_eq!(refused.code(), Grpc::FailedPrecondition);
-    let refused = client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err();
-    assert_eq!(refused.code(), Grpc::FailedPrecondition);
-    assert!(refused.message().starts_with("No forwarding pipeline config set"), "{refused:?}");
+    let error = client.write(Insert, l2(1, 1)).await.unwrap_err();
+    assert_eq!(error.code(), Grpc::FailedPrecondition);
+    let error = client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err();
+    assert_eq!(error.code(), Grpc::FailedPrecondition);
+    assert!(error.message().starts_with("No forwarding pipeline config set"), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_pipeline_is_returned_in_the_requested_form() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let all = config();
     assert_eq!(get(&mut client, ResponseType::All).await.unwrap(), all);
     let cookie = ForwardingPipelineConfig { cookie: all.cookie, ..Default::default() };
@@ -45,18 +45,18 @@ async fn a_pipeline_is_returned_in_the_requested_form() {
 
 #[tokio::test]
 async fn after_a_swap_over_thrift_a_pipeline_must_be_pushed() {
-    let (bed, mut client) = Bed::ready().await;
+    let (bed, mut client) = TestBed::ready().await;
     client.write(Insert, l2(1, 1)).await.unwrap();
     let handle = bed.dataplane.handle();
     let switch = Switch::new(Program::from_json(OTHER).unwrap(), handle.switch_config().await.unwrap(), 1);
     handle.install(Box::new(switch.unwrap())).await.unwrap();
-    for refused in [
+    for error in [
         client.write(Insert, l2(2, 1)).await.unwrap_err(),
         client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err(),
         client.push(Set::ReconcileAndCommit, Some(config())).await.unwrap_err(),
     ] {
-        assert_eq!(refused.code(), Grpc::FailedPrecondition);
-        assert!(refused.message().starts_with("another program was loaded over Thrift"), "{refused:?}");
+        assert_eq!(error.code(), Grpc::FailedPrecondition);
+        assert!(error.message().starts_with("another program was loaded over Thrift"), "{error:?}");
     }
     // The P4Info alone is enough.
     let info =
@@ -66,12 +66,12 @@ async fn after_a_swap_over_thrift_a_pipeline_must_be_pushed() {
 }
 
 #[tokio::test]
-async fn a_wrong_pipeline_is_refused_and_the_old_one_stays() {
-    let (_bed, mut client) = Bed::ready().await;
+async fn an_invalid_pipeline_is_rejected_and_the_old_one_stays() {
+    let (_bed, mut client) = TestBed::ready().await;
     client.write(Insert, l2(1, 1)).await.unwrap();
     let json = |text: &str| ForwardingPipelineConfig { p4_device_config: text.into(), ..config() };
     let cases = [
-        (Some(json("{}")), "not a program for this switch"),
+        (Some(json("{}")), "unsupported program"),
         (
             Some(json(&PROGRAM.replace("\"hash_slice\"", "\"x\"").replacen("\"parsers\"", "\"parse\"", 1))),
             "parsers",
@@ -81,15 +81,15 @@ async fn a_wrong_pipeline_is_refused_and_the_old_one_stays() {
         (Some(ForwardingPipelineConfig { p4info: None, ..config() }), "no P4Info"),
         (
             Some(ForwardingPipelineConfig { p4info: Some(p4info::parse("tables {}").unwrap()), ..config() }),
-            "the P4Info is wrong",
+            "invalid P4Info",
         ),
         (None, "has no config"),
     ];
-    for (config, says) in cases {
+    for (config, expected) in cases {
         for action in [Set::Verify, Set::VerifyAndSave, Set::VerifyAndCommit, Set::ReconcileAndCommit] {
-            let refused = client.push(action, config.clone()).await.unwrap_err();
-            assert_eq!(refused.code(), Grpc::InvalidArgument, "{refused:?}");
-            assert!(refused.message().contains(says), "{refused:?}");
+            let error = client.push(action, config.clone()).await.unwrap_err();
+            assert_eq!(error.code(), Grpc::InvalidArgument, "{error:?}");
+            assert!(error.message().contains(expected), "{error:?}");
         }
     }
     assert_eq!(
@@ -107,14 +107,14 @@ async fn a_wrong_pipeline_is_refused_and_the_old_one_stays() {
 }
 
 #[tokio::test]
-async fn verifying_changes_nothing_and_committing_clears() {
-    let (_bed, mut client) = Bed::ready().await;
+async fn verify_changes_nothing_and_commit_clears_all_entries() {
+    let (_bed, mut client) = TestBed::ready().await;
     client.write(Insert, l2(1, 1)).await.unwrap();
     client.push(Set::Verify, Some(config())).await.unwrap();
     assert_eq!(client.l2().await.len(), 1);
     client.push(Set::VerifyAndCommit, Some(config())).await.unwrap();
     assert!(client.l2().await.is_empty());
-    // another program altogether, and back
+    // Install another program, and the first one again.
     let other = ForwardingPipelineConfig {
         p4info: Some(p4info::parse(OTHER_INFO).unwrap()),
         p4_device_config: OTHER.into(),
@@ -127,14 +127,14 @@ async fn verifying_changes_nothing_and_committing_clears() {
 }
 
 #[tokio::test]
-async fn a_saved_pipeline_takes_writes_and_runs_when_committed() {
-    let (bed, mut client) = Bed::ready().await;
+async fn a_saved_pipeline_receives_writes_and_runs_after_commit() {
+    let (bed, mut client) = TestBed::ready().await;
     client.write(Insert, l2(1, 1)).await.unwrap();
     client.push(Set::VerifyAndSave, Some(config())).await.unwrap();
-    // From now on writes and reads are of the new one...
+    // From now on, writes and reads refer to the saved pipeline...
     client.write(Insert, l2(2, 2)).await.unwrap();
     assert_eq!(client.l2().await, [(2, 2)].into());
-    // ... while the old one runs.
+    // ... while the old one processes packets.
     let running = || {
         let count = |switch: &mut weir_switch::Switch, _| {
             let table = switch.pipeline().table_by_name("l2").unwrap();
@@ -146,12 +146,16 @@ async fn a_saved_pipeline_takes_writes_and_runs_when_committed() {
     client.push(Set::Commit, None).await.unwrap();
     assert!(running().contains("0, 2]"), "{}", running());
     assert_eq!(client.l2().await, [(2, 2)].into());
-    assert_eq!(client.push(Set::Commit, None).await.unwrap_err().code(), Grpc::NotFound, "once");
+    assert_eq!(
+        client.push(Set::Commit, None).await.unwrap_err().code(),
+        Grpc::NotFound,
+        "a config is committed once"
+    );
 }
 
 #[tokio::test]
 async fn reconciling_keeps_the_entries_that_the_new_program_can_hold() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let register = |value: u64| {
         let data =
             Some(P4Data { data: Some(p4_data::Data::Bitstring(p4runtime::value::from_uint(value.into()))) });
@@ -174,43 +178,43 @@ async fn reconciling_keeps_the_entries_that_the_new_program_can_hold() {
         member_id: 4,
         action: Some(action("via", &[1, 2])),
     };
-    let linked = TableEntry {
+    let with_member = TableEntry {
         action: Some(TableAction { r#type: Some(table_action::Type::ActionProfileMemberId(4)) }),
         ..entry("groups", 0x800, None)
     };
     client.write(Insert, Kind::TableEntry(counted.clone())).await.unwrap();
     client.write(Insert, Kind::ActionProfileMember(member)).await.unwrap();
-    client.write(Insert, Kind::TableEntry(linked.clone())).await.unwrap();
+    client.write(Insert, Kind::TableEntry(with_member.clone())).await.unwrap();
     client.write(Modify, default.clone()).await.unwrap();
     client.write(Modify, register(0xabcdef)).await.unwrap();
-    // The same program with a larger table is a program with a place for all of it.
+    // The same program with a larger table can hold all entries.
     let larger = PROGRAM.replace("\"max_size\" : 1024", "\"max_size\" : 2048");
     assert_ne!(larger, PROGRAM);
     let larger = ForwardingPipelineConfig { p4_device_config: larger.into(), ..config() };
     client.push(Set::ReconcileAndCommit, Some(larger)).await.unwrap();
-    let asked = TableEntry { action: None, ..counted.clone() };
-    assert_eq!(client.read(Kind::TableEntry(asked)).await.unwrap(), [Kind::TableEntry(counted)]);
-    let asked = TableEntry { action: None, ..linked.clone() };
-    assert_eq!(client.read(Kind::TableEntry(asked)).await.unwrap(), [Kind::TableEntry(linked)]);
+    let request = TableEntry { action: None, ..counted.clone() };
+    assert_eq!(client.read(Kind::TableEntry(request)).await.unwrap(), [Kind::TableEntry(counted)]);
+    let request = TableEntry { action: None, ..with_member.clone() };
+    assert_eq!(client.read(Kind::TableEntry(request)).await.unwrap(), [Kind::TableEntry(with_member)]);
     assert_eq!(client.read(register(0)).await.unwrap(), [register(0xabcdef)]);
     assert_eq!(client.read(default.clone()).await.unwrap(), [default]);
-    // A program without the table has none.
+    // A program without the table cannot.
     let other = ForwardingPipelineConfig {
         p4info: Some(p4info::parse(OTHER_INFO).unwrap()),
         p4_device_config: OTHER.into(),
         cookie: None,
     };
-    let refused = client.push(Set::ReconcileAndCommit, Some(other)).await.unwrap_err();
-    assert_eq!(refused.code(), Grpc::InvalidArgument);
-    assert!(refused.message().contains("the switch's state cannot be preserved"), "{refused:?}");
+    let error = client.push(Set::ReconcileAndCommit, Some(other)).await.unwrap_err();
+    assert_eq!(error.code(), Grpc::InvalidArgument);
+    assert!(error.message().contains("the switch's state cannot be preserved"), "{error:?}");
     assert_eq!(client.l2().await, [(1, 1)].into());
 }
 
 #[tokio::test]
 async fn pi_s_packed_form_is_accepted_and_an_empty_config_means_the_running_one() {
-    let bed = Bed::new().await;
+    let bed = TestBed::new().await;
     let mut client = bed.primary(1).await;
-    // field 3 of p4.tmp.P4DeviceConfig, behind `reassign: true`
+    // Field 3 of p4.tmp.P4DeviceConfig, after `reassign: true`.
     let mut packed = vec![0x08, 1, 0x1a];
     let mut length = PROGRAM.len();
     while length > 0x7f {
@@ -220,8 +224,8 @@ async fn pi_s_packed_form_is_accepted_and_an_empty_config_means_the_running_one(
     packed.push(length as u8);
     packed.extend_from_slice(PROGRAM.as_bytes());
     let nothing = ForwardingPipelineConfig { p4_device_config: Vec::new(), ..config() };
-    let refused = client.push(Set::VerifyAndCommit, Some(nothing.clone())).await.unwrap_err();
-    assert!(refused.message().contains("no program runs"), "{refused:?}");
+    let error = client.push(Set::VerifyAndCommit, Some(nothing.clone())).await.unwrap_err();
+    assert!(error.message().contains("no program runs"), "{error:?}");
     let packed = ForwardingPipelineConfig { p4_device_config: packed, ..config() };
     client.push(Set::VerifyAndCommit, Some(packed)).await.unwrap();
     client.write(Insert, l2(1, 1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The election of the primary, over real streams. (The matrix of cases is in `arbitration.rs`, beside the rules.)
+//! Client arbitration over real streams. `p4runtime::arbitration` has unit tests of all cases.
 
 use super::bed::*;
 use p4runtime::google::rpc::Code;
@@ -9,36 +9,33 @@ use tonic::Code as Grpc;
 
 #[tokio::test]
 async fn the_primary_writes_until_another_takes_over_or_it_leaves() {
-    let (bed, mut first) = Bed::ready().await;
+    let (bed, mut first) = TestBed::ready().await;
     let mut second = bed.client().await;
     second.bid(5).await;
     assert_eq!(second.arbitration().await, (Code::Ok, Some(5)));
     assert_eq!(first.arbitration().await, (Code::AlreadyExists, Some(5)));
-    let refused = first.write(Insert, l2(1, 1)).await.unwrap_err();
-    assert_eq!(refused.code(), Grpc::PermissionDenied);
-    assert!(
-        refused.message().contains("Not primary: the election id is 1, and the primary is 5"),
-        "{refused:?}"
-    );
+    let error = first.write(Insert, l2(1, 1)).await.unwrap_err();
+    assert_eq!(error.code(), Grpc::PermissionDenied);
+    assert!(error.message().contains("Not primary: the election id is 1, and the primary is 5"), "{error:?}");
     second.write(Insert, l2(1, 1)).await.unwrap();
-    // reads need no session
+    // Reads need no session.
     assert_eq!(bed.client().await.l2().await.len(), 1);
-    // the stream is gone: the next in line is promoted, and told so
+    // The stream has ended: the backup is promoted and notified.
     second.leave();
     assert_eq!(first.arbitration().await, (Code::Ok, Some(1)));
     first.write(Insert, l2(2, 1)).await.unwrap();
     assert_eq!(second.write(Insert, l2(3, 1)).await.unwrap_err().code(), Grpc::PermissionDenied);
-    // the whole client is gone, connection and all
+    // The client has disconnected.
     drop(first);
     let mut third = bed.client().await;
     third.bid(1).await;
-    let told = third.arbitration().await;
-    assert_eq!(told, (Code::Ok, Some(1)), "the same id again");
+    let update = third.arbitration().await;
+    assert_eq!(update, (Code::Ok, Some(1)), "the election id can be used again");
 }
 
 #[tokio::test]
-async fn a_bid_that_is_refused_ends_its_stream_and_no_other() {
-    let bed = Bed::new().await;
+async fn a_rejected_bid_ends_only_its_own_stream() {
+    let bed = TestBed::new().await;
     let mut primary = bed.primary(7).await;
     let bids = [
         (MasterArbitrationUpdate { device_id: 9, ..Default::default() }, Grpc::NotFound, "this is device 3"),
@@ -57,21 +54,21 @@ async fn a_bid_that_is_refused_ends_its_stream_and_no_other() {
             "Election id already exists",
         ),
     ];
-    for (bid, code, says) in bids {
+    for (bid, code, expected) in bids {
         let mut client = bed.client().await;
         client.send(Request::Arbitration(bid)).await;
         let end = client.next().await.unwrap_err();
         assert_eq!(end.code(), code);
-        assert!(end.message().contains(says), "{end:?}");
+        assert!(end.message().contains(expected), "{end:?}");
     }
-    assert!(primary.hears_nothing().await);
+    assert!(primary.receives_nothing().await);
     primary.bid(8).await;
-    assert_eq!(primary.arbitration().await, (Code::Ok, Some(8)), "again, on the same stream");
+    assert_eq!(primary.arbitration().await, (Code::Ok, Some(8)), "a stream can change its election id");
 }
 
 #[tokio::test]
-async fn requests_name_the_device_and_no_role() {
-    let (_bed, mut client) = Bed::ready().await;
+async fn requests_need_the_device_id_and_the_default_role() {
+    let (_bed, mut client) = TestBed::ready().await;
     let write = |device_id, role: &str| WriteRequest { device_id, role: role.into(), ..Default::default() };
     let id = client.id;
     for request in [write(9, ""), write(DEVICE, "routing")] {
@@ -89,7 +86,7 @@ async fn requests_name_the_device_and_no_role() {
 
 #[tokio::test]
 async fn a_stopped_server_ends_its_streams() {
-    let bed = Bed::new().await;
+    let bed = TestBed::new().await;
     let mut client = bed.primary(1).await;
     bed.stop().await.unwrap();
     assert_eq!(client.next().await.unwrap_err().code(), Grpc::Unavailable);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 async fn packet_in(client: &mut Client) -> (Vec<(u32, u64)>, Vec<u8>) {
     match client.next().await.unwrap() {
         Some(Response::Packet(packet)) => {
-            let one = |it: &PacketMetadata| (it.metadata_id, to_u64(&it.value).unwrap());
+            let one = |field: &PacketMetadata| (field.metadata_id, to_u64(&field.value).unwrap());
             (packet.metadata.iter().map(one).collect(), packet.payload)
         }
         other => panic!("{other:?}"),
@@ -45,14 +45,14 @@ fn learn_id() -> u32 {
     INFO.digests.named("learn_t").unwrap().preamble().id
 }
 
-/// The sources in the next digest list, and its id.
+/// Returns the sources in the next digest list, and its id.
 async fn digest(client: &mut Client) -> (Vec<u64>, u64) {
     match client.next().await.unwrap() {
         Some(Response::Digest(list)) => {
             assert_eq!(list.digest_id, learn_id());
             assert!(list.timestamp > 1_500_000_000_000_000_000, "nanoseconds since the epoch");
             let source = |data: &P4Data| match data.data.as_ref().unwrap() {
-                p4_data::Data::Struct(it) => match (&it.members[0].data, &it.members[1].data) {
+                p4_data::Data::Struct(fields) => match (&fields.members[0].data, &fields.members[1].data) {
                     (Some(p4_data::Data::Bitstring(source)), Some(p4_data::Data::Bitstring(port))) => {
                         assert_eq!(to_u64(port), Some(CPU_PORT.into()));
                         to_u64(source).unwrap()
@@ -69,17 +69,17 @@ async fn digest(client: &mut Client) -> (Vec<u64>, u64) {
 
 #[tokio::test]
 async fn packets_go_out_through_the_tables_and_come_in_again() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let mut backup = _bed.client().await;
     backup.bid(0).await;
     backup.arbitration().await;
     client.write(Insert, punt(1)).await.unwrap();
     client.send(Request::Packet(through_tables(1, 2))).await;
     assert_eq!(packet_in(&mut client).await, (vec![(1, u64::from(CPU_PORT)), (2, 0)], frame(1, 2)));
-    // straight to the CPU port, without the tables; the metadata in any order
+    // Directly to the CPU port, without the tables, and with metadata in another order.
     client.send(Request::Packet(packet_out(&[(2, 0), (1, CPU_PORT.into())], frame(9, 9)))).await;
     assert_eq!(packet_in(&mut client).await.1, frame(9, 9));
-    // a copy by the clone session
+    // A copy by the clone session.
     let replicas = vec![Replica {
         port_kind: Some(replica::PortKind::Port(vec![CPU_PORT as u8])),
         ..Default::default()
@@ -92,17 +92,17 @@ async fn packets_go_out_through_the_tables_and_come_in_again() {
     client.send(Request::Packet(through_tables(3, 2))).await;
     let (metadata, payload) = packet_in(&mut client).await;
     assert_eq!((metadata[1], payload.len()), ((2, 1), 18), "20 bytes with the header of 2");
-    assert!(backup.hears_nothing().await, "only the primary gets packets");
+    assert!(backup.receives_nothing().await, "only the primary gets packets");
 }
 
 #[tokio::test]
-async fn wrong_messages_are_answered_with_errors_of_the_stream() {
-    let bed = Bed::new().await;
+async fn invalid_messages_get_stream_errors() {
+    let bed = TestBed::new().await;
     let mut client = bed.client().await;
     client.send(Request::Packet(through_tables(1, 2))).await;
-    let early = error(&mut client).await;
+    let error_before_arbitration = error(&mut client).await;
     assert_eq!(
-        (early.canonical_code, early.message.as_str()),
+        (error_before_arbitration.canonical_code, error_before_arbitration.message.as_str()),
         (Code::PermissionDenied.into(), "Not primary")
     );
     client.bid(1).await;
@@ -116,16 +116,16 @@ async fn wrong_messages_are_answered_with_errors_of_the_stream() {
         (packet_out(&[(1, 5), (1, 5)], vec![1]), "given twice"),
         (packet_out(&[(1, 5)], vec![0; 1 << 17]), "longer than 65536"),
     ];
-    for (packet, says) in wrong {
+    for (packet, expected) in wrong {
         client.send(Request::Packet(packet.clone())).await;
         let error = error(&mut client).await;
         assert_eq!(error.canonical_code, i32::from(Code::InvalidArgument));
-        assert!(error.message.contains(says), "{error:?}");
+        assert!(error.message.contains(expected), "{error:?}");
         let packet_out = Some(packet).filter(|packet| packet.payload.len() < 9000);
         assert_eq!(
             error.details,
             Some(Details::PacketOut(PacketOutError { packet_out })),
-            "unless it is large"
+            "a large packet is omitted"
         );
     }
     let ack = DigestListAck { digest_id: 5, list_id: 1 };
@@ -134,7 +134,7 @@ async fn wrong_messages_are_answered_with_errors_of_the_stream() {
     assert_eq!(error(&mut client).await.details, Some(details));
     client.send(Request::Other(Default::default())).await;
     assert_eq!(error(&mut client).await.canonical_code, i32::from(Code::Unimplemented));
-    assert!(client.hears_nothing().await, "and the stream goes on");
+    assert!(client.receives_nothing().await, "the stream is still open");
 }
 
 #[tokio::test]
@@ -158,25 +158,25 @@ async fn a_packet_out_without_a_cpu_port_is_refused() {
 }
 
 #[tokio::test]
-async fn digests_come_in_lists_and_again_when_they_are_acknowledged() {
-    let (_bed, mut client) = Bed::ready().await;
+async fn digests_are_sent_in_lists_and_repeated_after_acknowledgement() {
+    let (_bed, mut client) = TestBed::ready().await;
     let (short, long) = (Duration::from_millis(100), Duration::from_secs(600));
     client.send(Request::Packet(through_tables(1, 1))).await;
-    assert!(client.hears_nothing().await, "nobody asked for digests yet");
+    assert!(client.receives_nothing().await, "digests are not enabled yet");
     client.write(Insert, digest_entry(long, 2, long)).await.unwrap();
     for source in [1, 1, 2] {
         client.send(Request::Packet(through_tables(1, source))).await;
     }
     let (sources, list_id) = digest(&mut client).await;
     assert_eq!(sources, [1, 2]);
-    // known and not acknowledged
+    // A message that is not acknowledged yet is not repeated.
     client.send(Request::Packet(through_tables(1, 1))).await;
-    assert!(client.hears_nothing().await);
+    assert!(client.receives_nothing().await);
     client.send(Request::DigestAck(DigestListAck { digest_id: learn_id(), list_id })).await;
     client.send(Request::Packet(through_tables(1, 2))).await;
     client.send(Request::Packet(through_tables(1, 1))).await;
     assert_eq!(digest(&mut client).await.0, [2, 1]);
-    // a list that is not full is sent when it has waited
+    // A list that is not full is sent after its timeout.
     client.write(Modify, digest_entry(short, 100, Duration::ZERO)).await.unwrap();
     let sent = Instant::now();
     client.send(Request::Packet(through_tables(1, 3))).await;
@@ -185,12 +185,12 @@ async fn digests_come_in_lists_and_again_when_they_are_acknowledged() {
     client.write(Delete, digest_entry(short, 100, Duration::ZERO)).await.unwrap();
     client.send(Request::Packet(through_tables(1, 4))).await;
     tokio::time::sleep(short).await;
-    assert!(client.hears_nothing().await);
+    assert!(client.receives_nothing().await);
 }
 
 #[tokio::test]
 async fn idle_entries_are_reported_until_they_are_hit_or_gone() {
-    let (_bed, mut client) = Bed::ready().await;
+    let (_bed, mut client) = TestBed::ready().await;
     let timeout = Duration::from_millis(150);
     let timed = |source, timeout: Duration| {
         let metadata = vec![source as u8];
@@ -202,20 +202,20 @@ async fn idle_entries_are_reported_until_they_are_hit_or_gone() {
     client.write(Insert, Kind::TableEntry(timed(2, Duration::from_secs(600)))).await.unwrap();
     for times in 1..=2 {
         match client.next().await.unwrap() {
-            Some(Response::IdleTimeoutNotification(it)) => {
+            Some(Response::IdleTimeoutNotification(notification)) => {
                 let expected = TableEntry { action: None, ..timed(1, timeout) };
-                assert_eq!(it.table_entry, [expected]);
-                assert!(it.timestamp > 1_500_000_000_000_000_000);
+                assert_eq!(notification.table_entry, [expected]);
+                assert!(notification.timestamp > 1_500_000_000_000_000_000);
             }
             other => panic!("{other:?}"),
         }
         assert!(written.elapsed() >= timeout * times);
     }
-    let asked = TableEntry {
+    let request = TableEntry {
         time_since_last_hit: Some(table_entry::IdleTimeout::default()),
         ..entry("sources", 1, None)
     };
-    let found = client.read(Kind::TableEntry(asked.clone())).await.unwrap();
+    let found = client.read(Kind::TableEntry(request.clone())).await.unwrap();
     let elapsed = |found: &[Kind]| match found {
         [Kind::TableEntry(entry)] => {
             Duration::from_nanos(entry.time_since_last_hit.unwrap().elapsed_ns as u64)
@@ -226,11 +226,11 @@ async fn idle_entries_are_reported_until_they_are_hit_or_gone() {
     assert!(idle >= timeout * 2 && idle <= written.elapsed() + Duration::from_millis(1), "{idle:?}");
     client.send(Request::Packet(through_tables(9, 1))).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let hit = elapsed(&client.read(Kind::TableEntry(asked)).await.unwrap());
+    let hit = elapsed(&client.read(Kind::TableEntry(request)).await.unwrap());
     assert!(hit < idle, "{hit:?}");
     client.write(Delete, Kind::TableEntry(timed(1, timeout))).await.unwrap();
     // Messages sent before the deletion may still come.
-    while !client.hears_nothing().await {}
+    while !client.receives_nothing().await {}
     tokio::time::sleep(timeout).await;
-    assert!(client.hears_nothing().await);
+    assert!(client.receives_nothing().await);
 }

@@ -14,7 +14,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A certificate for a name, and its key, as PEM.
+/// Returns a certificate for a name, and its key, as PEM.
 fn certificate(authority: &CertifiedIssuer<'_, KeyPair>, name: &str) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec![name.into()]).unwrap().signed_by(&key, authority).unwrap();
@@ -32,7 +32,7 @@ async fn clients_check_the_switch_and_the_switch_its_clients() {
             key: key.clone().into(),
             client_roots: mutual.then(|| authority.pem().into()),
         };
-        let bed = Bed::with(ServerConfig { tls: Some(tls), ..ServerConfig::default() }).await;
+        let bed = TestBed::with(ServerConfig { tls: Some(tls), ..ServerConfig::default() }).await;
         let connect = |tls: ClientTlsConfig| {
             let endpoint = Channel::from_shared(format!("https://{}", bed.address)).unwrap();
             async move { endpoint.tls_config(tls.domain_name("switch.test")).unwrap().connect().await }
@@ -43,7 +43,7 @@ async fn clients_check_the_switch_and_the_switch_its_clients() {
         accepted.bid(1).await;
         assert_eq!(accepted.arbitration().await, (Code::Ok, Some(1)));
         let anonymous = match connect(trusting).await {
-            // The server refuses a certificate after the client thinks that it is connected.
+            // The server rejects the certificate only after the handshake has succeeded at the client.
             Ok(channel) => {
                 Client::new(channel).stub.capabilities(CapabilitiesRequest::default()).await.is_ok()
             }
@@ -51,20 +51,20 @@ async fn clients_check_the_switch_and_the_switch_its_clients() {
         };
         assert_eq!(anonymous, !mutual);
         let stranger = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(self::authority().pem()));
-        assert!(connect(stranger).await.is_err(), "the switch is not who this client trusts");
+        assert!(connect(stranger).await.is_err(), "the client does not trust this CA");
         let plain = Channel::from_shared(format!("http://{}", bed.address)).unwrap().connect().await;
-        let spoken = match plain {
+        let plain_works = match plain {
             Ok(channel) => {
                 Client::new(channel).stub.capabilities(CapabilitiesRequest::default()).await.is_ok()
             }
             Err(_) => false,
         };
-        assert!(!spoken, "without TLS");
+        assert!(!plain_works, "a connection without TLS");
     }
 }
 
 #[test]
-fn wrong_certificates_are_refused_at_the_start() {
+fn invalid_certificates_are_rejected_at_the_start() {
     let dataplane = weir_switch::driver::Dataplane::start(Default::default(), None, &[]).unwrap();
     let (one, _) = certificate(&authority(), "a");
     let (_, other_key) = certificate(&authority(), "b");
@@ -74,7 +74,7 @@ fn wrong_certificates_are_refused_at_the_start() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let tls = TlsConfig { certificate: certificate.into(), key: key.into(), client_roots: None };
         let config = ServerConfig { tls: Some(tls), ..ServerConfig::default() };
-        let refused = Server::start(dataplane.handle(), config, listener).unwrap_err();
-        assert!(matches!(refused, ServeError::Tls(_)), "{refused}");
+        let error = Server::start(dataplane.handle(), config, listener).unwrap_err();
+        assert!(matches!(error, ServeError::Tls(_)), "{error}");
     }
 }

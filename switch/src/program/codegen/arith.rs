@@ -1,21 +1,22 @@
 //! Lowers arithmetic.
 //!
-//! BMv2 computes with unbounded integers and truncates a result to its field's width when it is stored. The
-//! range of every expression is known when the program is loaded, and so is the number of low bits that are
-//! used of it. Almost every operation therefore becomes one 64-bit operation, exact or modulo 2^64 where that
+//! BMv2 computes with unbounded integers and truncates a result to its field's width when it is stored. When the
+//! program is loaded, the range of every expression and the number of its low bits that are used are known.
+//! Almost every operation therefore becomes one 64-bit operation, exact or modulo 2^64 where that
 //! suffices; the others become operations on several limbs ([`WideOp`]).
 
-use super::{CodeBuilder, FIRST_CONST, FIRST_TEMP, low_mask};
-use crate::program::LoadError;
+use super::builder::{CodeBuilder, FIRST_CONST, FIRST_TEMP};
+use crate::program::error::LoadError;
 use crate::program::expr::{BinOp, HeaderExpr, NumExpr};
 use crate::program::json::{BigInt, JsonNode};
 use crate::program::layout::SlotRef;
+use crate::program::limbs::low_mask;
 use crate::program::op::{Op, Opcode, Slot, WideOp, WideOpcode, WideSlot};
 
 /// Bound of intermediate results: twice the width of the widest field.
 const MAX_WIDE_BITS: u32 = 8192;
 
-/// The range of a number: from -2^bits (or 0, if not negative) to 2^bits - 1.
+/// The range of a number: from -2^bits (or 0, unless it may be negative) to 2^bits - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValueRange {
     pub may_be_negative: bool,
@@ -56,20 +57,22 @@ impl Operand {
 
 impl CodeBuilder<'_> {
     fn range(&self, num: &NumExpr) -> ValueRange {
-        let of =
+        let range_of_width =
             |bits, signed| ValueRange { may_be_negative: signed, bits: if signed { bits - 1 } else { bits } };
         match num {
             NumExpr::Const(big) => ValueRange { may_be_negative: big.negative, bits: big.bits() },
-            NumExpr::Place(place) => of(place.bits, place.signed),
-            NumExpr::Field(_, at) => {
-                let field = &self.layout.types[at.ty].fields[at.field];
-                of(field.bits, field.signed)
+            NumExpr::Slot(slot_ref) => range_of_width(slot_ref.bits, slot_ref.signed),
+            NumExpr::Field(_, field_ref) => {
+                let field = &self.layout.types[field_ref.ty].fields[field_ref.field];
+                range_of_width(field.bits, field.signed)
             }
-            NumExpr::Register(register, _) => of(self.registers[usize::from(*register)].bits, false),
-            NumExpr::Binary(op, left, right) => self.range_of(*op, left, right),
+            NumExpr::Register(register, _) => {
+                range_of_width(self.registers[usize::from(*register)].bits, false)
+            }
+            NumExpr::Binary(op, left, right) => self.binary_range(*op, left, right),
             NumExpr::Not(num) => ValueRange { may_be_negative: true, ..self.range(num) },
             NumExpr::SignedWrap(num, width) => {
-                let (range, wrapped) = (self.range(num), of(*width, true));
+                let (range, wrapped) = (self.range(num), range_of_width(*width, true));
                 if range.bits <= wrapped.bits { range } else { wrapped }
             }
             NumExpr::SatU(num, width) => {
@@ -81,12 +84,12 @@ impl CodeBuilder<'_> {
                 ValueRange { may_be_negative: range.may_be_negative, bits: range.bits.min(width - 1) }
             }
             NumExpr::Select(_, left, right) => self.range(left).union(self.range(right)),
-            NumExpr::FromBool(_) => of(1, false),
+            NumExpr::FromBool(_) => range_of_width(1, false),
             NumExpr::StackCount(_, add) => ValueRange { may_be_negative: *add < 0, bits: 16 },
         }
     }
 
-    fn range_of(&self, op: BinOp, left: &NumExpr, right: &NumExpr) -> ValueRange {
+    fn binary_range(&self, op: BinOp, left: &NumExpr, right: &NumExpr) -> ValueRange {
         let (l, r) = (self.range(left), self.range(right));
         let both = l.union(r);
         let shift = match right {
@@ -120,7 +123,7 @@ impl CodeBuilder<'_> {
     /// modular; `None` requires the exact number.
     pub(super) fn lower_num(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         num: &NumExpr,
         demanded_bits: Option<u32>,
     ) -> Result<Operand, LoadError> {
@@ -131,7 +134,7 @@ impl CodeBuilder<'_> {
                 let limbs = big.twos_complement(usize::from(range.limbs()));
                 exact(self.constants(limbs))
             }
-            NumExpr::Place(place) => self.load(*place, range),
+            NumExpr::Slot(slot_ref) => self.load(*slot_ref, range),
             NumExpr::Field(header, field) => {
                 let field = &self.layout.types[field.ty].fields[field.field];
                 let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.limbs);
@@ -139,7 +142,7 @@ impl CodeBuilder<'_> {
                     let slot = self.layout.header(id).first_slot + rel;
                     return Ok(self.load(SlotRef { slot, bits, signed, saturating: false }, range));
                 }
-                let base = self.header_base(at, header)?;
+                let base = self.header_base(node, header)?;
                 let slot = self.temp(limbs);
                 if limbs == 1 {
                     self.emit(Opcode::LoadAt, 64, slot, base, rel);
@@ -149,7 +152,7 @@ impl CodeBuilder<'_> {
                 self.load(SlotRef { slot, bits, signed, saturating: false }, range)
             }
             NumExpr::Register(register, index) => {
-                let index = self.lower_to_slot(at, index)?;
+                let index = self.lower_to_slot(node, index)?;
                 let (slot, bits) = (self.temp(range.limbs()), range.bits);
                 // BMv2 throws on an index out of bounds; here it reads as 0.
                 let zero = self.constants(vec![0; usize::from(range.limbs())]);
@@ -164,13 +167,13 @@ impl CodeBuilder<'_> {
                 }
                 exact(slot)
             }
-            NumExpr::Binary(BinOp::And, left, right) => self.and(at, left, right, range, demanded_bits)?,
-            NumExpr::Binary(BinOp::Shr, left, right) => self.shift_right(at, left, right, range)?,
+            NumExpr::Binary(BinOp::And, left, right) => self.and(node, left, right, range, demanded_bits)?,
+            NumExpr::Binary(BinOp::Shr, left, right) => self.shift_right(node, left, right, range)?,
             NumExpr::Binary(op @ (BinOp::Div | BinOp::Mod), left, right) => {
                 if self.range(left).may_be_negative || self.range(right).may_be_negative {
-                    return at.err("division of signed numbers is not defined in P4");
+                    return node.err("division of signed numbers is not defined in P4");
                 }
-                let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+                let (left, right) = (self.lower_num(node, left, None)?, self.lower_num(node, right, None)?);
                 let (code, kind) = match op {
                     BinOp::Div => (Opcode::Div, WideOpcode::Div),
                     _ => (Opcode::Mod, WideOpcode::Mod),
@@ -178,13 +181,13 @@ impl CodeBuilder<'_> {
                 if left.limbs == 1 && right.limbs == 1 {
                     return Ok(exact(self.emit_to_temp(code, 64, left.slot, right.slot)));
                 }
-                self.wide_op(at, kind, range, left, Some(right))?
+                self.wide_op(node, kind, range, left, Some(right))?
             }
             NumExpr::Binary(op, left, right) => {
-                self.lower_modular(at, *op, left, right, range, demanded_bits)?
+                self.lower_modular(node, *op, left, right, range, demanded_bits)?
             }
             NumExpr::Not(inner) => {
-                let inner = self.lower_num(at, inner, demanded_bits)?;
+                let inner = self.lower_num(node, inner, demanded_bits)?;
                 if inner.limbs == 1
                     && (inner.is_modular || range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64))
                 {
@@ -197,29 +200,29 @@ impl CodeBuilder<'_> {
                     });
                 }
                 let modular = inner.is_modular;
-                Operand { is_modular: modular, ..self.wide_op(at, WideOpcode::Not, range, inner, None)? }
+                Operand { is_modular: modular, ..self.wide_op(node, WideOpcode::Not, range, inner, None)? }
             }
             NumExpr::SignedWrap(inner, width) => {
                 let inner_range = self.range(inner);
                 if inner_range.bits < *width {
-                    return self.lower_num(at, inner, demanded_bits);
+                    return self.lower_num(node, inner, demanded_bits);
                 }
-                let inner = self.lower_num(at, inner, Some(*width))?;
+                let inner = self.lower_num(node, inner, Some(*width))?;
                 if *width <= 64 {
                     return Ok(exact(self.emit_to_temp(Opcode::Sext, *width as u8, inner.slot, 0)));
                 }
-                self.emit_wide_resize(at, WideOpcode::Sext, *width, range, inner, None)?
+                self.emit_wide_resize(node, WideOpcode::Sext, *width, range, inner, None)?
             }
             NumExpr::SatU(inner, width) => {
-                self.saturate(at, inner, *width, range, Opcode::SatU, WideOpcode::SatU)?
+                self.saturate(node, inner, *width, range, Opcode::SatU, WideOpcode::SatU)?
             }
             NumExpr::SatS(inner, width) => {
-                self.saturate(at, inner, *width, range, Opcode::SatS, WideOpcode::SatS)?
+                self.saturate(node, inner, *width, range, Opcode::SatS, WideOpcode::SatS)?
             }
             NumExpr::Select(cond, left, right) => {
-                let cond = self.lower_bool(at, cond)?;
+                let cond = self.lower_bool(node, cond)?;
                 let (left, right) =
-                    (self.lower_num(at, left, demanded_bits)?, self.lower_num(at, right, demanded_bits)?);
+                    (self.lower_num(node, left, demanded_bits)?, self.lower_num(node, right, demanded_bits)?);
                 let narrow = demanded_bits.is_some_and(|n| n <= 64) || range.limbs() == 1;
                 let modular = left.is_modular || right.is_modular || (narrow && range.limbs() > 1);
                 if narrow {
@@ -227,12 +230,12 @@ impl CodeBuilder<'_> {
                     self.emit(Opcode::MovIf, 64, slot, left.slot, cond);
                     return Ok(Operand { slot, limbs: 1, range, is_modular: modular });
                 }
-                let chosen = self.wide_op(at, WideOpcode::Mov, range, right, None)?;
+                let chosen = self.wide_op(node, WideOpcode::Mov, range, right, None)?;
                 let d = (chosen.slot, chosen.limbs);
                 self.emit_wide(WideOpcode::MovIf, u32::from(chosen.limbs) * 64, d, Some(left), Some(cond));
                 Operand { is_modular: modular, ..chosen }
             }
-            NumExpr::FromBool(value) => exact(self.lower_bool(at, value)?),
+            NumExpr::FromBool(value) => exact(self.lower_bool(node, value)?),
             NumExpr::StackCount(stack, add) => {
                 let count = self.layout.stacks[*stack].next_index_slot;
                 let add = self.constant(*add as i64 as u64);
@@ -241,16 +244,17 @@ impl CodeBuilder<'_> {
         })
     }
 
-    fn load(&mut self, place: SlotRef, range: ValueRange) -> Operand {
-        let limbs = place.bits.div_ceil(64).max(1) as u16;
-        let slot = match (place.signed, limbs) {
-            (false, _) => place.slot,
-            (true, 1) => self.emit_to_temp(Opcode::Sext, place.bits as u8, place.slot, 0),
+    /// Returns the operand in a slot, sign-extended to a temporary if it is signed.
+    fn load(&mut self, slot_ref: SlotRef, range: ValueRange) -> Operand {
+        let limbs = slot_ref.bits.div_ceil(64).max(1) as u16;
+        let slot = match (slot_ref.signed, limbs) {
+            (false, _) => slot_ref.slot,
+            (true, 1) => self.emit_to_temp(Opcode::Sext, slot_ref.bits as u8, slot_ref.slot, 0),
             (true, _) => {
                 let slot = self.temp(limbs);
-                let unsigned = ValueRange { may_be_negative: false, bits: place.bits };
-                let value = Operand { slot: place.slot, limbs, range: unsigned, is_modular: false };
-                self.emit_wide(WideOpcode::Sext, place.bits, (slot, limbs), Some(value), None);
+                let unsigned = ValueRange { may_be_negative: false, bits: slot_ref.bits };
+                let value = Operand { slot: slot_ref.slot, limbs, range: unsigned, is_modular: false };
+                self.emit_wide(WideOpcode::Sext, slot_ref.bits, (slot, limbs), Some(value), None);
                 slot
             }
         };
@@ -258,19 +262,19 @@ impl CodeBuilder<'_> {
     }
 
     /// Lowers +, -, *, |, ^ and <<. The low bits of the result depend only on the low bits of the operands,
-    /// so with `wanted` of at most 64 they are computed modulo 2^64.
+    /// so if at most 64 bits are demanded they are computed modulo 2^64.
     fn lower_modular(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         op: BinOp,
         left: &NumExpr,
         right: &NumExpr,
         range: ValueRange,
-        wanted: Option<u32>,
+        demanded_bits: Option<u32>,
     ) -> Result<Operand, LoadError> {
         let shift = op == BinOp::Shl;
-        let left = self.lower_num(at, left, wanted)?;
-        let right = self.lower_num(at, right, if shift { None } else { wanted })?;
+        let left = self.lower_num(node, left, demanded_bits)?;
+        let right = self.lower_num(node, right, if shift { None } else { demanded_bits })?;
         let (code, kind) = match op {
             BinOp::Add => (Opcode::Add, WideOpcode::Add),
             BinOp::Sub => (Opcode::Sub, WideOpcode::Sub),
@@ -280,34 +284,35 @@ impl CodeBuilder<'_> {
             _ => (Opcode::Shl, WideOpcode::Shl),
         };
         if shift && right.limbs > 1 {
-            return at.err("shift amounts wider than 64 bits are not supported");
+            return node.err("shift amounts wider than 64 bits are not supported");
         }
         let modular = left.is_modular || (right.is_modular && !shift);
-        if range.limbs() == 1 || wanted.is_some_and(|n| n <= 64) {
+        if range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64) {
             let slot = self.emit_to_temp(code, 64, left.slot, right.slot);
             return Ok(Operand { slot, limbs: 1, range, is_modular: modular || range.limbs() > 1 });
         }
-        let limbs = wanted.map_or(range.limbs(), |n| (n.div_ceil(64) as u16).min(range.limbs()));
-        let cut = limbs < range.limbs() || modular;
-        let value = self.wide_limbs(at, kind, limbs, range, left, Some(right))?;
-        Ok(Operand { is_modular: cut, ..value })
+        let limbs = demanded_bits.map_or(range.limbs(), |n| (n.div_ceil(64) as u16).min(range.limbs()));
+        let modular = limbs < range.limbs() || modular;
+        let value = self.wide_limbs(node, kind, limbs, range, left, Some(right))?;
+        Ok(Operand { is_modular: modular, ..value })
     }
 
     fn and(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         left: &NumExpr,
         right: &NumExpr,
         range: ValueRange,
-        wanted: Option<u32>,
+        demanded_bits: Option<u32>,
     ) -> Result<Operand, LoadError> {
-        let min = |wanted: Option<u32>, other: ValueRange| match (wanted, other.may_be_negative) {
-            (wanted, true) => wanted,
+        let min = |demanded_bits: Option<u32>, other: ValueRange| match (demanded_bits, other.may_be_negative)
+        {
+            (demanded_bits, true) => demanded_bits,
             (Some(n), false) => Some(n.min(other.bits)),
             (None, false) => Some(other.bits),
         };
         let (left_range, right_range) = (self.range(left), self.range(right));
-        let l = self.lower_num(at, left, min(wanted, right_range))?;
+        let l = self.lower_num(node, left, min(demanded_bits, right_range))?;
         // An operation truncates its own result (`Op::clear_high`), so a mask of the low bits needs no
         // operation if the operand was just computed, or if its range is already within the mask.
         if let NumExpr::Const(mask) = right {
@@ -322,22 +327,22 @@ impl CodeBuilder<'_> {
                 }
             }
         }
-        let r = self.lower_num(at, right, min(wanted, left_range))?;
+        let r = self.lower_num(node, right, min(demanded_bits, left_range))?;
         let bounded =
             (!left_range.may_be_negative && !l.is_modular) || (!right_range.may_be_negative && !r.is_modular);
-        if range.limbs() == 1 || wanted.is_some_and(|n| n <= 64) {
+        if range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64) {
             let slot = self.emit_to_temp(Opcode::And, 64, l.slot, r.slot);
             let modular = range.limbs() > 1 || (!bounded && (l.is_modular || r.is_modular));
             return Ok(Operand { slot, limbs: 1, range, is_modular: modular });
         }
-        let value = self.wide_op(at, WideOpcode::And, range, l, Some(r))?;
+        let value = self.wide_op(node, WideOpcode::And, range, l, Some(r))?;
         Ok(Operand { is_modular: !bounded && (l.is_modular || r.is_modular), ..value })
     }
 
     /// Truncates the result of the last operation to `bits`, if that operation defined `slot` and its opcode
     /// truncates. Returns whether it did.
     fn truncate_def(&mut self, slot: Slot, bits: u32) -> bool {
-        match self.last_def(slot).filter(|last| truncates_result(last.code) && (1..=64).contains(&bits)) {
+        match self.last_def(slot).filter(|last| truncates_result(last.opcode) && (1..=64).contains(&bits)) {
             Some(last) => {
                 last.truncate_result(bits as u8);
                 true
@@ -349,61 +354,62 @@ impl CodeBuilder<'_> {
     /// Returns the last operation if it defined this temporary and no label was bound since: otherwise
     /// another path could reach the use.
     fn last_def(&mut self, slot: Slot) -> Option<&mut Op> {
-        let reachable = self.object.code.len() > self.last_label && (FIRST_TEMP..FIRST_CONST).contains(&slot);
-        self.object.code.last_mut().filter(|last| reachable && last.d == slot)
+        let reachable =
+            self.unlinked.code.len() > self.last_label && (FIRST_TEMP..FIRST_CONST).contains(&slot);
+        self.unlinked.code.last_mut().filter(|last| reachable && last.d == slot)
     }
 
     fn shift_right(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         left: &NumExpr,
         right: &NumExpr,
         range: ValueRange,
     ) -> Result<Operand, LoadError> {
-        let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+        let (left, right) = (self.lower_num(node, left, None)?, self.lower_num(node, right, None)?);
         if right.limbs > 1 {
-            return at.err("shift amounts wider than 64 bits are not supported");
+            return node.err("shift amounts wider than 64 bits are not supported");
         }
         if left.limbs == 1 {
             let code = if left.range.may_be_negative { Opcode::Sar } else { Opcode::Shr };
             let slot = self.emit_to_temp(code, 64, left.slot, right.slot);
             return Ok(Operand { slot, limbs: 1, range, is_modular: false });
         }
-        self.wide_op(at, WideOpcode::Shr, range, left, Some(right))
+        self.wide_op(node, WideOpcode::Shr, range, left, Some(right))
     }
 
     fn saturate(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         inner: &NumExpr,
         width: u32,
         range: ValueRange,
         code: Opcode,
         kind: WideOpcode,
     ) -> Result<Operand, LoadError> {
-        let value = self.lower_num(at, inner, None)?;
+        let value = self.lower_num(node, inner, None)?;
         let signed = value.range.may_be_negative || value.range.bits < 64;
         if value.limbs == 1 && signed && width <= 64 {
             let slot = self.emit_to_temp(code, width as u8, value.slot, 0);
             return Ok(Operand { slot, limbs: 1, range, is_modular: false });
         }
-        self.emit_wide_resize(at, kind, width, range, value, None)
+        self.emit_wide_resize(node, kind, width, range, value, None)
     }
 
     fn wide_op(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         kind: WideOpcode,
         range: ValueRange,
         a: Operand,
         b: Option<Operand>,
     ) -> Result<Operand, LoadError> {
-        self.wide_limbs(at, kind, range.limbs(), range, a, b)
+        self.wide_limbs(node, kind, range.limbs(), range, a, b)
     }
 
     pub(super) fn wide_limbs(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         kind: WideOpcode,
         limbs: u16,
         range: ValueRange,
@@ -411,7 +417,7 @@ impl CodeBuilder<'_> {
         b: Option<Operand>,
     ) -> Result<Operand, LoadError> {
         if u32::from(limbs) * 64 > MAX_WIDE_BITS {
-            return at.err(format_args!("numbers wider than {MAX_WIDE_BITS} bits are not supported"));
+            return node.err(format_args!("numbers wider than {MAX_WIDE_BITS} bits are not supported"));
         }
         let slot = self.temp(limbs);
         self.emit_wide(kind, u32::from(limbs) * 64, (slot, limbs), Some(a), b.map(|b| b.slot));
@@ -425,22 +431,22 @@ impl CodeBuilder<'_> {
     /// width of its result. Returns the result.
     fn emit_wide_resize(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         kind: WideOpcode,
         bits: u32,
         range: ValueRange,
         a: Operand,
         b: Option<Operand>,
     ) -> Result<Operand, LoadError> {
-        let value = self.wide_op(at, kind, range, a, b)?;
-        if let Some(op) = self.object.wide.last_mut() {
+        let value = self.wide_op(node, kind, range, a, b)?;
+        if let Some(op) = self.unlinked.wide.last_mut() {
             op.bits = bits;
         }
         Ok(value)
     }
 
     fn set_wide_b(&mut self, b: Operand) {
-        if let Some(op) = self.object.wide.last_mut() {
+        if let Some(op) = self.unlinked.wide.last_mut() {
             op.b = b.wide();
         }
     }
@@ -458,63 +464,63 @@ impl CodeBuilder<'_> {
         let d = WideSlot { slot: d.0, limbs: d.1, signed: false };
         let a = a.map_or(none, Operand::wide);
         let b = b.map_or(none, |slot| WideSlot { slot, limbs: 1, signed: false });
-        self.emit_wide_refs(WideOp { kind, bits, d, a, b });
+        self.emit_wide_op(WideOp { kind, bits, d, a, b });
     }
 
     /// Lowers a number to one slot, modulo 2^64: for indices, lengths and shift amounts.
-    pub fn lower_to_slot(&mut self, at: &JsonNode, num: &NumExpr) -> Result<Slot, LoadError> {
-        Ok(self.lower_num(at, num, Some(64))?.slot)
+    pub fn lower_to_slot(&mut self, node: &JsonNode, num: &NumExpr) -> Result<Slot, LoadError> {
+        Ok(self.lower_num(node, num, Some(64))?.slot)
     }
 
-    /// Lowers a number to all its limbs, for `log_msg`.
-    pub fn wide_ref(&mut self, at: &JsonNode, num: &NumExpr) -> Result<WideSlot, LoadError> {
-        Ok(self.lower_num(at, num, None)?.wide())
+    /// Lowers a number to consecutive slots with all its limbs, for `log_msg`.
+    pub fn lower_to_wide_slot(&mut self, node: &JsonNode, num: &NumExpr) -> Result<WideSlot, LoadError> {
+        Ok(self.lower_num(node, num, None)?.wide())
     }
 
-    /// Emits the assignment of a number to a slot that is known at load time.
-    pub fn assign(&mut self, at: &JsonNode, place: SlotRef, num: &NumExpr) -> Result<(), LoadError> {
-        if place.saturating {
+    /// Emits the assignment of a number to a slot that is known when the program is loaded.
+    pub fn assign(&mut self, node: &JsonNode, slot_ref: SlotRef, num: &NumExpr) -> Result<(), LoadError> {
+        if slot_ref.saturating {
             let inner = Box::new(num.clone());
-            let held = if place.signed {
-                NumExpr::SatS(inner, place.bits)
+            let saturated = if slot_ref.signed {
+                NumExpr::SatS(inner, slot_ref.bits)
             } else {
-                NumExpr::SatU(inner, place.bits)
+                NumExpr::SatU(inner, slot_ref.bits)
             };
-            return self.assign(at, SlotRef { saturating: false, ..place }, &held);
+            return self.assign(node, SlotRef { saturating: false, ..slot_ref }, &saturated);
         }
-        if place.bits == 0 {
+        if slot_ref.bits == 0 {
             return Ok(());
         }
-        let value = self.lower_num(at, num, Some(place.bits))?;
-        if place.bits > 64 {
-            let d = (place.slot, place.bits.div_ceil(64) as u16);
-            self.emit_wide(WideOpcode::Mov, place.bits, d, Some(value), None);
+        let value = self.lower_num(node, num, Some(slot_ref.bits))?;
+        if slot_ref.bits > 64 {
+            let d = (slot_ref.slot, slot_ref.bits.div_ceil(64) as u16);
+            self.emit_wide(WideOpcode::Mov, slot_ref.bits, d, Some(value), None);
             return Ok(());
         }
-        let fits = !value.is_modular && !value.range.may_be_negative && value.range.bits <= place.bits;
-        let bits = if fits { 64 } else { place.bits as u8 };
+        let fits = !value.is_modular && !value.range.may_be_negative && value.range.bits <= slot_ref.bits;
+        let bits = if fits { 64 } else { slot_ref.bits as u8 };
         // The last operation may write the destination itself if it defined the temporary, no label was bound
         // since, and it either truncates its own result or its result fits. The temporary is not read again:
         // each is used once.
         if let Some(last) = self.last_def(value.slot) {
-            if truncates_result(last.code) {
-                last.d = place.slot;
+            if truncates_result(last.opcode) {
+                last.d = slot_ref.slot;
                 last.truncate_result(bits);
                 return Ok(());
             }
-            if fits && is_pure_def(last.code) {
-                last.d = place.slot;
+            if fits && is_pure_def(last.opcode) {
+                last.d = slot_ref.slot;
                 return Ok(());
             }
         }
-        self.emit(Opcode::Mov, bits, place.slot, value.slot, 0);
+        self.emit(Opcode::Mov, bits, slot_ref.slot, value.slot, 0);
         Ok(())
     }
 
     /// Emits the assignment of a number to a field of a header that may be known only at run time.
     pub fn assign_at(
         &mut self,
-        at: &JsonNode,
+        node: &JsonNode,
         header: &HeaderExpr,
         (ty, field): (usize, usize),
         num: &NumExpr,
@@ -524,11 +530,11 @@ impl CodeBuilder<'_> {
         let (signed, saturating) = (field.signed, field.saturating);
         if let HeaderExpr::Static(id) = header {
             let slot = self.layout.header(*id).first_slot + rel;
-            return self.assign(at, SlotRef { slot, bits, signed, saturating }, num);
+            return self.assign(node, SlotRef { slot, bits, signed, saturating }, num);
         }
-        let base = self.header_base(at, header)?;
+        let base = self.header_base(node, header)?;
         let slot = self.temp(limbs);
-        self.assign(at, SlotRef { slot, bits, signed, saturating }, num)?;
+        self.assign(node, SlotRef { slot, bits, signed, saturating }, num)?;
         if limbs == 1 {
             self.emit(Opcode::StoreAt, 64, base, slot, rel);
         } else {
@@ -553,7 +559,7 @@ fn is_pure_def(code: Opcode) -> bool {
 }
 
 impl NumExpr {
-    pub fn small(value: u64) -> NumExpr {
+    pub fn from_u64(value: u64) -> NumExpr {
         NumExpr::Const(BigInt::from_u64(value))
     }
 }

@@ -1,11 +1,12 @@
-//! The emitter of Cranelift IR: values, slots, memory accesses and calls of helpers.
+//! The emitter of Cranelift IR: values, slots, memory accesses and helper calls.
 
 use super::abi::{CallFrame, Helpers, MAX_FRAME_ACCESS, MAX_KEY_WORDS, NativeInput};
+use super::code::Unsupported;
+use super::code_worklist::CodeWorklist;
 use super::slot_storage::SlotSet;
-use super::{Unsupported, lower_ops};
-use crate::program::codegen::low_mask;
 use crate::program::frame_access::{FieldLoad, FrameAccess};
-use crate::program::link::Linked;
+use crate::program::limbs::low_mask;
+use crate::program::link::LinkedProgram;
 use crate::program::op::{Pc, Slot};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -17,8 +18,8 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
-/// The most blocks for parser states, and for headers of each chain of the deparser; a state or header needs
-/// one for each frame offset at which it can stand.
+/// The most blocks for parser states, and for headers of each chain of the deparser. A state or header needs
+/// one block for each frame offset at which it can begin.
 pub(super) const MAX_BLOCKS: usize = 512;
 
 // Cranelift's alias analysis assumes that accesses of different regions never touch the same memory, and "no
@@ -48,8 +49,8 @@ pub(super) const fn readonly(flags: MemFlags) -> MemFlags {
 /// A function under construction.
 pub(super) struct Emitter<'a, 'f> {
     pub builder: FunctionBuilder<'f>,
-    pub program: &'a Linked,
-    pub wire: &'a FrameAccess,
+    pub program: &'a LinkedProgram,
+    pub frame_access: &'a FrameAccess,
     pub helpers: &'a Helpers,
     /// Jump targets: a new basic block begins at each of these addresses.
     pub targets: &'a BTreeSet<Pc>,
@@ -67,15 +68,16 @@ pub(super) struct Emitter<'a, 'f> {
     /// Address of the header vector.
     pub slots: Value,
     /// Address of the bridged words.
-    pub carried: Value,
+    pub bridged: Value,
     /// Address of the frame.
     pub frame: Value,
-    pub code_worklist: lower_ops::CodeWorklist,
+    pub code_worklist: CodeWorklist,
     vars: HashMap<Slot, Variable>,
     /// Slots that are 0 whenever they are read.
     known_zero: SlotSet,
-    /// Something reads a field that is not live.
-    unknown: bool,
+    /// An operation reads a field that was neither declared nor is in memory.
+    reads_undeclared: bool,
+    /// The signatures of helpers, by number of arguments and number of results.
     signatures: HashMap<(usize, usize), SigRef>,
 }
 
@@ -83,7 +85,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
     /// Starts a function whose only argument is the address of the [`CallFrame`].
     pub fn new(
         mut builder: FunctionBuilder<'f>,
-        (program, wire, helpers): (&'a Linked, &'a FrameAccess, &'a Helpers),
+        (program, frame_access, helpers): (&'a LinkedProgram, &'a FrameAccess, &'a Helpers),
         (targets, memory_slots): (&'a BTreeSet<Pc>, &'a SlotSet),
         (frame_flags, max_frame_access): (MemFlags, &'a Cell<usize>),
     ) -> Emitter<'a, 'f> {
@@ -91,18 +93,19 @@ impl<'a, 'f> Emitter<'a, 'f> {
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
         let call = builder.block_params(entry)[0];
-        let pointer =
-            |b: &mut FunctionBuilder, at: usize| b.ins().load(types::I64, readonly(CALL), call, at as i32);
+        let pointer = |b: &mut FunctionBuilder, offset: usize| {
+            b.ins().load(types::I64, readonly(CALL), call, offset as i32)
+        };
         let slots = pointer(&mut builder, offset_of!(CallFrame, slots));
-        let carried = pointer(&mut builder, offset_of!(CallFrame, bridged));
+        let bridged = pointer(&mut builder, offset_of!(CallFrame, bridged));
         // Loaded once, although `grow_front` can move the frame: only the deparser calls that helper, and the
         // blocks that follow the call use the new address.
         let frame = pointer(&mut builder, offset_of!(CallFrame, frame));
-        let code_worklist = lower_ops::CodeWorklist::new(&mut builder);
+        let code_worklist = CodeWorklist::new(&mut builder);
         Emitter {
             builder,
             program,
-            wire,
+            frame_access,
             helpers,
             targets,
             memory_slots,
@@ -111,33 +114,34 @@ impl<'a, 'f> Emitter<'a, 'f> {
             max_frame_access,
             call,
             slots,
-            carried,
+            bridged,
             frame,
             code_worklist,
             vars: HashMap::new(),
             known_zero: SlotSet::new(program.capacity),
-            unknown: false,
+            reads_undeclared: false,
             signatures: HashMap::new(),
         }
     }
 
-    /// Completes the function. A field that is read but not live would be 0: the interpreter has to run the program.
+    /// Completes the function. Fails if code reads an undeclared field: it would read as 0, so the interpreter has
+    /// to run the program.
     pub fn complete(mut self) -> Result<(), Unsupported> {
-        debug_assert!(!self.unknown, "code reads a field that `Access` does not name");
+        debug_assert!(!self.reads_undeclared, "code reads a field that `Access` does not list");
         self.builder.seal_all_blocks();
         self.builder.finalize();
-        if self.unknown { Err(Unsupported) } else { Ok(()) }
+        if self.reads_undeclared { Err(Unsupported) } else { Ok(()) }
     }
 
     pub fn iconst(&mut self, value: u64) -> Value {
         self.builder.ins().iconst(types::I64, value as i64)
     }
 
-    /// Clears the highest `above` bits.
-    pub fn truncate(&mut self, value: Value, above: u8) -> Value {
-        match above & 63 {
+    /// Clears the highest `clear_high` bits.
+    pub fn truncate(&mut self, value: Value, clear_high: u8) -> Value {
+        match clear_high & 63 {
             0 => value,
-            above => self.mask(value, u64::MAX >> above),
+            clear_high => self.mask(value, u64::MAX >> clear_high),
         }
     }
 
@@ -153,12 +157,12 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 
     /// Zero-extends the result of a comparison.
-    pub fn bool_to_i64(&mut self, truth: Value) -> Value {
-        self.builder.ins().uextend(types::I64, truth)
+    pub fn bool_to_i64(&mut self, comparison: Value) -> Value {
+        self.builder.ins().uextend(types::I64, comparison)
     }
 
-    pub fn add(&mut self, value: Value, to: u64) -> Value {
-        self.builder.ins().iadd_imm(value, to as i64)
+    pub fn add_imm(&mut self, value: Value, summand: u64) -> Value {
+        self.builder.ins().iadd_imm(value, summand as i64)
     }
 
     pub fn shift_left(&mut self, value: Value, bits: u32) -> Value {
@@ -190,26 +194,27 @@ impl<'a, 'f> Emitter<'a, 'f> {
 
     /// Emits a return whose value packs the exit code (bits 0 to 7), the priority class (bits 8 to 15) and
     /// the egress port or multicast group (bits 16 to 31). `pipeline::native::ingress` unpacks it.
-    pub fn emit_return_verdict(&mut self, code: u64, to: Value, class: Value) {
-        let to = self.mask(to, u64::from(u16::MAX));
-        let to = self.shift_left(to, 16);
+    pub fn emit_return_verdict(&mut self, exit: u64, destination: Value, class: Value) {
+        let destination = self.mask(destination, u64::from(u16::MAX));
+        let destination = self.shift_left(destination, 16);
         let class = self.mask(class, u64::from(u8::MAX));
         let class = self.shift_left(class, 8);
-        let verdict = self.builder.ins().bor(to, class);
-        let verdict = self.builder.ins().bor_imm(verdict, code as i64);
+        let verdict = self.builder.ins().bor(destination, class);
+        let verdict = self.builder.ins().bor_imm(verdict, exit as i64);
         self.builder.ins().return_(&[verdict]);
     }
 
-    pub fn emit_return(&mut self, code: u64) {
-        let code = self.iconst(code);
-        self.builder.ins().return_(&[code]);
+    pub fn emit_return(&mut self, exit: u64) {
+        let exit = self.iconst(exit);
+        self.builder.ins().return_(&[exit]);
     }
 }
 
 /// Bytes that have just been stored to the frame, in memory order. A load that spans several of these stores
 /// could not be forwarded from the store buffer, so the checksum uses the values instead.
 pub(super) struct StoredBytes {
-    at: u32,
+    /// First byte, counted from the frame's first byte.
+    offset: u32,
     bytes: u32,
     value: Value,
 }
@@ -239,7 +244,7 @@ impl Emitter<'_, '_> {
         self.known_zero.insert(slot);
     }
 
-    pub fn is_zero(&self, slot: Slot) -> bool {
+    pub fn is_known_zero(&self, slot: Slot) -> bool {
         self.known_zero.contains(slot)
     }
 
@@ -250,15 +255,15 @@ impl Emitter<'_, '_> {
         if self.memory_slots.contains(slot) {
             return self.load_slot(slot);
         }
-        if self.is_zero(slot) {
+        if self.is_known_zero(slot) {
             return self.iconst(0);
         }
         match self.vars.get(&slot) {
             Some(variable) => self.builder.use_var(*variable),
-            // Only temporaries reach this branch, and code writes a temporary before it reads it. Cranelift
-            // needs a definition on every path, so one is made.
+            // Only temporaries should reach this branch, and code writes a temporary before it reads it. But
+            // Cranelift needs a definition on every path.
             None => {
-                self.unknown |= usize::from(slot) < self.program.vars;
+                self.reads_undeclared |= usize::from(slot) < self.program.vars;
                 let zero = self.iconst(0);
                 self.declare_slot(slot, zero);
                 zero
@@ -291,42 +296,42 @@ impl Emitter<'_, '_> {
     }
 
     /// Returns the base address and the byte offset of a slot in memory.
-    fn place(&self, slot: Slot) -> (Value, i32) {
+    fn slot_address(&self, slot: Slot) -> (Value, i32) {
         debug_assert!(usize::from(slot) < self.program.capacity);
         match self.bridged_homes.get(&slot) {
-            Some(index) => (self.carried, 8 * *index as i32),
+            Some(index) => (self.bridged, 8 * *index as i32),
             None => (self.slots, 8 * i32::from(slot)),
         }
     }
 
     fn load_slot(&mut self, slot: Slot) -> Value {
-        let (base, at) = self.place(slot);
-        self.builder.ins().load(types::I64, SLOTS, base, at)
+        let (base, offset) = self.slot_address(slot);
+        self.builder.ins().load(types::I64, SLOTS, base, offset)
     }
 
     pub fn store_slot(&mut self, slot: Slot, value: Value) {
-        let (base, at) = self.place(slot);
-        self.builder.ins().store(SLOTS, value, base, at);
+        let (base, offset) = self.slot_address(slot);
+        self.builder.ins().store(SLOTS, value, base, offset);
     }
 
     /// Loads the bridged word at `index`. The load is read-only and movable, so Cranelift may move it to its
     /// uses: the function must not store to the bridged words.
     pub fn load_bridged(&mut self, index: usize) -> Value {
-        self.builder.ins().load(types::I64, readonly(SLOTS), self.carried, 8 * index as i32)
+        self.builder.ins().load(types::I64, readonly(SLOTS), self.bridged, 8 * index as i32)
     }
 
     /// Zeroes slots in memory, with one 16-byte store for two adjacent slots.
     pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
-        let mut places: Vec<(Value, i32)> = slots.map(|slot| self.place(slot)).collect();
-        places.sort_unstable();
+        let mut addresses: Vec<(Value, i32)> = slots.map(|slot| self.slot_address(slot)).collect();
+        addresses.sort_unstable();
         // Slots are aligned to 8 bytes, but the 16-byte stores below carry the flag `aligned`, which permits
         // a trap. They work because the x64 backend emits `movdqu`.
-        let none = self.builder.func.dfg.constants.insert(vec![0; 16].into());
-        let none = self.builder.ins().vconst(types::I64X2, none);
-        let (zero, mut places) = (self.iconst(0), places.into_iter().peekable());
-        while let Some((base, at)) = places.next() {
-            let two = places.next_if_eq(&(base, at + 8)).is_some();
-            self.builder.ins().store(SLOTS, if two { none } else { zero }, base, at);
+        let two_zeros = self.builder.func.dfg.constants.insert(vec![0; 16].into());
+        let two_zeros = self.builder.ins().vconst(types::I64X2, two_zeros);
+        let (zero, mut addresses) = (self.iconst(0), addresses.into_iter().peekable());
+        while let Some((base, offset)) = addresses.next() {
+            let is_pair = addresses.next_if_eq(&(base, offset + 8)).is_some();
+            self.builder.ins().store(SLOTS, if is_pair { two_zeros } else { zero }, base, offset);
         }
     }
 
@@ -340,13 +345,13 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Stores these slots to the bridged words, in order. Slots whose memory is there already
-    /// (`bridged_homes`) are skipped.
+    /// Stores these slots to the bridged words, in order. Slots of `bridged_homes` are skipped: their memory is
+    /// the bridged word.
     pub fn store_bridged(&mut self, slots: &[Slot]) {
-        for (at, slot) in (0..).step_by(8).zip(slots) {
+        for (offset, slot) in (0..).step_by(8).zip(slots) {
             if !self.bridged_homes.contains_key(slot) {
                 let value = self.use_slot(*slot);
-                self.builder.ins().store(SLOTS, value, self.carried, at);
+                self.builder.ins().store(SLOTS, value, self.bridged, offset);
             }
         }
     }
@@ -361,22 +366,22 @@ impl Emitter<'_, '_> {
 
 // Accesses to the call, and calls of helpers.
 impl Emitter<'_, '_> {
-    pub fn load_call(&mut self, ty: Type, at: usize) -> Value {
-        self.builder.ins().load(ty, CALL, self.call, at as i32)
+    pub fn load_call(&mut self, ty: Type, offset: usize) -> Value {
+        self.builder.ins().load(ty, CALL, self.call, offset as i32)
     }
 
-    pub fn store_call(&mut self, value: Value, at: usize) {
-        self.builder.ins().store(CALL, value, self.call, at as i32);
+    pub fn store_call(&mut self, value: Value, offset: usize) {
+        self.builder.ins().store(CALL, value, self.call, offset as i32);
     }
 
-    /// Loads a pointer from the call. The pointers in it do not change while the code runs.
-    pub fn pointer(&mut self, at: usize) -> Value {
-        self.builder.ins().load(types::I64, readonly(CALL), self.call, at as i32)
+    /// Loads a pointer from the call. It does not change while the code runs.
+    pub fn load_pointer(&mut self, offset: usize) -> Value {
+        self.builder.ins().load(types::I64, readonly(CALL), self.call, offset as i32)
     }
 
-    pub fn input(&mut self, input: NativeInput) -> Value {
-        let at = offset_of!(CallFrame, inputs) + 8 * input as usize;
-        self.builder.ins().load(types::I64, readonly(CALL), self.call, at as i32)
+    pub fn load_input(&mut self, input: NativeInput) -> Value {
+        let offset = offset_of!(CallFrame, inputs) + 8 * input as usize;
+        self.builder.ins().load(types::I64, readonly(CALL), self.call, offset as i32)
     }
 
     /// Stores a word of the key to [`CallFrame::key`], where helpers read it.
@@ -384,7 +389,7 @@ impl Emitter<'_, '_> {
         if word >= MAX_KEY_WORDS {
             return Err(Unsupported);
         }
-        let key = self.pointer(offset_of!(CallFrame, key));
+        let key = self.load_pointer(offset_of!(CallFrame, key));
         self.builder.ins().store(CELLS, value, key, 8 * word as i32);
         Ok(())
     }
@@ -422,37 +427,37 @@ impl Emitter<'_, '_> {
     /// Returns the offset of an access to the frame and records its end, which becomes
     /// [`Native::frame_room`](super::Native::frame_room). An access beyond [`MAX_FRAME_ACCESS`] is
     /// [`Unsupported`].
-    pub fn frame_offset(&self, at: u32, bytes: u32) -> Result<i32, Unsupported> {
-        let end = at as usize + bytes as usize;
+    pub fn frame_offset(&self, offset: u32, bytes: u32) -> Result<i32, Unsupported> {
+        let end = offset as usize + bytes as usize;
         if end > MAX_FRAME_ACCESS {
             return Err(Unsupported);
         }
         self.max_frame_access.set(self.max_frame_access.get().max(end));
-        Ok(at as i32)
+        Ok(offset as i32)
     }
 
-    /// Loads `bytes` bytes (1, 2, 4 or 8) in memory order.
-    pub fn load_ne(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
-        let offset = self.frame_offset(at, bytes)?;
+    /// Loads `bytes` bytes (1, 2, 4 or 8) from byte `offset` of the frame on, in native byte order.
+    pub fn load_ne(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.frame_offset(offset, bytes)?;
         let value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// As [`Emitter::load_ne`], for a value that is used at once. Because the load may not move, Cranelift
+    /// Same as [`Emitter::load_ne`], for a value that is used at once. Because the load may not move, Cranelift
     /// fuses it with the zero extension, which saves an instruction.
-    fn load_ne_in_place(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
-        let offset = self.frame_offset(at, bytes)?;
+    fn load_ne_in_place(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let checked = self.frame_offset(offset, bytes)?;
         Ok(match bytes {
-            1 => self.builder.ins().uload8(types::I64, FRAME, self.frame, offset),
-            2 => self.builder.ins().uload16(types::I64, FRAME, self.frame, offset),
-            4 => self.builder.ins().uload32(FRAME, self.frame, offset),
-            _ => return self.load_ne(at, bytes),
+            1 => self.builder.ins().uload8(types::I64, FRAME, self.frame, checked),
+            2 => self.builder.ins().uload16(types::I64, FRAME, self.frame, checked),
+            4 => self.builder.ins().uload32(FRAME, self.frame, checked),
+            _ => return self.load_ne(offset, bytes),
         })
     }
 
     /// Loads a big-endian number of 1, 2, 4 or 8 bytes.
-    pub fn load_be(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
-        let offset = self.frame_offset(at, bytes)?;
+    pub fn load_be(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.frame_offset(offset, bytes)?;
         let mut value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
         if bytes > 1 {
             value = self.builder.ins().bswap(value);
@@ -464,18 +469,18 @@ impl Emitter<'_, '_> {
     pub fn store_be(
         &mut self,
         frame: Value,
-        at: u32,
+        offset: u32,
         bytes: u32,
         value: Value,
     ) -> Result<StoredBytes, Unsupported> {
-        let offset = self.frame_offset(at, bytes)?;
+        let checked = self.frame_offset(offset, bytes)?;
         let mut value = if bytes < 8 { self.builder.ins().ireduce(int_type(bytes), value) } else { value };
         if bytes > 1 {
             value = self.builder.ins().bswap(value);
         }
-        self.builder.ins().store(FRAME, value, frame, offset);
+        self.builder.ins().store(FRAME, value, frame, checked);
         let value = if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value };
-        Ok(StoredBytes { at, bytes, value })
+        Ok(StoredBytes { offset, bytes, value })
     }
 
     /// Loads `bits` bits of the frame from bit `begin` on, counted from the frame's first bit.
@@ -500,47 +505,48 @@ impl Emitter<'_, '_> {
     }
 
     /// Loads a field of the header that begins at byte `header` of the frame.
-    pub fn load_field(&mut self, header: u32, get: &FieldLoad) -> Result<Value, Unsupported> {
-        let begin = (header + u32::from(get.offset)) * 8 + u32::from(get.left);
-        self.load_bits(begin, 64 - u32::from(get.right))
+    pub fn load_field(&mut self, header: u32, field: &FieldLoad) -> Result<Value, Unsupported> {
+        let begin = (header + u32::from(field.offset)) * 8 + u32::from(field.left);
+        self.load_bits(begin, 64 - u32::from(field.right))
     }
 
-    /// Computes the Internet checksum (RFC 1071) of a header in memory byte order: the inverted sum of its
-    /// 16-bit words with end-around carry, without the word at `offset`. For the bytes in `written`, which
-    /// have just been stored, the values are used instead of loads.
+    /// Computes the Internet checksum (RFC 1071) of a header in native byte order: the inverted sum of its
+    /// 16-bit words with end-around carry, without the word at byte `offset` of the header. For the bytes in
+    /// `stored`, which have just been stored, the values are used instead of loads.
     pub fn internet_checksum(
         &mut self,
         header: u32,
         bytes: u32,
         offset: u32,
-        written: &[StoredBytes],
+        stored: &[StoredBytes],
     ) -> Result<Value, Unsupported> {
-        let (mut at, skipped, end) = (header, header + offset, header + bytes);
+        let (mut position, skipped, end) = (header, header + offset, header + bytes);
         let mut sums = [self.iconst(0); 2];
-        while at < end {
-            if at == skipped {
-                at += 2;
+        while position < end {
+            if position == skipped {
+                position += 2;
                 continue;
             }
-            let limit = if at < skipped { skipped } else { end };
-            let is_here = |stored: &&StoredBytes| stored.at == at && stored.at + stored.bytes <= limit;
-            let sum = &mut sums[(at - header) as usize % 2];
-            if let Some(StoredBytes { bytes, value, .. }) = written.iter().find(is_here) {
+            let limit = if position < skipped { skipped } else { end };
+            let fits =
+                |stored: &&StoredBytes| stored.offset == position && stored.offset + stored.bytes <= limit;
+            let sum = &mut sums[(position - header) as usize % 2];
+            if let Some(StoredBytes { bytes, value, .. }) = stored.iter().find(fits) {
                 // A value of 8 bytes is added in halves, so that the sum cannot overflow.
                 let (low, high) = (self.mask(*value, low_mask(32)), self.shift_right(*value, 32));
                 *sum = self.builder.ins().iadd(*sum, low);
                 if *bytes > 4 {
                     *sum = self.builder.ins().iadd(*sum, high);
                 }
-                at += bytes;
+                position += bytes;
                 continue;
             }
-            let next =
-                written.iter().map(|stored| stored.at).filter(|&offset| offset > at).fold(limit, u32::min);
-            let bytes = [4, 2, 1].into_iter().find(|&bytes| at + bytes <= next).ok_or(Unsupported)?;
-            let word = self.load_ne_in_place(at, bytes)?;
+            let next = stored.iter().map(|stored| stored.offset).filter(|&offset| offset > position);
+            let next = next.fold(limit, u32::min);
+            let bytes = [4, 2, 1].into_iter().find(|&bytes| position + bytes <= next).ok_or(Unsupported)?;
+            let word = self.load_ne_in_place(position, bytes)?;
             *sum = self.builder.ins().iadd(*sum, word);
-            at += bytes;
+            position += bytes;
         }
         // A byte at an odd offset belongs to the other half of its 16-bit word. With end-around carry, the
         // swap of the halves is a shift of the partial sum by 8 bits.

@@ -1,14 +1,14 @@
 //! Lowers the deparser: one block for each header and each frame offset at which the header can stand, so
 //! that every offset is a constant.
 
-use super::Unsupported;
 use super::abi::{CallFrame, EXIT_SEND};
+use super::code::Unsupported;
 use super::emitter::{Emitter, FRAME, MAX_BLOCKS, StoredBytes};
 use super::lower_parser;
 use super::slot_storage::SlotSet;
-use crate::program::codegen::low_mask;
 use crate::program::frame_access::{FieldLoad, HeaderEmit, StoreGroup};
 use crate::program::layout::{FRAME_OFFSET_SLOT, VALID_SLOT};
+use crate::program::limbs::low_mask;
 use crate::program::op::Slot;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -19,15 +19,15 @@ use std::mem::offset_of;
 /// An index into the emit order, and the frame offset in bytes at which that header would begin.
 type DeparsePoint = (usize, u32);
 
-/// What is known of headers when code is generated, as sets of first slots.
+/// Facts about headers that are known when code is generated, as sets of first slots.
 pub(super) struct HeaderSets<'a> {
     /// Headers that may be valid without having been extracted from the frame.
     pub maybe_created: &'a SlotSet,
-    /// Headers that stay valid once they were extracted.
+    /// Headers that stay valid once they are extracted.
     pub never_invalidated: &'a SlotSet,
 }
 
-/// The blocks of one chain of the deparser, and those of them that are still to be emitted.
+/// The blocks of one chain of the deparser, and a worklist of those still to be emitted.
 #[derive(Default)]
 struct BlockMap {
     blocks: HashMap<DeparsePoint, Block>,
@@ -43,37 +43,43 @@ impl Emitter<'_, '_> {
         headers: &HeaderSets,
         slow: Block,
     ) -> Result<(), Unsupported> {
-        let places = lower_parser::extract_offsets(self.program);
+        let offsets = lower_parser::extract_offsets(self.program);
         let new_frame = self.builder.declare_var(types::I64);
         // A header that keeps its place is updated in the old frame; after the first that does not, the frame
         // may have moved, so every store goes to `new_frame`. The same (header, offset) needs code for both
         // cases.
-        let (mut kept, mut new) = (BlockMap::default(), BlockMap::default());
-        let first = self.chain_block(&mut kept, (0, 0))?;
+        let (mut kept_blocks, mut new_blocks) = (BlockMap::default(), BlockMap::default());
+        let first = self.chain_block(&mut kept_blocks, (0, 0))?;
         self.jump(first);
-        while let Some(at) = kept.waiting.pop() {
-            let block = self.chain_block(&mut kept, at)?;
+        while let Some(point) = kept_blocks.waiting.pop() {
+            let block = self.chain_block(&mut kept_blocks, point)?;
             self.switch_to(block);
-            self.emit_in_place(emissions, at, (&mut kept, &mut new), (&places, headers), (new_frame, slow))?;
+            self.emit_in_place(
+                emissions,
+                point,
+                (&mut kept_blocks, &mut new_blocks),
+                (&offsets, headers),
+                (new_frame, slow),
+            )?;
         }
-        while let Some(at) = new.waiting.pop() {
-            let block = self.chain_block(&mut new, at)?;
+        while let Some(point) = new_blocks.waiting.pop() {
+            let block = self.chain_block(&mut new_blocks, point)?;
             self.switch_to(block);
-            self.add_header(emissions, at, &mut new, (new_frame, headers.maybe_created))?;
+            self.emit_new_header(emissions, point, &mut new_blocks, (new_frame, headers.maybe_created))?;
         }
         Ok(())
     }
 
-    fn chain_block(&mut self, chain: &mut BlockMap, at: DeparsePoint) -> Result<Block, Unsupported> {
-        if let Some(block) = chain.blocks.get(&at) {
+    fn chain_block(&mut self, chain: &mut BlockMap, point: DeparsePoint) -> Result<Block, Unsupported> {
+        if let Some(block) = chain.blocks.get(&point) {
             return Ok(*block);
         }
         if chain.blocks.len() >= MAX_BLOCKS {
             return Err(Unsupported);
         }
         let block = self.builder.create_block();
-        chain.blocks.insert(at, block);
-        chain.waiting.push(at);
+        chain.blocks.insert(point, block);
+        chain.waiting.push(point);
         Ok(block)
     }
 
@@ -83,72 +89,78 @@ impl Emitter<'_, '_> {
     fn emit_in_place(
         &mut self,
         emissions: &[HeaderEmit],
-        (index, at): DeparsePoint,
-        (kept, new): (&mut BlockMap, &mut BlockMap),
-        (places, headers): (&HashSet<(Slot, u32)>, &HeaderSets),
+        (index, offset): DeparsePoint,
+        (kept_blocks, new_blocks): (&mut BlockMap, &mut BlockMap),
+        (offsets, headers): (&HashSet<(Slot, u32)>, &HeaderSets),
         (new_frame, slow): (Variable, Block),
     ) -> Result<(), Unsupported> {
         let rest = self.builder.create_block();
         match emissions.get(index) {
             Some(emission) => {
-                let next = self.chain_block(kept, (index + 1, at))?;
-                if self.is_zero(emission.base + VALID_SLOT) {
+                let next = self.chain_block(kept_blocks, (index + 1, offset))?;
+                if self.is_known_zero(emission.base + VALID_SLOT) {
                     self.jump(next);
                     return Ok(());
                 }
-                // The parser never extracts this header at this offset, so that it cannot keep its place.
-                if !places.contains(&(emission.base, at)) {
+                // The parser never extracts this header at this offset, so it cannot keep its place.
+                if !offsets.contains(&(emission.base, offset)) {
                     let valid = self.use_slot(emission.base + VALID_SLOT);
                     self.brif(valid, rest, next);
                     return self.emit_insertion(
                         emissions,
-                        (index, at),
-                        new,
+                        (index, offset),
+                        new_blocks,
                         (rest, headers.maybe_created),
                         (new_frame, slow),
                     );
                 }
                 // A header that is never invalidated is valid if its frame offset matches, which saves the
                 // test of its validity in the common case.
-                let (place, other) = (self.builder.create_block(), self.builder.create_block());
-                let lasts = headers.never_invalidated.contains(emission.base);
-                if lasts {
-                    self.jump(place);
+                let (is_valid, other) = (self.builder.create_block(), self.builder.create_block());
+                let never_invalidated = headers.never_invalidated.contains(emission.base);
+                if never_invalidated {
+                    self.jump(is_valid);
                 } else {
                     let valid = self.use_slot(emission.base + VALID_SLOT);
-                    self.brif(valid, place, next);
+                    self.brif(valid, is_valid, next);
                 }
-                self.switch_to(place);
-                let (origin, here) =
-                    (self.use_slot(emission.base + FRAME_OFFSET_SLOT), self.iconst(u64::from(at) + 1));
-                let (stays, in_place) =
-                    (self.compare(IntCC::Equal, origin, here), self.builder.create_block());
-                self.brif(stays, in_place, other);
+                self.switch_to(is_valid);
+                let (recorded, expected) =
+                    (self.use_slot(emission.base + FRAME_OFFSET_SLOT), self.iconst(u64::from(offset) + 1));
+                let (is_unmoved, in_place) =
+                    (self.compare(IntCC::Equal, recorded, expected), self.builder.create_block());
+                self.brif(is_unmoved, in_place, other);
                 self.switch_to(other);
-                if lasts {
+                if never_invalidated {
                     let valid = self.use_slot(emission.base + VALID_SLOT);
                     self.brif(valid, rest, next);
                 } else {
                     self.jump(rest);
                 }
                 self.switch_to(in_place);
-                let put = |group| self.emit_update(at, group);
-                let written: Vec<_> = emission.updated.iter().map(put).collect::<Result<_, _>>()?;
-                self.emit_checksum(emission, self.frame, at, &written)?;
-                let next = self.chain_block(kept, (index + 1, at + u32::from(emission.bytes)))?;
+                let update = |group| self.emit_update(offset, group);
+                let stored: Vec<_> = emission.updated.iter().map(update).collect::<Result<_, _>>()?;
+                self.emit_checksum(emission, self.frame, offset, &stored)?;
+                let next = self.chain_block(kept_blocks, (index + 1, offset + u32::from(emission.bytes)))?;
                 self.jump(next);
             }
             None => {
                 let (parsed, done) =
                     (self.load_call(types::I64, offset_of!(CallFrame, parsed)), self.builder.create_block());
-                let here = self.iconst(u64::from(at));
-                let all = self.compare(IntCC::Equal, parsed, here);
-                self.brif(all, done, rest);
+                let end = self.iconst(u64::from(offset));
+                let is_all = self.compare(IntCC::Equal, parsed, end);
+                self.brif(is_all, done, rest);
                 self.switch_to(done);
                 self.emit_return(EXIT_SEND);
             }
         }
-        self.emit_insertion(emissions, (index, at), new, (rest, headers.maybe_created), (new_frame, slow))
+        self.emit_insertion(
+            emissions,
+            (index, offset),
+            new_blocks,
+            (rest, headers.maybe_created),
+            (new_frame, slow),
+        )
     }
 
     /// Emits the insertion of new headers after those that kept their place. Exits to `slow` if one of the
@@ -156,52 +168,52 @@ impl Emitter<'_, '_> {
     fn emit_insertion(
         &mut self,
         emissions: &[HeaderEmit],
-        (index, at): DeparsePoint,
-        new: &mut BlockMap,
-        (rest, made): (Block, &SlotSet),
+        (index, offset): DeparsePoint,
+        new_blocks: &mut BlockMap,
+        (rest, maybe_created): (Block, &SlotSet),
         (new_frame, slow): (Variable, Block),
     ) -> Result<(), Unsupported> {
         self.switch_to(rest);
         let (mut moved, zero) = (self.iconst(0), self.iconst(0));
-        let mut total = self.iconst(u64::from(at));
+        let mut total = self.iconst(u64::from(offset));
         for emission in emissions.get(index..).unwrap_or_default() {
-            if self.is_zero(emission.base + VALID_SLOT) {
+            if self.is_known_zero(emission.base + VALID_SLOT) {
                 continue;
             }
             let valid = self.use_slot(emission.base + VALID_SLOT);
-            if !self.can_be_new(emission, made) {
+            if !self.can_be_new(emission, maybe_created) {
                 moved = self.builder.ins().bor(moved, valid);
                 continue;
             }
-            let origin = self.use_slot(emission.base + FRAME_OFFSET_SLOT);
+            let frame_offset = self.use_slot(emission.base + FRAME_OFFSET_SLOT);
             let bytes = self.iconst(u64::from(emission.bytes));
             let bytes = self.builder.ins().select(valid, bytes, zero);
             total = self.builder.ins().iadd(total, bytes);
             // The frame offset of an invalid header is stale: only valid headers that came from the frame
             // force the slow path.
-            let origin = self.builder.ins().select(valid, origin, zero);
-            moved = self.builder.ins().bor(moved, origin);
+            let frame_offset = self.builder.ins().select(valid, frame_offset, zero);
+            moved = self.builder.ins().bor(moved, frame_offset);
         }
-        let on = self.builder.create_block();
-        self.brif(moved, slow, on);
-        self.switch_to(on);
-        let first = self.chain_block(new, (index, at))?;
-        let (inside, outside) = (self.builder.create_block(), self.create_cold_block());
+        let next = self.builder.create_block();
+        self.brif(moved, slow, next);
+        self.switch_to(next);
+        let first = self.chain_block(new_blocks, (index, offset))?;
+        let (in_headroom, grow) = (self.builder.create_block(), self.create_cold_block());
         let parsed = self.load_call(types::I64, offset_of!(CallFrame, parsed));
-        let more = self.builder.ins().isub(total, parsed);
+        let growth = self.builder.ins().isub(total, parsed);
         let headroom = self.load_call(types::I64, offset_of!(CallFrame, headroom));
-        // `more` wraps around if the headers shrink: the unsigned comparison then fails, and `grow_front`
+        // `growth` wraps around if the headers shrink: the unsigned comparison then fails, and `grow_front`
         // handles that case too.
-        let fits = self.compare(IntCC::UnsignedLessThanOrEqual, more, headroom);
-        self.brif(fits, inside, outside);
-        self.switch_to(inside);
-        let frame = self.builder.ins().isub(self.frame, more);
-        self.emit_copy_front(frame, at)?;
-        self.store_call(more, offset_of!(CallFrame, headroom_used));
+        let fits = self.compare(IntCC::UnsignedLessThanOrEqual, growth, headroom);
+        self.brif(fits, in_headroom, grow);
+        self.switch_to(in_headroom);
+        let frame = self.builder.ins().isub(self.frame, growth);
+        self.emit_copy_front(frame, offset)?;
+        self.store_call(growth, offset_of!(CallFrame, headroom_used));
         self.builder.def_var(new_frame, frame);
         self.jump(first);
-        self.switch_to(outside);
-        let front = self.iconst(u64::from(at));
+        self.switch_to(grow);
+        let front = self.iconst(u64::from(offset));
         let call = self.call_helper(self.helpers.grow_front, &[front, total], 1);
         let frame = self.result(call, 0);
         self.builder.def_var(new_frame, frame);
@@ -214,36 +226,37 @@ impl Emitter<'_, '_> {
     /// no byte is overwritten before it is read.
     fn emit_copy_front(&mut self, frame: Value, bytes: u32) -> Result<(), Unsupported> {
         let sizes = [(types::I8X16, 16), (types::I64, 8), (types::I32, 4), (types::I16, 2), (types::I8, 1)];
-        let mut from = 0;
+        let mut position = 0;
         for (ty, size) in sizes {
-            while from + size <= bytes {
-                let offset = self.frame_offset(from, size)?;
+            while position + size <= bytes {
+                let offset = self.frame_offset(position, size)?;
                 let value = self.builder.ins().load(ty, FRAME, self.frame, offset);
                 self.builder.ins().store(FRAME, value, frame, offset);
-                from += size;
+                position += size;
             }
         }
         Ok(())
     }
 
-    fn can_be_new(&self, emission: &HeaderEmit, made: &SlotSet) -> bool {
-        made.contains(emission.base) || self.memory_slots.contains(emission.base + VALID_SLOT)
+    /// Returns whether a valid header may be one that the program created.
+    fn can_be_new(&self, emission: &HeaderEmit, maybe_created: &SlotSet) -> bool {
+        maybe_created.contains(emission.base) || self.memory_slots.contains(emission.base + VALID_SLOT)
     }
 
     /// Emits the block of a header after the first one that did not keep its place.
-    fn add_header(
+    fn emit_new_header(
         &mut self,
         emissions: &[HeaderEmit],
-        (index, at): DeparsePoint,
-        new: &mut BlockMap,
-        (new_frame, made): (Variable, &SlotSet),
+        (index, offset): DeparsePoint,
+        new_blocks: &mut BlockMap,
+        (new_frame, maybe_created): (Variable, &SlotSet),
     ) -> Result<(), Unsupported> {
         let Some(emission) = emissions.get(index) else {
             self.emit_return(EXIT_SEND);
             return Ok(());
         };
-        let next = self.chain_block(new, (index + 1, at))?;
-        if !self.can_be_new(emission, made) || self.is_zero(emission.base + VALID_SLOT) {
+        let next = self.chain_block(new_blocks, (index + 1, offset))?;
+        if !self.can_be_new(emission, maybe_created) || self.is_known_zero(emission.base + VALID_SLOT) {
             self.jump(next);
             return Ok(());
         }
@@ -251,27 +264,29 @@ impl Emitter<'_, '_> {
         self.brif(valid, is_valid, next);
         self.switch_to(is_valid);
         let frame = self.builder.use_var(new_frame);
-        self.emit_header(frame, at, u32::from(emission.bytes), &emission.whole)?;
-        self.emit_checksum(emission, frame, at, &[])?;
-        let next = self.chain_block(new, (index + 1, at + u32::from(emission.bytes)))?;
+        self.emit_header(frame, offset, u32::from(emission.bytes), &emission.created)?;
+        self.emit_checksum(emission, frame, offset, &[])?;
+        let next = self.chain_block(new_blocks, (index + 1, offset + u32::from(emission.bytes)))?;
         self.jump(next);
         Ok(())
     }
 
-    /// Emits the checksum of a header, if it has one that is computed over the frame.
+    /// Emits the checksum of the header at byte `header` of `frame`, if it has one that is computed over the
+    /// frame. `stored` has the bytes of the header that have just been stored.
     fn emit_checksum(
         &mut self,
         emission: &HeaderEmit,
         frame: Value,
-        at: u32,
-        written: &[StoredBytes],
+        header: u32,
+        stored: &[StoredBytes],
     ) -> Result<(), Unsupported> {
-        let Some(wire) = &emission.checksum else { return Ok(()) };
-        let before = std::mem::replace(&mut self.frame, frame);
-        let sum = self.internet_checksum(at, u32::from(wire.bytes), u32::from(wire.offset), written);
-        self.frame = before;
+        let Some(checksum) = &emission.checksum else { return Ok(()) };
+        let old_frame = std::mem::replace(&mut self.frame, frame);
+        let sum =
+            self.internet_checksum(header, u32::from(checksum.bytes), u32::from(checksum.offset), stored);
+        self.frame = old_frame;
         let sum = self.builder.ins().ireduce(types::I16, sum?);
-        let offset = self.frame_offset(at + u32::from(wire.offset), 2)?;
+        let offset = self.frame_offset(header + u32::from(checksum.offset), 2)?;
         self.builder.ins().store(FRAME, sum, frame, offset);
         Ok(())
     }
@@ -283,23 +298,24 @@ impl Emitter<'_, '_> {
         let (first, last) = (changed.leading_zeros() / 8, 7 - changed.trailing_zeros() / 8);
         let bytes = (last - first + 1).next_power_of_two();
         let first = first.min(8 - bytes);
-        let below = 64 - 8 * (first + bytes);
-        let at = header + u32::from(group.offset) + first;
-        let keep = group.keep >> below & low_mask(8 * bytes);
+        // Bits of the 64-bit word below these bytes.
+        let low_bits = 64 - 8 * (first + bytes);
+        let offset = header + u32::from(group.offset) + first;
+        let keep = group.keep >> low_bits & low_mask(8 * bytes);
         let mut word = self.iconst(0);
         for field in &group.fields {
             let value = self.use_slot(field.slot);
             let bits = 64 - u32::from(field.left);
             let value = self.mask(value, low_mask(bits));
-            let value = self.shift_left(value, 64 - u32::from(field.right) - bits - below);
+            let value = self.shift_left(value, 64 - u32::from(field.right) - bits - low_bits);
             word = self.builder.ins().bor(word, value);
         }
         if keep != 0 {
-            let old = self.load_be(at, bytes)?;
+            let old = self.load_be(offset, bytes)?;
             let old = self.mask(old, keep);
             word = self.builder.ins().bor(word, old);
         }
-        self.store_be(self.frame, at, bytes, word)
+        self.store_be(self.frame, offset, bytes, word)
     }
 
     /// Emits the stores of a whole header: its fields, with zeros between them.
@@ -310,19 +326,19 @@ impl Emitter<'_, '_> {
         bytes: u32,
         fields: &[FieldLoad],
     ) -> Result<(), Unsupported> {
-        let mut from = 0;
-        while from < bytes {
-            let size = [8, 4, 2, 1].into_iter().find(|size| from + size <= bytes).unwrap_or(1);
-            let (begin, end) = (from * 8, (from + size) * 8);
+        let mut position = 0;
+        while position < bytes {
+            let size = [8, 4, 2, 1].into_iter().find(|size| position + size <= bytes).unwrap_or(1);
+            let (begin, end) = (position * 8, (position + size) * 8);
             let mut word = self.iconst(0);
-            for get in fields {
-                let bits = 64 - u32::from(get.right);
-                let first = u32::from(get.offset) * 8 + u32::from(get.left);
+            for field in fields {
+                let bits = 64 - u32::from(field.right);
+                let first = u32::from(field.offset) * 8 + u32::from(field.left);
                 let last = first + bits;
                 if last <= begin || first >= end {
                     continue;
                 }
-                let value = self.use_slot(get.slot);
+                let value = self.use_slot(field.slot);
                 let value = self.mask(value, low_mask(bits));
                 let value = match last <= end {
                     true => self.shift_left(value, end - last),
@@ -330,8 +346,8 @@ impl Emitter<'_, '_> {
                 };
                 word = self.builder.ins().bor(word, value);
             }
-            self.store_be(frame, header + from, size, word)?;
-            from += size;
+            self.store_be(frame, header + position, size, word)?;
+            position += size;
         }
         Ok(())
     }

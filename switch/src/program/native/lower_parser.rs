@@ -1,28 +1,26 @@
 //! Lowers the parser: one block for each state and each frame offset at which the state can begin, so that
 //! every offset is a constant.
 
-use super::Unsupported;
-use super::abi::{CallFrame, MAX_FRAME_ACCESS, PARSER_LOOP};
+use super::abi::{CallFrame, EXIT_PARSER_LOOP, MAX_FRAME_ACCESS};
+use super::code::Unsupported;
 use super::emitter::{Emitter, MAX_BLOCKS};
-use crate::program::LOOP_BUDGET;
-use crate::program::codegen::low_mask;
 use crate::program::frame_access::{HeaderExtract, extraction};
 use crate::program::layout::{FRAME_OFFSET_SLOT, VALID_SLOT};
-use crate::program::link::Linked;
-use crate::program::op::Slot;
+use crate::program::limbs::{limbs, low_mask};
+use crate::program::link::LinkedProgram;
+use crate::program::op::{LOOP_BUDGET, Slot};
 use crate::program::parser::{Keyset, PackedSelect, ParseOp, ParserState, SelectCase, SelectPart};
-use crate::program::table::limbs;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Variable;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// A point of the parser's run: the state (`None`: accept), the frame offset in bytes, and the number of
+/// A point of the parser's execution: the state (`None`: accept), the frame offset in bytes, and the number of
 /// elements extracted to each stack.
 type ParsePoint = (Option<u16>, u32, Vec<u16>);
 
-/// The blocks of the parser, and those of them that are still to be emitted.
+/// The blocks of the parser, and a worklist of those still to be emitted.
 pub(super) struct ParserEmitter {
     blocks: HashMap<ParsePoint, Block>,
     waiting: Vec<ParsePoint>,
@@ -33,9 +31,10 @@ pub(super) struct ParserEmitter {
     /// For each checksum that is verified over the frame, a variable that is 1 if the checksum is wrong,
     /// otherwise 0.
     checksum_error: Vec<Option<Variable>>,
-    /// What is left of the budget for loops, if the parser can spend it.
+    /// What is left of [`LOOP_BUDGET`]; `None` if the parser cannot exhaust it.
     budget: Option<Variable>,
-    /// The first bit of each field that the present state has taken from the frame and not changed since.
+    /// For each slot that the current state has loaded from the frame and not changed since, the frame offset in
+    /// bits from which it was loaded.
     unmodified: HashMap<Slot, u32>,
 }
 
@@ -50,11 +49,11 @@ struct SelectWindow {
 }
 
 impl SelectWindow {
-    /// Returns the bits of a mask or value of a case that fall in this window, in memory byte order.
-    fn in_memory_order(&self, word: u64) -> u64 {
-        let part = |(up, shift, bits): &(u8, u32, u32)| (word >> up & low_mask(*bits)) << shift;
-        let number = self.parts.iter().map(part).fold(0, |all, part| all | part);
-        (number << (64 - 8 * self.bytes)).swap_bytes()
+    /// Returns the bits of a mask or value of a case that fall in this window, in native byte order.
+    fn in_native_order(&self, word: u64) -> u64 {
+        let part = |(key_shift, shift, bits): &(u8, u32, u32)| (word >> key_shift & low_mask(*bits)) << shift;
+        let window = self.parts.iter().map(part).fold(0, |all, part| all | part);
+        (window << (64 - 8 * self.bytes)).swap_bytes()
     }
 }
 
@@ -70,60 +69,61 @@ fn is_in_room(end: u32) -> bool {
 /// Returns the pairs (first slot of a header, frame offset) at which the parser can extract. States after a
 /// variable-length extraction or an `advance` are not followed, since their offset is not known when code is
 /// generated.
-pub(super) fn extract_offsets(program: &Linked) -> HashSet<(Slot, u32)> {
-    let (mut places, mut seen) = (HashSet::new(), HashSet::new());
+pub(super) fn extract_offsets(program: &LinkedProgram) -> HashSet<(Slot, u32)> {
+    let (mut offsets, mut visited) = (HashSet::new(), HashSet::new());
     let mut waiting = vec![(program.parser.start, 0)];
-    while let Some(at) = waiting.pop() {
-        let (Some(number), mut begin) = at else { continue };
-        if seen.len() >= MAX_BLOCKS || begin as usize > MAX_FRAME_ACCESS || !seen.insert(at) {
+    while let Some(point) = waiting.pop() {
+        let (Some(state), mut begin) = point else { continue };
+        if visited.len() >= MAX_BLOCKS || begin as usize > MAX_FRAME_ACCESS || !visited.insert(point) {
             continue;
         }
-        let Some(state) = program.parser.states.get(usize::from(number)) else { continue };
-        let taken = state.ops.iter().all(|op| match *op {
+        let Some(state) = program.parser.states.get(usize::from(state)) else { continue };
+        let has_fixed_offset = state.ops.iter().all(|op| match *op {
             ParseOp::Extract { header, base, length: None, .. } => {
-                places.insert((base, begin));
+                offsets.insert((base, begin));
                 begin += program.layout.header_type(header).bytes;
                 true
             }
             ParseOp::ExtractNext { stack, block, length: None } => {
                 let stack = &program.layout.stacks[usize::from(stack)];
                 let (offset, ty) = stack.member_blocks[usize::from(block)];
-                let element = |number| stack.base + number * stack.stride + offset;
-                places.extend((0..stack.size).map(|number| (element(number), begin)));
+                let element = |index| stack.base + index * stack.stride + offset;
+                offsets.extend((0..stack.size).map(|index| (element(index), begin)));
                 begin += program.layout.types[ty].bytes;
                 true
             }
             ParseOp::Extract { .. } | ParseOp::ExtractNext { .. } | ParseOp::Advance(_) => false,
             _ => true,
         });
-        if taken {
+        if has_fixed_offset {
             let next = state.cases.iter().map(|case| case.next).chain([state.default]);
             waiting.extend(next.map(|next| (next, begin)));
         }
     }
-    places
+    offsets
 }
 
 /// Returns the windows of the frame that cover a select key, or `None` if a part of the key is not an
 /// unmodified field of the frame.
-fn windows(parsing: &ParserEmitter, select: &PackedSelect, key: &[SelectPart]) -> Option<Vec<SelectWindow>> {
-    let place = |((slot, up), part): (&(Slot, u8), &SelectPart)| {
-        Some((*parsing.unmodified.get(slot)?, part.bits(), *up))
+fn windows(parser: &ParserEmitter, select: &PackedSelect, key: &[SelectPart]) -> Option<Vec<SelectWindow>> {
+    // For each part of the key: its first bit in the frame, its width in bits, and its shift in the key.
+    let source = |((slot, key_shift), part): (&(Slot, u8), &SelectPart)| {
+        Some((*parser.unmodified.get(slot)?, part.bits(), *key_shift))
     };
-    let mut places = select.parts.iter().zip(key).map(place).collect::<Option<Vec<_>>>()?;
-    places.sort_unstable();
+    let mut sources = select.parts.iter().zip(key).map(source).collect::<Option<Vec<_>>>()?;
+    sources.sort_unstable();
     let mut windows = Vec::new();
-    let mut rest = places.as_slice();
+    let mut rest = sources.as_slice();
     while let [(first, ..), ..] = rest {
         let first = first / 8;
         let end = |(begin, bits, _): &(u32, u32, u8)| begin + bits;
         let fits = rest.iter().take_while(|part| end(part) <= 8 * (first + 8)).count();
-        let (here, others) = rest.split_at(fits);
-        let bytes = here.iter().map(end).max()?.div_ceil(8) - first;
+        let (inside, outside) = rest.split_at(fits);
+        let bytes = inside.iter().map(end).max()?.div_ceil(8) - first;
         let bytes = bytes.next_power_of_two();
         let part = |part: &(u32, u32, u8)| (part.2, 8 * (first + bytes) - end(part), part.1);
-        windows.push(SelectWindow { first, bytes, parts: here.iter().map(part).collect() });
-        rest = others;
+        windows.push(SelectWindow { first, bytes, parts: inside.iter().map(part).collect() });
+        rest = outside;
     }
     Some(windows)
 }
@@ -133,98 +133,100 @@ impl Emitter<'_, '_> {
     /// set, and control can follow.
     pub fn parser(&mut self, bail: Block) -> Result<(), Unsupported> {
         let zero = self.iconst(0);
-        let wrong = self.wire.verified.iter().map(|wire| {
-            wire.as_ref().map(|_| {
+        let checksum_error = self.frame_access.verified.iter().map(|checksum| {
+            checksum.as_ref().map(|_| {
                 let variable = self.builder.declare_var(types::I64);
                 self.builder.def_var(variable, zero);
                 variable
             })
         });
-        let wrong = wrong.collect();
+        let checksum_error = checksum_error.collect();
         let accept = self.builder.create_block();
-        let mut parsing = ParserEmitter {
+        let mut parser = ParserEmitter {
             blocks: HashMap::new(),
             waiting: Vec::new(),
             accept,
             bail,
-            checksum_error: wrong,
+            checksum_error,
             budget: self.parser_budget(),
             unmodified: HashMap::new(),
         };
         let start = (self.program.parser.start, 0, vec![0; self.program.layout.stacks.len()]);
-        let first = self.state_block(&mut parsing, start);
+        let first = self.state_block(&mut parser, start);
         self.jump(first);
-        while let Some(at) = parsing.waiting.pop() {
-            let block = self.state_block(&mut parsing, at.clone());
+        while let Some(point) = parser.waiting.pop() {
+            let block = self.state_block(&mut parser, point.clone());
             self.switch_to(block);
-            self.state(&mut parsing, at)?;
+            self.emit_state(&mut parser, point)?;
         }
         self.switch_to(accept);
-        self.verify(&parsing)
+        self.emit_verification(&parser)
     }
 
-    /// Returns the budget for loops; `None` if no path through the blocks can spend it.
+    /// Declares the variable of [`LOOP_BUDGET`]; `None` if no path through the blocks can exhaust it.
     fn parser_budget(&mut self) -> Option<Variable> {
         let parser = &self.program.parser;
-        let costly =
+        let is_costly =
             parser.states.iter().any(|state| state.cost as usize * MAX_BLOCKS >= LOOP_BUDGET as usize);
-        (costly || parser.may_circle(&self.program.layout)).then(|| {
-            let (budget, all) = (self.builder.declare_var(types::I64), self.iconst(u64::from(LOOP_BUDGET)));
-            self.builder.def_var(budget, all);
+        (is_costly || parser.has_empty_cycle(&self.program.layout)).then(|| {
+            let (budget, initial) =
+                (self.builder.declare_var(types::I64), self.iconst(u64::from(LOOP_BUDGET)));
+            self.builder.def_var(budget, initial);
             budget
         })
     }
 
-    fn state_block(&mut self, parsing: &mut ParserEmitter, at: ParsePoint) -> Block {
-        if let Some(block) = parsing.blocks.get(&at) {
+    /// Returns the block of a point of the parser; beyond [`MAX_BLOCKS`], the block that exits to the interpreter.
+    fn state_block(&mut self, parser: &mut ParserEmitter, point: ParsePoint) -> Block {
+        if let Some(block) = parser.blocks.get(&point) {
             return *block;
         }
-        if parsing.blocks.len() >= MAX_BLOCKS {
-            return parsing.bail;
+        if parser.blocks.len() >= MAX_BLOCKS {
+            return parser.bail;
         }
         let block = self.builder.create_block();
-        parsing.blocks.insert(at.clone(), block);
-        parsing.waiting.push(at);
+        parser.blocks.insert(point.clone(), block);
+        parser.waiting.push(point);
         block
     }
 
-    fn state(&mut self, parsing: &mut ParserEmitter, at: ParsePoint) -> Result<(), Unsupported> {
-        let (number, mut begin, mut counts) = at;
+    fn emit_state(&mut self, parser: &mut ParserEmitter, point: ParsePoint) -> Result<(), Unsupported> {
+        let (state, mut begin, mut counts) = point;
         let program = self.program;
-        let Some(state) = number.and_then(|number| program.parser.states.get(usize::from(number))) else {
+        let Some(state) = state.and_then(|state| program.parser.states.get(usize::from(state))) else {
             let parsed = self.iconst(u64::from(begin));
             self.store_call(parsed, offset_of!(CallFrame, parsed));
-            self.jump(parsing.accept);
+            self.jump(parser.accept);
             return Ok(());
         };
-        if let Some(budget) = parsing.budget {
-            self.spend(budget, state.cost, PARSER_LOOP);
+        if let Some(budget) = parser.budget {
+            self.emit_budget_check(budget, state.cost, EXIT_PARSER_LOOP);
         }
-        parsing.unmodified.clear();
+        parser.unmodified.clear();
         for op in &state.ops {
-            if !self.parse_op(parsing, op, &mut begin, &mut counts)? {
-                self.jump(parsing.bail);
+            if !self.emit_parse_op(parser, op, &mut begin, &mut counts)? {
+                self.jump(parser.bail);
                 return Ok(());
             }
         }
-        self.select(parsing, state, begin, &counts)
+        self.emit_select(parser, state, begin, &counts)
     }
 
     /// Emits an exit to the interpreter if the frame has fewer than `bytes` bytes.
-    fn emit_length_check(&mut self, parsing: &ParserEmitter, bytes: u32) {
+    fn emit_length_check(&mut self, parser: &ParserEmitter, bytes: u32) {
         let len = self.load_call(types::I64, offset_of!(CallFrame, len));
         let bytes = self.iconst(u64::from(bytes));
-        let short = self.compare(IntCC::UnsignedLessThan, len, bytes);
+        let is_short = self.compare(IntCC::UnsignedLessThan, len, bytes);
         let next = self.builder.create_block();
-        self.brif(short, parsing.bail, next);
+        self.brif(is_short, parser.bail, next);
         self.switch_to(next);
     }
 
-    /// Emits an operation of a state. Returns false if it has no machine code, so that the interpreter has to
-    /// run the packet.
-    fn parse_op(
+    /// Emits an operation of a state. Returns false if the operation has no machine code: then the interpreter has
+    /// to run the packet.
+    fn emit_parse_op(
         &mut self,
-        parsing: &mut ParserEmitter,
+        parser: &mut ParserEmitter,
         op: &ParseOp,
         begin: &mut u32,
         counts: &mut [u16],
@@ -232,21 +234,23 @@ impl Emitter<'_, '_> {
         let program = self.program;
         match *op {
             ParseOp::Extract { header, base, union: false, length: None } => {
-                let Some(header) = &self.wire.headers[usize::from(header.0)] else { return Ok(false) };
-                self.extract(parsing, header, base, begin)
+                let Some(header) = &self.frame_access.headers[usize::from(header.0)] else {
+                    return Ok(false);
+                };
+                self.emit_extract(parser, header, base, begin)
             }
             ParseOp::ExtractNext { stack, block, length: None } => {
                 let (index, stack) = (usize::from(stack), &program.layout.stacks[usize::from(stack)]);
-                let number = counts[index];
+                let element_index = counts[index];
                 let (offset, ty) = stack.member_blocks[usize::from(block)];
-                if number >= stack.size {
+                if element_index >= stack.size {
                     return Ok(false);
                 }
-                let element = stack.base + number * stack.stride;
-                let Some(header) = extraction(&program.type_shapes[ty], element + offset) else {
+                let element = stack.base + element_index * stack.stride;
+                let Some(header) = extraction(&program.type_moves[ty], element + offset) else {
                     return Ok(false);
                 };
-                if !self.extract(parsing, &header, element + offset, begin)? {
+                if !self.emit_extract(parser, &header, element + offset, begin)? {
                     return Ok(false);
                 }
                 for (sibling, _) in stack.member_blocks.iter().filter(|(sibling, _)| *sibling != offset) {
@@ -262,15 +266,15 @@ impl Emitter<'_, '_> {
                     && is_in_room(*begin + (offset + bits) / 8) =>
             {
                 let from = *begin * 8 + offset;
-                self.emit_length_check(parsing, (from + bits).div_ceil(8));
+                self.emit_length_check(parser, (from + bits).div_ceil(8));
                 let value = self.load_bits(from, bits)?;
                 let value = self.mask(value, low_mask(width));
                 self.def_slot(slot, value);
-                parsing.unmodified.remove(&slot);
+                parser.unmodified.remove(&slot);
                 Ok(true)
             }
             ParseOp::Run(code) => {
-                parsing.unmodified.clear();
+                parser.unmodified.clear();
                 let next = self.builder.create_block();
                 self.emit_code(code, next)?;
                 self.switch_to(next);
@@ -283,7 +287,7 @@ impl Emitter<'_, '_> {
                     self.switch_to(next);
                 }
                 let (holds, next) = (self.use_slot(condition.slot), self.builder.create_block());
-                self.brif(holds, next, parsing.bail);
+                self.brif(holds, next, parser.bail);
                 self.switch_to(next);
                 Ok(true)
             }
@@ -291,9 +295,11 @@ impl Emitter<'_, '_> {
         }
     }
 
-    fn extract(
+    /// Emits the extraction of a header at byte `begin` of the frame, and advances `begin`. Returns false if it
+    /// has no machine code.
+    fn emit_extract(
         &mut self,
-        parsing: &mut ParserEmitter,
+        parser: &mut ParserEmitter,
         header: &HeaderExtract,
         base: Slot,
         begin: &mut u32,
@@ -302,97 +308,101 @@ impl Emitter<'_, '_> {
         if !is_in_room(*begin + bytes) {
             return Ok(false);
         }
-        self.emit_length_check(parsing, *begin + bytes);
-        for get in &header.gets {
-            parsing.unmodified.insert(get.slot, (*begin + u32::from(get.offset)) * 8 + u32::from(get.left));
-            if self.is_live(get.slot) {
-                let value = self.load_field(*begin, get)?;
-                self.def_slot(get.slot, value);
+        self.emit_length_check(parser, *begin + bytes);
+        for field in &header.loads {
+            let first_bit = (*begin + u32::from(field.offset)) * 8 + u32::from(field.left);
+            parser.unmodified.insert(field.slot, first_bit);
+            if self.is_live(field.slot) {
+                let value = self.load_field(*begin, field)?;
+                self.def_slot(field.slot, value);
             }
         }
         self.set_imm(base + VALID_SLOT, 1);
         self.set_imm(base + FRAME_OFFSET_SLOT, if header.lazy { u64::from(*begin) + 1 } else { 0 });
-        for (wire, wrong) in self.wire.verified.iter().zip(&parsing.checksum_error) {
-            let (Some(wire), Some(wrong)) = (wire.filter(|wire| wire.base == base), wrong) else { continue };
-            let sum = self.internet_checksum(*begin, bytes, u32::from(wire.offset), &[])?;
-            let found = self.load_ne(*begin + u32::from(wire.offset), 2)?;
+        for (checksum, error) in self.frame_access.verified.iter().zip(&parser.checksum_error) {
+            let (Some(checksum), Some(error)) = (checksum.filter(|checksum| checksum.base == base), error)
+            else {
+                continue;
+            };
+            let sum = self.internet_checksum(*begin, bytes, u32::from(checksum.offset), &[])?;
+            let found = self.load_ne(*begin + u32::from(checksum.offset), 2)?;
             let differs = self.compare(IntCC::NotEqual, sum, found);
             let differs = self.bool_to_i64(differs);
-            self.builder.def_var(*wrong, differs);
+            self.builder.def_var(*error, differs);
         }
         *begin += bytes;
         Ok(true)
     }
 
     /// Emits the transition of a state.
-    fn select(
+    fn emit_select(
         &mut self,
-        parsing: &mut ParserEmitter,
+        parser: &mut ParserEmitter,
         state: &ParserState,
         begin: u32,
         counts: &[u16],
     ) -> Result<(), Unsupported> {
-        let to = |next: Option<u16>| (next, begin, counts.to_vec());
-        let windows = state.packed.as_ref().and_then(|select| windows(parsing, select, &state.key));
+        let point_of = |next: Option<u16>| (next, begin, counts.to_vec());
+        let windows = state.packed.as_ref().and_then(|select| windows(parser, select, &state.key));
         match &state.packed {
             Some(select) if windows.is_some() => {
                 for (mask, value, next) in &select.cases {
                     let mut parts = Vec::new();
                     for window in windows.iter().flatten() {
-                        let (mask, value) = (window.in_memory_order(*mask), window.in_memory_order(*value));
+                        let (mask, value) = (window.in_native_order(*mask), window.in_native_order(*value));
                         if (mask, value) != (0, 0) {
                             let raw = self.load_ne(window.first, window.bytes)?;
                             parts.push((self.mask(raw, mask), value));
                         }
                     }
-                    let next = self.state_block(parsing, to(*next));
-                    self.case(&parts, next);
+                    let next = self.state_block(parser, point_of(*next));
+                    self.emit_case(&parts, next);
                 }
             }
             Some(select) => {
                 let used = select.cases.iter().fold(0, |used, (mask, ..)| used | mask);
-                let key = self.word_key(select, used);
+                let key = self.emit_packed_key(select, used);
                 for (mask, value, next) in &select.cases {
-                    let next = self.state_block(parsing, to(*next));
+                    let next = self.state_block(parser, point_of(*next));
                     let masked = self.mask(key, *mask & used);
-                    self.case(&[(masked, *value)], next);
+                    self.emit_case(&[(masked, *value)], next);
                 }
             }
             None => {
                 let mut key = Vec::new();
                 for part in &state.key {
-                    let Some(value) = self.key_part(parsing, *part, begin, counts)? else {
-                        self.jump(parsing.bail);
+                    let Some(value) = self.emit_key_part(parser, *part, begin, counts)? else {
+                        self.jump(parser.bail);
                         return Ok(());
                     };
                     key.push(value);
                 }
                 for SelectCase { pattern, next } in &state.cases {
                     let Keyset::Masked { value, mask } = pattern else {
-                        self.jump(parsing.bail);
+                        self.jump(parser.bail);
                         return Ok(());
                     };
                     let parts = key.iter().zip(mask).zip(value);
                     let parts: Vec<_> =
                         parts.map(|((part, mask), value)| (self.mask(*part, *mask), *value)).collect();
-                    let next = self.state_block(parsing, to(*next));
-                    self.case(&parts, next);
+                    let next = self.state_block(parser, point_of(*next));
+                    self.emit_case(&parts, next);
                 }
             }
         }
-        let default = self.state_block(parsing, to(state.default));
+        let default = self.state_block(parser, point_of(state.default));
         self.jump(default);
         Ok(())
     }
 
     /// Emits a jump to `next`, taken if all parts have these values.
-    fn case(&mut self, parts: &[(Value, u64)], next: Block) {
+    fn emit_case(&mut self, parts: &[(Value, u64)], next: Block) {
         let other = self.builder.create_block();
         for (index, (part, value)) in parts.iter().enumerate() {
             let value = self.iconst(*value);
-            let equal = self.compare(IntCC::Equal, *part, value);
+            let is_equal = self.compare(IntCC::Equal, *part, value);
             let then = if index + 1 < parts.len() { self.builder.create_block() } else { next };
-            self.brif(equal, then, other);
+            self.brif(is_equal, then, other);
             if then != next {
                 self.switch_to(then);
             }
@@ -404,15 +414,15 @@ impl Emitter<'_, '_> {
     }
 
     /// Returns a select key packed into one word, without the parts that no case compares.
-    fn word_key(&mut self, select: &PackedSelect, used: u64) -> Value {
+    fn emit_packed_key(&mut self, select: &PackedSelect, used: u64) -> Value {
         let mut key = None;
-        for (index, (slot, up)) in select.parts.iter().enumerate() {
-            let end = select.parts.get(index + 1).map_or(64, |(_, up)| u32::from(*up));
-            if used & low_mask(end) & !low_mask(u32::from(*up)) == 0 {
+        for (index, (slot, shift)) in select.parts.iter().enumerate() {
+            let end = select.parts.get(index + 1).map_or(64, |(_, shift)| u32::from(*shift));
+            if used & low_mask(end) & !low_mask(u32::from(*shift)) == 0 {
                 continue;
             }
             let part = self.use_slot(*slot);
-            let part = self.shift_left(part, u32::from(*up));
+            let part = self.shift_left(part, u32::from(*shift));
             key = Some(match key {
                 Some(key) => self.builder.ins().bor(key, part),
                 None => part,
@@ -424,9 +434,10 @@ impl Emitter<'_, '_> {
         }
     }
 
-    fn key_part(
+    /// Emits the value of a part of a select key. Returns `None` if it has no machine code.
+    fn emit_key_part(
         &mut self,
-        parsing: &ParserEmitter,
+        parser: &ParserEmitter,
         part: SelectPart,
         begin: u32,
         counts: &[u16],
@@ -437,39 +448,42 @@ impl Emitter<'_, '_> {
         Ok(match part {
             SelectPart::Slot { slot, .. } => Some(self.use_slot(slot)),
             SelectPart::StackLast { stack, offset, .. } => {
-                let at = &self.program.layout.stacks[usize::from(stack)];
-                let last = counts[usize::from(stack)].checked_sub(1);
-                last.map(|last| self.use_slot(at.base + last * at.stride + offset))
+                let index = usize::from(stack);
+                let stack = &self.program.layout.stacks[index];
+                let last = counts[index].checked_sub(1);
+                last.map(|last| self.use_slot(stack.base + last * stack.stride + offset))
             }
             SelectPart::Lookahead { offset, bits }
                 if (1..=MAX_UNALIGNED_BITS).contains(&bits) && is_in_room(begin + (offset + bits) / 8) =>
             {
                 let from = begin * 8 + offset;
-                self.emit_length_check(parsing, (from + bits).div_ceil(8));
+                self.emit_length_check(parser, (from + bits).div_ceil(8));
                 Some(self.load_bits(from, bits)?)
             }
             SelectPart::Lookahead { .. } => None,
         })
     }
 
-    fn verify(&mut self, parsing: &ParserEmitter) -> Result<(), Unsupported> {
+    /// Emits the verification of checksums: those over the frame were compared when their headers were extracted,
+    /// the others are computed over slots here.
+    fn emit_verification(&mut self, parser: &ParserEmitter) -> Result<(), Unsupported> {
         let program = self.program;
-        let mut wrong = self.iconst(0);
+        let mut any_error = self.iconst(0);
         for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, checksum)| checksum.verify)
         {
-            let this = match parsing.checksum_error[index] {
+            let error = match parser.checksum_error[index] {
                 Some(variable) => self.builder.use_var(variable),
                 None => {
                     let (next, zero) = (self.builder.create_block(), self.iconst(0));
                     let result = self.builder.append_block_param(next, types::I64);
-                    let skip = |generator: &mut Self, counts: Value| {
-                        let on = generator.builder.create_block();
-                        generator.builder.ins().brif(counts, on, &[], next, &[zero.into()]);
-                        generator.switch_to(on);
+                    let skip_unless = |emitter: &mut Self, condition: Value| {
+                        let verify = emitter.builder.create_block();
+                        emitter.builder.ins().brif(condition, verify, &[], next, &[zero.into()]);
+                        emitter.switch_to(verify);
                     };
                     if let Some(valid) = checksum.valid {
                         let valid = self.use_slot(valid);
-                        skip(self, valid);
+                        skip_unless(self, valid);
                     }
                     if let Some(condition) = checksum.condition {
                         if let Some(code) = condition.code {
@@ -478,7 +492,7 @@ impl Emitter<'_, '_> {
                             self.switch_to(done);
                         }
                         let holds = self.use_slot(condition.slot);
-                        skip(self, holds);
+                        skip_unless(self, holds);
                     }
                     let calculation = self.iconst(u64::from(checksum.calculation));
                     let call = self.call_helper(self.helpers.hash, &[calculation], 1);
@@ -490,11 +504,11 @@ impl Emitter<'_, '_> {
                     result
                 }
             };
-            wrong = self.builder.ins().bor(wrong, this);
+            any_error = self.builder.ins().bor(any_error, error);
         }
         let standard = &program.standard;
         self.set_imm(standard.parser_error, u64::from(program.parser.errors.no_error));
-        self.def_slot(standard.checksum_error, wrong);
+        self.def_slot(standard.checksum_error, any_error);
         Ok(())
     }
 }

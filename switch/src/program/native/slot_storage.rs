@@ -3,12 +3,12 @@
 //! A slot that only operations with machine code of their own use is a variable. A slot that helpers of the
 //! interpreter read or write stays in memory.
 
-use super::super::access::{Access, ReachableCode};
-use super::super::frame_access::FrameAccess;
-use super::super::link::Linked;
-use super::super::op::{Op, Opcode, Slot};
+use crate::program::access::{Access, ReachableCode};
+use crate::program::frame_access::FrameAccess;
+use crate::program::link::LinkedProgram;
+use crate::program::op::{Op, Opcode, Slot};
 
-/// A set of slots. Slots beyond the size that [`SlotSet::new`] was given are ignored.
+/// A set of slots below the size given to [`SlotSet::new`]. Other slots are ignored.
 #[derive(Clone, Debug)]
 pub(super) struct SlotSet(Vec<bool>);
 
@@ -39,9 +39,9 @@ impl SlotSet {
     }
 }
 
-/// Returns whether an operation is left to the interpreter's functions.
-pub(super) fn needs_helper(program: &Linked, op: &Op) -> bool {
-    match op.code {
+/// Returns whether an operation has no machine code of its own and is left to a helper.
+pub(super) fn needs_helper(program: &LinkedProgram, op: &Op) -> bool {
+    match op.opcode {
         Opcode::SetValid => program.const_base(op.a).is_none(),
         Opcode::SetInvalid => {
             program.const_base(op.a).is_none() || program.header_ops[usize::from(op.b)].varbit.is_some()
@@ -66,23 +66,29 @@ pub(super) fn needs_helper(program: &Linked, op: &Op) -> bool {
     }
 }
 
-/// Returns the slots that stay in memory, constants aside: what the interpreter's functions read and write.
-pub(super) fn memory_slots(program: &Linked, wire: &FrameAccess, reach: &ReachableCode) -> SlotSet {
+/// Returns the slots that stay in memory because helpers read or write them. Constants are not included.
+pub(super) fn memory_slots(
+    program: &LinkedProgram,
+    frame_access: &FrameAccess,
+    reachable: &ReachableCode,
+) -> SlotSet {
     let mut access = Access::default();
-    for op in reach.ops(program) {
-        if op.code == Opcode::ApplyTable {
+    for op in reachable.ops(program) {
+        if op.opcode == Opcode::ApplyTable {
             access.table_extras(program, &program.tables[usize::from(op.a)]);
         } else if needs_helper(program, &op) {
             access.op(program, &op);
         }
     }
-    let verified = program.checksums.iter().zip(&wire.verified);
-    for (checksum, _) in verified.filter(|(checksum, wire)| checksum.verify && wire.is_none()) {
+    let verified = program.checksums.iter().zip(&frame_access.verified);
+    for (checksum, _) in
+        verified.filter(|(checksum, frame_checksum)| checksum.verify && frame_checksum.is_none())
+    {
         access.calculation(program, &program.calculations[usize::from(checksum.calculation)]);
     }
     let mut memory = SlotSet::new(program.capacity);
     memory.extend(access.read.into_iter().chain(access.written).chain(access.whole));
-    // A number of several limbs is in one place.
+    // Helpers address all limbs of a wide number in memory, so the limbs are stored together.
     for header in &program.layout.headers {
         for field in &program.layout.types[header.ty].fields {
             let slots = header.first_slot + field.slot..header.first_slot + field.slot + field.limbs;

@@ -1,4 +1,4 @@
-//! A switch with one of every entity, and short words for them.
+//! A switch with one entity of every kind, and helpers that build requests.
 
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::action::Param;
@@ -34,23 +34,23 @@ impl Device {
         let update = Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) };
         self.control.apply(&mut self.switch, &update)
     }
-    pub fn ok(&mut self, kind: Type, entity: Kind) {
+    pub fn apply(&mut self, kind: Type, entity: Kind) {
         self.write(kind, entity.clone()).unwrap_or_else(|e| panic!("{e}: {entity:?}"));
     }
-    /// Refused with this code, and everything is as it was.
-    pub fn refused(&mut self, kind: Type, entity: Kind, code: Code, says: &str) {
-        let before = self.everything();
+    /// Checks that a write fails with this code and message, and changes nothing.
+    pub fn expect_error(&mut self, kind: Type, entity: Kind, code: Code, message: &str) {
+        let before = self.read_all();
         let error = self.write(kind, entity.clone()).expect_err(&format!("{entity:?}"));
         assert_eq!(error.code, code, "{error}");
-        assert!(error.message.contains(says), "{error}");
-        assert_eq!(self.everything(), before, "{error}");
+        assert!(error.message.contains(message), "{error}");
+        assert_eq!(self.read_all(), before, "{error}");
     }
     pub fn read(&self, request: Kind) -> Result<Vec<Kind>, ControlError> {
         let found = self.control.read(&self.switch, &Entity { entity: Some(request) })?;
         Ok(found.into_iter().filter_map(|entity| entity.entity).collect())
     }
-    /// All that can be read.
-    pub fn everything(&self) -> Vec<Kind> {
+    /// Reads all entities.
+    pub fn read_all(&self) -> Vec<Kind> {
         let requests = [
             Kind::TableEntry(TableEntry {
                 counter_data: Some(CounterData::default()),
@@ -78,7 +78,7 @@ impl Device {
     pub fn call(&self, name: &str, args: &[u64]) -> Option<TableAction> {
         Some(TableAction { r#type: Some(ActionType::Action(self.action(name, args))) })
     }
-    /// An entry; a key field that is `None` is left out.
+    /// Returns an entry. A key field that is `None` is omitted.
     pub fn entry(
         &self,
         table: &str,
@@ -134,6 +134,6 @@ pub fn optional(value: u64) -> Option<FieldMatchType> {
 pub fn pre(kind: Pre) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })
 }
-pub fn at(index: i64) -> Option<v1::Index> {
+pub fn cell_index(index: i64) -> Option<v1::Index> {
     Some(v1::Index { index })
 }

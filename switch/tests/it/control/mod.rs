@@ -1,5 +1,5 @@
-//! P4Runtime's entities on a switch: what is written is read back the same, and what cannot be is refused with the
-//! canonical code of the specification and changes nothing.
+//! P4Runtime's entities on a switch: valid entities are read back as written; invalid ones are rejected with the
+//! canonical code of the specification and change nothing.
 
 mod cells;
 mod device;
@@ -18,9 +18,9 @@ use weir_switch::control::Control;
 
 #[test]
 fn malformed_updates_are_refused() {
-    let mut d = Device::new();
-    let entry = Some(Entity { entity: Some(Kind::TableEntry(d.exact_one(1, 2))) });
-    let mut apply = |update: Update| d.control.apply(&mut d.switch, &update).unwrap_err();
+    let mut device = Device::new();
+    let entry = Some(Entity { entity: Some(Kind::TableEntry(device.exact_one(1, 2))) });
+    let mut apply = |update: Update| device.control.apply(&mut device.switch, &update).unwrap_err();
     assert_eq!(apply(Update::default()).code, Code::InvalidArgument);
     assert_eq!(apply(Update { r#type: 1, entity: None }).code, Code::InvalidArgument);
     assert_eq!(
@@ -30,40 +30,44 @@ fn malformed_updates_are_refused() {
     assert_eq!(apply(Update { r#type: 77, entity: entry }).code, Code::InvalidArgument);
     let digest = Some(Entity { entity: Some(Kind::DigestEntry(DigestEntry::default())) });
     assert_eq!(apply(Update { r#type: 1, entity: digest }).code, Code::InvalidArgument);
-    assert_eq!(d.control.read(&d.switch, &Entity { entity: None }).unwrap_err().code, Code::InvalidArgument);
+    assert_eq!(
+        device.control.read(&device.switch, &Entity { entity: None }).unwrap_err().code,
+        Code::InvalidArgument
+    );
 }
 
 #[test]
 fn a_batch_stops_at_its_first_error_and_reports_its_index() {
-    let mut d = Device::new();
+    let mut device = Device::new();
     let insert = |entry| Update {
         r#type: Insert.into(),
         entity: Some(Entity { entity: Some(Kind::TableEntry(entry)) }),
     };
-    let batch = [insert(d.exact_one(1, 1)), insert(d.exact_one(1, 1)), insert(d.exact_one(2, 2))];
-    let error = d.control.apply_all(&mut d.switch, &batch).unwrap_err();
+    let batch =
+        [insert(device.exact_one(1, 1)), insert(device.exact_one(1, 1)), insert(device.exact_one(2, 2))];
+    let error = device.control.apply_all(&mut device.switch, &batch).unwrap_err();
     assert_eq!((error.number, error.error.code), (2, Code::AlreadyExists));
     assert!(error.to_string().starts_with("update 2: ALREADY_EXISTS: "), "{error}");
-    assert_eq!(d.table("exact_one").len(), 1);
+    assert_eq!(device.table("exact_one").len(), 1);
 }
 
 #[test]
 fn another_programs_p4info_is_refused() {
-    let d = Device::new();
+    let device = Device::new();
     let other = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
     let index = Arc::new(p4info::Index::from_text(other).unwrap());
-    let error = Control::new(index, &d.switch).unwrap_err();
+    let error = Control::new(index, &device.switch).unwrap_err();
     assert!(error.message.starts_with("the P4Info is not of the switch's program: "), "{error}");
 }
 
 #[test]
 fn a_p4info_with_impossible_widths_is_refused() {
-    let d = Device::new();
+    let device = Device::new();
     let text = include_str!("entities.p4info.txtpb");
     for bits in ["-9", "2147483647"] {
         let wide = text.replacen("bitwidth: 9", &format!("bitwidth: {bits}"), 1);
         let index = Arc::new(p4info::Index::from_text(&wide).unwrap());
-        let error = Control::new(index, &d.switch).unwrap_err();
+        let error = Control::new(index, &device.switch).unwrap_err();
         assert!(error.message.contains(&format!("a width of {bits} bits")), "{error}");
     }
 }

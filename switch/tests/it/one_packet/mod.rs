@@ -1,4 +1,4 @@
-//! One packet through a pipeline, without queues.
+//! Runs single packets through a pipeline, without queues.
 #![allow(dead_code)]
 
 use std::path::Path;
@@ -18,24 +18,24 @@ pub fn pipeline(name: &str) -> Pipeline {
     Pipeline::new(program(name), 1)
 }
 
-/// Runs ingress and, as long as the packet does not leave, what follows from it. None: dropped.
-pub fn send(pipeline: &mut Pipeline, frame: &[u8], fx: &mut SideEffects) -> Option<Vec<u8>> {
+/// Runs ingress and egress until the packet leaves, and returns it. `None` if it is dropped.
+pub fn send(pipeline: &mut Pipeline, frame: &[u8], effects: &mut SideEffects) -> Option<Vec<u8>> {
     let mut packet = Packet::from_bytes(frame);
-    run(pipeline, &mut packet, fx)
+    run(pipeline, &mut packet, effects)
 }
 
-/// As [`send`], with any packet.
-pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, fx: &mut SideEffects) -> Option<Vec<u8>> {
+/// Same as [`send`], for a packet that exists already.
+pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, effects: &mut SideEffects) -> Option<Vec<u8>> {
     const MAX_ROUNDS: usize = 8;
     for _ in 0..MAX_ROUNDS {
-        let port = match pipeline.ingress(packet, IngressMeta { port: 3, now: 1000 }, fx) {
+        let port = match pipeline.ingress(packet, IngressMeta { port: 3, now: 1000 }, effects) {
             IngressVerdict::Drop | IngressVerdict::Abort(_) => return None,
             IngressVerdict::Resubmit => continue,
             IngressVerdict::Unicast { port, .. } => port,
             IngressVerdict::Multicast { .. } => 2,
         };
         let meta = EgressMeta { port, now: 0x1234, enq_qdepth: 7, rid: 9, ..EgressMeta::default() };
-        match pipeline.egress(packet, meta, fx) {
+        match pipeline.egress(packet, meta, effects) {
             EgressVerdict::Drop | EgressVerdict::Abort(_) => return None,
             EgressVerdict::Send => return Some(packet.to_vec()),
             EgressVerdict::Recirculate => {}

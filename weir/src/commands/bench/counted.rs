@@ -3,7 +3,8 @@
 //!
 //! Unlike nanoseconds, instruction counts do not depend on the load of the machine.
 
-use super::{QUICKSTART, every_scheme, programs};
+use super::programs;
+use super::quickstart::{QUICKSTART, every_scheme};
 use crate::console::{Console, Failure};
 use std::hint::black_box;
 use std::io::Write;
@@ -21,9 +22,9 @@ pub fn run(console: &mut Console) -> Result<(), Failure> {
     let out = &mut console.out;
     programs::with_packets(&every_scheme()?, |program, packet, mut path| {
         // Warm-up: caches, pools and queues reach their final size in the first round.
-        path.write(PACKETS);
+        path.prepare(PACKETS);
         path.send()?;
-        path.write(PACKETS);
+        path.prepare(PACKETS);
         let mut sent = Ok(());
         counted(&mut || sent = path.send());
         sent?;

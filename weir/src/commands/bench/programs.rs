@@ -27,7 +27,7 @@ pub struct Cost {
 const PACKETS: u32 = 100_000;
 const ROUNDS: u32 = 7;
 /// Packets between two clock readings: few enough for their data to stay in the L1 cache.
-const AT_ONCE: u32 = 32;
+const BATCH: u32 = 32;
 /// Time between packets: about the transmission time of a full frame at 100 Gbit/s.
 const GAP: Time = Time::from_ns(122);
 /// Telemetry records in the ACK when it arrives at the first switch.
@@ -61,13 +61,14 @@ pub fn with_packets(
         if programs.contains(&program) {
             continue;
         }
-        let asks = |asks| if asks { Flags::TELEMETRY } else { Flags::default() };
-        let flags =
-            asks(matches!(needs.telemetry, TelemetrySource::Data | TelemetrySource::RateNotifications));
+        let telemetry_if = |is_requested| if is_requested { Flags::TELEMETRY } else { Flags::default() };
+        let flags = telemetry_if(matches!(
+            needs.telemetry,
+            TelemetrySource::Data | TelemetrySource::RateNotifications
+        ));
         let mtu = experiment.spec.mtu.get() as u32;
-        // Tokens mark a message that may be deflected, so that the packets are matched in the deflection
-        // table.
-        let tokens = scheme.config.needs().deflection.map_or(0, |it| it.tokens);
+        // Packets with deflection tokens are also looked up in the deflection table.
+        let tokens = scheme.config.needs().deflection.map_or(0, |deflection| deflection.tokens);
         let data = frame(
             PacketKind::Data,
             WeirRepr { flags, tokens, format: needs.records, ..EMPTY },
@@ -75,14 +76,14 @@ pub fn with_packets(
             to,
             mtu,
         );
-        let flags = asks(needs.telemetry == TelemetrySource::Acks);
+        let flags = telemetry_if(needs.telemetry == TelemetrySource::Acks);
         let ack = frame(PacketKind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
-        let blueprint = FabricBuilder::new(experiment, scheme, Engine::default()).map_err(Failure::work)?;
+        let builder = FabricBuilder::new(experiment, scheme, Engine::default()).map_err(Failure::work)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // Each kind gets a new switch, because state that one kind leaves in the switch, such as RoCC's
             // notifications, would affect the other.
-            let network = blueprint.build().map_err(Failure::work)?;
+            let network = builder.build().map_err(Failure::work)?;
             let mut fabric = network.view();
             let switch = &mut fabric.switch_mut(SwitchIx(0)).switch;
             let sink = Sink { pool: PacketPool::new() };
@@ -146,7 +147,7 @@ impl SwitchOutput for Sink {
     fn digest(&mut self, _: Digest) {}
 }
 
-/// A switch with its ingress and egress port for one kind of packet.
+/// The path of one kind of packet through a switch: its ingress and egress port.
 pub struct Path<'s> {
     switch: &'s mut Switch,
     frame: Frame,
@@ -162,20 +163,20 @@ impl Path<'_> {
     fn cost(&mut self) -> Result<f64, Failure> {
         let mut best = f64::INFINITY;
         for _ in 0..ROUNDS {
-            let mut spent = Duration::ZERO;
-            for _ in 0..PACKETS / AT_ONCE {
-                self.write(AT_ONCE);
-                let began = Instant::now();
+            let mut elapsed = Duration::ZERO;
+            for _ in 0..PACKETS / BATCH {
+                self.prepare(BATCH);
+                let start = Instant::now();
                 self.send()?;
-                spent += began.elapsed();
+                elapsed += start.elapsed();
             }
-            best = best.min(spent.as_nanos() as f64 / f64::from(PACKETS / AT_ONCE * AT_ONCE));
+            best = best.min(elapsed.as_nanos() as f64 / f64::from(PACKETS / BATCH * BATCH));
         }
         Ok(best)
     }
 
     /// Prepares `packets` packets for the next [`Path::send`], reusing the previous ones.
-    pub fn write(&mut self, packets: u32) {
+    pub fn prepare(&mut self, packets: u32) {
         self.packets.drain(..).flatten().for_each(|packet| self.sink.pool.put(packet));
         for _ in 0..packets {
             let mut packet = self.sink.pool.get();
@@ -188,12 +189,12 @@ impl Path<'_> {
     /// Sends the prepared packets through the switch, one at a time.
     pub fn send(&mut self) -> Result<(), Failure> {
         let Path { switch, sink, packets, .. } = self;
-        for place in packets {
-            let Some(packet) = place.take() else { continue };
+        for slot in packets {
+            let Some(packet) = slot.take() else { continue };
             self.now += GAP;
             switch.receive(self.now, self.port_in, packet, sink);
-            *place = black_box(switch.transmit(self.now, self.port_out, sink));
-            if place.is_none() {
+            *slot = black_box(switch.transmit(self.now, self.port_out, sink));
+            if slot.is_none() {
                 return Err(Failure::work("bench: the switch does not forward the packet"));
             }
         }

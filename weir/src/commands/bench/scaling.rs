@@ -1,8 +1,8 @@
 //! `weir bench --scaling`: measures fat-trees of several sizes on one thread and predicts their speed on more
 //! threads.
 
-use super::columns;
-use crate::commands::memory_bytes;
+use super::output::columns;
+use crate::commands::linux::memory_bytes;
 use crate::console::{Console, Failure};
 use serde_json::json;
 use std::io::Write;
@@ -46,15 +46,15 @@ fn measure(k: u32) -> Result<Fabric, Failure> {
     })
 }
 
-pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
-    let fabrics = all.iter().map(|&k| measure(k)).collect::<Result<Vec<_>, _>>()?;
+pub fn run(arities: &[u32], console: &mut Console) -> Result<(), Failure> {
+    let fabrics = arities.iter().map(|&k| measure(k)).collect::<Result<Vec<_>, _>>()?;
     if console.style.json {
-        let rows = fabrics.iter().map(|it| {
-            let forecast = THREADS.iter().zip(&it.per_second).map(
+        let rows = fabrics.iter().map(|fabric| {
+            let forecast = THREADS.iter().zip(&fabric.per_second).map(
                 |(threads, per_second)| json!({"threads": threads, "packet_hops_per_s": per_second.round()}),
             );
             json!({
-                "k": it.k, "hosts": it.hosts, "packet_hops": it.packet_hops, "windows": it.windows,
+                "k": fabric.k, "hosts": fabric.hosts, "packet_hops": fabric.packet_hops, "windows": fabric.windows,
                 "forecast": forecast.collect::<Vec<_>>(),
             })
         });
@@ -64,10 +64,13 @@ pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
     }
     let out = &mut console.out;
     writeln!(out, "Million packet-hops per second on one thread (measured) and on more threads (predicted)")?;
-    let rows = fabrics.iter().map(|it| {
-        let head =
-            [it.k.to_string(), it.hosts.to_string(), format::count(it.packet_hops / it.windows.max(1))];
-        let rates = it.per_second.iter().map(|rate| format::decimal(rate / 1e6, 2));
+    let rows = fabrics.iter().map(|fabric| {
+        let head = [
+            fabric.k.to_string(),
+            fabric.hosts.to_string(),
+            format::count(fabric.packet_hops / fabric.windows.max(1)),
+        ];
+        let rates = fabric.per_second.iter().map(|rate| format::decimal(rate / 1e6, 2));
         head.into_iter().chain(rates).collect()
     });
     let head = ["k", "hosts", "hops per window", "1", "2", "8", "16", "32", "64"];

@@ -1,8 +1,7 @@
 //! `weir controller apply`
 
-use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, failed, failure};
+use super::switches::{SwitchArgs, block_on, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use crate::output::ActionOutput;
@@ -16,10 +15,11 @@ use weir_report::table::fit;
 
 /// Write the planned entries that differ to the switches
 ///
-/// Pushes the program to switches that run another, reads their tables, writes the difference in an order in which no
-/// packet loops or refers to what is not there, and reads back. Entries that are not in the plan are deleted. If a switch
-/// cannot be reached, nothing is written to any; if one fails later, the others are stopped while no packet loops. With a
-/// p4 tutorials topology.json and no --program, the switches get what their runtime_json files list.
+/// Pushes the program to switches that run a different one, reads their tables, writes the differences in an order
+/// that creates no loops and no references to missing objects, and reads back. Entries that are not in the plan are
+/// deleted. If a switch cannot be reached, nothing is written to any switch; if one fails later, the others are
+/// stopped before packets can loop. With a p4 tutorials topology.json and no --program, the entries are those of its
+/// runtime_json files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 all switches hold the plan; 1 a switch failed; 2 invalid input.")]
 pub struct Args {
@@ -30,7 +30,7 @@ pub struct Args {
     #[command(flatten)]
     switches: SwitchArgs,
 
-    /// Write the other switches if some cannot be reached: packets may loop between new routes and what those hold
+    /// Write the other switches if some cannot be reached; packets may loop between new and old routes
     #[arg(long)]
     partial: bool,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
+    let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     for task in &tasks {
         console.detail(format_args!(
@@ -49,59 +49,59 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let start = Instant::now();
     let outcomes = block_on(fleet::apply(tasks, args.switches.options()?, args.partial))?;
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     if console.style.json {
         console.print_json(&json!({
-            "switches": done(&outcomes), "failed": failed(&outcomes), "seconds": took.as_secs_f64(),
+            "switches": changes(&outcomes), "failed": failed(&outcomes), "seconds": elapsed.as_secs_f64(),
         }))?;
-        return incomplete(&outcomes);
+        return check_complete(&outcomes);
     }
     if console.style.quiet {
-        return incomplete(&outcomes);
+        return check_complete(&outcomes);
     }
     let mut table = table(&fabric.topology, &outcomes);
     fit(&mut table, console.width);
     writeln!(console.out, "{table}")?;
-    incomplete(&outcomes)?;
-    writeln!(console.out, "{} switches as planned after {:.2} s", outcomes.len(), took.as_secs_f64())?;
+    check_complete(&outcomes)?;
+    writeln!(console.out, "{} switches as planned after {:.2} s", outcomes.len(), elapsed.as_secs_f64())?;
     Ok(())
 }
 
-/// One failure that gives the reason of each switch that failed, what became of the others, and how to go on.
-fn incomplete(outcomes: &Outcomes<ApplySummary>) -> Result<(), Failure> {
-    let mut all = ApplySummary::default();
-    outcomes.values().flatten().for_each(|applied| all += applied);
-    let others = match all {
-        ApplySummary { left: 0, .. } => return failure(outcomes),
+/// Returns an error if a switch failed: the reason of each, the state of the other switches, and the remedy.
+fn check_complete(outcomes: &Outcomes<ApplySummary>) -> Result<(), Failure> {
+    let mut total = ApplySummary::default();
+    outcomes.values().flatten().for_each(|summary| total += summary);
+    let others = match total {
+        ApplySummary { unwritten: 0, .. } => return failure(outcomes),
         ApplySummary { pushed: false, inserted: 0, modified: 0, deleted: 0, .. } => {
-            "no other switch was written, as packets could loop between new and old routes: apply again when all print_json, \
-             or write the others with --partial"
+            "no other switch was written, as packets could loop between new and old routes: apply again when all switches \
+             respond, or write the others with --partial"
                 .to_owned()
         }
-        ApplySummary { left, .. } => format!(
-            "the others were stopped before packets could loop, {left} updates are left: apply again when all print_json"
+        ApplySummary { unwritten, .. } => format!(
+            "the others were stopped before packets could loop, {unwritten} updates are left: apply again when all switches respond"
         ),
     };
     failure(outcomes).map_err(|failure| Failure::Work(format!("{failure}; {others}")))
 }
 
 /// Returns the changes made to each switch that has not failed.
-fn done(outcomes: &Outcomes<ApplySummary>) -> Map<String, Value> {
-    let done = outcomes.iter().filter_map(|(name, outcome)| {
-        let it = outcome.as_ref().ok()?;
+fn changes(outcomes: &Outcomes<ApplySummary>) -> Map<String, Value> {
+    let changes = outcomes.iter().filter_map(|(name, outcome)| {
+        let summary = outcome.as_ref().ok()?;
         let counts = json!({
-            "pushed": it.pushed, "inserted": it.inserted, "modified": it.modified,
-            "deleted": it.deleted, "unchanged": it.unchanged, "left": it.left,
+            "pushed": summary.pushed, "inserted": summary.inserted, "modified": summary.modified,
+            "deleted": summary.deleted, "unchanged": summary.unchanged, "left": summary.unwritten,
         });
         Some((name.clone(), counts))
     });
-    done.collect()
+    changes.collect()
 }
 
 fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let is_stopped = outcomes.values().flatten().any(|it| it.left > 0);
+    let is_stopped = outcomes.values().flatten().any(|summary| summary.unwritten > 0);
     let header = ["switch", "program", "inserted", "modified", "deleted", "unchanged"];
     table.set_header(header.into_iter().chain(is_stopped.then_some("left")));
     for column in table.column_iter_mut().skip(2) {
@@ -109,10 +109,11 @@ fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
     }
     for switch in &topology.switches {
         match outcomes.get(&switch.name) {
-            Some(Ok(it)) => {
-                let program = if it.pushed { "pushed" } else { "present" };
-                let counts = [it.inserted, it.modified, it.deleted, it.unchanged];
-                let counts = counts.into_iter().chain(is_stopped.then_some(it.left)).map(|n| n.to_string());
+            Some(Ok(summary)) => {
+                let program = if summary.pushed { "pushed" } else { "present" };
+                let counts = [summary.inserted, summary.modified, summary.deleted, summary.unchanged];
+                let counts =
+                    counts.into_iter().chain(is_stopped.then_some(summary.unwritten)).map(|n| n.to_string());
                 table.add_row([switch.name.clone(), program.to_owned()].into_iter().chain(counts));
             }
             Some(Err(_)) => {

@@ -1,8 +1,7 @@
 //! `weir controller diff`
 
-use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, failed, failure};
+use super::switches::{SwitchArgs, block_on, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
@@ -42,7 +41,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
+    let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()?))?;
     // `apply` would push the program to a switch that runs a different program or none, which clears its
@@ -55,9 +54,9 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
         })
         .collect();
     let (mut differing, mut steps) = (Map::new(), 0);
-    for SwitchTask { target, program, goal } in &tasks {
+    for SwitchTask { target, program, desired } in &tasks {
         let Some(Ok(held)) = outcomes.get(&target.name) else { continue };
-        let difference = diff(goal, held.as_deref().unwrap_or_default(), &program.index);
+        let difference = diff(desired, held.as_deref().unwrap_or_default(), &program.index);
         if difference.steps.is_empty() && held.is_some() {
             continue;
         }

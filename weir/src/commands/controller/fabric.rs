@@ -1,6 +1,6 @@
 //! The options by which the subcommands select the fabric and the P4 program.
 
-use super::super::read;
+use crate::commands::files::read;
 use crate::console::Failure;
 use bfruntime::BfrtInfo;
 use clap::ValueEnum;
@@ -83,8 +83,9 @@ pub struct Fabric {
 impl FabricArgs {
     /// Reads the topology file and computes the routes. `kinds` are the topology kinds that the file may use.
     pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
-        let Source { mut file, imported, topology, text } = Source::read(&self.topology, kinds)?;
-        let place = |reason: String| in_place(&self.topology, &text, &reason);
+        let ParsedTopology { mut file, imported, topology, text } =
+            ParsedTopology::read(&self.topology, kinds)?;
+        let invalid = |reason: String| input_error(&self.topology, &text, &reason);
         let options = PlanOptions {
             ecn: file.ecn.on().copied(),
             deflection: file.deflection,
@@ -93,11 +94,11 @@ impl FabricArgs {
         let options =
             options.prioritise(PriorityTraffic { feedback: file.ack_priority, ..PriorityTraffic::default() });
         let method = self.routing.unwrap_or(file.routing);
-        let routes = routes(&topology, method).map_err(|error| place(error.to_string()))?;
+        let routes = routes(&topology, method).map_err(|error| invalid(error.to_string()))?;
         let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();
         file.entries.iter_mut().for_each(|entries| entries.file = directory.join(&entries.file));
         let entries = Entries::read(&file.entries, &topology);
-        let entries = entries.map_err(|(key, reason)| place(format!("{key}: {reason}")))?;
+        let entries = entries.map_err(|(key, reason)| invalid(format!("{key}: {reason}")))?;
         let imported = imported.map(|imported| (directory, imported));
         Ok(Fabric { topology, method, routes, options, entries, lossless: file.lossless, imported })
     }
@@ -105,53 +106,53 @@ impl FabricArgs {
 
 /// Reads a topology in any format that `--topology` accepts.
 pub fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
-    Source::read(path, kinds).map(|source| source.topology)
+    ParsedTopology::read(path, kinds).map(|parsed| parsed.topology)
 }
 
 /// Like [`topology`], and also returns the contents of a file in another tool's format.
 pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, Option<Imported>), Failure> {
-    Source::read(path, kinds).map(|source| (source.topology, source.imported))
+    ParsedTopology::read(path, kinds).map(|parsed| (parsed.topology, parsed.imported))
 }
 
-/// A parsed topology file.
-struct Source {
-    file: File,
+/// A topology file, and the topology that it describes.
+struct ParsedTopology {
+    file: FabricFile,
     imported: Option<Imported>,
     topology: Topology,
     text: String,
 }
 
-impl Source {
-    fn read(path: &Path, kinds: &Topologies) -> Result<Source, Failure> {
+impl ParsedTopology {
+    fn read(path: &Path, kinds: &Topologies) -> Result<ParsedTopology, Failure> {
         let text = read(path)?;
-        let place = |reason: String| in_place(path, &text, &reason);
-        let mut imported = import(&text).map_err(|error| place(error.to_string()))?;
+        let invalid = |reason: String| input_error(path, &text, &reason);
+        let mut imported = import(&text).map_err(|error| invalid(error.to_string()))?;
         let mut file = match &imported {
-            Some(imported) => File::of(imported.topology.clone()),
-            None => File::parse(&text, kinds).map_err(place)?,
+            Some(imported) => FabricFile::from_topology(imported.topology.clone()),
+            None => FabricFile::parse(&text, kinds).map_err(invalid)?,
         };
-        if let TopologySpec::File(TopologyFile { path: named }) = &file.topology {
-            let path = path.parent().unwrap_or(Path::new("")).join(named);
+        if let TopologySpec::File(TopologyFile { path: target }) = &file.topology {
+            let path = path.parent().unwrap_or(Path::new("")).join(target);
             let text = read(&path)?;
-            let words = |reason: String| in_place(&path, &text, &reason);
-            imported = import(&text).map_err(|error| words(error.to_string()))?;
+            let invalid = |reason: String| input_error(&path, &text, &reason);
+            imported = import(&text).map_err(|error| invalid(error.to_string()))?;
             file.topology = match &imported {
                 Some(imported) => imported.topology.clone(),
-                None => File::parse(&text, kinds).map_err(words)?.topology,
+                None => FabricFile::parse(&text, kinds).map_err(invalid)?.topology,
             };
         }
         for warning in imported.iter().flat_map(|it| &it.warnings) {
             writeln!(std::io::stderr(), "warning: {}: {warning}", path.display())?;
         }
-        // Switches that bring their entries need no routes of ours.
-        let brings_entries = imported.as_ref().is_some_and(|it| !it.runtime.is_empty());
-        let build = if brings_entries { build_parts } else { build };
-        let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
-        Ok(Source { file, imported, topology, text })
+        // If the file lists the switches' entries, the routes are not used, and the topology need not be connected.
+        let has_entries = imported.as_ref().is_some_and(|it| !it.runtime.is_empty());
+        let build = if has_entries { build_parts } else { build };
+        let topology = build(&file.topology).map_err(|error| invalid(format!("topology: {error}")))?;
+        Ok(ParsedTopology { file, imported, topology, text })
     }
 }
 
-fn in_place(path: &Path, text: &str, reason: &str) -> Failure {
+fn input_error(path: &Path, text: &str, reason: &str) -> Failure {
     Failure::Input(with_file_position(&path.display().to_string(), text, reason))
 }
 
@@ -168,7 +169,7 @@ impl ProgramArgs {
         if let Some(program) = self.tofino()? {
             return Ok(program);
         }
-        if let Some(option) = self.for_tofino_only() {
+        if let Some(option) = self.tofino_option() {
             return Err(Failure::Input(format!("{option} requires a program for Tofino (a bfrt.json)")));
         }
         let (p4info, program) = self.paths()?;
@@ -179,10 +180,10 @@ impl ProgramArgs {
     fn tofino(&self) -> Result<Option<Arc<Program>>, Failure> {
         let Some(path) = &self.program else { return Ok(None) };
         let text = read(path)?;
-        let is_named_so = path.to_string_lossy().ends_with("bfrt.json");
+        let has_bfrt_name = path.to_string_lossy().ends_with("bfrt.json");
         let info = match BfrtInfo::parse(text.as_bytes()) {
             Ok(info) => info,
-            Err(error) if is_named_so => {
+            Err(error) if has_bfrt_name => {
                 return Err(Failure::Input(format!("{}: {error}", path.display())));
             }
             Err(_) => return Ok(None),
@@ -197,7 +198,8 @@ impl ProgramArgs {
         Ok(Some(Arc::new(program)))
     }
 
-    fn for_tofino_only(&self) -> Option<&'static str> {
+    /// Returns the first given option that requires a program for Tofino.
+    fn tofino_option(&self) -> Option<&'static str> {
         self.chip.map(|_| "--chip").or(self.ports.as_ref().map(|_| "--ports"))
     }
 
@@ -235,8 +237,9 @@ impl ProgramArgs {
 /// Reads the map from the topology's ports to device ports.
 fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
     let text = read(path)?;
-    let map: PortMap = yaml::read(&text).map_err(|error| in_place(path, &text, &error.to_string()))?;
-    let unknown = map.switches.keys().find(|name| topology.switches.iter().all(|it| it.name != **name));
+    let map: PortMap = yaml::read(&text).map_err(|error| input_error(path, &text, &error.to_string()))?;
+    let unknown =
+        map.switches.keys().find(|name| topology.switches.iter().all(|switch| switch.name != **name));
     match unknown {
         Some(name) => Err(Failure::Input(format!("{}: switches: unknown switch {name}", path.display()))),
         None => Ok(map),
@@ -246,13 +249,13 @@ fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
 pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
     let text = read(p4info)?;
-    let place =
+    let invalid =
         |reason: String| Failure::Input(with_file_position(&p4info.display().to_string(), &text, &reason));
-    let info = p4runtime::p4info::parse(&text).map_err(|error| place(error.to_string()))?;
+    let info = p4runtime::p4info::parse(&text).map_err(|error| invalid(error.to_string()))?;
     if !json.trim_start().starts_with('{') {
         return Err(Failure::Input(format!("{}: not BMv2 JSON", program.display())));
     }
-    Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| place(error.to_string()))?))
+    Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| invalid(error.to_string()))?))
 }
 
 fn method(text: &str) -> Result<RoutingMethod, String> {
@@ -261,11 +264,11 @@ fn method(text: &str) -> Result<RoutingMethod, String> {
 
 /// The keys of an experiment file that matter to the controller; other keys are ignored.
 #[derive(Deserialize)]
-struct File {
+struct FabricFile {
     topology: TopologySpec,
     #[serde(default)]
     routing: RoutingMethod,
-    #[serde(default = "off")]
+    #[serde(default = "default_ecn")]
     ecn: OffOr<EcnConfig>,
     #[serde(default)]
     ack_priority: bool,
@@ -274,33 +277,34 @@ struct File {
     deflection: Option<DeflectionConfig>,
     #[serde(default)]
     entries: Vec<EntriesSpec>,
-    #[serde(default = "on", rename = "pfc", deserialize_with = "is_on")]
+    #[serde(default = "default_lossless", rename = "pfc", deserialize_with = "deserialize_lossless")]
     lossless: bool,
 }
 
 /// Experiments use PFC unless they set `pfc: off`.
-fn on() -> bool {
+fn default_lossless() -> bool {
     true
 }
-fn is_on<'de, D: serde::Deserializer<'de>>(pfc: D) -> Result<bool, D::Error> {
+fn deserialize_lossless<'de, D: serde::Deserializer<'de>>(pfc: D) -> Result<bool, D::Error> {
     OffOr::<PfcSpec>::deserialize(pfc).map(|pfc| pfc.on().is_some())
 }
 
-fn off() -> OffOr<EcnConfig> {
+fn default_ecn() -> OffOr<EcnConfig> {
     OffOr::Off
 }
 
-impl File {
-    fn parse(text: &str, kinds: &Topologies) -> Result<File, String> {
+impl FabricFile {
+    fn parse(text: &str, kinds: &Topologies) -> Result<FabricFile, String> {
         let mut tree: serde_yaml::Value = yaml::read(text).map_err(|error| with_formats(text, error))?;
-        let positions = Positions::of(text).map_err(|error| error.to_string())?;
-        let own = |value: &mut serde_yaml::Value, place: &str| {
-            let wrong =
-                |(key, reason): (String, String)| positions.error(join_path(place, &key), reason).to_string();
-            kinds.expand(value).map_err(wrong)
+        let positions = Positions::from_text(text).map_err(|error| error.to_string())?;
+        let expand = |value: &mut serde_yaml::Value, key_path: &str| {
+            let invalid = |(key, reason): (String, String)| {
+                positions.error(join_path(key_path, &key), reason).to_string()
+            };
+            kinds.expand(value).map_err(invalid)
         };
         if let Some(topology) = tree.get_mut("topology") {
-            return match own(topology, "topology")? {
+            return match expand(topology, "topology")? {
                 true => yaml::read_value(tree, &positions),
                 false => yaml::read(text),
             }
@@ -309,15 +313,15 @@ impl File {
         if tree.get("kind").is_none() {
             return Err(with_formats(text, "not a topology file: missing `topology` or `kind`"));
         }
-        own(&mut tree, "")?;
-        Ok(File::of(yaml::read_value(tree, &positions).map_err(|error| error.to_string())?))
+        expand(&mut tree, "")?;
+        Ok(FabricFile::from_topology(yaml::read_value(tree, &positions).map_err(|error| error.to_string())?))
     }
 
-    fn of(topology: TopologySpec) -> File {
-        File {
+    fn from_topology(topology: TopologySpec) -> FabricFile {
+        FabricFile {
             topology,
             routing: RoutingMethod::Auto,
-            ecn: off(),
+            ecn: default_ecn(),
             ack_priority: false,
             deflection: None,
             entries: Vec::new(),

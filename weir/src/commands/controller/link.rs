@@ -1,6 +1,6 @@
 //! `weir controller link`
 
-use super::fabric::FabricArgs;
+use super::fabric::{FabricArgs, topology};
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
@@ -47,36 +47,36 @@ enum State {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let topology = super::topology(&args.fabric.topology, &console.kit.catalogue.topologies)?;
+    let topology = topology(&args.fabric.topology, &console.extensions.catalogue.topologies)?;
     let find = |text: &String| {
-        let place = || {
+        let parse = || {
             let (name, port) = text.split_once(':')?;
             let switch = topology.switch_named(name)?;
             let port = port.parse().ok().filter(|&port| topology.switch(switch).link_at(port).is_some())?;
             Some((switch, port))
         };
-        place().ok_or_else(|| {
+        parse().ok_or_else(|| {
             Failure::Input(format!("unknown port {text}; expected SWITCH:PORT, for example s1:2"))
         })
     };
     let ports = args.ports.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-    let mut done = Map::new();
+    let mut states = Map::new();
     for (text, (switch, port)) in args.ports.iter().zip(ports) {
         let name = &topology.switch(switch).name;
-        let refused = |error: ThriftError| Failure::Work(format!("{text}: {error}"));
-        let mut client = args.thrift.connect(switch).map_err(refused)?;
+        let failed = |error: ThriftError| Failure::Work(format!("{text}: {error}"));
+        let mut client = args.thrift.connect(switch).map_err(failed)?;
         let peer = topology
             .peer(switch, port)
             .map(|(_, peer)| format!("{}:{}", topology.node_name(peer.node), peer.port));
         match args.state {
-            State::Down => client.remove_port(port).map_err(refused)?,
-            State::Up => client.add_port(port, &format!("{name}-eth{port}")).map_err(refused)?,
+            State::Down => client.remove_port(port).map_err(failed)?,
+            State::Up => client.add_port(port, &format!("{name}-eth{port}")).map_err(failed)?,
         }
         let state = if args.state == State::Up { "up" } else { "down" };
         if !console.style.json {
             writeln!(console.out, "{text} - {}: {state}", peer.unwrap_or_default())?;
         }
-        done.insert(text.clone(), state.into());
+        states.insert(text.clone(), state.into());
     }
-    if console.style.json { console.print_json(&json!({"ports": done})) } else { Ok(()) }
+    if console.style.json { console.print_json(&json!({"ports": states})) } else { Ok(()) }
 }

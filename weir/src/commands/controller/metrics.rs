@@ -35,8 +35,8 @@ impl Totals {
     }
 
     /// Updates the counters and states with one event.
-    pub fn note(&mut self, notice: &WatchEvent) {
-        match notice {
+    pub fn record(&mut self, event: &WatchEvent) {
+        match event {
             WatchEvent::Connected { switch, pushed } => {
                 self.switches.insert(switch.clone(), true);
                 self.pushes += u64::from(*pushed);
@@ -50,8 +50,8 @@ impl Totals {
             WatchEvent::Link { link, is_up: false } => {
                 self.down.insert(link.clone());
             }
-            WatchEvent::RolledOut { reason: why, applied, .. } => {
-                let reason = match why {
+            WatchEvent::RolledOut { reason, applied, .. } => {
+                let reason = match reason {
                     RolloutReason::Start => "started",
                     RolloutReason::Links => "rerouted",
                     RolloutReason::Returned => "refilled",
@@ -65,7 +65,7 @@ impl Totals {
                 }
                 self.entries = (applied.inserted + applied.modified + applied.unchanged) as u64;
             }
-            WatchEvent::Refused { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
+            WatchEvent::SwitchFailed { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
             WatchEvent::UnknownPacketIns(count) => self.unknown_packet_ins += count,
             WatchEvent::ProbesLost { .. } | WatchEvent::NoRoutes(_) => {}
         }
@@ -109,12 +109,12 @@ mod tests {
     use weir_client::fleet::ApplySummary;
 
     #[test]
-    fn notices_are_counted() {
-        let mut seen = Totals::new(["s1".to_owned(), "s2".to_owned()]);
-        seen.note(&WatchEvent::Connected { switch: "s1".into(), pushed: true });
+    fn events_are_counted() {
+        let mut totals = Totals::new(["s1".to_owned(), "s2".to_owned()]);
+        totals.record(&WatchEvent::Connected { switch: "s1".into(), pushed: true });
         let applied = ApplySummary { inserted: 5, modified: 1, unchanged: 7, ..ApplySummary::default() };
         let took = Duration::from_millis(3);
-        seen.note(&WatchEvent::RolledOut {
+        totals.record(&WatchEvent::RolledOut {
             reason: RolloutReason::Links,
             switches: 2,
             applied,
@@ -122,9 +122,9 @@ mod tests {
             took,
         });
         for is_up in [false, true, false] {
-            seen.note(&WatchEvent::Link { link: "s1:3 - s2:1".into(), is_up });
+            totals.record(&WatchEvent::Link { link: "s1:3 - s2:1".into(), is_up });
         }
-        let page = seen.page().to_string();
+        let page = totals.page().to_string();
         for line in [
             "weir_controller_connected{switch=\"s1\"} 1",
             "weir_controller_connected{switch=\"s2\"} 0",

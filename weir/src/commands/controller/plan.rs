@@ -1,8 +1,8 @@
 //! `weir controller plan`
 
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::print_entries;
-use crate::commands::write;
+use super::tables::print_entries;
+use crate::commands::files::write;
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use clap::ValueEnum;
@@ -45,7 +45,7 @@ enum Format {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
+    let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let program = args.program.load()?;
     let options = args.program.options(&fabric, &program)?;
     let mut plan =
@@ -61,7 +61,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         entities.map(|entity| pretty::entity(entity, &program.index)).collect()
     };
     // In topology order: s2 before s10.
-    let ordered = fabric.topology.switches.iter().filter_map(|it| Some((&it.name, plan.get(&it.name)?)));
+    let ordered =
+        fabric.topology.switches.iter().filter_map(|switch| Some((&switch.name, plan.get(&switch.name)?)));
     match if console.style.json { Format::Json } else { args.format } {
         Format::Text => {
             for (name, updates) in ordered {
@@ -81,7 +82,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Format::RuntimeJson => {
             let (p4info, json) = args.program.paths()?;
             let (p4info, json) = (p4info.display().to_string(), json.display().to_string());
-            std::fs::create_dir_all(&args.out).map_err(|error| at(&args.out, &error))?;
+            std::fs::create_dir_all(&args.out).map_err(|error| input_error(&args.out, &error))?;
             for (name, updates) in ordered {
                 let entities: Vec<Entity> =
                     updates.iter().filter_map(|update| update.entity.clone()).collect();
@@ -97,6 +98,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn at(path: &Path, error: &std::io::Error) -> Failure {
+fn input_error(path: &Path, error: &std::io::Error) -> Failure {
     Failure::Input(format!("{}: {error}", path.display()))
 }

@@ -42,22 +42,22 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
+    let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let (mut table, mut ports) = (Table::new(), Map::new());
     table.load_style(presets::NOTHING);
     table.set_header(["port", "link", "packets/s"]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    args.thrift.at_all(&fabric, |switch, client| {
-        let refused = |error: ThriftError| Failure::Work(format!("{}: {error}", switch.name));
+    args.thrift.for_each_switch(&fabric, |switch, client| {
+        let failed = |error: ThriftError| Failure::Work(format!("{}: {error}", switch.name));
         if let Some(depth) = args.depth {
-            client.set_queue_depth(depth).map_err(refused)?;
+            client.set_queue_depth(depth).map_err(failed)?;
         }
         for (port, link) in switch.ports() {
             let rate = fabric.topology.link(link).rate;
             let packets = packets_per_second(rate, args.frame);
-            client.set_queue_rate(port, packets).map_err(refused)?;
+            client.set_queue_rate(port, packets).map_err(failed)?;
             let port = format!("{}:{port}", switch.name);
             table.add_row([port.clone(), rate.to_string(), packets.to_string()]);
             ports.insert(port, json!({"link_bps": rate.as_bps(), "packets_per_second": packets}));

@@ -32,14 +32,14 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
-    let (mut table, mut cells_of) = (Table::new(), Map::new());
+    let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
+    let (mut table, mut cells_by_port) = (Table::new(), Map::new());
     table.load_style(presets::NOTHING);
     table.set_header(["port", args.register.as_str()]);
     if let Some(column) = table.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    args.thrift.at_all(&fabric, |switch, client| {
+    args.thrift.for_each_switch(&fabric, |switch, client| {
         let cells = client
             .register_read_all(&args.register)
             .map_err(|error| Failure::Work(format!("{}: {error}", switch.name)))?;
@@ -48,12 +48,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let Some(cell) = cells.get(usize::from(port)) else { continue };
             let port = format!("{}:{port}", switch.name);
             table.add_row([port.clone(), cell.to_string()]);
-            cells_of.insert(port, json!(cell));
+            cells_by_port.insert(port, json!(cell));
         }
         Ok(())
     })?;
     if console.style.json {
-        return console.print_json(&json!({"register": args.register, "ports": cells_of}));
+        return console.print_json(&json!({"register": args.register, "ports": cells_by_port}));
     }
     fit(&mut table, console.width);
     Ok(writeln!(console.out, "{table}")?)

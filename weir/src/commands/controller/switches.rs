@@ -1,8 +1,10 @@
-//! The addresses of switches and the connection options, shared by the subcommands that connect to switches.
+//! The addresses of switches, the connection options and the failures of switches, shared by the subcommands that connect
+//! to switches.
 
 use crate::console::Failure;
 use p4runtime::p4::v1::Uint128;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +26,8 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the protocol by which switches with this program are controlled.
-    pub fn of(program: &Program) -> Protocol {
+    /// Returns the protocol that controls switches with this program.
+    pub fn for_program(program: &Program) -> Protocol {
         if program.is_for_tofino() { Protocol::BfRuntime } else { Protocol::P4Runtime }
     }
 
@@ -50,8 +52,8 @@ pub struct SwitchArgs {
     device_id_base: Option<u64>,
 
     /// Address of a switch, with an optional device id: s1=10.1.0.7:9559 or s1=10.1.0.7:9559#3
-    #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = place)]
-    places: Vec<SwitchLocation>,
+    #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = parse_location)]
+    locations: Vec<SwitchLocation>,
 
     /// Election id; the controller with the highest id is primary. For Tofino, the BF Runtime client id
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -121,35 +123,35 @@ impl SwitchArgs {
         imported: Option<&Imported>,
         protocol: Protocol,
     ) -> Result<Vec<Target>, Failure> {
-        let mut places: BTreeMap<&str, &SwitchLocation> =
-            self.places.iter().map(|it| (it.name.as_str(), it)).collect();
+        let mut locations: BTreeMap<&str, &SwitchLocation> =
+            self.locations.iter().map(|location| (location.name.as_str(), location)).collect();
         let mut targets = Vec::with_capacity(topology.switches.len());
         for (index, switch) in topology.switches.iter().enumerate() {
-            let place = places.remove(switch.name.as_str());
-            let theirs = imported.and_then(|imported| imported.switch_addresses.get(&switch.name));
-            let port = match (self.grpc_base_port, theirs) {
-                (None, Some(theirs)) => usize::from(theirs.grpc_port),
+            let location = locations.remove(switch.name.as_str());
+            let imported_address = imported.and_then(|imported| imported.switch_addresses.get(&switch.name));
+            let port = match (self.grpc_base_port, imported_address) {
+                (None, Some(imported_address)) => usize::from(imported_address.grpc_port),
                 (base, _) => usize::from(base.unwrap_or(protocol.base_port())) + index,
             };
-            if place.is_none() && port > usize::from(u16::MAX) {
+            if location.is_none() && port > usize::from(u16::MAX) {
                 return Err(Failure::Input(format!(
                     "--grpc-base-port: port range exhausted at {} (last port is 65535)",
                     switch.name
                 )));
             }
-            let counted = match (self.device_id_base, theirs) {
-                (None, Some(theirs)) => theirs.device_id,
+            let default_device_id = match (self.device_id_base, imported_address) {
+                (None, Some(imported_address)) => imported_address.device_id,
                 // Each Tofino driver numbers its own devices from 0.
                 (None, None) if protocol == Protocol::BfRuntime => 0,
                 (base, _) => base.unwrap_or(0) + index as u64,
             };
             targets.push(Target {
                 name: switch.name.clone(),
-                address: place.map_or_else(|| format!("127.0.0.1:{port}"), |it| it.address.clone()),
-                device_id: place.and_then(|it| it.device_id).unwrap_or(counted),
+                address: location.map_or_else(|| format!("127.0.0.1:{port}"), |it| it.address.clone()),
+                device_id: location.and_then(|it| it.device_id).unwrap_or(default_device_id),
             });
         }
-        match places.keys().next() {
+        match locations.keys().next() {
             Some(unknown) => Err(Failure::Input(format!("--switch {unknown}: unknown switch"))),
             None => Ok(targets),
         }
@@ -166,18 +168,18 @@ impl SwitchArgs {
 }
 
 /// Parses `NAME=HOST:PORT`, with an optional `#DEVICE_ID`.
-fn place(text: &str) -> Result<SwitchLocation, String> {
-    let wrong = || "expected NAME=HOST:PORT, for example s1=127.0.0.1:50051".to_owned();
-    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+fn parse_location(text: &str) -> Result<SwitchLocation, String> {
+    let syntax_error = || "expected NAME=HOST:PORT, for example s1=127.0.0.1:50051".to_owned();
+    let (name, rest) = text.split_once('=').ok_or_else(syntax_error)?;
     let (address, device_id) = match rest.split_once('#') {
         Some((address, id)) => {
             (address, Some(id.parse().map_err(|_| format!("invalid device id \"{id}\""))?))
         }
         None => (rest, None),
     };
-    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    let (host, port) = address.rsplit_once(':').ok_or_else(syntax_error)?;
     if name.is_empty() || host.is_empty() || port.parse::<u16>().is_err() {
-        return Err(wrong());
+        return Err(syntax_error());
     }
     Ok(SwitchLocation { name: name.to_owned(), address: address.to_owned(), device_id })
 }
@@ -195,7 +197,7 @@ pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
 pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, reason) in failed(outcomes) {
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+        match reasons.iter_mut().find(|(other, _)| *other == reason) {
             Some((_, names)) => names.push(name),
             None => reasons.push((reason, vec![name])),
         }
@@ -208,13 +210,19 @@ pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     Err(Failure::Work(all.join("; ")))
 }
 
+/// Runs a future to completion on a new multi-threaded runtime.
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::work)?;
+    Ok(runtime.block_on(work))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use weir_client::ClientError;
 
     #[test]
-    fn every_switch_that_failed_has_its_reason() {
+    fn every_failed_switch_is_listed_with_its_reason() {
         let error = |reason: &str| {
             let (address, reason) = ("127.0.0.1:1".to_owned(), reason.to_owned());
             Err(ClientError::Unreachable { protocol: "P4Runtime", address, reason, is_refused: false })
@@ -224,9 +232,9 @@ mod tests {
                 .into_iter()
                 .map(|(name, outcome)| (name.to_owned(), outcome))
                 .collect();
-        let told = failure(&outcomes).unwrap_err().to_string();
-        let of = |reason: &str| format!("no P4Runtime server at 127.0.0.1:1: {reason}");
-        assert_eq!(told, format!("s1, s4: {}; s3: {}", of("refused"), of("no route")));
+        let message = failure(&outcomes).unwrap_err().to_string();
+        let unreachable = |reason: &str| format!("no P4Runtime server at 127.0.0.1:1: {reason}");
+        assert_eq!(message, format!("s1, s4: {}; s3: {}", unreachable("refused"), unreachable("no route")));
         assert_eq!(failed(&outcomes).len(), 3);
     }
 }

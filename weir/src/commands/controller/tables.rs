@@ -1,10 +1,11 @@
 //! `weir controller tables`
 
-use super::switches::{Protocol, SwitchArgs, failed, failure};
-use super::{block_on, imported_topology, print_entries};
+use super::fabric::imported_topology;
+use super::switches::{Protocol, SwitchArgs, block_on, failed, failure};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use serde_json::{Map, json};
+use std::io::Write;
 use std::path::PathBuf;
 use weir_client::fleet;
 use weir_controller::pretty;
@@ -36,19 +37,19 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
+    let (topology, imported) = imported_topology(&args.topology, &console.extensions.catalogue.topologies)?;
     if let Some(unknown) = args.only.iter().find(|name| topology.switch_named(name).is_none()) {
         return Err(Failure::Input(format!("unknown switch {unknown}")));
     }
     let mut targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     targets.retain(|target| args.only.is_empty() || args.only.contains(&target.name));
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
-    let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;
+    let outcomes = block_on(fleet::read_switches(targets, args.switches.options()?))?;
     let mut held = Map::new();
     // In topology order: s2 before s10.
     for name in names {
-        let Some(Ok(of)) = outcomes.get(&name) else { continue };
-        let lines = of.entities.iter().map(|entity| pretty::entity(entity, &of.program.index));
+        let Some(Ok(state)) = outcomes.get(&name) else { continue };
+        let lines = state.entities.iter().map(|entity| pretty::entity(entity, &state.program.index));
         let lines: Vec<String> = lines.collect();
         if !console.style.json {
             print_entries(console, &name, &lines)?;
@@ -59,4 +60,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         console.print_json(&json!({"switches": held, "failed": failed(&outcomes)}))?;
     }
     failure(&outcomes)
+}
+
+/// Prints the entries of one switch.
+pub fn print_entries(console: &mut Console, switch: &str, entries: &[String]) -> Result<(), Failure> {
+    writeln!(console.out, "{switch}: {} entries", entries.len())?;
+    entries.iter().try_for_each(|entry| Ok(writeln!(console.out, "  {entry}")?))
 }

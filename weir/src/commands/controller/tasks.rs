@@ -1,9 +1,9 @@
 //! Determines the program and the desired entries of every switch: the plan for the topology, or the entries
 //! of the runtime_json files of a p4 tutorials topology.
 
-use super::super::read;
 use super::fabric::{Fabric, ProgramArgs, load_program};
 use super::switches::{Protocol, SwitchArgs};
+use crate::commands::files::read;
 use crate::console::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,41 +23,43 @@ pub fn tasks(
     match &fabric.imported {
         Some((directory, imported)) if !program.is_given() && !imported.runtime.is_empty() => {
             let targets = switches.targets(&fabric.topology, fabric.imported(), Protocol::P4Runtime)?;
-            listed(directory, &imported.runtime, targets)
+            tasks_from_runtime_json(directory, &imported.runtime, targets)
         }
         _ => {
             let loaded = program.load()?;
-            let targets = switches.targets(&fabric.topology, fabric.imported(), Protocol::of(&loaded))?;
-            planned(fabric, program.options(fabric, &loaded)?, &loaded, targets)
+            let targets =
+                switches.targets(&fabric.topology, fabric.imported(), Protocol::for_program(&loaded))?;
+            tasks_from_plan(fabric, program.options(fabric, &loaded)?, &loaded, targets)
         }
     }
 }
 
-fn planned(
+fn tasks_from_plan(
     fabric: &Fabric,
     options: PlanOptions,
     program: &Arc<Program>,
     targets: Vec<Target>,
 ) -> Result<Vec<SwitchTask>, Failure> {
-    let own_routes = !fabric.entries.is_empty() && program.index.tables.named(FORWARD).is_err();
-    let options = PlanOptions { skip_routes: own_routes, ..options };
+    // A program without the table `forward` gets its routes from the entries of the file.
+    let file_has_routes = !fabric.entries.is_empty() && program.index.tables.named(FORWARD).is_err();
+    let options = PlanOptions { skip_routes: file_has_routes, ..options };
     let mut goals =
         desired_states(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
     for ix in fabric.topology.switch_ixs() {
         let goal = goals.entry(fabric.topology.switch(ix).name.clone()).or_default();
         for entries in &fabric.entries {
-            goal.merge(&entries.goal(ix, &program.index).map_err(Failure::Input)?);
+            goal.merge(&entries.desired_state(ix, &program.index).map_err(Failure::Input)?);
         }
     }
     let task = |target: Target| {
-        let goal = goals.remove(&target.name).unwrap_or_default();
-        SwitchTask { target, program: Arc::clone(program), goal }
+        let desired = goals.remove(&target.name).unwrap_or_default();
+        SwitchTask { target, program: Arc::clone(program), desired }
     };
     Ok(targets.into_iter().map(task).collect())
 }
 
 /// Returns the tasks for the switches that have a `sX-runtime.json` file.
-fn listed(
+fn tasks_from_runtime_json(
     directory: &Path,
     runtime: &BTreeMap<String, String>,
     targets: Vec<Target>,
@@ -66,31 +68,31 @@ fn listed(
     let mut tasks = Vec::new();
     for target in targets {
         let Some(path) = runtime.get(&target.name) else { continue };
-        let path = find(directory, path)?;
+        let path = resolve_path(directory, path)?;
         let text = read(&path)?;
-        let place =
+        let invalid =
             |reason: String| Failure::Input(with_file_position(&path.display().to_string(), &text, &reason));
-        let file = RuntimeJson::parse(&text).map_err(|error| place(error.to_string()))?;
+        let file = RuntimeJson::parse(&text).map_err(|error| invalid(error.to_string()))?;
         if file.bmv2_json.is_empty() || file.p4info.is_empty() {
-            return Err(place("missing bmv2_json or p4info; use --program".to_owned()));
+            return Err(invalid("missing bmv2_json or p4info; use --program".to_owned()));
         }
-        let paths = (find(directory, &file.bmv2_json)?, find(directory, &file.p4info)?);
+        let paths = (resolve_path(directory, &file.bmv2_json)?, resolve_path(directory, &file.p4info)?);
         let program = match programs.get(&paths) {
             Some(program) => Arc::clone(program),
             None => load_program(&paths.0, &paths.1)?,
         };
-        let goal = file.desired_state(&program.index).map_err(|error| place(error.to_string()))?;
+        let desired = file.desired_state(&program.index).map_err(|error| invalid(error.to_string()))?;
         programs.insert(paths, Arc::clone(&program));
-        tasks.push(SwitchTask { target, program, goal });
+        tasks.push(SwitchTask { target, program, desired });
     }
     Ok(tasks)
 }
 
 /// Resolves a path of the p4 tutorials. Such paths are relative to the directory in which `make` is run: the
 /// current directory, that of the topology file, or its parent.
-fn find(directory: &Path, path: &str) -> Result<PathBuf, Failure> {
-    let places = [Path::new(""), directory, directory.parent().unwrap_or(directory)];
-    let found = places.into_iter().map(|place| place.join(path)).find(|path| path.is_file());
+fn resolve_path(directory: &Path, path: &str) -> Result<PathBuf, Failure> {
+    let dirs = [Path::new(""), directory, directory.parent().unwrap_or(directory)];
+    let found = dirs.into_iter().map(|dir| dir.join(path)).find(|path| path.is_file());
     found.ok_or_else(|| {
         Failure::Input(format!(
             "{path} not found in the current directory, in {} or in its parent",

@@ -27,7 +27,7 @@ impl ThriftArgs {
     }
 
     /// Calls `job` for every switch in topology order; stops at the first error.
-    pub fn at_all<T>(
+    pub fn for_each_switch<T>(
         &self,
         fabric: &Fabric,
         mut job: impl FnMut(&Switch, &mut ThriftClient) -> Result<T, Failure>,
@@ -40,11 +40,11 @@ impl ThriftArgs {
                 switches.len()
             )));
         }
-        let at = |(port, switch): (u16, &Switch)| {
+        let run = |(port, switch): (u16, &Switch)| {
             let mut client = ThriftClient::connect(&format!("{}:{port}", self.thrift_host))
                 .map_err(|error| Failure::Work(format!("{}: {error}", switch.name)))?;
             job(switch, &mut client)
         };
-        (self.thrift_base_port..=u16::MAX).zip(switches).map(at).collect()
+        (self.thrift_base_port..=u16::MAX).zip(switches).map(run).collect()
     }
 }

@@ -1,8 +1,7 @@
 //! `weir controller verify`
 
-use super::block_on;
 use super::fabric::{Fabric, FabricArgs, ProgramArgs};
-use super::switches::{Protocol, SwitchArgs, failure};
+use super::switches::{Protocol, SwitchArgs, block_on, failure};
 use crate::console::{Console, Failure};
 use crate::output::ActionOutput;
 use serde_json::{Map, Value, json};
@@ -41,16 +40,16 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let start = Instant::now();
-    let mut fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
+    let mut fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     if args.live {
-        fabric.routes = held(args, &fabric)?;
+        fabric.routes = read_routes(args, &fabric)?;
     }
     let mut proofs = Map::new();
     let mut outcome = Ok(());
     // Stops at the first proof that fails.
     for prove in [paths, channels, flood] {
         let proof = prove(&fabric, start);
-        proofs.insert(proof.what.to_owned(), proof.result);
+        proofs.insert(proof.name.to_owned(), proof.result);
         let is_hidden = console.style.json || console.style.quiet && proof.failure.is_none();
         if !is_hidden {
             for line in proof.lines {
@@ -70,19 +69,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 struct Proof {
-    what: &'static str,
+    name: &'static str,
     result: Value,
     lines: Vec<String>,
     failure: Option<String>,
 }
 
-fn texts<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
+fn to_strings<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
     all.iter().map(T::to_string).collect()
 }
 
 /// Proves that data and ACKs take the same path, and that no packet loops or is lost.
 fn paths(fabric: &Fabric, start: Instant) -> Proof {
-    let what = "paths";
+    let name = "paths";
     let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
     let method = match fabric.routes.method {
         RoutingMethod::Trees => "spanning trees",
@@ -106,19 +105,19 @@ fn paths(fabric: &Fabric, start: Instant) -> Proof {
                     proof.max_paths_per_pair, proof.max_path_len, proof.paths
                 ),
             ];
-            Proof { what, result, lines, failure: None }
+            Proof { name, result, lines, failure: None }
         }
         Err(violations) => {
-            let lines = texts(&violations);
+            let lines = to_strings(&violations);
             let failure = Some(format!("verification failed: {} violations", violations.len()));
-            Proof { what, result: json!({"violations": lines}), lines, failure }
+            Proof { name, result: json!({"violations": lines}), lines, failure }
         }
     }
 }
 
 /// Proves that PFC cannot deadlock. A cycle is a failure only if the file configures PFC.
 fn channels(fabric: &Fabric, _: Instant) -> Proof {
-    let what = "deadlock";
+    let name = "deadlock";
     let deflection = fabric.options.deflection.as_ref();
     match verify_channels(&fabric.topology, &fabric.routes, deflection) {
         Ok(proof) => {
@@ -133,23 +132,23 @@ fn channels(fabric: &Fabric, _: Instant) -> Proof {
             );
             let result =
                 json!({"channels": proof.channels, "dependencies": proof.dependencies, "cycle": null});
-            Proof { what, result, lines: vec![line], failure: None }
+            Proof { name, result, lines: vec![line], failure: None }
         }
         Err(cycle) => {
             let result = json!({"lossless": fabric.lossless, "cycle": cycle.to_string()});
             let failure = "PFC can deadlock: the ports above wait for each other".to_owned();
             let (line, failure) = match fabric.lossless {
                 true => (cycle.to_string(), Some(failure)),
-                false => (format!("not for PFC, which could deadlock: {cycle}"), None),
+                false => (format!("do not enable PFC, which could deadlock: {cycle}"), None),
             };
-            Proof { what, result, lines: vec![line], failure }
+            Proof { name, result, lines: vec![line], failure }
         }
     }
 }
 
 /// Proves that POLICY packets reach every host exactly once.
 fn flood(fabric: &Fabric, _: Instant) -> Proof {
-    let what = "flooding";
+    let name = "flooding";
     match verify_flood(&fabric.topology, &fabric.routes) {
         Ok(proof) => {
             let line = format!(
@@ -157,26 +156,28 @@ fn flood(fabric: &Fabric, _: Instant) -> Proof {
                 proof.links
             );
             Proof {
-                what,
+                name,
                 result: json!({"links": proof.links, "faults": []}),
                 lines: vec![line],
                 failure: None,
             }
         }
         Err(faults) => {
-            let lines = texts(&faults);
+            let lines = to_strings(&faults);
             let failure = Some(format!("flooding of POLICY packets: {} faults", faults.len()));
-            Proof { what, result: json!({"faults": lines}), lines, failure }
+            Proof { name, result: json!({"faults": lines}), lines, failure }
         }
     }
 }
 
 /// Reads the routes from the switches.
-fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
+fn read_routes(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let program = args.program.load()?;
     let options = args.program.options(fabric, &program)?;
-    let targets = args.switches.targets(&fabric.topology, fabric.imported(), Protocol::of(&program))?;
-    let task = |target| SwitchTask { target, program: Arc::clone(&program), goal: DesiredState::default() };
+    let targets =
+        args.switches.targets(&fabric.topology, fabric.imported(), Protocol::for_program(&program))?;
+    let task =
+        |target| SwitchTask { target, program: Arc::clone(&program), desired: DesiredState::default() };
     let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
     failure(&outcomes)?;
     let held = outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();

@@ -1,9 +1,8 @@
 //! `weir controller watch`
 
-use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::metrics::Totals;
-use super::switches::{Protocol, SwitchArgs};
+use super::switches::{Protocol, SwitchArgs, block_on};
 use crate::console::{Console, Failure};
 use crate::metrics::{self, MetricsOptions};
 use crate::output::QueryOutput;
@@ -79,7 +78,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             return Err(Failure::Input(format!("{name} {time}: must be at least {min}")));
         }
     }
-    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
+    let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let program = args.program.load()?;
     if program.is_for_tofino() {
         return Err(Failure::input(
@@ -106,10 +105,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         routes: fabric.routes,
         options: fabric.options,
     };
-    let seen = Arc::new(Mutex::new(Totals::new(targets.iter().map(|target| target.name.clone()))));
-    let shown = seen.clone();
+    let totals = Arc::new(Mutex::new(Totals::new(targets.iter().map(|target| target.name.clone()))));
+    let exported = totals.clone();
     let metrics = args.metrics.open()?;
-    let _metrics = metrics.map(|opened| metrics::serve(opened, move || lock(&shown).page())).transpose()?;
+    let _metrics =
+        metrics.map(|listener| metrics::serve(listener, move || lock(&exported).page())).transpose()?;
     let (quit, mut quit_requested) = mpsc::channel(1);
     ctrlc::set_handler(move || {
         // Fails only if a signal is already queued; a second one has no effect.
@@ -131,31 +131,31 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 }
             }
         };
-        let tell = move |notice: WatchEvent| {
-            lock(&seen).note(&notice);
-            let _ = lines.try_send(line(&notice.to_string(), SystemTime::now(), json));
+        let on_event = move |event: WatchEvent| {
+            lock(&totals).record(&event);
+            let _ = lines.try_send(line(&event.to_string(), SystemTime::now(), json));
         };
         let watching =
-            tokio::spawn(async move { watch(fabric, program, targets, options, tell, stop).await });
+            tokio::spawn(async move { watch(fabric, program, targets, options, on_event, stop).await });
         while let Some(line) = to_print.recv().await {
             writeln!(console.out, "{line}")?;
             console.out.flush()?;
         }
         match watching.await {
-            Ok(ended) => ended.map_err(Failure::input),
+            Ok(result) => result.map_err(Failure::input),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     })?
 }
 
-fn lock(seen: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(totals: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
+    totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Formats a line of the log.
-fn line(notice: &str, time: SystemTime, json: bool) -> String {
+fn line(event: &str, time: SystemTime, json: bool) -> String {
     let time = format::utc(time);
-    if json { json!({"time": time, "notice": notice}).to_string() } else { format!("{time} {notice}") }
+    if json { json!({"time": time, "notice": event}).to_string() } else { format!("{time} {event}") }
 }
 
 fn duration(time: Time) -> Duration {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_begin_with_the_time_of_day() {
+    fn lines_begin_with_the_utc_time() {
         let time = UNIX_EPOCH + Duration::from_millis(1_795_433_346_120);
         assert_eq!(line("s1 is lost", time, false), "2026-11-23T11:29:06.120Z s1 is lost");
         let parsed: serde_json::Value = serde_json::from_str(&line("a \"b\"", time, true)).unwrap();

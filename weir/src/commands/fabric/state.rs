@@ -1,7 +1,7 @@
 //! The record of the objects that a fabric has created on this machine, kept in a file so that any later
 //! process can remove them.
 
-use super::net::run_ip;
+use super::ip::run_ip;
 use crate::console::{Failure, warn};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,8 @@ pub struct State {
     name: String,
     /// The namespaces that the fabric has created.
     namespaces: Vec<Namespace>,
-    /// The namespace that is being created. If the process is killed meanwhile, it is unknown whether this fabric or
-    /// another program has created the namespace.
+    /// Name of the namespace that is being created. If the process is killed in the meantime, it is unknown whether
+    /// this fabric or another program created the namespace.
     making: Option<String>,
     /// Network namespace of the switches, as the target of `/proc/self/ns/net`.
     home: PathBuf,
@@ -50,13 +50,13 @@ struct Namespace {
 impl Namespace {
     /// Returns the namespace that currently has this name.
     fn find(name: &str) -> std::io::Result<Namespace> {
-        let about = fs::metadata(Path::new(NAMESPACES).join(name))?;
-        let since = (about.ctime(), about.ctime_nsec());
-        Ok(Namespace { name: name.to_owned(), device: about.dev(), inode: about.ino(), since })
+        let metadata = fs::metadata(Path::new(NAMESPACES).join(name))?;
+        let since = (metadata.ctime(), metadata.ctime_nsec());
+        Ok(Namespace { name: name.to_owned(), device: metadata.dev(), inode: metadata.ino(), since })
     }
 
     /// Returns true if the namespace still exists under its name.
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         Namespace::find(&self.name).is_ok_and(|found| found == *self)
     }
 }
@@ -123,9 +123,9 @@ impl State {
             }
             Err(error) => return Err(Failure::Work(format!("{}: {error}", state.file().display()))),
         }
-        // The check follows the record of its own ports, so that of two fabrics that start concurrently at least one
+        // The ports are recorded before they are checked, so that of two fabrics that start concurrently at least one
         // detects the other.
-        let others: Vec<State> = here()?.filter(|other| other.name != state.name).collect();
+        let others: Vec<State> = in_this_netns()?.filter(|other| other.name != state.name).collect();
         if let Err(failure) = ports.check(&others) {
             state.remove()?;
             return Err(failure);
@@ -155,31 +155,31 @@ impl State {
     fn all() -> impl Iterator<Item = State> {
         let files = fs::read_dir(RUN_DIR).into_iter().flatten().flatten().map(|entry| entry.path());
         let texts = files
-            .filter(|file| file.extension().is_some_and(|ending| ending == ENDING))
+            .filter(|file| file.extension().is_some_and(|extension| extension == EXTENSION))
             .filter_map(|file| fs::read_to_string(file).ok());
         texts.filter_map(|text| serde_json::from_str(&text).ok())
     }
 
-    /// Creates a namespace. Its name is recorded before, its identity after the creation.
-    pub fn make_namespace(&mut self, name: &str) -> Result<(), Failure> {
+    /// Creates a namespace. Its name is recorded before the creation, its identity afterwards.
+    pub fn create_namespace(&mut self, name: &str) -> Result<(), Failure> {
         self.making = Some(name.to_owned());
         self.write()?;
-        let made = run_ip(&[], &format!("netns add {name}\n"));
+        let created = run_ip(&[], &format!("netns add {name}\n"));
         self.making = None;
-        made?;
+        created?;
         self.namespaces.push(Namespace::find(name)?);
         self.write()
     }
 
     /// Records the process of the switches.
-    pub fn switches(&mut self, id: u32) -> Result<(), Failure> {
-        self.process = started(id).map(|at| (id, at));
+    pub fn set_switch_process(&mut self, id: u32) -> Result<(), Failure> {
+        self.process = start_time(id).map(|start| (id, start));
         self.write()
     }
 
     /// Returns true if the fabric has this namespace.
-    pub fn has(&self, namespace: &str) -> bool {
-        self.namespaces.iter().any(|known| known.name == namespace)
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.iter().any(|owned| owned.name == namespace)
     }
 
     pub fn ports(&self) -> Ports {
@@ -206,11 +206,11 @@ impl State {
 
     /// Stops the switches and removes all recorded objects that still exist, then the record.
     pub fn remove(self) -> Result<(), Failure> {
-        if let Some((id, at)) = self.process {
-            terminate(id, at);
+        if let Some((id, start)) = self.process {
+            terminate(id, start);
         }
         let mut batch = String::new();
-        for Namespace { name, .. } in self.namespaces.iter().filter(|it| it.is_there()) {
+        for Namespace { name, .. } in self.namespaces.iter().filter(|namespace| namespace.exists()) {
             // The link is deleted explicitly: the kernel removes those of a deleted namespace asynchronously, and the
             // name could still be in use when the next fabric starts.
             let _ = run_ip(&["-n", name], "link del dev eth0\n");
@@ -225,23 +225,23 @@ impl State {
                  remove it with `ip netns del {name}`"
             ));
         }
-        forget(&self.name)
+        remove_record(&self.name)
     }
 }
 
 /// Removes a fabric. If its record is malformed, only the record is removed, and the error lists what may remain.
 pub fn remove(name: &str) -> Result<(), Failure> {
     check_name(name)?;
-    let damaged = fs::read(file(name)).is_ok_and(|text| serde_json::from_slice::<State>(&text).is_err());
-    if !damaged {
+    let is_malformed = fs::read(file(name)).is_ok_and(|text| serde_json::from_slice::<State>(&text).is_err());
+    if !is_malformed {
         return State::load(name)?.remove();
     }
-    forget(name)?;
+    remove_record(name)?;
     let prefix = format!("{name}-");
     let names = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
     let mut names: Vec<String> = names
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|it| it.starts_with(&prefix))
+        .filter(|name| name.starts_with(&prefix))
         .collect();
     names.sort();
     let remains = match names.is_empty() {
@@ -260,14 +260,14 @@ pub fn remove(name: &str) -> Result<(), Failure> {
 
 /// Fails if a name cannot be part of the names of files and namespaces.
 pub fn check_name(name: &str) -> Result<(), Failure> {
-    match is_plain(name) {
+    match is_valid_name(name) {
         true => Ok(()),
         false => Err(Failure::Input(format!("invalid name {name}: use letters, digits, '-' and '_'"))),
     }
 }
 
 /// Returns true if a name can be part of the names of files, namespaces and interfaces.
-pub fn is_plain(name: &str) -> bool {
+pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         && !name.starts_with(['-', '.'])
@@ -279,23 +279,23 @@ pub fn namespace_exists(name: &str) -> bool {
 }
 
 /// Returns the fabrics whose switches are in the network namespace of this process.
-fn here() -> std::io::Result<impl Iterator<Item = State>> {
+fn in_this_netns() -> std::io::Result<impl Iterator<Item = State>> {
     let home = home()?;
     Ok(State::all().filter(move |state| state.home == home))
 }
 
 /// Returns the names of the fabrics whose switches are in the network namespace of this process.
-pub fn names_here() -> Vec<String> {
-    here().into_iter().flatten().map(|state| state.name).collect()
+pub fn names_in_this_netns() -> Vec<String> {
+    in_this_netns().into_iter().flatten().map(|state| state.name).collect()
 }
 
 /// Returns the name of the fabric that has created a namespace.
 pub fn owner_of(namespace: &str) -> Option<String> {
-    State::all().find(|state| state.has(namespace)).map(|state| state.name)
+    State::all().find(|state| state.has_namespace(namespace)).map(|state| state.name)
 }
 
 /// Removes the log and the record of a fabric.
-fn forget(name: &str) -> Result<(), Failure> {
+fn remove_record(name: &str) -> Result<(), Failure> {
     let _ = fs::remove_file(log(name));
     fs::remove_file(file(name)).map_err(|error| Failure::Work(format!("{}: {error}", file(name).display())))
 }
@@ -306,10 +306,10 @@ fn home() -> std::io::Result<PathBuf> {
 }
 
 /// Extension of the records.
-const ENDING: &str = "json";
+const EXTENSION: &str = "json";
 
 fn file(name: &str) -> PathBuf {
-    Path::new(RUN_DIR).join(format!("{name}.{ENDING}"))
+    Path::new(RUN_DIR).join(format!("{name}.{EXTENSION}"))
 }
 
 fn log(name: &str) -> PathBuf {
@@ -318,7 +318,7 @@ fn log(name: &str) -> PathBuf {
 
 /// Returns the start time of a process, field 22 of `proc(5)`; `None` if the process does not exist or is a
 /// zombie.
-fn started(id: u32) -> Option<u64> {
+fn start_time(id: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
@@ -327,17 +327,17 @@ fn started(id: u32) -> Option<u64> {
 }
 
 /// Stops a process with SIGTERM, then with SIGKILL, waiting [`SHUTDOWN_TIMEOUT`] after each.
-fn terminate(id: u32, at: u64) {
-    let runs = || started(id) == Some(at);
+fn terminate(id: u32, start: u64) {
+    let is_running = || start_time(id) == Some(start);
     let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else { return };
-    for (signal, patience) in [(Signal::TERM, SHUTDOWN_TIMEOUT), (Signal::KILL, SHUTDOWN_TIMEOUT)] {
-        if !runs() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        if !is_running() {
             return;
         }
         // Fails if the process has exited meanwhile.
         let _ = kill_process(pid, signal);
-        let until = Instant::now() + patience;
-        while runs() && Instant::now() < until {
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+        while is_running() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -348,15 +348,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_start() {
-        let own = std::process::id();
-        assert!(started(own).is_some());
-        assert_eq!(started(u32::MAX), None);
+    fn a_process_is_identified_by_its_start_time() {
+        let pid = std::process::id();
+        assert!(start_time(pid).is_some());
+        assert_eq!(start_time(u32::MAX), None);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let at = started(child.id()).unwrap();
-        terminate(child.id(), at + 1);
-        assert!(child.try_wait().unwrap().is_none(), "another process of this number");
-        terminate(child.id(), at);
+        let start = start_time(child.id()).unwrap();
+        terminate(child.id(), start + 1);
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "a process with this pid but another start time is not terminated"
+        );
+        terminate(child.id(), start);
         assert!(!child.wait().unwrap().success());
     }
 }

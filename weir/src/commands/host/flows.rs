@@ -1,7 +1,7 @@
 //! Lists of flows in YAML or CSV, chosen by the file's extension.
 
 use super::options::Mac;
-use crate::commands::read;
+use crate::commands::files::read;
 use crate::console::Failure;
 use serde::Deserialize;
 use std::net::Ipv4Addr;
@@ -40,15 +40,15 @@ struct Entry {
 /// Reads a list of flows; errors name the file and the index of the flow, from 0.
 pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     let text = read(path)?;
-    let wrong = |reason: String| Failure::Input(format!("{}: {reason}", path.display()));
+    let invalid = |reason: String| Failure::Input(format!("{}: {reason}", path.display()));
     let entries = match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => from_csv(&text),
         Some("yaml" | "yml") => from_yaml(&text),
-        _ => return Err(wrong("unknown format: a list of flows must be a .yaml or .csv file".to_owned())),
+        _ => return Err(invalid("unknown format: a list of flows must be a .yaml or .csv file".to_owned())),
     };
-    let entries = entries.map_err(wrong)?;
+    let entries = entries.map_err(invalid)?;
     let flows = entries.iter().enumerate();
-    flows.map(|(i, entry)| plan(i, entry).map_err(|reason| wrong(format!("flow {i}: {reason}")))).collect()
+    flows.map(|(i, entry)| plan(i, entry).map_err(|reason| invalid(format!("flow {i}: {reason}")))).collect()
 }
 
 fn from_csv(text: &str) -> Result<Vec<Entry>, String> {
@@ -83,11 +83,14 @@ fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
     })
 }
 
-/// Parses the senders of an incast, separated by commas or spaces. Without a number the incast is 0.
+/// Parses the senders of an incast, separated by commas or spaces. Without a number the incast has number 0.
 pub fn announcement(list: &str, incast: Option<u32>) -> Result<Announcement, String> {
-    let listed = list.split([',', ' ']).filter(|text| !text.is_empty());
+    let addresses = list.split([',', ' ']).filter(|text| !text.is_empty());
     let sender = |text: &str| text.parse().map_err(|_| format!("announces: invalid IPv4 address \"{text}\""));
-    Ok(Announcement { incast: incast.unwrap_or(0), senders: listed.map(sender).collect::<Result<_, _>>()? })
+    Ok(Announcement {
+        incast: incast.unwrap_or(0),
+        senders: addresses.map(sender).collect::<Result<_, _>>()?,
+    })
 }
 
 #[cfg(test)]
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_and_csv_say_the_same() {
+    fn yaml_and_csv_are_equivalent() {
         let yaml = "- {peer: 10.0.2.2, size: 1MB, start: 300us, port: 50000, announces: 10.0.1.1 10.0.1.2, incast: 7}\n\
                     - {peer: 10.0.3.3, stop: 1s, mac: '02:00:0a:00:03:03'}\n";
         let csv = "peer, size, start, stop, port, mac, announces, incast\n\
@@ -124,21 +127,21 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
-        let wrong = |name, text| load_text(name, text).unwrap_err();
-        assert_eq!(wrong("f.yaml", "- {peer: h2}"), "/f.yaml: flow 0: peer: invalid IPv4 address \"h2\"");
-        assert!(wrong("f.yaml", "- {peer: 10.0.0.1, size: 1XB}").starts_with("/f.yaml: flow 0: size: "));
+    fn errors_name_the_file_and_the_flow() {
+        let error_of = |name, text| load_text(name, text).unwrap_err();
+        assert_eq!(error_of("f.yaml", "- {peer: h2}"), "/f.yaml: flow 0: peer: invalid IPv4 address \"h2\"");
+        assert!(error_of("f.yaml", "- {peer: 10.0.0.1, size: 1XB}").starts_with("/f.yaml: flow 0: size: "));
         assert!(
-            wrong("f.yaml", "- {peer: 10.0.0.1, announces: h2}")
+            error_of("f.yaml", "- {peer: 10.0.0.1, announces: h2}")
                 .contains("announces: invalid IPv4 address \"h2\"")
         );
-        assert!(wrong("f.yaml", "- {peer: 10.0.0.1, sise: 1MB}").contains("sise"));
-        assert!(wrong("f.csv", "peer,port\n10.0.0.1,99999\n").contains("line: 2"));
-        assert!(wrong("f.txt", "").contains(".yaml"));
+        assert!(error_of("f.yaml", "- {peer: 10.0.0.1, sise: 1MB}").contains("sise"));
+        assert!(error_of("f.csv", "peer,port\n10.0.0.1,99999\n").contains("line: 2"));
+        assert!(error_of("f.txt", "").contains(".yaml"));
     }
 
     #[test]
-    fn ports_count_up_and_begin_again() {
+    fn ports_wrap_around() {
         assert_eq!(port(50_000, 3), 50_003);
         assert_eq!(port(65_535, 0), 65_535);
         assert_eq!(port(65_535, 1), FIRST_PORT);

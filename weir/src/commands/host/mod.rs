@@ -149,8 +149,8 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failu
         (None, None) => {
             return Err(Failure::input("specify --size, for example 1MB, or --for to send for a fixed time"));
         }
-        (None, Some(lasts)) => (Some(lasts), Some(lasts.saturating_add(GRACE))),
-        (Some(_), lasts) => (None, lasts),
+        (None, Some(duration)) => (Some(duration), Some(duration.saturating_add(GRACE))),
+        (Some(_), duration) => (None, duration),
     };
     if send.flows == 0 {
         return Err(Failure::input("--flows must be at least 1"));
@@ -179,12 +179,12 @@ fn run_agent(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = output::open(run)?;
-    let refused = |error: AgentError| match error {
+    let agent_failure = |error: AgentError| match error {
         AgentError::System { .. } => Failure::work(error),
         _ => Failure::input(error),
     };
-    let interface = host.interface().map_err(refused)?;
-    let mut host = host.config(&interface, &console.kit.catalogue.schemes)?;
+    let interface = host.interface().map_err(agent_failure)?;
+    let mut host = host.config(&interface, &console.extensions.catalogue.schemes)?;
     host.policy = policy.config(host.base_rtt)?;
     let addr = interface.addr;
     let config = AgentConfig {
@@ -193,42 +193,42 @@ fn run_agent(
         flows,
         start: run.start_at,
         until,
-        // Without --out the series would not be written, and a run of hours would use memory for nothing.
+        // Without --out the series are not written, so they are not recorded either: they would only use memory.
         sample: run.sample.0.filter(|_| run.out.is_some()),
         spin: run.spin,
         first_message: run.first_message.unwrap_or_else(options::fresh_message),
     };
-    let mut agent = Agent::new(config).map_err(refused)?;
+    let mut agent = Agent::new(config).map_err(agent_failure)?;
     // Opened after the agent, whose port guard excludes a second agent with the same address.
-    let opened = policy.open(addr)?;
+    let endpoints = policy.open(addr)?;
     let results = out.as_ref().and_then(OutputFile::dir);
-    let folders: Vec<&Path> =
-        results.into_iter().chain(opened.iter().flat_map(PolicyEndpoints::folders)).collect();
-    // No capability is needed from here on: all sockets are open, and the agent does not reopen one if its
-    // interface is removed, but ends.
+    let dirs: Vec<&Path> =
+        results.into_iter().chain(endpoints.iter().flat_map(PolicyEndpoints::dirs)).collect();
+    // No capability is needed from here on: all sockets are open, and if the interface is removed, the agent ends
+    // instead of opening a new socket.
     let metrics = run.metrics.open()?;
-    privilege::sandbox(&[], &folders)?;
+    privilege::sandbox(&[], &dirs)?;
     let metrics = match metrics {
-        Some(opened) => {
+        Some(listener) => {
             let status = Arc::new(Mutex::new(Status::default()));
             agent = agent.with_status(status.clone());
             let status = move || status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Some(crate::metrics::serve(opened, move || metrics::page(&addr.to_string(), &status()))?)
+            Some(crate::metrics::serve(listener, move || metrics::page(&addr.to_string(), &status()))?)
         }
         None => None,
     };
     let interrupted = catch_interrupts()?;
-    let desk = match opened.map(PolicyEndpoints::serve) {
-        Some((desk, orders)) => {
-            agent = agent.with_policy(orders).map_err(refused)?;
-            Some(desk)
+    let service = match endpoints.map(PolicyEndpoints::serve) {
+        Some((service, channel)) => {
+            agent = agent.with_policy(channel).map_err(agent_failure)?;
+            Some(service)
         }
         None => None,
     };
     let results = agent.run(interrupted);
     drop(metrics);
-    if let Some(desk) = desk {
-        desk.close();
+    if let Some(service) = service {
+        service.close();
     }
     output::write(&results, run, out, console)?;
     exit_result(&results, is_sender)

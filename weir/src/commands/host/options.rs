@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_agent::{AgentError, DEFAULT_MAX_SPIN, Interface, StartAt};
-use weir_experiment::artifacts::offer;
+use weir_experiment::artifacts::switch_profile;
 use weir_host::scheme::{LossRecovery, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::switch_profile::SwitchProfile;
@@ -75,13 +75,13 @@ pub struct HostOptions {
     #[arg(long, default_value_t = DEFAULT_INITIAL_RTO, value_name = "TIME")]
     initial_rto: Time,
 
-    /// Time for which nothing new may be acknowledged before a flow is given up, looked at when a retransmission timeout
+    /// Time without acknowledged progress after which a flow is aborted; checked when a retransmission timeout
     /// expires
     #[arg(long, default_value_t = DEFAULT_USER_TIMEOUT, value_name = "TIME")]
     user_timeout: Time,
 
-    /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and
-    /// 1,024 frame times
+    /// Time for which a receiver counts a flow in N after its last packet [default: the larger of 8 base RTTs and
+    /// 1,024 frame times]
     #[arg(long, value_name = "TIME")]
     active_window: Option<Time>,
 }
@@ -187,10 +187,10 @@ fn telemetry_clock(text: &str) -> Result<Time, String> {
 
 fn program(text: &str) -> Result<SwitchProfile, String> {
     if !Path::new(text).is_file() {
-        return text.parse().map(|program: SwitchProgram| program.abilities().into());
+        return text.parse().map(|program: SwitchProgram| program.capabilities().into());
     }
     let words = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
-    offer(&Index::from_text(&words).map_err(|e| e.to_string())?)
+    switch_profile(&Index::from_text(&words).map_err(|e| e.to_string())?)
 }
 
 fn recovery(text: &str) -> Result<LossRecovery, String> {

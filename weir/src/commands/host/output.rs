@@ -1,7 +1,7 @@
 //! Writes the results of a run: a short text for the terminal, JSON or CSV for programs.
 
 use super::options::{Format, RunOptions};
-use crate::commands::{output, write as write_file};
+use crate::commands::files::{open_output, write as write_file};
 use crate::console::{Console, Failure};
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,14 +11,14 @@ use weir_report::output::OutputFile;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Maximum number of flows listed on the terminal.
-const LISTED: usize = 20;
+const MAX_LISTED_FLOWS: usize = 20;
 
-/// Opens the output file of `--out` before the run, so that an invalid path costs no results. `None` without `--out`
-/// and for standard output.
+/// Opens the output file of `--out` before the run, so that no results are lost to an invalid path. `None` without
+/// `--out` and for standard output.
 pub fn open(run: &RunOptions) -> Result<Option<OutputFile>, Failure> {
     let path = run.out.as_deref().filter(|path| !is_stdout(path));
-    let found = path.map(|path| output("--out", path)).transpose()?;
-    Ok(found.filter(|file| !file.is_stdout()))
+    let file = path.map(|path| open_output("--out", path)).transpose()?;
+    Ok(file.filter(|file| !file.is_stdout()))
 }
 
 fn is_stdout(path: &Path) -> bool {
@@ -34,15 +34,15 @@ pub fn write(
     console: &mut Console,
 ) -> Result<(), Failure> {
     match (run.out.as_deref(), opened) {
-        (None, _) => people(results, &mut console.out)?,
+        (None, _) => print_summary(results, &mut console.out)?,
         (Some(_), None) => match run.format {
             Format::Json => json(results, &mut console.out),
             Format::Csv => flow_table(results, &mut console.out),
         }?,
         (Some(path), Some(opened)) => {
-            let written = files(results, run.format, path, &opened);
+            let written = write_files(results, run.format, path, &opened);
             // The write error is returned after the summary, so that the summary is not lost.
-            people(results, &mut console.out)?;
+            print_summary(results, &mut console.out)?;
             written?;
             writeln!(console.out, "{}", path.display())?;
         }
@@ -51,27 +51,32 @@ pub fn write(
 }
 
 /// Writes the results, and for CSV the series, to files that readers never see half-written.
-fn files(results: &AgentResults, format: Format, path: &Path, opened: &OutputFile) -> Result<(), Failure> {
-    let content = |fill: Fill| -> io::Result<Vec<u8>> {
+fn write_files(
+    results: &AgentResults,
+    format: Format,
+    path: &Path,
+    opened: &OutputFile,
+) -> Result<(), Failure> {
+    let content = |write_results: WriteFn| -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        fill(results, &mut content)?;
+        write_results(results, &mut content)?;
         Ok(content)
     };
-    let fill: Fill = if format == Format::Json { json } else { flow_table };
-    content(fill)
+    let write_results: WriteFn = if format == Format::Json { json } else { flow_table };
+    content(write_results)
         .and_then(|content| opened.write(&content, MODE_PUBLIC))
         .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
     // A device or a pipe has no directory for the file of the series.
-    let beside = opened.dir().filter(|_| format == Format::Csv && results.sample_ns.is_some());
-    beside.map_or(Ok(()), |dir| write_file(&dir.join(series_of(path)), &content(series_table)?))
+    let series_dir = opened.dir().filter(|_| format == Format::Csv && results.sample_ns.is_some());
+    series_dir.map_or(Ok(()), |dir| write_file(&dir.join(series_file_name(path)), &content(series_table)?))
 }
 
 /// Returns the name of the file with the series of `x.csv`: `x-series.csv`.
-fn series_of(path: &Path) -> String {
+fn series_file_name(path: &Path) -> String {
     format!("{}-series.csv", path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
-type Fill = fn(&AgentResults, &mut dyn Write) -> io::Result<()>;
+type WriteFn = fn(&AgentResults, &mut dyn Write) -> io::Result<()>;
 
 fn json(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, results)?;
@@ -154,21 +159,21 @@ fn state(state: FlowState) -> &'static str {
     }
 }
 
-fn people(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
-    for flow in results.flows.iter().take(LISTED) {
+fn print_summary(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
+    for flow in results.flows.iter().take(MAX_LISTED_FLOWS) {
         flow_line(flow, out)?;
     }
-    if let Some(more) = results.flows.len().checked_sub(LISTED).filter(|&more| more > 0) {
+    if let Some(more) = results.flows.len().checked_sub(MAX_LISTED_FLOWS).filter(|&more| more > 0) {
         writeln!(out, "... and {more} more flows")?;
     }
     if !results.received.is_empty() {
-        let listed = &results.received;
-        let complete = listed.iter().filter(|message| message.complete).count() as u64;
-        let bytes: u64 = listed.iter().map(|message| message.bytes).sum();
+        let messages = &results.received;
+        let complete = messages.iter().filter(|message| message.complete).count() as u64;
+        let bytes: u64 = messages.iter().map(|message| message.bytes).sum();
         writeln!(
             out,
             "received {} messages, {} complete, {}",
-            listed.len() as u64 + results.received_unlisted,
+            messages.len() as u64 + results.received_unlisted,
             complete + results.received_unlisted,
             Bytes::new(bytes + results.received_unlisted_bytes)
         )?;
@@ -237,9 +242,9 @@ mod tests {
             },
             "sample_ns": null, "series_cut": false,
         });
-        let mut said = Vec::new();
-        people(&serde_json::from_value(results).unwrap(), &mut said).unwrap();
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.starts_with("received 70002 messages, 70001 complete, 70.002MB\n"), "{said}");
+        let mut text = Vec::new();
+        print_summary(&serde_json::from_value(results).unwrap(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.starts_with("received 70002 messages, 70001 complete, 70.002MB\n"), "{text}");
     }
 }

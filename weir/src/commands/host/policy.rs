@@ -1,6 +1,6 @@
 //! The parts of an agent's policy support that need files and sockets: key, saved state and control socket.
 
-use crate::commands::output;
+use crate::commands::files::open_output;
 use crate::console::Failure;
 use crate::control::{Socket, SocketServer, socket_path};
 use crate::privilege;
@@ -60,11 +60,11 @@ impl PolicyOptions {
     /// Returns the policy configuration; `None` without `--policy-key`.
     pub fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
         let Some(path) = &self.policy_key else { return Ok(None) };
-        let place = |reason: &dyn std::fmt::Display| {
+        let invalid = |reason: &dyn std::fmt::Display| {
             Failure::Input(format!("--policy-key {}: {reason}", path.display()))
         };
-        let key = PolicyKey::new(&read_key(path).map_err(|reason| place(&reason))?)
-            .map_err(|error| place(&error))?;
+        let key = PolicyKey::new(&read_key(path).map_err(|reason| invalid(&reason))?)
+            .map_err(|error| invalid(&error))?;
         let mut config = PolicyConfig::new(key, seed(), base_rtt);
         let imin = self.policy_imin.unwrap_or(config.trickle.imin);
         config.trickle = TrickleConfig::new(imin, self.policy_imax, self.policy_k)
@@ -77,12 +77,12 @@ impl PolicyOptions {
         if self.policy_key.is_none() {
             return Ok(None);
         }
-        let find = |path: &PathBuf| output("--policy-state", path).map(|file| (path.clone(), file));
-        let state = self.policy_state.as_ref().map(find).transpose()?;
-        let kept = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
+        let open = |path: &PathBuf| open_output("--policy-state", path).map(|file| (path.clone(), file));
+        let state = self.policy_state.as_ref().map(open).transpose()?;
+        let saved_state = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
         let name = self.control.clone().unwrap_or_else(|| addr.to_string());
         let socket = Socket::bind(&socket_path::socket(&name))?;
-        Ok(Some(PolicyEndpoints { socket, state, kept }))
+        Ok(Some(PolicyEndpoints { socket, state, saved_state }))
     }
 }
 
@@ -91,47 +91,47 @@ pub struct PolicyEndpoints {
     socket: Socket,
     /// Path of `--policy-state` as given, and the file.
     state: Option<(PathBuf, OutputFile)>,
-    kept: Option<(Vec<u8>, Time)>,
+    saved_state: Option<(Vec<u8>, Time)>,
 }
 
 impl PolicyEndpoints {
     /// Returns the directories in which files are created and removed, for the sandbox.
-    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+    pub fn dirs(&self) -> impl Iterator<Item = &Path> {
         let state = self.state.as_ref().and_then(|(_, state)| state.dir());
-        self.socket.file().map(privilege::folder).into_iter().chain(state)
+        self.socket.file().map(privilege::parent_dir).into_iter().chain(state)
     }
 
     /// Starts the threads for the control socket and the state file.
     pub fn serve(self) -> (PolicyService, PolicyChannel) {
-        let (orders, requests) = channel();
-        let (keep, keeper) = match self.state {
+        let (calls, requests) = channel();
+        let (state_tx, writer) = match self.state {
             None => (None, None),
             Some((path, file)) => {
-                let (keep, states) = channel();
-                (Some(keep), Some(std::thread::spawn(move || persist_states(&path, &file, &states))))
+                let (state_tx, states) = channel();
+                (Some(state_tx), Some(std::thread::spawn(move || persist_states(&path, &file, &states))))
             }
         };
-        let desk = PolicyService { socket: Some(serve(self.socket, orders)), keeper };
-        (desk, PolicyChannel { requests, state_tx: keep, saved_state: self.kept })
+        let service = PolicyService { socket: Some(serve(self.socket, calls)), writer };
+        (service, PolicyChannel { requests, state_tx, saved_state: self.saved_state })
     }
 }
 
 /// Checks that agents can use this key, and returns its absolute path.
 pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
-    let place =
+    let invalid =
         |reason: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {reason}", path.display()));
-    PolicyKey::new(&read_key(path).map_err(|reason| place(&reason))?).map_err(|error| place(&error))?;
-    path.canonicalize().map_err(|error| place(&error))
+    PolicyKey::new(&read_key(path).map_err(|reason| invalid(&reason))?).map_err(|error| invalid(&error))?;
+    path.canonicalize().map_err(|error| invalid(&error))
 }
 
 /// Reads a key. Fails if others than the owner can read the file: whoever has the key can set policies.
 fn read_key(path: &Path) -> Result<Vec<u8>, String> {
     let mut file = fs::File::open(path).map_err(|error| error.to_string())?;
-    let about = file.metadata().map_err(|error| error.to_string())?;
-    if !about.is_file() {
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
         return Err("not a regular file".to_owned());
     }
-    if about.mode() & 0o077 != 0 {
+    if metadata.mode() & 0o077 != 0 {
         return Err(format!("readable by others than its owner; run `chmod 600 {}`", path.display()));
     }
     let mut key = Vec::new();
@@ -149,31 +149,32 @@ fn seed() -> u64 {
 
 /// Reads the saved state and its age; `None` if the file does not exist (first run).
 fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
-    let place = |reason: &dyn std::fmt::Display| {
+    let invalid = |reason: &dyn std::fmt::Display| {
         Failure::Input(format!("--policy-state {}: {reason}", path.display()))
     };
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(place(&error)),
+        Err(error) => return Err(invalid(&error)),
     };
-    let changed = file.metadata().and_then(|about| about.modified()).map_err(|error| place(&error))?;
-    let asleep = SystemTime::now().duration_since(changed).unwrap_or_default();
+    let modified =
+        file.metadata().and_then(|metadata| metadata.modified()).map_err(|error| invalid(&error))?;
+    let age = SystemTime::now().duration_since(modified).unwrap_or_default();
     let mut state = Vec::new();
-    file.take(MAX_STATE_LEN).read_to_end(&mut state).map_err(|error| place(&error))?;
-    Ok(Some((state, Time::from_ns(u64::try_from(asleep.as_nanos()).unwrap_or(u64::MAX)))))
+    file.take(MAX_STATE_LEN).read_to_end(&mut state).map_err(|error| invalid(&error))?;
+    Ok(Some((state, Time::from_ns(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)))))
 }
 
 /// Writes the states that arrive, each atomically. If several are queued, only the last is written. Only the first
 /// error is printed.
 fn persist_states(path: &Path, file: &OutputFile, states: &Receiver<Vec<u8>>) {
-    let mut warned = false;
+    let mut has_warned = false;
     while let Ok(mut state) = states.recv() {
         while let Ok(newer) = states.try_recv() {
             state = newer;
         }
         if let Err(error) = file.write(&state, MODE_PRIVATE)
-            && !std::mem::replace(&mut warned, true)
+            && !std::mem::replace(&mut has_warned, true)
         {
             let _ = writeln!(std::io::stderr(), "warning: --policy-state {}: {error}", path.display());
         }
@@ -183,7 +184,8 @@ fn persist_states(path: &Path, file: &OutputFile, states: &Receiver<Vec<u8>>) {
 /// Background threads of an agent: control socket and state file.
 pub struct PolicyService {
     socket: Option<SocketServer>,
-    keeper: Option<JoinHandle<()>>,
+    /// The thread that writes the state file; `None` without `--policy-state`.
+    writer: Option<JoinHandle<()>>,
 }
 
 impl PolicyService {
@@ -191,20 +193,20 @@ impl PolicyService {
     /// because the thread of the state file ends when the agent's end of the channel is closed.
     pub fn close(mut self) {
         self.socket = None;
-        if let Some(keeper) = self.keeper.take() {
+        if let Some(writer) = self.writer.take() {
             // The thread does not panic.
-            let _ = keeper.join();
+            let _ = writer.join();
         }
     }
 }
 
 /// Serves the control socket by forwarding requests to the agent.
-fn serve(socket: Socket, orders: Sender<PolicyCall>) -> SocketServer {
+fn serve(socket: Socket, calls: Sender<PolicyCall>) -> SocketServer {
     socket.serve(move |request: PolicyRequest| {
-        let (answer, answered) = channel();
-        let gone = || "the agent has stopped".to_owned();
-        orders.send(PolicyCall { request, answer }).map_err(|_| gone())?;
-        answered.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| gone())?
+        let (answer, reply) = channel();
+        let stopped = || "the agent has stopped".to_owned();
+        calls.send(PolicyCall { request, answer }).map_err(|_| stopped())?;
+        reply.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| stopped())?
     })
 }
 
@@ -214,7 +216,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    fn refused(name: &str, bytes: &[u8], mode: u32) -> String {
+    fn key_error(name: &str, bytes: &[u8], mode: u32) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         fs::write(&path, bytes).unwrap();
@@ -238,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_none_are_refused() {
+    fn invalid_keys_are_rejected() {
         assert_eq!(
-            refused("key", &[7; 15], 0o600),
+            key_error("key", &[7; 15], 0o600),
             "--policy-key /key: policy key of 15 bytes is too short, use at least 16"
         );
-        assert!(refused("key", &[7; 32], 0o640).contains("chmod 600 /key"));
-        assert!(refused("key", &[7; 5000], 0o600).contains("exceeds 4096 bytes"));
+        assert!(key_error("key", &[7; 32], 0o640).contains("chmod 600 /key"));
+        assert!(key_error("key", &[7; 5000], 0o600).contains("exceeds 4096 bytes"));
         let missing = options(Path::new("/nowhere/key")).config(Time::from_ms(1));
         assert!(
             matches!(missing, Err(Failure::Input(reason)) if reason.starts_with("--policy-key /nowhere/key: No such file"))
@@ -254,22 +256,22 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_replaced_whole_and_the_first_run_has_none() {
+    fn a_state_is_replaced_atomically_and_the_first_run_has_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         assert!(read_state(&path).unwrap().is_none());
         for state in [&b"one"[..], b"another"] {
             OutputFile::open(&path).unwrap().write(state, MODE_PRIVATE).unwrap();
-            let (read, asleep) = read_state(&path).unwrap().unwrap();
+            let (read, age) = read_state(&path).unwrap().unwrap();
             assert_eq!(read, state);
-            assert!(asleep < Time::from_secs(60));
+            assert!(age < Time::from_secs(60));
         }
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file remains");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0);
     }
 
     #[test]
-    fn the_socket_has_its_mode_from_the_beginning() {
+    fn the_socket_is_created_with_its_mode() {
         use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
         let dir = tempfile::tempdir().unwrap();
         let events = inotify::init(CreateFlags::NONBLOCK).unwrap();
@@ -281,18 +283,18 @@ mod tests {
         let mut reader = inotify::Reader::new(&events, &mut buffer);
         let first = reader.next().unwrap().events();
         assert!(first.contains(ReadFlags::CREATE), "{first:?}");
-        assert!(reader.next().is_err(), "its mode was changed later");
+        assert!(reader.next().is_err(), "the mode was changed after the creation");
     }
 
-    /// Whatever comes by the socket, it is answered or closed, and the next one is served.
+    /// Any input is answered or its connection closed, and the next connection is served.
     #[test]
     fn the_socket_survives_any_input_and_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("h1.sock");
-        let (orders, requests) = channel::<PolicyCall>();
-        let serving = serve(Socket::bind(&path).unwrap(), orders);
+        let (calls, requests) = channel::<PolicyCall>();
+        let server = serve(Socket::bind(&path).unwrap(), calls);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        let said = |bytes: &[u8]| {
+        let exchange = |bytes: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();
             stream.write_all(bytes).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -301,7 +303,7 @@ mod tests {
             answer
         };
         let depth = "[".repeat(100_000) + "\n";
-        for (bytes, word) in [
+        for (bytes, text) in [
             (&b""[..], "in the middle of a line"),
             (b"{", "in the middle of a line"),
             (b"\n", "invalid request"),
@@ -312,37 +314,37 @@ mod tests {
             (b"{\"do\":\"show\",\"more\":1}\n", "invalid request"),
             (depth.as_bytes(), "invalid request"),
         ] {
-            let answer = said(bytes);
-            assert!(answer.starts_with("{\"error\":") && answer.contains(word), "{answer}");
+            let answer = exchange(bytes);
+            assert!(answer.starts_with("{\"error\":") && answer.contains(text), "{answer}");
         }
-        // More than a line may have: it is not read to its end.
+        // Longer than the maximum line: not read to the end.
         let mut stream = UnixStream::connect(&path).unwrap();
         let _ = stream.write_all(&vec![b'x'; 1 << 20]);
         drop(stream);
         let agent = std::thread::spawn(move || {
-            let order = requests.recv().unwrap();
-            assert_eq!(order.request, PolicyRequest::Show {});
-            order.answer.send(Err("no".to_owned())).unwrap();
+            let call = requests.recv().unwrap();
+            assert_eq!(call.request, PolicyRequest::Show {});
+            call.answer.send(Err("no".to_owned())).unwrap();
         });
-        assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"no\"}\n");
+        assert_eq!(exchange(b"{\"do\":\"show\"}\n"), "{\"error\":\"no\"}\n");
         agent.join().unwrap();
         // The agent is gone.
-        assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"the agent has stopped\"}\n");
-        drop(serving);
+        assert_eq!(exchange(b"{\"do\":\"show\"}\n"), "{\"error\":\"the agent has stopped\"}\n");
+        drop(server);
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_name_is_taken_once_and_a_dead_agents_is_free() {
+    fn a_socket_in_use_is_rejected_and_a_stale_one_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("h1.sock");
-        let taken = Socket::bind(&path).unwrap();
+        let socket = Socket::bind(&path).unwrap();
         let reason = |result: Result<Socket, Failure>| match result {
             Err(Failure::Input(reason)) => reason,
-            _ => panic!("it is refused"),
+            _ => panic!("an input error is expected"),
         };
         assert!(reason(Socket::bind(&path)).contains("in use by another agent"));
-        drop(taken); // As if killed: the name stays.
+        drop(socket); // As if the process was killed: the file remains.
         assert!(path.exists());
         let again = Socket::bind(&path).unwrap();
         drop(again);

@@ -10,7 +10,7 @@ use weir_switch::driver::{EmulatedLink, LinkObserver};
 use weir_switch::link::PacketRateController;
 use weir_units::{Bytes, Time};
 
-/// Capacity of the table of learnt flows; a full table is cleared.
+/// Capacity of the table of egress interfaces by flow; a full table is cleared.
 const MAX_LEARNT_FLOWS: usize = 1 << 16;
 /// EtherType of IPv4.
 const IPV4: [u8; 2] = [0x08, 0x00];
@@ -25,22 +25,22 @@ pub struct Bmv2Switch {
 
 impl Bmv2Switch {
     /// Parses `127.0.0.1:9090=1@veth1,2@veth2`.
-    pub fn read(text: &str) -> Result<Bmv2Switch, String> {
-        let shape = || {
+    pub fn parse(text: &str) -> Result<Bmv2Switch, String> {
+        let syntax_error = || {
             format!("\"{text}\": expected HOST:PORT=PORT@INTERFACE,..., for example 127.0.0.1:9090=1@veth1")
         };
-        let (thrift, ports) = text.split_once('=').ok_or_else(shape)?;
+        let (thrift, ports) = text.split_once('=').ok_or_else(syntax_error)?;
         let port = |part: &str| {
             let (port, interface) = part.split_once('@')?;
             Some((port.parse().ok()?, interface.to_owned()))
         };
         let ports: Option<Vec<(u16, String)>> = ports.split(',').map(port).collect();
-        Ok(Bmv2Switch { thrift: thrift.to_owned(), ports: ports.ok_or_else(shape)? })
+        Ok(Bmv2Switch { thrift: thrift.to_owned(), ports: ports.ok_or_else(syntax_error)? })
     }
 }
 
 /// A switch port that is connected to an interface of the emulator.
-struct Limit {
+struct LimitedPort {
     switch: usize,
     port: u16,
     /// Model of the port's queue; `None` for a link without rate limit.
@@ -57,11 +57,11 @@ struct NewRate {
 /// Observes the frames of all switches. The egress port of a flow is learnt from its last frame that left the
 /// switch; a frame that enters the switch is then accounted to the queue of that port.
 pub struct Bmv2RateController {
-    servers: Vec<String>,
+    thrift_addresses: Vec<String>,
     /// Indexed by the emulator's interfaces; `None` if the interface has no BMv2 switch.
-    limits: Vec<Option<Limit>>,
+    limits: Vec<Option<LimitedPort>>,
     /// Interface by which a flow leaves a switch, by switch index and flow hash.
-    learnt: HashMap<(usize, u64), u16>,
+    egress_interfaces: HashMap<(usize, u64), u16>,
     rates: Option<Sender<NewRate>>,
 }
 
@@ -76,35 +76,41 @@ impl Bmv2RateController {
         if switches.is_empty() {
             return Ok(None);
         }
-        let mut limits: Vec<Option<Limit>> = (0..links.len() * 2).map(|_| None).collect();
-        for (switch, limited) in switches.iter().enumerate() {
-            for (port, interface) in &limited.ports {
+        let mut limits: Vec<Option<LimitedPort>> = (0..links.len() * 2).map(|_| None).collect();
+        for (switch, bmv2) in switches.iter().enumerate() {
+            for (port, interface) in &bmv2.ports {
                 let ends = links.iter().flat_map(|link| &link.ends);
-                let at = ends.into_iter().position(|end| end == interface).ok_or_else(|| {
-                    format!("--bmv2 {}: interface {interface} belongs to no link", limited.thrift)
+                let index = ends.into_iter().position(|end| end == interface).ok_or_else(|| {
+                    format!("--bmv2 {}: interface {interface} belongs to no link", bmv2.thrift)
                 })?;
-                let rate = links[at / 2].parameters.rate;
+                let rate = links[index / 2].parameters.rate;
                 let limiter = rate.map(|rate| PacketRateController::new(rate, frame));
-                limits[at] = Some(Limit { switch, port: *port, limiter });
+                limits[index] = Some(LimitedPort { switch, port: *port, limiter });
             }
         }
-        let servers = switches.iter().map(|it| it.thrift.clone()).collect();
-        Ok(Some(Bmv2RateController { servers, limits, learnt: HashMap::new(), rates: None }))
+        let thrift_addresses = switches.iter().map(|it| it.thrift.clone()).collect();
+        Ok(Some(Bmv2RateController {
+            thrift_addresses,
+            limits,
+            egress_interfaces: HashMap::new(),
+            rates: None,
+        }))
     }
 
     /// Starts the thread that sets the rates. The thread connects to a switch when a rate of that switch
     /// changes for the first time.
     pub fn start(mut self) -> Result<Box<dyn LinkObserver>, String> {
-        let (rates, orders) = channel();
-        let servers = std::mem::take(&mut self.servers);
+        let (rates, requests) = channel();
+        let thrift_addresses = std::mem::take(&mut self.thrift_addresses);
         let thread = std::thread::Builder::new().name("rates".into());
-        thread.spawn(move || set_rates(&servers, &orders)).map_err(|error| error.to_string())?;
+        thread.spawn(move || set_rates(&thrift_addresses, &requests)).map_err(|error| error.to_string())?;
         self.rates = Some(rates);
         Ok(Box::new(self))
     }
 
-    fn queued(&mut self, now: Time, interface: u16, len: usize) {
-        let Some(Some(Limit { switch, port, limiter: Some(limiter) })) =
+    /// Accounts a frame of `len` bytes to the queue of an interface's port, and requests a new rate if it changes.
+    fn on_enqueue(&mut self, now: Time, interface: u16, len: usize) {
+        let Some(Some(LimitedPort { switch, port, limiter: Some(limiter) })) =
             self.limits.get_mut(usize::from(interface))
         else {
             return;
@@ -123,20 +129,20 @@ impl Bmv2RateController {
 impl LinkObserver for Bmv2RateController {
     fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]) {
         let Some(switch) = self.switch_at(interface) else { return };
-        if let Some(&egress) = self.learnt.get(&(switch, flow(frame))) {
-            self.queued(now, egress, frame.len());
+        if let Some(&egress) = self.egress_interfaces.get(&(switch, flow(frame))) {
+            self.on_enqueue(now, egress, frame.len());
         }
     }
 
     fn received(&mut self, now: Time, interface: u16, frame: &[u8]) {
         let Some(switch) = self.switch_at(interface) else { return };
-        if self.learnt.len() >= MAX_LEARNT_FLOWS {
-            self.learnt.clear();
+        if self.egress_interfaces.len() >= MAX_LEARNT_FLOWS {
+            self.egress_interfaces.clear();
         }
-        if self.learnt.insert((switch, flow(frame)), interface).is_none() {
+        if self.egress_interfaces.insert((switch, flow(frame)), interface).is_none() {
             // The flow's egress port was unknown when its first frame entered, so that frame is accounted
             // now.
-            self.queued(now, interface, frame.len());
+            self.on_enqueue(now, interface, frame.len());
         }
     }
 }
@@ -153,23 +159,23 @@ fn flow(frame: &[u8]) -> u64 {
 }
 
 /// Sets the latest requested rate of each port, until the channel is closed. Warns once per switch.
-fn set_rates(servers: &[String], orders: &Receiver<NewRate>) {
-    let mut clients: Vec<Option<ThriftClient>> = servers.iter().map(|_| None).collect();
-    let mut warned = vec![false; servers.len()];
-    while let Ok(first) = orders.recv() {
+fn set_rates(thrift_addresses: &[String], requests: &Receiver<NewRate>) {
+    let mut clients: Vec<Option<ThriftClient>> = thrift_addresses.iter().map(|_| None).collect();
+    let mut has_warned = vec![false; thrift_addresses.len()];
+    while let Ok(first) = requests.recv() {
         let mut newest = HashMap::new();
-        for it in std::iter::once(first).chain(orders.try_iter()) {
-            newest.insert((it.switch, it.port), it.packets_per_second);
+        for rate in std::iter::once(first).chain(requests.try_iter()) {
+            newest.insert((rate.switch, rate.port), rate.packets_per_second);
         }
         for ((switch, port), rate) in newest {
-            let set = match clients[switch].as_mut() {
+            let result = match clients[switch].as_mut() {
                 Some(client) => client.set_queue_rate(port, rate),
-                None => ThriftClient::connect(&servers[switch])
+                None => ThriftClient::connect(&thrift_addresses[switch])
                     .and_then(|client| clients[switch].insert(client).set_queue_rate(port, rate)),
             };
-            if let Err(error) = set {
+            if let Err(error) = result {
                 clients[switch] = None;
-                if !std::mem::replace(&mut warned[switch], true) {
+                if !std::mem::replace(&mut has_warned[switch], true) {
                     crate::console::warn(&format!("cannot set the rate of port {port}: {error}"));
                 }
             }
@@ -182,7 +188,7 @@ mod tests {
     use super::*;
     use weir_switch::link::LinkParameters;
 
-    fn keeper() -> (Bmv2RateController, Receiver<NewRate>) {
+    fn controller() -> (Bmv2RateController, Receiver<NewRate>) {
         let link = |name: &str, ends: [&str; 2]| EmulatedLink {
             name: name.to_owned(),
             ends: ends.map(str::to_owned),
@@ -192,11 +198,11 @@ mod tests {
                 .apply(LinkParameters::default()),
         };
         let links = [link("h1-s1", ["a0", "a1"]), link("s1-h2", ["b0", "b1"])];
-        let switches = [Bmv2Switch::read("127.0.0.1:9090=1@a1,2@b0").unwrap()];
-        let mut keeper = Bmv2RateController::new(&switches, &links, Bytes::new(1_518)).unwrap().unwrap();
-        let (rates, orders) = channel();
-        keeper.rates = Some(rates);
-        (keeper, orders)
+        let switches = [Bmv2Switch::parse("127.0.0.1:9090=1@a1,2@b0").unwrap()];
+        let mut controller = Bmv2RateController::new(&switches, &links, Bytes::new(1_518)).unwrap().unwrap();
+        let (rates, requests) = channel();
+        controller.rates = Some(rates);
+        (controller, requests)
     }
 
     fn frame(to: u8, len: usize) -> Vec<u8> {
@@ -208,34 +214,34 @@ mod tests {
 
     #[test]
     fn the_rate_follows_the_lengths_of_a_flow_whose_port_is_known() {
-        let (mut keeper, orders) = keeper();
-        keeper.delivered(Time::ZERO, 1, &frame(2, 90)); // not known yet
-        keeper.received(Time::ZERO, 2, &frame(2, 90)); // it leaves by port 2
-        (0..40).for_each(|i| keeper.delivered(Time::from_us(i), 1, &frame(2, 90)));
-        let set: Vec<_> = orders.try_iter().map(|it| (it.switch, it.port, it.packets_per_second)).collect();
+        let (mut controller, requests) = controller();
+        controller.delivered(Time::ZERO, 1, &frame(2, 90)); // the egress port is unknown
+        controller.received(Time::ZERO, 2, &frame(2, 90)); // leaves by port 2
+        (0..40).for_each(|i| controller.delivered(Time::from_us(i), 1, &frame(2, 90)));
+        let set: Vec<_> = requests.try_iter().map(|it| (it.switch, it.port, it.packets_per_second)).collect();
         assert!(!set.is_empty() && set.iter().all(|(switch, port, _)| (*switch, *port) == (0, 2)), "{set:?}");
-        assert!(set.last().unwrap().2 > 82 * 2, "short frames are more per second: {set:?}");
-        // Frames at interfaces without such a switch are not counted.
-        keeper.received(Time::ZERO, 0, &frame(2, 90));
-        keeper.delivered(Time::ZERO, 3, &frame(2, 90));
-        assert_eq!(orders.try_iter().count(), 0);
+        assert!(set.last().unwrap().2 > 82 * 2, "short frames raise the packet rate: {set:?}");
+        // Frames at interfaces without a BMv2 switch are ignored.
+        controller.received(Time::ZERO, 0, &frame(2, 90));
+        controller.delivered(Time::ZERO, 3, &frame(2, 90));
+        assert_eq!(requests.try_iter().count(), 0);
         for garbage in [&[][..], &[1, 2, 3], &[0; 13], &[8; 20]] {
-            keeper.received(Time::ZERO, 2, garbage);
-            keeper.delivered(Time::ZERO, 1, garbage);
+            controller.received(Time::ZERO, 2, garbage);
+            controller.delivered(Time::ZERO, 1, garbage);
         }
     }
 
     #[test]
-    fn mistakes_are_named() {
-        for wrong in ["", "127.0.0.1:9090", "127.0.0.1:9090=1", "127.0.0.1:9090=x@a"] {
+    fn errors_name_the_option() {
+        for invalid in ["", "127.0.0.1:9090", "127.0.0.1:9090=1", "127.0.0.1:9090=x@a"] {
             assert!(
-                Bmv2Switch::read(wrong).unwrap_err().contains("expected HOST:PORT=PORT@INTERFACE"),
-                "{wrong}"
+                Bmv2Switch::parse(invalid).unwrap_err().contains("expected HOST:PORT=PORT@INTERFACE"),
+                "{invalid}"
             );
         }
-        let switches = [Bmv2Switch::read("127.0.0.1:9090=1@a1").unwrap()];
+        let switches = [Bmv2Switch::parse("127.0.0.1:9090=1@a1").unwrap()];
         let Err(reason) = Bmv2RateController::new(&switches, &[], Bytes::new(1_518)) else {
-            panic!("there is no a1")
+            panic!("a1 belongs to no link")
         };
         assert_eq!(reason, "--bmv2 127.0.0.1:9090: interface a1 belongs to no link");
     }

@@ -49,7 +49,7 @@ enum Command {
     /// Print properties and counters of the links
     Show {
         #[command(flatten)]
-        at: At,
+        control: ControlArgs,
         #[command(flatten)]
         output: QueryOutput,
     },
@@ -59,23 +59,23 @@ enum Command {
         #[arg(required = true, value_name = "LINK")]
         links: Vec<String>,
         #[command(flatten)]
-        change: Change,
+        change: ChangeArgs,
         #[command(flatten)]
-        at: At,
+        control: ControlArgs,
         #[command(flatten)]
         output: ActionOutput,
     },
 }
 
 #[derive(Debug, clap::Args)]
-struct At {
+struct ControlArgs {
     /// Name of the emulator (`weir link run --control`)
     #[arg(long, value_name = "NAME", default_value = LINKS)]
     control: String,
 }
 
 #[derive(Debug, clap::Args)]
-struct Change {
+struct ChangeArgs {
     /// Rate in bits of frames per second, or `unlimited`
     #[arg(long)]
     rate: Option<String>,
@@ -111,8 +111,8 @@ struct Change {
     up: bool,
 }
 
-impl Change {
-    fn read(&self) -> Result<LinkChange, Failure> {
+impl ChangeArgs {
+    fn parse(&self) -> Result<LinkChange, Failure> {
         let options = [
             ("rate", &self.rate),
             ("delay", &self.delay),
@@ -139,17 +139,17 @@ impl Change {
 }
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let ask = |at: &At, request: &LinkRequest| request.ask::<LinkReport>(&at.control);
+    let send = |args: &ControlArgs, request: &LinkRequest| request.send::<LinkReport>(&args.control);
     match &args.command {
         Command::Run(args) => run::run(args, console),
-        Command::Show { at, output } => {
+        Command::Show { control, output } => {
             console.style(*output);
-            ask(at, &LinkRequest::Show {})?.print(console)
+            send(control, &LinkRequest::Show {})?.print(console)
         }
-        Command::Set { links, change, at, output } => {
+        Command::Set { links, change, control, output } => {
             console.style(*output);
-            let change = change.read()?.to_string();
-            let report = ask(at, &LinkRequest::Set { links: links.clone(), change })?;
+            let change = change.parse()?.to_string();
+            let report = send(control, &LinkRequest::Set { links: links.clone(), change })?;
             if console.style.quiet { Ok(()) } else { report.print(console) }
         }
     }

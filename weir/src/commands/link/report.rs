@@ -23,7 +23,8 @@ pub struct LinkReport {
 pub struct Lateness {
     p50: f64,
     p99: f64,
-    most: f64,
+    #[serde(rename = "most")]
+    max: f64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,16 +62,16 @@ pub struct Direction {
 }
 
 impl LinkReport {
-    /// Returns the report on the links for whose names `wanted` returns true.
-    pub fn new(stats: &LinkEmulatorStats, wanted: impl Fn(&str) -> bool) -> LinkReport {
-        let links = stats.links.iter().filter(|status| wanted(&status.link.name));
-        let at = |share: usize| {
-            let index = stats.lateness.len().saturating_sub(1) * share / 100;
+    /// Returns the report on the links for whose names `is_selected` returns true.
+    pub fn new(stats: &LinkEmulatorStats, is_selected: impl Fn(&str) -> bool) -> LinkReport {
+        let links = stats.links.iter().filter(|status| is_selected(&status.link.name));
+        let percentile = |percent: usize| {
+            let index = stats.lateness.len().saturating_sub(1) * percent / 100;
             stats.lateness.get(index).copied().unwrap_or(Time::ZERO).as_us_f64()
         };
         LinkReport {
             links: links.map(Link::new).collect(),
-            lateness_us: Lateness { p50: at(50), p99: at(99), most: at(100) },
+            lateness_us: Lateness { p50: percentile(50), p99: percentile(99), max: percentile(100) },
         }
     }
 
@@ -90,25 +91,30 @@ impl LinkReport {
             "lost",
         ]);
         for column in 3..6 {
-            table.column_mut(column).expect("it has them").set_cell_alignment(CellAlignment::Right);
+            table
+                .column_mut(column)
+                .expect("the table has seven columns")
+                .set_cell_alignment(CellAlignment::Right);
         }
         for link in &self.links {
-            for (end, it) in link.ends.iter().zip(&link.directions) {
+            for (end, direction) in link.ends.iter().zip(&link.directions) {
                 let first = *end == link.ends[0];
-                let (name, is) = if first { (link.name.clone(), link.is()) } else { Default::default() };
-                let counts = [it.offered, it.delivered, it.in_flight as u64].map(|count| count.to_string());
+                let (name, state) =
+                    if first { (link.name.clone(), link.state()) } else { Default::default() };
+                let counts = [direction.offered, direction.delivered, direction.in_flight as u64]
+                    .map(|count| count.to_string());
                 let lost: Vec<String> =
-                    it.dropped.iter().map(|(reason, frames)| format!("{reason} {frames}")).collect();
+                    direction.dropped.iter().map(|(reason, frames)| format!("{reason} {frames}")).collect();
                 let lost = if lost.is_empty() { "-".to_owned() } else { lost.join(", ") };
-                table.add_row([vec![name, is, end.clone()], counts.to_vec(), vec![lost]].concat());
+                table.add_row([vec![name, state, end.clone()], counts.to_vec(), vec![lost]].concat());
             }
         }
         fit(&mut table, console.width);
         writeln!(console.out, "{}", table.trim_fmt())?;
-        let Lateness { p50, p99, most } = self.lateness_us;
+        let Lateness { p50, p99, max } = self.lateness_us;
         Ok(writeln!(
             console.out,
-            "frames were late by {p50:.0} us (median), {p99:.0} us (p99), {most:.0} us at most"
+            "frames were late by {p50:.0} us (median), {p99:.0} us (p99), {max:.0} us at most"
         )?)
     }
 }
@@ -134,7 +140,7 @@ impl Link {
     }
 
     /// Returns the state of the link: rate, delay and the enabled impairments.
-    fn is(&self) -> String {
+    fn state(&self) -> String {
         let mut words = Vec::new();
         if !self.up {
             words.push("down".to_owned());

@@ -2,7 +2,9 @@
 
 use super::LinkReport;
 use super::bmv2::{Bmv2RateController, Bmv2Switch};
-use super::serve::{Emulated, serve};
+use super::serve::{EmulatorLinks, serve};
+use crate::commands::files::read;
+use crate::commands::linux::MAX_IFNAME_LEN;
 use crate::console::{Console, Failure};
 use crate::control::Socket;
 use crate::output::QueryOutput;
@@ -19,14 +21,12 @@ use weir_testbed::links::{LINKS, socket};
 use weir_units::Bytes;
 
 /// Interval at which the state of the emulator thread is checked.
-const HEALTH_CHECK: Duration = Duration::from_secs(1);
-/// Maximum length of an interface name: `IFNAMSIZ` (16) includes the terminating NUL.
-const MAX_IFNAME_LEN: usize = 15;
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of a link, the interfaces that it connects, and its properties
-    #[arg(value_name = "NAME=INTERFACE,INTERFACE[,KEY=VALUE...]", value_parser = link)]
+    #[arg(value_name = "NAME=INTERFACE,INTERFACE[,KEY=VALUE...]", value_parser = parse_link)]
     links: Vec<EmulatedLink>,
 
     /// File with more links, one per line in the same syntax; # begins a comment
@@ -47,7 +47,7 @@ pub struct Args {
     /// BMv2 limits packets per second. The limits of these ports are adapted to the lengths of the queued
     /// frames, so that the bit rate equals that of the link, and queues build up in the switch rather than in
     /// front of the link.
-    #[arg(long, value_name = "HOST:PORT=PORT@INTERFACE,...", value_parser = Bmv2Switch::read)]
+    #[arg(long, value_name = "HOST:PORT=PORT@INTERFACE,...", value_parser = Bmv2Switch::parse)]
     bmv2: Vec<Bmv2Switch>,
 
     /// Length of a full frame at these ports
@@ -59,20 +59,20 @@ pub struct Args {
 }
 
 /// Parses `s1-s2=veth1,veth2,rate=10Mbps`.
-fn link(text: &str) -> Result<EmulatedLink, String> {
-    let shape = || {
+fn parse_link(text: &str) -> Result<EmulatedLink, String> {
+    let syntax_error = || {
         format!(
             "\"{text}\": expected NAME=INTERFACE,INTERFACE[,PROPERTY=VALUE...], for example s1-s2=veth1,veth2,delay=5ms"
         )
     };
-    let (name, rest) = text.split_once('=').ok_or_else(shape)?;
+    let (name, rest) = text.split_once('=').ok_or_else(syntax_error)?;
     let mut parts = rest.splitn(3, ',');
-    let (Some(a), Some(b)) = (parts.next(), parts.next()) else { return Err(shape()) };
+    let (Some(a), Some(b)) = (parts.next(), parts.next()) else { return Err(syntax_error()) };
     let is_interface = |name: &str| {
         !name.is_empty() && name.len() <= MAX_IFNAME_LEN && !name.contains(['=', '/', ' ', '\0'])
     };
     if name.is_empty() || !is_interface(a) || !is_interface(b) {
-        return Err(shape());
+        return Err(syntax_error());
     }
     let change: LinkChange =
         parts.next().unwrap_or_default().parse().map_err(|reason| format!("{name}: {reason}"))?;
@@ -86,20 +86,20 @@ fn link(text: &str) -> Result<EmulatedLink, String> {
 /// Returns a line without its comment. As in a shell, a `#` begins a comment only at the start of a word,
 /// because names may contain `#`.
 fn without_comment(line: &str) -> &str {
-    let begins_word = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
-    let comment = line.match_indices('#').map(|(at, _)| at).find(|&at| begins_word(at));
-    comment.map_or(line, |at| &line[..at])
+    let begins_word = |index: usize| line[..index].chars().next_back().is_none_or(char::is_whitespace);
+    let comment = line.match_indices('#').map(|(index, _)| index).find(|&index| begins_word(index));
+    comment.map_or(line, |index| &line[..index])
 }
 
 /// Returns the links of the command line and of the file, with unique names and interfaces.
 fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
     let mut links = args.links.clone();
     if let Some(path) = &args.file {
-        for (number, line) in crate::commands::read(path)?.lines().enumerate() {
+        for (number, line) in read(path)?.lines().enumerate() {
             let line = without_comment(line).trim();
             if !line.is_empty() {
-                let place = |reason| Failure::Input(format!("{}:{}: {reason}", path.display(), number + 1));
-                links.push(link(line).map_err(place)?);
+                let invalid = |reason| Failure::Input(format!("{}:{}: {reason}", path.display(), number + 1));
+                links.push(parse_link(line).map_err(invalid)?);
             }
         }
     }
@@ -123,7 +123,7 @@ fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let links = links(args)?;
-    let keeper = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
+    let controller = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
     let control = Socket::bind_name(&socket(&args.control))?;
     privilege::sandbox(&[Capability::CAP_NET_RAW], &[])?;
     let (quit, quit_requested) = sync_channel(1);
@@ -134,23 +134,23 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
     let count = links.len();
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
-    let observer = keeper.map(|keeper| keeper.start()).transpose().map_err(Failure::Work)?;
+    let observer = controller.map(Bmv2RateController::start).transpose().map_err(Failure::Work)?;
     let emulator = LinkEmulator::start(links, args.seed, observer).map_err(|error| match error {
         StartError::Dataplane(DataplaneError::Port { reason, .. }) => Failure::Input(reason),
         other => Failure::input(other),
     })?;
     let handle = emulator.handle();
-    let serving = serve(control, Emulated(handle.clone(), names));
+    let server = serve(control, EmulatorLinks(handle.clone(), names));
     if !console.style.json {
         writeln!(console.out, "{count} links run; `weir link show --control {}` shows them", args.control)?;
         console.out.flush()?;
     }
-    while quit_requested.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
+    while quit_requested.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if !emulator.is_running() {
             return Err(Failure::work("the emulator thread panicked; see the message above"));
         }
     }
-    drop(serving);
+    drop(server);
     let stats = handle.stats().wait().map_err(Failure::work)?;
     LinkReport::new(&stats, |_| true).print(console)
 }
@@ -161,7 +161,7 @@ mod tests {
     use weir_units::Time;
 
     #[test]
-    fn a_comment_begins_with_a_word() {
+    fn a_comment_begins_at_the_start_of_a_word() {
         for (line, rest) in
             [("# all", ""), ("h1-s1#2=a,b", "h1-s1#2=a,b"), ("l=a,b # one", "l=a,b "), ("l=a,b", "l=a,b")]
         {
@@ -170,14 +170,17 @@ mod tests {
     }
 
     #[test]
-    fn links_read_as_they_are_written() {
-        let it = link("s1-s2=veth1,veth2,rate=10Mbps,delay=5ms").unwrap();
-        assert_eq!((it.name.as_str(), it.ends), ("s1-s2", ["veth1".to_owned(), "veth2".to_owned()]));
-        assert_eq!(it.parameters.delay, Time::from_ms(5));
-        assert_eq!(link("l=a,b").unwrap().parameters, LinkParameters::default());
-        for wrong in ["", "l", "l=a", "l=a,delay=5ms", "=a,b", "l=a,interface-of-20-chars"] {
-            assert!(link(wrong).unwrap_err().contains("expected NAME=INTERFACE,INTERFACE"), "{wrong}");
+    fn links_are_parsed() {
+        let link = parse_link("s1-s2=veth1,veth2,rate=10Mbps,delay=5ms").unwrap();
+        assert_eq!((link.name.as_str(), link.ends), ("s1-s2", ["veth1".to_owned(), "veth2".to_owned()]));
+        assert_eq!(link.parameters.delay, Time::from_ms(5));
+        assert_eq!(parse_link("l=a,b").unwrap().parameters, LinkParameters::default());
+        for invalid in ["", "l", "l=a", "l=a,delay=5ms", "=a,b", "l=a,interface-of-20-chars"] {
+            assert!(
+                parse_link(invalid).unwrap_err().contains("expected NAME=INTERFACE,INTERFACE"),
+                "{invalid}"
+            );
         }
-        assert!(link("l=a,b,lost=1").unwrap_err().contains("l: unknown link property \"lost\""));
+        assert!(parse_link("l=a,b,lost=1").unwrap_err().contains("l: unknown link property \"lost\""));
     }
 }

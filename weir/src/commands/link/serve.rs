@@ -21,9 +21,9 @@ pub trait LinkController: Send {
 }
 
 /// An emulator between interfaces, and the names of its links.
-pub struct Emulated(pub LinkEmulatorHandle, pub Vec<String>);
+pub struct EmulatorLinks(pub LinkEmulatorHandle, pub Vec<String>);
 
-impl LinkController for Emulated {
+impl LinkController for EmulatorLinks {
     fn names(&self) -> Vec<String> {
         self.1.clone()
     }
@@ -58,39 +58,42 @@ pub fn serve(control: Socket, links: impl LinkController + 'static) -> SocketSer
                 Some(Err(error)) => Err(error.to_string()),
                 None => Err("not a single-process fabric".to_owned()),
             },
-            LinkRequest::Set { links: wanted, change } => {
+            LinkRequest::Set { links: selectors, change } => {
                 let change: LinkChange = change.parse()?;
-                let meant = selected_links(&names, &wanted)?;
-                links.change(meant.iter().cloned().collect(), change).map_err(|error| error.to_string())?;
-                Ok(Reply::Report(LinkReport::new(&stats()?, |name| meant.contains(name))))
+                let selected = selected_links(&names, &selectors)?;
+                links
+                    .change(selected.iter().cloned().collect(), change)
+                    .map_err(|error| error.to_string())?;
+                Ok(Reply::Report(LinkReport::new(&stats()?, |name| selected.contains(name))))
             }
         }
     })
 }
 
-/// Returns the names of all links that `wanted` selects. Fails if an element selects none.
-fn selected_links(all: &[String], wanted: &[String]) -> Result<BTreeSet<String>, String> {
+/// Returns the names of all links that `selectors` select. Fails if one of them selects no link.
+fn selected_links(all: &[String], selectors: &[String]) -> Result<BTreeSet<String>, String> {
     let mut names = BTreeSet::new();
-    for wanted in wanted {
-        let mut meant = all.iter().filter(|name| is_meant(wanted, name)).cloned().peekable();
-        if meant.peek().is_none() {
-            return Err(format!("unknown link {wanted}; links are {}", all.join(", ")));
+    for selector in selectors {
+        let mut selected = all.iter().filter(|name| is_selected_by(selector, name)).cloned().peekable();
+        if selected.peek().is_none() {
+            return Err(format!("unknown link {selector}; links are {}", all.join(", ")));
         }
-        names.extend(meant);
+        names.extend(selected);
     }
     Ok(names)
 }
 
-/// Returns true if `wanted` selects the link `name`: by its name, by its nodes in either order, by one of its
+/// Returns true if `selector` selects the link `name`: by its name, by its nodes in either order, by one of its
 /// nodes, or as `all`.
-fn is_meant(wanted: &str, name: &str) -> bool {
+fn is_selected_by(selector: &str, name: &str) -> bool {
     // Parallel links between the same nodes have the suffix `#n`.
     let nodes = name.split('#').next().unwrap_or(name);
-    wanted == "all"
-        || wanted == name
-        || nodes.match_indices('-').any(|(at, _)| {
-            let (a, b) = (&nodes[..at], &nodes[at + 1..]);
-            wanted == a || wanted == b || wanted == nodes || *wanted == format!("{b}-{a}")
+    selector == "all"
+        || selector == name
+        // Node names may contain `-`, so every split is tried.
+        || nodes.match_indices('-').any(|(index, _)| {
+            let (a, b) = (&nodes[..index], &nodes[index + 1..]);
+            selector == a || selector == b || selector == nodes || *selector == format!("{b}-{a}")
         })
 }
 
@@ -99,16 +102,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_meant_by_name_node_or_all() {
-        for wanted in ["s1-s2", "s2-s1", "s1", "s2", "all"] {
-            assert!(is_meant(wanted, "s1-s2"), "{wanted}");
+    fn links_are_selected_by_name_node_or_all() {
+        for selector in ["s1-s2", "s2-s1", "s1", "s2", "all"] {
+            assert!(is_selected_by(selector, "s1-s2"), "{selector}");
         }
-        for wanted in ["s1-s3", "s", "s1-", "s2-s1-s1", ""] {
-            assert!(!is_meant(wanted, "s1-s2"), "{wanted}");
+        for selector in ["s1-s3", "s", "s1-", "s2-s1-s1", ""] {
+            assert!(!is_selected_by(selector, "s1-s2"), "{selector}");
         }
-        assert!(is_meant("core-1", "core-1-s2") && is_meant("s2-core-1", "core-1-s2"), "names with dashes");
         assert!(
-            is_meant("s1-s2", "s1-s2#2") && is_meant("s1-s2#2", "s1-s2#2") && !is_meant("s1-s2#2", "s1-s2")
+            is_selected_by("core-1", "core-1-s2") && is_selected_by("s2-core-1", "core-1-s2"),
+            "names with dashes"
+        );
+        assert!(
+            is_selected_by("s1-s2", "s1-s2#2")
+                && is_selected_by("s1-s2#2", "s1-s2#2")
+                && !is_selected_by("s1-s2#2", "s1-s2")
         );
     }
 }

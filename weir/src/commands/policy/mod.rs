@@ -54,7 +54,7 @@ enum Command {
     /// Show the policies that hosts hold and use [default: of all agents on this machine]
     Show {
         #[command(flatten)]
-        via: Via,
+        via: ViaArgs,
         #[command(flatten)]
         output: QueryOutput,
     },
@@ -75,21 +75,21 @@ enum Command {
     /// Show the policies that a host has held, oldest first
     History {
         #[command(flatten)]
-        via: Via,
+        via: ViaArgs,
         #[command(flatten)]
         output: QueryOutput,
     },
 }
 
 #[derive(Debug, clap::Args)]
-struct Via {
+struct ViaArgs {
     /// Hosts: names or paths of their agents' sockets
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     via: Vec<String>,
 }
 
 /// Polling interval while waiting for a concurrent policy.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
@@ -108,7 +108,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-impl Via {
+impl ViaArgs {
     /// Returns the sockets of the named agents, or of all agents on this machine.
     fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
         let sockets: Vec<PathBuf> = match self.via.is_empty() {
@@ -126,22 +126,22 @@ impl Via {
 }
 
 /// Sends a request to one agent and waits for the reply.
-fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
-    Ok(control::ask(socket_path::connect(path)?, &path.display(), request)?)
+fn send_request(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
+    Ok(control::request(socket_path::connect(path)?, &path.display(), request)?)
 }
 
-/// Sends a request to every agent. A failed agent does not prevent the reports of the others; the first
-/// failure is returned in addition.
-fn ask_all(
+/// Sends a request to every agent. Returns the reports of the agents that respond, and the first failure.
+fn request_all(
     sockets: &[PathBuf],
     request: &PolicyRequest,
 ) -> (Vec<(String, PolicyReport)>, Result<(), Failure>) {
     let (mut reports, mut outcome) = (Vec::new(), Ok(()));
     // In parallel, because an agent that is idle checks for requests only from time to time.
     std::thread::scope(|scope| {
-        let asked: Vec<_> = sockets.iter().map(|path| (path, scope.spawn(|| ask(path, request)))).collect();
-        for (path, answer) in asked {
-            match answer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+        let requests: Vec<_> =
+            sockets.iter().map(|path| (path, scope.spawn(|| send_request(path, request)))).collect();
+        for (path, thread) in requests {
+            match thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
                 Ok(report) => reports.push((socket_path::name(path), report)),
                 Err(failure) => outcome = outcome.clone().and(Err(failure)),
             }
@@ -152,16 +152,16 @@ fn ask_all(
 
 /// Returns the policies that this machine's agents hold, with the number of hosts that hold each. Agents that
 /// do not respond are omitted.
-pub fn held() -> BTreeMap<String, usize> {
+pub fn held_policies() -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
-    for (_, report) in ask_all(&socket_path::all(), &PolicyRequest::Show {}).0 {
+    for (_, report) in request_all(&socket_path::all(), &PolicyRequest::Show {}).0 {
         *held.entry(report.policies.last().map_or_else(|| "none".into(), title)).or_default() += 1;
     }
     held
 }
 
 fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
-    let (reports, outcome) = ask_all(sockets, &PolicyRequest::Show {});
+    let (reports, outcome) = request_all(sockets, &PolicyRequest::Show {});
     if console.style.json {
         print_json(&reports, console)?;
     } else if let [(name, report)] = &reports[..] {
@@ -176,8 +176,8 @@ fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
             table.add_row([
                 name.clone(),
                 held.map_or_else(|| "none".into(), title),
-                held.filter(|it| it.version > 0).map_or_else(|| "-".into(), |it| ago(it.for_ns)),
-                running(report),
+                held.filter(|it| it.version > 0).map_or_else(|| "-".into(), |it| format_age(it.for_ns)),
+                running_scheme(report),
                 report.flows.to_string(),
                 report.counts.get("sent").copied().unwrap_or(0).to_string(),
                 format::duration(Time::from_ns(report.interval_ns)),
@@ -189,8 +189,8 @@ fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
     outcome
 }
 
-/// Describes the scheme that the agent runs, and whether it is that of the policy that the host holds.
-fn running(report: &PolicyReport) -> String {
+/// Describes the scheme that the agent runs, and whether it is the scheme of the host's policy.
+fn running_scheme(report: &PolicyReport) -> String {
     let scheme = report.scheme.first().map_or("", |(_, name)| name);
     let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));
     match (&report.runs, &report.refused) {
@@ -211,13 +211,13 @@ fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(
                 "holds     {}, digest {}, for {}, {}",
                 title(held),
                 held.digest,
-                ago(held.for_ns),
+                format_age(held.for_ns),
                 origin(held)
             )?;
         }
         None => writeln!(out, "holds     no policy")?,
     }
-    writeln!(out, "runs      {}", running(report))?;
+    writeln!(out, "runs      {}", running_scheme(report))?;
     writeln!(out, "flows     {}", report.flows)?;
     let time = |ns| format::duration(Time::from_ns(ns));
     let k = if report.k == 0 { "infinite".to_owned() } else { report.k.to_string() };
@@ -255,39 +255,42 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
     });
     let edits = edits.collect::<Result<Vec<_>, _>>()?;
     let path = socket_path::socket(via);
-    let report = ask(&path, &PolicyRequest::Set { edits })?;
-    let Some(ours) = report.policies.last().cloned() else {
+    let report = send_request(&path, &PolicyRequest::Set { edits })?;
+    let Some(new_policy) = report.policies.last().cloned() else {
         return Err(Failure::Work(format!("{via} did not report the new policy")));
     };
-    let end = Instant::now() + Duration::from_nanos(wait.as_ns());
+    let deadline = Instant::now() + Duration::from_nanos(wait.as_ns());
     loop {
-        let report = ask(&path, &PolicyRequest::History {})?;
-        let it = report.policies.iter().find(|it| it.digest == ours.digest && it.version == ours.version);
-        if let (Some(true), Some(winner)) = (it.map(|it| it.lost), report.policies.last()) {
+        let report = send_request(&path, &PolicyRequest::History {})?;
+        let entry = report
+            .policies
+            .iter()
+            .find(|it| it.digest == new_policy.digest && it.version == new_policy.version);
+        if let (Some(true), Some(winner)) = (entry.map(|entry| entry.lost), report.policies.last()) {
             return Err(Failure::Work(format!(
                 "{} was set at {via} but lost to {}, which was set concurrently; inspect it with \
                  `weir policy show --via {via}` and repeat the changes that are still needed",
-                title(&ours),
+                title(&new_policy),
                 title(winner)
             )));
         }
-        let remaining = end.saturating_duration_since(Instant::now());
+        let remaining = deadline.saturating_duration_since(Instant::now());
         if remaining.is_zero() {
             break;
         }
-        std::thread::sleep(remaining.min(LOOK));
+        std::thread::sleep(remaining.min(POLL_INTERVAL));
     }
     if console.style.json {
-        return console.print_json(&json!({"policy": ours}));
+        return console.print_json(&json!({"policy": new_policy}));
     }
     if !console.style.quiet {
-        writeln!(console.out, "policy {} is set and is being disseminated to all hosts", title(&ours))?;
+        writeln!(console.out, "policy {} is set and is being disseminated to all hosts", title(&new_policy))?;
     }
     Ok(())
 }
 
 fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
-    let (reports, outcome) = ask_all(sockets, &PolicyRequest::History {});
+    let (reports, outcome) = request_all(sockets, &PolicyRequest::History {});
     if console.style.json {
         print_json(&reports, console)?;
         return outcome;
@@ -295,23 +298,23 @@ fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
     for (name, report) in &reports {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(["host", "policy", "held since", "from", "changed"]);
-        let mut before: &[(String, String)] = &[];
-        for it in &report.policies {
-            let changed = it.says.iter().filter(|entry| !before.contains(entry));
+        let mut previous: &[(String, String)] = &[];
+        for policy in &report.policies {
+            let changed = policy.says.iter().filter(|entry| !previous.contains(entry));
             let changed: Vec<String> = changed.map(|(key, value)| format!("{key}={value}")).collect();
-            let all = before.is_empty();
+            let is_first = previous.is_empty();
             table.add_row([
                 name.clone(),
-                title(it),
-                format!("{} ago", ago(it.for_ns)),
-                format!("{}{}", origin(it), if it.lost { ", and lost" } else { "" }),
-                if all {
-                    it.says.first().map_or_else(String::new, |(_, v)| format!("{v}, all"))
+                title(policy),
+                format!("{} ago", format_age(policy.for_ns)),
+                format!("{}{}", origin(policy), if policy.lost { ", and lost" } else { "" }),
+                if is_first {
+                    policy.says.first().map_or_else(String::new, |(_, v)| format!("{v}, all"))
                 } else {
                     changed.join(" ")
                 },
             ]);
-            before = &it.says;
+            previous = &policy.says;
         }
         if report.policies.is_empty() {
             writeln!(console.out, "{name}: no policy")?;
@@ -345,6 +348,6 @@ fn origin(policy: &PolicyEntry) -> String {
     }
 }
 
-fn ago(ns: u64) -> String {
+fn format_age(ns: u64) -> String {
     format::duration(Time::from_ns(ns))
 }

@@ -17,11 +17,11 @@ use weir_testbed::{device_id, grpc_port, thrift_address};
 use weir_units::Time;
 
 /// Minimum interval between snapshots of a run in virtual time.
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 /// Polling interval of Mininet's switches.
-const READ: Time = Time::from_ms(500);
+const SWITCH_POLL_INTERVAL: Time = Time::from_ms(500);
 /// Maximum number of flows shown.
-const FLOWS: usize = 200;
+const MAX_FLOWS: usize = 200;
 
 /// The display of a run: a progress bar per scheme, or a live view of the fabric.
 pub enum ProgressView<'a> {
@@ -32,20 +32,20 @@ pub enum ProgressView<'a> {
 impl Observer for ProgressView<'_> {
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
         match self {
-            ProgressView::Bars(watch) => watch.progress(progress),
+            ProgressView::Bars(bars) => bars.progress(progress),
             ProgressView::Live(live) => live.progress(progress),
         }
     }
     fn wants_snapshot(&mut self, index: usize) -> bool {
         match self {
-            ProgressView::Bars(watch) => watch.wants_snapshot(index),
+            ProgressView::Bars(bars) => bars.wants_snapshot(index),
             ProgressView::Live(live) => live.wants_snapshot(index),
         }
     }
-    fn snapshot(&mut self, part: SchemeSnapshot) {
+    fn snapshot(&mut self, snapshot: SchemeSnapshot) {
         match self {
-            ProgressView::Bars(watch) => watch.snapshot(part),
-            ProgressView::Live(live) => live.snapshot(part),
+            ProgressView::Bars(bars) => bars.snapshot(snapshot),
+            ProgressView::Live(live) => live.snapshot(snapshot),
         }
     }
     fn link_change(&mut self) -> Option<LinkChange> {
@@ -59,7 +59,7 @@ impl Observer for ProgressView<'_> {
 /// The live view of a run, and the user's pending requests.
 pub struct Live<'a> {
     view: View<'a>,
-    scene: ViewModel,
+    model: ViewModel,
     topology: &'a Topology,
     name: &'a str,
     /// Index of the running scheme; `None` before the first one.
@@ -71,14 +71,14 @@ pub struct Live<'a> {
     links_down: BTreeSet<LinkIx>,
     /// Link changes that the backend has not yet fetched; they apply when virtual time continues.
     changes: VecDeque<LinkChange>,
-    /// Description of the user's link changes so far, for the report.
-    links: Vec<String>,
+    /// Descriptions of the user's link changes, for the report.
+    link_changes: Vec<String>,
     /// Time of the last progress report.
     now: Time,
     /// Readings of the switches; `None` in virtual time.
     fabric: Option<Fabric>,
     /// The error that ended the view.
-    trouble: Option<Failure>,
+    error: Option<Failure>,
 }
 
 /// The state of switches that run in real time.
@@ -98,16 +98,16 @@ enum Mode {
 }
 
 impl<'a> Live<'a> {
-    /// Creates the view of a run. If `stands`, virtual time pauses at the first snapshot until the user
+    /// Creates the view of a run. If `start_paused`, virtual time pauses at the first snapshot until the user
     /// continues.
-    pub fn open(experiment: &'a Experiment, view: View<'a>, stands: bool) -> Live<'a> {
+    pub fn open(experiment: &'a Experiment, view: View<'a>, start_paused: bool) -> Live<'a> {
         let now = Instant::now();
         let (name, topology) = (&*experiment.spec.name, &experiment.topology);
-        let scene = ViewModel { title: name.to_owned(), ..ViewModel::default() };
-        let mode = if stands { Mode::Stepping } else { Mode::Running };
+        let model = ViewModel { title: name.to_owned(), ..ViewModel::default() };
+        let mode = if start_paused { Mode::Stepping } else { Mode::Running };
         Live {
             view,
-            scene,
+            model,
             topology,
             name,
             index: None,
@@ -116,15 +116,15 @@ impl<'a> Live<'a> {
             mode,
             links_down: BTreeSet::new(),
             changes: VecDeque::new(),
-            links: Vec::new(),
+            link_changes: Vec::new(),
             now: Time::ZERO,
             fabric: None,
-            trouble: None,
+            error: None,
         }
     }
 
     /// Configures the view for a run in Mininet, whose switches are polled. Time cannot be paused there.
-    pub fn of_mininet(mut self) -> Result<Live<'a>, Failure> {
+    pub fn for_mininet(mut self) -> Result<Live<'a>, Failure> {
         let topology = self.topology;
         let target = |ix| Target {
             name: topology.switch(ix).name.clone(),
@@ -133,32 +133,32 @@ impl<'a> Live<'a> {
         };
         let targets = topology.switch_ixs().map(target).collect();
         let options = ClientOptions::default();
-        let readings = Readings::start(topology, targets, &options, thrift_address, READ)?;
+        let readings = Readings::start(topology, targets, &options, thrift_address, SWITCH_POLL_INTERVAL)?;
         self.fabric = Some(Fabric { readings, last: None, peaks: Vec::new() });
         self.mode = Mode::Running;
         Ok(self)
     }
 
     /// Shows the latest readings of the switches, if there are new ones.
-    fn look(&mut self) -> Result<(), Failure> {
+    fn poll_switches(&mut self) -> Result<(), Failure> {
         let Some(fabric) = &mut self.fabric else { return Ok(()) };
-        let Some(round) = fabric.readings.next(Duration::ZERO) else { return Ok(()) };
-        let seen = top::scene(self.topology, "", fabric.last.as_ref(), &round);
-        let (ports, switches, totals) = (seen.ports, seen.switches, seen.totals);
+        let Some(poll) = fabric.readings.next(Duration::ZERO) else { return Ok(()) };
+        let view = top::view_model(self.topology, "", fabric.last.as_ref(), &poll);
+        let (ports, switches, totals) = (view.ports, view.switches, view.totals);
         let keys = vec![("d", "link down/up")];
-        self.scene = ViewModel { ports, switches, totals, keys, ..std::mem::take(&mut self.scene) };
-        top::keep_peaks(&mut fabric.peaks, &mut self.scene);
-        fabric.last = Some(round);
-        self.view.show(&self.scene)
+        self.model = ViewModel { ports, switches, totals, keys, ..std::mem::take(&mut self.model) };
+        top::update_peaks(&mut fabric.peaks, &mut self.model);
+        fabric.last = Some(poll);
+        self.view.show(&self.model)
     }
 
     /// Handles the user's requests; blocks while paused. Returns `Break` if the run should end.
-    fn serve(&mut self) -> Result<ControlFlow<()>, Failure> {
-        let began = Instant::now();
-        let stood = self.mode == Mode::Paused;
+    fn handle_actions(&mut self) -> Result<ControlFlow<()>, Failure> {
+        let start = Instant::now();
+        let was_paused = self.mode == Mode::Paused;
         loop {
-            let patience = if self.mode == Mode::Paused { FRAME } else { Duration::ZERO };
-            match self.view.ask(&self.scene, patience)? {
+            let timeout = if self.mode == Mode::Paused { FRAME_INTERVAL } else { Duration::ZERO };
+            match self.view.next_action(&self.model, timeout)? {
                 Some(UserAction::Quit) => {
                     // The Mininet backend checks only the interrupt flag.
                     interrupt();
@@ -169,30 +169,31 @@ impl<'a> Live<'a> {
                 Some(UserAction::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
                 // The run pauses after the next snapshot is shown.
                 Some(UserAction::Pause | UserAction::Step) => self.mode = Mode::Stepping,
-                Some(UserAction::Link(at)) => {
-                    self.scene.note = self.toggle(at);
-                    self.view.show(&self.scene)?;
+                Some(UserAction::Link(index)) => {
+                    self.model.note = self.toggle(index);
+                    self.view.show(&self.model)?;
                 }
                 None => {}
             }
             if self.mode != Mode::Paused {
-                if stood {
-                    self.began += began.elapsed();
+                if was_paused {
+                    self.began += start.elapsed();
                 }
                 return Ok(ControlFlow::Continue(()));
             }
         }
     }
 
-    /// Toggles the link of the port at index `at` of the view, and returns a description of the result.
-    fn toggle(&mut self, at: usize) -> String {
-        let Some(port) = self.scene.ports.get_mut(at) else { return String::new() };
+    /// Toggles the link of the port at `index` of the view, and returns a description of the result.
+    fn toggle(&mut self, index: usize) -> String {
+        let Some(port) = self.model.ports.get_mut(index) else { return String::new() };
         let (scheme, now) = (self.index.unwrap_or(0) + 1, format::duration(self.now));
         if self.fabric.is_some() {
             let connect = |ix| ThriftClient::connect(&thrift_address(ix));
-            let done = top::toggle(self.topology, connect, &self.scene, at);
-            self.links.extend(done.iter().map(|what| format!("{what} at {now} of scheme {scheme}")));
-            return done.unwrap_or_else(|reason| reason);
+            let result = top::toggle(self.topology, connect, &self.model, index);
+            self.link_changes
+                .extend(result.iter().map(|change| format!("{change} at {now} of scheme {scheme}")));
+            return result.unwrap_or_else(|reason| reason);
         }
         let Some(link) = link_of(self.topology, &port.name) else { return String::new() };
         let is_up = self.links_down.remove(&link);
@@ -202,19 +203,19 @@ impl<'a> Live<'a> {
         port.is_up = is_up;
         self.changes.push_back(LinkChange { link, is_up });
         let note = format!("the link of {} is taken {}", port.name, if is_up { "up" } else { "down" });
-        self.links.push(format!("{note} at {now} of scheme {scheme}"));
+        self.link_changes.push(format!("{note} at {now} of scheme {scheme}"));
         note
     }
 
     fn failed(&mut self, failure: Failure) -> ControlFlow<()> {
-        self.trouble = Some(failure);
+        self.error = Some(failure);
         ControlFlow::Break(())
     }
 
     /// Restores the terminal. Returns the error of the view, if any, and the descriptions of link changes.
     pub fn close(self) -> (Result<(), Failure>, Vec<String>) {
         drop(self.view);
-        (self.trouble.map_or(Ok(()), Err), self.links)
+        (self.error.map_or(Ok(()), Err), self.link_changes)
     }
 }
 
@@ -226,36 +227,36 @@ impl Observer for Live<'_> {
         }
         self.now = p.now;
         let per_second = p.packet_hops as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
-        self.scene.title = format!("{}  {} ({} of {})", self.name, p.scheme, p.index + 1, p.scheme_count);
-        self.scene.clock = format!("{} of {}", format::duration(p.now), format::duration(p.end));
+        self.model.title = format!("{}  {} ({} of {})", self.name, p.scheme, p.index + 1, p.scheme_count);
+        self.model.clock = format!("{} of {}", format::duration(p.now), format::duration(p.end));
         if self.fabric.is_none() {
-            self.scene.clock += &format!("  {:.2} M packet-hops/s", per_second / 1e6);
+            self.model.clock += &format!("  {:.2} M packet-hops/s", per_second / 1e6);
         }
-        self.scene.progress = Some(p.now.as_ps() as f64 / p.end.as_ps().max(1) as f64);
-        let served = self.look().and_then(|()| self.serve());
-        served.unwrap_or_else(|failure| self.failed(failure))
+        self.model.progress = Some(p.now.as_ps() as f64 / p.end.as_ps().max(1) as f64);
+        let outcome = self.poll_switches().and_then(|()| self.handle_actions());
+        outcome.unwrap_or_else(|failure| self.failed(failure))
     }
 
     fn wants_snapshot(&mut self, _: usize) -> bool {
-        self.fabric.is_none() && (self.mode == Mode::Stepping || self.drawn.elapsed() >= FRAME)
+        self.fabric.is_none() && (self.mode == Mode::Stepping || self.drawn.elapsed() >= FRAME_INTERVAL)
     }
 
-    fn snapshot(&mut self, part: SchemeSnapshot) {
+    fn snapshot(&mut self, snapshot: SchemeSnapshot) {
         if self.mode == Mode::Stepping {
             self.mode = Mode::Paused;
         }
         self.drawn = Instant::now();
-        fill(&mut self.scene, self.topology, &part);
-        self.scene.totals.push(("routes".to_owned(), format::count(part.routes as u64)));
-        for port in &mut self.scene.ports {
+        fill(&mut self.model, self.topology, &snapshot);
+        self.model.totals.push(("routes".to_owned(), format::count(snapshot.routes as u64)));
+        for port in &mut self.model.ports {
             port.is_up =
                 !link_of(self.topology, &port.name).is_some_and(|link| self.links_down.contains(&link));
         }
-        self.scene.is_paused = self.mode == Mode::Paused;
-        let word = if self.scene.is_paused { "continue" } else { "pause" };
-        self.scene.keys = vec![("space", word), ("s", "step"), ("d", "link down/up")];
-        if let Err(failure) = self.view.show(&self.scene) {
-            self.trouble = Some(failure);
+        self.model.is_paused = self.mode == Mode::Paused;
+        let word = if self.model.is_paused { "continue" } else { "pause" };
+        self.model.keys = vec![("space", word), ("s", "step"), ("d", "link down/up")];
+        if let Err(failure) = self.view.show(&self.model) {
+            self.error = Some(failure);
         }
     }
 
@@ -271,8 +272,8 @@ fn link_of(topology: &Topology, port: &str) -> Option<LinkIx> {
 }
 
 /// Fills the view with the snapshot of a scheme.
-fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
-    let (trace, summary) = (&part.trace, &part.summary);
+fn fill(model: &mut ViewModel, topology: &Topology, snapshot: &SchemeSnapshot) {
+    let (trace, summary) = (&snapshot.trace, &snapshot.summary);
     let capacity = |name: &str| Some(topology.link(link_of(topology, name)?).rate.as_bps() as f64);
     let port = |port: &weir_experiment::results::PortSeries| {
         // Bytes are accounted when the transmission of a frame begins, so the last sample may exceed 100 %.
@@ -287,13 +288,13 @@ fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
             peak: port.queue_bytes.iter().max().copied(),
         }
     };
-    scene.ports = trace.ports.iter().map(port).collect();
+    model.ports = trace.ports.iter().map(port).collect();
     let rate = |name: &str| {
         let series = trace.rates.iter().find(|series| series.flow == name)?;
         Some(series.rate.last()?.as_bps() as f64)
     };
     let running = trace.flows.iter().filter(|flow| flow.fct.is_none());
-    let flows = running.clone().take(FLOWS).map(|flow| {
+    let flows = running.clone().take(MAX_FLOWS).map(|flow| {
         let name = flow.name();
         FlowRow {
             rate_bps: rate(&name),
@@ -302,7 +303,7 @@ fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
             acked: flow.acked.get(),
         }
     });
-    scene.flows = flows.collect();
+    model.flows = flows.collect();
     let totals = [
         ("flows", running.count() as u64),
         ("finished", trace.flows.iter().filter(|flow| flow.fct.is_some()).count() as u64),
@@ -311,20 +312,20 @@ fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
         ("retransmits", summary.retransmits),
         ("pauses", summary.pauses),
     ];
-    scene.totals = totals.map(|(word, value)| (word.to_owned(), format::count(value))).into();
+    model.totals = totals.map(|(word, value)| (word.to_owned(), format::count(value))).into();
     if let Some(policy) = &summary.policy {
-        scene.totals.push(("policy packets".to_owned(), format::count(policy.sent)));
+        model.totals.push(("policy packets".to_owned(), format::count(policy.sent)));
         if let Some(last) = policy.sets.last() {
-            let of = topology.hosts.len();
-            scene.totals.push((
+            let hosts = topology.hosts.len();
+            model.totals.push((
                 format!("hosts with policy {}", policy.sets.len()),
-                format!("{} of {of}", last.hosts),
+                format!("{} of {hosts}", last.hosts),
             ));
         }
     }
     let drops = summary.drops.iter().map(|(reason, packets)| format!("{reason} {}", format::count(*packets)));
     let drops: Vec<String> = drops.collect();
-    scene.note = match drops.is_empty() {
+    model.note = match drops.is_empty() {
         true if trace.ports.is_empty() => "no ports observed; use --set observe.ports=all".to_owned(),
         true => String::new(),
         false => format!("drops: {}", drops.join(", ")),
@@ -336,23 +337,23 @@ mod tests {
     use super::*;
     use weir_sim::Simulation;
 
-    /// Keeps the last look before the end.
-    struct Last(Option<SchemeSnapshot>);
+    /// Observer that keeps the last snapshot.
+    struct LastSnapshot(Option<SchemeSnapshot>);
 
-    impl Observer for Last {
+    impl Observer for LastSnapshot {
         fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
             if p.now > Time::from_us(100) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
         fn wants_snapshot(&mut self, _: usize) -> bool {
             true
         }
-        fn snapshot(&mut self, part: SchemeSnapshot) {
-            self.0 = Some(part);
+        fn snapshot(&mut self, snapshot: SchemeSnapshot) {
+            self.0 = Some(snapshot);
         }
     }
 
     #[test]
-    fn a_look_at_a_run_shows_its_ports_and_flows() {
+    fn a_snapshot_shows_ports_and_flows() {
         let text = "\
 name: live
 topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps}
@@ -361,15 +362,15 @@ schemes: [fncc]
 duration: 400us
 ";
         let experiment = Experiment::parse(text, "live.yaml", "live", &[], None).unwrap();
-        let mut last = Last(None);
+        let mut last = LastSnapshot(None);
         weir_experiment::backend::Backend::run(&Simulation::new(1), &experiment, &mut last).unwrap();
-        let mut scene = ViewModel::default();
-        fill(&mut scene, &experiment.topology, &last.0.unwrap());
-        let port = scene.ports.iter().find(|port| port.peer == "s2").expect("the bottleneck is observed");
+        let mut model = ViewModel::default();
+        fill(&mut model, &experiment.topology, &last.0.unwrap());
+        let port = model.ports.iter().find(|port| port.peer == "s2").expect("the bottleneck is observed");
         assert!(port.load > 0.5 && port.rate_bps > 50e9 && port.queue.is_some(), "{port:?}");
-        assert_eq!(scene.flows.len(), 2);
-        assert_eq!(scene.flows[0].name, "h1→h3");
-        assert!(scene.flows[0].rate_bps > Some(1e9) && scene.flows[0].acked > 0, "{:?}", scene.flows[0]);
-        assert_eq!(scene.totals[0], ("flows".to_owned(), "2".to_owned()));
+        assert_eq!(model.flows.len(), 2);
+        assert_eq!(model.flows[0].name, "h1→h3");
+        assert!(model.flows[0].rate_bps > Some(1e9) && model.flows[0].acked > 0, "{:?}", model.flows[0]);
+        assert_eq!(model.totals[0], ("flows".to_owned(), "2".to_owned()));
     }
 }

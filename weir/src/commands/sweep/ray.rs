@@ -19,55 +19,55 @@ pub struct Ray {
     /// Maximum number of retries of a run after its worker has died.
     pub retries: u32,
     /// True if standard error is a terminal: show a progress bar.
-    pub watched: bool,
+    pub show_progress: bool,
 }
 
 /// Message of the Python process about a finished run: its number, and the error if it failed.
 #[derive(Deserialize)]
-struct Ended {
+struct TaskEnd {
     number: usize,
     error: Option<String>,
 }
 
 impl Engine for Ray {
-    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
-        if open.is_empty() {
+    fn run(&self, pending: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
+        if pending.is_empty() {
             return Ok(Vec::new());
         }
-        let tasks: Vec<Value> = open.iter().map(task).collect();
+        let tasks: Vec<Value> = pending.iter().map(task).collect();
         let mut child = start(&json!({"tasks": tasks, "retries": self.retries}))?;
-        let ended = self.watch(&mut child, open.len());
+        let results = self.collect(&mut child, pending.len());
         let status = child.wait().map_err(Error::work)?;
-        if ended.is_empty() && !status.success() && !interrupted() {
+        if results.is_empty() && !status.success() && !interrupted() {
             return Err(Error::Work(format!(
                 "--engine ray: `python3 -m weir.on_ray` failed ({status}); install it with pip install 'weir-fabric[ray]'"
             )));
         }
-        let outcome = |open: &PendingRun<'_>| match ended.get(&open.number) {
-            Some(error) => open.outcome(error.clone()),
+        let outcome = |run: &PendingRun<'_>| match results.get(&run.index) {
+            Some(error) => run.outcome(error.clone()),
             None if interrupted() => Ok(None),
-            None => open.outcome(Some(format!("not completed by Ray ({status})"))),
+            None => run.outcome(Some(format!("not completed by Ray ({status})"))),
         };
-        Ok(open.iter().map(outcome).collect())
+        Ok(pending.iter().map(outcome).collect())
     }
 }
 
 impl Ray {
     /// Collects the results of runs until the process exits. On Ctrl-C, makes the process exit.
-    fn watch(&self, child: &mut Child, of: usize) -> BTreeMap<usize, Option<String>> {
-        const STEP: Duration = Duration::from_millis(200);
-        let bar = bar(of, self.watched);
+    fn collect(&self, child: &mut Child, total: usize) -> BTreeMap<usize, Option<String>> {
+        const POLL_INTERVAL: Duration = Duration::from_millis(200);
+        let bar = bar(total, self.show_progress);
         let mut input = child.stdin.take();
         let lines =
             BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
         let (sender, receiver) = mpsc::channel();
         let reader = thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
-        let mut all = BTreeMap::new();
+        let mut results = BTreeMap::new();
         loop {
-            match receiver.recv_timeout(STEP) {
+            match receiver.recv_timeout(POLL_INTERVAL) {
                 Ok(line) => {
-                    if let Ok(Ended { number, error }) = serde_json::from_str(&line) {
-                        all.insert(number, error);
+                    if let Ok(TaskEnd { number, error }) = serde_json::from_str(&line) {
+                        results.insert(number, error);
                         bar.inc(1);
                     }
                 }
@@ -79,13 +79,13 @@ impl Ray {
         }
         bar.finish_and_clear();
         reader.join().expect("the reader thread does not panic");
-        all
+        results
     }
 }
 
 /// Returns the JSON description of a run for the Python process.
-fn task(open: &PendingRun<'_>) -> Value {
-    let (number, task) = (open.number, open.task);
+fn task(run: &PendingRun<'_>) -> Value {
+    let (number, task) = (run.index, run.task);
     json!({
         "number": number, "file": task.file, "set": task.overrides(), "seed": task.seed,
         "schemes": task.schemes, "dir": task.dir,
@@ -104,11 +104,11 @@ fn start(request: &Value) -> Result<Child, Error> {
     Ok(child)
 }
 
-fn bar(of: usize, shown: bool) -> ProgressBar {
-    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+fn bar(total: usize, is_shown: bool) -> ProgressBar {
+    let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style =
         ProgressStyle::with_template("{pos} of {len} runs done by Ray {wide_msg} {bar:20} {eta} left")
             .expect("the template is valid")
             .progress_chars("━━─");
-    ProgressBar::with_draw_target(Some(of as u64), target).with_style(style)
+    ProgressBar::with_draw_target(Some(total as u64), target).with_style(style)
 }

@@ -1,8 +1,9 @@
 //! `weir switch --fabric`: all switches of a topology in this process, with the links between them.
 
-use super::fabric_links::FabricLinks;
+use super::fabric_links::{FabricEnd, FabricLink, FabricLinks};
 use super::options::{Options, TargetOptions};
-use crate::commands::{Engine, load_program, read};
+use crate::commands::files::read;
+use crate::commands::program::{Engine, load_program};
 use crate::console::Failure;
 use clap::Parser;
 use std::collections::BTreeMap;
@@ -38,33 +39,16 @@ struct FabricSwitch {
     seed: u64,
 }
 
-/// A link of a fabric, between two switches or between a switch and a host.
-#[derive(Clone, Debug)]
-pub struct FabricLink {
-    pub name: String,
-    pub ends: [FabricEnd; 2],
-    pub link: LinkParameters,
-}
-
-#[derive(Clone, Debug)]
-pub struct FabricEnd {
-    /// Index of the switch; `None` at a host.
-    pub switch: Option<u16>,
-    pub port: u16,
-    /// Name of the interface as in the p4 tutorials, such as `s1-eth1`.
-    pub name: String,
-}
-
-/// The per-switch options in a plan.
+/// Individual options of a switch in a plan.
 #[derive(Debug, Parser)]
-struct OwnOptions {
+struct SwitchOptions {
     #[command(flatten)]
     options: Options,
 }
 
 impl Fabric {
     /// Returns the fabric of a topology. All switches run the same program, or none.
-    pub fn of_topology(
+    pub fn from_topology(
         topology: &Topology,
         args: &Options,
         target: &TargetOptions,
@@ -96,14 +80,15 @@ impl Fabric {
     }
 
     /// Reads the fabric from a plan that the Mininet process has written.
-    pub fn of_plan(path: &Path) -> Result<Fabric, Failure> {
-        let place = |reason: String| Failure::Input(format!("--plan {}: {reason}", path.display()));
-        let plan: Plan = serde_json::from_str(&read(path)?).map_err(|error| place(error.to_string()))?;
+    pub fn from_plan(path: &Path) -> Result<Fabric, Failure> {
+        let invalid = |reason: String| Failure::Input(format!("--plan {}: {reason}", path.display()));
+        let plan: Plan = serde_json::from_str(&read(path)?).map_err(|error| invalid(error.to_string()))?;
         let mut programs: BTreeMap<PathBuf, Arc<Program>> = BTreeMap::new();
         let mut switches = Vec::with_capacity(plan.switches.len());
         for switch in &plan.switches {
             let words = std::iter::once("switch").chain(switch.options.iter().map(String::as_str));
-            let own = OwnOptions::try_parse_from(words).map_err(|error| place(error.to_string()))?.options;
+            let options =
+                SwitchOptions::try_parse_from(words).map_err(|error| invalid(error.to_string()))?.options;
             if let Some(path) = &switch.program
                 && !programs.contains_key(path)
             {
@@ -115,18 +100,19 @@ impl Fabric {
                 program,
                 cpu_port: switch.cpu_port,
                 priorities: switch.priorities,
-                queue_depth: own.queue_depth,
-                seed: own.seed(),
+                queue_depth: options.queue_depth,
+                seed: options.seed(),
             });
         }
-        let index = |node: &str| switches.iter().position(|switch| switch.name == node).map(|at| at as u16);
+        let index =
+            |node: &str| switches.iter().position(|switch| switch.name == node).map(|index| index as u16);
         let end = |(node, port): &(String, u16)| FabricEnd {
             switch: index(node),
             port: *port,
             name: format!("{node}-eth{port}"),
         };
         let link = |link: &weir_testbed::PlannedLink| {
-            let change: LinkChange = link.properties.parse().map_err(place)?;
+            let change: LinkChange = link.properties.parse().map_err(invalid)?;
             let ends = [end(&link.a), end(&link.b)];
             Ok(FabricLink { name: link.name.clone(), ends, link: change.apply(LinkParameters::default()) })
         };
@@ -150,14 +136,14 @@ impl Fabric {
     /// Rejects fabrics that cannot be started: links between hosts, delays that are too long, and invalid or
     /// too many ports.
     pub fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
-        let refuse = |reason: String| Err(Failure::Input(reason));
+        let reject = |reason: String| Err(Failure::Input(reason));
         let mut ports = vec![0; self.switches.len()];
         for FabricLink { name, ends, link } in &self.links {
             if ends.iter().all(|end| end.switch.is_none()) {
-                return refuse(format!("link {name} connects two hosts; one end must be a switch"));
+                return reject(format!("link {name} connects two hosts; one end must be a switch"));
             }
             if link.delay > PortLinkConfig::MAX_DELAY {
-                return refuse(format!(
+                return reject(format!(
                     "link {name}: delay exceeds the maximum of {}",
                     PortLinkConfig::MAX_DELAY
                 ));
@@ -165,14 +151,14 @@ impl Fabric {
             for (switch, end) in ends.iter().filter_map(|end| Some((usize::from(end.switch?), end))) {
                 let FabricSwitch { name, cpu_port, .. } = &self.switches[switch];
                 if [Some(target.drop_port), *cpu_port].contains(&Some(end.port)) || end.port > MAX_PORT {
-                    return refuse(format!(
+                    return reject(format!(
                         "invalid port {} of {name}: it is the drop port or the CPU port, or above {MAX_PORT}",
                         end.port
                     ));
                 }
                 ports[switch] += 1;
                 if ports[switch] > args.max_port_count {
-                    return refuse(format!(
+                    return reject(format!(
                         "{name} has more than {} ports; raise --max-port-count",
                         args.max_port_count
                     ));
@@ -185,46 +171,51 @@ impl Fabric {
     /// Returns the switches, ready to start. `config` has their common options.
     pub fn members(&self, config: &DataplaneConfig) -> Result<Vec<FabricMember>, Failure> {
         let mut members = Vec::with_capacity(self.switches.len());
-        for it in &self.switches {
+        for switch in &self.switches {
             let config = DataplaneConfig {
-                cpu_port: it.cpu_port,
-                priorities: it.priorities,
-                limits: QueueLimits { packets: it.queue_depth, ..config.limits },
+                cpu_port: switch.cpu_port,
+                priorities: switch.priorities,
+                limits: QueueLimits { packets: switch.queue_depth, ..config.limits },
                 ..config.clone()
             };
-            members.push(FabricMember { config, switch: None, ports: Vec::new(), inner: Vec::new() });
+            members.push(FabricMember {
+                config,
+                switch: None,
+                ports: Vec::new(),
+                internal_ports: Vec::new(),
+            });
         }
         for (n, FabricLink { ends, link, .. }) in self.links.iter().enumerate() {
-            for (at, end) in ends.iter().enumerate() {
+            for (side, end) in ends.iter().enumerate() {
                 let Some(switch) = end.switch else { continue };
                 let member = &mut members[usize::from(switch)];
-                let seeds = [at, 1 - at].map(|from| LinkChannel::seed(self.seed, n, from));
+                let seeds = [side, 1 - side].map(|from| LinkChannel::seed(self.seed, n, from));
                 member.config.port_links.insert(end.port, PortLinkConfig { link: *link, seeds });
-                let (port, name, peer) = (end.port, end.name.clone(), &ends[1 - at]);
+                let (port, name, peer) = (end.port, end.name.clone(), &ends[1 - side]);
                 match peer.switch {
-                    Some(to) => member.inner.push(FabricPort { port, name, to: (to, peer.port) }),
+                    Some(to) => member.internal_ports.push(FabricPort { port, name, peer: (to, peer.port) }),
                     None => member.ports.push((port, name)),
                 }
             }
         }
-        for (it, member) in self.switches.iter().zip(&mut members) {
-            let made = it
+        for (switch, member) in self.switches.iter().zip(&mut members) {
+            let created = switch
                 .program
                 .clone()
-                .map(|program| Switch::new(program, member.config.switch_config(), it.seed));
-            member.switch = made.transpose().map_err(Failure::input)?.map(Box::new);
+                .map(|program| Switch::new(program, member.config.switch_config(), switch.seed));
+            member.switch = created.transpose().map_err(Failure::input)?.map(Box::new);
         }
         Ok(members)
     }
 
     /// Returns the controller of the links for `weir link`.
-    pub fn carrier(&self, handles: &[DataplaneHandle]) -> FabricLinks {
+    pub fn link_controller(&self, handles: &[DataplaneHandle]) -> FabricLinks {
         FabricLinks::new(self.links.clone(), handles.to_vec())
     }
 }
 
 /// Returns the address of switch `n`: ports are consecutive, unless the first is 0 (any free port).
-pub fn nth(first: SocketAddr, n: usize) -> Result<SocketAddr, Failure> {
+pub fn nth_address(first: SocketAddr, n: usize) -> Result<SocketAddr, Failure> {
     let port = match first.port() {
         0 => Some(0),
         port => u16::try_from(usize::from(port) + n).ok(),
@@ -241,8 +232,8 @@ mod tests {
     use serde_json::json;
     use weir_units::{Bandwidth, Time};
 
-    /// A plan of two switches in a row between two hosts, with these links more.
-    fn plan(more: &[(&str, u16, &str, u16)]) -> Result<Fabric, Failure> {
+    /// Returns the fabric of a plan: two hosts, two switches in a row between them, and additional links.
+    fn plan(additional: &[(&str, u16, &str, u16)]) -> Result<Fabric, Failure> {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4src/build/hpcc.json");
         let switch = |n: u64, program: Option<&str>, cpu_port: Option<u16>| {
             json!({
@@ -257,7 +248,7 @@ mod tests {
             })
         };
         let links = [("h1", 0, "s1", 1), ("s1", 2, "s2", 1), ("s2", 2, "h2", 0)];
-        let links: Vec<_> = links.iter().chain(more).map(link).collect();
+        let links: Vec<_> = links.iter().chain(additional).map(link).collect();
         let plan = json!({
             "work": "/tmp", "switch": "weir", "one_process": true, "exe": "weir", "weir": "weir", "seed": 3,
             "frame": 1518, "mtu": 1504, "hosts": [], "links": links, "static_arp": true, "pcaps": null, "logs": null,
@@ -266,45 +257,48 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("plan.json");
         std::fs::write(&path, plan.to_string()).unwrap();
-        let fabric = Fabric::of_plan(&path)?;
+        let fabric = Fabric::from_plan(&path)?;
         let words = ["switch", "--plan", "plan.json"];
-        fabric.check(&OwnOptions::parse_from(words).options, &TargetOptions::parse_from(["--"]))?;
+        fabric.check(&SwitchOptions::parse_from(words).options, &TargetOptions::parse_from(["--"]))?;
         Ok(fabric)
     }
 
     #[test]
-    fn a_plan_says_what_differs_between_switches() {
+    fn a_plan_has_individual_options_per_switch() {
         let fabric = plan(&[]).unwrap();
         assert_eq!(fabric.names().collect::<Vec<_>>(), ["s1", "s2"]);
         assert_eq!((fabric.interfaces(), fabric.seed(0)), (2, 5));
         let members = fabric.members(&DataplaneConfig::default()).unwrap();
-        let about = |it: &FabricMember| {
+        let individual = |it: &FabricMember| {
             (it.switch.is_some(), it.config.cpu_port, it.config.priorities, it.config.limits.packets)
         };
         assert_eq!(
-            members.iter().map(about).collect::<Vec<_>>(),
+            members.iter().map(individual).collect::<Vec<_>>(),
             [(true, Some(255), 1, 7), (false, None, 2, 7)]
         );
         assert_eq!(members[0].ports, [(1, "s1-eth1".to_owned())]);
-        assert_eq!(members[0].inner, [FabricPort { port: 2, name: "s1-eth2".to_owned(), to: (1, 1) }]);
-        let [here, there] = [members[0].config.port_links[&2], members[1].config.port_links[&1]];
-        assert_eq!((here.link.rate, here.link.delay), (Some(Bandwidth::from_mbps(10)), Time::from_ms(5)));
         assert_eq!(
-            (here.link, here.seeds[0]),
-            (there.link, there.seeds[1]),
-            "one link, with a stream a direction"
+            members[0].internal_ports,
+            [FabricPort { port: 2, name: "s1-eth2".to_owned(), peer: (1, 1) }]
         );
-        assert_ne!(here.seeds[0], here.seeds[1]);
+        let [near, far] = [members[0].config.port_links[&2], members[1].config.port_links[&1]];
+        assert_eq!((near.link.rate, near.link.delay), (Some(Bandwidth::from_mbps(10)), Time::from_ms(5)));
+        assert_eq!(
+            (near.link, near.seeds[0]),
+            (far.link, far.seeds[1]),
+            "one link with one random stream per direction"
+        );
+        assert_ne!(near.seeds[0], near.seeds[1]);
     }
 
     #[test]
-    fn what_cannot_be_carried_is_refused() {
-        let refused = |link: (&str, u16, &str, u16)| plan(&[link]).err().unwrap().to_string();
-        assert!(refused(("h3", 0, "h4", 0)).contains("link h3-h4 connects two hosts"));
+    fn invalid_links_are_rejected() {
+        let error_of = |link: (&str, u16, &str, u16)| plan(&[link]).err().unwrap().to_string();
+        assert!(error_of(("h3", 0, "h4", 0)).contains("link h3-h4 connects two hosts"));
         assert!(
-            refused(("s1", 255, "s2", 3))
+            error_of(("s1", 255, "s2", 3))
                 .contains("invalid port 255 of s1: it is the drop port or the CPU port")
         );
-        assert!(refused(("s1", 3, "s2", 600)).contains("port 600 of s2"));
+        assert!(error_of(("s1", 3, "s2", 600)).contains("port 600 of s2"));
     }
 }

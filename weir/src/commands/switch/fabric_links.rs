@@ -1,25 +1,41 @@
-//! Shows and changes the links of a running fabric, for `weir link`.
+//! The links of a fabric. Shows and changes those of a running fabric, for `weir link`.
 
-use super::fabric::{FabricEnd, FabricLink};
 use crate::commands::link::LinkController;
 use std::collections::HashMap;
 use weir_switch::Switch;
 use weir_switch::driver::{
     DataplaneError, DataplaneHandle, DirectionStatus, EmulatedLink, LinkEmulatorStats, LinkStatus, PortLink,
 };
-use weir_switch::link::LinkChange;
+use weir_switch::link::{LinkChange, LinkParameters};
 use weir_testbed::links::FabricSample;
+
+/// A link of a fabric, between two switches or between a switch and a host.
+#[derive(Clone, Debug)]
+pub struct FabricLink {
+    pub name: String,
+    pub ends: [FabricEnd; 2],
+    pub link: LinkParameters,
+}
+
+#[derive(Clone, Debug)]
+pub struct FabricEnd {
+    /// Index of the switch; `None` at a host.
+    pub switch: Option<u16>,
+    pub port: u16,
+    /// Name of the interface as in the p4 tutorials, such as `s1-eth1`.
+    pub name: String,
+}
 
 /// The links of a running fabric, and the data planes of the switches that carry them.
 pub struct FabricLinks {
     links: Vec<FabricLink>,
     handles: Vec<DataplaneHandle>,
-    /// The ports of each switch that have a link.
+    /// Ports with a link, by switch index.
     ports: Vec<Vec<u16>>,
 }
 
 /// The state of link ends as reported by their switches, by switch and port.
-type Seen = HashMap<(u16, u16), PortLink>;
+type LinkStates = HashMap<(u16, u16), PortLink>;
 
 impl FabricLinks {
     /// Creates the controller of `links`; `handles` are the data planes of the switches, by index.
@@ -34,28 +50,28 @@ impl FabricLinks {
     }
 
     /// Requests the link states of all switches in parallel. Returns them with the lateness of recent frames.
-    fn seen(&self) -> Result<(Seen, Vec<weir_units::Time>), DataplaneError> {
-        let asked: Vec<_> = self.handles.iter().map(DataplaneHandle::links).collect();
-        let (mut seen, mut lateness) = (Seen::new(), Vec::new());
-        for (switch, reply) in (0..).zip(asked) {
+    fn read_states(&self) -> Result<(LinkStates, Vec<weir_units::Time>), DataplaneError> {
+        let replies: Vec<_> = self.handles.iter().map(DataplaneHandle::links).collect();
+        let (mut states, mut lateness) = (LinkStates::new(), Vec::new());
+        for (switch, reply) in (0..).zip(replies) {
             let links = reply.wait()?;
-            seen.extend(links.ports.into_iter().map(|link| ((switch, link.port), link)));
+            states.extend(links.ports.into_iter().map(|link| ((switch, link.port), link)));
             lateness.extend(links.lateness);
         }
-        Ok((seen, lateness))
+        Ok((states, lateness))
     }
 }
 
 /// Returns the reported state of an end; `None` at a host.
-fn at<'a>(seen: &'a Seen, end: &FabricEnd) -> Option<&'a PortLink> {
-    seen.get(&(end.switch?, end.port))
+fn state_of<'a>(states: &'a LinkStates, end: &FabricEnd) -> Option<&'a PortLink> {
+    states.get(&(end.switch?, end.port))
 }
 
 /// Returns the state of the direction that begins at `end`: the sending switch's view, or the receiver's if a
 /// host sends.
-fn from<'a>(seen: &'a Seen, link: &FabricLink, end: usize) -> Option<&'a DirectionStatus> {
-    let near = at(seen, &link.ends[end]).map(|port| &port.sent);
-    near.or_else(|| at(seen, &link.ends[1 - end]).map(|port| &port.received))
+fn direction_from<'a>(states: &'a LinkStates, link: &FabricLink, end: usize) -> Option<&'a DirectionStatus> {
+    let near = state_of(states, &link.ends[end]).map(|port| &port.sent);
+    near.or_else(|| state_of(states, &link.ends[1 - end]).map(|port| &port.received))
 }
 
 impl LinkController for FabricLinks {
@@ -64,26 +80,27 @@ impl LinkController for FabricLinks {
     }
 
     fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError> {
-        let (seen, mut lateness) = self.seen()?;
+        let (states, mut lateness) = self.read_states()?;
         lateness.sort_unstable();
-        let status = |it: &FabricLink| {
-            let parameters = it.ends.iter().find_map(|end| at(&seen, end)).map_or(it.link, |port| port.link);
-            let ends = it.ends.clone().map(|end| end.name);
+        let status = |link: &FabricLink| {
+            let parameters =
+                link.ends.iter().find_map(|end| state_of(&states, end)).map_or(link.link, |port| port.link);
+            let ends = link.ends.clone().map(|end| end.name);
             LinkStatus {
-                link: EmulatedLink { name: it.name.clone(), ends, parameters },
-                directions: [0, 1].map(|end| from(&seen, it, end).cloned().unwrap_or_default()),
+                link: EmulatedLink { name: link.name.clone(), ends, parameters },
+                directions: [0, 1].map(|end| direction_from(&states, link, end).cloned().unwrap_or_default()),
             }
         };
         Ok(LinkEmulatorStats { links: self.links.iter().map(status).collect(), lateness })
     }
 
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
-        let meant = self.links.iter().filter(|link| names.contains(&link.name));
+        let selected = self.links.iter().filter(|link| names.contains(&link.name));
         let ends =
-            meant.flat_map(|link| &link.ends).filter_map(|end| Some((usize::from(end.switch?), end.port)));
-        let asked: Vec<_> =
-            ends.map(|(at, port)| self.handles[at].change_links(vec![port], change)).collect();
-        asked.into_iter().try_for_each(|reply| reply.wait())
+            selected.flat_map(|link| &link.ends).filter_map(|end| Some((usize::from(end.switch?), end.port)));
+        let replies: Vec<_> =
+            ends.map(|(switch, port)| self.handles[switch].change_links(vec![port], change)).collect();
+        replies.into_iter().try_for_each(|reply| reply.wait())
     }
 
     fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>> {
@@ -91,12 +108,12 @@ impl LinkController for FabricLinks {
             let (ports, register) = (ports.clone(), register.to_owned());
             handle.call(move |switch, _| cells(switch, &ports, &register))
         };
-        let asked: Vec<_> = self.handles.iter().zip(&self.ports).map(read).collect();
-        let cells = asked.into_iter().map(|reply| reply.wait()).collect::<Result<Vec<_>, _>>();
+        let replies: Vec<_> = self.handles.iter().zip(&self.ports).map(read).collect();
+        let cells = replies.into_iter().map(|reply| reply.wait()).collect::<Result<Vec<_>, _>>();
         Some(cells.and_then(|cells| {
-            let (seen, _) = self.seen()?;
+            let (states, _) = self.read_states()?;
             let bytes = |link: &FabricLink| {
-                [0, 1].map(|end| from(&seen, link, end).map_or(0, |it| it.counters.offered.bytes))
+                [0, 1].map(|end| direction_from(&states, link, end).map_or(0, |it| it.counters.offered.bytes))
             };
             Ok(FabricSample { bytes: self.links.iter().map(bytes).collect(), cells })
         }))

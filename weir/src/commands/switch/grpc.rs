@@ -1,8 +1,8 @@
 //! The P4Runtime servers of `weir switch`.
 
-use super::fabric::nth;
+use super::checks::warn;
+use super::fabric::nth_address;
 use super::options::GrpcOptions;
-use super::warn;
 use crate::console::Failure;
 use std::fs;
 use std::net::{TcpListener, ToSocketAddrs};
@@ -26,20 +26,20 @@ impl Endpoints {
     pub fn open(options: &GrpcOptions, first: &str, switches: usize) -> Result<Endpoints, Failure> {
         let first = options.addr.as_deref().unwrap_or(first);
         let tls = options.ssl.then(|| tls(options)).transpose()?;
-        if let Some(when) = tls.as_ref().and_then(|tls| tls.validity_problem(SystemTime::now())) {
+        if let Some(problem) = tls.as_ref().and_then(|tls| tls.validity_problem(SystemTime::now())) {
             let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
-            warn(&format!("--grpc-server-cert {file}: {when}; clients that verify it will not connect"))?;
+            warn(&format!("--grpc-server-cert {file}: {problem}; clients that verify it will not connect"))?;
         }
-        let refused = |error: &dyn std::fmt::Display| {
+        let invalid = |error: &dyn std::fmt::Display| {
             Failure::Input(format!("--grpc-server-addr {first}: {error}; choose another address and port"))
         };
-        let address = first.to_socket_addrs().map_err(|error| refused(&error))?.next();
-        let address = address.ok_or_else(|| refused(&"no address found"))?;
+        let address = first.to_socket_addrs().map_err(|error| invalid(&error))?.next();
+        let address = address.ok_or_else(|| invalid(&"no address found"))?;
         let open = |n| {
-            let address = nth(address, n)?;
+            let address = nth_address(address, n)?;
             TcpListener::bind(address).map_err(|error| match switches {
-                1 => refused(&error),
-                _ => refused(&format_args!("port {} for switch {}: {error}", address.port(), n + 1)),
+                1 => invalid(&error),
+                _ => invalid(&format_args!("port {} for switch {}: {error}", address.port(), n + 1)),
             })
         };
         Ok(Endpoints { listeners: (0..switches).map(open).collect::<Result<_, _>>()?, tls })

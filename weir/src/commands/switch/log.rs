@@ -1,5 +1,6 @@
 //! The log of a switch in BMv2's format: off by default, and limited in size.
 
+use super::checks::warn;
 use super::options::{LogLevel, Options};
 use crate::console::Failure;
 use std::fmt;
@@ -19,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use weir_report::files::{create, is_special};
 
 /// Prefix of the event targets of this workspace's crates.
-const OURS: &str = "weir";
+const TARGET_PREFIX: &str = "weir";
 
 /// Starts the log that the options select. Returns true if the path of every packet is logged.
 pub fn start(options: &Options) -> Result<bool, Failure> {
@@ -32,10 +33,10 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
         LogLevel::Off => LevelFilter::OFF,
     };
     // Only warnings and errors of dependencies are logged: the HTTP/2 library would log each frame.
-    let targets = Targets::new().with_target(OURS, level).with_default(level.min(LevelFilter::WARN));
+    let targets = Targets::new().with_target(TARGET_PREFIX, level).with_default(level.min(LevelFilter::WARN));
     let builder = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false).event_format(BmFormat);
     if let Some(file) = &options.log_file {
-        let file = Rotating::open(file, options)
+        let file = RotatingFile::open(file, options)
             .map_err(|error| Failure::Input(format!("--log-file {}: {error}", file.display())))?;
         builder().with_writer(Mutex::new(file)).finish().with(targets).init();
     } else if options.log_console {
@@ -87,26 +88,27 @@ where
 
 /// A log file that is rotated when it reaches its maximum size. As in BMv2, the current file is `<name>.txt`,
 /// and the full ones are `<name>.1.txt` (the newest), `<name>.2.txt` and so on.
-struct Rotating {
+struct RotatingFile {
     name: PathBuf,
     /// `None` after a write error.
     file: Option<File>,
+    /// Bytes written to the current file.
     written: u64,
     limit: u64,
-    kept: usize,
+    max_rotated: usize,
 }
 
-impl Rotating {
-    fn open(name: &Path, options: &Options) -> io::Result<Rotating> {
+impl RotatingFile {
+    fn open(name: &Path, options: &Options) -> io::Result<RotatingFile> {
         let file = create(&numbered(name, 0))?;
         // A device or a pipe is not rotated.
         let limit = if file.metadata()?.is_file() { options.log_file_max_size } else { u64::MAX };
-        let (name, kept) = (name.to_owned(), options.log_file_max_files);
-        Ok(Rotating { name, file: Some(file), written: 0, limit, kept })
+        let (name, max_rotated) = (name.to_owned(), options.log_file_max_files);
+        Ok(RotatingFile { name, file: Some(file), written: 0, limit, max_rotated })
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        let names: Vec<PathBuf> = (0..=self.kept).map(|number| numbered(&self.name, number)).collect();
+        let names: Vec<PathBuf> = (0..=self.max_rotated).map(|number| numbered(&self.name, number)).collect();
         for name in &names {
             if is_special(name)? {
                 return Err(io::Error::other(format!("{}: not a regular file", name.display())));
@@ -130,7 +132,7 @@ fn numbered(name: &Path, number: usize) -> PathBuf {
     path.into()
 }
 
-impl Rotating {
+impl RotatingFile {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if self.file.is_some() && self.written > 0 && self.written + line.len() as u64 > self.limit {
             self.rotate()?;
@@ -142,13 +144,13 @@ impl Rotating {
     }
 }
 
-impl Write for Rotating {
+impl Write for RotatingFile {
     /// Never fails, because the logging library would print every error to standard error, and a full pipe
     /// there would block the switch. The log ends with the first error, for example when the disk is full.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(error) = self.append(line) {
             self.file = None;
-            let _ = super::warn(&format!("--log-file {}: {error}; the log ends here", self.name.display()));
+            let _ = warn(&format!("--log-file {}: {error}; the log ends here", self.name.display()));
         }
         Ok(line.len())
     }

@@ -193,7 +193,9 @@ impl Options {
     pub fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
         let (pcap, program) = (self.pcap.as_deref(), self.program.as_deref());
         match pcap {
-            Some(word) if program.is_none() && word.extension().is_some_and(|end| end == "json") => {
+            Some(word)
+                if program.is_none() && word.extension().is_some_and(|extension| extension == "json") =>
+            {
                 (Some(".".as_ref()), pcap)
             }
             _ => (pcap, program),
@@ -203,19 +205,19 @@ impl Options {
     /// Returns the Thrift address: that of the option, otherwise all addresses as in BMv2, or loopback for a
     /// fabric.
     pub fn thrift_addr(&self) -> IpAddr {
-        let usual = if self.fabric.is_some() || self.plan.is_some() {
+        let default = if self.fabric.is_some() || self.plan.is_some() {
             Ipv4Addr::LOCALHOST
         } else {
             Ipv4Addr::UNSPECIFIED
         };
-        self.thrift_addr.unwrap_or(usual.into())
+        self.thrift_addr.unwrap_or(default.into())
     }
 
     /// Returns the size of each receive ring: that of the option, or one that depends on the number of
     /// interfaces.
     pub fn ring_bytes(&self, interfaces: usize) -> usize {
-        let suited = DataplaneConfig::ring_bytes_for(interfaces);
-        self.ring.map_or(suited, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
+        let default_size = DataplaneConfig::ring_bytes_for(interfaces);
+        self.ring.map_or(default_size, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
     }
 
     /// Returns the seed of the option, otherwise the current time.
@@ -366,8 +368,8 @@ impl GrpcOptions {
 
     /// Returns true if certificate options are set without TLS, and thus have no effect.
     pub fn pem_without_ssl(&self) -> bool {
-        let given = [&self.cacert, &self.cert, &self.key].into_iter().any(Option::is_some);
-        !self.ssl && (given || self.with_client_auth)
+        let has_files = [&self.cacert, &self.cert, &self.key].into_iter().any(Option::is_some);
+        !self.ssl && (has_files || self.with_client_auth)
     }
 }
 
@@ -376,15 +378,16 @@ mod tests {
     use super::*;
     use weir_switch::driver::CaptureConfig;
 
-    /// The generic half, as a command of its own.
+    /// The options before `--`, as a command of their own.
     #[derive(Debug, Parser)]
-    struct Generic {
+    struct SwitchCommand {
         #[command(flatten)]
         options: Options,
     }
 
     fn parse(line: &str) -> Result<Options, clap::Error> {
-        Generic::try_parse_from(std::iter::once("switch").chain(line.split(' '))).map(|g| g.options)
+        SwitchCommand::try_parse_from(std::iter::once("switch").chain(line.split(' ')))
+            .map(|command| command.options)
     }
 
     #[test]
@@ -398,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_tutorials_command_line() {
+    fn a_tutorials_command_line_is_parsed() {
         let line = "-i 1@s1-eth1 -i 2@s1-eth2 --pcap /tmp --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 \
                     build/basic.json --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 510";
         let options = parse(line).unwrap();
@@ -411,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_behind_pcap_is_the_program() {
+    fn a_json_file_after_pcap_is_the_program() {
         let options = parse("--pcap basic.json").unwrap();
         assert_eq!(options.pcap_and_program(), (Some(".".as_ref()), Some("basic.json".as_ref())));
         let options = parse("basic.json --pcap").unwrap();
@@ -421,15 +424,15 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_an_interface_is_reported() {
-        let refused = |text| interface(text).unwrap_err();
-        assert!(refused("veth0").contains("PORT@INTERFACE"));
-        assert!(refused("x@veth0").contains("invalid port number"));
-        assert!(refused("1@").contains("missing interface name"));
-        let refused = |text| port_rate(text).unwrap_err();
-        assert!(refused("10Mbps").contains("PORT=RATE"));
-        assert!(refused("1=10").contains("unit"));
-        assert!(refused("1=0bps").contains("must be positive"));
+    fn invalid_interfaces_and_rates_are_rejected() {
+        let error_of = |text| interface(text).unwrap_err();
+        assert!(error_of("veth0").contains("PORT@INTERFACE"));
+        assert!(error_of("x@veth0").contains("invalid port number"));
+        assert!(error_of("1@").contains("missing interface name"));
+        let error_of = |text| port_rate(text).unwrap_err();
+        assert!(error_of("10Mbps").contains("PORT=RATE"));
+        assert!(error_of("1=10").contains("unit"));
+        assert!(error_of("1=0bps").contains("must be positive"));
         assert_eq!(port_rate("3=10Mbps"), Ok((3, Bandwidth::from_mbps(10))));
         assert!(parse("--no-p4 --cpu-port 255").is_err(), "options of the target follow --");
         assert!(TargetOptions::try_parse_from(["--", "--cpu-port", "0"]).is_err());

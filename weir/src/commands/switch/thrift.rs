@@ -1,8 +1,8 @@
 //! The Thrift servers of `weir switch`.
 
-use super::fabric::nth;
+use super::checks::warn;
+use super::fabric::nth_address;
 use super::options::Options;
-use super::warn;
 use crate::console::Failure;
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
@@ -18,7 +18,7 @@ pub fn start(
 ) -> Result<Option<ThriftServer>, Failure> {
     let first = args.thrift_port.unwrap_or(ThriftConfig::PORT);
     config.listen =
-        nth((args.thrift_addr(), first).into(), n).map_err(|failure| failure.at("--thrift-port"))?;
+        nth_address((args.thrift_addr(), first).into(), n).map_err(|failure| failure.at("--thrift-port"))?;
     let port = config.listen.port();
     match ThriftServer::start(dataplane, &config) {
         Ok(server) => {

@@ -1,12 +1,12 @@
 //! `weir switch --install-as`: wrapper scripts with the names of BMv2's switches, for tools that start them
 //! by name.
 
-use crate::commands::dir;
+use crate::commands::files::create_dir;
 use crate::console::{Console, Failure};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use weir_report::files::{PROGRAM, write_atomic};
+use weir_report::files::{MODE_EXECUTABLE, write_atomic};
 
 /// Comment in each wrapper, by which [`install`] recognises files that it may overwrite.
 const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name.";
@@ -15,16 +15,16 @@ const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name
 pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     let weir = std::env::current_exe()?;
     let weir = format!("'{}'", weir.to_string_lossy().replace('\'', r"'\''"));
-    let directory = dir(directory)?;
+    let directory = create_dir(directory)?;
     // simple_switch has no P4Runtime server, and several may run on one machine, so the wrapper uses any free
     // port.
-    let local = "--grpc-server-addr 127.0.0.1:0";
+    let any_port = "--grpc-server-addr 127.0.0.1:0";
     let scripts = [
         ("simple_switch_grpc", format!("exec {weir} switch \"$@\"\n")),
         (
             "simple_switch",
             format!(
-                "case \" $* \" in\n*\" -- \"*) exec {weir} switch \"$@\" {local} ;;\n*) exec {weir} switch \"$@\" -- {local} ;;\nesac\n"
+                "case \" $* \" in\n*\" -- \"*) exec {weir} switch \"$@\" {any_port} ;;\n*) exec {weir} switch \"$@\" -- {any_port} ;;\nesac\n"
             ),
         ),
     ];
@@ -32,11 +32,11 @@ pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     for file in &files {
         let has_mark =
             || fs::read(file).is_ok_and(|content| String::from_utf8_lossy(&content).contains(MARK));
-        let ours = match fs::symlink_metadata(file) {
-            Ok(found) => found.is_file() && has_mark(),
+        let is_replaceable = match fs::symlink_metadata(file) {
+            Ok(metadata) => metadata.is_file() && has_mark(),
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         };
-        if !ours {
+        if !is_replaceable {
             return Err(Failure::Input(format!(
                 "{} already exists and was not written by this command; choose another directory",
                 file.display()
@@ -44,7 +44,7 @@ pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
         }
     }
     for (file, (_, script)) in files.iter().zip(&scripts) {
-        write_atomic(file, format!("#!/bin/sh\n{MARK}\n{script}").as_bytes(), PROGRAM)
+        write_atomic(file, format!("#!/bin/sh\n{MARK}\n{script}").as_bytes(), MODE_EXECUTABLE)
             .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
     }
     for file in &files {

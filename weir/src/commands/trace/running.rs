@@ -1,7 +1,8 @@
 //! Traces a packet through copies of running switches, which have the switches' programs and table entries.
 //! The switches themselves are only read.
 
-use super::super::controller::{Protocol, SwitchArgs, block_on, failure, imported_topology};
+use super::steps::{steps, traversal, write_perfetto};
+use crate::commands::controller::{Protocol, SwitchArgs, block_on, failure, imported_topology};
 use crate::console::{Console, Failure};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{Entity, TableEntry, Update, update};
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_client::fleet::{self, Held};
+use weir_client::fleet::{self, SwitchContents};
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
 use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, PacketKind, WeirRepr};
 use weir_switch::control::Control;
@@ -65,29 +66,29 @@ pub fn run(
     let (Some(file), Some(from)) = (&args.topology, &args.from) else {
         return Err(Failure::input("--topology and --from are required"));
     };
-    let (topology, imported) = imported_topology(file, &console.kit.catalogue.topologies)?;
+    let (topology, imported) = imported_topology(file, &console.extensions.catalogue.topologies)?;
     let host = |option: &str, name: &str| {
         let unknown = || Failure::Input(format!("{option} {name}: unknown host"));
         topology.host_named(name).ok_or_else(unknown)
     };
     let sender = host("--from", from)?;
     let bytes = match (hex, &args.to) {
-        (Some(hex), _) => bytes_of(hex),
-        (None, Some(to)) => data(&topology, sender, host("--to", to)?, args.source_port)?,
+        (Some(hex), _) => parse_hex(hex),
+        (None, Some(to)) => data_packet(&topology, sender, host("--to", to)?, args.source_port)?,
         (None, None) => return Err(Failure::input("--to or --hex is required")),
     };
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
-    let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;
+    let outcomes = block_on(fleet::read_switches(targets, args.switches.options()?))?;
     failure(&outcomes)?;
-    let held: BTreeMap<String, Held> =
+    let held: BTreeMap<String, SwitchContents> =
         outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
-    let path = follow(&topology, &held, sender, bytes)?;
+    let path = trace_path(&topology, &held, sender, bytes)?;
     if let Some(file) = perfetto {
-        let passage = |visit: &Visit| {
+        let traversal = |visit: &Visit| {
             let name = format!("from {}", peer(&topology, visit.switch, visit.port).unwrap_or_default());
-            super::passage(&topology.switch(visit.switch).name, name, &visit.trace, visit.from)
+            traversal(&topology.switch(visit.switch).name, name, &visit.trace, visit.from)
         };
-        return super::write_perfetto(file, &path.visits.iter().map(passage).collect::<Vec<_>>());
+        return write_perfetto(file, &path.visits.iter().map(traversal).collect::<Vec<_>>());
     }
     if console.style.json {
         return console.print_json(&path.json(&topology));
@@ -95,13 +96,16 @@ pub fn run(
     path.print(&topology, console)
 }
 
-fn bytes_of(hex: &str) -> Vec<u8> {
+fn parse_hex(hex: &str) -> Vec<u8> {
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
-    hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |byte, &it| byte << 4 | digit(it))).collect()
+    hex.as_bytes()
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |byte, &ascii| byte << 4 | digit(ascii)))
+        .collect()
 }
 
 /// Returns the bytes of a DATA packet without payload.
-fn data(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Result<Vec<u8>, Failure> {
+fn data_packet(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Result<Vec<u8>, Failure> {
     let (from, to) = (topology.host(from), topology.host(to));
     let frame = FrameRepr {
         source_mac: from.mac,
@@ -119,7 +123,7 @@ fn data(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Resu
     Ok(bytes)
 }
 
-/// One passage of the packet, or of a copy, through a switch.
+/// One traversal of a switch by the packet or a copy of it.
 struct Visit {
     switch: SwitchIx,
     port: u16,
@@ -138,17 +142,18 @@ struct PacketPath {
     is_cut: bool,
 }
 
-fn follow(
+/// Traces the packet and its copies from the sender, until they leave the fabric, are dropped or reach the limit.
+fn trace_path(
     topology: &Topology,
-    held: &BTreeMap<String, Held>,
+    held: &BTreeMap<String, SwitchContents>,
     sender: HostIx,
     bytes: Vec<u8>,
 ) -> Result<PacketPath, Failure> {
     let mut copies: BTreeMap<usize, Switch> = BTreeMap::new();
     let mut path = PacketPath { visits: Vec::new(), received: Vec::new(), is_cut: false };
     let first = topology.host(sender);
-    let mut under_way = VecDeque::from([(first.switch, first.switch_port, bytes, None)]);
-    while let Some((ix, port, bytes, from)) = under_way.pop_front() {
+    let mut in_flight = VecDeque::from([(first.switch, first.switch_port, bytes, None)]);
+    while let Some((ix, port, bytes, from)) = in_flight.pop_front() {
         if path.visits.len() == MAX_VISITS {
             path.is_cut = true;
             break;
@@ -161,7 +166,7 @@ fn follow(
                 entry.insert(clone_switch(held).map_err(|reason| Failure::Work(format!("{name}: {reason}")))?)
             }
         };
-        let (trace, frames) = pass(copy, port, &bytes);
+        let (trace, frames) = process(copy, port, &bytes);
         path.visits.push(Visit {
             switch: ix,
             port,
@@ -172,7 +177,7 @@ fn follow(
         let from = Some(path.visits.len() - 1);
         for (port, bytes) in frames {
             match topology.peer(ix, port).map(|(_, end)| (end.node, end.port)) {
-                Some((Node::Switch(next), port)) => under_way.push_back((next, port, bytes, from)),
+                Some((Node::Switch(next), port)) => in_flight.push_back((next, port, bytes, from)),
                 Some((Node::Host(host), _)) => path.received.push(host),
                 None => {}
             }
@@ -183,7 +188,7 @@ fn follow(
 
 /// Returns a switch with the program and the table entries of `held`. Registers, counters, meters and queues
 /// are in their initial state.
-fn clone_switch(held: &Held) -> Result<Switch, String> {
+fn clone_switch(held: &SwitchContents) -> Result<Switch, String> {
     let config = held.program.pipeline_config().map_err(|error| error.to_string())?;
     let json = std::str::from_utf8(&config.p4_device_config)
         .map_err(|_| "its program is not BMv2 JSON".to_owned())?;
@@ -226,9 +231,9 @@ fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
     ordered.into_iter().map(update).collect()
 }
 
-/// Passes one packet through a switch, and returns the trace and the frames that left, with their egress
+/// Sends one packet through a switch, and returns the trace and the frames that left, with their egress
 /// ports.
-fn pass(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16, Vec<u8>)>) {
+fn process(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16, Vec<u8>)>) {
     let (mut trace, mut ready, mut frames) = (PacketTrace::new(), ReadyPorts::default(), Vec::new());
     switch.receive_traced(Time::ZERO, port, Packet::from_bytes(bytes), &mut ready, &mut trace);
     while let Some(port) = ready.0.pop_first() {
@@ -273,7 +278,7 @@ impl PacketPath {
 
     fn json(&self, topology: &Topology) -> serde_json::Value {
         let visit = |visit: &Visit| {
-            let steps = super::steps(&visit.trace);
+            let steps = steps(&visit.trace);
             let out =
                 visit.out.iter().map(|&port| json!({"port": port, "to": peer(topology, visit.switch, port)}));
             json!({

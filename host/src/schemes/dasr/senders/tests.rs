@@ -1,4 +1,4 @@
-//! The set against a model that keeps no totals, on random histories.
+//! Compares the set with a model that keeps no totals, on random histories.
 
 use super::*;
 use crate::telemetry::Telemetry;
@@ -6,7 +6,7 @@ use weir_units::Bytes;
 
 const SOFT_STATE: Time = Time::from_us(800);
 const ANNOUNCED_FOR: Time = Time::from_us(90);
-/// Tenants are /24s here: two of them, with three hosts each.
+/// Tenants are /24 networks in these tests: two of them, with three hosts each.
 const TENANT_BITS: u32 = 24;
 const HOSTS: [Ipv4Addr; 6] = [host(1, 1), host(1, 2), host(1, 3), host(2, 1), host(2, 2), host(2, 3)];
 
@@ -47,43 +47,45 @@ impl Packet {
     }
 }
 
-/// One sender of the model: unfinished messages and the last packet if it has any, else when it was announced.
+/// One sender of the model.
 #[derive(Clone, Copy, Debug)]
-struct Modelled {
+struct ModelSender {
     host: Ipv4Addr,
+    /// Unfinished messages; 0 for an announced sender.
     messages: u32,
-    heard: Time,
+    /// Time of the last packet, or of the announcement.
+    last_seen: Time,
 }
 
-/// The definition of section III-B to III-D, without totals: n is counted anew for each packet.
+/// A literal form of sections III-B to III-D without totals: n is counted anew for each packet.
 #[derive(Debug, Default)]
 struct Model {
-    senders: Vec<Modelled>,
-    /// Lists of an incast, each with the time at which it first named a host.
+    senders: Vec<ModelSender>,
+    /// Hosts named by an incast: time of the first announcement, number of the incast, host.
     named: Vec<(Time, u32, Ipv4Addr)>,
-    swept: Time,
+    swept_at: Time,
 }
 
 impl Model {
-    fn at(&self, host: Ipv4Addr) -> Option<usize> {
-        self.senders.iter().position(|it| it.host == host)
+    fn index_of(&self, host: Ipv4Addr) -> Option<usize> {
+        self.senders.iter().position(|sender| sender.host == host)
     }
 
-    fn count(&mut self, packet: &Packet) -> u16 {
+    fn on_data(&mut self, packet: &Packet) -> u16 {
         let now = packet.now;
-        if now - self.swept >= SOFT_STATE / SWEEPS {
-            self.swept = now;
-            self.senders.retain(|it| it.messages == 0 || now - it.heard <= SOFT_STATE);
+        if now - self.swept_at >= SOFT_STATE / SWEEPS {
+            self.swept_at = now;
+            self.senders.retain(|sender| sender.messages == 0 || now - sender.last_seen <= SOFT_STATE);
         }
-        self.senders.retain(|it| it.messages > 0 || now - it.heard <= ANNOUNCED_FOR);
-        match self.at(packet.source) {
-            Some(at) if self.senders[at].messages > 0 => {
-                self.senders[at].heard = now;
-                self.senders[at].messages += u32::from(packet.first);
+        self.senders.retain(|sender| sender.messages > 0 || now - sender.last_seen <= ANNOUNCED_FOR);
+        match self.index_of(packet.source) {
+            Some(index) if self.senders[index].messages > 0 => {
+                self.senders[index].last_seen = now;
+                self.senders[index].messages += u32::from(packet.first);
             }
-            known if packet.unfinished => {
-                known.map(|at| self.senders.remove(at));
-                self.senders.push(Modelled { host: packet.source, messages: 1, heard: now });
+            announced if packet.unfinished => {
+                announced.map(|index| self.senders.remove(index));
+                self.senders.push(ModelSender { host: packet.source, messages: 1, last_seen: now });
             }
             _ => {}
         }
@@ -93,41 +95,44 @@ impl Model {
             if tenant(host) != tenant(packet.source) {
                 continue;
             }
-            // A host's tenant is in its address, so that hosts tell the tenants' incasts apart.
-            self.named.retain(|(at, ..)| now - *at <= SOFT_STATE);
-            let is_named = self.named.iter().any(|(_, incast, it)| (*incast, *it) == (packet.incast, host));
+            // The tenant is part of the host's address, so the key needs no tenant.
+            self.named.retain(|(named_at, ..)| now - *named_at <= SOFT_STATE);
+            let is_named =
+                self.named.iter().any(|(_, incast, named)| (*incast, *named) == (packet.incast, host));
             if packet.incast != 0 && !is_named {
                 self.named.push((now, packet.incast, host));
             }
-            if (packet.incast == 0 || !is_named) && self.at(host).is_none() {
-                self.senders.push(Modelled { host, messages: 0, heard: now });
+            if (packet.incast == 0 || !is_named) && self.index_of(host).is_none() {
+                self.senders.push(ModelSender { host, messages: 0, last_seen: now });
             }
         }
         if packet.last
-            && let Some(at) = self.at(packet.source)
-            && self.senders[at].messages > 0
+            && let Some(index) = self.index_of(packet.source)
+            && self.senders[index].messages > 0
         {
-            self.senders[at].messages -= 1;
-            if self.senders[at].messages == 0 {
-                self.senders.remove(at);
+            self.senders[index].messages -= 1;
+            if self.senders[index].messages == 0 {
+                self.senders.remove(index);
             }
         }
-        let counts = |it: &&Modelled| it.messages > 0 || tenant(it.host) == tenant(packet.source);
+        let counts =
+            |sender: &&ModelSender| sender.messages > 0 || tenant(sender.host) == tenant(packet.source);
         (self.senders.iter().filter(counts).count() as u16).max(1)
     }
 }
 
-/// A multiplicative generator: enough disorder, no dependency.
-struct Chance(u64);
+/// A linear congruential generator, which needs no dependency.
+struct Rng(u64);
 
-impl Chance {
+impl Rng {
+    /// Returns a number from 0 to `n - 1`.
     fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 
-    /// Returns a packet after a pause that is mostly short, sometimes longer than an announcement lasts, or than the
-    /// soft state.
+    /// Returns a packet after a pause, which is mostly short, sometimes longer than the lifetime of an announcement or
+    /// of the soft state.
     fn packet(&mut self, after: Time) -> Packet {
         let pause = match self.below(8) {
             0 => self.below(3) * SOFT_STATE.as_ps() / 2,
@@ -151,25 +156,24 @@ impl Chance {
     }
 }
 
-fn set() -> ActiveSenders {
+fn active_senders() -> ActiveSenders {
     ActiveSenders::new(SOFT_STATE, Some(TENANT_BITS), ANNOUNCED_FOR)
 }
 
 #[test]
 fn a_million_random_histories_count_as_the_model_does() {
-    let mut chance = Chance(1);
+    let mut rng = Rng(1);
     for history in 0..1_000_000 {
-        let (mut senders, mut model) = (set(), Model::default());
+        let (mut senders, mut model) = (active_senders(), Model::default());
         let mut packets: Vec<Packet> = Vec::with_capacity(12);
-        for _ in 0..4 + chance.below(8) {
-            let packet = chance.packet(packets.last().map_or(Time::from_ms(1), |packet| packet.now));
-            let (counted, expected) = (senders.on_data(&packet.event()), model.count(&packet));
+        for _ in 0..4 + rng.below(8) {
+            let packet = rng.packet(packets.last().map_or(Time::from_ms(1), |packet| packet.now));
+            let (counted, expected) = (senders.on_data(&packet.event()), model.on_data(&packet));
             packets.push(packet);
             assert_eq!(counted, expected, "history {history}: {packets:#?}");
         }
-        let silence = packets.last().map_or(Time::ZERO, |packet| packet.now) + SOFT_STATE * 2;
-        let late =
-            Packet { now: silence, first: false, last: false, announced: Vec::new(), ..packets[0].clone() };
+        let now = packets.last().map_or(Time::ZERO, |packet| packet.now) + SOFT_STATE * 2;
+        let late = Packet { now, first: false, last: false, announced: Vec::new(), ..packets[0].clone() };
         assert_eq!(senders.on_data(&late.event()), 1, "history {history}, after a silence: {packets:#?}");
     }
 }

@@ -1,6 +1,6 @@
-//! Switches, links, connections and controllers, and what happens to them.
+//! The simulated switches, links, connections and controllers, and the faults that affect them.
 
-use super::brain::{Brain, Order};
+use super::controller::{Controller, Request};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
 use p4runtime::p4::v1::{
@@ -24,57 +24,57 @@ use weir_units::Time;
 
 const JSON: &str = include_str!("../../../../../p4src/build/hpcc.json");
 const P4INFO: &str = include_str!("../../../../../p4src/build/hpcc.p4info.txtpb");
-/// The controller that is there from the beginning, and one that leads now and then.
-const HOME: usize = 0;
+/// Indices of the controllers: the one that runs from the start, and one that is the primary now and then.
+const MAIN: usize = 0;
 const RIVAL: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A link is cut in both directions.
     Cut,
-    /// All cut links are whole again.
+    /// All cut links are repaired.
     Mend,
-    /// A switch starts anew with empty tables; connections to it are refused meanwhile.
+    /// A switch restarts with empty tables; connections to it are refused meanwhile.
     Restart,
     /// A connection breaks. Messages in flight are lost, in either direction.
     Reset,
-    /// Nothing moves on the connections for a while.
+    /// No message is delivered on any connection for a while.
     Stall,
-    /// The controller is killed, and started again.
+    /// The controller is killed and restarted.
     Kill,
     /// The controller sleeps, and its clock jumps.
     Sleep,
-    /// Another controller leads for a while and is killed.
+    /// Another controller is the primary for a while and is killed.
     Rival,
 }
 
 enum Message {
-    Bid,
+    Arbitration,
     Read(Option<u64>),
     Write(u64, Vec<Update>),
     Echo(u64),
     Probe(u16, LinkProbe),
-    Standing(bool),
-    Held(Option<u64>, Vec<Entity>),
+    Role(bool),
+    Entities(Option<u64>, Vec<Entity>),
     Written(u64, bool),
-    Answer(u64),
-    Returned(u16, Vec<u8>),
+    EchoReply(u64),
+    PacketIn(u16, Vec<u8>),
 }
 
 enum Event {
-    /// From a switch to a controller or back, on a connection of this age.
+    /// A message between switch and controller `id`. It is lost if the connection is no longer of this age.
     Message {
-        who: usize,
-        at: SwitchIx,
+        id: usize,
+        switch: SwitchIx,
         age: u64,
         message: Message,
     },
     Connect {
-        who: usize,
-        at: SwitchIx,
+        id: usize,
+        switch: SwitchIx,
     },
     Start(usize),
-    Die(usize),
+    Kill(usize),
     Boot(SwitchIx),
 }
 
@@ -82,9 +82,9 @@ enum Event {
 struct Connection {
     is_open: bool,
     age: u64,
-    /// Nothing is delivered earlier than what was sent before.
-    there: Time,
-    back: Time,
+    /// Delivery times of the last messages in each direction; later messages are not delivered before.
+    last_request_at: Time,
+    last_response_at: Time,
 }
 
 struct Device {
@@ -100,13 +100,13 @@ pub struct World {
     program: Arc<Program>,
     base: Routes,
     devices: Vec<Device>,
-    brains: [Option<Brain>; 2],
-    /// Until when a controller sleeps.
-    asleep: [Time; 2],
+    controllers: [Option<Controller>; 2],
+    /// Time until which each controller sleeps.
+    asleep_until: [Time; 2],
     /// Messages that a controller received while it slept, with the age of the connection.
     inbox: [VecDeque<(SwitchIx, u64, Message)>; 2],
     connections: Vec<[Connection; 2]>,
-    cut: BTreeSet<LinkIx>,
+    cut_links: BTreeSet<LinkIx>,
     now: Time,
     stalled_until: Time,
     events: BTreeMap<(Time, u64), Event>,
@@ -114,17 +114,17 @@ pub struct World {
     random: u64,
     /// True while packets may be lost.
     pub may_lose: bool,
-    /// Number of times that updates were checked.
-    pub looks: u64,
-    /// A packet loops, since its only path leads through a switch without control.
+    /// Number of updates after which the paths were checked.
+    pub checks: u64,
+    /// True while some packet loops because its only path leads through a switch that is not under control.
     has_loop: bool,
-    /// Number of times that a loop began.
-    pub detours: u64,
+    /// Number of times that such a loop appeared.
+    pub loops: u64,
     seed: u64,
 }
 
 impl World {
-    /// A fabric whose tables are full, with one controller.
+    /// Returns a fabric whose tables one controller has installed.
     pub fn started(seed: u64) -> World {
         let spec = "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 1}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
@@ -141,29 +141,29 @@ impl World {
             program,
             base,
             devices,
-            brains: [None, None],
-            asleep: [Time::ZERO; 2],
+            controllers: [None, None],
+            asleep_until: [Time::ZERO; 2],
             inbox: [VecDeque::new(), VecDeque::new()],
             connections,
-            cut: BTreeSet::new(),
+            cut_links: BTreeSet::new(),
             now: Time::ZERO,
             stalled_until: Time::ZERO,
             events: BTreeMap::new(),
             scheduled: 0,
             random: seed,
             may_lose: true,
-            looks: 0,
+            checks: 0,
             has_loop: false,
-            detours: 0,
+            loops: 0,
             seed,
         };
-        world.start(HOME);
+        world.start(MAIN);
         world.run_for(3_500);
-        world.assert_whole();
+        world.assert_connected();
         world
     }
 
-    /// A number below `below` (SplitMix64).
+    /// Returns a random number in `0..below` (SplitMix64).
     pub fn draw(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -172,124 +172,127 @@ impl World {
         (z ^ (z >> 31)) % below
     }
 
-    fn schedule(&mut self, at: Time, event: Event) {
+    fn schedule(&mut self, time: Time, event: Event) {
         self.scheduled += 1;
-        self.events.insert((at, self.scheduled), event);
+        self.events.insert((time, self.scheduled), event);
     }
 
-    fn soon(&mut self, most_ms: u64) -> Time {
-        self.now + Time::from_us(200 + self.draw(most_ms * 1_000))
+    fn random_time_within(&mut self, max_ms: u64) -> Time {
+        self.now + Time::from_us(200 + self.draw(max_ms * 1_000))
     }
 
-    fn some_switch(&mut self) -> SwitchIx {
+    fn random_switch(&mut self) -> SwitchIx {
         SwitchIx(self.draw(self.devices.len() as u64) as u32)
     }
 
-    pub fn strike(&mut self, fault: Fault) {
+    pub fn inject(&mut self, fault: Fault) {
         match fault {
             Fault::Cut => {
                 let links = (0..self.topology.links.len() as u32).map(LinkIx);
-                let fabric: Vec<LinkIx> = links.filter(|&it| self.topology.is_fabric_link(it)).collect();
-                let at = self.draw(fabric.len() as u64) as usize;
-                self.cut.insert(fabric[at]);
+                let fabric: Vec<LinkIx> = links.filter(|&link| self.topology.is_fabric_link(link)).collect();
+                let index = self.draw(fabric.len() as u64) as usize;
+                self.cut_links.insert(fabric[index]);
             }
-            Fault::Mend => self.cut.clear(),
+            Fault::Mend => self.cut_links.clear(),
             Fault::Restart => {
-                let at = self.some_switch();
-                self.devices[at.0 as usize] = device(&self.program, &self.index);
-                self.devices[at.0 as usize].is_running = false;
-                (0..2).for_each(|who| self.reset(who, at));
-                let boot = self.soon(500);
-                self.schedule(boot, Event::Boot(at));
+                let switch = self.random_switch();
+                self.devices[switch.0 as usize] = device(&self.program, &self.index);
+                self.devices[switch.0 as usize].is_running = false;
+                (0..2).for_each(|id| self.reset(id, switch));
+                let boot = self.random_time_within(500);
+                self.schedule(boot, Event::Boot(switch));
             }
             Fault::Reset => {
-                let at = self.some_switch();
-                self.reset(HOME, at);
+                let switch = self.random_switch();
+                self.reset(MAIN, switch);
             }
-            Fault::Stall => self.stalled_until = self.soon(1_500),
+            Fault::Stall => self.stalled_until = self.random_time_within(1_500),
             Fault::Kill => {
-                self.kill(HOME);
-                let start = self.soon(500);
-                self.schedule(start, Event::Start(HOME));
+                self.kill(MAIN);
+                let start = self.random_time_within(500);
+                self.schedule(start, Event::Start(MAIN));
             }
-            Fault::Sleep => self.asleep[HOME] = self.soon(3_000).max(self.asleep[HOME]),
+            Fault::Sleep => {
+                self.asleep_until[MAIN] = self.random_time_within(3_000).max(self.asleep_until[MAIN])
+            }
             Fault::Rival => {
                 self.start(RIVAL);
-                let end = self.soon(5_000);
-                self.schedule(end, Event::Die(RIVAL));
+                let end = self.random_time_within(5_000);
+                self.schedule(end, Event::Kill(RIVAL));
             }
         }
     }
 
-    fn start(&mut self, who: usize) {
-        if self.brains[who].is_some() {
+    fn start(&mut self, id: usize) {
+        if self.controllers[id].is_some() {
             return;
         }
         let run = 1 + self.draw(u64::MAX - 1);
-        self.brains[who] = Some(Brain::new(&self.topology, &self.base, &self.index, run, self.now));
-        for at in self.topology.switch_ixs() {
-            let when = self.soon(20);
-            self.schedule(when, Event::Connect { who, at });
+        self.controllers[id] = Some(Controller::new(&self.topology, &self.base, &self.index, run, self.now));
+        for switch in self.topology.switch_ixs() {
+            let due = self.random_time_within(20);
+            self.schedule(due, Event::Connect { id, switch });
         }
     }
 
-    fn kill(&mut self, who: usize) {
-        self.brains[who] = None;
-        self.inbox[who].clear();
-        for at in self.topology.switch_ixs() {
-            self.reset(who, at);
+    fn kill(&mut self, id: usize) {
+        self.controllers[id] = None;
+        self.inbox[id].clear();
+        for switch in self.topology.switch_ixs() {
+            self.reset(id, switch);
         }
     }
 
-    /// Ends a connection. The switch learns of it, and the controller comes again.
-    fn reset(&mut self, who: usize, at: SwitchIx) {
-        let it = &mut self.connections[at.0 as usize][who];
-        it.age += 1;
-        if !std::mem::take(&mut it.is_open) {
+    /// Breaks a connection. The switch elects another primary, and the controller reconnects later.
+    fn reset(&mut self, id: usize, switch: SwitchIx) {
+        let connection = &mut self.connections[switch.0 as usize][id];
+        connection.age += 1;
+        if !std::mem::take(&mut connection.is_open) {
             return;
         }
-        self.elect(at);
-        if let Some(brain) = &mut self.brains[who] {
-            brain.lost(at, ControlLoss::Unreachable);
-            let again = self.soon(300);
-            self.schedule(again, Event::Connect { who, at });
+        self.elect(switch);
+        if let Some(controller) = &mut self.controllers[id] {
+            controller.on_lost(switch, ControlLoss::Unreachable);
+            let retry = self.random_time_within(300);
+            self.schedule(retry, Event::Connect { id, switch });
         }
     }
 
-    /// The rival has the larger election id.
-    fn elect(&mut self, at: SwitchIx) {
-        let open = &self.connections[at.0 as usize];
-        let primary = [RIVAL, HOME].into_iter().find(|&who| open[who].is_open);
-        let device = &mut self.devices[at.0 as usize];
+    /// Elects the primary of a switch among the connected controllers. The rival has the larger election id.
+    fn elect(&mut self, switch: SwitchIx) {
+        let open = &self.connections[switch.0 as usize];
+        let primary = [RIVAL, MAIN].into_iter().find(|&id| open[id].is_open);
+        let device = &mut self.devices[switch.0 as usize];
         if device.primary == primary {
             return;
         }
         device.primary = primary;
-        for who in [HOME, RIVAL] {
-            if self.connections[at.0 as usize][who].is_open {
-                self.send(who, at, false, Message::Standing(primary == Some(who)));
+        for id in [MAIN, RIVAL] {
+            if self.connections[switch.0 as usize][id].is_open {
+                self.send(id, switch, false, Message::Role(primary == Some(id)));
             }
         }
     }
 
-    /// Sends on a connection, in order, each message with a delay of its own.
-    fn send(&mut self, who: usize, at: SwitchIx, is_there: bool, message: Message) {
+    /// Sends a message on a connection with a random delay. Messages of one direction stay in order.
+    fn send(&mut self, id: usize, switch: SwitchIx, is_request: bool, message: Message) {
         let delay = if self.draw(20) == 0 { 60 } else { 4 };
-        let soon = self.soon(delay).max(self.stalled_until);
-        let it = &mut self.connections[at.0 as usize][who];
-        let last = if is_there { &mut it.there } else { &mut it.back };
+        let soon = self.random_time_within(delay).max(self.stalled_until);
+        let connection = &mut self.connections[switch.0 as usize][id];
+        let last =
+            if is_request { &mut connection.last_request_at } else { &mut connection.last_response_at };
         *last = (*last).max(soon);
-        let (when, age) = (*last, it.age);
-        self.schedule(when, Event::Message { who, at, age, message });
+        let (due, age) = (*last, connection.age);
+        self.schedule(due, Event::Message { id, switch, age, message });
     }
 
     pub fn run_for(&mut self, ms: u64) {
         let end = self.now + Time::from_ms(ms);
         loop {
             let event = self.events.first_key_value().map_or(Time::MAX, |(key, _)| key.0);
-            let tick = (0..2).filter_map(|who| {
-                let next = self.brains[who].as_ref()?.watcher.next_tick()?;
-                Some(next.max(self.asleep[who]))
+            let tick = (0..2).filter_map(|id| {
+                let next = self.controllers[id].as_ref()?.watcher.next_tick()?;
+                Some(next.max(self.asleep_until[id]))
             });
             let tick = tick.min().unwrap_or(Time::MAX);
             let next = event.min(tick);
@@ -298,169 +301,172 @@ impl World {
                 return;
             }
             self.now = self.now.max(next);
-            (0..2).for_each(|who| self.wake(who));
+            (0..2).for_each(|id| self.wake(id));
             if tick <= event {
-                (0..2).for_each(|who| self.tick(who));
+                (0..2).for_each(|id| self.tick(id));
             } else if let Some((_, event)) = self.events.pop_first() {
-                self.happen(event);
+                self.dispatch(event);
             }
-            (0..2).for_each(|who| self.think(who));
+            (0..2).for_each(|id| self.poll(id));
         }
     }
 
-    fn is_awake(&self, who: usize) -> bool {
-        self.brains[who].is_some() && self.now >= self.asleep[who]
+    fn is_awake(&self, id: usize) -> bool {
+        self.controllers[id].is_some() && self.now >= self.asleep_until[id]
     }
 
-    /// Takes what has arrived during a sleep that is over, in order.
-    fn wake(&mut self, who: usize) {
-        while self.is_awake(who)
-            && let Some((at, age, message)) = self.inbox[who].pop_front()
+    /// Delivers the messages that arrived while the controller slept, in order.
+    fn wake(&mut self, id: usize) {
+        while self.is_awake(id)
+            && let Some((switch, age, message)) = self.inbox[id].pop_front()
         {
-            if self.connections[at.0 as usize][who].age == age {
-                self.hear(who, at, message);
+            if self.connections[switch.0 as usize][id].age == age {
+                self.receive(id, switch, message);
             }
         }
     }
 
-    fn tick(&mut self, who: usize) {
-        let (now, is_awake) = (self.now, self.is_awake(who));
-        let is_due = |it: &&mut Brain| is_awake && it.watcher.next_tick().is_some_and(|due| due <= now);
-        let Some(brain) = self.brains[who].as_mut().filter(is_due) else { return };
-        let round = brain.watcher.tick(now);
-        for (at, port, probe) in round.probes {
-            self.send(who, at, true, Message::Probe(port, probe));
+    fn tick(&mut self, id: usize) {
+        let (now, is_awake) = (self.now, self.is_awake(id));
+        let is_due = |controller: &&mut Controller| {
+            is_awake && controller.watcher.next_tick().is_some_and(|due| due <= now)
+        };
+        let Some(controller) = self.controllers[id].as_mut().filter(is_due) else { return };
+        let round = controller.watcher.tick(now);
+        for (switch, port, probe) in round.probes {
+            self.send(id, switch, true, Message::Probe(port, probe));
         }
-        for (at, round) in round.echoes {
-            self.send(who, at, true, Message::Echo(round));
+        for (switch, round) in round.echoes {
+            self.send(id, switch, true, Message::Echo(round));
         }
     }
 
-    fn think(&mut self, who: usize) {
-        if !self.is_awake(who) {
+    fn poll(&mut self, id: usize) {
+        if !self.is_awake(id) {
             return;
         }
         let now = self.now;
-        let Some(brain) = &mut self.brains[who] else { return };
-        // The ports that switches report are those of the links.
-        for at in brain.watcher.questions() {
-            let state = |link: LinkIx| !self.cut.contains(&link);
-            let ports = self.topology.switch(at).ports().map(|(port, link)| (port, state(link))).collect();
-            brain.watcher.port_states(at, Some(ports));
+        let Some(controller) = &mut self.controllers[id] else { return };
+        // A switch reports a port as down if its link is cut.
+        for switch in controller.watcher.port_queries() {
+            let state = |link: LinkIx| !self.cut_links.contains(&link);
+            let ports =
+                self.topology.switch(switch).ports().map(|(port, link)| (port, state(link))).collect();
+            controller.watcher.on_port_states(switch, Some(ports));
         }
-        for (at, order) in brain.think(now) {
-            let message = match order {
-                Order::Read(reason) => Message::Read(reason),
-                Order::Write(rollout, updates) => Message::Write(rollout, updates),
+        for (switch, request) in controller.poll(now) {
+            let message = match request {
+                Request::Read(reason) => Message::Read(reason),
+                Request::Write(rollout, updates) => Message::Write(rollout, updates),
             };
-            self.send(who, at, true, message);
+            self.send(id, switch, true, message);
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn dispatch(&mut self, event: Event) {
         match event {
-            Event::Start(who) => self.start(who),
-            Event::Die(who) => self.kill(who),
-            Event::Boot(at) => self.devices[at.0 as usize].is_running = true,
-            Event::Connect { who, at } => self.connect(who, at),
-            Event::Message { who, at, age, message } => {
-                if self.connections[at.0 as usize][who].age == age {
-                    self.deliver(who, at, message);
+            Event::Start(id) => self.start(id),
+            Event::Kill(id) => self.kill(id),
+            Event::Boot(switch) => self.devices[switch.0 as usize].is_running = true,
+            Event::Connect { id, switch } => self.connect(id, switch),
+            Event::Message { id, switch, age, message } => {
+                if self.connections[switch.0 as usize][id].age == age {
+                    self.deliver(id, switch, message);
                 }
             }
         }
     }
 
-    fn connect(&mut self, who: usize, at: SwitchIx) {
-        let Some(brain) = &mut self.brains[who] else { return };
-        let it = &mut self.connections[at.0 as usize][who];
-        if it.is_open {
+    fn connect(&mut self, id: usize, switch: SwitchIx) {
+        let Some(controller) = &mut self.controllers[id] else { return };
+        let connection = &mut self.connections[switch.0 as usize][id];
+        if connection.is_open {
             return;
         }
-        if !self.devices[at.0 as usize].is_running {
-            brain.lost(at, ControlLoss::ConnectionRefused);
-            let again = self.soon(300);
-            return self.schedule(again, Event::Connect { who, at });
+        if !self.devices[switch.0 as usize].is_running {
+            controller.on_lost(switch, ControlLoss::ConnectionRefused);
+            let retry = self.random_time_within(300);
+            return self.schedule(retry, Event::Connect { id, switch });
         }
-        *it = Connection { is_open: true, age: it.age + 1, ..Connection::default() };
-        self.send(who, at, true, Message::Bid);
+        *connection = Connection { is_open: true, age: connection.age + 1, ..Connection::default() };
+        self.send(id, switch, true, Message::Arbitration);
     }
 
-    fn deliver(&mut self, who: usize, at: SwitchIx, message: Message) {
-        let place = at.0 as usize;
+    fn deliver(&mut self, id: usize, switch: SwitchIx, message: Message) {
+        let index = switch.0 as usize;
         match message {
-            Message::Bid => {
-                let before = self.devices[place].primary;
-                self.elect(at);
-                if self.devices[place].primary == before {
-                    self.send(who, at, false, Message::Standing(before == Some(who)));
+            Message::Arbitration => {
+                let before = self.devices[index].primary;
+                self.elect(switch);
+                if self.devices[index].primary == before {
+                    self.send(id, switch, false, Message::Role(before == Some(id)));
                 }
             }
             Message::Read(reason) => {
-                let held = self.held(place);
-                self.send(who, at, false, Message::Held(reason, held));
+                let held = self.entities(index);
+                self.send(id, switch, false, Message::Entities(reason, held));
             }
             Message::Write(rollout, updates) => {
-                let is_primary = self.devices[place].primary == Some(who);
-                let mut taken = is_primary;
+                let is_primary = self.devices[index].primary == Some(id);
+                let mut is_accepted = is_primary;
                 for update in updates.iter().filter(|_| is_primary) {
-                    let Device { control, switch, .. } = &mut self.devices[place];
-                    taken &= control.apply(switch, update).is_ok();
-                    self.look(who);
+                    let Device { control, switch, .. } = &mut self.devices[index];
+                    is_accepted &= control.apply(switch, update).is_ok();
+                    self.check_paths(id);
                 }
-                self.send(who, at, false, Message::Written(rollout, taken));
+                self.send(id, switch, false, Message::Written(rollout, is_accepted));
             }
-            // The answer leaves after what the switch has returned before.
-            Message::Echo(round) => self.send(who, at, false, Message::Answer(round)),
-            Message::Probe(port, probe) => self.carry(who, at, port, &probe),
-            answer => self.hear(who, at, answer),
+            // Messages stay in order, so the reply follows all packets that the switch has returned before.
+            Message::Echo(round) => self.send(id, switch, false, Message::EchoReply(round)),
+            Message::Probe(port, probe) => self.forward_probe(id, switch, port, &probe),
+            answer => self.receive(id, switch, answer),
         }
     }
 
-    /// A probe goes over its link, and from the switch at the other end to its primary.
-    fn carry(&mut self, who: usize, at: SwitchIx, port: u16, probe: &LinkProbe) {
+    /// Sends a probe over its link, and from the switch at the other end to the primary of that switch.
+    fn forward_probe(&mut self, id: usize, switch: SwitchIx, port: u16, probe: &LinkProbe) {
         let link = self.topology.link(LinkIx(probe.link));
         let to = if probe.forward { link.b } else { link.a };
         let Node::Switch(other) = to.node else { panic!("a probe to a host, from port {port}") };
-        let is_primary = |it: SwitchIx| self.devices[it.0 as usize].primary;
-        if self.cut.contains(&LinkIx(probe.link))
-            || is_primary(at) != Some(who)
+        let primary_of = |switch: SwitchIx| self.devices[switch.0 as usize].primary;
+        if self.cut_links.contains(&LinkIx(probe.link))
+            || primary_of(switch) != Some(id)
             || !self.devices[other.0 as usize].is_running
         {
             return;
         }
-        let Some(primary) = is_primary(other) else { return };
-        self.send(primary, other, false, Message::Returned(to.port, probe.frame()));
+        let Some(primary) = primary_of(other) else { return };
+        self.send(primary, other, false, Message::PacketIn(to.port, probe.frame()));
     }
 
-    /// A controller takes an answer. While it sleeps, answers wait.
-    fn hear(&mut self, who: usize, at: SwitchIx, answer: Message) {
-        if !self.is_awake(who) {
-            let age = self.connections[at.0 as usize][who].age;
-            if self.brains[who].is_some() {
-                self.inbox[who].push_back((at, age, answer));
+    /// Delivers a message to a controller. While the controller sleeps, messages wait in its inbox.
+    fn receive(&mut self, id: usize, switch: SwitchIx, answer: Message) {
+        if !self.is_awake(id) {
+            let age = self.connections[switch.0 as usize][id].age;
+            if self.controllers[id].is_some() {
+                self.inbox[id].push_back((switch, age, answer));
             }
             return;
         }
         let now = self.now;
-        let Some(brain) = &mut self.brains[who] else { return };
+        let Some(controller) = &mut self.controllers[id] else { return };
         match answer {
-            Message::Standing(is_primary) => {
-                if let Some(Order::Read(reason)) = brain.standing(at, is_primary) {
-                    self.send(who, at, true, Message::Read(reason));
+            Message::Role(is_primary) => {
+                if let Some(Request::Read(reason)) = controller.on_arbitration(switch, is_primary) {
+                    self.send(id, switch, true, Message::Read(reason));
                 }
             }
-            Message::Held(reason, held) => brain.read(at, reason, held, now),
-            Message::Written(rollout, is_taken) => brain.written(at, rollout, is_taken),
-            Message::Answer(round) => brain.watcher.on_echo(at, round, now),
-            Message::Returned(port, frame) => {
-                brain.watcher.on_packet_in(at, port, &frame);
+            Message::Entities(reason, held) => controller.on_read(switch, reason, held, now),
+            Message::Written(rollout, is_accepted) => controller.on_written(switch, rollout, is_accepted),
+            Message::EchoReply(round) => controller.watcher.on_echo(switch, round, now),
+            Message::PacketIn(port, frame) => {
+                controller.watcher.on_packet_in(switch, port, &frame);
             }
             _ => {}
         }
     }
 
-    fn held(&self, place: usize) -> Vec<Entity> {
+    fn entities(&self, index: usize) -> Vec<Entity> {
         let mut requests = vec![Kind::TableEntry(TableEntry::default())];
         for table in self.index.tables.iter() {
             if table.const_default_action_id == 0 && table.implementation_id == 0 {
@@ -481,26 +487,29 @@ impl World {
                 r#type: Some(kind),
             }));
         }
-        let Device { control, switch, .. } = &self.devices[place];
+        let Device { control, switch, .. } = &self.devices[index];
         let read = |kind| control.read(switch, &Entity { entity: Some(kind) }).unwrap_or_default();
         requests.into_iter().flat_map(read).collect()
     }
 
-    /// The routes that the switches hold.
+    /// Decodes the routes from the tables of the switches.
     fn routes(&self) -> Routes {
         let switches = self.topology.switches.iter().enumerate();
-        let held = switches.map(|(place, switch)| (switch.name.clone(), self.held(place))).collect();
+        let held = switches.map(|(index, switch)| (switch.name.clone(), self.entities(index))).collect();
         decode(&self.topology, &held, &self.index, &Bmv2).unwrap()
     }
 
-    /// After an update by a controller: none is lost if none may be, and no packet loops. If the only path that the
-    /// controller knows from a switch leads through one that it has to avoid, it is used, and can loop.
-    fn look(&mut self, who: usize) {
-        self.looks += 1;
-        let condition = self.brains[who].as_ref().and_then(|it| it.condition().cloned()).unwrap_or_default();
-        let mut loops = false;
+    /// Checks all paths after an update by a controller: no packet is lost if `may_lose` is false, and no packet loops.
+    /// A loop is allowed if the only path that the controller knows leads through a switch that it has to avoid.
+    fn check_paths(&mut self, id: usize) {
+        self.checks += 1;
+        let condition = self.controllers[id]
+            .as_ref()
+            .and_then(|controller| controller.condition().cloned())
+            .unwrap_or_default();
+        let mut is_looping = false;
         let known = self.topology.without_links(&condition.down);
-        let (routes, left) = (self.routes(), self.topology.without_links(&self.cut));
+        let (routes, left) = (self.routes(), self.topology.without_links(&self.cut_links));
         for (a, b) in
             left.host_ixs().flat_map(|a| left.host_ixs().map(move |b| (a, b))).filter(|(a, b)| a != b)
         {
@@ -508,21 +517,29 @@ impl World {
                 match routes.path(&left, a, b, hash) {
                     Err(lost) if !self.may_lose => panic!("seed {}, {}: {lost}", self.seed, self.now),
                     Err(PathError::Loop(_)) if self.has_loop || needs(&known, b, &condition.avoided) => {
-                        loops = true
+                        is_looping = true
                     }
-                    Err(PathError::Loop(at)) => panic!("seed {}, {}: a loop at {at}", self.seed, self.now),
+                    Err(PathError::Loop(switch)) => {
+                        panic!("seed {}, {}: a loop at {switch}", self.seed, self.now)
+                    }
                     _ => {}
                 }
             }
         }
-        self.detours += u64::from(loops && !self.has_loop);
-        self.has_loop = loops;
+        self.loops += u64::from(is_looping && !self.has_loop);
+        self.has_loop = is_looping;
     }
 
-    /// Every pair that has a path is connected, symmetrically.
-    pub fn assert_whole(&self) {
-        let proof = verify(&self.topology.without_links(&self.cut), &self.routes());
-        assert!(proof.is_ok(), "seed {}, {}, {} links cut: {proof:?}", self.seed, self.now, self.cut.len());
+    /// Asserts that every pair of hosts that has a path is connected, by symmetric paths.
+    pub fn assert_connected(&self) {
+        let verified = verify(&self.topology.without_links(&self.cut_links), &self.routes());
+        assert!(
+            verified.is_ok(),
+            "seed {}, {}, {} links cut: {verified:?}",
+            self.seed,
+            self.now,
+            self.cut_links.len()
+        );
     }
 }
 
@@ -531,14 +548,14 @@ fn needs(topology: &Topology, host: HostIx, avoided: &BTreeSet<SwitchIx>) -> boo
     let reached = |is_passable: &dyn Fn(&SwitchIx) -> bool| {
         let to = topology.host(host).switch;
         let (mut seen, mut left) = (BTreeSet::from([to]), vec![to]);
-        while let Some(here) = left.pop() {
-            let neighbours = topology.neighbours(here).map(|it| it.switch);
-            let new: Vec<SwitchIx> = neighbours.filter(|it| seen.insert(*it)).collect();
+        while let Some(switch) = left.pop() {
+            let neighbours = topology.neighbours(switch).map(|neighbour| neighbour.switch);
+            let new: Vec<SwitchIx> = neighbours.filter(|switch| seen.insert(*switch)).collect();
             left.extend(new.into_iter().filter(is_passable));
         }
         seen
     };
-    reached(&|_| true) != reached(&|it| !avoided.contains(it))
+    reached(&|_| true) != reached(&|switch| !avoided.contains(switch))
 }
 
 fn device(program: &Arc<Program>, index: &Arc<Index>) -> Device {

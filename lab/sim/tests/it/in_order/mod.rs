@@ -9,31 +9,32 @@ fn run(topology: &str, scheme: &str, seed: u64) -> Seen {
     watch(&experiment(topology, scheme, seed, Time::from_us(200)))
 }
 
-/// Nothing out of order, nothing lost, no entry overwritten or left; and enough was deflected for that to mean something.
+/// No packet is out of order or lost and no entry is overwritten or left over, with enough deflections to be
+/// significant.
 #[test]
 fn deflected_messages_stay_in_order() {
     for (name, topology) in FABRICS {
         for scheme in ["dart", "iofd", "{scheme: weir, set: {deflect_above: 1500B/10Gbps}}"] {
             let seen = run(topology, scheme, 1);
-            assert_eq!(seen.faults(), Vec::<String>::new(), "{name} {scheme}");
+            assert_eq!(seen.violations(), Vec::<String>::new(), "{name} {scheme}");
             assert!(seen.packets > 5_000, "{name} {scheme}: {seen:?}");
-            assert!(seen.deflections > 100 && seen.max > 1, "{name} {scheme}: {seen:?}");
+            assert!(seen.deflections > 100 && seen.max_entries > 1, "{name} {scheme}: {seen:?}");
         }
     }
 }
 
-/// Tables that are full, tokens that run out: the port is congested with two packets in its queue.
+/// Tables fill up and tokens run out, because two packets in a queue count as congestion.
 #[test]
 fn messages_stay_in_order_when_every_packet_is_deflected() {
     let scheme = "{scheme: iofd, set: {deflect_above: 200B/10Gbps, tokens: 2}}";
     for (name, topology) in FABRICS {
         let seen = run(topology, scheme, 2);
-        assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
-        assert!(seen.max == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
+        assert_eq!(seen.violations(), Vec::<String>::new(), "{name}");
+        assert!(seen.max_entries == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
     }
 }
 
-/// Back into the network from a receiver's port, and to it again.
+/// Packets are also deflected at receivers' ports, back into the network.
 #[test]
 fn messages_stay_in_order_when_receivers_ports_are_congested() {
     let run = |topology, at_hosts| {
@@ -43,20 +44,20 @@ fn messages_stay_in_order_when_receivers_ports_are_congested() {
     };
     for (name, topology) in EVEN_FABRICS {
         let [fabric, everywhere] = ["off", "on"].map(|at_hosts| run(topology, at_hosts));
-        assert_eq!(everywhere.faults(), Vec::<String>::new(), "{name}");
+        assert_eq!(everywhere.violations(), Vec::<String>::new(), "{name}");
         assert!(everywhere.deflections > fabric.deflections, "{name}: {fabric:?} {everywhere:?}");
     }
-    // Where it is uplinks that are congested, deflections at receivers' ports are few among all.
+    // Uplinks are congested here, so only few of the deflections are at receivers' ports.
     let (name, topology) = FABRICS[0];
     let seen = run(topology, "on");
-    assert_eq!(seen.faults(), Vec::<String>::new(), "{name} of three spines");
+    assert_eq!(seen.violations(), Vec::<String>::new(), "{name} of three spines");
     assert!(seen.deflections > 1_000, "{name} of three spines: {seen:?}");
 }
 
-/// The same traffic without tokens is not deflected: what the others show is IOFD's.
+/// Without tokens the same traffic is not deflected, so the other tests do test IOFD.
 #[test]
 fn without_tokens_nothing_is_deflected() {
     let seen = run(FABRICS[0].1, "{scheme: iofd, set: {tokens: 0}}", 1);
-    assert_eq!((seen.deflections, seen.max), (0, 0));
-    assert_eq!(seen.faults(), Vec::<String>::new());
+    assert_eq!((seen.deflections, seen.max_entries), (0, 0));
+    assert_eq!(seen.violations(), Vec::<String>::new());
 }

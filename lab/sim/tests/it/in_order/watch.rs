@@ -1,4 +1,4 @@
-//! Runs an experiment with every deflection table watched: what IOFD must hold of any traffic.
+//! Runs an experiment and watches every deflection table, to check the invariants of IOFD.
 
 use std::collections::BTreeMap;
 use weir_controller::topology::SwitchIx;
@@ -21,28 +21,27 @@ const DFT_ENTRIES: usize = 8;
 pub struct Seen {
     /// Messages sent.
     pub messages: usize,
-    /// Of those, not finished at the end.
+    /// Messages not finished at the end.
     pub unfinished: usize,
-    /// DATA packets that receivers took in order.
+    /// DATA packets received in order.
     pub packets: u64,
-    /// DATA packets that came behind a gap, or twice.
+    /// DATA packets received after a gap, or twice.
     pub reordered: u64,
-    /// Packets sent again.
     pub retransmits: u64,
-    /// Packets that were deflected, each time counted.
+    /// Number of deflections; a packet counts each time it is deflected.
     pub deflections: u64,
-    /// Times that an entry was given to another message before its END.
+    /// Number of times that an entry was reused for another message before the END of its own.
     pub overwritten: u64,
     /// Entries in use at the end.
-    pub left: u64,
-    /// The most entries that one switch had in use.
-    pub max: u64,
-    /// Drops by reason, at switches and at hosts: `ttl_expired` is one that went in circles, `host_not_for_us` one
-    /// that came to the wrong host.
+    pub entries_left: u64,
+    /// Maximum number of entries in use at one switch.
+    pub max_entries: u64,
+    /// Drops by reason, at switches and hosts: `ttl_expired` stands for a loop, `host_not_for_us` for delivery to the
+    /// wrong host.
     pub drops: BTreeMap<String, u64>,
 }
 
-/// A table: for each entry what it says, and for whom.
+/// A deflection table: the output and the flow of each entry; zero if unused.
 type Table = [(u64, u64); DFT_ENTRIES];
 
 fn table(switch: &Switch) -> Table {
@@ -56,10 +55,10 @@ fn table(switch: &Switch) -> Table {
     })
 }
 
-/// Runs the first scheme of an experiment until all its messages are there, or its duration is over.
+/// Runs the first scheme of an experiment until all messages are delivered, or its duration is over.
 pub fn watch(experiment: &Experiment) -> Seen {
     let network = FabricBuilder::new(experiment, &experiment.schemes[0], Engine::default())
-        .and_then(|it| it.build())
+        .and_then(|builder| builder.build())
         .expect("a fabric");
     let mut tables = vec![Table::default(); experiment.topology.switches.len()];
     let mut seen = Seen { messages: experiment.flows.len(), ..Seen::default() };
@@ -77,21 +76,27 @@ pub fn watch(experiment: &Experiment) -> Seen {
             message: *message,
         };
         *message += 1;
-        let start = StartFlow { flow_index: record, spec, announces: None, stops: false, first: false };
-        network.plan(&EventKey::first_at(flow.start), flow.from, HostCommand::Start(Box::new(start)));
+        let start =
+            StartFlow { flow_index: record, spec, announcement: None, will_stop: false, is_first: false };
+        network.schedule_command(
+            &EventKey::first_at(flow.start),
+            flow.from,
+            HostCommand::Start(Box::new(start)),
+        );
     }
     let mut open = seen.messages;
     while open > 0 {
-        let Some(at) = network.step(experiment.spec.duration) else { break };
+        let Some(switch) = network.step(experiment.spec.duration) else { break };
         let finished =
-            |report: &HostReport| matches!(report.news, HostReportKind::Host(HostEvent::FlowFinished { .. }));
+            |report: &HostReport| matches!(report.kind, HostReportKind::Host(HostEvent::FlowFinished { .. }));
         open -= network.take_reports().iter().filter(|report| finished(report)).count();
-        if let Some(ix @ SwitchIx(at)) = at {
+        if let Some(ix @ SwitchIx(index)) = switch {
             let after = network.with_switch(ix, table);
-            let before = std::mem::replace(&mut tables[at as usize], after);
-            let taken = |(old, new): (&(u64, u64), &(u64, u64))| old.0 != 0 && new.0 != 0 && old != new;
-            seen.overwritten += before.iter().zip(&after).filter(|&pair| taken(pair)).count() as u64;
-            seen.max = seen.max.max(in_use(&after));
+            let before = std::mem::replace(&mut tables[index as usize], after);
+            let is_overwritten =
+                |(old, new): (&(u64, u64), &(u64, u64))| old.0 != 0 && new.0 != 0 && old != new;
+            seen.overwritten += before.iter().zip(&after).filter(|&pair| is_overwritten(pair)).count() as u64;
+            seen.max_entries = seen.max_entries.max(in_use(&after));
         }
     }
     seen.unfinished = open;
@@ -108,20 +113,20 @@ fn sum_up(network: &View<'_>, seen: &mut Seen) {
     seen.deflections = counts.deflections;
     seen.retransmits = counts.retransmits;
     seen.drops = counts.drops;
-    seen.left = network.switches().map(|it| in_use(&table(&it.switch))).sum();
-    for nic in network.hosts() {
-        let stats = nic.host.stats();
+    seen.entries_left = network.switches().map(|node| in_use(&table(&node.switch))).sum();
+    for node in network.hosts() {
+        let stats = node.host.stats();
         seen.packets += stats.data_received;
         seen.reordered += stats.out_of_order + stats.duplicates;
     }
 }
 
-/// A fabric under localised congestion, and how long its messages last.
+/// Returns an experiment with localised congestion, in which messages start until `stop`.
 pub fn experiment(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
     parse(topology, scheme, seed, stop, "")
 }
 
-/// The same, and ten hosts send to one more at once every 20 us: receivers' ports are congested too, in
+/// Like [`experiment`], with an incast of ten senders every 20 us, which also congests receivers' ports in
 /// [`EVEN_FABRICS`].
 pub fn with_incasts(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
     let every = Time::from_us(20);
@@ -142,8 +147,8 @@ fn parse(topology: &str, scheme: &str, seed: u64, stop: Time, more: &str) -> Exp
     Experiment::parse(&text, "in_order", "in_order", &[], None).expect("an experiment")
 }
 
-/// Fabrics whose ECMP has paths to be deflected to: three spines, and four cores over eight aggregation switches. Their
-/// uplinks are half of what their hosts can send.
+/// Fabrics with several ECMP paths for deflection: three spines, and four cores over eight aggregation switches. The
+/// uplinks have half of the capacity of the hosts.
 pub const FABRICS: [(&str, &str); 2] = [
     ("leaf-spine", "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 6, rate: 100Gbps, delay: 1us}"),
     ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 50Gbps, delay: 1us}"),
@@ -156,16 +161,17 @@ pub const EVEN_FABRICS: [(&str, &str); 2] = [
 ];
 
 impl Seen {
-    /// Returns the faults found.
-    pub fn faults(&self) -> Vec<String> {
-        let none = [
+    /// Returns the violated invariants.
+    pub fn violations(&self) -> Vec<String> {
+        let violations = [
             ("packets out of order", self.reordered),
-            ("packets sent again", self.retransmits),
+            ("retransmissions", self.retransmits),
             ("entries overwritten", self.overwritten),
-            ("entries left in use", self.left),
+            ("entries left in use", self.entries_left),
             ("messages unfinished", self.unfinished as u64),
         ];
-        let counts = none.into_iter().filter(|(_, count)| *count > 0).map(|(what, n)| format!("{n} {what}"));
+        let counts =
+            violations.into_iter().filter(|(_, count)| *count > 0).map(|(what, n)| format!("{n} {what}"));
         let drops = self.drops.iter().map(|(reason, n)| format!("{n} dropped: {reason}"));
         counts.chain(drops).collect()
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use weir_client::{ClientError, ClientOptions, Session, Target, ThriftClient};
-use weir_experiment::counts::{Counts, DROP_COUNTER, EVENT_COUNTER, count_program};
+use weir_experiment::counts::{Counts, DROP_COUNTER, EVENT_COUNTER, add_p4_counters};
 
 /// Registers of the P4 programs (`p4src/controls/queue_bytes.p4`), and the table with the routes.
 const QUEUE: &str = "queue_bytes";
@@ -43,7 +43,7 @@ struct Ids {
 }
 
 impl Ids {
-    fn of(info: &p4info::Index) -> Ids {
+    fn from_p4info(info: &p4info::Index) -> Ids {
         let register = |name| info.registers.named(name).ok().map(|it| p4info::Object::preamble(it).id);
         let counter = |name| info.counters.named(name).ok().map(|it| p4info::Object::preamble(it).id);
         Ids {
@@ -76,24 +76,24 @@ impl SwitchReader {
         if self.open.is_none() {
             let session = Session::connect(&self.target, self.options.clone()).await?;
             let info = session.p4info().await?.ok_or(ClientError::NoProgram)?;
-            self.open = Some((session, Ids::of(&info)));
+            self.open = Some((session, Ids::from_p4info(&info)));
         }
         let Some((session, ids)) = self.open.clone() else { return Err(ClientError::NoProgram) };
-        let read = session.read(self.wanted(ids)).await;
+        let read = session.read(self.entities(ids)).await;
         if read.as_ref().is_err_and(ClientError::is_unimplemented) {
             // BMv2 does not implement register reads over P4Runtime, so they are omitted from now on.
             let ids = Ids { queue: None, sent: None, ..ids };
             self.open = Some((session, ids));
         } else if read.is_err() {
-            // The switch may run a different program when it responds again, so the ids are read anew.
+            // The switch may run a different program when it responds again, so the ids are read again.
             self.open = None;
         }
-        let mut reading = sort(&read?, ids);
+        let mut reading = parse_reading(&read?, ids);
         let thrift = self.thrift.clone();
-        let asked = tokio::task::spawn_blocking(move || {
+        let port_states = tokio::task::spawn_blocking(move || {
             ThriftClient::connect_within(&thrift, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
         });
-        if let Ok(Ok(ports)) = asked.await {
+        if let Ok(Ok(ports)) = port_states.await {
             // A port whose interface was removed is missing from the list, and counts as down.
             let is_up = |port: &u16| ports.contains(&(*port, true));
             reading.down = self.ports.iter().copied().filter(|port| !is_up(port)).collect();
@@ -101,7 +101,7 @@ impl SwitchReader {
         Ok(reading)
     }
 
-    fn wanted(&self, ids: Ids) -> Vec<Entity> {
+    fn entities(&self, ids: Ids) -> Vec<Entity> {
         let cells = [ids.queue, ids.sent].into_iter().flatten().flat_map(|register_id| {
             self.ports.iter().map(move |&port| {
                 let index = Some(Index { index: port.into() });
@@ -117,8 +117,8 @@ impl SwitchReader {
     }
 }
 
-/// Sorts the entities of a read response into a [`Reading`].
-fn sort(entities: &[Entity], ids: Ids) -> Reading {
+/// Converts the entities of a read response.
+fn parse_reading(entities: &[Entity], ids: Ids) -> Reading {
     let mut reading = Reading::default();
     let (mut drops, mut events) = (BTreeMap::new(), BTreeMap::new());
     let mut routes = 0;
@@ -149,7 +149,7 @@ fn sort(entities: &[Entity], ids: Ids) -> Reading {
         }
     }
     let mut counts = Counts::default();
-    count_program(&mut counts, |counter, index| {
+    add_p4_counters(&mut counts, |counter, index| {
         let cells = if counter == DROP_COUNTER { &drops } else { &events };
         cells.get(&index).copied().unwrap_or(0)
     });
@@ -160,18 +160,19 @@ fn sort(entities: &[Entity], ids: Ids) -> Reading {
 }
 
 /// Reads all switches in parallel; returns the error of each switch that failed.
-pub async fn read_all(probes: &mut Vec<SwitchReader>) -> Vec<Result<Reading, String>> {
+pub async fn read_all(readers: &mut Vec<SwitchReader>) -> Vec<Result<Reading, String>> {
     let mut reads = JoinSet::new();
-    for (at, mut probe) in probes.drain(..).enumerate() {
+    for (index, mut reader) in readers.drain(..).enumerate() {
         reads.spawn(async move {
-            let read = probe.read().await.map_err(|error| error.to_string());
-            (at, probe, read)
+            let read = reader.read().await.map_err(|error| error.to_string());
+            (index, reader, read)
         });
     }
     let mut done = reads.join_all().await;
-    done.sort_by_key(|(at, ..)| *at);
-    let (back, readings): (Vec<_>, Vec<_>) = done.into_iter().map(|(_, probe, read)| (probe, read)).unzip();
-    *probes = back;
+    done.sort_by_key(|(index, ..)| *index);
+    let (returned, readings): (Vec<_>, Vec<_>) =
+        done.into_iter().map(|(_, reader, read)| (reader, read)).unzip();
+    *readers = returned;
     readings
 }
 
@@ -181,7 +182,7 @@ mod tests {
     use p4runtime::p4::v1::{CounterData, P4Data};
 
     #[test]
-    fn cells_counters_and_routes_are_told_apart() {
+    fn registers_counters_and_routes_are_distinguished() {
         let ids = Ids { queue: Some(1), sent: Some(2), drops: Some(3), events: None, routes: Some(4) };
         let entity = |kind| Entity { entity: Some(kind) };
         let cell = |register_id, index, value: &[u8]| {
@@ -200,7 +201,7 @@ mod tests {
             entity(Kind::TableEntry(TableEntry { table_id: 4, is_default_action, ..TableEntry::default() }))
         };
         let read = [cell(1, 2, &[1, 0]), cell(2, 2, &[9]), dropped, route(false), route(true)];
-        let reading = sort(&read, ids);
+        let reading = parse_reading(&read, ids);
         assert_eq!((reading.queue[&2], reading.sent[&2]), (256, 9));
         assert_eq!((reading.drops, reading.marks, reading.routes), (Some(5), None, Some(1)));
     }

@@ -1,4 +1,4 @@
-"""What manifest.py and tna/report.py share: their options, and whether what is recorded is what is there."""
+"""Shared by manifest.py and tna/report.py: command line, and comparison of recorded and actual artifacts."""
 
 import argparse
 import hashlib
@@ -6,7 +6,7 @@ import sys
 
 
 def options(description, p4c):
-    """--build or --check, and which compiler."""
+    """Parses the command line: --build or --check, and the compiler."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--check", action="store_true")
@@ -15,7 +15,7 @@ def options(description, p4c):
     parser.add_argument("programs", nargs="*")
     arguments = parser.parse_args()
     if arguments.build == arguments.check:
-        parser.error("say --build or --check")
+        parser.error("specify either --build or --check")
     return arguments
 
 
@@ -23,20 +23,21 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def differences(kind, recorded, found):
-    for name in sorted(recorded.keys() | found.keys()):
-        if name not in found or found[name] is None:
+def differences(kind, recorded, actual):
+    """Yields a message for each difference between two mappings of names to checksums. None: the file is missing."""
+    for name in sorted(recorded.keys() | actual.keys()):
+        if name not in actual or actual[name] is None:
             yield f"{kind} {name}: in the manifest, but missing"
         elif name not in recorded:
             yield f"{kind} {name}: not in the manifest"
-        elif recorded[name] != found[name]:
+        elif recorded[name] != actual[name]:
             yield f"{kind} {name}: changed since the manifest was written"
 
 
-def verdict(problems, folder, command):
-    """Prints the problems. The exit status."""
+def report_problems(problems, directory, command):
+    """Prints the problems, and returns the exit status."""
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
-        print(f"{folder} is out of date: run `{command}` and commit {folder}", file=sys.stderr)
+        print(f"{directory} is out of date: run `{command}` and commit {directory}", file=sys.stderr)
     return 1 if problems else 0

@@ -1,0 +1,61 @@
+//! The trait of all targets.
+
+use super::super::entry::Entry;
+use super::super::error::PlanError;
+use crate::route_table::Routes;
+use crate::topology::{SwitchIx, Topology};
+use p4runtime::p4info::Index;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A p4c target, as far as plans depend on it.
+///
+/// A plan is made with the port numbers of the topology and the entries of BMv2. The target converts it before
+/// encoding, and converts port numbers back when entries are decoded.
+pub trait P4Target: fmt::Debug {
+    /// Returns the tables that a plan writes if the program has them.
+    fn tables(&self) -> &'static [&'static str];
+
+    /// Checks that the switch can serve the topology's ports with this program.
+    ///
+    /// # Errors
+    ///
+    /// A port has no device port number or shares it with another port, or the program cannot serve these ports.
+    fn check(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError>;
+
+    /// Converts a port of the topology to the port number of the device.
+    ///
+    /// # Errors
+    ///
+    /// The port has no number.
+    fn device_port(&self, switch: &str, port: u16) -> Result<u16, PlanError>;
+
+    /// Converts a port number of the device to the port of the topology.
+    fn topology_port(&self, switch: &str, number: u16) -> Option<u16>;
+
+    /// Returns the routes with group sizes and numbers of trees from which the target's programs can select.
+    ///
+    /// # Errors
+    ///
+    /// There are too many trees.
+    fn routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError>;
+
+    /// Converts the entries of one switch to the target's tables. Port numbers remain those of the topology.
+    ///
+    /// # Errors
+    ///
+    /// A value cannot be represented.
+    fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError>;
+
+    /// Returns the clone sessions to which the entries refer.
+    fn sessions(&self, entries: &[Entry]) -> Vec<CloneSession>;
+}
+
+/// A clone session; `port` is a port number of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloneSession {
+    pub id: u16,
+    pub port: u16,
+    /// Number of bytes of each packet that are copied; 0: all.
+    pub bytes: u16,
+}

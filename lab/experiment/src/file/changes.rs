@@ -1,0 +1,215 @@
+//! Changes of the fabric and of policies at points in time, from the keys `faults` and `policy`.
+
+use super::error::ExperimentError;
+use super::faults::{Attack, FaultSpec};
+use super::lookup::{host, links};
+use super::scheme::Scheme;
+use super::spec::ExperimentSpec;
+use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use weir_host::schemes::Registry;
+use weir_units::{Ratio, Time};
+
+/// A change of the fabric or of a policy at a point in time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduledChange {
+    pub at: Time,
+    pub change: Change,
+}
+
+/// A change of the impairments of a link; `None` leaves a property unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Impairment {
+    /// Probability that a frame is lost.
+    pub loss: Option<Ratio>,
+    /// Maximum additional delay, without reordering.
+    pub jitter: Option<Time>,
+    /// Probability that a frame is reordered, and its additional delay.
+    pub reorder: Option<(Ratio, Time)>,
+    /// Probability that a frame arrives twice.
+    pub duplicate: Option<Ratio>,
+    /// Probability that one bit is inverted.
+    pub corrupt: Option<Ratio>,
+}
+
+impl Impairment {
+    /// Returns the change that resets the properties that `self` sets.
+    fn reset(&self) -> Impairment {
+        let zero = |ratio: Option<Ratio>| ratio.map(|_| Ratio::default());
+        Impairment {
+            loss: zero(self.loss),
+            jitter: self.jitter.map(|_| Time::ZERO),
+            reorder: self.reorder.map(|(_, by)| (Ratio::default(), by)),
+            duplicate: zero(self.duplicate),
+            corrupt: zero(self.corrupt),
+        }
+    }
+
+    /// Returns the probabilities that are set, with their keys.
+    fn ratios(&self) -> impl Iterator<Item = (&'static str, Ratio)> {
+        let reorder = self.reorder.map(|(ratio, _)| ratio);
+        [("loss", self.loss), ("reorder", reorder), ("duplicate", self.duplicate), ("corrupt", self.corrupt)]
+            .into_iter()
+            .filter_map(|(key, ratio)| Some((key, ratio?)))
+    }
+}
+
+/// One step of a fault, or the setting of a policy. Links are indices into [`Topology::links`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// These links get new impairments.
+    Impair(Vec<usize>, Impairment),
+    /// These links go down.
+    Down(Vec<usize>),
+    /// These links come up, unless another fault still keeps them down.
+    Up(Vec<usize>),
+    /// A switch loses its queued packets and its table entries.
+    Restart(SwitchIx),
+    /// The controller has restored the tables of a switch.
+    Refill(SwitchIx),
+    /// The policy with this index in `policy.set` is set.
+    SetPolicy(usize),
+    /// A host sends one packet of an attack.
+    Attack(HostIx, Attack),
+}
+
+/// Maximum number of packets of an attack. More would make the simulation slow: all threads synchronise at each packet.
+const MAX_ATTACK_PACKETS: u64 = 100_000;
+
+/// Returns all changes, sorted by time. Changes at the same time are in the order of the file, policies last.
+pub(super) fn resolve(
+    spec: &ExperimentSpec,
+    registry: &Registry,
+    topology: &Topology,
+    schemes: &[Scheme],
+    invalid: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<ScheduledChange>, ExperimentError> {
+    let mut changes = Vec::new();
+    let mut add = |at: Time, change: Change| changes.push(ScheduledChange { at, change });
+    for (i, fault) in spec.faults.iter().enumerate() {
+        let key_path = |key: &str| format!("faults[{i}].{key}");
+        let check_order = |from: Time, to: Option<Time>| match to {
+            Some(to) if to <= from => Err(invalid(&key_path("to"), format!("{to} is not after {from}"))),
+            _ => Ok(()),
+        };
+        let links_or_all = |names: &[String], key_path: &str| match names.is_empty() {
+            true => Ok((0..topology.links.len()).collect()),
+            false => links(topology, names, key_path, invalid),
+        };
+        match fault {
+            FaultSpec::Loss { rate, links: names, from, to } => {
+                check_order(*from, *to)?;
+                if *rate > Ratio::ONE {
+                    return Err(invalid(&key_path("rate"), format!("must be at most 100 %, found {rate}")));
+                }
+                let links = links_or_all(names, &key_path("links"))?;
+                let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
+                add(*from, Change::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| add(*to, Change::Impair(links.clone(), impairment.reset())));
+            }
+            FaultSpec::Impair {
+                loss,
+                jitter,
+                reorder,
+                reorder_by,
+                duplicate,
+                corrupt,
+                links: names,
+                from,
+                to,
+            } => {
+                check_order(*from, *to)?;
+                let reorder_by = match (reorder, reorder_by) {
+                    (Some(_), None | Some(Time::ZERO)) => {
+                        let reason = "`reorder` requires `reorder_by`, for example reorder_by: 5us";
+                        return Err(invalid(&key_path("reorder"), reason.to_owned()));
+                    }
+                    (None, Some(_)) => {
+                        let reason = "`reorder_by` requires `reorder`, for example reorder: 1%";
+                        return Err(invalid(&key_path("reorder_by"), reason.to_owned()));
+                    }
+                    (_, delay) => delay.unwrap_or_default(),
+                };
+                let impairment = Impairment {
+                    loss: *loss,
+                    jitter: *jitter,
+                    reorder: reorder.map(|ratio| (ratio, reorder_by)),
+                    duplicate: *duplicate,
+                    corrupt: *corrupt,
+                };
+                if impairment == Impairment::default() {
+                    let reason = "no effect; set at least one of loss, jitter, reorder, duplicate, corrupt";
+                    return Err(invalid(&key_path("kind"), reason.to_owned()));
+                }
+                if let Some((key, ratio)) = impairment.ratios().find(|(_, ratio)| *ratio > Ratio::ONE) {
+                    return Err(invalid(&key_path(key), format!("must be at most 100 %, found {ratio}")));
+                }
+                let links = links_or_all(names, &key_path("links"))?;
+                add(*from, Change::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| add(*to, Change::Impair(links.clone(), impairment.reset())));
+            }
+            FaultSpec::Down { links: names, from, to } => {
+                check_order(*from, *to)?;
+                let links = links(topology, names, &key_path("links"), invalid)?;
+                add(*from, Change::Down(links.clone()));
+                to.iter().for_each(|to| add(*to, Change::Up(links.clone())));
+            }
+            FaultSpec::Away { hosts, from, to } => {
+                check_order(*from, *to)?;
+                for name in hosts {
+                    host(topology, name, &key_path("hosts"), invalid)?;
+                }
+                let links = links(topology, hosts, &key_path("hosts"), invalid)?;
+                add(*from, Change::Down(links.clone()));
+                to.iter().for_each(|to| add(*to, Change::Up(links.clone())));
+            }
+            FaultSpec::Restart { switch, at, refill_after } => {
+                let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *switch);
+                let undeclared =
+                    || invalid(&key_path("switch"), format!("switch \"{switch}\" is not declared"));
+                let ix = found.ok_or_else(undeclared)?;
+                add(*at, Change::Restart(ix));
+                add(*at + *refill_after, Change::Refill(ix));
+            }
+            FaultSpec::Attack { host: name, with, at, every, times } => {
+                if spec.policy.is_none() {
+                    return Err(invalid(
+                        &key_path("kind"),
+                        "`attack` requires `policy`; add policy: {}".to_owned(),
+                    ));
+                }
+                let ix = host(topology, name, &key_path("host"), invalid)?;
+                // Packets after the end are never sent.
+                let remaining = spec.duration.saturating_sub(*at);
+                let in_run =
+                    remaining.as_ps().checked_div(every.as_ps()).map_or(u64::MAX, |intervals| intervals + 1);
+                let packets = u64::from(*times).min(in_run);
+                if packets > MAX_ATTACK_PACKETS {
+                    let reason = format!(
+                        "{packets} packets before the end of the run exceed {MAX_ATTACK_PACKETS}; reduce `times` or increase `every`"
+                    );
+                    return Err(invalid(&key_path("times"), reason));
+                }
+                (0..packets).for_each(|n| add(*at + *every * n, Change::Attack(ix, *with)));
+            }
+        }
+    }
+    if let Some(policy) = &spec.policy {
+        policy.check(registry, topology, schemes, invalid)?;
+        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, Change::SetPolicy(i)));
+    }
+    changes.sort_by_key(|scheduled| scheduled.at); // stable
+    Ok(changes)
+}
+
+/// Returns the time at which a host joins: the end of its last `away` from time 0, or 0.
+pub(super) fn join_time(spec: &ExperimentSpec, name: &str) -> Time {
+    let away = spec.faults.iter().filter_map(|fault| match fault {
+        FaultSpec::Away { hosts, from: Time::ZERO, to: Some(to) }
+            if hosts.iter().any(|host| host == name) =>
+        {
+            Some(*to)
+        }
+        _ => None,
+    });
+    away.max().unwrap_or(Time::ZERO)
+}

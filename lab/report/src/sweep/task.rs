@@ -1,0 +1,116 @@
+//! The runs of a sweep ([`RunTask`]), each with its own directory, and their outcomes.
+
+use crate::describe::{RunDescription, describe};
+use crate::dir::RunDir;
+use crate::extensions::Extensions;
+use crate::manifest::{self, Integrity, IntegrityError};
+use crate::names::{MANIFEST, SUMMARY};
+use serde_yaml::Mapping;
+use std::fs;
+use std::path::PathBuf;
+use weir_experiment::Experiment;
+use weir_experiment::backend::Error;
+use weir_experiment::results::Summary;
+
+/// A run of an experiment.
+#[derive(Clone, Debug)]
+pub struct RunTask {
+    /// Schemes, workloads and topologies that the file can use.
+    pub extensions: Extensions,
+    pub file: PathBuf,
+    /// Overrides, in the syntax of `--set`.
+    pub set: Vec<String>,
+    /// Seed; `None`: that of the file.
+    pub seed: Option<u64>,
+    /// Labels of the schemes to run; empty: all.
+    pub schemes: Vec<String>,
+    /// Directory of the results.
+    pub dir: PathBuf,
+}
+
+impl RunTask {
+    /// Returns all overrides of the file.
+    pub fn overrides(&self) -> Vec<String> {
+        // A run of a sweep must not have the key `sweep` itself.
+        self.set.iter().cloned().chain(["sweep=null".to_owned()]).collect()
+    }
+
+    /// Reads and checks the experiment.
+    ///
+    /// # Errors
+    ///
+    /// If the experiment is invalid, or a scheme is unknown.
+    pub fn load(&self) -> Result<Experiment, Error> {
+        let experiment =
+            Experiment::load_with(&self.extensions.catalogue, &self.file, &self.overrides(), self.seed);
+        let mut experiment = experiment.map_err(Error::input)?;
+        if !self.schemes.is_empty() {
+            experiment.retain_schemes(&self.schemes).map_err(Error::input)?;
+        }
+        Ok(experiment)
+    }
+
+    /// Returns the results of exactly this run, if they are complete and unchanged.
+    ///
+    /// # Errors
+    ///
+    /// If the files do not match the manifest, or the manifest is missing.
+    pub fn completed(&self, run: &RunDescription) -> Result<Option<Summary>, IntegrityError> {
+        let integrity = manifest::verify(&self.dir)?;
+        let summary = self.load_completed(run);
+        match integrity {
+            Integrity::Unknown if summary.is_some() => {
+                Err(IntegrityError { file: self.dir.join(MANIFEST), reason: "is missing".to_owned() })
+            }
+            Integrity::Unknown | Integrity::Verified => Ok(summary),
+        }
+    }
+
+    /// Returns the results of exactly this run, if the directory has them and they are complete.
+    fn load_completed(&self, run: &RunDescription) -> Option<Summary> {
+        let existing = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
+        let is_same = run_identity(&existing)? == run_identity(&run.file())?;
+        let summary: Summary =
+            serde_json::from_str(&fs::read_to_string(self.dir.join(SUMMARY)).ok()?).ok()?;
+        (is_same && !summary.partial).then_some(summary)
+    }
+}
+
+/// Returns the part of `run.yaml` that determines the results: the version, and all keys except the paper's values.
+fn run_identity(file: &str) -> Option<(&str, Mapping)> {
+    let (version, yaml) = file.split_once('\n')?;
+    let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
+    keys.remove("paper");
+    Some((version, keys))
+}
+
+/// Outcome of a task.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// Scheme labels, in the order of the experiment.
+    pub order: Vec<String>,
+    /// Results; `None` if the run was not started or was interrupted, or failed.
+    pub summary: Option<Summary>,
+    /// The error, if the run failed.
+    pub failure: Option<Error>,
+    /// True if the run was done before.
+    pub cached: bool,
+    /// Description for the report.
+    pub run: RunDescription,
+}
+
+/// Reads and checks all tasks before the first run. Returns an empty outcome for each.
+///
+/// # Errors
+///
+/// If an experiment is invalid, or the directory of a run contains other files.
+pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
+    let outcome = |task: &RunTask| {
+        let experiment = task.load()?;
+        RunDir::at(&task.dir).map_err(Error::input)?;
+        let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
+        let run = describe(&experiment, &task.extensions.charts);
+        Ok(RunResult { order, summary: None, failure: None, cached: false, run })
+    };
+    tasks.iter().map(outcome).collect()
+}

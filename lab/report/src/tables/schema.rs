@@ -1,0 +1,169 @@
+//! The columns of the tables, for the files ([`csv`](super::csv), [`parquet`](super::parquet)) and for the Python
+//! package.
+
+use std::io;
+use weir_experiment::results::{Results, SchemeTrace};
+use weir_units::Time;
+
+/// Kind of the values in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text with few distinct values.
+    Text,
+    Time,
+    Count,
+    Number,
+}
+
+/// A value in a row; `None`: no value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    Text(&'a str),
+    Time(Option<Time>),
+    Count(Option<u64>),
+    Number(Option<f64>),
+}
+
+/// Callback for each row of a table, with one cell per column.
+pub type RowCallback<'a> = dyn FnMut(&[Cell<'_>]) -> io::Result<()> + 'a;
+
+/// Definition of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// File name without extension.
+    pub name: &'static str,
+    /// Name and kind of each column.
+    pub columns: &'static [(&'static str, Kind)],
+    rows: fn(&str, &SchemeTrace, &mut RowCallback<'_>) -> io::Result<()>,
+}
+
+impl Table {
+    /// Calls `take` for all rows, scheme by scheme.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `take`.
+    pub fn rows(&self, results: &Results, take: &mut RowCallback<'_>) -> io::Result<()> {
+        let traces = results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)));
+        traces.into_iter().try_for_each(|(label, trace)| (self.rows)(label, trace, take))
+    }
+}
+
+/// One row for each flow that started.
+pub const FLOWS: Table = Table {
+    name: "flows",
+    columns: &[
+        ("scheme", Kind::Text),
+        ("flow", Kind::Text),
+        ("from", Kind::Text),
+        ("to", Kind::Text),
+        ("size_bytes", Kind::Count),
+        ("start_us", Kind::Time),
+        ("fct_us", Kind::Time),
+        ("ideal_us", Kind::Time),
+        ("slowdown", Kind::Number),
+        ("acked_bytes", Kind::Count),
+        ("retransmits", Kind::Count),
+    ],
+    rows: |scheme, trace, take| {
+        trace.flows.iter().try_for_each(|flow| {
+            take(&[
+                Cell::Text(scheme),
+                Cell::Text(&flow.name()),
+                Cell::Text(&flow.from),
+                Cell::Text(&flow.to),
+                Cell::Count(flow.size.map(|size| size.get())),
+                Cell::Time(Some(flow.start)),
+                Cell::Time(flow.fct),
+                Cell::Time(flow.ideal),
+                Cell::Number(flow.slowdown()),
+                Cell::Count(Some(flow.acked.get())),
+                Cell::Count(Some(flow.retransmits)),
+            ])
+        })
+    },
+};
+
+/// Queue and utilisation of each observed port at each sample.
+pub const QUEUES: Table = Table {
+    name: "queues",
+    columns: &[
+        ("scheme", Kind::Text),
+        ("time_us", Kind::Time),
+        ("port", Kind::Text),
+        ("towards", Kind::Text),
+        ("queue_bytes", Kind::Count),
+        ("utilisation", Kind::Number),
+    ],
+    rows: |scheme, trace, take| {
+        trace.ports.iter().try_for_each(|port| {
+            let mut samples = port.queue_bytes.iter().zip(&port.utilisation).enumerate();
+            samples.try_for_each(|(index, (&bytes, &utilisation))| {
+                take(&[
+                    Cell::Text(scheme),
+                    Cell::Time(Some(trace.sample_time(index))),
+                    Cell::Text(&port.port),
+                    Cell::Text(&port.towards),
+                    Cell::Count(Some(bytes)),
+                    Cell::Number(Some(utilisation)),
+                ])
+            })
+        })
+    },
+};
+
+/// Pacing rate and goodput of each observed flow at each sample.
+pub const RATES: Table = Table {
+    name: "rates",
+    columns: &[
+        ("scheme", Kind::Text),
+        ("time_us", Kind::Time),
+        ("flow", Kind::Text),
+        ("rate_bps", Kind::Count),
+        ("goodput_bps", Kind::Count),
+    ],
+    rows: |scheme, trace, take| {
+        trace.rates.iter().try_for_each(|flow| {
+            let mut samples = flow.rate.iter().zip(&flow.goodput).enumerate();
+            samples.try_for_each(|(index, (rate, goodput))| {
+                take(&[
+                    Cell::Text(scheme),
+                    Cell::Time(Some(trace.sample_time(index))),
+                    Cell::Text(&flow.flow),
+                    Cell::Count(Some(rate.as_bps())),
+                    Cell::Count(Some(goodput.as_bps())),
+                ])
+            })
+        })
+    },
+};
+
+pub const PAUSES: Table = Table {
+    name: "pauses",
+    columns: &[
+        ("scheme", Kind::Text),
+        ("time_us", Kind::Time),
+        ("switch", Kind::Text),
+        ("port", Kind::Count),
+        ("priority", Kind::Count),
+        ("event", Kind::Text),
+    ],
+    rows: |scheme, trace, take| {
+        trace.pauses.iter().try_for_each(|pause| {
+            take(&[
+                Cell::Text(scheme),
+                Cell::Time(Some(pause.time)),
+                Cell::Text(&pause.switch),
+                Cell::Count(Some(pause.port.into())),
+                Cell::Count(Some(pause.priority.into())),
+                Cell::Text(if pause.is_pause { "pause" } else { "resume" }),
+            ])
+        })
+    },
+};
+
+/// Returns a time in microseconds, equal to the parsed text of a CSV file.
+pub fn us(time: Time) -> f64 {
+    // Division rounds once; multiplication with the inexact 1e-6 would round twice.
+    time.as_ps() as f64 / 1e6
+}

@@ -1,0 +1,105 @@
+//! The state behind P4Runtime that a switch does not have.
+
+use super::error::ControlError;
+use super::widths::check_widths;
+use crate::Switch;
+use crate::pipeline::{EntryHandle, GroupHandle, MemberHandle};
+use crate::program::TableId;
+use p4runtime::p4::v1::{
+    ActionProfileActionSet, ActionProfileGroup, MulticastGroupEntry, ValueSetMember, digest_entry,
+};
+use p4runtime::p4info::{Index, Object};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The P4Runtime view of one switch: writes and reads its entities.
+#[derive(Clone, Debug)]
+pub struct Control {
+    pub(super) index: Arc<Index>,
+    /// The pipeline's table ids, by P4Runtime table id.
+    pub(super) tables: BTreeMap<u32, TableId>,
+    /// The attributes of entries that the pipeline does not store; most entries have none.
+    pub(super) entry_extras: BTreeMap<EntryRef, EntryExtras>,
+    /// Number of entries with an idle timeout.
+    pub(super) timeout_entries: usize,
+    pub(super) profiles: BTreeMap<u32, ProfileEntities>,
+    /// Multicast groups as written, for their metadata.
+    pub(super) multicast: BTreeMap<u16, MulticastGroupEntry>,
+    /// Clone sessions whose replicas were written with the deprecated `egress_port`.
+    pub(super) legacy_clone_sessions: BTreeSet<u16>,
+    /// The members of value sets as written, in canonical form.
+    pub(super) value_sets: BTreeMap<u32, Vec<ValueSetMember>>,
+    /// Configurations of the enabled digests, by id.
+    pub(super) digests: BTreeMap<u32, digest_entry::Config>,
+}
+
+impl Control {
+    /// Creates the view of a switch that runs the program with this P4Info.
+    ///
+    /// # Errors
+    ///
+    /// The P4Info does not belong to the switch's program, or has a field wider than p4c supports.
+    pub fn new(index: Arc<Index>, switch: &Switch) -> Result<Control, ControlError> {
+        let mismatch = |e| ControlError::invalid(format!("the P4Info is not of the switch's program: {e}"));
+        let mut tables = BTreeMap::new();
+        check_widths(&index)?;
+        for table in &index.tables {
+            let preamble = table.preamble();
+            let id = switch.pipeline().table_by_name(&preamble.name).map_err(|e| mismatch(e.to_string()))?;
+            tables.insert(preamble.id, id);
+        }
+        let profiles =
+            index.action_profiles.iter().map(|p| (p.preamble().id, ProfileEntities::default())).collect();
+        Ok(Control {
+            index,
+            tables,
+            profiles,
+            entry_extras: BTreeMap::new(),
+            timeout_entries: 0,
+            multicast: BTreeMap::new(),
+            legacy_clone_sessions: BTreeSet::new(),
+            value_sets: BTreeMap::new(),
+            digests: BTreeMap::new(),
+        })
+    }
+
+    pub fn p4info(&self) -> &Arc<Index> {
+        &self.index
+    }
+}
+
+/// P4Runtime table id and handle of an entry; without a handle: the default action.
+pub type EntryRef = (u32, Option<EntryHandle>);
+
+/// The attributes of an entry that the pipeline does not store.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EntryExtras {
+    pub controller_metadata: u64,
+    pub metadata: Vec<u8>,
+    pub idle_timeout_ns: i64,
+    pub one_shot: Option<OneShot>,
+}
+
+/// The members and groups of one action profile, by the controller's ids.
+#[derive(Clone, Debug, Default)]
+pub struct ProfileEntities {
+    pub members: BTreeMap<u32, MemberHandle>,
+    pub groups: BTreeMap<u32, Group>,
+    /// Number of one-shot sets in use. A profile has either one-shot sets or members and groups with ids.
+    pub one_shots: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub handle: GroupHandle,
+    pub entry: ActionProfileGroup,
+}
+
+/// A one-shot action set, with the group and members created for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneShot {
+    /// The set as written.
+    pub set: ActionProfileActionSet,
+    pub group: GroupHandle,
+    pub members: Vec<MemberHandle>,
+}

@@ -1,0 +1,37 @@
+//! Slots for the state of the target that primitives set.
+
+use super::error::LoadError;
+use super::json::JsonNode;
+use super::layout::SlotAllocator;
+
+/// Slots for the state of the target that primitives set, such as the clone session: in BMv2 these are packet
+/// registers and flags.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ControlSlots {
+    /// 1 after `exit`.
+    pub exit: u16,
+    /// The number of the drop port; the pipeline sets it.
+    pub drop_port: u16,
+    /// The clone session, or-ed with [`CLONE_SESSION_VALID`]; 0: no clone.
+    pub clone_session: u16,
+    /// Index of the clone's field list, counted from 1; 0: none.
+    pub clone_list: u16,
+    /// Index of the field list of a resubmit, counted from 1; 0: no resubmit.
+    pub resubmit: u16,
+    /// Same as `resubmit`, for a recirculation.
+    pub recirculate: u16,
+    /// Index of the learn list of a digest, counted from 1; 0: no digest.
+    pub digest: u16,
+}
+
+impl ControlSlots {
+    pub fn alloc(root: &JsonNode, slots: &mut SlotAllocator) -> Result<ControlSlots, LoadError> {
+        let first = slots.alloc(root, 7)?;
+        let [exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest] =
+            std::array::from_fn(|index| first + index as u16);
+        Ok(ControlSlots { exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest })
+    }
+}
+
+/// The bit that distinguishes clone session 0 from no session (BMv2's MIRROR_SESSION_ID_VALID_MASK).
+pub(crate) const CLONE_SESSION_VALID: u64 = 1 << 15;

@@ -1,0 +1,26 @@
+//! The threads on which runs execute.
+
+use crate::console::Console;
+use crate::interrupt::interrupted;
+use std::num::NonZeroUsize;
+use weir_report::sweep::pool::{Pool, cores};
+use weir_sim::Simulation;
+
+/// Returns the number of threads: `threads` if given, otherwise one per core, but at least `jobs`.
+pub fn thread_count(jobs: Option<usize>, threads: Option<NonZeroUsize>) -> usize {
+    threads.map_or_else(|| cores().max(jobs.unwrap_or(1)), NonZeroUsize::get)
+}
+
+/// Returns the thread pool of a sweep: `jobs` concurrent runs (default: one per thread) on `threads` threads
+/// (default: one per core, but at least `jobs`).
+pub fn pool((jobs, threads): (Option<u32>, Option<NonZeroUsize>), console: &Console) -> Pool {
+    let threads = thread_count(jobs.map(|jobs| jobs as usize), threads);
+    Pool {
+        backend: |cores| Box::new(Simulation::with_cores(cores)),
+        is_cancelled: interrupted,
+        jobs: jobs.map_or(threads, |jobs| jobs as usize),
+        threads,
+        show_progress: console.show_progress,
+        verbose: console.style.verbose,
+    }
+}
