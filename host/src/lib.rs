@@ -16,7 +16,7 @@
 
 #![warn(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-#![warn(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)]
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod capabilities;
 mod config;

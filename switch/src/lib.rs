@@ -16,10 +16,10 @@
 //!
 //! Time, a random seed and packets are arguments: equal calls give equal bytes.
 
-#![warn(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)]
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod control;
-#[allow(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod driver;
 pub mod drops;
 pub mod engine;

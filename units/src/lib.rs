@@ -11,7 +11,7 @@
 
 #![warn(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-#![warn(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)]
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod bandwidth;
 mod bytes;

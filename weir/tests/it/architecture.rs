@@ -116,6 +116,20 @@ fn the_pipeline_knows_no_p4runtime() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Of the crates without I/O, only the switch's driver logs. Printing is a lint of the workspace, clocks, threads and
+/// sockets are in `clippy.toml`; that of macros does not heed an `allow` on a module.
+#[test]
+fn only_drivers_log() {
+    for member in ["units", "host", "controller", "switch"] {
+        let src = root().join(member).join("src");
+        let graph = Graph::read(&src);
+        let users = graph.users_of_crate("tracing");
+        let wrong: Vec<_> = users.iter().filter(|file| !file.starts_with(src.join("driver"))).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert_eq!(users.is_empty(), member != "switch", "the names are read");
+    }
+}
+
 #[test]
 fn the_paths_in_architecture_md_exist() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
