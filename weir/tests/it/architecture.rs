@@ -150,9 +150,8 @@ fn no_crate_has_a_cycle_among_its_files() {
     let mut file_count = 0;
     for (member, graph) in graphs() {
         file_count += graph.file_count();
-        for cycle in graph.cycles() {
-            panic!("{member}: these files depend on each other: {:#?}", graph.edges_within(&cycle));
-        }
+        let edges: Vec<_> = graph.cycles().iter().map(|cycle| graph.edges_within(cycle)).collect();
+        assert!(edges.is_empty(), "{member}: these files depend on each other: {edges:#?}");
     }
     assert!(file_count > 500, "only {file_count} files were read");
 }

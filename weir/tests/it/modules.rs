@@ -22,7 +22,8 @@ enum Binding {
 
 #[derive(Default)]
 struct Scope {
-    bindings: BTreeMap<String, Binding>,
+    /// A module and a function may share a name.
+    bindings: BTreeMap<String, Vec<Binding>>,
     /// Paths of `use path::*`.
     globs: Vec<Vec<String>>,
 }
@@ -113,7 +114,8 @@ impl Graph {
     }
 
     fn bind(&mut self, module: &ModulePath, name: &str, binding: Binding) {
-        self.scopes.entry(module.clone()).or_default().bindings.insert(name.to_owned(), binding);
+        let scope = self.scopes.entry(module.clone()).or_default();
+        scope.bindings.entry(name.to_owned()).or_default().push(binding);
     }
 
     fn read_use(&mut self, tree: &syn::UseTree, mut path: Vec<String>, file: &Path, module: &ModulePath) {
@@ -177,17 +179,27 @@ impl Graph {
             return None;
         }
         let scope = self.scopes.get(module)?;
-        match scope.bindings.get(name) {
-            Some(Binding::Item(file)) => Some(file.clone()),
-            Some(Binding::Module(path)) => self.resolve(path, rest, depth + 1).filter(|_| !rest.is_empty()),
-            // `use tokio::time` inside a module called time names the crate's dependency, not itself.
-            Some(Binding::Import(path)) if path.len() == 1 && path[0] == name => None,
-            Some(Binding::Import(path)) => self.resolve(module, &[path.as_slice(), rest].concat(), depth + 1),
-            None => scope.globs.iter().find_map(|glob| {
+        let Some(bindings) = scope.bindings.get(name) else {
+            return scope.globs.iter().find_map(|glob| {
                 let path = [glob.as_slice(), &[name.to_owned()], rest].concat();
                 (glob.first().map(String::as_str) != Some(name))
                     .then(|| self.resolve(module, &path, depth + 1))?
-            }),
+            });
+        };
+        // `build::build` goes on in the module, `build` alone is the function.
+        let (modules, others): (Vec<_>, Vec<_>) =
+            bindings.iter().partition(|binding| matches!(binding, Binding::Module(_)));
+        let resolve = |binding: &&Binding| match binding {
+            Binding::Item(file) => Some(file.clone()),
+            Binding::Module(path) => self.resolve(path, rest, depth + 1),
+            // `use tokio::time` inside a module called time names the crate's dependency, not itself.
+            Binding::Import(path) if path.len() == 1 && path[0] == name => None,
+            Binding::Import(path) => self.resolve(module, &[path.as_slice(), rest].concat(), depth + 1),
+        };
+        if rest.is_empty() {
+            others.iter().find_map(resolve)
+        } else {
+            modules.iter().chain(&others).find_map(resolve)
         }
     }
 

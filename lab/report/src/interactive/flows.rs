@@ -1,6 +1,6 @@
 //! The interactive table of flows.
 
-use super::json;
+use super::data::json;
 use crate::format;
 use crate::names::file_name;
 use maud::{Markup, html};
