@@ -262,7 +262,7 @@ fn a_resumed_sweep_repeats_and_reports_damaged_runs() {
         let (printed, warned) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
         assert!(output.status.success() && printed.contains("2 cached"), "{file}: {printed}{warned}");
         let message = format!("s/seed=2/{file} {reason}");
-        assert!(warned.contains(&message) && warned.contains("done again"), "{file}: {warned}");
+        assert!(warned.contains(&message) && warned.contains("repeating this run"), "{file}: {warned}");
         assert_eq!(warned.lines().count(), 1, "{warned}");
         assert!(is_undamaged(&run), "{file}");
         assert!(files() == files_before && tables() == tables_before, "{file}: the same bytes");
