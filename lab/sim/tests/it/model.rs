@@ -61,7 +61,7 @@ fn a_workload_is_scaled_with_its_own_scheme() {
 fn invalid_rates_are_rejected() {
     let rejected = |file: &Experiment, rate: Bandwidth| file.at_rate(rate).err().unwrap().to_string();
     let file = parse(&["topology.fabric_rate=400Gbps"]);
-    assert!(rejected(&file, Bandwidth::from_mbps(10)).contains("40Mbps has no code"));
+    assert!(rejected(&file, Bandwidth::from_mbps(10)).contains("40Mbps has no telemetry code"));
     assert!(rejected(&file, Bandwidth::from_gbps(200)).starts_with("--rate 200Gbps: must be above 0"));
     assert!(rejected(&file, Bandwidth::ZERO).contains("must be above 0"));
     assert!(file.at_rate(Bandwidth::from_mbps(5)).is_ok(), "20Mbps has a code");
