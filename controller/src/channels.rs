@@ -1,5 +1,8 @@
 //! Proves that PFC cannot deadlock the fabric: the channel dependency graph has no cycle (docs/controller.md).
 //!
+//! The terms: a *rack* is a switch with hosts. A *class* is one of the eight priority classes that PFC distinguishes,
+//! each with a queue of its own. A packet has a number of *tokens*, and each deflection takes one.
+//!
 //! With priority flow control (PFC) a packet waits until the next switch has room in the packet's class. A *channel*
 //! is one direction of a link between switches, in one class. Channel A *depends* on channel B if a packet that
 //! arrived on A may wait for room in B. If the dependency graph is acyclic, some packet can always advance (Dally and
@@ -11,9 +14,9 @@
 
 use crate::deflect::{candidates, ports};
 use crate::plan::{DATA_PRIORITY, EscapeClass, escape_classes};
-use crate::profile::{DeflectionConfig, MAX_DEFLECTIONS};
 use crate::routes::{NextHop, Routes, SwitchRoutes};
-use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
+use crate::thresholds::{DeflectionConfig, MAX_DEFLECTIONS};
+use crate::topology::{Endpoint, HOST_PORT, Node, SwitchIx, Topology};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -83,12 +86,13 @@ pub fn verify_channels(
 struct DeflectionModel {
     /// Maximum number of deflections per packet.
     tokens: u8,
-    /// Packets are also deflected from ports to hosts.
+    /// Packets are also deflected from ports that lead to hosts.
     at_hosts: bool,
     /// Indexed by the number of tokens that a packet still has.
     classes: Vec<EscapeClass>,
 }
 
+/// Walks every path and checks the dependency graph.
 fn prove(
     topology: &Topology,
     routes: &Routes,
@@ -126,6 +130,16 @@ struct PacketState {
     deflected: u8,
 }
 
+/// A step of the walk: a packet leaves a switch.
+struct Step {
+    out_port: u16,
+    /// Class in which the packet waits.
+    class: u8,
+    /// Number of deflections after the step.
+    deflected: u8,
+}
+
+/// The walk over all paths of packets, which adds the dependencies between channels.
 struct ChannelWalk<'a> {
     topology: &'a Topology,
     routes: &'a Routes,
@@ -141,19 +155,19 @@ impl<'a> ChannelWalk<'a> {
         routes: &'a Routes,
         deflection: Option<&'a DeflectionModel>,
     ) -> ChannelWalk<'a> {
-        let mut deflected_to = BTreeMap::new();
+        let mut candidates_of = BTreeMap::new();
         for switch in topology.switch_ixs() {
             let Some(deflection) = deflection else { break };
             let ports = topology.switch(switch).ports().map(|(port, _)| port);
             for port in ports.filter(|&port| deflection.at_hosts || !topology.leads_to_host(switch, port)) {
-                deflected_to.insert((switch, port), candidates(topology, routes, switch, port));
+                candidates_of.insert((switch, port), candidates(topology, routes, switch, port));
             }
         }
         ChannelWalk {
             topology,
             routes,
             deflection,
-            candidates: deflected_to,
+            candidates: candidates_of,
             graph: ChannelDependencyGraph::new(topology),
         }
     }
@@ -185,7 +199,7 @@ impl<'a> ChannelWalk<'a> {
         let mut stack: Vec<PacketState> = racks.map(start).collect();
         while let Some(packet) = stack.pop() {
             for &port in &next_ports[packet.switch.0 as usize] {
-                for (out_port, class, deflected) in self.next_channels(packet, port) {
+                for Step { out_port, class, deflected } in self.next_steps(packet, port) {
                     let Some((channel, end)) = self.graph.channel_out(packet.switch, out_port, class) else {
                         continue;
                     };
@@ -204,9 +218,8 @@ impl<'a> ChannelWalk<'a> {
         }
     }
 
-    /// Returns the possible next steps of a packet whose route names `port`: egress port, class in which the packet
-    /// waits, and number of deflections after the step.
-    fn next_channels(&self, packet: PacketState, port: u16) -> Vec<(u16, u8, u8)> {
+    /// Returns the possible next steps of a packet whose route names `port`.
+    fn next_steps(&self, packet: PacketState, port: u16) -> Vec<Step> {
         let PacketState { switch, in_port, deflected, .. } = packet;
         let classes_of = |model: &DeflectionModel| model.classes[usize::from(model.tokens - deflected)];
         let class = match self.deflection {
@@ -217,12 +230,13 @@ impl<'a> ChannelWalk<'a> {
         if port == in_port && deflected == 0 {
             return Vec::new();
         }
-        let mut steps = vec![(port, class, deflected)];
+        let mut steps = vec![Step { out_port: port, class, deflected }];
         if let Some(model) = self.deflection.filter(|model| model.tokens > deflected)
             && let Some(others) = self.candidates.get(&(switch, port))
         {
             let others = others.iter().filter(|&&other| other != in_port);
-            steps.extend(others.map(|&other| (other, classes_of(model).detour, deflected + 1)));
+            let class = classes_of(model).detour;
+            steps.extend(others.map(|&out_port| Step { out_port, class, deflected: deflected + 1 }));
         }
         steps
     }
@@ -234,6 +248,7 @@ struct ChannelDependencyGraph<'a> {
     /// For each switch, the index of the direction that leaves by port 0; the other ports follow.
     first_direction: Vec<usize>,
     directions: usize,
+    /// For each channel, whether packets use it.
     used: Vec<bool>,
     /// For each channel, a bit set of the channels on which it depends. Bit 0 is the first channel that leaves the
     /// switch at the end of the channel: dependencies lead only to channels that leave this switch.
@@ -266,12 +281,7 @@ impl<'a> ChannelDependencyGraph<'a> {
 
     /// Returns the channel that leaves a switch by `port` in `class`, and its far end. Returns `None` if the port
     /// leads to a host, where no packet waits.
-    fn channel_out(
-        &mut self,
-        switch: SwitchIx,
-        port: u16,
-        class: u8,
-    ) -> Option<(usize, crate::topology::Endpoint)> {
+    fn channel_out(&mut self, switch: SwitchIx, port: u16, class: u8) -> Option<(usize, Endpoint)> {
         let (_, end) = self.topology.peer(switch, port)?;
         if let Node::Host(_) = end.node {
             return None;

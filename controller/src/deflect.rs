@@ -34,8 +34,8 @@ pub fn candidates(topology: &Topology, routes: &Routes, switch: SwitchIx, port: 
     others.filter(|next| reaches_all(next.switch)).map(|next| next.port).collect()
 }
 
-/// Returns whether `next` can forward a packet for `dst` without sending it straight back, if `switch` sends the packet
-/// to `next` instead of by `port`.
+/// Returns whether `next` can forward a packet for `dst` without sending it straight back. The packet is deflected: the
+/// switch sends it to `next` instead of by the port of the route.
 fn has_alternate_path(
     topology: &Topology,
     routes: &Routes,
@@ -43,7 +43,7 @@ fn has_alternate_path(
     next: SwitchIx,
     dst: Ipv4Addr,
 ) -> bool {
-    let leads_on = |out_port: u16| {
+    let leads_elsewhere = |out_port: u16| {
         let peer = topology.peer(next, out_port).map(|(_, peer)| peer.node);
         peer.is_some_and(|node| node != Node::Switch(switch))
     };
@@ -55,9 +55,9 @@ fn has_alternate_path(
             .iter()
             .zip(&routes_next.trees)
             .filter(|(tree, _)| tree.get(&dst) == Some(&port));
-        return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out_port| leads_on(out_port)));
+        return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out_port| leads_elsewhere(out_port)));
     }
-    ports(routes_next, dst).into_iter().any(leads_on)
+    ports(routes_next, dst).into_iter().any(leads_elsewhere)
 }
 
 /// Returns all ports by which a switch may send packets to `dst`, for any path hash.

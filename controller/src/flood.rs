@@ -11,11 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Ratio};
 
+/// A meter of a table entry. The switch drops packets above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meter {
+    /// Sustained rate, in bytes per second.
+    pub rate: u64,
+    /// Burst, in bytes.
+    pub burst: u64,
+}
+
 /// Limits of the POLICY packets that a port accepts; the switch drops packets above them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloodConfig {
     /// Sustained rate of the meter as a share of the port's rate.
     pub rate_share: Ratio,
+    /// Burst of the meter. It is divided among the hosts, as is the rate.
     pub burst: Bytes,
 }
 
@@ -27,23 +37,24 @@ impl Default for FloodConfig {
     }
 }
 
-/// Minimum burst of a host port: two POLICY packets of the maximum length, headers included.
+/// Minimum burst of a host port, in bytes: two POLICY packets of the maximum length, headers included.
 const MIN_BURST_BYTES: u64 = 2 * 1_090;
 
 impl FloodConfig {
-    /// Returns the meter of a port: rate in bytes per second, at least 1, and burst in bytes.
+    /// Returns the meter of a port; its rate is at least 1.
     ///
     /// A host port gets the host's share of what the slowest link of the fabric admits. Ports between switches thus
     /// never drop packets that host ports have admitted, and a flooding host cannot use the shares of other hosts.
-    pub(crate) fn meter(&self, topology: &Topology, link: LinkIx) -> (u64, u64) {
+    pub(crate) fn meter(&self, topology: &Topology, link: LinkIx) -> Meter {
         let hosts = topology.hosts.len().max(1) as u64;
-        let bytes = |rate: Bandwidth| (rate.as_bps_f64() / 8.0 * self.rate_share.get()) as u64;
+        let bytes_per_s = |rate: Bandwidth| (rate.as_bps_f64() / 8.0 * self.rate_share.get()) as u64;
         let burst = (self.burst.get() / hosts).max(MIN_BURST_BYTES);
         if topology.is_fabric_link(link) {
-            return (bytes(topology.link(link).rate).max(hosts), burst * hosts);
+            let rate = bytes_per_s(topology.link(link).rate).max(hosts);
+            return Meter { rate, burst: burst * hosts };
         }
         let slowest = topology.links.iter().map(|link| link.rate).min();
-        (slowest.map_or(0, |rate| bytes(rate) / hosts).max(1), burst)
+        Meter { rate: slowest.map_or(0, |rate| bytes_per_s(rate) / hosts).max(1), burst }
     }
 }
 
@@ -113,7 +124,7 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
     let mut faults = Vec::new();
     let mut proof = FloodProof { hosts: topology.hosts.len(), ..FloodProof::default() };
     let name = |ix: SwitchIx| topology.switch(ix).name.clone();
-    let mut joined = UnionFind::<usize>::new(topology.switches.len());
+    let mut on_tree = UnionFind::<usize>::new(topology.switches.len());
     for ix in topology.switch_ixs() {
         let flood = &routes.of(ix).flood;
         let ports = flood.keys().copied().collect();
@@ -132,13 +143,13 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
                 faults.push(FloodFault::DeadEnd { switch: name(ix), port });
             } else if (ix, port) < (next, peer.port) {
                 proof.links += 1;
-                if !joined.union(ix.0 as usize, next.0 as usize) {
+                if !on_tree.union(ix.0 as usize, next.0 as usize) {
                     faults.push(FloodFault::Cycle { switch: name(ix), port });
                 }
             }
         }
     }
-    proof.components = check_components(topology, routes, &joined, &mut faults);
+    proof.components = check_components(topology, routes, &on_tree, &mut faults);
     if faults.is_empty() { Ok(proof) } else { Err(faults) }
 }
 
@@ -146,38 +157,44 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
 fn check_components(
     topology: &Topology,
     routes: &Routes,
-    joined: &UnionFind<usize>,
+    on_tree: &UnionFind<usize>,
     faults: &mut Vec<FloodFault>,
 ) -> usize {
     let components = topology.components();
-    let mut first: BTreeMap<usize, HostIx> = BTreeMap::new();
+    // By component, its first host.
+    let mut first_hosts: BTreeMap<usize, HostIx> = BTreeMap::new();
     let mut hosts_per_component: BTreeMap<usize, usize> = BTreeMap::new();
     let is_up = |host: HostIx| {
-        let it = topology.host(host);
-        topology.switch(it.switch).link_at(it.switch_port).is_some()
+        let host = topology.host(host);
+        topology.switch(host.switch).link_at(host.switch_port).is_some()
     };
     for host in topology.host_ixs().filter(|&host| is_up(host)) {
         *hosts_per_component.entry(components[topology.host(host).switch.0 as usize]).or_default() += 1;
     }
-    for host in topology.host_ixs().filter(|&host| is_up(host)) {
-        let it = topology.host(host);
-        let component = components[it.switch.0 as usize];
+    for ix in topology.host_ixs().filter(|&host| is_up(host)) {
+        let host = topology.host(ix);
+        let component = components[host.switch.0 as usize];
         // A host without others in its component needs no flooding.
         let has_others = hosts_per_component[&component] > 1;
-        if has_others && !routes.of(it.switch).flood.contains_key(&it.switch_port) {
-            let switch = topology.switch(it.switch).name.clone();
-            faults.push(FloodFault::HostNotOnTree { host: it.name.clone(), switch, port: it.switch_port });
+        if has_others && !routes.of(host.switch).flood.contains_key(&host.switch_port) {
+            let switch = topology.switch(host.switch).name.clone();
+            faults.push(FloodFault::HostNotOnTree {
+                host: host.name.clone(),
+                switch,
+                port: host.switch_port,
+            });
         }
-        let first_host = topology.host(*first.entry(component).or_insert(host));
-        if !joined.equiv(first_host.switch.0 as usize, it.switch.0 as usize) {
+        let first_host = topology.host(*first_hosts.entry(component).or_insert(ix));
+        if !on_tree.equiv(first_host.switch.0 as usize, host.switch.0 as usize) {
             let name = |ix: SwitchIx| topology.switch(ix).name.clone();
-            let fault = FloodFault::Partitioned { a: name(first_host.switch), b: name(it.switch) };
+            let fault = FloodFault::Partitioned { a: name(first_host.switch), b: name(host.switch) };
+            // The hosts of a switch follow each other: report the switch once.
             if faults.last() != Some(&fault) {
                 faults.push(fault);
             }
         }
     }
-    first.len()
+    first_hosts.len()
 }
 
 fn sorted(ports: &[u16]) -> Vec<u16> {

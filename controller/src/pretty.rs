@@ -19,7 +19,7 @@ pub fn update(update: &Update, p4info: &Index) -> String {
         Type::Delete => '-',
         Type::Unspecified => '?',
     };
-    let text = update.entity.as_ref().map_or_else(|| "nothing".to_owned(), |it| entity(it, p4info));
+    let text = update.entity.as_ref().map_or_else(|| "nothing".to_owned(), |updated| entity(updated, p4info));
     format!("{sign} {text}")
 }
 
@@ -27,22 +27,24 @@ pub fn update(update: &Update, p4info: &Index) -> String {
 pub fn entity(entity: &Entity, p4info: &Index) -> String {
     match &entity.entity {
         Some(Kind::TableEntry(entry)) => table_entry(entry, p4info),
-        Some(Kind::ActionProfileMember(it)) => {
-            let name = profile(it.action_profile_id, p4info);
-            let action = it.action.as_ref().map_or_else(|| "nothing".into(), |action| call(action, p4info));
-            format!("{name} member {} -> {action}", it.member_id)
+        Some(Kind::ActionProfileMember(member)) => {
+            let name = profile(member.action_profile_id, p4info);
+            let action =
+                member.action.as_ref().map_or_else(|| "nothing".into(), |action| call(action, p4info));
+            format!("{name} member {} -> {action}", member.member_id)
         }
-        Some(Kind::ActionProfileGroup(it)) => {
-            let name = profile(it.action_profile_id, p4info);
-            let members: Vec<String> = it.members.iter().map(|m| m.member_id.to_string()).collect();
-            format!("{name} group {} -> members {}", it.group_id, members.join(", "))
+        Some(Kind::ActionProfileGroup(group)) => {
+            let name = profile(group.action_profile_id, p4info);
+            let members: Vec<String> =
+                group.members.iter().map(|member| member.member_id.to_string()).collect();
+            format!("{name} group {} -> members {}", group.group_id, members.join(", "))
         }
-        Some(Kind::PacketReplicationEngineEntry(it)) => match &it.r#type {
-            Some(Pre::MulticastGroupEntry(it)) => {
-                format!("multicast group {} -> ports {}", it.multicast_group_id, ports(&it.replicas))
+        Some(Kind::PacketReplicationEngineEntry(entry)) => match &entry.r#type {
+            Some(Pre::MulticastGroupEntry(group)) => {
+                format!("multicast group {} -> ports {}", group.multicast_group_id, ports(&group.replicas))
             }
-            Some(Pre::CloneSessionEntry(it)) => {
-                format!("clone session {} -> ports {}", it.session_id, ports(&it.replicas))
+            Some(Pre::CloneSessionEntry(session)) => {
+                format!("clone session {} -> ports {}", session.session_id, ports(&session.replicas))
             }
             None => "a replication entry without a type".into(),
         },
@@ -51,14 +53,15 @@ pub fn entity(entity: &Entity, p4info: &Index) -> String {
     }
 }
 
+/// Returns the name of an action profile.
 fn profile(id: u32, p4info: &Index) -> String {
     p4info
         .action_profiles
         .id(id)
-        .map_or_else(|| format!("action profile {id:#x}"), |p| p.preamble().alias.clone())
+        .map_or_else(|| format!("action profile {id:#x}"), |profile| profile.preamble().alias.clone())
 }
 
-#[allow(deprecated)] // older servers still send it
+#[allow(deprecated)] // older servers still send `PortKind::EgressPort`
 fn ports(replicas: &[Replica]) -> String {
     let port = |replica: &Replica| match &replica.port_kind {
         Some(PortKind::EgressPort(port)) => port.to_string(),
@@ -80,13 +83,15 @@ fn table_entry(entry: &TableEntry, p4info: &Index) -> String {
             let (name, bits) = info.map_or(("?", 0), |info| (info.name.as_str(), info.bitwidth));
             let formatted = |bytes: &[u8]| number(bytes, bits, name);
             let value = match &field.field_match_type {
-                Some(FieldMatchType::Exact(it)) => formatted(&it.value),
-                Some(FieldMatchType::Optional(it)) => formatted(&it.value),
-                Some(FieldMatchType::Lpm(it)) => format!("{}/{}", formatted(&it.value), it.prefix_len),
-                Some(FieldMatchType::Ternary(it)) => {
-                    format!("{}&&&{}", formatted(&it.value), formatted(&it.mask))
+                Some(FieldMatchType::Exact(exact)) => formatted(&exact.value),
+                Some(FieldMatchType::Optional(optional)) => formatted(&optional.value),
+                Some(FieldMatchType::Lpm(lpm)) => format!("{}/{}", formatted(&lpm.value), lpm.prefix_len),
+                Some(FieldMatchType::Ternary(ternary)) => {
+                    format!("{}&&&{}", formatted(&ternary.value), formatted(&ternary.mask))
                 }
-                Some(FieldMatchType::Range(it)) => format!("{}..{}", formatted(&it.low), formatted(&it.high)),
+                Some(FieldMatchType::Range(range)) => {
+                    format!("{}..{}", formatted(&range.low), formatted(&range.high))
+                }
                 Some(FieldMatchType::Other(_)) | None => "?".into(),
             };
             format!("{name}={value}")
@@ -98,19 +103,19 @@ fn table_entry(entry: &TableEntry, p4info: &Index) -> String {
         Some(ActionType::ActionProfileMemberId(id)) => format!("member {id}"),
         Some(ActionType::ActionProfileGroupId(id)) => format!("group {id}"),
         Some(ActionType::ActionProfileActionSet(set)) => {
-            let actions = set.action_profile_actions.iter().filter_map(|it| it.action.as_ref());
+            let actions = set.action_profile_actions.iter().filter_map(|member| member.action.as_ref());
             actions.map(|action| call(action, p4info)).collect::<Vec<_>>().join(" | ")
         }
         None => "the program's default".into(),
     };
     let priority = if entry.priority == 0 { String::new() } else { format!(" priority={}", entry.priority) };
-    let meter = entry.meter_config.map_or(String::new(), |it| {
-        let peak = if (it.pir, it.pburst) == (it.cir, it.cburst) {
+    let meter = entry.meter_config.map_or(String::new(), |rates| {
+        let peak = if (rates.pir, rates.pburst) == (rates.cir, rates.cburst) {
             String::new()
         } else {
-            format!(" peak={}/s:{}", it.pir, it.pburst)
+            format!(" peak={}/s:{}", rates.pir, rates.pburst)
         };
-        format!(" meter={}/s:{}{peak}", it.cir, it.cburst)
+        format!(" meter={}/s:{}{peak}", rates.cir, rates.cburst)
     });
     format!("{name}[{key}]{priority} -> {action}{meter}")
 }

@@ -1,8 +1,9 @@
 //! Sets of path hashes for which all switches make the same choices.
 //!
-//! A switch uses a hash only as `number % size`, where `number` is a slice of the hash or the hash itself. A walk over
-//! residue classes therefore covers all 2^32 hashes: each choice constrains the number, and later choices by the same
-//! number are limited to the remaining residues.
+//! A switch uses a hash only as `number % size`, where `number` is a slice of the hash or the hash itself. Hashes with
+//! the same remainders, a *residue class*, take the same path. A walk over residue classes therefore covers all 2^32
+//! hashes: each choice constrains the number, and later choices by the same number are limited to the remaining
+//! residues.
 
 use crate::hash::PathHash;
 use smallvec::SmallVec;
@@ -17,13 +18,14 @@ pub enum Selector {
 }
 
 impl Selector {
+    /// Returns the number that the selector derives from a hash.
     fn number(self, hash: PathHash) -> u64 {
         match self {
             Selector::Slice(slice) => hash.slice(slice).into(),
             Selector::FullHash => hash.0.into(),
         }
     }
-    /// Returns the number of distinct values.
+    /// Returns how many values the number can have.
     fn cardinality(self) -> u64 {
         match self {
             Selector::Slice(_) => 1 << u16::BITS,
@@ -32,7 +34,7 @@ impl Selector {
     }
 }
 
-/// `number % modulus == residue`.
+/// The constraint `number % modulus == residue` on the number of a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Congruence {
     selector: Selector,
@@ -52,12 +54,12 @@ impl HashConstraints {
         selector: Selector,
         size: u64,
     ) -> impl Iterator<Item = (usize, HashConstraints)> + '_ {
-        let known = self.on(selector);
+        let known = self.constraint_on(selector);
         let step = gcd(known.modulus, size);
         (known.residue % step..size).step_by(step as usize).filter_map(move |index| {
             let next = intersect(known, size, index)?;
             let mut all = SmallVec::from_slice(&self.0);
-            all.retain(|k: &mut Congruence| k.selector != selector);
+            all.retain(|congruence: &mut Congruence| congruence.selector != selector);
             all.push(next);
             Some((index as usize, HashConstraints(all)))
         })
@@ -65,7 +67,7 @@ impl HashConstraints {
 
     /// Returns only the indices of [`choices`](Self::choices).
     pub fn indices(&self, selector: Selector, size: u64) -> impl Iterator<Item = usize> + use<> {
-        let known = self.on(selector);
+        let known = self.constraint_on(selector);
         let step = gcd(known.modulus, size);
         (known.residue % step..size)
             .step_by(step as usize)
@@ -79,15 +81,15 @@ impl HashConstraints {
         const MAX_ATTEMPTS: u32 = 1 << 20;
         /// 2^32 / golden ratio: multiples of it are evenly distributed.
         const STRIDE: u32 = 0x9e37_79b1;
-        (0..MAX_ATTEMPTS)
-            .map(|i| PathHash(i.wrapping_mul(STRIDE)))
-            .find(|&hash| self.0.iter().all(|k| k.selector.number(hash) % k.modulus == k.residue))
+        (0..MAX_ATTEMPTS).map(|i| PathHash(i.wrapping_mul(STRIDE))).find(|&hash| {
+            self.0.iter().all(|known| known.selector.number(hash) % known.modulus == known.residue)
+        })
     }
 
-    /// Returns the constraint on this selector.
-    fn on(&self, selector: Selector) -> Congruence {
+    /// Returns the constraint on the number of this selector; modulus 1 if there is none.
+    fn constraint_on(&self, selector: Selector) -> Congruence {
         let unconstrained = Congruence { selector, modulus: 1, residue: 0 };
-        self.0.iter().copied().find(|k| k.selector == selector).unwrap_or(unconstrained)
+        self.0.iter().copied().find(|known| known.selector == selector).unwrap_or(unconstrained)
     }
 }
 

@@ -4,8 +4,9 @@
 //! - A packet and its ACK pass the same links in opposite order. FNCC requires this, since an ACK carries the telemetry
 //!   of the port by which it arrived, and so does the comparison of `path_id`s.
 //!
-//! Hosts are grouped into classes and hashes into residue classes (`crate::residue`). The proof covers all
-//! 2^32 hashes, without sampling.
+//! Hosts that all other switches treat alike form a class (`crate::compiled`), and so do hashes for which all switches
+//! make the same choices (`crate::residue`). The proof checks one host and one hash of each class, and so covers all
+//! 2^32 hashes without sampling.
 
 use crate::compiled::{CompiledRoutes, ForwardingDecision};
 use crate::hash::PathHash;
@@ -16,7 +17,7 @@ use crate::route_table::Routes;
 use crate::topology::{HostIx, Topology};
 use thiserror::Error;
 
-/// Number of violations after which the search stops.
+/// Number of violations after which the search stops: enough for a user to see the pattern.
 pub const MAX_VIOLATIONS: usize = 100;
 
 /// Size of a successful proof.
@@ -47,6 +48,7 @@ pub struct Violation {
     pub fault: RouteFault,
 }
 
+/// What is wrong with the routes of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RouteFault {
     #[error("lost after {}: {error}", path.join(" "))]
@@ -89,8 +91,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
     let mut proof = Proof { pairs: hosts * hosts.saturating_sub(1), ..Proof::default() };
     let components = topology.components();
     let component = |class: usize| components[compiled.classes[class].switch.0 as usize];
-    // One direction per pair suffices: the check of a path requires, for each hash, that the return path be the same,
-    // so the other direction is walked too.
+    // One direction per pair suffices: `check_path` also follows the return path of each hash.
     for a in 0..compiled.classes.len() {
         for b in a + 1..compiled.classes.len() {
             if compiled.classes[a].switch == compiled.classes[b].switch {
@@ -132,9 +133,11 @@ impl Verifier<'_> {
     /// Checks that every host's switch delivers packets to it with its MAC.
     fn check_local_delivery(&self) -> Vec<Violation> {
         let undelivered = self.topology.host_ixs().filter(|&host| {
-            let it = self.topology.host(host);
-            self.compiled.local[host.0 as usize] != ForwardingDecision::Port(it.switch_port, Some(it.mac))
+            let decision = &self.compiled.local[host.0 as usize];
+            let host = self.topology.host(host);
+            *decision != ForwardingDecision::Port { port: host.switch_port, dst_mac: Some(host.mac) }
         });
+        // A violation names a pair of hosts; any other host serves as the source.
         let other = |host: HostIx| if host == HostIx(0) { HostIx(1) } else { HostIx(0) };
         undelivered
             .filter(|_| self.topology.hosts.len() > 1)
@@ -164,23 +167,23 @@ impl Verifier<'_> {
         })
     }
 
-    /// Checks whether the ACK leaves `hop` by the port by which the data arrived. If not, returns the port that the
-    /// ACK takes and the hashes for which it does.
+    /// Checks whether an ACK to class `source` leaves `hop` by the port by which the data arrived. If not, returns the
+    /// port that the ACK takes, `None` if it is dropped, and the hashes for which it does.
     fn find_asymmetry(
         &self,
         hop: &PathHop,
-        back_to: usize,
+        source: usize,
         constraints: &HashConstraints,
     ) -> Option<(Option<u16>, HashConstraints)> {
-        match self.compiled.decision(hop.switch, back_to) {
+        match self.compiled.decision(hop.switch, source) {
             ForwardingDecision::NoRoute => Some((None, constraints.clone())),
-            &ForwardingDecision::Port(port, _) => {
+            &ForwardingDecision::Port { port, .. } => {
                 (port != hop.in_port).then(|| (Some(port), constraints.clone()))
             }
-            ForwardingDecision::Select(selector, ports) => {
+            ForwardingDecision::Select { selector, ports } => {
                 let size = ports.len() as u64;
-                let wrong = |&index: &usize| ports[index] != Some(hop.in_port);
-                let index = constraints.indices(*selector, size).find(wrong)?;
+                let is_wrong = |&index: &usize| ports[index] != Some(hop.in_port);
+                let index = constraints.indices(*selector, size).find(is_wrong)?;
                 let (_, constraints) = constraints.choices(*selector, size).find(|(i, _)| *i == index)?;
                 Some((ports[index], constraints))
             }

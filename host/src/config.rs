@@ -27,7 +27,8 @@ pub struct HostConfig {
     pub nic_rate: Bandwidth,
     /// The largest Ethernet frame on any link, without preamble, FCS and gap.
     pub mtu: Bytes,
-    /// `T`: the base round-trip time, one value for the whole fabric, slightly above the largest.
+    /// `T`: the base round-trip time, without queueing. One value for all hosts, slightly above that of the longest
+    /// path.
     pub base_rtt: Time,
     /// Unit of the switches' clocks: 1 ns, or 1 us with BMv2.
     pub tick: Time,
@@ -87,7 +88,7 @@ impl HostConfig {
     }
 
     /// Returns the first of `needs` that the switch program does not meet; `None` if it meets all.
-    pub(crate) fn unmet_needs(&self, needs: &Needs) -> Option<UnmetNeed> {
+    pub(crate) fn unmet_need(&self, needs: &Needs) -> Option<UnmetNeed> {
         match &self.switch_profile {
             Some(profile) => profile.unmet_need(needs),
             None => SwitchProfile::from(self.scheme.needs().program.capabilities()).unmet_need(needs),
@@ -124,13 +125,13 @@ impl HostConfig {
         (payload > 0).then_some(Bytes::new(payload))
     }
 
-    /// Returns the parameters of a flow with full packets of `payload` bytes.
-    pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
+    /// Returns the parameters of a flow with full packets of `max_payload` bytes.
+    pub(crate) fn flow_params(&self, max_payload: u32) -> FlowParams {
         let ticks_per_unit = self.switch_profile.as_ref().map_or(1, |profile| profile.ticks_per_unit);
         FlowParams {
             nic_rate: self.nic_rate,
             base_rtt: self.base_rtt,
-            payload: Bytes::new(u64::from(payload)),
+            payload: Bytes::new(u64::from(max_payload)),
             tick: self.tick * u64::from(ticks_per_unit),
             record: self.custom_record().map(|(layout, names)| layout.fields(names)).unwrap_or_default(),
         }
@@ -152,7 +153,7 @@ impl HostConfig {
 
     /// Checks the configuration and fills in the defaults of the transport.
     pub(crate) fn resolve(&self) -> Result<ResolvedTransport, ConfigError> {
-        let payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
+        let max_payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
         if self.mtu > MAX_MTU {
             return Err(ConfigError::MtuTooLarge { mtu: self.mtu });
         }
@@ -172,13 +173,13 @@ impl HostConfig {
         }
         let transport = &self.transport;
         let rtts = |n: u64| Time::from_ps(self.base_rtt.as_ps().saturating_mul(n));
-        let rto = transport.rto.unwrap_or_else(|| MIN_GO_BACK_N_RTO.max(rtts(GO_BACK_N_RTO_RTTS)));
+        let rto = transport.rto.unwrap_or_else(|| MIN_GO_BACK_N_RTO.max(rtts(DEFAULT_GO_BACK_N_RTO_RTTS)));
         let (min_rto, initial_rto) = match self.recovery() {
             LossRecovery::GoBackN => (rto, rto),
             LossRecovery::Selective => (transport.min_rto, transport.initial_rto),
         };
         let resolved = ResolvedTransport {
-            payload: payload.get() as u32,
+            max_payload: max_payload.get() as u32,
             nack_interval: transport
                 .nack_interval
                 .unwrap_or_else(|| DEFAULT_NACK_INTERVAL.max(rtts(DEFAULT_NACK_RTTS))),
@@ -191,14 +192,14 @@ impl HostConfig {
                 rtts(DEFAULT_ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * DEFAULT_ACTIVE_FRAMES))
             }),
         };
-        let times = [
+        let timers = [
             ("rto", rto),
             ("min_rto", transport.min_rto),
             ("initial_rto", transport.initial_rto),
             ("user_timeout", transport.user_timeout),
             ("ack_delay", resolved.ack_delay),
         ];
-        for (key, time) in times {
+        for (key, time) in timers {
             if time == Time::ZERO {
                 return Err(ConfigError::ZeroTimer { key });
             }
@@ -213,7 +214,7 @@ impl HostConfig {
         }
         let needs = self.scheme.needs();
         let scheme = self.scheme.name();
-        if let Some(missing) = self.unmet_needs(&needs) {
+        if let Some(missing) = self.unmet_need(&needs) {
             return Err(ConfigError::UnsupportedBySwitches { scheme, missing });
         }
         match resolved.recovery {
@@ -222,7 +223,7 @@ impl HostConfig {
             }
             LossRecovery::Selective
                 if needs.telemetry != TelemetrySource::None
-                    || needs.grant
+                    || needs.writes_grant
                     || needs.program != SwitchProgram::Ecn =>
             {
                 return Err(ConfigError::NeedsGoBackN { scheme });
@@ -248,14 +249,14 @@ const MAX_CLASS: u8 = 7;
 /// Minimum of the default retransmission timeout with go-back-N. Weir's choice: a shared buffer of 32 MiB (HPCC's)
 /// drains into one 100 Gbit/s port in 2.7 ms, and a lossless fabric must not time out meanwhile.
 pub const MIN_GO_BACK_N_RTO: Time = Time::from_ms(4);
-/// Default retransmission timeout with go-back-N in base RTTs, for slow fabrics. Weir's choice: RTT samples in a
+/// Default retransmission timeout with go-back-N in base RTTs, for slow networks. Weir's choice: RTT samples in a
 /// congested BMv2 network reach several times the base RTT.
-pub const GO_BACK_N_RTO_RTTS: u64 = 16;
+pub const DEFAULT_GO_BACK_N_RTO_RTTS: u64 = 16;
 /// Maximum number of doublings of a retransmission timeout.
-pub(crate) const RTO_MAX_DOUBLINGS: u32 = 6;
+pub(crate) const MAX_RTO_DOUBLINGS: u32 = 6;
 /// Minimum interval between NACKs for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
 pub const DEFAULT_NACK_INTERVAL: Time = Time::from_us(500);
-/// Minimum interval between such NACKs in base RTTs, for slow fabrics. Weir's choice: packets that were in flight
+/// Minimum interval between such NACKs in base RTTs, for slow networks. Weir's choice: packets that were in flight
 /// when the sender went back must not make it go back again.
 pub const DEFAULT_NACK_RTTS: u64 = 4;
 /// Number of base RTTs for which a flow counts as active after its last packet. Weir's choice: a few windows.
@@ -290,7 +291,7 @@ pub struct TransportConfig {
     /// Kind of loss recovery; `None` for the scheme's. Must be the same on all hosts of a network.
     pub recovery: Option<LossRecovery>,
     /// Retransmission timeout with [`LossRecovery::GoBackN`]. Default: the larger of [`MIN_GO_BACK_N_RTO`] and
-    /// [`GO_BACK_N_RTO_RTTS`] base RTTs.
+    /// [`DEFAULT_GO_BACK_N_RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
     /// Minimum retransmission timeout with [`LossRecovery::Selective`].
     pub min_rto: Time,
@@ -342,7 +343,8 @@ impl Default for TransportConfig {
 /// The configuration of the transport with the defaults filled in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResolvedTransport {
-    pub payload: u32,
+    /// Payload bytes of a full packet.
+    pub max_payload: u32,
     pub recovery: LossRecovery,
     /// Minimum retransmission timeout, and the timeout before the first RTT sample. Equal with go-back-N, which takes
     /// no samples.

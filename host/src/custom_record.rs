@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn records_have_whole_words_and_fields_at_most_64_bits() {
-        let says = |fields: &[(&'static str, u32)]| {
+        let error = |fields: &[(&'static str, u32)]| {
             RecordLayout::new(fields.iter().copied()).unwrap_err().to_string()
         };
-        assert!(says(&[("wait", 24)]).contains("has 24 bits"));
-        assert!(says(&[("wait", 128)]).contains("\"wait\""));
-        assert!(says(&[("none", 0)]).contains("\"none\""));
-        assert!(says(&[]).contains("has 0 bits"));
-        assert!(says(&[("wait", 64); 9]).contains("has 576 bits"));
+        assert!(error(&[("wait", 24)]).contains("has 24 bits"));
+        assert!(error(&[("wait", 128)]).contains("\"wait\""));
+        assert!(error(&[("none", 0)]).contains("\"none\""));
+        assert!(error(&[]).contains("has 0 bits"));
+        assert!(error(&[("wait", 64); 9]).contains("has 576 bits"));
     }
 
     proptest! {

@@ -22,25 +22,28 @@ pub struct FlowSpec {
     pub entropy_port: u16,
     /// Bytes to send; `None` to send until [`Host::stop`](crate::Host::stop).
     pub size: Option<Bytes>,
-    /// Message id, unique among this host's messages.
+    /// Message id, unique among the messages that this host sends.
     pub message: u32,
 }
 
-/// First dynamic port (RFC 6335), and the number of dynamic ports: a power of two.
+/// First dynamic port (RFC 6335).
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
+/// Number of dynamic ports, a power of two.
 const DYNAMIC_PORT_COUNT: u16 = 16_384;
 /// Distance between the ports of consecutive subflows: [`DYNAMIC_PORT_COUNT`] times the golden ratio, rounded to an
 /// odd number, so that sixteen ports are distinct and far apart. CRC hashes in switches map neighbouring ports to few
 /// values.
 const SUBFLOW_PORT_STRIDE: u16 = 10_125;
 
-/// Returns the UDP port of subflow `subflow` of a message whose first subflow has the port `first`.
-pub fn subflow_port(first: u16, subflow: u8) -> u16 {
+/// Returns the UDP port of subflow `subflow` of a message whose first subflow has the port `first_port`.
+pub fn subflow_port(first_port: u16, subflow: u8) -> u16 {
     if subflow == 0 {
         // The caller chose this port, possibly outside the dynamic range.
-        return first;
+        return first_port;
     }
-    let index = first.wrapping_add(u16::from(subflow).wrapping_mul(SUBFLOW_PORT_STRIDE)) % DYNAMIC_PORT_COUNT;
+    // Wrapping at 2^16 is harmless, because 2^16 is a multiple of `DYNAMIC_PORT_COUNT`.
+    let index =
+        first_port.wrapping_add(u16::from(subflow).wrapping_mul(SUBFLOW_PORT_STRIDE)) % DYNAMIC_PORT_COUNT;
     FIRST_DYNAMIC_PORT + index
 }
 
@@ -77,8 +80,8 @@ pub struct Announcement {
     /// Number of the incast. A receiver counts a sender once per incast, however many of the incast's messages
     /// announce it. 0: no number; the list counts by itself.
     ///
-    /// Incasts of one tenant to one receiver need different numbers if they occur within `soft_state` (2 s) of each
-    /// other.
+    /// Incasts of one tenant (hosts with a common address prefix, DASR's `tenant_bits`) to one receiver need different
+    /// numbers if they occur within DASR's `soft_state` (default 2 s) of each other.
     pub incast: u32,
     /// All senders of the incast. Receivers identify them by the low 16 bits of their addresses; the other bits are
     /// those of the message's own sender.
@@ -263,7 +266,7 @@ pub struct SubflowInfo {
     /// UDP source port.
     pub entropy_port: u16,
     /// True if the subflow may send new data.
-    pub active: bool,
+    pub is_active: bool,
     /// Window in payload bytes.
     pub window: Bytes,
     /// Payload bytes in flight as inferred from ACKs.

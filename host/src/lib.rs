@@ -1,4 +1,5 @@
-//! A host of a datacenter fabric, sans-IO: wire formats, message transport and congestion control.
+//! A host of a datacenter fabric (the network of switches between hosts), sans-IO: wire formats, message transport and
+//! congestion control.
 //!
 //! The layers, from the bottom, and what each does *not* do:
 //!
@@ -41,10 +42,10 @@ pub mod trickle;
 pub mod wire;
 
 pub use config::{
-    ConfigError, DEFAULT_ACTIVE_FRAMES, DEFAULT_ACTIVE_RTTS, DEFAULT_CONTROL_QUEUE_LEN, DEFAULT_INITIAL_RTO,
-    DEFAULT_MAX_INBOUND, DEFAULT_MAX_REORDER_RANGES, DEFAULT_MIN_RTO, DEFAULT_MTU, DEFAULT_NACK_INTERVAL,
-    DEFAULT_NACK_RTTS, DEFAULT_TOMBSTONES, DEFAULT_USER_TIMEOUT, GO_BACK_N_RTO_RTTS, HostConfig,
-    MIN_GO_BACK_N_RTO, TransportConfig,
+    ConfigError, DEFAULT_ACTIVE_FRAMES, DEFAULT_ACTIVE_RTTS, DEFAULT_CONTROL_QUEUE_LEN,
+    DEFAULT_GO_BACK_N_RTO_RTTS, DEFAULT_INITIAL_RTO, DEFAULT_MAX_INBOUND, DEFAULT_MAX_REORDER_RANGES,
+    DEFAULT_MIN_RTO, DEFAULT_MTU, DEFAULT_NACK_INTERVAL, DEFAULT_NACK_RTTS, DEFAULT_TOMBSTONES,
+    DEFAULT_USER_TIMEOUT, HostConfig, MIN_GO_BACK_N_RTO, TransportConfig,
 };
 pub use event::{
     Announcement, FlowError, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, PolicyEvent,

@@ -5,7 +5,9 @@ use crate::wire::Flags;
 /// Priority of a message; the first variant is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
+    /// Short messages, if the scheme sends them before longer ones.
     Express,
+    /// All other messages.
     Ordinary,
 }
 

@@ -7,6 +7,7 @@
 pub struct Ring<T> {
     /// The slots. Their number is a power of two, or 0.
     slots: Box<[Option<T>]>,
+    /// Index of the oldest item.
     head: u32,
     len: u32,
 }

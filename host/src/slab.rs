@@ -16,6 +16,7 @@ struct Slot<T> {
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Slot<T>>,
+    /// Indices of the slots without a value.
     free: Vec<u32>,
 }
 
@@ -26,6 +27,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -40,6 +42,7 @@ impl<T> Slab<T> {
         Key { slot, generation: entry.generation }
     }
 
+    /// Removes and returns the value in `slot`; `None` if the slot is free.
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         let entry = self.slots.get_mut(slot as usize)?;
         let value = entry.value.take()?;
@@ -68,7 +71,7 @@ impl<T> Slab<T> {
         0..self.slots.len() as u32
     }
 
-    /// Returns the value in `slot`, of any generation.
+    /// Returns the value in `slot`, of any generation; `None` if the slot is free.
     pub fn get_slot(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
@@ -77,7 +80,7 @@ impl<T> Slab<T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }
 
-    /// Returns the key of the present value in `slot`.
+    /// Returns the key of the present value in `slot`. The slot must exist.
     pub fn key(&self, slot: u32) -> Key {
         Key { slot, generation: self.slots[slot as usize].generation }
     }

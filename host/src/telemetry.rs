@@ -1,4 +1,4 @@
-//! The telemetry of a path, in data-path order and in plain units.
+//! The telemetry of a path, in data-path order (from the sender of DATA to the receiver) and in plain units.
 
 use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, QUEUE_FIELD_LEN, RecordFormat};
 use weir_units::{Bandwidth, Bytes};
@@ -15,10 +15,10 @@ pub struct Hop {
     /// Queue of the port, in the unit of [`Telemetry::format`]: length in bytes, or sojourn time of the packet in
     /// ticks.
     pub queue: u32,
-    /// Switch id and port id, 16 bits each; 0 if the record has none.
+    /// The link that leaves the port: switch id (high 16 bits) and port id; 0 if the record has none.
     pub link: u32,
     /// The packet's own queue; `None` if the record does not describe it, or if it is the only queue of the port.
-    pub share: Option<QueueShare>,
+    pub queue_share: Option<QueueShare>,
 }
 
 /// A queue that shares its port with others by weight.
@@ -65,7 +65,7 @@ impl Hop {
 
 impl Hop {
     /// Converts a record; `is_sojourn` if its queue field is a sojourn time.
-    fn from_record(record: IntRecord, is_sojourn: bool, link: u32, share: Option<QueueShare>) -> Hop {
+    fn from_record(record: IntRecord, is_sojourn: bool, link: u32, queue_share: Option<QueueShare>) -> Hop {
         let queue = match is_sojourn {
             true => u32::from(record.queue_units) * IntRecord::SOJOURN_UNIT,
             false => record.queue_bytes().get() as u32,
@@ -76,9 +76,19 @@ impl Hop {
             tx_bytes: record.tx_bytes().get() as u32,
             queue,
             link,
-            share,
+            queue_share,
         }
     }
+}
+
+/// The packet to which switches added telemetry records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GatheredBy {
+    /// A DATA packet or a probe, from sender to receiver.
+    Data,
+    /// An ACK, on its return path.
+    #[default]
+    Ack,
 }
 
 /// The telemetry records of a path. `hops()[0]` is the first hop after the sender.
@@ -89,19 +99,19 @@ pub struct Telemetry<'a> {
     format: RecordFormat,
     /// Custom records in wire format; empty if the records have one of Weir's formats.
     custom: &'a [u8],
-    /// True if DATA gathered the custom records, false if an ACK did. See [`Telemetry::from_wire`].
-    gathered_by_data: bool,
+    /// The packet that gathered the custom records, which determines their order.
+    gathered_by: GatheredBy,
 }
 
 impl<'a> Telemetry<'a> {
     /// No records.
     pub const EMPTY: Telemetry<'static> = Telemetry {
-        hops: [Hop { rate: Bandwidth::ZERO, timestamp: 0, tx_bytes: 0, queue: 0, link: 0, share: None };
+        hops: [Hop { rate: Bandwidth::ZERO, timestamp: 0, tx_bytes: 0, queue: 0, link: 0, queue_share: None };
             MAX_HOPS],
         len: 0,
         format: RecordFormat::BASE,
         custom: &[],
-        gathered_by_data: false,
+        gathered_by: GatheredBy::Ack,
     };
 
     /// Creates telemetry from hops in data-path order; hops beyond the eighth are ignored.
@@ -119,9 +129,9 @@ impl<'a> Telemetry<'a> {
     /// Records gathered by DATA start with the last hop and are reversed. Records gathered by an ACK on its return
     /// path start with the sender's own switch, which is data-path order. FNCC's `ack.L[0]`, in the paper's order, is
     /// therefore the last element here.
-    pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry<'a> {
+    pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by: GatheredBy) -> Telemetry<'a> {
         if format.is_custom() {
-            return Telemetry { format, custom: records, gathered_by_data, ..Telemetry::EMPTY };
+            return Telemetry { format, custom: records, gathered_by, ..Telemetry::EMPTY };
         }
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         if records.is_empty() {
@@ -132,16 +142,19 @@ impl<'a> Telemetry<'a> {
         let has_queue = format.contains(RecordFormat::QUEUE);
         let is_sojourn = format.contains(RecordFormat::SOJOURN);
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
-            let index = if gathered_by_data { count - 1 - i } else { i };
+            let index = match gathered_by {
+                GatheredBy::Data => count - 1 - i,
+                GatheredBy::Ack => i,
+            };
             // Ids and queue, if present, precede the 64-bit record.
             let Some((mut front, word)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
-            let mut share = None;
+            let mut queue_share = None;
             if has_queue && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_FIELD_LEN>() {
-                (front, share) = (ids, QueueShare::from_word(u32::from_be_bytes(*queue)));
+                (front, queue_share) = (ids, QueueShare::from_word(u32::from_be_bytes(*queue)));
             }
             let link = front.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
             let record = IntRecord::unpack(u64::from_be_bytes(*word));
-            telemetry.hops[index] = Hop::from_record(record, is_sojourn, link, share);
+            telemetry.hops[index] = Hop::from_record(record, is_sojourn, link, queue_share);
         }
         telemetry.len = count as u8;
         telemetry
@@ -161,9 +174,10 @@ impl<'a> Telemetry<'a> {
     /// Weir's formats. [`RecordField::read`](crate::custom_record::RecordField::read) reads their fields.
     pub fn records(&self) -> impl Iterator<Item = &'a [u8]> {
         let newest_first = self.custom.chunks_exact(self.format.record_len());
-        let (last_hop_first, first_hop_first) = match self.gathered_by_data {
-            true => (Some(newest_first), None),
-            false => (None, Some(newest_first)),
+        // Two optional iterators, one of which is empty, because the two orders have different types.
+        let (last_hop_first, first_hop_first) = match self.gathered_by {
+            GatheredBy::Data => (Some(newest_first), None),
+            GatheredBy::Ack => (None, Some(newest_first)),
         };
         last_hop_first.into_iter().flat_map(Iterator::rev).chain(first_hop_first.into_iter().flatten())
     }

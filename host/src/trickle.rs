@@ -58,15 +58,16 @@ impl TrickleConfig {
         Ok(())
     }
 
-    /// Checks that Imin leaves time for k packets with the transmission time `packet`. RFC 6206 section 6.6 requires
-    /// two to three times that; otherwise intervals end before k packets can have been received.
+    /// Checks that Imin leaves time for k packets with the transmission time `packet_time`. RFC 6206 section 6.6
+    /// requires two to three times that; otherwise intervals end before k packets can have been received.
     ///
     /// # Errors
     ///
     /// Imin is shorter than the transmission time of 2k such packets.
-    pub fn check_link_time(&self, packet: Time) -> Result<(), TrickleError> {
+    pub fn check_link_time(&self, packet_time: Time) -> Result<(), TrickleError> {
+        // `max(1)`: even with k infinite (0) there is time for one packet.
         let packets = 2 * u64::from(self.redundancy().max(1));
-        let min = Time::from_ps(packet.as_ps().saturating_mul(packets));
+        let min = Time::from_ps(packet_time.as_ps().saturating_mul(packets));
         if self.imin < min {
             return Err(TrickleError::IminTooShortForK { imin: self.imin, k: self.redundancy(), min });
         }
@@ -154,6 +155,7 @@ impl Trickle {
     /// Rule 2: starts an interval, sets c to 0 and t to a random time in `[I/2, I)`.
     fn begin_interval(&mut self, now: Time, interval: Time, rng: &mut impl Rng) {
         let length = interval.as_ps();
+        // The range is not empty, because no interval is shorter than `MIN_IMIN`.
         let offset = Time::from_ps(rng.random_range(length.div_ceil(2)..length));
         self.interval = interval;
         self.transmit_at = Some(now.saturating_add(offset));

@@ -5,17 +5,20 @@ use crate::sender_harness::{SenderHarness, hop, params};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::parameter::{Parameter, ParameterError};
-use weir_host::scheme::{LossEvent, LossKind, RateEvent, SchemeConfig, TelemetrySource};
+use weir_host::scheme::{CongestionPoint, LossEvent, LossKind, RateEvent, SchemeConfig, TelemetrySource};
 use weir_host::telemetry::Hop;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A scheme with its parameter values.
 pub type SchemeRef = Arc<dyn SchemeConfig>;
 
+/// Approximate share of a full frame that is payload, with room reserved for eight telemetry records.
+const PAYLOAD_SHARE: f64 = 1390.0 / 1518.0;
 const FLOW_BASE_RTT: Time = Time::from_us(12);
-/// Ticks of switch clocks: of hardware, and of BMv2.
-const NS: Time = Time::from_ns(1);
-const US: Time = Time::from_us(1);
+/// Tick of the clock of a hardware switch.
+const NS_TICK: Time = Time::from_ns(1);
+/// Tick of the clock of BMv2.
+const US_TICK: Time = Time::from_us(1);
 
 /// Bounds for two flows that share a port of 100 Gbit/s with a base RTT of 6 us, with default parameters. The second
 /// flow starts when the first one uses the whole link.
@@ -25,9 +28,9 @@ pub struct Expectations {
     pub fair_within: Time,
     /// Time from the end of the second flow until the first one uses nine tenths of the link again.
     pub recovers_within: Time,
-    /// Longest queue, including the start of the second flow at line rate.
+    /// Longest queue in bytes, including the start of the second flow at line rate.
     pub peak: Bytes,
-    /// Longest queue once both flows have converged.
+    /// Longest queue in bytes once both flows have converged.
     pub steady: Bytes,
 }
 
@@ -46,9 +49,9 @@ macro_rules! conformance {
             }
 
             $crate::conformance!(@tests scheme:
-                starts_at_line_rate, survives_any_feedback, leaves_out_impossible_telemetry, skips_equal_timestamps,
+                starts_at_line_rate, survives_any_feedback, ignores_implausible_telemetry, skips_equal_timestamps,
                 remembers_a_quiet_hop, counts_across_wraps, restarts_after_long_gaps, restarts_on_another_path,
-                continues_after_a_long_pause, gets_an_incast_through);
+                continues_after_a_long_pause, completes_an_incast);
             $crate::conformance!(@bounded scheme, $expectations,
                 shares_a_port, survives_repeated_feedback, needs_few_acks);
 
@@ -95,15 +98,15 @@ pub fn starts_at_line_rate(scheme: &SchemeRef) {
     for nic in [Bandwidth::from_mbps(10), RATE, Bandwidth::from_gbps(400)] {
         let start = scheme.sender(&params(nic, FLOW_BASE_RTT)).decision();
         assert_eq!(start.rate, nic, "{}", scheme.name());
-        let slow_start = scheme.needs().transport.slow_start;
+        let uses_slow_start = scheme.needs().transport.uses_slow_start;
         assert!(
-            slow_start || start.window >= nic.bytes_in(FLOW_BASE_RTT),
+            uses_slow_start || start.window >= nic.bytes_in(FLOW_BASE_RTT),
             "{}: {}",
             scheme.name(),
             start.window
         );
         assert!(
-            !slow_start || start.window < nic.bytes_in(FLOW_BASE_RTT) || nic < RATE,
+            !uses_slow_start || start.window < nic.bytes_in(FLOW_BASE_RTT) || nic < RATE,
             "{}: {}",
             scheme.name(),
             start.window
@@ -119,7 +122,7 @@ fn any_hop() -> impl Strategy<Value = Hop> {
     (rate, edge(Hop::TIMESTAMP_MODULUS), edge(Hop::TX_BYTES_MODULUS), prop_oneof![Just(0), any::<u32>()])
         .prop_map(|(rate, at, tx_bytes, queue)| {
             let rate = Bandwidth::from_bps(rate);
-            Hop { rate, timestamp: at, tx_bytes, queue, link: 0, share: None }
+            Hop { rate, timestamp: at, tx_bytes, queue, link: 0, queue_share: None }
         })
 }
 
@@ -135,39 +138,40 @@ pub fn survives_any_feedback(scheme: &SchemeRef) {
     };
     proptest!(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() }, |(
         nic in prop::sample::select(vec![1u64, 10_000_000, 100_000_000_000, 800_000_000_000]),
-        tick in prop::sample::select(vec![NS, US]),
+        tick in prop::sample::select(vec![NS_TICK, US_TICK]),
         steps in prop::collection::vec(step(), 1..60),
     )| {
         let nic = Bandwidth::from_bps(nic);
         let mut params = params(nic, FLOW_BASE_RTT);
         params.tick = tick;
-        let mut probe = SenderHarness::new(&**scheme, &params);
-        let start = probe.sender.decision();
+        let mut harness = SenderHarness::new(&**scheme, &params);
+        let start = harness.sender.decision();
         for (hops, (concurrency, path, marked, rtt), event, gap) in steps {
-            probe.now += Time::from_ps(gap);
-            probe.concurrency = concurrency;
-            probe.path_id = path;
-            probe.ecn_echo = marked;
-            probe.rtt = rtt.map(Time::from_ps);
-            let now = probe.now;
+            harness.now += Time::from_ps(gap);
+            harness.concurrency = concurrency;
+            harness.path_id = path;
+            harness.ecn_echo = marked;
+            harness.rtt = rtt.map(Time::from_ps);
+            let now = harness.now;
             let decision = match event {
-                0 => probe.sender.on_cnp(now),
+                0 => harness.sender.on_cnp(now),
                 8 => {
                     let rate = Bandwidth::from_bps(u64::from(concurrency) * u64::from(concurrency) * 1_000);
-                    probe.sender.on_rate(&RateEvent { now, rate, congestion_point: (concurrency.into(), path) })
+                    let congestion_point = CongestionPoint { port: concurrency.into(), path_id: path };
+                    harness.sender.on_rate(&RateEvent { now, rate, congestion_point })
                 }
                 1 => {
-                    let decision = probe.sender.on_timer(now);
+                    let decision = harness.sender.on_timer(now);
                     prop_assert!(decision.timer.is_none_or(|at| at > now), "{:?} at {now}", decision);
                     decision
                 }
-                2 => probe.sender.on_loss(&LossEvent { now, kind: LossKind::Nack, seq: 0, snd_nxt: 9 }),
-                3 | 4 => probe.ack_next_round(&hops),
-                _ => probe.ack(&hops),
+                2 => harness.sender.on_loss(&LossEvent { now, kind: LossKind::Nack, seq: 0, snd_nxt: 9 }),
+                3 | 4 => harness.ack_next_round(&hops),
+                _ => harness.ack(&hops),
             };
             prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
             // With slow start the window grows while it is used: the harness has 100 packets in flight.
-            let max = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
+            let max = if scheme.needs().transport.uses_slow_start { Bytes::new(102_000) } else { start.window };
             prop_assert!(decision.window <= max, "{:?}", decision);
             prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
         }
@@ -183,11 +187,11 @@ fn congested(scheme: &SchemeRef) -> Option<SenderHarness> {
     if !uses_telemetry(scheme) {
         return None;
     }
-    let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
-    probe.ack_next_round(&[hop(100, 0, 0, 300_000)]);
-    probe.ack_next_round(&[hop(100, 12_000, 150_000, 300_000)]);
-    assert!(probe.sender.decision().rate < RATE, "{}", scheme.name());
-    Some(probe)
+    let mut harness = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
+    harness.ack_next_round(&[hop(100, 0, 0, 300_000)]);
+    harness.ack_next_round(&[hop(100, 12_000, 150_000, 300_000)]);
+    assert!(harness.sender.decision().rate < RATE, "{}", scheme.name());
+    Some(harness)
 }
 
 /// Checks that implausible telemetry is ignored and counted, and that valid telemetry is used afterwards.
@@ -195,23 +199,23 @@ fn congested(scheme: &SchemeRef) -> Option<SenderHarness> {
 /// # Panics
 ///
 /// An implausible record changes the decision or is not counted, or a valid one after it changes nothing.
-pub fn leaves_out_impossible_telemetry(scheme: &SchemeRef) {
-    if let Some(mut probe) = congested(scheme) {
-        let before = probe.sender.decision();
+pub fn ignores_implausible_telemetry(scheme: &SchemeRef) {
+    if let Some(mut harness) = congested(scheme) {
+        let before = harness.sender.decision();
         let name = scheme.name();
         assert_eq!(
-            probe.ack_next_round(&[Hop { rate: Bandwidth::ZERO, ..hop(0, 13_000, 162_500, 0) }]),
+            harness.ack_next_round(&[Hop { rate: Bandwidth::ZERO, ..hop(0, 13_000, 162_500, 0) }]),
             before,
             "{name}"
         );
-        assert_eq!(probe.ack_next_round(&[hop(100, 11_999, 162_500, 0)]), before, "{name}");
+        assert_eq!(harness.ack_next_round(&[hop(100, 11_999, 162_500, 0)]), before, "{name}");
         // 1 MB in 1 us is 8 Tbit/s.
-        assert_eq!(probe.ack_next_round(&[hop(100, 13_000, 1_150_000, 0)]), before, "{name}");
-        let checks = probe.checks;
+        assert_eq!(harness.ack_next_round(&[hop(100, 13_000, 1_150_000, 0)]), before, "{name}");
+        let checks = harness.checks;
         assert_eq!((checks.unknown_rate, checks.stale, checks.too_fast), (1, 1, 1), "{name}");
         // One frame more than the rate allows is plausible: switches count a frame when its first byte leaves.
-        assert_ne!(probe.ack_next_round(&[hop(100, 12_001, 151_518, 0)]), before, "{name}");
-        assert_eq!(probe.checks.total(), 3, "{name}");
+        assert_ne!(harness.ack_next_round(&[hop(100, 12_001, 151_518, 0)]), before, "{name}");
+        assert_eq!(harness.checks.total(), 3, "{name}");
     }
 }
 
@@ -222,13 +226,13 @@ pub fn leaves_out_impossible_telemetry(scheme: &SchemeRef) {
 ///
 /// The second ACK changes the decision, or the third one measures from another record.
 pub fn skips_equal_timestamps(scheme: &SchemeRef) {
-    if let Some(mut probe) = congested(scheme) {
-        let before = probe.sender.decision();
+    if let Some(mut harness) = congested(scheme) {
+        let before = harness.sender.decision();
         for _ in 0..3 {
-            assert_eq!(probe.ack_next_round(&[hop(100, 12_000, 151_000, 0)]), before, "{}", scheme.name());
+            assert_eq!(harness.ack_next_round(&[hop(100, 12_000, 151_000, 0)]), before, "{}", scheme.name());
         }
         // The counter advances to 225,000: measured since 150,000, that is half the link's rate over T.
-        let next = probe.ack_next_round(&[hop(100, 24_000, 225_000, 0)]);
+        let next = harness.ack_next_round(&[hop(100, 24_000, 225_000, 0)]);
         let mut without_repeats = congested(scheme).expect("the scheme uses telemetry");
         assert_eq!(
             next,
@@ -246,12 +250,12 @@ pub fn skips_equal_timestamps(scheme: &SchemeRef) {
 /// The decision is that of the less congested hop.
 pub fn remembers_a_quiet_hop(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
-        let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
+        let mut harness = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
         let busy_hop = |ticks, tx| hop(100, ticks, tx, 300_000);
         let idle_hop = |ticks| hop(100, ticks, 0, 0);
-        probe.ack_next_round(&[busy_hop(100, 0), idle_hop(100)]);
-        let congested = probe.ack_next_round(&[busy_hop(12_000, 150_000), idle_hop(12_000)]);
-        let next = probe.ack_next_round(&[busy_hop(12_000, 150_000), idle_hop(24_000)]);
+        harness.ack_next_round(&[busy_hop(100, 0), idle_hop(100)]);
+        let congested = harness.ack_next_round(&[busy_hop(12_000, 150_000), idle_hop(12_000)]);
+        let next = harness.ack_next_round(&[busy_hop(12_000, 150_000), idle_hop(24_000)]);
         assert_eq!(next, congested, "{}: the idle hop became the bottleneck", scheme.name());
     }
 }
@@ -264,14 +268,14 @@ pub fn remembers_a_quiet_hop(scheme: &SchemeRef) {
 pub fn counts_across_wraps(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
         let run = |start_ticks: u32, start_tx: u32| {
-            let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
+            let mut harness = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
             let hop = |ticks: u32, bytes: u32| {
                 let timestamp = (start_ticks + ticks) % Hop::TIMESTAMP_MODULUS;
                 hop(100, timestamp, (start_tx + bytes) % Hop::TX_BYTES_MODULUS, 50_000)
             };
-            probe.ack_next_round(&[hop(0, 0)]);
-            let decision = probe.ack_next_round(&[hop(4_000, 50_000)]);
-            assert_eq!(probe.checks.total(), 0, "{}", scheme.name());
+            harness.ack_next_round(&[hop(0, 0)]);
+            let decision = harness.ack_next_round(&[hop(4_000, 50_000)]);
+            assert_eq!(harness.checks.total(), 0, "{}", scheme.name());
             decision
         };
         assert_eq!(
@@ -296,7 +300,7 @@ pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
     let half_tx_wrap_400g = Bandwidth::from_gbps(400).tx_time(Bytes::new(1 << 26));
     let half_tx_wrap_10g = Bandwidth::from_gbps(10).tx_time(Bytes::new(1 << 26));
     for (tick, gbps, limit) in
-        [(NS, 10, half_ns_wrap), (NS, 400, half_tx_wrap_400g), (US, 10, half_tx_wrap_10g)]
+        [(NS_TICK, 10, half_ns_wrap), (NS_TICK, 400, half_tx_wrap_400g), (US_TICK, 10, half_tx_wrap_10g)]
     {
         assert!(limit < half_us_wrap);
         if !uses_telemetry(scheme) {
@@ -305,14 +309,14 @@ pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
         let after = |gap: Time| {
             let mut params = params(Bandwidth::from_gbps(gbps), FLOW_BASE_RTT);
             params.tick = tick;
-            let mut probe = SenderHarness::new(&**scheme, &params);
-            let start = probe.ack_next_round(&[hop(gbps, 0, 0, 9_000_000)]);
+            let mut harness = SenderHarness::new(&**scheme, &params);
+            let start = harness.ack_next_round(&[hop(gbps, 0, 0, 9_000_000)]);
             // The harness itself advances by a microsecond per ACK.
-            probe.now += gap.saturating_sub(Time::from_us(1));
+            harness.now += gap.saturating_sub(Time::from_us(1));
             let ticks = (gap / tick) as u32;
             (
                 start,
-                probe.ack_next_round(&[hop(gbps, ticks % (Hop::TIMESTAMP_MODULUS / 2), 1_000, 9_000_000)]),
+                harness.ack_next_round(&[hop(gbps, ticks % (Hop::TIMESTAMP_MODULUS / 2), 1_000, 9_000_000)]),
             )
         };
         let (start, within) = after(limit - Time::from_us(2));
@@ -329,17 +333,17 @@ pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
 ///
 /// The first ACK of the other path changes the decision, or the second one changes nothing.
 pub fn restarts_on_another_path(scheme: &SchemeRef) {
-    if let Some(mut probe) = congested(scheme) {
-        let before = probe.sender.decision();
-        probe.path_id = 0x123;
-        assert_eq!(probe.ack_next_round(&[hop(100, 13_000, 162_500, 0)]), before, "{}", scheme.name());
-        assert_ne!(probe.ack_next_round(&[hop(100, 14_000, 165_000, 0)]), before, "{}", scheme.name());
-        let before = probe.sender.decision();
+    if let Some(mut harness) = congested(scheme) {
+        let before = harness.sender.decision();
+        harness.path_id = 0x123;
+        assert_eq!(harness.ack_next_round(&[hop(100, 13_000, 162_500, 0)]), before, "{}", scheme.name());
+        assert_ne!(harness.ack_next_round(&[hop(100, 14_000, 165_000, 0)]), before, "{}", scheme.name());
+        let before = harness.sender.decision();
         let longer = [hop(100, 15_000, 168_000, 0), hop(100, 15_000, 0, 0)];
-        assert_eq!(probe.ack_next_round(&longer), before, "{}", scheme.name());
+        assert_eq!(harness.ack_next_round(&longer), before, "{}", scheme.name());
         // If a port's rate has changed, the measurement of this hop alone restarts.
         let faster = [hop(400, 16_000, 171_000, 0), hop(100, 16_000, 1_000, 0)];
-        assert_ne!(probe.ack_next_round(&faster), before, "{}", scheme.name());
+        assert_ne!(harness.ack_next_round(&faster), before, "{}", scheme.name());
     }
 }
 
@@ -364,14 +368,14 @@ pub fn shares_a_port(scheme: &SchemeRef, expectations: &Expectations) {
     let second = net.open(1, 2, None);
     net.run_until(net.now + fair_within);
     let acked = |net: &TestNetwork| [net.flow(0, first).acked.as_f64(), net.flow(1, second).acked.as_f64()];
-    let (before, first_peak) = (acked(&net), net.peak[2]);
-    net.peak[2] = 0;
+    let (before, first_peak) = (acked(&net), net.peak_queue[2]);
+    net.peak_queue[2] = 0;
     net.run_until(net.now + Time::from_ms(1));
     let after = acked(&net);
     let shares = [after[0] - before[0], after[1] - before[1]];
-    let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
+    let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * PAYLOAD_SHARE;
     let utilisation = shares.iter().sum::<f64>() / capacity;
-    let steady_peak = net.peak[2];
+    let steady_peak = net.peak_queue[2];
     assert!(jain(&shares) > 0.95, "{name}: {shares:?}");
     assert!(utilisation > 0.9, "{name}: {utilisation} of the link");
     assert!(first_peak < peak.get(), "{name}: queue of {first_peak} B before convergence");
@@ -399,7 +403,7 @@ fn two_flows_share_fairly(scheme: &SchemeRef, expectations: &Expectations, fault
     net.run_until(net.now + Time::from_ms(1));
     let after = acked(&net);
     let shares = [after[0] - before[0], after[1] - before[1]];
-    let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
+    let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * PAYLOAD_SHARE;
     let utilisation = shares.iter().sum::<f64>() / capacity;
     assert!(jain(&shares) > 0.9 && utilisation > 0.8, "{name}: {utilisation} of the link, {shares:?}");
     let stats = net.hosts[0].stats();
@@ -422,7 +426,7 @@ pub fn needs_few_acks(scheme: &SchemeRef, expectations: &Expectations) {
 /// # Panics
 ///
 /// The last flow takes more than twice the ideal time, or a packet was sent again.
-pub fn gets_an_incast_through(scheme: &SchemeRef) {
+pub fn completes_an_incast(scheme: &SchemeRef) {
     let name = scheme.name();
     let (senders, size) = (16, Bytes::from_kb(500));
     let mut net = TestNetwork::star(senders + 1, scheme);

@@ -98,7 +98,8 @@ pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
     }
 }
 
-/// Returns one record of a port at [`RATE`], in wire format.
+/// Returns one record of a port at [`RATE`], in wire format: at `at_ns` it had sent `tx` bytes and had `queue` bytes
+/// queued.
 ///
 /// # Panics
 ///

@@ -40,10 +40,12 @@ impl Frame {
     }
 }
 
-/// Probabilities of faults, for each frame.
+/// Faults of the switch. The probabilities are for each frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
+    /// Probability of a loss.
     pub loss: f64,
+    /// Probability that the frame is delivered twice.
     pub duplicate: f64,
     /// Probability of a delay of up to ten frame times, so that later frames overtake this one.
     pub reorder: f64,
@@ -54,21 +56,32 @@ pub struct Faults {
 }
 
 enum Event {
-    Wakeup(usize),
-    NicFree(usize),
-    AtSwitch(usize, Frame),
-    PortFree(usize),
-    AtHost(usize, Frame),
+    /// A timer of a host expires.
+    Wakeup { host: usize },
+    /// A host's NIC has sent its frame.
+    NicFree { host: usize },
+    /// A frame of the host `from` arrives at the switch.
+    AtSwitch { from: usize, frame: Frame },
+    /// A port of the switch has sent its frame.
+    PortFree { port: usize },
+    /// A frame arrives at a host.
+    AtHost { host: usize, frame: Frame },
+}
+
+/// A frame in a queue of the switch.
+struct QueuedFrame {
+    /// The host that sent the frame.
+    from: usize,
+    frame: Frame,
 }
 
 #[derive(Default)]
 struct Port {
-    /// Frames with the host that sent them.
-    queue: VecDeque<(usize, Frame)>,
+    queue: VecDeque<QueuedFrame>,
     /// Bytes in the queue.
-    queued: u64,
+    queued_bytes: u64,
     /// Bytes sent since the start.
-    sent: u64,
+    sent_bytes: u64,
     is_busy: bool,
     reference: reference_port::ReferencePort,
 }
@@ -79,9 +92,15 @@ struct Nic {
     /// Bit `c` is set while PFC pauses class `c`.
     paused: u8,
     /// Time of the scheduled wakeup of the host.
-    wakeup: Option<Time>,
-    /// Time and length in bytes of the last DATA frame of each flow.
-    last_data: HashMap<FlowId, (Time, u64)>,
+    wakeup_at: Option<Time>,
+    /// The last DATA frame of each flow.
+    last_data: HashMap<FlowId, SentFrame>,
+}
+
+/// A frame that a host has sent.
+struct SentFrame {
+    sent_at: Time,
+    len: Bytes,
 }
 
 /// The change that a faulty switch makes to a record.
@@ -91,8 +110,8 @@ pub struct TestNetwork {
     pub now: Time,
     pub hosts: Vec<Host>,
     pub events: Vec<(usize, HostEvent)>,
-    /// Largest queue of each port, in bytes.
-    pub peak: Vec<u64>,
+    /// Largest queue of each port so far, in bytes.
+    pub peak_queue: Vec<u64>,
     pub faults: Faults,
     /// The host whose packets carry tampered records, and the change to them.
     pub tamper: Option<(usize, RecordTamper)>,
@@ -110,8 +129,10 @@ pub struct TestNetwork {
     last_message: u32,
 }
 
+/// Rate of all links.
 pub const RATE: Bandwidth = Bandwidth::from_gbps(100);
-pub const DELAY: Time = Time::from_ns(1_500);
+/// Propagation delay of a link.
+pub const LINK_DELAY: Time = Time::from_ns(1_500);
 /// Slightly above the delay of four links and the serialisation of two full frames.
 pub const BASE_RTT: Time = Time::from_ns(6_500);
 
@@ -148,7 +169,7 @@ impl TestNetwork {
             now: Time::ZERO,
             hosts: (0..hosts).map(host).collect(),
             events: Vec::new(),
-            peak: vec![0; hosts],
+            peak_queue: vec![0; hosts],
             faults: Faults::default(),
             tamper: None,
             nics: (0..hosts).map(|_| Nic::default()).collect(),
@@ -157,7 +178,7 @@ impl TestNetwork {
             ecn: scheme.needs().ecn,
             port_algorithm: scheme.port_algorithm(BASE_RTT),
             adds_records: scheme.needs().telemetry != TelemetrySource::RateNotifications,
-            link_delay: DELAY,
+            link_delay: LINK_DELAY,
             event_queue: BTreeMap::new(),
             next_seq: 0,
             rng: Pcg64Mcg::seed_from_u64(seed),
@@ -197,7 +218,7 @@ impl TestNetwork {
         size: Bytes,
         announcement: &Announcement,
     ) -> FlowId {
-        // The host is paused, so that no packet leaves before the announcement is known.
+        // Class 0, which carries all packets, is paused, so that none leaves before the announcement is known.
         self.pause(from, 1);
         let flow = self.open(from, to, Some(size));
         self.hosts[from].announce(flow, announcement).expect("the list of senders fits the packets");
@@ -229,6 +250,7 @@ impl TestNetwork {
         self.hosts[host].flow(flow).expect("the flow is not finished")
     }
 
+    /// Pauses the priority classes of a host whose bits are set in `paused`, and resumes the others.
     pub fn pause(&mut self, host: usize, paused: u8) {
         self.nics[host].paused = paused;
         self.poll_host(host);
@@ -290,17 +312,17 @@ impl TestNetwork {
     fn handle(&mut self, event: Event) {
         match event {
             // An earlier wakeup has replaced this one.
-            Event::Wakeup(host) if self.nics[host].wakeup != Some(self.now) => {}
-            Event::Wakeup(host) => {
-                self.nics[host].wakeup = None;
+            Event::Wakeup { host } if self.nics[host].wakeup_at != Some(self.now) => {}
+            Event::Wakeup { host } => {
+                self.nics[host].wakeup_at = None;
                 self.hosts[host].wakeup(self.now);
                 self.poll_host(host);
             }
-            Event::NicFree(host) => {
+            Event::NicFree { host } => {
                 self.nics[host].is_busy = false;
                 self.poll_host(host);
             }
-            Event::AtSwitch(from, frame) => {
+            Event::AtSwitch { from, frame } => {
                 if frame.view().ip.destination() == POLICY_GROUP {
                     let others = (0..self.hosts.len()).filter(|&to| to != from);
                     return others.for_each(|to| self.enqueue(from, to, frame.clone()));
@@ -309,11 +331,11 @@ impl TestNetwork {
                 self.send_rate_notification(from, to, &frame);
                 self.enqueue(from, to, frame);
             }
-            Event::PortFree(port) => {
+            Event::PortFree { port } => {
                 self.ports[port].is_busy = false;
                 self.transmit_next(port);
             }
-            Event::AtHost(host, frame) => {
+            Event::AtHost { host, frame } => {
                 self.hosts[host].receive(self.now, &frame.head, frame.payload);
                 self.poll_host(host);
             }
@@ -322,12 +344,14 @@ impl TestNetwork {
 
     fn enqueue(&mut self, from: usize, to: usize, frame: Frame) {
         let port = &mut self.ports[to];
-        port.queued += frame.len().get();
-        self.peak[to] = self.peak[to].max(port.queued);
-        port.queue.push_back((from, frame));
+        port.queued_bytes += frame.len().get();
+        self.peak_queue[to] = self.peak_queue[to].max(port.queued_bytes);
+        port.queue.push_back(QueuedFrame { from, frame });
         self.transmit_next(to);
     }
 
+    /// Does what the driver of a host does after each event: sends a frame if the NIC is free, collects events, and
+    /// schedules the next wakeup.
     fn poll_host(&mut self, host: usize) {
         if !self.nics[host].is_busy {
             let mut head = [0; MAX_HEADER_LEN];
@@ -350,19 +374,19 @@ impl TestNetwork {
                 }
                 self.nics[host].is_busy = true;
                 let free = self.now + self.rate.tx_time(frame.len());
-                self.schedule(free, Event::NicFree(host));
-                self.schedule(free + self.link_delay, Event::AtSwitch(host, frame));
+                self.schedule(free, Event::NicFree { host });
+                self.schedule(free + self.link_delay, Event::AtSwitch { from: host, frame });
             }
         }
         while let Some(event) = self.hosts[host].poll_event() {
             self.events.push((host, event));
         }
         if let Some(next) = self.hosts[host].next_wakeup()
-            && self.nics[host].wakeup.is_none_or(|scheduled| scheduled > next)
+            && self.nics[host].wakeup_at.is_none_or(|scheduled| scheduled > next)
         {
             let next = next.max(self.now);
-            self.nics[host].wakeup = Some(next);
-            self.schedule(next, Event::Wakeup(host));
+            self.nics[host].wakeup_at = Some(next);
+            self.schedule(next, Event::Wakeup { host });
         }
     }
 
@@ -380,27 +404,28 @@ impl TestNetwork {
             "{before} B in flight, window {}",
             subflow.window
         );
-        if let Some(&(sent_at, len)) = self.nics[host].last_data.get(&flow) {
-            let gap = info.rate.tx_time(Bytes::new(len));
+        if let Some(last) = self.nics[host].last_data.get(&flow) {
+            let gap = info.rate.tx_time(last.len);
             assert!(
-                self.now >= sent_at + gap,
+                self.now >= last.sent_at + gap,
                 "sent {} after the previous packet, but pacing requires {gap}",
-                self.now - sent_at
+                self.now - last.sent_at
             );
         }
-        self.nics[host].last_data.insert(flow, (self.now, frame.len().get()));
+        self.nics[host].last_data.insert(flow, SentFrame { sent_at: self.now, len: frame.len() });
     }
 
+    /// Sends the first frame in the queue of port `to`, unless the port is busy. Faults apply here.
     fn transmit_next(&mut self, to: usize) {
         if self.ports[to].is_busy {
             return;
         }
-        let Some((from, mut frame)) = self.ports[to].queue.pop_front() else { return };
-        self.ports[to].queued -= frame.len().get();
+        let Some(QueuedFrame { from, mut frame }) = self.ports[to].queue.pop_front() else { return };
+        self.ports[to].queued_bytes -= frame.len().get();
         if let Some(algorithm) = self.port_algorithm {
-            let Port { queued, sent, .. } = self.ports[to];
-            let sent = sent + frame.len().get();
-            self.ports[to].reference.on_departure(&algorithm, self.rate, self.now, queued, sent);
+            let Port { queued_bytes, sent_bytes, .. } = self.ports[to];
+            let sent_bytes = sent_bytes + frame.len().get();
+            self.ports[to].reference.on_departure(&algorithm, self.rate, self.now, queued_bytes, sent_bytes);
             frame = self.lower_grant(from, frame);
         }
         frame = self.add_switch_id(frame);
@@ -411,10 +436,10 @@ impl TestNetwork {
         }
         let len = frame.len();
         let port = &mut self.ports[to];
-        port.sent += len.get();
+        port.sent_bytes += len.get();
         port.is_busy = true;
         let free = self.now + self.rate.tx_time(len);
-        self.schedule(free, Event::PortFree(to));
+        self.schedule(free, Event::PortFree { port: to });
         let arrival = free + self.link_delay;
         let Faults { loss, duplicate, reorder, mark, path: _ } = self.faults;
         if self.rng.random::<f64>() < loss {
@@ -426,14 +451,15 @@ impl TestNetwork {
             frame = rebuild(&repr, frame.view().records());
         }
         if self.rng.random::<f64>() < duplicate {
-            self.schedule(arrival, Event::AtHost(to, frame.clone()));
+            self.schedule(arrival, Event::AtHost { host: to, frame: frame.clone() });
         }
         let extra_delay = if self.rng.random::<f64>() < reorder {
+            // Ten full frames.
             self.rate.tx_time(Bytes::new(15_180)) * self.rng.random_range(1..=10) / 10
         } else {
             Time::ZERO
         };
-        self.schedule(arrival + extra_delay, Event::AtHost(to, frame));
+        self.schedule(arrival + extra_delay, Event::AtHost { host: to, frame });
     }
 
     /// Lowers the grant of an ACK or NACK to the fair rate of port `from`, the egress port of the data that it
@@ -466,8 +492,8 @@ impl TestNetwork {
             WeirRepr { kind: PacketKind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
         repr.payload_len = 0;
         let rate_packet = rebuild(&repr, &[]);
-        self.ports[from].queued += rate_packet.len().get();
-        self.ports[from].queue.push_back((to, rate_packet));
+        self.ports[from].queued_bytes += rate_packet.len().get();
+        self.ports[from].queue.push_back(QueuedFrame { from: to, frame: rate_packet });
         self.transmit_next(from);
     }
 
@@ -477,7 +503,8 @@ impl TestNetwork {
         let Some(EcnThresholds { kmin, kmax, pmax, reference_rate }) = self.ecn else {
             return false;
         };
-        let queued = self.ports[port].queued as f64 * reference_rate.as_bps_f64() / self.rate.as_bps_f64();
+        let queued =
+            self.ports[port].queued_bytes as f64 * reference_rate.as_bps_f64() / self.rate.as_bps_f64();
         let probability = match (kmin.as_f64(), kmax.as_f64()) {
             (kmin, _) if queued <= kmin => 0.0,
             (_, kmax) if queued > kmax => 1.0,
@@ -486,12 +513,14 @@ impl TestNetwork {
         frame.view().ip.ecn() == Ecn::Ect0 && self.rng.random::<f64>() < probability
     }
 
+    /// Adds a record of `port` in front of the frame's records, unless it has eight already or the format asks for
+    /// congested ports only.
     fn push_record(&self, port: usize, frame: Frame) -> Frame {
         let view = frame.view();
         if usize::from(view.weir.int_hops()) == MAX_HOPS || view.weir.format().is_custom() {
             return frame;
         }
-        let Port { queued, sent, .. } = self.ports[port];
+        let Port { queued_bytes: queued, sent_bytes, .. } = self.ports[port];
         if let Some(PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate })) =
             self.port_algorithm
             && view.weir.format().contains(RecordFormat::CONGESTED)
@@ -501,9 +530,9 @@ impl TestNetwork {
         }
         let rate = RateCode::from_bandwidth(self.rate).expect("the rate has a code");
         let path = self.faults.path;
-        let sent = sent + PATH_COUNTER_OFFSET * u64::from(path);
+        let counter = sent_bytes + PATH_COUNTER_OFFSET * u64::from(path);
         let mut record =
-            IntRecord::from_counters(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
+            IntRecord::from_counters(rate, self.now.as_ns(), Bytes::new(counter), Bytes::new(queued));
         if view.weir.format().contains(RecordFormat::SOJOURN) {
             // If the queue is constant, the packet has waited for as long as the bytes behind it will take to send.
             let sojourn = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
@@ -519,7 +548,7 @@ impl TestNetwork {
             records.extend([0, path as u8 + 1, 0, port as u8]);
         }
         if view.weir.format().contains(RecordFormat::QUEUE) {
-            // A share of 0: the port has no other queue.
+            // A queue share of 0: the port has no other queue.
             records.extend([0; 4]);
         }
         records.extend(record.pack().to_be_bytes());
@@ -533,10 +562,10 @@ impl TestNetwork {
         let mut repr = FrameRepr::parse(&view);
         repr.weir.path_id ^= self.faults.path + 1;
         let mut forwarded = rebuild(&repr, view.records());
-        // POLICY packets and announcements have materialised payload behind the headers.
-        let materialised = &frame.head[forwarded.head.len()..];
-        forwarded.head.extend_from_slice(materialised);
-        forwarded.payload -= materialised.len() as u32;
+        // POLICY packets and announcements have stored payload bytes behind the headers.
+        let stored_payload = &frame.head[forwarded.head.len()..];
+        forwarded.head.extend_from_slice(stored_payload);
+        forwarded.payload -= stored_payload.len() as u32;
         forwarded
     }
 }

@@ -10,12 +10,14 @@ use weir_units::{Bandwidth, Time};
 pub struct ReferencePort {
     /// The fair rate; `None` before the first period.
     rate: Option<f64>,
-    /// Time, queue and sent bytes at the last computation.
+    /// Time of the last computation.
     computed_at: Time,
+    /// Bytes in the queue at the last computation.
     queue: f64,
+    /// Total of sent bytes at the last computation.
     sent: f64,
-    /// Flows notified since the last computation: sender and message id.
-    notified: HashSet<(usize, u32)>,
+    /// Flows (sender, message id) to which a RATE packet was sent since the last computation.
+    notified_flows: HashSet<(usize, u32)>,
 }
 
 impl ReferencePort {
@@ -47,7 +49,8 @@ impl ReferencePort {
         let mut rate = self.rate.unwrap_or(line_rate);
         match algorithm {
             PortAlgorithm::Rocc(params) => {
-                // With an empty queue the port may have been idle, so run the periods since the last packet.
+                // With an empty queue the port may have been idle, so run the periods since the last packet. The rate
+                // is at its maximum long before 10,000 periods.
                 let periods = if queue == 0.0 { (elapsed / period).clamp(1, 10_000) } else { 1 };
                 for _ in 0..periods {
                     rate = rocc(params, line_rate, rate, queue, self.queue);
@@ -59,10 +62,11 @@ impl ReferencePort {
                 let arrival_rate = arrived / elapsed.as_secs_f64() * 8.0;
                 rate = rcp(params, line_rate, rate, arrival_rate, queue, elapsed);
             }
-            // Returned above.
+            // Unreachable: these have returned above.
             PortAlgorithm::IntRefresh(_) | PortAlgorithm::Credits(_) | PortAlgorithm::Congestion(_) => {}
         }
-        *self = ReferencePort { rate: Some(rate), computed_at: now, queue, sent, notified: HashSet::new() };
+        *self =
+            ReferencePort { rate: Some(rate), computed_at: now, queue, sent, notified_flows: HashSet::new() };
     }
 
     /// Returns the fair rate in units of the grant field; `None` before the first period.
@@ -73,7 +77,7 @@ impl ReferencePort {
     /// Returns the grant of a RATE packet to the flow; `None` if the flow was notified in this period already.
     pub fn rate_notification(&mut self, flow: (usize, u32)) -> Option<u32> {
         let grant = self.grant()?;
-        self.notified.insert(flow).then_some(grant)
+        self.notified_flows.insert(flow).then_some(grant)
     }
 }
 
@@ -88,6 +92,7 @@ pub fn rocc(params: &RoccParams, line_rate: f64, rate: f64, queue: f64, previous
     } else if growth >= params.q_mid * bytes_per_period && rate > line_rate / 8.0 {
         rate / 2.0
     } else {
+        // The gains are halved each time that the rate is below half of the previous limit, at most LEVELS times.
         let mut level = 2.0;
         while rate < line_rate / level && level < 64.0 {
             level *= 2.0;

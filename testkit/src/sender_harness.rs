@@ -6,11 +6,14 @@ use weir_host::telemetry::{Hop, Telemetry, TelemetryCounters};
 use weir_host::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, Time};
 
+/// A sender half, and the contents of the ACKs that it receives.
 pub struct SenderHarness {
     pub sender: Box<dyn Sender>,
+    /// Counters of the telemetry that the sender found implausible.
     pub checks: TelemetryCounters,
     pub now: Time,
     pub concurrency: u16,
+    /// Path id of the path that the telemetry describes.
     pub path_id: u16,
     /// Path id of DATA; `None` if equal to `path_id`.
     pub data_path: Option<u16>,
@@ -28,7 +31,7 @@ pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
 
 /// Returns a hop of a port at `gbps` Gbit/s.
 pub fn hop(gbps: u64, timestamp: u32, tx_bytes: u32, queue: u32) -> Hop {
-    Hop { rate: Bandwidth::from_gbps(gbps), timestamp, tx_bytes, queue, link: 0, share: None }
+    Hop { rate: Bandwidth::from_gbps(gbps), timestamp, tx_bytes, queue, link: 0, queue_share: None }
 }
 
 impl SenderHarness {

@@ -1,3 +1,6 @@
+//! The client of a Tofino switch's driver over BF Runtime. It accepts and returns P4Runtime entities and translates
+//! them ([`Translator`]).
+
 use super::error::RejectedUpdate;
 use super::{ClientError, ClientOptions, Target, channel};
 use bfruntime::bfrt_proto::bf_runtime_client::BfRuntimeClient;
@@ -23,7 +26,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use weir_controller::pretty;
 
-/// Maximum number of P4Runtime updates per Write request.
+/// Maximum number of P4Runtime updates per Write request, as for P4Runtime itself.
 const MAX_BATCH_UPDATES: usize = 256;
 /// A driver returns the whole result of a Read in one message, of any length.
 const MAX_MESSAGE_SIZE: usize = 64 << 20;
@@ -36,6 +39,7 @@ pub(super) struct BfrtSession {
     device_id: u32,
     client_id: u32,
     timeout: Duration,
+    /// The driver's name of the program.
     p4_name: String,
     /// Tables of the program and fixed tables of the driver.
     info: Arc<BfrtInfo>,
@@ -87,7 +91,9 @@ impl BfrtSession {
                 ClientError::OtherTables { runs }
             });
         };
-        let fixed = response.non_p4_config.map(|it| it.bfruntime_info).filter(|json| !json.is_empty());
+        // The tables that every program has, such as those of ports and multicast groups.
+        let fixed =
+            response.non_p4_config.map(|config| config.bfruntime_info).filter(|json| !json.is_empty());
         let invalid = |error: bfruntime::InfoError| {
             ClientError::call(CALL, Status::internal(format!("invalid fixed tables: {error}")))
         };
@@ -100,6 +106,7 @@ impl BfrtSession {
 
     /// Subscribes and binds this client to the program. The session may write as long as the stream exists.
     pub async fn bind(&self) -> Result<BfrtStream, ClientError> {
+        // One slot: the stream carries only the subscription.
         let (requests, queue) = mpsc::channel(1);
         let subscribe = Subscribe { device_id: self.device_id, ..Subscribe::default() };
         let request = StreamMessageRequest {
@@ -118,7 +125,7 @@ impl BfrtSession {
         });
         let mut responses = opened.await.map_err(already_bound)?.into_inner();
         let limit = self.timeout;
-        let subscribed = timeout(limit, subscribed(&mut responses)).await;
+        let subscribed = timeout(limit, wait_until_subscribed(&mut responses)).await;
         subscribed.map_err(|_| ClientError::Timeout { call: "Subscribe", limit })?.map_err(already_bound)?;
         let config = ForwardingPipelineConfig { p4_name: self.p4_name.clone(), ..Default::default() };
         let request = SetForwardingPipelineConfigRequest {
@@ -150,7 +157,7 @@ impl BfrtSession {
             let mut entries = Vec::new();
             while let Some(response) = responses.message().await? {
                 self.check_read(&requested, &response.status)?;
-                entries.extend(response.entities.into_iter().filter_map(|it| match it.entity {
+                entries.extend(response.entities.into_iter().filter_map(|entity| match entity.entity {
                     Some(Kind::TableEntry(entry)) => Some(entry),
                     _ => None,
                 }));
@@ -188,7 +195,7 @@ impl BfrtSession {
             let rejected =
                 rejected_updates(response.into_inner().status.into_iter().enumerate(), &sources, p4info);
             if !rejected.is_empty() {
-                return Err(ClientError::Rejected { rejected, of: batch.len() });
+                return Err(ClientError::Rejected { rejected, batch_len: batch.len() });
             }
         }
         Ok(())
@@ -249,7 +256,8 @@ impl BfrtStream {
     }
 }
 
-async fn subscribed(responses: &mut Streaming<StreamMessageResponse>) -> Result<(), ClientError> {
+/// Waits for the reply to the subscription; skips other messages.
+async fn wait_until_subscribed(responses: &mut Streaming<StreamMessageResponse>) -> Result<(), ClientError> {
     loop {
         let response =
             responses.message().await.map_err(|status| ClientError::call("StreamChannel", status))?;
@@ -264,23 +272,23 @@ async fn subscribed(responses: &mut Streaming<StreamMessageResponse>) -> Result<
 }
 
 /// Returns the error for an update that cannot be translated and was not sent.
-fn untranslatable(update: &Update, error: &TranslateError, of: usize, p4info: &Index) -> ClientError {
+fn untranslatable(update: &Update, error: &TranslateError, batch_len: usize, p4info: &Index) -> ClientError {
     let (update, message) = (pretty::update(update, p4info), error.to_string());
     let rejected = vec![RejectedUpdate { update, code: rpc::Code::InvalidArgument, message }];
-    ClientError::Rejected { rejected, of }
+    ClientError::Rejected { rejected, batch_len }
 }
 
 /// Converts the error of a Write. If the driver reports an error per update, lists the rejected updates.
-fn write_error(status: Status, updates: &[&Update], of: usize, p4info: &Index) -> ClientError {
+fn write_error(status: Status, updates: &[&Update], batch_len: usize, p4info: &Index) -> ClientError {
     let rejected = rejected_updates(error_details::decode(status.details()), updates, p4info);
     if rejected.is_empty() {
         ClientError::call("Write", status)
     } else {
-        ClientError::Rejected { rejected, of }
+        ClientError::Rejected { rejected, batch_len }
     }
 }
 
-/// Returns the rejected updates. Errors come with the index of their update.
+/// Returns the rejected updates. Each error comes with the index of its update in `updates`.
 fn rejected_updates(
     errors: impl IntoIterator<Item = (usize, bfrt_proto::Error)>,
     updates: &[&Update],

@@ -1,3 +1,5 @@
+//! gRPC channels to switches: connecting, and calls with a timeout.
+
 use super::error::ClientError;
 use super::options::{ClientOptions, Target};
 use std::time::Duration;
@@ -5,18 +7,19 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// HTTP/2 keepalive: interval between pings, and time to wait for the reply.
+/// HTTP/2 keepalive: interval between pings, and time to wait for the reply. Short, so that a switch whose host died
+/// without closing the connection is noticed within seconds.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
-/// Connects to the gRPC server of a switch.
+/// Connects to the gRPC server of a switch. `protocol` names the server in the error.
 pub(super) async fn open(
     target: &Target,
     options: &ClientOptions,
     protocol: &'static str,
 ) -> Result<Channel, ClientError> {
     let unreachable = |error: tonic::transport::Error| {
-        let (address, (reason, is_refused)) = (target.address.clone(), root_cause(&error));
-        ClientError::Unreachable { protocol, address, reason, is_refused }
+        let (reason, is_refused) = root_cause(&error);
+        ClientError::Unreachable { protocol, address: target.address.clone(), reason, is_refused }
     };
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let mut endpoint =
@@ -32,7 +35,7 @@ pub(super) async fn open(
     endpoint.connect().await.map_err(unreachable)
 }
 
-/// Waits at most `limit` for the reply to a call.
+/// Waits at most `limit` for the reply to a call. `call` names the call in errors.
 pub(super) async fn with_timeout<T>(
     limit: Duration,
     call: &'static str,

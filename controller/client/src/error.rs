@@ -1,3 +1,5 @@
+//! Errors of the client, and the updates that a switch rejects.
+
 use p4runtime::error_details;
 use p4runtime::google::rpc;
 use p4runtime::p4::v1::{self as p4v1, Uint128, Update};
@@ -23,10 +25,13 @@ pub enum ClientError {
     Timeout { call: &'static str, limit: Duration },
     #[error(
         "another controller is the primary, with election id {}; stop it, or use a larger --election-id",
-        id(primary)
+        format_id(primary)
     )]
     NotPrimary { primary: Uint128 },
-    #[error("another controller has election id {}; stop it, or use another --election-id", id(election_id))]
+    #[error(
+        "another controller has election id {}; stop it, or use another --election-id",
+        format_id(election_id)
+    )]
     ElectionIdTaken { election_id: Uint128 },
     #[error("the server closed the stream: {}", printable(.0))]
     Closed(String),
@@ -52,12 +57,12 @@ pub enum ClientError {
     #[error("{call}: {}", format_status(.status))]
     Call { call: &'static str, status: Box<Status> },
     /// Updates were rejected; the other updates of their batch were applied.
-    #[error("{} of {of} updates were rejected, the first: {}", rejected.len(), rejected.first().map(ToString::to_string).unwrap_or_default())]
+    #[error("{} of {batch_len} updates were rejected, the first: {}", rejected.len(), rejected.first().map(ToString::to_string).unwrap_or_default())]
     Rejected {
         /// Never empty.
         rejected: Vec<RejectedUpdate>,
         /// Number of updates in the batch.
-        of: usize,
+        batch_len: usize,
     },
     /// The switch accepted the updates, but reading them back gave other entities.
     #[error("{count} entities are not as written, the first to be corrected: {first}")]
@@ -92,7 +97,7 @@ impl ClientError {
         if rejected.is_empty() {
             return ClientError::call("Write", status);
         }
-        ClientError::Rejected { rejected, of: updates.len() }
+        ClientError::Rejected { rejected, batch_len: updates.len() }
     }
 
     /// Returns whether the switch does not implement the call.
@@ -111,7 +116,8 @@ impl ClientError {
     }
 }
 
-/// Returns the rejected updates of a batch, from the errors per update (P4Runtime §12.3).
+/// Returns the rejected updates of a batch, from the errors per update (P4Runtime §12.3). Empty if the server does not
+/// report one error for each update.
 fn rejected_updates(status: &Status, updates: &[Update], p4info: &Index) -> Vec<RejectedUpdate> {
     let errors = error_details::decode::<p4v1::Error>(status.details());
     if errors.len() != updates.len() {
@@ -129,7 +135,7 @@ fn rejected_updates(status: &Status, updates: &[Update], p4info: &Index) -> Vec<
         .collect()
 }
 
-fn id(id: &Uint128) -> String {
+fn format_id(id: &Uint128) -> String {
     u128::from(*id).to_string()
 }
 
@@ -168,7 +174,10 @@ mod tests {
             ClientError::Closed(text()),
             ClientError::AlreadyBound { reason: text() },
             ClientError::OtherTables { runs: vec![text()] },
-            ClientError::Rejected { rejected: vec![RejectedUpdate { update, code, message: text() }], of: 1 },
+            ClientError::Rejected {
+                rejected: vec![RejectedUpdate { update, code, message: text() }],
+                batch_len: 1,
+            },
         ] {
             let message = error.to_string();
             assert!(message.contains(escaped) && !message.contains(char::is_control), "{message}");

@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use weir_controller::reconcile::{DesiredState, Diff, RankedUpdates, diff};
 
-/// Maximum number of switches that are processed at the same time.
+/// Maximum number of switches that are processed at the same time. Weir's choice: it bounds memory and open
+/// connections.
 pub const MAX_CONCURRENT_SWITCHES: usize = 128;
 
 /// Results by switch name.
@@ -52,7 +53,7 @@ impl ApplySummary {
     }
 
     /// Counts updates of the difference as written.
-    fn add(&mut self, updates: &[Update]) {
+    fn record_written(&mut self, updates: &[Update]) {
         let count = |kind| updates.iter().filter(|update| update.r#type() == kind).count();
         self.inserted += count(Type::Insert);
         self.modified += count(Type::Modify);
@@ -72,42 +73,56 @@ impl std::ops::AddAssign<&ApplySummary> for ApplySummary {
     }
 }
 
+/// What [`apply`] does with the other switches if one cannot be connected or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Writes no switch.
+    WriteNone,
+    /// Writes the others. Packets may loop between them and the failed one.
+    WriteOthers,
+}
+
 /// Brings every switch to its program and desired state, and verifies the result by reading it back. Only differences
-/// are written, rank by rank over all switches, so that no packet loops in between.
+/// are written, in the order of their ranks over all switches
+/// ([`RankedUpdates`](weir_controller::reconcile::RankedUpdates)), so that no packet loops in between.
 ///
-/// All switches are connected and read before any is written. If one fails, no other is written; with `partial`, the
-/// others are written, and packets may loop between them and the failed one. If a switch fails later, the others stop
-/// after the current rank: the routes written so far have no loop.
-pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool) -> Outcomes<ApplySummary> {
+/// All switches are connected and read before any is written; `on_failure` says what happens if one of them fails. If a
+/// switch fails later, the others stop after the current rank: the routes written so far have no loop.
+pub async fn apply(
+    tasks: Vec<SwitchTask>,
+    options: ClientOptions,
+    on_failure: OnFailure,
+) -> Outcomes<ApplySummary> {
     let mut outcomes = Outcomes::new();
     let timeout = options.timeout;
     let connected = for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
         async move {
-            let session = Connection::open(&task.target, options, &task.program).await?;
-            let access = session.acquire_write_access().await?;
-            let actual = match session.runs(&task.program).await? {
-                true => Some(session.read_all(&task.program.index).await?),
+            let connection = Connection::open(&task.target, options, &task.program).await?;
+            let access = connection.acquire_write_access().await?;
+            let actual = match connection.runs(&task.program).await? {
+                true => Some(connection.read_all(&task.program.index).await?),
                 false => None,
             };
-            Ok((Switch { task, session, pushed: false, actual }, access))
+            Ok((ConnectedSwitch { task, connection, pushed: false, actual }, access))
         }
     });
+    // Write access lasts until it is closed, at the end.
     let (mut switches, mut write_accesses) = (Vec::new(), Vec::new());
     for (name, result) in connected.await {
         match result {
             Ok((switch, access)) => {
                 switches.push(switch);
-                write_accesses.push(access); // write access lasts until these are closed
+                write_accesses.push(access);
             }
             Err(error) => {
                 outcomes.insert(name, Err(error));
             }
         }
     }
-    let mut is_stopped = !partial && !outcomes.is_empty();
+    let mut is_stopped = on_failure == OnFailure::WriteNone && !outcomes.is_empty();
     if !is_stopped {
-        for (name, result) in for_each_switch(std::mem::take(&mut switches), Switch::push).await {
+        for (name, result) in for_each_switch(std::mem::take(&mut switches), ConnectedSwitch::push).await {
             match result {
                 Ok(switch) => switches.push(switch),
                 Err(error) => {
@@ -117,7 +132,8 @@ pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool
             }
         }
     }
-    let (mut writers, mut written) = (Vec::new(), BTreeMap::new());
+    // Switches that are read back in the end: those of which every update was written.
+    let (mut updates_by_switch, mut to_verify) = (Vec::new(), BTreeMap::new());
     for switch in switches {
         let (name, difference) = (switch.name().to_owned(), switch.diff());
         outcomes.insert(
@@ -125,19 +141,20 @@ pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool
             Ok(ApplySummary { pushed: switch.pushed, ..ApplySummary::before_writing(&difference) }),
         );
         if !is_stopped && !difference.steps.is_empty() {
-            let (session, program) = (switch.session.clone(), Arc::clone(&switch.task.program));
-            writers.push(Writer { name: name.clone(), session, program, difference });
-            written.insert(name, switch);
+            let (connection, program) = (switch.connection.clone(), Arc::clone(&switch.task.program));
+            updates_by_switch.push(SwitchUpdates { name: name.clone(), connection, program, difference });
+            to_verify.insert(name, switch);
         }
     }
-    for (name, result) in write(writers, |_| true).await {
-        let pushed = written.get(&name).is_some_and(|switch| switch.pushed);
-        if result.as_ref().map_or(true, |applied| applied.unwritten > 0) {
-            written.remove(&name);
+    let every_failure_stops_all = |_: &str| true;
+    for (name, result) in write(updates_by_switch, every_failure_stops_all).await {
+        let pushed = to_verify.get(&name).is_some_and(|switch| switch.pushed);
+        if result.as_ref().map_or(true, |summary| summary.unwritten > 0) {
+            to_verify.remove(&name);
         }
-        outcomes.insert(name, result.map(|applied| ApplySummary { pushed, ..applied }));
+        outcomes.insert(name, result.map(|summary| ApplySummary { pushed, ..summary }));
     }
-    let verified = for_each_switch(written.into_values().collect(), Switch::read_back);
+    let verified = for_each_switch(to_verify.into_values().collect(), ConnectedSwitch::read_back);
     for (name, result) in verified.await {
         if let Err(error) = result {
             outcomes.insert(name, Err(error));
@@ -148,32 +165,36 @@ pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool
     outcomes
 }
 
-/// Writes differences, rank by rank over all switches. A switch that rejects an update receives no further updates, and
-/// if `stops_all` returns true for its name, neither do the others. Returns the changes to each switch, or its error.
-pub(super) async fn write(writers: Vec<Writer>, stops_all: impl Fn(&str) -> bool) -> Outcomes<ApplySummary> {
+/// Writes differences in the order of their ranks over all switches. A switch that rejects an update receives no
+/// further updates, and if `stops_all` returns true for its name, neither do the others. Returns the changes to each
+/// switch, or its error.
+pub(super) async fn write(
+    updates_by_switch: Vec<SwitchUpdates>,
+    stops_all: impl Fn(&str) -> bool,
+) -> Outcomes<ApplySummary> {
     let (mut outcomes, mut differences) = (Outcomes::new(), Vec::new());
     let mut connections = BTreeMap::new();
-    for Writer { name, session, program, difference } in writers {
+    for SwitchUpdates { name, connection, program, difference } in updates_by_switch {
         outcomes.insert(name.clone(), Ok(ApplySummary::before_writing(&difference)));
         differences.push((name.clone(), difference));
-        connections.insert(name, (session, program));
+        connections.insert(name, (connection, program));
     }
     let mut ranked = RankedUpdates::new(differences);
     while let Some(due) = ranked.next_rank() {
-        let batch = |(name, updates): (String, _)| {
-            let (session, program) = connections.get(&name)?.clone();
-            Some(Batch { name, session, program, updates })
+        let to_batch = |(name, updates): (String, _)| {
+            let (connection, program) = connections.get(&name)?.clone();
+            Some(Batch { name, connection, program, updates })
         };
-        let batches = due.into_iter().filter_map(batch).collect();
-        let results = for_each_switch(batches, |it: Batch| async move {
-            it.session.write(&it.updates, &it.program.index).await?;
-            Ok(it.updates)
+        let batches = due.into_iter().filter_map(to_batch).collect();
+        let results = for_each_switch(batches, |batch: Batch| async move {
+            batch.connection.write(&batch.updates, &batch.program.index).await?;
+            Ok(batch.updates)
         });
         for (name, result) in results.await {
             match result {
                 Ok(updates) => {
-                    if let Some(Ok(applied)) = outcomes.get_mut(&name) {
-                        applied.add(&updates);
+                    if let Some(Ok(summary)) = outcomes.get_mut(&name) {
+                        summary.record_written(&updates);
                     }
                 }
                 Err(error) => {
@@ -194,11 +215,11 @@ pub async fn read(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<Ve
     for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
         async move {
-            let session = Connection::open(&task.target, options, &task.program).await?;
-            if !session.runs(&task.program).await? {
+            let connection = Connection::open(&task.target, options, &task.program).await?;
+            if !connection.runs(&task.program).await? {
                 return Err(ClientError::OtherProgram);
             }
-            session.read_all(&task.program.index).await
+            connection.read_all(&task.program.index).await
         }
     })
     .await
@@ -217,9 +238,9 @@ pub async fn read_switches(targets: Vec<Target>, options: ClientOptions) -> Outc
     for_each_switch(targets, move |target: Target| {
         let options = options.clone();
         async move {
-            let session = Session::connect(&target, options).await?;
-            let program = session.program().await?.ok_or(ClientError::NoProgram)?;
-            let entities = session.read_all(&program.index).await?;
+            let connection = Session::connect(&target, options).await?;
+            let program = connection.program().await?.ok_or(ClientError::NoProgram)?;
+            let entities = connection.read_all(&program.index).await?;
             Ok(SwitchContents { program, entities })
         }
     })
@@ -227,9 +248,9 @@ pub async fn read_switches(targets: Vec<Target>, options: ClientOptions) -> Outc
 }
 
 /// A switch with the differences to write.
-pub(super) struct Writer {
+pub(super) struct SwitchUpdates {
     pub name: String,
-    pub session: Connection,
+    pub connection: Connection,
     pub program: Arc<Program>,
     pub difference: Diff,
 }
@@ -237,30 +258,31 @@ pub(super) struct Writer {
 /// The updates of one rank for one switch.
 struct Batch {
     name: String,
-    session: Connection,
+    connection: Connection,
     program: Arc<Program>,
     updates: Vec<Update>,
 }
 
 /// A switch to which [`apply`] has connected.
-struct Switch {
+struct ConnectedSwitch {
     task: SwitchTask,
-    session: Connection,
+    connection: Connection,
+    /// The program was pushed.
     pushed: bool,
     /// Entities of the switch; `None` if it runs another program.
     actual: Option<Vec<Entity>>,
 }
 
-impl Switch {
-    /// Pushes the program if the switch runs another one, and reads the entities.
-    async fn push(self) -> Result<Switch, ClientError> {
+impl ConnectedSwitch {
+    /// Pushes the program if the switch runs another one, and then reads the entities.
+    async fn push(self) -> Result<ConnectedSwitch, ClientError> {
         if self.actual.is_some() {
             return Ok(self);
         }
         let program = &self.task.program;
-        let pushed = self.session.push(program).await?;
-        let actual = Some(self.session.read_all(&program.index).await?);
-        Ok(Switch { pushed, actual, ..self })
+        let pushed = self.connection.push(program).await?;
+        let actual = Some(self.connection.read_all(&program.index).await?);
+        Ok(ConnectedSwitch { pushed, actual, ..self })
     }
 
     fn diff(&self) -> Diff {
@@ -271,7 +293,7 @@ impl Switch {
     /// Verifies the switch by reading its entities back.
     async fn read_back(self) -> Result<(), ClientError> {
         let index = &self.task.program.index;
-        let remaining = diff(&self.task.desired, &self.session.read_all(index).await?, index).steps;
+        let remaining = diff(&self.task.desired, &self.connection.read_all(index).await?, index).steps;
         let Some(step) = remaining.first() else { return Ok(()) };
         let first = weir_controller::pretty::update(&step.update, index);
         Err(ClientError::ReadBackMismatch { count: remaining.len(), first })
@@ -283,6 +305,7 @@ pub(super) trait Named {
     fn name(&self) -> &str;
 }
 
+/// Implements [`Named`] for types; the path leads to the field with the name.
 macro_rules! named {
     ($($type:ty: $($part:ident).+;)*) => {
         $(impl Named for $type {
@@ -297,7 +320,7 @@ named! {
     Target: name;
     SwitchTask: target.name;
     Batch: name;
-    Switch: task.target.name;
+    ConnectedSwitch: task.target.name;
 }
 
 /// Runs `job` for each item, at most [`MAX_CONCURRENT_SWITCHES`] at a time.

@@ -1,3 +1,5 @@
+//! The client of one switch over P4Runtime.
+
 use super::channel;
 use super::error::ClientError;
 use super::options::{ClientOptions, Target};
@@ -63,10 +65,10 @@ impl Session {
         let (requests, queue) = mpsc::channel(STREAM_QUEUE_LEN);
         let bid = arbitration::bid(self.device_id, self.election_id.into());
         requests.try_send(bid).map_err(|_| ClientError::Closed("immediately".into()))?;
-        let opened = self.with_timeout("StreamChannel", |mut client| async move {
+        let opening = self.with_timeout("StreamChannel", |mut client| async move {
             client.stream_channel(Request::new(ReceiverStream::new(queue))).await
         });
-        let responses = opened.await.map_err(|error| self.arbitration_error(error))?.into_inner();
+        let responses = opening.await.map_err(|error| self.arbitration_error(error))?.into_inner();
         let mut stream = Stream::new(requests, responses);
         let mastership = timeout(self.timeout, stream.mastership()).await;
         let limit = self.timeout;
@@ -134,8 +136,9 @@ impl Session {
             Some(_) => self.config(ResponseType::All).await?,
             None => None,
         };
-        Ok(running
-            .is_some_and(|it| it.p4_device_config == config.p4_device_config && it.p4info == config.p4info))
+        Ok(running.is_some_and(|running| {
+            running.p4_device_config == config.p4_device_config && running.p4info == config.p4info
+        }))
     }
 
     /// Returns the P4Info of the running program; `None` if the switch runs none.
@@ -160,6 +163,7 @@ impl Session {
         Program::new(p4info, config.p4_device_config).map(Some).map_err(|error| invalid_p4info(&error))
     }
 
+    /// Reads the parts of the running program that `kind` selects; `None` if the switch runs none.
     async fn config(&self, kind: ResponseType) -> Result<Option<ForwardingPipelineConfig>, ClientError> {
         let request =
             GetForwardingPipelineConfigRequest { device_id: self.device_id, response_type: kind.into() };
@@ -205,16 +209,18 @@ impl Session {
         let has_meters = p4info.direct_meters.iter().next().is_some();
         let entries =
             TableEntry { meter_config: has_meters.then(MeterConfig::default), ..TableEntry::default() };
-        let mut found = self.read(vec![table(entries)]).await?;
-        let defaults =
-            p4info.tables.iter().filter(|it| it.const_default_action_id == 0 && it.implementation_id == 0);
+        let mut found = self.read(vec![table_entity(entries)]).await?;
+        let defaults = p4info
+            .tables
+            .iter()
+            .filter(|table| table.const_default_action_id == 0 && table.implementation_id == 0);
         let defaults: Vec<Entity> = defaults
-            .map(|it| TableEntry {
-                table_id: it.preamble().id,
+            .map(|table| TableEntry {
+                table_id: table.preamble().id,
                 is_default_action: true,
                 ..TableEntry::default()
             })
-            .map(table)
+            .map(table_entity)
             .collect();
         if !defaults.is_empty() {
             found.extend(self.read(defaults).await?);
@@ -278,9 +284,9 @@ impl Session {
                 updates: batch.to_vec(),
                 ..WriteRequest::default()
             };
-            let written =
+            let result =
                 self.with_timeout("Write", |mut client| async move { client.write(request).await }).await;
-            written.map_err(|error| match error {
+            result.map_err(|error| match error {
                 ClientError::Call { status, .. } => ClientError::write(*status, batch, p4info),
                 other => other,
             })?;
@@ -306,7 +312,7 @@ fn replication(kind: Pre) -> Entity {
     entity(Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) }))
 }
 
-fn table(entry: TableEntry) -> Entity {
+fn table_entity(entry: TableEntry) -> Entity {
     entity(Kind::TableEntry(entry))
 }
 

@@ -99,11 +99,13 @@ impl PacketSender {
     }
 }
 
+/// Converts a message of the switch.
 fn event(message: StreamMessageResponse) -> StreamEvent {
     match message.update {
-        Some(ResponseUpdate::Arbitration(it)) => {
-            let is_primary = it.status.is_none_or(|status| status.code == 0);
-            let primary = it.election_id.unwrap_or_default();
+        Some(ResponseUpdate::Arbitration(arbitration)) => {
+            // P4Runtime: status OK, or no status, means primary.
+            let is_primary = arbitration.status.is_none_or(|status| status.code == 0);
+            let primary = arbitration.election_id.unwrap_or_default();
             StreamEvent::Mastership(if is_primary {
                 Mastership::Primary
             } else {

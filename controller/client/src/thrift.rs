@@ -16,6 +16,8 @@ use weir_units::{Bandwidth, Bytes};
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// BMv2 has only one context.
 const CONTEXT: i32 = 0;
+/// The binary protocol with a version in each message, as BMv2 writes it.
+const STRICT: bool = true;
 /// Id of the return value in a Thrift result struct.
 const RESULT_FIELD: i16 = 0;
 
@@ -24,6 +26,7 @@ pub fn packets_per_second(rate: Bandwidth, frame: Bytes) -> u64 {
     (rate.as_bytes_per_sec_f64() / frame.as_f64().max(1.0)).round().max(1.0) as u64
 }
 
+/// An argument of a call. Arguments are numbered from 1 in order.
 enum Argument<'a> {
     I32(i32),
     I64(i64),
@@ -45,6 +48,7 @@ pub struct ThriftClient {
     address: String,
     input: TBinaryInputProtocol<BufReader<TcpStream>>,
     output: TBinaryOutputProtocol<BufWriter<TcpStream>>,
+    /// Number of calls so far, which is the sequence number of the last one.
     calls: i32,
 }
 
@@ -53,9 +57,9 @@ impl ThriftClient {
     ///
     /// # Errors
     ///
-    /// See [`connect_within`](Self::connect_within).
+    /// See [`connect_with_timeout`](Self::connect_with_timeout).
     pub fn connect(address: &str) -> Result<ThriftClient, ThriftError> {
-        ThriftClient::connect_within(address, CALL_TIMEOUT)
+        ThriftClient::connect_with_timeout(address, CALL_TIMEOUT)
     }
 
     /// Connects to `host:port`. `timeout` applies to connecting and to each call.
@@ -63,7 +67,7 @@ impl ThriftClient {
     /// # Errors
     ///
     /// [`ThriftError::Unreachable`]: the name has no address, or none of its addresses accepts a connection in time.
-    pub fn connect_within(address: &str, timeout: Duration) -> Result<ThriftClient, ThriftError> {
+    pub fn connect_with_timeout(address: &str, timeout: Duration) -> Result<ThriftClient, ThriftError> {
         let connect = || {
             let mut last_error = io::Error::other("the host name has no address");
             for address in address.to_socket_addrs()? {
@@ -85,8 +89,8 @@ impl ThriftClient {
         match open() {
             Ok((input, output)) => Ok(ThriftClient {
                 address,
-                input: TBinaryInputProtocol::new(BufReader::new(input), true),
-                output: TBinaryOutputProtocol::new(BufWriter::new(output), true),
+                input: TBinaryInputProtocol::new(BufReader::new(input), STRICT),
+                output: TBinaryOutputProtocol::new(BufWriter::new(output), STRICT),
                 calls: 0,
             }),
             Err(reason) => Err(ThriftError::Unreachable { address, reason }),
@@ -185,6 +189,7 @@ impl ThriftClient {
             for _ in 0..list.size {
                 let (mut number, mut is_up) = (0, false);
                 read_struct(input, |id, input| {
+                    // Field 1 is the number, field 3 the state.
                     match id {
                         1 => number = input.read_i32()?,
                         3 => is_up = input.read_bool()?,
@@ -199,6 +204,7 @@ impl ThriftClient {
         })
     }
 
+    /// Performs a call that returns a value, which `result` reads.
     fn call<R>(
         &mut self,
         method: &str,
@@ -271,6 +277,7 @@ impl ThriftClient {
     }
 }
 
+/// Returns the error for a call that the switch answered with an exception.
 fn rejected(method: &str) -> thrift::Error {
     thrift::Error::User(format!("{method} was rejected: unknown name, or value out of range").into())
 }

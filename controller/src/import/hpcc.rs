@@ -1,4 +1,4 @@
-//! Imports topology files of the HPCC simulator, of ns3-datacenter and of Reverie, which have longer headers.
+//! Imports topology files of the HPCC simulator, and of ns3-datacenter and Reverie, whose files have longer headers.
 //!
 //! ```text
 //! nodes switches links            (ns3-datacenter: nodes switches tors links [server_rate fabric_rate])
@@ -14,34 +14,36 @@ use weir_units::{Bandwidth, Time};
 /// Maximum number of hosts and switches together, so that an invalid header does not exhaust memory.
 const MAX_NODES: usize = 2_000_000;
 
+/// Imports a file; all its nodes get names from their ids, such as `s3`.
 pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let line = |number: usize| format!("line {number}");
-    let (at, header) = lines.next().ok_or_else(|| ImportError::at(line(1), "the file is empty"))?;
+    let (header_line, header) = lines.next().ok_or_else(|| ImportError::at(line(1), "the file is empty"))?;
     let words: Vec<&str> = header.split_whitespace().collect();
-    let number = |word: &str| {
-        word.parse::<usize>().map_err(|_| ImportError::at(line(at), format!("\"{word}\" is not a number")))
+    let parse_count = |word: &str| {
+        word.parse::<usize>()
+            .map_err(|_| ImportError::at(line(header_line), format!("\"{word}\" is not a number")))
     };
     let (nodes, switch_count, link_count) = match words[..] {
         [nodes, switches, links] | [nodes, switches, _, links] => {
-            (number(nodes)?, number(switches)?, number(links)?)
+            (parse_count(nodes)?, parse_count(switches)?, parse_count(links)?)
         }
         // The two rates are ignored, since every link has its own. In SimAI's files the last word is the name of a GPU,
         // not a rate.
         [nodes, switches, _, links, server_rate, fabric_rate]
             if rate_of(server_rate).and(rate_of(fabric_rate)).is_some() =>
         {
-            (number(nodes)?, number(switches)?, number(links)?)
+            (parse_count(nodes)?, parse_count(switches)?, parse_count(links)?)
         }
         _ => {
             let problem = "the header is not \"nodes switches links\", \"nodes switches tors links\" or \"nodes switches \
                            tors links server_rate fabric_rate\" (SimAI's with GPUs and NVSwitches is not supported)";
-            return Err(ImportError::at(line(at), problem));
+            return Err(ImportError::at(line(header_line), problem));
         }
     };
     if nodes > MAX_NODES || switch_count > nodes {
         return Err(ImportError::at(
-            line(at),
+            line(header_line),
             format!(
                 "invalid counts: {nodes} nodes, {switch_count} of them switches (at most {MAX_NODES} nodes)"
             ),
@@ -50,21 +52,21 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     // The simulator reads words, so the ids may span several lines.
     let mut switches = BTreeSet::new();
     while switches.len() < switch_count {
-        let (at, ids) =
+        let (line_number, ids) =
             lines.next().ok_or_else(|| ImportError::at("end of file", "switch ids are missing"))?;
         for word in ids.split_whitespace() {
             let id = word.parse().ok().filter(|&id: &usize| id < nodes);
             let id = id.ok_or_else(|| {
-                ImportError::at(line(at), format!("\"{word}\" is not a node id below {nodes}"))
+                ImportError::at(line(line_number), format!("\"{word}\" is not a node id below {nodes}"))
             })?;
             if !switches.insert(id) {
-                return Err(ImportError::at(line(at), format!("switch {id} is listed twice")));
+                return Err(ImportError::at(line(line_number), format!("switch {id} is listed twice")));
             }
         }
     }
     if switches.len() > switch_count {
         return Err(ImportError::at(
-            line(at),
+            line(header_line),
             format!("{} switch ids are listed, not {switch_count}", switches.len()),
         ));
     }
@@ -72,16 +74,18 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     let mut links = Vec::new();
     let mut lossy = 0;
     for _ in 0..link_count {
-        let (at, words) = lines.next().ok_or_else(|| {
+        let (line_number, words) = lines.next().ok_or_else(|| {
             ImportError::at("end of file", format!("only {} of {link_count} links are listed", links.len()))
         })?;
         let words: Vec<&str> = words.split_whitespace().collect();
         let &[a, b, rate, delay, ref rest @ ..] = words.as_slice() else {
-            return Err(ImportError::at(line(at), "a link is \"a b rate delay error-rate\""));
+            return Err(ImportError::at(line(line_number), "a link is \"a b rate delay error-rate\""));
         };
         let id = |word: &str| {
             let id = word.parse().ok().filter(|&id: &usize| id < nodes);
-            id.ok_or_else(|| ImportError::at(line(at), format!("\"{word}\" is not a node id below {nodes}")))
+            id.ok_or_else(|| {
+                ImportError::at(line(line_number), format!("\"{word}\" is not a node id below {nodes}"))
+            })
         };
         lossy += usize::from(rest.first().is_some_and(|rate| rate.parse::<f64>() != Ok(0.0)));
         links.push(LinkSpec {
@@ -89,9 +93,9 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
             b: name(id(b)?),
             rate: Some(
                 rate_of(rate)
-                    .ok_or_else(|| ImportError::at(line(at), format!("\"{rate}\" is not a rate")))?,
+                    .ok_or_else(|| ImportError::at(line(line_number), format!("\"{rate}\" is not a rate")))?,
             ),
-            delay: Some(delay.parse::<Time>().map_err(|reason| ImportError::at(line(at), reason))?),
+            delay: Some(delay.parse::<Time>().map_err(|reason| ImportError::at(line(line_number), reason))?),
             a_port: None,
             b_port: None,
         });

@@ -199,7 +199,7 @@ fn host_addresses(
         let link = links.iter().find(|link| link.a == *name || link.b == *name);
         let link = link.ok_or_else(|| ImportError::at(format!("topology.hosts.{name}"), "has no link"))?;
         let switch = if link.a == *name { &link.b } else { &link.a };
-        let id = switch_addresses.get(switch).map_or(0, |it| it.device_id);
+        let id = switch_addresses.get(switch).map_or(0, |address| address.device_id);
         let number = name.strip_prefix('h').and_then(|digits| digits.parse::<u16>().ok());
         let invalid = || {
             ImportError::at(

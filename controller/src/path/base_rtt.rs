@@ -13,10 +13,12 @@ pub(super) fn link_cost(link: &Link, payload: Bytes) -> Time {
     link.delay * 2 + link.rate.tx_time(payload)
 }
 
-/// Base RTTs of all pairs of hosts: for each pair, that of the longest path that the routes allow.
+/// Base RTTs of all pairs of hosts, that is, the RTTs of an idle fabric: for each pair, that of the longest path that
+/// the routes allow.
 #[derive(Clone, Debug)]
 pub struct BaseRtt {
     payload: Bytes,
+    /// For each host, the index of its class ([`CompiledRoutes`]).
     class_of: Vec<usize>,
     /// `fabric[from][to]`: cost of the longest path between two classes of hosts, without the host links.
     fabric: Vec<Vec<Time>>,
@@ -57,15 +59,18 @@ impl BaseRtt {
                 *second = cost.max(*second);
             }
         }
-        let across = |a: usize, b: usize| match a == b {
-            true => costliest[a][0] + costliest[a][1],
-            false => costliest[a][0] + self.fabric[a][b] + costliest[b][0],
+        let max_between = |a: usize, b: usize| {
+            if a == b {
+                costliest[a][0] + costliest[a][1]
+            } else {
+                costliest[a][0] + self.fabric[a][b] + costliest[b][0]
+            }
         };
         let classes = 0..self.fabric.len();
         classes
             .clone()
             .flat_map(|a| classes.clone().map(move |b| (a, b)))
-            .map(|(a, b)| across(a, b))
+            .map(|(a, b)| max_between(a, b))
             .max()
             .unwrap_or(Time::ZERO)
     }
@@ -75,32 +80,35 @@ impl BaseRtt {
 struct LongestPaths<'a> {
     topology: &'a Topology,
     compiled: &'a CompiledRoutes,
+    /// Cost of each link.
     costs: &'a [Time],
+    /// Class of hosts to which the paths lead.
     to: usize,
-    /// Longest path from a switch, for packets whose hash satisfies the constraints.
+    /// Cost of the longest path from a switch, for packets whose hash satisfies the constraints.
     known: HashMap<(SwitchIx, HashConstraints), Time>,
 }
 
 impl LongestPaths<'_> {
-    fn longest_from(&mut self, at: SwitchIx, constraints: &HashConstraints) -> Time {
+    /// Returns the cost of the longest path from a switch to the class.
+    fn longest_from(&mut self, switch: SwitchIx, constraints: &HashConstraints) -> Time {
         let compiled = self.compiled;
-        if at == compiled.classes[self.to].switch {
+        if switch == compiled.classes[self.to].switch {
             return Time::ZERO;
         }
-        let state = (at, constraints.clone());
+        let state = (switch, constraints.clone());
         if let Some(&known) = self.known.get(&state) {
             return known;
         }
         // Loop guard: a path that returns to a state being explored finds 0 and ends. The key includes the hash
         // constraints, so a second visit under another hash is another state.
         self.known.insert(state.clone(), Time::ZERO);
-        let longest = match compiled.decision(at, self.to) {
+        let longest = match compiled.decision(switch, self.to) {
             ForwardingDecision::NoRoute => Time::ZERO,
-            &ForwardingDecision::Port(port, _) => self.longest_via(at, port, constraints),
-            ForwardingDecision::Select(selector, ports) => {
+            &ForwardingDecision::Port { port, .. } => self.longest_via(switch, port, constraints),
+            ForwardingDecision::Select { selector, ports } => {
                 let choices = constraints.choices(*selector, ports.len() as u64);
                 let costs =
-                    choices.filter_map(|(index, rest)| Some(self.longest_via(at, ports[index]?, &rest)));
+                    choices.filter_map(|(index, rest)| Some(self.longest_via(switch, ports[index]?, &rest)));
                 costs.max().unwrap_or(Time::ZERO)
             }
         };
@@ -108,8 +116,9 @@ impl LongestPaths<'_> {
         longest
     }
 
-    fn longest_via(&mut self, at: SwitchIx, port: u16, constraints: &HashConstraints) -> Time {
-        let Some((link, end)) = self.topology.peer(at, port) else { return Time::ZERO };
+    /// Returns the cost of the longest path that leaves a switch by `port`.
+    fn longest_via(&mut self, switch: SwitchIx, port: u16, constraints: &HashConstraints) -> Time {
+        let Some((link, end)) = self.topology.peer(switch, port) else { return Time::ZERO };
         let rest = match end.node {
             Node::Switch(next) => self.longest_from(next, constraints),
             Node::Host(_) => Time::ZERO,

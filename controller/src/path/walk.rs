@@ -25,25 +25,28 @@ pub fn for_each_path(
     visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
 ) -> bool {
     let mut walk = PathWalk { topology, compiled, to, hops: Vec::new() };
-    walk.step(compiled.classes[from].switch, HOST_PORT, &HashConstraints::default(), visit)
+    walk.arrive(compiled.classes[from].switch, HOST_PORT, &HashConstraints::default(), visit)
 }
 
 struct PathWalk<'a> {
     topology: &'a Topology,
     compiled: &'a CompiledRoutes,
+    /// Class of hosts to which the paths lead.
     to: usize,
+    /// Hops so far.
     hops: Vec<PathHop>,
 }
 
 impl PathWalk<'_> {
     /// Continues at a switch at which the packet has arrived.
-    fn step(
+    fn arrive(
         &mut self,
         switch: SwitchIx,
         in_port: u16,
         constraints: &HashConstraints,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
+        // `leave` sets the egress port; on the last hop it has no meaning.
         let here = PathHop { switch, in_port, out_port: 0 };
         let name = || self.topology.switch(switch).name.clone();
         if self.hops.iter().any(|hop| hop.switch == switch) {
@@ -59,8 +62,8 @@ impl PathWalk<'_> {
                 let end = Err(PathError::NoRoute(name()));
                 self.report(here, constraints, end, visit)
             }
-            &ForwardingDecision::Port(port, _) => self.leave(here, port, constraints, visit),
-            ForwardingDecision::Select(selector, ports) => {
+            &ForwardingDecision::Port { port, .. } => self.leave(here, port, constraints, visit),
+            ForwardingDecision::Select { selector, ports } => {
                 constraints.choices(*selector, ports.len() as u64).all(|(index, rest)| match ports[index] {
                     Some(port) => self.leave(here, port, &rest, visit),
                     None => {
@@ -84,7 +87,7 @@ impl PathWalk<'_> {
         match self.topology.peer(here.switch, out_port) {
             Some((_, end)) if let Node::Switch(next) = end.node => {
                 self.hops.push(here);
-                let is_continued = self.step(next, end.port, constraints, visit);
+                let is_continued = self.arrive(next, end.port, constraints, visit);
                 self.hops.pop();
                 is_continued
             }

@@ -51,11 +51,12 @@ pub fn decode(
         switches.push(routes);
     }
     let has_trees =
-        switches.iter().any(|it| it.forward.values().any(|hop| matches!(hop, NextHop::Trees { .. })));
+        switches.iter().any(|switch| switch.forward.values().any(|hop| matches!(hop, NextHop::Trees { .. })));
     Ok(Routes { method: if has_trees { RoutingMethod::Trees } else { RoutingMethod::Ecmp }, switches })
 }
 
-/// Adds a table entry to the routes. Returns `None` if it is an entry of a route table that no plan writes.
+/// Adds a table entry to the routes, members of ECMP groups to `members` (group id -> index -> port). Returns `None` if
+/// it is an entry of a route table that no plan writes.
 fn decode_entry(
     entry: &TableEntry,
     p4info: &Index,
@@ -64,16 +65,18 @@ fn decode_entry(
     members: &mut BTreeMap<u16, BTreeMap<u16, u16>>,
 ) -> Option<()> {
     let table = p4info.tables.id(entry.table_id)?;
+    // The value of a key field, and its prefix length if it has one.
     let key = |name: &str| {
         let id = table.match_field(name)?.id;
         let field = entry.r#match.iter().find(|field| field.field_id == id)?;
         match field.field_match_type.as_ref()? {
-            FieldMatchType::Exact(it) => Some((value::to_u64(&it.value)?, 0)),
-            FieldMatchType::Lpm(it) => Some((value::to_u64(&it.value)?, it.prefix_len)),
+            FieldMatchType::Exact(exact) => Some((value::to_u64(&exact.value)?, 0)),
+            FieldMatchType::Lpm(lpm) => Some((value::to_u64(&lpm.value)?, lpm.prefix_len)),
             _ => None,
         }
     };
     let key_u16 = |name: &str| u16::try_from(key(name)?.0).ok();
+    // The action with its P4Info.
     let action_call = || {
         let ActionType::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else { return None };
         let info = p4info.actions.id(action.action_id)?;
@@ -82,7 +85,7 @@ fn decode_entry(
     let param = |name: &str| {
         let (action, info) = action_call()?;
         let id = info.param(name)?.id;
-        value::to_u64(&action.params.iter().find(|it| it.param_id == id)?.value)
+        value::to_u64(&action.params.iter().find(|param| param.param_id == id)?.value)
     };
     let port = || port_of(u16::try_from(param("port")?).ok()?);
     let last_component = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
@@ -127,12 +130,12 @@ fn decode_entry(
 /// Returns the ports of each multicast group, by group id.
 fn multicast_groups(entities: &[Entity], port_of: &dyn Fn(u16) -> Option<u16>) -> BTreeMap<u16, Vec<u16>> {
     let groups = entities.iter().filter_map(|entity| match canonical(entity).entity? {
-        Kind::PacketReplicationEngineEntry(it) => match it.r#type? {
-            Pre::MulticastGroupEntry(it) => {
+        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type? {
+            Pre::MulticastGroupEntry(group) => {
                 // A port that the topology lacks becomes an invalid number, so that the proof fails.
-                let port = |it| port_of(u16::try_from(replica_port(it)).ok()?).or(Some(u16::MAX));
-                let ports = it.replicas.iter().filter_map(port);
-                Some((u16::try_from(it.multicast_group_id).ok()?, ports.collect()))
+                let port = |replica| port_of(u16::try_from(replica_port(replica)).ok()?).or(Some(u16::MAX));
+                let ports = group.replicas.iter().filter_map(port);
+                Some((u16::try_from(group.multicast_group_id).ok()?, ports.collect()))
             }
             Pre::CloneSessionEntry(_) => None,
         },

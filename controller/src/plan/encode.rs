@@ -1,7 +1,10 @@
+//! Encodes the entries of a plan as P4Runtime entities and updates.
+
 use super::entry::{Entry, Field};
 use super::error::PlanError;
 use super::target::CloneSession;
 use crate::call::Call;
+use crate::flood::Meter;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
 use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Range};
@@ -57,6 +60,7 @@ impl<'a> Encoder<'a> {
         Ok(Entity { entity: Some(entity::Entity::TableEntry(table_entry)) })
     }
 
+    /// Encodes the action of an entry, whose parameters must be those of the program.
     fn action(&self, table: &Table, call: Call) -> Result<TableAction, PlanError> {
         let info = self.action_of(table, call.action)?;
         if info.params.len() != call.params.len()
@@ -91,15 +95,15 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Returns the meter configuration for `(bytes/s, burst in bytes)`. Committed and peak rate are equal: a packet is
-/// green or red.
-fn meter((rate, burst): (u64, u64)) -> MeterConfig {
+/// Returns the configuration of a meter. Committed and peak rate are equal: a packet is green or red.
+fn meter(Meter { rate, burst }: Meter) -> MeterConfig {
     let saturated = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let (rate, burst) = (saturated(rate), saturated(burst));
     MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
 }
 
-pub(super) fn session(session: CloneSession) -> Entity {
+/// Returns a clone session with one copy of each packet.
+pub(super) fn clone_session(session: CloneSession) -> Entity {
     let session = CloneSessionEntry {
         session_id: session.id.into(),
         replicas: vec![replica(session.port)],
@@ -110,7 +114,7 @@ pub(super) fn session(session: CloneSession) -> Entity {
 }
 
 /// Returns the multicast group to which POLICY packets from one port are flooded.
-pub(super) fn flood(group: u16, ports: &[u16]) -> Entity {
+pub(super) fn flood_group(group: u16, ports: &[u16]) -> Entity {
     let group = MulticastGroupEntry {
         multicast_group_id: group.into(),
         replicas: ports.iter().copied().map(replica).collect(),
@@ -130,6 +134,7 @@ fn replica(port: u16) -> Replica {
     Replica { port_kind: Some(PortKind::EgressPort(port.into())), ..Replica::default() }
 }
 
+/// Encodes the key of an entry, whose fields must be those of the table.
 fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {
     let wrong_key = || PlanError::Key {
         table: table.preamble().name.clone(),
@@ -149,18 +154,18 @@ fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, 
                 FieldMatchType::Exact(Exact { value: encode_number(number, info.bitwidth, location)? })
             }
             // P4Runtime requires that a prefix of length 0 be omitted.
-            Field::Lpm(_, 0) => {
+            Field::Lpm { prefix_len: 0, .. } => {
                 check_match_kind(info, MatchType::Lpm, "lpm", location)?;
                 continue;
             }
-            Field::Lpm(number, len) => {
+            Field::Lpm { value, prefix_len } => {
                 check_match_kind(info, MatchType::Lpm, "lpm", location)?;
                 FieldMatchType::Lpm(Lpm {
-                    value: encode_number(number, info.bitwidth, location)?,
-                    prefix_len: len.into(),
+                    value: encode_number(value, info.bitwidth, location)?,
+                    prefix_len: prefix_len.into(),
                 })
             }
-            Field::Range(low, high) => {
+            Field::Range { low, high } => {
                 check_match_kind(info, MatchType::Range, "range", location)?;
                 let (low, high) = (
                     encode_number(low, info.bitwidth, location)?,
@@ -174,7 +179,7 @@ fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, 
     Ok(fields)
 }
 
-/// Checks the match kind of a field.
+/// Checks the match kind of a field. `expected` and `field` are names for the error.
 fn check_match_kind(
     info: &MatchField,
     kind: MatchType,

@@ -1,14 +1,17 @@
-use super::priority::EscapeClass;
+//! The entries of a plan, and the names of tables, fields, actions and parameters in Weir's P4 programs.
+
+use super::priority::{EscapeClass, PacketClass};
 use crate::call::Call;
+use crate::flood::Meter;
 use crate::port_params::PortParams;
-use crate::profile::EcnRamp;
 use crate::routes::NextHop;
+use crate::thresholds::EcnRamp;
 use crate::topology::Prefix;
 use std::net::Ipv4Addr;
 
 /// Table of routes by destination prefix.
 pub const FORWARD: &str = "forward";
-/// Table of congestion thresholds per port; programs without it do not deflect.
+/// Table of the queue length above which packets are deflected, per port; programs without it do not deflect.
 pub const DEFLECTION: &str = "deflection";
 /// Table that maps an ingress port to the multicast group for POLICY packets; programs without it do not flood them.
 pub const POLICY_FLOOD: &str = "policy_flood";
@@ -73,8 +76,7 @@ pub enum Entry {
     },
     /// The queue of a kind of Weir packet.
     TrafficClass {
-        /// Kind, and whether the flag EXPRESS is set.
-        packets: (u8, bool),
+        packets: PacketClass,
         priority: u8,
     },
     /// The queue of DATA packets by the DSCP of their IPv4 header.
@@ -91,12 +93,13 @@ pub enum Entry {
     },
     PortProfile {
         port: u16,
+        /// Code of the port's rate in telemetry records.
         rate_code: u8,
         ecn: EcnRamp,
-        /// True if the port leads to a switch.
-        fabric: bool,
+        leads_to_switch: bool,
     },
-    /// The refresh of FNCC's All_INT_Table, the default action of a table without keys.
+    /// The refresh interval of the switch's copy of its ports' telemetry (FNCC's All_INT_Table); the default action of
+    /// a table without keys.
     IntRefresh {
         /// Interval in ticks of the switch's clock; 24 bits.
         ticks: u32,
@@ -145,17 +148,19 @@ pub enum Entry {
     /// TNA: the properties of a port, with the number of an ECN ramp instead of thresholds.
     PortRamp {
         port: u16,
+        /// Code of the port's rate in telemetry records.
         rate_code: u8,
         /// Number of the ramp; 0: never mark.
         ramp: u16,
-        /// True if the port leads to a switch.
-        fabric: bool,
+        leads_to_switch: bool,
     },
     /// TNA: one step of an ECN ramp.
     RampStep {
+        /// Number of the ramp.
         ramp: u16,
-        /// Lower and upper bound of the queue length, inclusive, in units of 80 bytes.
+        /// Lower bound of the queue length, inclusive, in cells of 80 bytes.
         low: u16,
+        /// Upper bound, inclusive.
         high: u16,
         /// Marking probability in units of 1/65536; `None`: always mark.
         probability: Option<u16>,
@@ -163,7 +168,7 @@ pub enum Entry {
     /// TNA: the queue length above which messages are deflected from a port.
     DepthLimit {
         port: u16,
-        /// Queue length in units of 80 bytes.
+        /// Queue length in cells of 80 bytes.
         limit: u16,
     },
     /// TNA: time without a packet after which the switch may forget a deflected message; a register parameter.
@@ -181,9 +186,15 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     Exact(u128),
-    Lpm(u128, u8),
-    /// Lower and upper bound, inclusive.
-    Range(u128, u128),
+    Lpm {
+        value: u128,
+        prefix_len: u8,
+    },
+    /// Both bounds are inclusive.
+    Range {
+        low: u128,
+        high: u128,
+    },
 }
 
 impl Entry {
@@ -268,14 +279,14 @@ impl Entry {
         let exact = |n: u16| Field::Exact(n.into());
         match *self {
             Entry::Forward { prefix, .. } => {
-                vec![("dst_addr", Field::Lpm(prefix.addr.to_bits().into(), prefix.len))]
+                vec![("dst_addr", Field::Lpm { value: prefix.addr.to_bits().into(), prefix_len: prefix.len })]
             }
             Entry::Member { group, index, .. } => vec![("group", exact(group)), ("index", exact(index))],
             Entry::TreeRoute { tree, dst, .. } => {
                 vec![("tree", exact(tree.into())), ("dst_addr", Field::Exact(dst.to_bits().into()))]
             }
-            Entry::TrafficClass { packets: (kind, express), .. } => {
-                vec![("kind", exact(kind.into())), ("express", exact(express.into()))]
+            Entry::TrafficClass { packets: PacketClass { kind, is_express }, .. } => {
+                vec![("kind", exact(kind.into())), ("express", exact(is_express.into()))]
             }
             Entry::DataClass { class } => vec![("dscp", exact(class.into()))],
             Entry::QueueShare { port, priority, .. } => {
@@ -285,7 +296,7 @@ impl Entry {
                 vec![("profile_port", exact(port))]
             }
             Entry::RampStep { ramp, low, high, .. } => {
-                vec![("ramp", exact(ramp)), ("depth", Field::Range(low.into(), high.into()))]
+                vec![("ramp", exact(ramp)), ("depth", Field::Range { low: low.into(), high: high.into() })]
             }
             Entry::PortParams { port, .. } => vec![("port", exact(port))],
             Entry::Deflection { port, .. }
@@ -330,14 +341,14 @@ impl Entry {
             Entry::IntRefresh { ticks } => {
                 Call { action: "refresh_every", params: vec![("ticks", ticks.into())] }
             }
-            Entry::PortProfile { rate_code, ecn, fabric, .. } => Call {
+            Entry::PortProfile { rate_code, ecn, leads_to_switch, .. } => Call {
                 action: "profile",
                 params: vec![
                     ("rate_code", rate_code.into()),
                     ("ecn_kmin", ecn.kmin.into()),
                     ("ecn_kmax", ecn.kmax.into()),
                     ("ecn_slope", ecn.slope.into()),
-                    ("fabric", fabric.into()),
+                    ("fabric", leads_to_switch.into()),
                 ],
             },
             Entry::PortParams { ref params, .. } => params.call.clone(),
@@ -358,12 +369,12 @@ impl Entry {
             Entry::PolicyFlood { group, .. } => {
                 Call { action: "flood", params: vec![("group", group.into())] }
             }
-            Entry::PortRamp { rate_code, ramp, fabric, .. } => Call {
+            Entry::PortRamp { rate_code, ramp, leads_to_switch, .. } => Call {
                 action: "profile",
                 params: vec![
                     ("rate_code", rate_code.into()),
                     ("ecn_ramp", ramp.into()),
-                    ("fabric", fabric.into()),
+                    ("fabric", leads_to_switch.into()),
                 ],
             },
             Entry::RampStep { probability: Some(probability), .. } => {
@@ -381,10 +392,10 @@ impl Entry {
         }
     }
 
-    /// Returns rate (bytes per second) and burst (bytes) of the entry's direct meter; `None` if it has none.
-    pub fn meter(&self) -> Option<(u64, u64)> {
+    /// Returns the entry's direct meter; `None` if it has none.
+    pub fn meter(&self) -> Option<Meter> {
         match *self {
-            Entry::PolicyFlood { rate, burst, .. } => Some((rate, burst)),
+            Entry::PolicyFlood { rate, burst, .. } => Some(Meter { rate, burst }),
             _ => None,
         }
     }

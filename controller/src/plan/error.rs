@@ -1,6 +1,6 @@
 //! Errors of planning.
 
-use crate::profile::{EcnError, ThresholdError};
+use crate::thresholds::{DeflectionError, EcnError};
 use p4runtime::p4info::P4InfoError;
 use thiserror::Error;
 use weir_units::Bytes;
@@ -51,7 +51,7 @@ pub enum PlanError {
     Ecn(#[from] EcnError),
     /// Invalid deflection options.
     #[error("{0}")]
-    Deflection(#[from] ThresholdError),
+    Deflection(#[from] DeflectionError),
     /// A threshold above the queue lengths that the target can count.
     #[error("{what}: Tofino counts queue lengths only up to {}; use a smaller threshold", Bytes::new(u64::from(*max)))]
     Depth { what: &'static str, max: u32 },

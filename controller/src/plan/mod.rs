@@ -16,16 +16,17 @@ pub use entry::{Entry, FORWARD, Field};
 pub use error::PlanError;
 pub use options::PlanOptions;
 pub use priority::{
-    DATA_PRIORITY, EXPRESS_PRIORITY, EscapeClass, MAX_WEIGHTED_QUEUES, PriorityTraffic, escape_classes,
-    last_escape_priority,
+    DATA_PRIORITY, EXPRESS_PRIORITY, EscapeClass, MAX_WEIGHTED_QUEUES, PacketClass, PriorityTraffic,
+    escape_classes, last_escape_priority,
 };
 pub use rank::UpdateOrder;
 pub use target::{Bmv2, Chip, CloneSession, P4Target, PortMap, TargetConfig, Tofino};
 
 use crate::deflect;
-use crate::profile::{DeflectionConfig, EcnRamp, ThresholdError};
+use crate::flood::Meter;
 use crate::reconcile::{BASE, DesiredState, LAST_INSERT};
 use crate::routes::{Routes, RoutingMethod, SwitchRoutes};
+use crate::thresholds::{DeflectionConfig, DeflectionError, EcnRamp};
 use crate::topology::{Node, SwitchIx, Topology};
 use p4runtime::p4::v1::{Entity, Update, update};
 use p4runtime::p4info::{Index, Object};
@@ -53,7 +54,7 @@ impl<'a> Planner<'a> {
         options: PlanOptions,
         p4info: &'a Index,
     ) -> Result<Planner<'a>, PlanError> {
-        let routes = options.target.target().routes(routes)?;
+        let routes = options.target.target().adapt_routes(routes)?;
         Ok(Planner { topology, routes, options, p4info })
     }
 
@@ -73,7 +74,7 @@ impl<'a> Planner<'a> {
         for entry in entries {
             updates.push(encoder.update(&entry)?);
         }
-        updates.extend(port_sessions(topology, options, ix)?.into_iter().map(insert));
+        updates.extend(port_clone_sessions(topology, options, ix)?.into_iter().map(insert));
         Ok(updates)
     }
 }
@@ -108,7 +109,7 @@ pub fn desired_states(
 ) -> Result<BTreeMap<String, DesiredState>, PlanError> {
     let encoder = Encoder::new(p4info);
     let target = options.target.target();
-    let routes = target.routes(routes)?;
+    let routes = target.adapt_routes(routes)?;
     let ranks = UpdateOrder::new(topology, &routes);
     // Manage only the tables of the plan: other tables belong to other controllers.
     let id = |table: &str| p4info.tables.named(table).map(|table| table.preamble().id);
@@ -126,7 +127,7 @@ pub fn desired_states(
         for entry in entries {
             desired.insert(ranks.of(ix, &entry), encoder.entity(&entry)?);
         }
-        for session in port_sessions(topology, options, ix)? {
+        for session in port_clone_sessions(topology, options, ix)? {
             desired.insert(BASE, session);
         }
         if routes.method == RoutingMethod::Trees
@@ -142,20 +143,24 @@ pub fn desired_states(
     states.collect()
 }
 
-/// Returns the clone sessions of the ports of one switch.
-fn port_sessions(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> Result<Vec<Entity>, PlanError> {
+/// Returns the clone sessions of the ports of one switch, if the options ask for them.
+fn port_clone_sessions(
+    topology: &Topology,
+    options: &PlanOptions,
+    ix: SwitchIx,
+) -> Result<Vec<Entity>, PlanError> {
     let (target, switch) = (options.target.target(), topology.switch(ix));
     let ports = switch.ports().filter(|_| options.port_clone_sessions);
     let session = |(port, _)| {
         let port = target.device_port(&switch.name, port)?;
-        Ok(encode::session(CloneSession { id: port, port, bytes: 0 }))
+        Ok(encode::clone_session(CloneSession { id: port, port, bytes: 0 }))
     };
     ports.map(session).collect()
 }
 
 /// Returns the clone sessions to which the entries refer.
 fn entry_clone_sessions(options: &PlanOptions, entries: &[Entry]) -> impl Iterator<Item = Entity> + use<> {
-    options.target.target().sessions(entries).into_iter().map(encode::session)
+    options.target.target().clone_sessions(entries).into_iter().map(encode::clone_session)
 }
 
 /// Returns the multicast groups of one switch, or none if the program has no table `policy_flood`.
@@ -173,7 +178,7 @@ fn flood_groups(
     let group = |(&port, others): (&u16, &Vec<u16>)| {
         let others: Vec<u16> =
             others.iter().map(|&port| target.device_port(switch, port)).collect::<Result<_, _>>()?;
-        Ok(encode::flood(port, &others))
+        Ok(encode::flood_group(port, &others))
     };
     routes.of(ix).flood.iter().map(group).collect()
 }
@@ -188,7 +193,7 @@ fn entries(
     ix: SwitchIx,
 ) -> Result<Vec<Entry>, PlanError> {
     let (target, switch) = (options.target.target(), &topology.switch(ix).name);
-    target.check(topology, ix, p4info)?;
+    target.check_ports(topology, ix, p4info)?;
     let has = |table| p4info.tables.named(table).is_ok();
     let mut entries = Vec::new();
     if has("switch_identity") {
@@ -197,20 +202,22 @@ fn entries(
     entries.extend(options.int_refresh.map(|ticks| Entry::IntRefresh { ticks }));
     let classes = options.classes.iter();
     entries.extend(classes.map(|(&packets, &priority)| Entry::TrafficClass { packets, priority }));
+    // Weighted queues are numbered from 1, and so are the DSCPs that select them.
     entries.extend((1..).zip(&options.weights).map(|(class, _)| Entry::DataClass { class }));
     if has("port_profile") || options.ecn.is_some() {
         for (port, link) in topology.switch(ix).ports() {
             let rate = topology.link(link).rate;
             let ecn = options.ecn.map_or(Ok(EcnRamp::default()), |ecn| ecn.ramp(rate))?;
-            let fabric =
+            let leads_to_switch =
                 topology.peer(ix, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Switch(_)));
             let rate_code = RateCode::from_bandwidth(rate).unwrap_or_default().bits();
-            entries.push(Entry::PortProfile { port, rate_code, ecn, fabric });
+            entries.push(Entry::PortProfile { port, rate_code, ecn, leads_to_switch });
         }
     }
+    // Port numbers serve as ids of multicast groups.
     for &port in routes.of(ix).flood.keys().filter(|_| has(entry::POLICY_FLOOD)) {
         let Some(link) = topology.switch(ix).link_at(port) else { continue };
-        let (rate, burst) = options.flood.meter(topology, link);
+        let Meter { rate, burst } = options.flood.meter(topology, link);
         entries.push(Entry::PolicyFlood { port, group: port, rate, burst });
     }
     if let Some(config) = options.deflection.filter(|_| has(entry::DEFLECTION)) {
@@ -226,7 +233,7 @@ fn entries(
         entries.extend(route_entries(routes.of(ix)));
     }
     let entries: Vec<Entry> = target
-        .entries(entries)?
+        .convert_entries(entries)?
         .into_iter()
         .map(|entry| entry.with_ports(|port| target.device_port(switch, port)))
         .collect::<Result<_, _>>()?;
@@ -247,7 +254,7 @@ fn deflection_entries(
     routes: &Routes,
     ix: SwitchIx,
     config: &DeflectionConfig,
-) -> Result<Vec<Entry>, ThresholdError> {
+) -> Result<Vec<Entry>, DeflectionError> {
     config.check()?;
     let mut entries: Vec<_> = escape_classes(config.tokens).map(Entry::EscapeClass).collect();
     let ports = topology.switch(ix).ports();
@@ -256,7 +263,8 @@ fn deflection_entries(
         if candidates.is_empty() {
             continue;
         }
-        // For packets that arrived on a candidate, the next one is the alternative.
+        // A packet is not deflected to the port on which it arrived: for packets from a candidate, the next one is the
+        // alternative.
         let others = candidates.iter().cycle().skip(1);
         entries.extend(
             (0..).zip(candidates.iter().zip(others)).map(|(index, (&to, &other))| Entry::DeflectPort {
@@ -266,13 +274,14 @@ fn deflection_entries(
                 other,
             }),
         );
-        let limit = config.limit(topology.link(link).rate)?;
+        let limit = config.scaled_threshold(topology.link(link).rate)?;
         let candidates = candidates.len() as u16;
         entries.push(Entry::Deflection { port, limit, candidates, lifetime: config.lifetime });
     }
     Ok(entries)
 }
 
+/// Returns the entries of the route tables, group members and tree routes before the prefixes that refer to them.
 fn route_entries(routes: &SwitchRoutes) -> impl Iterator<Item = Entry> + '_ {
     let members = routes.groups.iter().flat_map(|(&group, ports)| {
         (0..).zip(ports).map(move |(index, &port)| Entry::Member { group, index, port })
@@ -284,6 +293,7 @@ fn route_entries(routes: &SwitchRoutes) -> impl Iterator<Item = Entry> + '_ {
     members.chain(trees).chain(forward)
 }
 
+/// Checks that the entries fit into the tables.
 fn check_sizes(switch: &str, entries: &[Entry], p4info: &Index) -> Result<(), PlanError> {
     let mut count: BTreeMap<&'static str, usize> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.is_default()) {

@@ -8,6 +8,15 @@ pub const EXPRESS_PRIORITY: u8 = 1;
 /// [`escape_classes`]. These queues are served before data and feedback: deflected packets are few and already delayed.
 const FIRST_DETOUR_PRIORITY: u8 = 2;
 
+/// Packets of Weir's protocol that share a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PacketClass {
+    /// Kind in the Weir header.
+    pub kind: u8,
+    /// The flag EXPRESS is set.
+    pub is_express: bool,
+}
+
 /// The queues of deflected packets, by number of remaining tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EscapeClass {
@@ -19,12 +28,12 @@ pub struct EscapeClass {
     pub detour: u8,
 }
 
-/// Returns the classes of packets that may be deflected `tokens` times, by remaining tokens from 0 to `tokens`.
+/// Returns the queues of packets that may be deflected `tokens` times, by remaining tokens from 0 to `tokens`.
 ///
 /// The n-th deflection moves a packet to the n-th pair of queues. The first queue of a pair (`detour`) holds packets
 /// for the hop to which they are deflected, which may lead up or down. The second (`escape`) holds them from the next
 /// switch on, where paths lead up and then down as for data. A packet therefore waits only for packets of its own
-/// class, on up-down paths, or of later classes. [`verify_channels`](crate::verify_channels) proves this.
+/// queue, on up-down paths, or of later queues. [`verify_channels`](crate::verify_channels) proves this.
 pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
     let detour_of = |deflections: u8| FIRST_DETOUR_PRIORITY + 2 * (deflections - 1);
     (0..=tokens).map(move |remaining| {
@@ -50,7 +59,7 @@ pub struct PriorityTraffic {
     pub short_messages: bool,
     /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,
-    /// Number of weighted DATA queues, from queue 1 on.
+    /// Number of weighted DATA queues, from queue 1 on; 0: none.
     pub weighted: u8,
 }
 

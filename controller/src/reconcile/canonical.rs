@@ -1,3 +1,5 @@
+//! The canonical form of entities, in which equal entities have equal bytes, and their identity.
+
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::field_match::FieldMatchType;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
@@ -14,7 +16,9 @@ use prost::Message;
 /// The identity of an entity, as opposed to its content. A switch holds at most one entity of each identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
+    /// A multicast group, by its id.
     Multicast(u32),
+    /// A clone session, by its id.
     Clone(u32),
     Member {
         profile: u32,
@@ -44,13 +48,15 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
             key: TableEntry { r#match: entry.r#match.clone(), ..TableEntry::default() }.encode_to_vec(),
             priority: entry.priority,
         },
-        Kind::ActionProfileMember(it) => {
-            Identity::Member { profile: it.action_profile_id, member: it.member_id }
+        Kind::ActionProfileMember(member) => {
+            Identity::Member { profile: member.action_profile_id, member: member.member_id }
         }
-        Kind::ActionProfileGroup(it) => Identity::Group { profile: it.action_profile_id, group: it.group_id },
-        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
-            Pre::MulticastGroupEntry(it) => Identity::Multicast(it.multicast_group_id),
-            Pre::CloneSessionEntry(it) => Identity::Clone(it.session_id),
+        Kind::ActionProfileGroup(group) => {
+            Identity::Group { profile: group.action_profile_id, group: group.group_id }
+        }
+        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
+            Pre::MulticastGroupEntry(group) => Identity::Multicast(group.multicast_group_id),
+            Pre::CloneSessionEntry(session) => Identity::Clone(session.session_id),
         },
         _ => return None,
     })
@@ -62,7 +68,7 @@ pub(super) fn shorter_prefixes(entity: &Entity, p4info: &Index) -> impl Iterator
     let prefix = || {
         let Kind::TableEntry(entry) = entity.entity.as_ref()? else { return None };
         let prefix_len = |field: &FieldMatch| match &field.field_match_type {
-            Some(FieldMatchType::Lpm(it)) => Some(it.prefix_len),
+            Some(FieldMatchType::Lpm(lpm)) => Some(lpm.prefix_len),
             _ => None,
         };
         let (index, len) =
@@ -74,9 +80,9 @@ pub(super) fn shorter_prefixes(entity: &Entity, p4info: &Index) -> impl Iterator
     prefix().into_iter().flat_map(|(entry, index, len, width)| {
         (0..len).rev().filter_map(move |len| {
             let mut shorter = entry.clone();
-            if let Some(FieldMatchType::Lpm(it)) = &mut shorter.r#match[index].field_match_type {
-                it.prefix_len = len;
-                clear_low_bits(&mut it.value, (width - len).unsigned_abs());
+            if let Some(FieldMatchType::Lpm(lpm)) = &mut shorter.r#match[index].field_match_type {
+                lpm.prefix_len = len;
+                clear_low_bits(&mut lpm.value, (width - len).unsigned_abs());
             }
             identity(&canonical(&Entity { entity: Some(Kind::TableEntry(shorter)) }))
         })
@@ -95,25 +101,25 @@ fn clear_low_bits(value: &mut [u8], count: u32) {
 pub fn canonical(entity: &Entity) -> Entity {
     let kind = entity.entity.as_ref().map(|kind| match kind {
         Kind::TableEntry(entry) => Kind::TableEntry(table_entry(entry)),
-        Kind::ActionProfileMember(it) => Kind::ActionProfileMember(ActionProfileMember {
-            action: it.action.as_ref().map(action),
-            ..it.clone()
+        Kind::ActionProfileMember(member) => Kind::ActionProfileMember(ActionProfileMember {
+            action: member.action.as_ref().map(action),
+            ..member.clone()
         }),
-        Kind::ActionProfileGroup(it) => {
-            let mut members = it.members.clone();
+        Kind::ActionProfileGroup(group) => {
+            let mut members = group.members.clone();
             members.sort_by_key(|member| (member.member_id, member.weight));
-            Kind::ActionProfileGroup(ActionProfileGroup { members, ..it.clone() })
+            Kind::ActionProfileGroup(ActionProfileGroup { members, ..group.clone() })
         }
-        Kind::PacketReplicationEngineEntry(it) => {
-            let r#type = it.r#type.clone().map(|kind| match kind {
-                Pre::MulticastGroupEntry(it) => Pre::MulticastGroupEntry(MulticastGroupEntry {
-                    replicas: replicas(&it.replicas),
+        Kind::PacketReplicationEngineEntry(entry) => {
+            let r#type = entry.r#type.clone().map(|kind| match kind {
+                Pre::MulticastGroupEntry(group) => Pre::MulticastGroupEntry(MulticastGroupEntry {
+                    replicas: replicas(&group.replicas),
                     metadata: Vec::new(),
-                    ..it
+                    ..group
                 }),
-                Pre::CloneSessionEntry(mut it) => {
-                    it.replicas = replicas(&it.replicas);
-                    Pre::CloneSessionEntry(it)
+                Pre::CloneSessionEntry(mut session) => {
+                    session.replicas = replicas(&session.replicas);
+                    Pre::CloneSessionEntry(session)
                 }
             });
             Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type })
@@ -127,10 +133,10 @@ fn table_entry(entry: &TableEntry) -> TableEntry {
     let mut fields: Vec<FieldMatch> = entry.r#match.iter().filter_map(field).collect();
     fields.sort_by_key(|field| field.field_id);
     let mut table_action = entry.action.clone();
-    if let Some(ActionType::Action(it)) =
+    if let Some(ActionType::Action(call)) =
         table_action.as_mut().and_then(|table_action| table_action.r#type.as_mut())
     {
-        *it = action(it);
+        *call = action(call);
     }
     if let Some(ActionType::ActionProfileActionSet(set)) =
         table_action.as_mut().and_then(|table_action| table_action.r#type.as_mut())
@@ -154,23 +160,23 @@ fn table_entry(entry: &TableEntry) -> TableEntry {
 /// Returns the canonical form of a match field, or `None` if it matches any value.
 fn field(field: &FieldMatch) -> Option<FieldMatch> {
     let mut field = field.clone();
-    let bytes = |value: &mut Vec<u8>| *value = value::canonical(value);
+    let make_canonical = |value: &mut Vec<u8>| *value = value::canonical(value);
     match field.field_match_type.as_mut()? {
-        FieldMatchType::Exact(it) => bytes(&mut it.value),
-        FieldMatchType::Lpm(it) if it.prefix_len == 0 => return None,
-        FieldMatchType::Lpm(it) => bytes(&mut it.value),
-        FieldMatchType::Ternary(it) => {
-            bytes(&mut it.value);
-            bytes(&mut it.mask);
-            if it.mask == [0] {
+        FieldMatchType::Exact(exact) => make_canonical(&mut exact.value),
+        FieldMatchType::Lpm(lpm) if lpm.prefix_len == 0 => return None,
+        FieldMatchType::Lpm(lpm) => make_canonical(&mut lpm.value),
+        FieldMatchType::Ternary(ternary) => {
+            make_canonical(&mut ternary.value);
+            make_canonical(&mut ternary.mask);
+            if ternary.mask == [0] {
                 return None;
             }
         }
-        FieldMatchType::Range(it) => {
-            bytes(&mut it.low);
-            bytes(&mut it.high);
+        FieldMatchType::Range(range) => {
+            make_canonical(&mut range.low);
+            make_canonical(&mut range.high);
         }
-        FieldMatchType::Optional(it) => bytes(&mut it.value),
+        FieldMatchType::Optional(optional) => make_canonical(&mut optional.value),
         FieldMatchType::Other(_) => {}
     }
     Some(field)

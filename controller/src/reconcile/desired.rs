@@ -1,3 +1,5 @@
+//! The entities that a switch should hold, with the ranks in which they may be written.
+
 use super::canonical::{Identity, canonical, identity, shorter_prefixes};
 use p4runtime::p4::v1::Entity;
 use p4runtime::p4info::Index;
@@ -6,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rank of entities that refer to no others: clone sessions, action profile members and groups, switch identities.
 ///
 /// Ranks order the updates of a rollout: the updates of one rank are written on all switches before those of the next.
-/// The order is deletions that must come first, removed members of multicast groups, `BASE`, routes by their remaining
-/// hops, [`LAST_INSERT`], [`DELETE`].
+/// In ascending order: deletions that must come first, removed members of multicast groups, `BASE`, routes by the
+/// number of hops to the destination, [`LAST_INSERT`], [`DELETE`].
 pub const BASE: u32 = 16;
 /// Rank of entities that may refer to any other desired entity.
 pub const LAST_INSERT: u32 = u32::MAX - 1;
@@ -71,8 +73,8 @@ impl DesiredState {
         self.managed = Some(tables);
     }
 
-    /// Returns whether a surplus entity with this identity is kept.
-    pub(super) fn ignores(&self, identity: &Identity) -> bool {
+    /// Returns whether a surplus entity with this identity is kept, because its table is not managed.
+    pub(super) fn is_unmanaged(&self, identity: &Identity) -> bool {
         match (identity, &self.managed) {
             (Identity::Entry { table, .. } | Identity::Default(table), Some(tables)) => {
                 !tables.contains(table)
@@ -81,8 +83,9 @@ impl DesiredState {
         }
     }
 
-    /// Deletes surplus entries of this table before new entities are written. Entries of the table with rank
-    /// [`LAST_INSERT`] are deleted with them and inserted again at the end, so that no packet matches them in between.
+    /// Marks a table whose surplus entries must be deleted before new entities are written. Entries of the table with
+    /// rank [`LAST_INSERT`] are deleted with them and inserted again at the end, so that no packet matches them in
+    /// between.
     pub fn delete_first(&mut self, table_id: u32) {
         self.delete_first.insert(table_id);
     }
@@ -110,8 +113,8 @@ impl DesiredState {
         self.indices.contains_key(identity)
     }
 
-    /// Returns the rank in which a surplus entity is deleted. An entry that hides a desired entry with a shorter
-    /// prefix is deleted in the rank of that entry, which takes effect only then.
+    /// Returns the rank in which a surplus entity is deleted. An entry that hides a desired entry with a shorter prefix
+    /// is deleted in the rank of the desired one, which takes effect only then.
     pub(super) fn deletion_rank(&self, identity: &Identity, entity: &Entity, p4info: &Index) -> u32 {
         if self.is_deleted_first(identity) {
             return DELETE_FIRST;

@@ -14,7 +14,7 @@ use p4runtime::p4::v1::{
 use p4runtime::p4info::{Index, Object};
 use std::collections::BTreeMap;
 
-/// One update, with its rank.
+/// One update, with its rank in a rollout (see [`BASE`](super::BASE)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The steps of lower ranks must be complete on all switches before this one.
@@ -79,12 +79,12 @@ pub fn diff(desired: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
             .push(Step { rank, update: Update { r#type: kind.into(), entity: Some(entity.clone()) } });
     }
     let mut surplus: Vec<_> =
-        existing.into_iter().filter(|(identity, _)| !desired.ignores(identity)).collect();
+        existing.into_iter().filter(|(identity, _)| !desired.is_unmanaged(identity)).collect();
     surplus.sort_by_key(|(identity, _)| deletion_order(identity, p4info));
     for (identity, entity) in surplus {
         result.steps.extend(
             without_removed_replicas(&entity, None)
-                .map(|it| Step { rank: SHRINK_GROUPS, update: modify(&it) }),
+                .map(|group| Step { rank: SHRINK_GROUPS, update: modify(&group) }),
         );
         let rank = desired.deletion_rank(&identity, &entity, p4info);
         if let Some(update) = removal(&identity, entity, p4info) {
@@ -98,11 +98,11 @@ pub fn diff(desired: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
 /// Returns the updates that bring empty tables to the desired state.
 pub fn updates(desired: &DesiredState) -> Vec<Update> {
     let mut entities: Vec<_> = desired.entities().collect();
-    entities.sort_by_key(|it| it.rank); // stable
-    let update = |it: &DesiredEntity<'_>| {
-        let is_default = matches!(identity(it.entity), Some(Identity::Default(_)));
+    entities.sort_by_key(|desired| desired.rank); // stable: keeps the order within a rank
+    let update = |desired: &DesiredEntity<'_>| {
+        let is_default = matches!(identity(desired.entity), Some(Identity::Default(_)));
         let kind = if is_default { Type::Modify } else { Type::Insert };
-        Update { r#type: kind.into(), entity: Some(it.entity.clone()) }
+        Update { r#type: kind.into(), entity: Some(desired.entity.clone()) }
     };
     entities.iter().map(update).collect()
 }
@@ -116,7 +116,8 @@ fn modify(entity: &Entity) -> Update {
 fn without_removed_replicas(old: &Entity, new: Option<&Entity>) -> Option<Entity> {
     let old = multicast(old)?;
     let new_replicas = new.and_then(multicast).map_or(&[][..], |new| &new.replicas);
-    let replicas: Vec<_> = old.replicas.iter().filter(|it| new_replicas.contains(it)).cloned().collect();
+    let replicas: Vec<_> =
+        old.replicas.iter().filter(|replica| new_replicas.contains(replica)).cloned().collect();
     if replicas.len() == old.replicas.len() {
         return None;
     }
@@ -125,10 +126,11 @@ fn without_removed_replicas(old: &Entity, new: Option<&Entity>) -> Option<Entity
     Some(Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) })
 }
 
+/// Returns the multicast group that an entity is, if it is one.
 fn multicast(entity: &Entity) -> Option<&MulticastGroupEntry> {
     match entity.entity.as_ref()? {
-        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
-            Pre::MulticastGroupEntry(it) => Some(it),
+        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
+            Pre::MulticastGroupEntry(group) => Some(group),
             Pre::CloneSessionEntry(_) => None,
         },
         _ => None,

@@ -1,31 +1,31 @@
 //! Writes the differences of several switches in the order of ranks.
 
-use super::diff::Diff;
+use super::diff::{Diff, Step};
 use p4runtime::p4::v1::Update;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The updates of several switches, to be written rank by rank, so that no packet loops during the rollout. The caller
-/// requests the next rank when all switches have written the previous one.
+/// The updates of several switches, to be written in the order of their ranks, so that no packet loops during the
+/// rollout. The caller requests the next rank when all switches have written the previous one. `K` identifies a switch.
 #[derive(Clone, Debug)]
 pub struct RankedUpdates<K> {
-    /// Remaining updates of each switch with their ranks, in ascending order.
-    remaining: BTreeMap<K, VecDeque<(u32, Update)>>,
+    /// Remaining updates of each switch, in ascending order of rank.
+    remaining: BTreeMap<K, VecDeque<Step>>,
 }
 
 impl<K: Ord + Clone> RankedUpdates<K> {
     pub fn new(differences: impl IntoIterator<Item = (K, Diff)>) -> RankedUpdates<K> {
-        let steps = |it: Diff| it.steps.into_iter().map(|step| (step.rank, step.update)).collect();
-        RankedUpdates { remaining: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
+        let steps = differences.into_iter().map(|(key, difference)| (key, VecDeque::from(difference.steps)));
+        RankedUpdates { remaining: steps.collect() }
     }
 
     /// Removes and returns the updates of the lowest remaining rank, by switch. Returns `None` if no updates remain.
     pub fn next_rank(&mut self) -> Option<BTreeMap<K, Vec<Update>>> {
-        let rank = self.remaining.values().filter_map(|steps| steps.front()).map(|step| step.0).min()?;
+        let rank = self.remaining.values().filter_map(|steps| steps.front()).map(|step| step.rank).min()?;
         let mut due = BTreeMap::new();
         for (key, steps) in &mut self.remaining {
-            let count = steps.partition_point(|step| step.0 <= rank);
+            let count = steps.partition_point(|step| step.rank <= rank);
             if count > 0 {
-                due.insert(key.clone(), steps.drain(..count).map(|step| step.1).collect());
+                due.insert(key.clone(), steps.drain(..count).map(|step| step.update).collect());
             }
         }
         Some(due)
@@ -45,7 +45,6 @@ impl<K: Ord + Clone> RankedUpdates<K> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::diff::Step;
     use super::*;
 
     fn difference(ranks: &[u32]) -> Diff {

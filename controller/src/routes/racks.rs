@@ -1,4 +1,5 @@
-//! Racks, the destinations of routes between switches, and the routes to the hosts of a switch.
+//! Racks (switches with hosts), which are the destinations of routes between switches, and the routes to the hosts of a
+//! switch.
 
 use crate::route_table::{NextHop, SwitchRoutes};
 use crate::topology::{Prefix, SwitchIx, Topology};
@@ -13,7 +14,8 @@ pub(super) fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
     switches
 }
 
-/// Returns the switches with hosts, each with its rack prefix; without one, once for the address of each of its hosts.
+/// Returns each switch with hosts together with the prefix of its rack. A switch without a prefix, because addresses
+/// are given, is returned once for each of its hosts, with the address of the host.
 pub(super) fn racks(topology: &Topology) -> impl Iterator<Item = (SwitchIx, Prefix)> + '_ {
     topology.switch_ixs().flat_map(|ix| {
         let switch = topology.switch(ix);

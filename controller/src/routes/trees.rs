@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, VecDeque};
 const MAX_TREES: usize = 16;
 /// Capacity of `tree_route` on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
 const TREE_ROUTE_ENTRIES: usize = 16384;
-/// A tree is good if its longest path between hosts exceeds that of the best tree by at most this number of links.
+/// A tree is good enough to be used if its longest path between hosts exceeds that of the best tree by at most this
+/// number of links.
 const MAX_EXTRA_HOPS: u32 = 1;
 
-/// Computes routes along `count` trees, or along all good trees if `count` is `None`.
+/// Computes routes along `count` trees, or, if `count` is `None`, along all trees that are good ([`MAX_EXTRA_HOPS`]).
 pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     let mut switches = deliver_locally(topology);
     let trees = build_forest(topology, count);
@@ -44,13 +45,13 @@ pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
 /// A spanning tree without the branches that lead to no host. The derived order ranks better trees first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tree {
-    /// Number of host pairs whose path uses links of switches to be avoided, counted once for each such link.
+    /// Number of links of switches to be avoided, summed over the paths of all host pairs.
     avoided_paths: u64,
     /// Number of links between switches on the longest path between two hosts.
     max_host_distance: u32,
     /// Sum of the path lengths of all host pairs, in links between switches.
     total_distance: u64,
-    /// Links between hosts, sorted.
+    /// Links of the tree between switches, sorted.
     links: Vec<LinkIx>,
 }
 
@@ -66,14 +67,16 @@ fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
     let with_hosts = components.into_values().filter(|component| component.iter().any(has_host));
     let forests: Vec<Vec<Tree>> = with_hosts.map(|component| build_trees(topology, &component)).collect();
     let count = count.unwrap_or_else(|| forests.iter().map(Vec::len).max().unwrap_or(0));
-    let links =
-        |t: usize| forests.iter().flat_map(move |trees| trees.iter().cycle().nth(t)).flat_map(|it| &it.links);
+    let links = |t: usize| {
+        forests.iter().flat_map(move |trees| trees.iter().cycle().nth(t)).flat_map(|tree| &tree.links)
+    };
     (0..count).map(|t| links(t).copied().collect()).collect()
 }
 
 /// Builds one tree per root, as long as trees are good, and omits duplicates.
 fn build_trees(topology: &Topology, component: &[SwitchIx]) -> Vec<Tree> {
-    let max = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES);
+    let max_trees = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES);
+    // For each link, the number of trees that use it.
     let mut used = vec![0u32; topology.links.len()];
     let mut roots: Vec<(Tree, SwitchIx)> =
         component.iter().map(|&root| (bfs_tree(topology, root, &used), root)).collect();
@@ -84,7 +87,7 @@ fn build_trees(topology: &Topology, component: &[SwitchIx]) -> Vec<Tree> {
     let is_good = |tree: &Tree| tree.avoided_paths == min_avoided && tree.max_host_distance <= max_distance;
     let mut trees: Vec<Tree> = Vec::new();
     for (_, root) in roots.into_iter().take_while(|(tree, _)| is_good(tree)) {
-        if trees.len() == max {
+        if trees.len() == max_trees {
             break;
         }
         // Roots were ranked by unconstrained trees. The tree that is used avoids links of earlier trees and may be
@@ -104,11 +107,11 @@ fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
     let mut is_placed = vec![false; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
-    let (mut queue, mut avoided) = (VecDeque::from([root]), VecDeque::new());
+    let (mut queue, mut avoided_queue) = (VecDeque::from([root]), VecDeque::new());
     let is_avoided = |ix: SwitchIx| topology.switch(ix).is_avoided;
     // Switches other than the root by depth, each with the link to its parent.
     let mut parent_links: Vec<(SwitchIx, Neighbour)> = Vec::new();
-    while let Some(here) = queue.pop_front().or_else(|| avoided.pop_front()) {
+    while let Some(here) = queue.pop_front().or_else(|| avoided_queue.pop_front()) {
         let parent_depth = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
         let is_parent =
             |n: &Neighbour| is_placed[n.switch.0 as usize] && depth[n.switch.0 as usize] == parent_depth;
@@ -119,7 +122,7 @@ fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
         for n in topology.neighbours(here) {
             if depth[n.switch.0 as usize].is_none() {
                 depth[n.switch.0 as usize] = depth[here.0 as usize].map(|d| d + 1);
-                let target = if is_avoided(n.switch) { &mut avoided } else { &mut queue };
+                let target = if is_avoided(n.switch) { &mut avoided_queue } else { &mut queue };
                 target.push_back(n.switch);
             }
         }

@@ -1,4 +1,4 @@
-//! Converts names to entities and checks them against the program.
+//! Converts the entries of a file to entities, and checks their names against the program.
 
 use super::{ReplicaJson, RuntimeJson, RuntimeJsonError, TableEntryJson, value};
 use crate::reconcile::{BASE, DesiredState};
@@ -58,17 +58,20 @@ impl RuntimeJson {
                 RuntimeJsonError::at(format!("table_entries[{index}]{part}"), reason)
             };
             let table = p4info.tables.named(&entry.table).map_err(|error| {
-                let known: Vec<&str> = p4info.tables.iter().map(|it| it.preamble().name.as_str()).collect();
+                let known: Vec<&str> =
+                    p4info.tables.iter().map(|table| table.preamble().name.as_str()).collect();
                 error_at(".table", format!("{error}, it has {}", known.join(", ")))
             })?;
             let read = table_entry(entry, table, p4info).map_err(|(part, reason)| error_at(part, reason))?;
             // Entries may refer to tables that are declared, and applied, later. Those have lower ranks and are written
             // first.
             let position =
-                p4info.tables.iter().take_while(|it| it.preamble().id != table.preamble().id).count() as u32;
+                p4info.tables.iter().take_while(|other| other.preamble().id != table.preamble().id).count()
+                    as u32;
             let rank = BASE + tables - position;
             let before = desired.len();
             desired.insert(rank, Entity { entity: Some(Kind::TableEntry(read)) });
+            // `insert` replaces an entity with the same identity, and then the number does not grow.
             if desired.len() == before {
                 return Err(error_at("", "an earlier entry has the same key".to_owned()));
             }
@@ -90,17 +93,18 @@ fn replication(kind: Pre) -> Entity {
 
 #[allow(deprecated)] // BMv2 supports no other form of a port
 fn replicas(list: &[ReplicaJson]) -> Vec<Replica> {
-    let replica = |it: &ReplicaJson| Replica {
-        port_kind: Some(PortKind::EgressPort(it.egress_port)),
-        instance: it.instance,
+    let replica = |json: &ReplicaJson| Replica {
+        port_kind: Some(PortKind::EgressPort(json.egress_port)),
+        instance: json.instance,
         ..Replica::default()
     };
     list.iter().map(replica).collect()
 }
 
-/// Key path within the entry, and the problem.
+/// Key path in the entry, such as `.match`, and the problem.
 type FieldError = (&'static str, String);
 
+/// Converts an entry or a default action of `table`.
 fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, FieldError> {
     let name = &table.preamble().name;
     if entry.default_action && !entry.r#match.is_empty() {
@@ -111,7 +115,7 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
     }
     for field in entry.r#match.keys() {
         if table.match_field(field).is_none() {
-            let known: Vec<&str> = table.match_fields.iter().map(|it| it.name.as_str()).collect();
+            let known: Vec<&str> = table.match_fields.iter().map(|field| field.name.as_str()).collect();
             return Err((
                 ".match",
                 format!("table {name} has no field \"{field}\", it has {}", known.join(", ")),
@@ -129,7 +133,7 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
         && table
             .match_fields
             .iter()
-            .any(|it| kind_of(it) != MatchType::Exact && kind_of(it) != MatchType::Lpm);
+            .any(|field| !matches!(kind_of(field), MatchType::Exact | MatchType::Lpm));
     match (needs_priority, priority) {
         (true, ..=0) => {
             return Err((
@@ -144,11 +148,11 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
     if entry.meter_config.is_some() && (!has_meter || entry.default_action) {
         return Err((".meter_config", format!("entries of table {name} have no meter")));
     }
-    let meter_config = entry.meter_config.map(|it| MeterConfig {
-        cir: it.cir,
-        cburst: it.cburst,
-        pir: it.pir,
-        pburst: it.pburst,
+    let meter_config = entry.meter_config.map(|json| MeterConfig {
+        cir: json.cir,
+        cburst: json.cburst,
+        pir: json.pir,
+        pburst: json.pburst,
         ..MeterConfig::default()
     });
     let action = action(&entry.action_name, &entry.action_params, table, p4info)?;
@@ -163,6 +167,7 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
     })
 }
 
+/// Returns the match kind of a field.
 fn kind_of(info: &MatchField) -> MatchType {
     match info.r#match {
         Some(Match::MatchType(kind)) => MatchType::try_from(kind).unwrap_or(MatchType::Unspecified),
@@ -217,26 +222,27 @@ fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchTyp
     }))
 }
 
+/// Converts an action of `table` with its parameters.
 fn action(
     name: &str,
     params: &std::collections::BTreeMap<String, Value>,
     table: &Table,
     p4info: &Index,
 ) -> Result<Action, FieldError> {
-    let table_actions = table.action_refs.iter().filter_map(|it| p4info.actions.id(it.id));
+    let table_actions = table.action_refs.iter().filter_map(|action| p4info.actions.id(action.id));
     let is_named = |info: &&ActionInfo| {
         let preamble = info.preamble();
         preamble.name == name || preamble.alias == name || preamble.name.ends_with(&format!(".{name}"))
     };
     let info = table_actions.clone().find(is_named).ok_or_else(|| {
-        let known: Vec<&str> = table_actions.map(|it| it.preamble().name.as_str()).collect();
+        let known: Vec<&str> = table_actions.map(|info| info.preamble().name.as_str()).collect();
         (
             ".action_name",
             format!("table {} has no action \"{name}\", it has {}", table.preamble().name, known.join(", ")),
         )
     })?;
     if let Some(unknown) = params.keys().find(|name| info.param(name).is_none()) {
-        let known: Vec<&str> = info.params.iter().map(|it| it.name.as_str()).collect();
+        let known: Vec<&str> = info.params.iter().map(|param| param.name.as_str()).collect();
         let reason = format!("action {name} has no parameter \"{unknown}\", it has [{}]", known.join(", "));
         return Err((".action_params", reason));
     }

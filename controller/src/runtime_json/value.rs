@@ -35,6 +35,7 @@ pub fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
     Ok(value::from_uint(number))
 }
 
+/// Parses an address or a number; `None` if the text is neither.
 fn from_text(text: &str) -> Option<u128> {
     if let Ok(ip) = text.parse::<Ipv4Addr>() {
         return Some(ip.to_bits().into());

@@ -1,4 +1,4 @@
-//! Converts entities to names.
+//! Converts entities to the entries of a file: ids to names, byte strings to numbers and addresses.
 
 use super::{CloneJson, MeterJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
 use crate::pretty;
@@ -12,7 +12,8 @@ use p4runtime::p4info::{Index, Object};
 use serde_json::{Value, json};
 
 impl RuntimeJson {
-    /// Converts entities to a file. `p4info` and `bmv2_json` are the paths that the file contains.
+    /// Converts entities to a file. `index` is the P4Info of the program; `p4info` and `bmv2_json` are the paths that
+    /// the file contains.
     ///
     /// # Errors
     ///
@@ -36,17 +37,20 @@ impl RuntimeJson {
                 Kind::TableEntry(entry) => {
                     file.table_entries.push(table_entry(entry, index).ok_or_else(unsupported)?);
                 }
-                Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref().ok_or_else(unsupported)? {
-                    Pre::MulticastGroupEntry(it) => file.multicast_group_entries.push(MulticastJson {
-                        multicast_group_id: it.multicast_group_id,
-                        replicas: replicas(&it.replicas).ok_or_else(unsupported)?,
-                    }),
-                    Pre::CloneSessionEntry(it) => file.clone_session_entries.push(CloneJson {
-                        clone_session_id: it.session_id,
-                        replicas: replicas(&it.replicas).ok_or_else(unsupported)?,
-                        packet_length_bytes: Some(it.packet_length_bytes).filter(|&bytes| bytes != 0),
-                    }),
-                },
+                Kind::PacketReplicationEngineEntry(entry) => {
+                    match entry.r#type.as_ref().ok_or_else(unsupported)? {
+                        Pre::MulticastGroupEntry(group) => file.multicast_group_entries.push(MulticastJson {
+                            multicast_group_id: group.multicast_group_id,
+                            replicas: replicas(&group.replicas).ok_or_else(unsupported)?,
+                        }),
+                        Pre::CloneSessionEntry(session) => file.clone_session_entries.push(CloneJson {
+                            clone_session_id: session.session_id,
+                            replicas: replicas(&session.replicas).ok_or_else(unsupported)?,
+                            packet_length_bytes: Some(session.packet_length_bytes)
+                                .filter(|&bytes| bytes != 0),
+                        }),
+                    }
+                }
                 _ => return Err(unsupported()),
             }
         }
@@ -54,26 +58,30 @@ impl RuntimeJson {
     }
 }
 
-#[allow(deprecated)] // the form to which `canonical` converts
+/// Returns `None` if a port is not a number.
+#[allow(deprecated)] // `canonical` converts ports to this form
 fn replicas(list: &[Replica]) -> Option<Vec<ReplicaJson>> {
-    let replica = |it: &Replica| match it.port_kind {
-        Some(PortKind::EgressPort(egress_port)) => Some(ReplicaJson { egress_port, instance: it.instance }),
+    let replica = |replica: &Replica| match replica.port_kind {
+        Some(PortKind::EgressPort(egress_port)) => {
+            Some(ReplicaJson { egress_port, instance: replica.instance })
+        }
         _ => None,
     };
     list.iter().map(replica).collect()
 }
 
+/// Returns `None` if the format cannot express the entry.
 fn table_entry(entry: &TableEntry, index: &Index) -> Option<TableEntryJson> {
     let table = index.tables.id(entry.table_id)?;
     let mut json = TableEntryJson {
         table: table.preamble().name.clone(),
         default_action: entry.is_default_action,
         priority: Some(entry.priority).filter(|&priority| priority != 0),
-        meter_config: entry.meter_config.map(|it| MeterJson {
-            cir: it.cir,
-            cburst: it.cburst,
-            pir: it.pir,
-            pburst: it.pburst,
+        meter_config: entry.meter_config.map(|rates| MeterJson {
+            cir: rates.cir,
+            cburst: rates.cburst,
+            pir: rates.pir,
+            pburst: rates.pburst,
         }),
         ..TableEntryJson::default()
     };
@@ -81,11 +89,11 @@ fn table_entry(entry: &TableEntry, index: &Index) -> Option<TableEntryJson> {
         let info = table.match_field_by_id(field.field_id)?;
         let formatted = |bytes: &[u8]| value::write(bytes, info.bitwidth);
         let value: Value = match field.field_match_type.as_ref()? {
-            FieldMatchType::Exact(it) => formatted(&it.value),
-            FieldMatchType::Optional(it) => formatted(&it.value),
-            FieldMatchType::Lpm(it) => json!([formatted(&it.value), it.prefix_len]),
-            FieldMatchType::Ternary(it) => json!([formatted(&it.value), formatted(&it.mask)]),
-            FieldMatchType::Range(it) => json!([formatted(&it.low), formatted(&it.high)]),
+            FieldMatchType::Exact(exact) => formatted(&exact.value),
+            FieldMatchType::Optional(optional) => formatted(&optional.value),
+            FieldMatchType::Lpm(lpm) => json!([formatted(&lpm.value), lpm.prefix_len]),
+            FieldMatchType::Ternary(ternary) => json!([formatted(&ternary.value), formatted(&ternary.mask)]),
+            FieldMatchType::Range(range) => json!([formatted(&range.low), formatted(&range.high)]),
             FieldMatchType::Other(_) => return None,
         };
         json.r#match.insert(info.name.clone(), value);

@@ -1,3 +1,5 @@
+//! Builds a checked topology from its specification: names, links, ports, tiers and addresses.
+
 use super::error::{Location, TopologyError, TopologyProblem};
 use super::graph::{Endpoint, Host, HostIx, Link, LinkIx, Node, Switch, SwitchIx, Topology};
 use super::kinds::{Draft, DraftLink, draft};
@@ -156,8 +158,9 @@ fn connect_link(
             }
             let end = assign_port(topology, switch, ix, requested)?;
             topology.switches[switch.0 as usize].hosts.push(host);
-            let it = &mut topology.hosts[host.0 as usize];
-            (it.switch, it.switch_port, it.link) = (switch, end.port, ix);
+            let attached = &mut topology.hosts[host.0 as usize];
+            (attached.switch, attached.switch_port, attached.link) = (switch, end.port, ix);
+            // The host becomes end `a`, in whatever order the ends are declared.
             (Endpoint { node: Node::Host(host), port: HOST_PORT }, end)
         }
     };
@@ -172,21 +175,21 @@ fn assign_port(
     link: LinkIx,
     requested: Option<u16>,
 ) -> Result<Endpoint, TopologyProblem> {
-    let it = &mut topology.switches[switch.0 as usize];
-    if it.ports().count() == MAX_PORTS {
-        return Err(TopologyProblem::TooManyPorts(it.name.clone()));
+    let switch_entry = &mut topology.switches[switch.0 as usize];
+    if switch_entry.ports().count() == MAX_PORTS {
+        return Err(TopologyProblem::TooManyPorts(switch_entry.name.clone()));
     }
-    let next = it.ports.len() as u16;
+    let next = switch_entry.ports.len() as u16;
     let port = requested.unwrap_or(if next == CPU_PORT { next + 1 } else { next });
     if port == 0 || port == CPU_PORT || port >= DROP_PORT {
         return Err(TopologyProblem::BadPort(port));
     }
     let index = usize::from(port);
-    it.ports.resize(it.ports.len().max(index + 1), None);
-    if it.ports[index].is_some() {
-        return Err(TopologyProblem::PortTaken { switch: it.name.clone(), port });
+    switch_entry.ports.resize(switch_entry.ports.len().max(index + 1), None);
+    if switch_entry.ports[index].is_some() {
+        return Err(TopologyProblem::PortTaken { switch: switch_entry.name.clone(), port });
     }
-    it.ports[index] = Some(link);
+    switch_entry.ports[index] = Some(link);
     Ok(Endpoint { node: Node::Switch(switch), port })
 }
 
@@ -239,12 +242,13 @@ fn assign_addresses(topology: &mut Topology) {
         switch.rack = Some(Prefix { addr: Ipv4Addr::from_bits(base), len: (u32::BITS - bits) as u8 });
         for (n, host) in (1..).zip(&switch.hosts) {
             let ip = Ipv4Addr::from_bits(base + n);
-            let it = &mut hosts[host.0 as usize];
-            (it.ip, it.mac) = (ip, mac_of(ip));
+            let host = &mut hosts[host.0 as usize];
+            (host.ip, host.mac) = (ip, mac_of(ip));
         }
     }
 }
 
+/// Derives the MAC address of a host from its IP address.
 fn mac_of(ip: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = ip.octets();
     [MAC_PREFIX[0], MAC_PREFIX[1], a, b, c, d]

@@ -1,3 +1,5 @@
+//! Errors in the description of a topology.
+
 use super::limits::{MAX_PORTS, MAX_SWITCHES};
 use std::fmt;
 use thiserror::Error;

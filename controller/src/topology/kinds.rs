@@ -22,6 +22,7 @@ pub(super) struct Draft {
     pub addresses: BTreeMap<String, AddressSpec>,
 }
 
+/// A link of a [`Draft`].
 pub(super) struct DraftLink {
     pub a: String,
     pub b: String,
@@ -41,19 +42,20 @@ impl Draft {
             addresses: BTreeMap::new(),
         }
     }
-    /// Links a host to a switch, by index from 0.
+    /// Links a host to a switch; both are indices from 0.
     fn attach(&mut self, host: u64, switch: u64, rate: Bandwidth, delay: Time) {
         let (a, b) = (self.hosts[host as usize].clone(), self.switches[switch as usize].clone());
         self.links.push(DraftLink { a, b, rate, delay, ports: [None; 2] });
     }
-    /// Links two switches, by index from 0.
+    /// Links two switches; both are indices from 0.
     fn connect(&mut self, one: u64, other: u64, rate: Bandwidth, delay: Time) {
         let (a, b) = (self.switches[one as usize].clone(), self.switches[other as usize].clone());
         self.links.push(DraftLink { a, b, rate, delay, ports: [None; 2] });
     }
 }
 
-/// Checks a count before anything is allocated from it: a typo such as `hosts: 10000000` must not exhaust memory.
+/// Checks a number of the specification before nodes are allocated from it: a typo such as `hosts: 10000000` must not
+/// exhaust memory.
 fn check_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<u64, TopologyError> {
     if (min..=max).contains(&value) {
         return Ok(value);
@@ -61,75 +63,76 @@ fn check_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<u6
     Err(TopologyError::at(Location::Field(field), TopologyProblem::OutOfRange { value, min, max }))
 }
 
+/// Creates the nodes and links of a topology.
 pub(super) fn draft(spec: &TopologySpec) -> Result<Draft, TopologyError> {
     match spec {
-        TopologySpec::Dumbbell(it) => dumbbell(it),
-        TopologySpec::Star(it) => star(it),
-        TopologySpec::LeafSpine(it) => leaf_spine(it),
-        TopologySpec::FatTree(it) => fat_tree(it),
-        TopologySpec::ParkingLot(it) => parking_lot(it),
-        TopologySpec::Jellyfish(it) => jellyfish(it),
-        TopologySpec::Dragonfly(it) => dragonfly(it),
-        TopologySpec::Butterfly(it) => butterfly(it),
-        TopologySpec::Custom(it) => Ok(custom(it)),
-        TopologySpec::File(it) => {
-            Err(TopologyError::at(Location::Field("path"), TopologyProblem::NotRead(it.path.clone())))
+        TopologySpec::Dumbbell(spec) => dumbbell(spec),
+        TopologySpec::Star(spec) => star(spec),
+        TopologySpec::LeafSpine(spec) => leaf_spine(spec),
+        TopologySpec::FatTree(spec) => fat_tree(spec),
+        TopologySpec::ParkingLot(spec) => parking_lot(spec),
+        TopologySpec::Jellyfish(spec) => jellyfish(spec),
+        TopologySpec::Dragonfly(spec) => dragonfly(spec),
+        TopologySpec::Butterfly(spec) => butterfly(spec),
+        TopologySpec::Custom(spec) => Ok(custom(spec)),
+        TopologySpec::File(spec) => {
+            Err(TopologyError::at(Location::Field("path"), TopologyProblem::NotRead(spec.path.clone())))
         }
     }
 }
 
-fn dumbbell(it: &Dumbbell) -> Result<Draft, TopologyError> {
-    let switches = check_range("switches", it.switches, 1, MAX_SWITCHES as u64)?;
-    let senders = check_range("senders", it.senders, 1, MAX_PORTS as u64)?;
-    let receivers = check_range("receivers", it.receivers, 1, MAX_PORTS as u64)?;
+fn dumbbell(spec: &Dumbbell) -> Result<Draft, TopologyError> {
+    let switches = check_range("switches", spec.switches, 1, MAX_SWITCHES as u64)?;
+    let senders = check_range("senders", spec.senders, 1, MAX_PORTS as u64)?;
+    let receivers = check_range("receivers", spec.receivers, 1, MAX_PORTS as u64)?;
     let mut draft = Draft::numbered(senders + receivers, switches);
     for host in 0..senders {
-        draft.attach(host, 0, it.rate, it.delay);
+        draft.attach(host, 0, spec.rate, spec.delay);
     }
     for host in senders..senders + receivers {
-        draft.attach(host, switches - 1, it.rate, it.delay);
+        draft.attach(host, switches - 1, spec.rate, spec.delay);
     }
     for left in 0..switches - 1 {
-        draft.connect(left, left + 1, it.fabric_rate.unwrap_or(it.rate), it.delay);
+        draft.connect(left, left + 1, spec.fabric_rate.unwrap_or(spec.rate), spec.delay);
     }
     Ok(draft)
 }
 
-fn star(it: &Star) -> Result<Draft, TopologyError> {
-    let hosts = check_range("hosts", it.hosts, 1, MAX_PORTS as u64)?;
+fn star(spec: &Star) -> Result<Draft, TopologyError> {
+    let hosts = check_range("hosts", spec.hosts, 1, MAX_PORTS as u64)?;
     let mut draft = Draft::numbered(hosts, 1);
     for host in 0..hosts {
-        draft.attach(host, 0, it.rate, it.delay);
+        draft.attach(host, 0, spec.rate, spec.delay);
     }
     Ok(draft)
 }
 
-fn leaf_spine(it: &LeafSpine) -> Result<Draft, TopologyError> {
-    let leaves = check_range("leaves", it.leaves, 1, MAX_PORTS as u64)?;
-    let spines = check_range("spines", it.spines, 1, MAX_PORTS as u64)?;
-    let per_leaf = check_range("hosts_per_leaf", it.hosts_per_leaf, 1, MAX_PORTS as u64)?;
+fn leaf_spine(spec: &LeafSpine) -> Result<Draft, TopologyError> {
+    let leaves = check_range("leaves", spec.leaves, 1, MAX_PORTS as u64)?;
+    let spines = check_range("spines", spec.spines, 1, MAX_PORTS as u64)?;
+    let per_leaf = check_range("hosts_per_leaf", spec.hosts_per_leaf, 1, MAX_PORTS as u64)?;
     let mut draft = Draft::numbered(leaves * per_leaf, leaves + spines);
     for host in 0..leaves * per_leaf {
-        draft.attach(host, host / per_leaf, it.host_rate.unwrap_or(it.rate), it.delay);
+        draft.attach(host, host / per_leaf, spec.host_rate.unwrap_or(spec.rate), spec.delay);
     }
     for leaf in 0..leaves {
         for spine in 0..spines {
-            draft.connect(leaf, leaves + spine, it.fabric_rate.unwrap_or(it.rate), it.delay);
+            draft.connect(leaf, leaves + spine, spec.fabric_rate.unwrap_or(spec.rate), spec.delay);
         }
     }
     Ok(draft)
 }
 
-fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
+fn fat_tree(spec: &FatTree) -> Result<Draft, TopologyError> {
     /// A fat-tree has 5k²/4 switches; 56 is the largest even k below the limit of 4,095 switches.
     const MAX_K: u64 = 56;
-    let k = check_range("k", it.k, 2, MAX_K)?;
+    let k = check_range("k", spec.k, 2, MAX_K)?;
     if k % 2 == 1 {
         return Err(TopologyError::at(Location::Field("k"), TopologyProblem::OddArity(k)));
     }
     let half = k / 2;
-    let pods = check_range("pods", it.pods.unwrap_or(k), 1, MAX_PORTS as u64)?;
-    let per_edge = check_range("hosts_per_edge", it.hosts_per_edge.unwrap_or(half), 1, MAX_PORTS as u64)?;
+    let pods = check_range("pods", spec.pods.unwrap_or(k), 1, MAX_PORTS as u64)?;
+    let per_edge = check_range("hosts_per_edge", spec.hosts_per_edge.unwrap_or(half), 1, MAX_PORTS as u64)?;
     let (edges, cores) = (pods * half, half * half);
     if 2 * edges + cores > MAX_SWITCHES as u64 {
         return Err(TopologyError::at(
@@ -137,24 +140,29 @@ fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
             TopologyProblem::TooManySwitches((2 * edges + cores) as usize),
         ));
     }
-    let fabric = it.fabric_rate.unwrap_or(it.rate);
+    let fabric = spec.fabric_rate.unwrap_or(spec.rate);
     let mut draft = Draft::numbered(edges * per_edge, 2 * edges + cores);
     for host in 0..edges * per_edge {
-        draft.attach(host, host / per_edge, it.rate, it.delay);
+        draft.attach(host, host / per_edge, spec.rate, spec.delay);
     }
     // Every edge switch connects to the aggregation switches of its pod in the same order, and the n-th aggregation
     // switch of every pod to the n-th plane of cores. This makes ECMP symmetric.
     for pod in 0..pods {
         for edge in 0..half {
             for plane in 0..half {
-                draft.connect(pod * half + edge, edges + pod * half + plane, fabric, it.delay);
+                draft.connect(pod * half + edge, edges + pod * half + plane, fabric, spec.delay);
             }
         }
     }
     for pod in 0..pods {
         for plane in 0..half {
             for core in 0..half {
-                draft.connect(edges + pod * half + plane, 2 * edges + plane * half + core, fabric, it.delay);
+                draft.connect(
+                    edges + pod * half + plane,
+                    2 * edges + plane * half + core,
+                    fabric,
+                    spec.delay,
+                );
             }
         }
     }
@@ -172,53 +180,53 @@ fn direct_network(switches: u64, per_switch: u64) -> Result<Draft, TopologyError
     Ok(Draft::numbered(switches * per_switch, switches))
 }
 
-fn parking_lot(it: &ParkingLot) -> Result<Draft, TopologyError> {
-    let switches = check_range("switches", it.switches, 1, MAX_SWITCHES as u64)?;
-    let per_switch = check_range("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
+fn parking_lot(spec: &ParkingLot) -> Result<Draft, TopologyError> {
+    let switches = check_range("switches", spec.switches, 1, MAX_SWITCHES as u64)?;
+    let per_switch = check_range("hosts_per_switch", spec.hosts_per_switch, 1, MAX_PORTS as u64)?;
     let mut draft = direct_network(switches, per_switch)?;
     for host in 0..switches * per_switch {
-        draft.attach(host, host / per_switch, it.rate, it.delay);
+        draft.attach(host, host / per_switch, spec.rate, spec.delay);
     }
     for left in 0..switches - 1 {
-        draft.connect(left, left + 1, it.fabric_rate.unwrap_or(it.rate), it.delay);
+        draft.connect(left, left + 1, spec.fabric_rate.unwrap_or(spec.rate), spec.delay);
     }
     Ok(draft)
 }
 
-fn jellyfish(it: &Jellyfish) -> Result<Draft, TopologyError> {
-    let switches = check_range("switches", it.switches, 2, MAX_SWITCHES as u64)?;
-    let degree = check_range("degree", it.degree, 1, (switches - 1).min(MAX_PORTS as u64))?;
-    let per_switch = check_range("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
-    let graph = random_regular(switches as usize, degree as usize, it.seed);
+fn jellyfish(spec: &Jellyfish) -> Result<Draft, TopologyError> {
+    let switches = check_range("switches", spec.switches, 2, MAX_SWITCHES as u64)?;
+    let degree = check_range("degree", spec.degree, 1, (switches - 1).min(MAX_PORTS as u64))?;
+    let per_switch = check_range("hosts_per_switch", spec.hosts_per_switch, 1, MAX_PORTS as u64)?;
+    let graph = random_regular(switches as usize, degree as usize, spec.seed);
     let graph = graph.ok_or_else(|| {
         TopologyError::at(Location::Field("degree"), TopologyProblem::NoRegularGraph { switches, degree })
     })?;
     let mut draft = direct_network(switches, per_switch)?;
     for host in 0..switches * per_switch {
-        draft.attach(host, host / per_switch, it.rate, it.delay);
+        draft.attach(host, host / per_switch, spec.rate, spec.delay);
     }
     for (one, other) in graph {
-        draft.connect(one as u64, other as u64, it.fabric_rate.unwrap_or(it.rate), it.delay);
+        draft.connect(one as u64, other as u64, spec.fabric_rate.unwrap_or(spec.rate), spec.delay);
     }
     Ok(draft)
 }
 
 /// Kim et al., ISCA 2008: groups of `a` routers, each linked to all others of its group, to `p` hosts and to `h` other
 /// groups. The links of a group lead to the other groups in cyclic order, so that each pair of groups has one link.
-fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
-    let a = check_range("a", it.a, 1, MAX_PORTS as u64)?;
-    let p = check_range("p", it.p, 1, MAX_PORTS as u64)?;
-    let h = check_range("h", it.h, 1, MAX_PORTS as u64)?;
-    let groups = check_range("groups", it.groups.unwrap_or(a * h + 1), 1, a * h + 1)?;
+fn dragonfly(spec: &Dragonfly) -> Result<Draft, TopologyError> {
+    let a = check_range("a", spec.a, 1, MAX_PORTS as u64)?;
+    let p = check_range("p", spec.p, 1, MAX_PORTS as u64)?;
+    let h = check_range("h", spec.h, 1, MAX_PORTS as u64)?;
+    let groups = check_range("groups", spec.groups.unwrap_or(a * h + 1), 1, a * h + 1)?;
     let mut draft = direct_network(groups * a, p)?;
     for host in 0..groups * a * p {
-        draft.attach(host, host / p, it.rate, it.delay);
+        draft.attach(host, host / p, spec.rate, spec.delay);
     }
     for group in 0..groups {
         for one in 0..a {
             for other in one + 1..a {
-                let rate = it.fabric_rate.unwrap_or(it.rate);
-                draft.connect(group * a + one, group * a + other, rate, it.delay);
+                let rate = spec.fabric_rate.unwrap_or(spec.rate);
+                draft.connect(group * a + one, group * a + other, rate, spec.delay);
             }
         }
     }
@@ -228,8 +236,9 @@ fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
         for n in 0..groups - 1 - group {
             let far = group + n + 1;
             let (near_router, far_router) = (group * a + n / h, far * a + (groups - 2 - n) / h);
-            let (rate, delay) = (it.global_rate.or(it.fabric_rate), it.global_delay.unwrap_or(it.delay));
-            draft.connect(near_router, far_router, rate.unwrap_or(it.rate), delay);
+            let (rate, delay) =
+                (spec.global_rate.or(spec.fabric_rate), spec.global_delay.unwrap_or(spec.delay));
+            draft.connect(near_router, far_router, rate.unwrap_or(spec.rate), delay);
         }
     }
     Ok(draft)
@@ -238,9 +247,9 @@ fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
 /// Returns a k-ary n-fly: `stages` columns of k^(stages - 1) switches, with k hosts on each switch of the first and
 /// of the last column. Two hosts on opposite sides have one shortest path, so that paths are symmetric by
 /// construction (FNCC §3.1).
-fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
-    let k = check_range("k", it.k, 2, MAX_PORTS as u64 / 2)?;
-    let stages = check_range("stages", it.stages, 1, u64::from(u16::BITS))?;
+fn butterfly(spec: &Butterfly) -> Result<Draft, TopologyError> {
+    let k = check_range("k", spec.k, 2, MAX_PORTS as u64 / 2)?;
+    let stages = check_range("stages", spec.stages, 1, u64::from(u16::BITS))?;
     let too_many =
         || TopologyError::at(Location::Topology, TopologyProblem::TooManySwitches(MAX_SWITCHES + 1));
     let column = k.checked_pow(stages as u32 - 1).filter(|&column| column <= MAX_SWITCHES as u64 / stages);
@@ -248,10 +257,10 @@ fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
     let side = column * k;
     let mut draft = Draft::numbered(2 * side, column * stages);
     for host in 0..side {
-        draft.attach(host, host / k, it.rate, it.delay);
+        draft.attach(host, host / k, spec.rate, spec.delay);
     }
     for host in 0..side {
-        draft.attach(side + host, (stages - 1) * column + host / k, it.rate, it.delay);
+        draft.attach(side + host, (stages - 1) * column + host / k, spec.rate, spec.delay);
     }
     // Each stage fixes one digit of the destination, the most significant first.
     for stage in 0..stages - 1 {
@@ -260,26 +269,26 @@ fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
             let digit = switch / weight % k;
             for to in 0..k {
                 let next = switch - digit * weight + to * weight;
-                let rate = it.fabric_rate.unwrap_or(it.rate);
-                draft.connect(stage * column + switch, (stage + 1) * column + next, rate, it.delay);
+                let rate = spec.fabric_rate.unwrap_or(spec.rate);
+                draft.connect(stage * column + switch, (stage + 1) * column + next, rate, spec.delay);
             }
         }
     }
     Ok(draft)
 }
 
-fn custom(it: &Custom) -> Draft {
-    let links = it.links.iter().map(|link| DraftLink {
+fn custom(spec: &Custom) -> Draft {
+    let links = spec.links.iter().map(|link| DraftLink {
         a: link.a.clone(),
         b: link.b.clone(),
-        rate: link.rate.unwrap_or(it.rate),
-        delay: link.delay.unwrap_or(it.delay),
+        rate: link.rate.unwrap_or(spec.rate),
+        delay: link.delay.unwrap_or(spec.delay),
         ports: [link.a_port, link.b_port],
     });
     Draft {
-        hosts: it.hosts.clone(),
-        switches: it.switches.clone(),
+        hosts: spec.hosts.clone(),
+        switches: spec.switches.clone(),
         links: links.collect(),
-        addresses: it.addresses.clone(),
+        addresses: spec.addresses.clone(),
     }
 }

@@ -1,3 +1,5 @@
+//! MAC addresses.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! IPv4 prefixes.
+
 use std::fmt;
 use std::net::Ipv4Addr;
 

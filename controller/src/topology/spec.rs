@@ -1,3 +1,5 @@
+//! The description of a topology in an experiment file.
+
 use super::mac::Mac;
 use super::text::AsText;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

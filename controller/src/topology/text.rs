@@ -1,3 +1,5 @@
+//! Quantities as text in YAML files, such as `100Gbps`.
+
 use schemars::{Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;

@@ -1,3 +1,5 @@
+//! The control connection to one switch, as far as link failure detection depends on it.
+
 use weir_units::Time;
 
 /// The reason why the controller cannot write a switch.
@@ -11,21 +13,26 @@ pub enum ControlLoss {
     ConnectionRefused,
 }
 
-/// The state of the control channel to one switch that link failure detection depends on: connection, echo in flight,
-/// timely replies, port states.
+/// The state of the control connection to one switch: whether it is connected, the echo in flight, the replies so far,
+/// and the port states that the switch has reported.
+///
+/// An *echo* is a request whose content does not matter: its reply shows that the switch has handled all requests sent
+/// before it, since the connection delivers in order. A *round* is a probe interval, numbered from 1.
 #[derive(Clone, Debug)]
 pub(super) struct ControlChannel {
     connection: Result<(), ControlLoss>,
     /// Number of consecutive refused connections.
     refusals: u32,
-    /// Echo request in flight.
+    /// Echo request in flight, if any.
     echo: Option<Echo>,
-    /// Latest round whose probes the switch has certainly accepted.
+    /// Latest round whose probes the switch has certainly accepted, because it replied to the echo after them; 0 if
+    /// none.
     pub accepted_round: u64,
-    /// Number of consecutive timely replies.
+    /// Number of replies since the last late one or the last new connection.
     timely_replies: u32,
-    /// Whether a probe sent by this switch has arrived, and whether this switch has returned a probe.
+    /// A probe that this switch sent has arrived at a neighbour.
     pub has_sent_probe: bool,
+    /// This switch has returned a probe to the controller.
     pub has_returned_probe: bool,
     /// A request for port states is in flight.
     is_waiting_for_ports: bool,
@@ -39,7 +46,7 @@ pub(super) struct ControlChannel {
 #[derive(Clone, Copy, Debug)]
 struct Echo {
     round: u64,
-    sent: Time,
+    sent_at: Time,
 }
 
 impl ControlChannel {
@@ -65,7 +72,7 @@ impl ControlChannel {
 
     /// Returns whether the switch is connected and its echo, if any, has been in flight for at most `timeout`.
     pub fn is_responsive(&self, now: Time, timeout: Time) -> bool {
-        self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent + timeout)
+        self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent_at + timeout)
     }
 
     /// Returns whether the connection is lost or the switch does not reply. A switch that refuses connections or has
@@ -77,7 +84,7 @@ impl ControlChannel {
         }
     }
 
-    /// Returns the number of consecutive timely replies.
+    /// Returns the number of replies since the last late one or the last new connection.
     pub fn timely_replies(&self) -> u32 {
         self.timely_replies
     }
@@ -88,16 +95,16 @@ impl ControlChannel {
         self.reset();
     }
 
-    /// Records a lost or failed connection. Returns whether `limit` consecutive connections were refused, which means
-    /// that the switch's process is dead.
-    pub fn on_loss(&mut self, loss: ControlLoss, limit: u32) -> bool {
+    /// Records a lost or failed connection. Returns whether at least `max_refusals` consecutive connections were
+    /// refused, which means that the switch's process is dead.
+    pub fn on_loss(&mut self, loss: ControlLoss, max_refusals: u32) -> bool {
         self.connection = Err(loss);
         self.reset();
         self.refusals = match loss {
             ControlLoss::ConnectionRefused => self.refusals.saturating_add(1),
             ControlLoss::Unreachable | ControlLoss::Standby => 0,
         };
-        self.refusals >= limit
+        self.refusals >= max_refusals
     }
 
     fn reset(&mut self) {
@@ -112,11 +119,11 @@ impl ControlChannel {
 
     /// Starts an echo request, unless one is in flight or the switch is not connected. Returns whether it started one.
     pub fn start_echo(&mut self, round: u64, now: Time) -> bool {
-        let is_free = self.is_connected() && self.echo.is_none();
-        if is_free {
-            self.echo = Some(Echo { round, sent: now });
+        let can_start = self.is_connected() && self.echo.is_none();
+        if can_start {
+            self.echo = Some(Echo { round, sent_at: now });
         }
-        is_free
+        can_start
     }
 
     /// Handles the reply to the echo request of `round`. Returns whether it arrived within `timeout`, or `None` if
@@ -131,21 +138,23 @@ impl ControlChannel {
 
     /// Records a request for port states. Returns whether the caller must send it; it must not if one is in flight.
     pub fn request_port_states(&mut self) -> bool {
+        // The earlier states may be out of date. A request in flight has cleared them already.
         if !self.is_waiting_for_ports {
             self.ports = None;
         }
         !std::mem::replace(&mut self.is_waiting_for_ports, true)
     }
 
-    /// Like [`request_port_states`](Self::request_port_states), but at most once in `every` rounds.
-    pub fn request_unseen_port_states(&mut self, round: u64, every: u64) -> bool {
-        if self.unseen_query_round.is_some_and(|last| round < last + every) {
+    /// Like [`request_port_states`](Self::request_port_states), but at most once in `interval` rounds.
+    pub fn request_unseen_port_states(&mut self, round: u64, interval: u64) -> bool {
+        if self.unseen_query_round.is_some_and(|last| round < last + interval) {
             return false;
         }
         self.unseen_query_round = Some(round);
         self.request_port_states()
     }
 
+    /// Records the port states of the switch, `(port, is_up)`; `None` if they could not be read.
     pub fn on_port_states(&mut self, ports: Option<Vec<(u16, bool)>>) {
         (self.is_waiting_for_ports, self.ports) = (false, ports);
     }

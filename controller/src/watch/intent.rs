@@ -1,3 +1,5 @@
+//! What the switches of a fabric should hold: the routes for the present link failures, and the table entries for them.
+
 use crate::plan::{PlanError, PlanOptions, desired_states};
 use crate::reconcile::DesiredState;
 use crate::routes::{Routes, RoutingMethod, reroute};
@@ -21,9 +23,10 @@ pub struct FabricPlan {
 /// Link failures and stale switches that routes must take into account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FabricCondition {
+    /// Failed links.
     pub down: BTreeSet<LinkIx>,
-    /// Switches that hold outdated routes and cannot be written now. Such a switch could send a packet back, so that it
-    /// loops.
+    /// Switches that may hold outdated routes, because they cannot be written now. Routes avoid them: such a switch
+    /// could send a packet back to where it came from, so that it loops.
     pub avoided: BTreeSet<SwitchIx>,
 }
 
@@ -46,8 +49,8 @@ impl FabricIntent {
         FabricIntent::from_routes(fabric, p4info, FabricCondition::default(), fabric.routes.clone())
     }
 
-    /// Returns the intent for another condition. Routes are recomputed from the current ones, so that the number of
-    /// trees does not change.
+    /// Returns the intent for another condition. Routes along trees keep the number of trees of the current routes,
+    /// since every switch selects a tree by the path hash modulo this number.
     ///
     /// # Errors
     ///

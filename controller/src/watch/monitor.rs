@@ -1,3 +1,5 @@
+//! Detects failed links between switches from probes, the replies of switches, and port states.
+
 use super::control_channel::ControlChannel;
 use super::{ControlLoss, LinkProbe};
 use crate::topology::{Endpoint, LinkIx, Node, SwitchIx, Topology};
@@ -8,9 +10,11 @@ use weir_units::Time;
 #[cfg(test)]
 mod tests;
 
-/// Interval, in probe rounds, at which port states are requested for links on which no probe has ever arrived.
+/// Interval, in probe rounds, at which port states are requested for links on which no probe has ever arrived. Weir's
+/// choice: 2 s with the default interval, since each request reads all ports of a switch.
 const UNSEEN_QUERY_ROUNDS: u64 = 20;
 
+/// Parameters of link probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonitorConfig {
     /// Interval between probes of a link.
@@ -52,14 +56,21 @@ pub enum PacketInKind {
 /// Messages to send at the start of an interval, probes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRound {
-    /// Probes, each with the switch and the egress port.
-    pub probes: Vec<(SwitchIx, u16, LinkProbe)>,
-    /// Switches to which a request, such as a small `Read`, is sent after their probes, with the round number. Pass the
-    /// number to [`LinkMonitor::on_echo`] when the switch replies.
+    pub probes: Vec<OutgoingProbe>,
+    /// Echo requests as (switch, round number): a request such as a small `Read`, which is sent after the probes of the
+    /// switch. Pass the number to [`LinkMonitor::on_echo`] when the switch replies.
     pub echoes: Vec<(SwitchIx, u64)>,
 }
 
-/// Detects failed links between switches. Sans-I/O: reads no clock and opens no socket.
+/// A probe to send as a packet-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutgoingProbe {
+    pub switch: SwitchIx,
+    pub egress_port: u16,
+    pub probe: LinkProbe,
+}
+
+/// Detects failed links between switches, without I/O or a clock.
 ///
 /// Call [`tick`](Self::tick) at [`next_tick`](Self::next_tick) and send the messages that it returns. Report the
 /// messages of each switch in the order in which it sent them: packet-ins to [`on_packet_in`](Self::on_packet_in),
@@ -87,7 +98,7 @@ pub struct ProbeRound {
 /// states are requested every 20 rounds: if a port is down, so is its link.
 pub struct LinkMonitor {
     config: MonitorConfig,
-    run: u64,
+    run_id: u64,
     /// Number of the current interval, from 1; 0 before the first.
     round: u64,
     next_tick: Time,
@@ -96,36 +107,51 @@ pub struct LinkMonitor {
     /// For each switch, the indices of the directions that start or end there.
     incident: Vec<Vec<usize>>,
     channels: Vec<ControlChannel>,
+    /// Links with a direction that is down.
     down: BTreeSet<LinkIx>,
     /// Switches whose port states are needed.
     port_queries: Vec<SwitchIx>,
-    /// Links that lost all probes but stay up.
+    /// Links that lost all probes but stay up, not yet returned by `take_kept_links`.
     kept_links: BTreeSet<LinkIx>,
+}
+
+/// A port of a switch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct SwitchPort {
+    switch: SwitchIx,
+    port: u16,
 }
 
 /// One direction of a link between switches.
 struct DirectionState {
     link: LinkIx,
     /// True from end `a` to end `b` of the link.
-    forward: bool,
-    /// Sending switch and its egress port.
-    from: (SwitchIx, u16),
-    /// Receiving switch and its ingress port.
-    to: (SwitchIx, u16),
+    is_forward: bool,
+    /// Egress port of the sending switch.
+    from: SwitchPort,
+    /// Ingress port of the receiving switch.
+    to: SwitchPort,
     /// A probe has arrived since the last tick.
-    probe_seen: bool,
+    has_seen_probe: bool,
     /// Round of the latest probe that arrived; 0 if none has.
     last_seen_round: u64,
-    /// Loss is counted from this round on.
+    /// Probes up to this round do not count as lost.
     loss_base_round: u64,
     /// Probes up to this round were sent before the echo in flight at the receiver; if they have not arrived when the
     /// receiver replies, they are lost.
     confirmed_round: u64,
-    /// Number of consecutive intervals with a probe.
+    /// Number of consecutive intervals in which a probe arrived.
     good_streak: u32,
     is_up: bool,
-    /// All links of a switch went silent at once: the decision waits for port states.
+    /// All links of one of its switches went silent at once: port states, which have been requested, decide.
     is_suspect: bool,
+}
+
+/// The decision about a direction from port states.
+enum Verdict {
+    Down,
+    /// All ports are up: the fault is in the packet I/O of a switch, and the link stays up.
+    Keep,
 }
 
 impl DirectionState {
@@ -139,27 +165,27 @@ impl DirectionState {
 }
 
 impl LinkMonitor {
-    /// Creates a monitor with all links up. `run` is a random number that identifies this run's probes, `now` the
-    /// time of the first tick.
-    pub fn new(topology: &Topology, config: MonitorConfig, run: u64, now: Time) -> LinkMonitor {
+    /// Creates a monitor with all links up. `run_id` is a random number in this run's probes, `now` the time of the
+    /// first tick.
+    pub fn new(topology: &Topology, config: MonitorConfig, run_id: u64, now: Time) -> LinkMonitor {
         let mut directions = Vec::new();
         let mut incident = vec![Vec::new(); topology.switches.len()];
         for (index, link) in topology.links.iter().enumerate() {
-            let ends = |end: Endpoint| match end.node {
-                Node::Switch(ix) => Some((ix, end.port)),
+            let switch_port = |end: Endpoint| match end.node {
+                Node::Switch(switch) => Some(SwitchPort { switch, port: end.port }),
                 Node::Host(_) => None,
             };
-            let (Some(a), Some(b)) = (ends(link.a), ends(link.b)) else { continue };
-            for (forward, from, to) in [(true, a, b), (false, b, a)] {
+            let (Some(a), Some(b)) = (switch_port(link.a), switch_port(link.b)) else { continue };
+            for (is_forward, from, to) in [(true, a, b), (false, b, a)] {
                 for end in [from, to] {
-                    incident[switch_index(end.0)].push(directions.len());
+                    incident[switch_index(end.switch)].push(directions.len());
                 }
                 directions.push(DirectionState {
                     link: LinkIx(index as u32),
-                    forward,
+                    is_forward,
                     from,
                     to,
-                    probe_seen: false,
+                    has_seen_probe: false,
                     last_seen_round: 0,
                     loss_base_round: 0,
                     confirmed_round: 0,
@@ -172,7 +198,7 @@ impl LinkMonitor {
         let channels = vec![ControlChannel::new(); topology.switches.len()];
         LinkMonitor {
             config,
-            run,
+            run_id,
             round: 0,
             next_tick: now,
             directions,
@@ -189,21 +215,23 @@ impl LinkMonitor {
         self.next_tick
     }
 
+    /// Returns the links that are down.
     pub fn down(&self) -> &BTreeSet<LinkIx> {
         &self.down
     }
 
-    /// Returns whether a switch has replied in time for enough consecutive intervals that a failed link to another such
-    /// switch would have been detected.
-    pub fn has_settled(&self, at: SwitchIx) -> bool {
-        let channel = &self.channels[switch_index(at)];
+    /// Returns whether the state of a switch's links is known: it has replied in time for so many intervals that a
+    /// failed link to another switch that has settled would have been detected.
+    pub fn has_settled(&self, switch: SwitchIx) -> bool {
+        let channel = &self.channels[switch_index(switch)];
+        // More than the threshold: the first reply only starts the count of lost probes.
         channel.is_connected()
             && channel.timely_replies() > self.config.loss_threshold.max(self.config.recovery_threshold)
     }
 
     /// Returns whether a switch is connected and replies in time.
-    pub fn is_responsive(&self, at: SwitchIx, now: Time) -> bool {
-        self.channels[switch_index(at)].is_responsive(now, self.config.reply_timeout())
+    pub fn is_responsive(&self, switch: SwitchIx, now: Time) -> bool {
+        self.channels[switch_index(switch)].is_responsive(now, self.config.reply_timeout())
     }
 
     /// Removes and returns the switches whose port states are needed. Report them to
@@ -218,17 +246,17 @@ impl LinkMonitor {
     }
 
     /// Called when a switch has accepted this controller as primary.
-    pub fn on_connected(&mut self, at: SwitchIx) {
-        self.channels[switch_index(at)].on_connected();
-        self.restart_loss_counts(at);
+    pub fn on_connected(&mut self, switch: SwitchIx) {
+        self.channels[switch_index(switch)].on_connected();
+        self.restart_loss_counts(switch);
     }
 
     /// Called when the control channel of a switch is lost, and after each failed attempt to reconnect.
-    pub fn on_disconnected(&mut self, at: SwitchIx, loss: ControlLoss) {
-        let is_dead = self.channels[switch_index(at)].on_loss(loss, self.config.loss_threshold);
-        self.restart_loss_counts(at);
+    pub fn on_disconnected(&mut self, switch: SwitchIx, loss: ControlLoss) {
+        let is_dead = self.channels[switch_index(switch)].on_loss(loss, self.config.loss_threshold);
+        self.restart_loss_counts(switch);
         if is_dead {
-            for &index in &self.incident[switch_index(at)] {
+            for &index in &self.incident[switch_index(switch)] {
                 self.directions[index].set_down();
             }
             self.update_down();
@@ -236,10 +264,10 @@ impl LinkMonitor {
     }
 
     /// Called when a switch rejects the packet-out of a probe.
-    pub fn on_packet_out_rejected(&mut self, at: SwitchIx) {
-        for &index in &self.incident[switch_index(at)] {
+    pub fn on_packet_out_rejected(&mut self, switch: SwitchIx) {
+        for &index in &self.incident[switch_index(switch)] {
             let direction = &mut self.directions[index];
-            if direction.from.0 == at {
+            if direction.from.switch == switch {
                 direction.restart_loss_count(self.round);
             }
         }
@@ -247,10 +275,11 @@ impl LinkMonitor {
 
     /// Ends the current interval and starts the next. Returns the messages to send.
     pub fn tick(&mut self, now: Time) -> ProbeRound {
+        // A tick that is late by a whole interval: the controller itself was delayed.
         let is_late = self.round > 0 && now > self.next_tick + self.config.interval;
         self.next_tick = if is_late { now } else { self.next_tick } + self.config.interval;
         for direction in &mut self.directions {
-            if take(&mut direction.probe_seen) {
+            if take(&mut direction.has_seen_probe) {
                 direction.good_streak = direction.good_streak.saturating_add(1);
                 direction.is_up |= direction.good_streak >= self.config.recovery_threshold;
             }
@@ -277,30 +306,32 @@ impl LinkMonitor {
             // followed the probes of `accepted_round`, and the receiver's echo is sent only now. Both channels are
             // ordered, so a probe that has not arrived when the receiver replies is lost, however slow the control
             // plane is.
-            if out.echoes.binary_search(&(direction.to.0, round)).is_ok() {
-                direction.confirmed_round = self.channels[switch_index(direction.from.0)].accepted_round;
+            if out.echoes.binary_search(&(direction.to.switch, round)).is_ok() {
+                direction.confirmed_round = self.channels[switch_index(direction.from.switch)].accepted_round;
             }
-            if can_send[switch_index(direction.from.0)]
-                && self.channels[switch_index(direction.to.0)].is_connected()
+            if can_send[switch_index(direction.from.switch)]
+                && self.channels[switch_index(direction.to.switch)].is_connected()
             {
-                let (link, forward) = (direction.link.0, direction.forward);
-                let probe = LinkProbe { run: self.run, link, forward, sequence: round as u32 };
-                out.probes.push((direction.from.0, direction.from.1, probe));
+                let (link, is_forward) = (direction.link.0, direction.is_forward);
+                let probe = LinkProbe { run_id: self.run_id, link, is_forward, sequence: round as u32 };
+                let SwitchPort { switch, port: egress_port } = direction.from;
+                out.probes.push(OutgoingProbe { switch, egress_port, probe });
             }
         }
         out
     }
 
     /// Handles a packet-in: the switch that sent it, the ingress port of the probe, and the frame.
-    pub fn on_packet_in(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
+    pub fn on_packet_in(&mut self, switch: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
         let Some(probe) = LinkProbe::parse(frame) else { return PacketInKind::NotAProbe };
-        if probe.run != self.run {
+        if probe.run_id != self.run_id {
             return PacketInKind::Foreign;
         }
-        // `directions` is sorted by link, forward before backward. Negating `forward` gives this order: false < true.
-        let key = (LinkIx(probe.link), !probe.forward);
+        // `directions` is sorted by link, forward before backward. Negating `is_forward` gives this order: false <
+        // true.
+        let key = (LinkIx(probe.link), !probe.is_forward);
         let Ok(index) =
-            self.directions.binary_search_by_key(&key, |direction| (direction.link, !direction.forward))
+            self.directions.binary_search_by_key(&key, |direction| (direction.link, !direction.is_forward))
         else {
             return PacketInKind::WrongPort;
         };
@@ -308,65 +339,67 @@ impl LinkMonitor {
         // The frame contains the low 32 bits of the round, so the difference wraps.
         let age = (self.round as u32).wrapping_sub(probe.sequence);
         let round = self.round.checked_sub(age.into()).filter(|&round| round > 0);
-        let Some(round) = round.filter(|_| direction.to == (at, port)) else {
+        let Some(round) = round.filter(|_| direction.to == SwitchPort { switch, port }) else {
             return PacketInKind::WrongPort;
         };
-        direction.probe_seen |= round > direction.last_seen_round;
+        direction.has_seen_probe |= round > direction.last_seen_round;
         direction.last_seen_round = direction.last_seen_round.max(round);
         direction.loss_base_round = direction.loss_base_round.max(round);
         direction.is_suspect = false;
-        self.channels[switch_index(direction.from.0)].has_sent_probe = true;
-        self.channels[switch_index(direction.to.0)].has_returned_probe = true;
+        self.channels[switch_index(direction.from.switch)].has_sent_probe = true;
+        self.channels[switch_index(direction.to.switch)].has_returned_probe = true;
         PacketInKind::Probe
     }
 
     /// Handles a switch's reply to a request of [`ProbeRound::echoes`].
-    pub fn on_echo(&mut self, at: SwitchIx, round: u64, now: Time) {
-        match self.channels[switch_index(at)].on_echo_reply(round, now, self.config.reply_timeout()) {
+    pub fn on_echo(&mut self, switch: SwitchIx, round: u64, now: Time) {
+        match self.channels[switch_index(switch)].on_echo_reply(round, now, self.config.reply_timeout()) {
             None => return,
             // A switch this slow may have dropped packet-ins.
-            Some(false) => return self.restart_loss_counts(at),
+            Some(false) => return self.restart_loss_counts(switch),
             Some(true) => {}
         }
+        // Directions that have failed, and switches of directions on which no probe has ever arrived.
         let (mut lost, mut unseen) = (Vec::new(), Vec::new());
-        for &index in &self.incident[switch_index(at)] {
+        for &index in &self.incident[switch_index(switch)] {
             let direction = &mut self.directions[index];
-            let (from, to) = (
-                &self.channels[switch_index(direction.from.0)],
-                &self.channels[switch_index(direction.to.0)],
-            );
-            let missing = direction.confirmed_round.saturating_sub(direction.loss_base_round);
-            if direction.to.0 != at || missing == 0 {
+            let (from, to) = (direction.from.switch, direction.to.switch);
+            let lost_probes = direction.confirmed_round.saturating_sub(direction.loss_base_round);
+            if to != switch || lost_probes == 0 {
                 continue;
             }
-            if direction.last_seen_round == 0 && !(from.has_sent_probe && to.has_returned_probe) {
-                if direction.is_up && missing >= self.config.loss_threshold.into() {
-                    unseen.extend([direction.from.0, direction.to.0]);
+            let exceeds_threshold = lost_probes >= self.config.loss_threshold.into();
+            let packet_io_works = self.channels[switch_index(from)].has_sent_probe
+                && self.channels[switch_index(to)].has_returned_probe;
+            if direction.last_seen_round == 0 && !packet_io_works {
+                if direction.is_up && exceeds_threshold {
+                    unseen.extend([from, to]);
                 }
                 continue;
             }
             direction.good_streak = 0;
-            if direction.is_up && !direction.is_suspect && missing >= self.config.loss_threshold.into() {
+            if direction.is_up && !direction.is_suspect && exceeds_threshold {
                 lost.push(index);
             }
         }
         for index in lost {
             self.on_direction_lost(index);
         }
-        for at in unseen {
-            if self.channels[switch_index(at)].request_unseen_port_states(self.round, UNSEEN_QUERY_ROUNDS) {
-                self.port_queries.push(at);
+        for switch in unseen {
+            let channel = &mut self.channels[switch_index(switch)];
+            if channel.request_unseen_port_states(self.round, UNSEEN_QUERY_ROUNDS) {
+                self.port_queries.push(switch);
             }
         }
     }
 
     /// Handles the port states of a switch, `(port, is_up)`. `None` if they could not be read.
-    pub fn on_port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
-        self.channels[switch_index(at)].on_port_states(ports);
-        for index in self.incident[switch_index(at)].clone() {
-            match self.is_down(index, at) {
-                Some(true) => self.directions[index].set_down(),
-                Some(false) => {
+    pub fn on_port_states(&mut self, switch: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
+        self.channels[switch_index(switch)].on_port_states(ports);
+        for index in self.incident[switch_index(switch)].clone() {
+            match self.verdict(index, switch) {
+                Some(Verdict::Down) => self.directions[index].set_down(),
+                Some(Verdict::Keep) => {
                     self.directions[index].restart_loss_count(self.round);
                     self.kept_links.insert(self.directions[index].link);
                 }
@@ -376,38 +409,40 @@ impl LinkMonitor {
         self.update_down();
     }
 
-    /// Decides whether a direction is down after new port states of switch `at`. Returns `None` if they change nothing.
-    fn is_down(&self, index: usize, at: SwitchIx) -> Option<bool> {
+    /// Decides about a direction after new port states of switch `at`. Returns `None` if they change nothing.
+    fn verdict(&self, index: usize, switch: SwitchIx) -> Option<Verdict> {
         let direction = &self.directions[index];
         let ends = [direction.from, direction.to];
-        let state = |(switch, port): (SwitchIx, u16)| self.channels[switch_index(switch)].is_port_up(port);
+        let is_up = |end: SwitchPort| self.channels[switch_index(end.switch)].is_port_up(end.port);
         let is_silent = direction.last_seen_round + u64::from(self.config.loss_threshold) < self.round;
-        if is_silent && ends.into_iter().any(|end| end.0 == at && state(end) == Some(false)) {
-            return Some(true);
+        if is_silent && ends.into_iter().any(|end| end.switch == switch && is_up(end) == Some(false)) {
+            return Some(Verdict::Down);
         }
-        if !direction.is_suspect
-            || ends.iter().any(|end| self.channels[switch_index(end.0)].is_waiting_for_ports())
-        {
+        let is_waiting = |end: SwitchPort| self.channels[switch_index(end.switch)].is_waiting_for_ports();
+        if !direction.is_suspect || ends.into_iter().any(is_waiting) {
             return None;
         }
         // Check all ports: BMv2 stops forwarding on every port while one interface is down, which would explain the
         // silence.
-        let are_up = |switch: SwitchIx| {
-            let ends = self.incident[switch_index(switch)].iter().map(|&other| &self.directions[other]);
-            ends.flat_map(|direction| [direction.from, direction.to])
-                .all(|end| end.0 != switch || state(end) == Some(true))
+        let are_all_ports_up = |switch: SwitchIx| {
+            let directions = self.incident[switch_index(switch)].iter().map(|&other| &self.directions[other]);
+            directions
+                .flat_map(|direction| [direction.from, direction.to])
+                .all(|end| end.switch != switch || is_up(end) == Some(true))
         };
-        let mut without_links =
-            ends.into_iter().map(|end| end.0).filter(|&end| self.lost_all_links(end, direction)).peekable();
-        let is_kept = without_links.peek().is_some()
-            && without_links.all(are_up)
-            && ends.into_iter().all(|end| state(end) == Some(true));
-        Some(!is_kept)
+        let switches = ends.map(|end| end.switch);
+        let mut silent_switches =
+            switches.into_iter().filter(|&switch| self.lost_all_links(switch, direction)).peekable();
+        let is_kept = silent_switches.peek().is_some()
+            && silent_switches.all(are_all_ports_up)
+            && ends.into_iter().all(|end| is_up(end) == Some(true));
+        Some(if is_kept { Verdict::Keep } else { Verdict::Down })
     }
 
-    /// Returns whether no link of a switch has passed a probe since the lost direction went silent.
-    fn lost_all_links(&self, at: SwitchIx, lost: &DirectionState) -> bool {
-        self.incident[switch_index(at)]
+    /// Returns whether no link of a switch has passed a probe since the lost direction went silent, give or take one
+    /// round.
+    fn lost_all_links(&self, switch: SwitchIx, lost: &DirectionState) -> bool {
+        self.incident[switch_index(switch)]
             .iter()
             .all(|&other| self.directions[other].last_seen_round <= lost.loss_base_round + 1)
     }
@@ -415,24 +450,25 @@ impl LinkMonitor {
     /// Takes a direction down. If all links of one of its switches are lost, port states are requested first.
     fn on_direction_lost(&mut self, index: usize) {
         let direction = &self.directions[index];
-        let ends = [direction.from.0, direction.to.0];
-        if ends.into_iter().any(|at| self.lost_all_links(at, direction)) {
+        let switches = [direction.from.switch, direction.to.switch];
+        if switches.into_iter().any(|switch| self.lost_all_links(switch, direction)) {
             self.directions[index].is_suspect = true;
-            ends.into_iter().for_each(|at| self.request_port_states(at));
+            switches.into_iter().for_each(|switch| self.request_port_states(switch));
         } else {
             self.directions[index].set_down();
             self.update_down();
         }
     }
 
-    fn request_port_states(&mut self, at: SwitchIx) {
-        if self.channels[switch_index(at)].request_port_states() {
-            self.port_queries.push(at);
+    fn request_port_states(&mut self, switch: SwitchIx) {
+        if self.channels[switch_index(switch)].request_port_states() {
+            self.port_queries.push(switch);
         }
     }
 
     /// Requests port states of the neighbours of silent switches: only they can report whether the links are connected.
     fn query_neighbours_of_silent_switches(&mut self, now: Time) {
+        // Every few rounds: a neighbour is asked again, but not faster than losses are detected.
         let timeout = self.config.reply_timeout();
         if !self.round.is_multiple_of(self.config.loss_threshold.into()) {
             return;
@@ -441,22 +477,23 @@ impl LinkMonitor {
             .directions
             .iter()
             .filter(|direction| {
-                direction.is_up && self.channels[switch_index(direction.to.0)].is_silent(now, timeout)
+                direction.is_up && self.channels[switch_index(direction.to.switch)].is_silent(now, timeout)
             })
-            .map(|direction| direction.from.0)
+            .map(|direction| direction.from.switch)
             .filter(|&from| self.is_responsive(from, now))
             .collect();
-        neighbours.into_iter().for_each(|at| self.request_port_states(at));
+        neighbours.into_iter().for_each(|switch| self.request_port_states(switch));
     }
 
     /// Restarts the loss count of all links of a switch.
-    fn restart_loss_counts(&mut self, at: SwitchIx) {
-        self.channels[switch_index(at)].reset_counters();
-        for &index in &self.incident[switch_index(at)] {
+    fn restart_loss_counts(&mut self, switch: SwitchIx) {
+        self.channels[switch_index(switch)].reset_counters();
+        for &index in &self.incident[switch_index(switch)] {
             self.directions[index].restart_loss_count(self.round);
         }
     }
 
+    /// Recomputes the set of links that are down.
     fn update_down(&mut self) {
         self.down = self
             .directions
@@ -467,6 +504,6 @@ impl LinkMonitor {
     }
 }
 
-fn switch_index(at: SwitchIx) -> usize {
-    at.0 as usize
+fn switch_index(switch: SwitchIx) -> usize {
+    switch.0 as usize
 }

@@ -1,3 +1,10 @@
+//! Decides when the switches of a fabric are updated, and which of them. The terms:
+//!
+//! - The *condition* of the fabric is the set of failed links and of switches that routes should avoid
+//!   ([`FabricCondition`]), and the *intent* is the routes for a condition ([`FabricIntent`]).
+//! - A *rollout* brings a set of switches to an intent. The driver executes it and reports the outcome.
+//! - A switch is *current* if it holds the routes of the current intent.
+
 use super::{
     ControlLoss, FabricCondition, FabricIntent, FabricPlan, LinkMonitor, MonitorConfig, PacketInKind,
     ProbeRound,
@@ -8,9 +15,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// Maximum time that a rollout waits for switches whose tables are unknown: at the start, and after another controller
-/// was primary.
-const SETTLE_TIMEOUT: Time = Time::from_secs(3);
+/// Maximum time that rollouts wait for switches whose tables are unknown, at the start and after another controller was
+/// primary. Then the other switches are updated without them.
+const UNKNOWN_TABLES_TIMEOUT: Time = Time::from_secs(3);
+/// Maximum time that a switch which has connected waits for the state of its links before it takes part in rollouts.
+const LINK_STATE_TIMEOUT: Time = Time::from_secs(3);
 /// Delay before a switch that rejected an update or did not reply is tried again.
 const RETRY_DELAY: Time = Time::from_secs(1);
 
@@ -23,24 +32,37 @@ pub enum RolloutReason {
     Start,
     /// Links failed or returned.
     Links,
-    /// A switch has reconnected.
-    Returned,
+    /// A switch can take part in rollouts again: it has reconnected, or it holds current routes and need not be avoided
+    /// any more.
+    SwitchReady,
     /// Another controller changed tables, or a write has failed.
     Drift,
 }
 
-/// Work for the driver: compute the intent for `condition`, read the switches whose tables are unknown, compute the
-/// differences, and write them rank by rank. Report the result to [`Watcher::end`].
+/// Work for the driver:
+///
+/// 1. Compute the intent for `condition` ([`FabricIntent::for_condition`]).
+/// 2. Read the switches whose entities are unknown.
+/// 3. Compute the differences, and write them with [`RankedUpdates`](crate::reconcile::RankedUpdates), in an order in
+///    which no packet loops.
+/// 4. Report the outcome of every switch to [`Watcher::end`].
 #[derive(Clone, Debug)]
 pub struct Rollout {
     /// The current intent.
     pub intent: FabricIntent,
     /// The condition for which new routes are computed.
     pub condition: FabricCondition,
-    /// Links whose state changes, and whether they are up now.
-    pub changed: Vec<(LinkIx, bool)>,
+    /// Links that have failed or returned since the current intent.
+    pub link_changes: Vec<LinkChange>,
     /// Switches to update, with their entities; `None`: unknown, must be read.
-    pub members: Vec<(SwitchIx, Option<ActualState>)>,
+    pub switches: Vec<(SwitchIx, Option<ActualState>)>,
+}
+
+/// A change of the state of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    pub link: LinkIx,
+    pub is_up: bool,
 }
 
 /// The result of a rollout for one switch.
@@ -59,35 +81,37 @@ pub enum SwitchOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RolloutSummary {
     pub reason: RolloutReason,
-    pub began: Time,
+    pub began_at: Time,
     /// Number of links that are down.
-    pub down: usize,
+    pub down_links: usize,
 }
 
 /// What the watcher knows of a switch.
 struct SwitchState {
+    /// This controller is the primary of the switch and may write it.
     is_primary: bool,
-    /// Another controller was primary since the last complete read, so the content of the tables is unknown.
-    may_be_foreign: bool,
+    /// Another controller may have written the switch since this one brought it in sync. Initially true.
+    may_have_foreign_entries: bool,
     /// Entities of the switch; `None`: unknown, must be read.
     actual: Option<ActualState>,
     /// The switch holds the routes of the current intent.
     is_current: bool,
-    /// The last read or write failed; retry at this time.
-    failed_until: Option<Time>,
-    /// Do not write the switch before this time, or before the state of its links is known, whichever comes first.
-    waits_until: Option<Time>,
+    /// The last read or write failed; the switch takes part in no rollout before this time.
+    retry_at: Option<Time>,
+    /// The switch takes part in no rollout until the state of its links is known, or until this time. `None`: it does
+    /// not wait.
+    link_state_deadline: Option<Time>,
 }
 
 impl SwitchState {
     fn new() -> SwitchState {
         SwitchState {
             is_primary: false,
-            may_be_foreign: true,
+            may_have_foreign_entries: true,
             actual: None,
             is_current: false,
-            failed_until: None,
-            waits_until: None,
+            retry_at: None,
+            link_state_deadline: None,
         }
     }
 }
@@ -95,113 +119,125 @@ impl SwitchState {
 /// The rollout in progress.
 struct ActiveRollout {
     reason: RolloutReason,
-    began: Time,
+    began_at: Time,
     condition: FabricCondition,
-    members: Vec<SwitchIx>,
+    switches: Vec<SwitchIx>,
 }
 
-/// Decides when the switches of a fabric are updated, and which of them. Sans-I/O.
+/// Decides when the switches of a fabric are updated, and which of them, without I/O or a clock.
+///
+/// The driver reports events with the `on_` methods, calls [`tick`](Self::tick) at [`next_tick`](Self::next_tick), and
+/// after each of these calls [`abandon`](Self::abandon) and [`begin`](Self::begin). Time must not go backwards.
 pub struct Watcher {
     fabric: Arc<FabricPlan>,
     switches: Vec<SwitchState>,
     monitor: LinkMonitor,
+    /// Links are probed; otherwise all count as up.
     is_probing: bool,
+    /// The intent of the last rollout that ended; initially that given to `new`.
     intent: FabricIntent,
     /// Reason for the next rollout; `None` if none is due.
     pending: Option<RolloutReason>,
     rollout: Option<ActiveRollout>,
-    /// Until this time, rollouts wait for switches that another controller may have written.
-    waits_until: Time,
+    /// Until this time, rollouts wait for all switches that another controller may have written.
+    unknown_tables_deadline: Time,
+    /// The first rollout has begun.
     has_started: bool,
-    retry_at: Option<Time>,
+    /// Time of the next rollout for switches that failed or did not reply; `None` if there are none.
+    next_retry: Option<Time>,
 }
 
 impl Watcher {
     /// Creates a watcher at `now` with no switch connected. `intent` is that of [`FabricIntent::initial`]. If `monitor`
-    /// is `None`, links are not probed and count as up. `run` is a random number that identifies this run's probes.
+    /// is `None`, links are not probed and count as up. `run_id` is a random number in this run's probes.
     pub fn new(
         fabric: Arc<FabricPlan>,
         intent: FabricIntent,
         monitor: Option<MonitorConfig>,
-        run: u64,
+        run_id: u64,
         now: Time,
     ) -> Watcher {
         Watcher {
             switches: fabric.topology.switches.iter().map(|_| SwitchState::new()).collect(),
-            monitor: LinkMonitor::new(&fabric.topology, monitor.unwrap_or_default(), run, now),
+            monitor: LinkMonitor::new(&fabric.topology, monitor.unwrap_or_default(), run_id, now),
             is_probing: monitor.is_some(),
             fabric,
             intent,
             pending: None,
             rollout: None,
-            waits_until: now + SETTLE_TIMEOUT,
+            unknown_tables_deadline: now + UNKNOWN_TABLES_TIMEOUT,
             has_started: false,
-            retry_at: None,
+            next_retry: None,
         }
     }
 
-    fn switch_mut(&mut self, at: SwitchIx) -> &mut SwitchState {
-        &mut self.switches[at.0 as usize]
+    fn switch_mut(&mut self, switch: SwitchIx) -> &mut SwitchState {
+        &mut self.switches[switch.0 as usize]
     }
 
-    /// Called when a switch has accepted this controller as primary and runs the program. `actual` are its entities,
-    /// `pushed` is true if the program had to be loaded.
-    pub fn on_ready(&mut self, at: SwitchIx, pushed: bool, actual: Vec<Entity>, now: Time) {
-        self.monitor.on_connected(at);
-        // A switch with entries forwards packets, so there is time: update it when the state of its links is known,
-        // since links may have changed while another controller was primary. A switch without entries is updated at
-        // once.
-        let is_urgent = (pushed && self.has_started) || !self.is_probing;
-        let waits_until = (!is_urgent).then(|| now + SETTLE_TIMEOUT);
-        if self.switch_mut(at).may_be_foreign && now >= self.waits_until {
-            self.waits_until = now + SETTLE_TIMEOUT;
+    /// Called when a switch has accepted this controller as primary and runs the program. `actual` are its entities.
+    /// `is_newly_loaded` is true if the program had to be pushed, so that the tables are empty.
+    pub fn on_ready(&mut self, switch: SwitchIx, is_newly_loaded: bool, actual: Vec<Entity>, now: Time) {
+        self.monitor.on_connected(switch);
+        // A switch with empty tables drops all packets, so it is updated at once. A switch with entries forwards
+        // packets and can wait until the state of its links is known: they may have changed while it was not
+        // connected. Before the first rollout all switches wait, so that one rollout serves them all.
+        let is_urgent = (is_newly_loaded && self.has_started) || !self.is_probing;
+        let link_state_deadline = (!is_urgent).then(|| now + LINK_STATE_TIMEOUT);
+        // Extend the deadline at most once until it passes, so that switches which reconnect one after the other
+        // cannot delay rollouts for ever.
+        if self.switch_mut(switch).may_have_foreign_entries && now >= self.unknown_tables_deadline {
+            self.unknown_tables_deadline = now + UNKNOWN_TABLES_TIMEOUT;
         }
-        let it = self.switch_mut(at);
-        (it.is_primary, it.actual, it.waits_until) = (true, Some(Arc::new(actual)), waits_until);
-        it.failed_until = None;
+        let state = self.switch_mut(switch);
+        state.is_primary = true;
+        state.actual = Some(Arc::new(actual));
+        state.link_state_deadline = link_state_deadline;
+        state.retry_at = None;
         if is_urgent {
-            self.schedule(RolloutReason::Returned);
+            self.schedule(RolloutReason::SwitchReady);
         }
     }
 
     /// Called when the control channel of a switch is lost, and after each failed attempt to reconnect.
-    pub fn on_lost(&mut self, at: SwitchIx, loss: ControlLoss) {
-        self.monitor.on_disconnected(at, loss);
-        let it = self.switch_mut(at);
-        it.is_primary = false;
+    pub fn on_lost(&mut self, switch: SwitchIx, loss: ControlLoss) {
+        self.monitor.on_disconnected(switch, loss);
+        let state = self.switch_mut(switch);
+        state.is_primary = false;
         if loss == ControlLoss::Standby {
-            (it.may_be_foreign, it.is_current) = (true, false);
+            (state.may_have_foreign_entries, state.is_current) = (true, false);
         }
     }
 
     /// Handles a packet-in: the ingress port of the probe, and the frame.
-    pub fn on_packet_in(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
-        self.monitor.on_packet_in(at, port, frame)
+    pub fn on_packet_in(&mut self, switch: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
+        self.monitor.on_packet_in(switch, port, frame)
     }
 
     /// Called when a switch rejects the packet-out of a probe.
-    pub fn on_packet_out_rejected(&mut self, at: SwitchIx) {
-        self.monitor.on_packet_out_rejected(at);
+    pub fn on_packet_out_rejected(&mut self, switch: SwitchIx) {
+        self.monitor.on_packet_out_rejected(switch);
     }
 
     /// Handles a switch's reply to a request of [`ProbeRound::echoes`].
-    pub fn on_echo(&mut self, at: SwitchIx, round: u64, now: Time) {
-        self.monitor.on_echo(at, round, now);
-        self.settle(now);
+    pub fn on_echo(&mut self, switch: SwitchIx, round: u64, now: Time) {
+        self.monitor.on_echo(switch, round, now);
+        self.admit_switches(now);
     }
 
-    /// Handles the port states of a switch of [`port_queries`](Self::port_queries); `None` if they could not be read.
-    pub fn on_port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
-        self.monitor.on_port_states(at, ports);
+    /// Handles the port states, `(port, is_up)`, of a switch returned by
+    /// [`take_port_queries`](Self::take_port_queries); `None` if they could not be read.
+    pub fn on_port_states(&mut self, switch: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
+        self.monitor.on_port_states(switch, ports);
     }
 
     /// Removes and returns the switches whose port states are needed.
-    pub fn port_queries(&mut self) -> Vec<SwitchIx> {
+    pub fn take_port_queries(&mut self) -> Vec<SwitchIx> {
         self.monitor.take_port_queries()
     }
 
     /// Removes and returns the links that lost all probes but stay up, because the ports at both ends are up.
-    pub fn kept_links(&mut self) -> BTreeSet<LinkIx> {
+    pub fn take_kept_links(&mut self) -> BTreeSet<LinkIx> {
         self.monitor.take_kept_links()
     }
 
@@ -213,14 +249,14 @@ impl Watcher {
     /// Ends a probe interval. Returns the messages to send.
     pub fn tick(&mut self, now: Time) -> ProbeRound {
         let round = self.monitor.tick(now);
-        self.settle(now);
+        self.admit_switches(now);
         round
     }
 
     /// Schedules a read and comparison of all tables, unless a rollout is in progress.
     pub fn schedule_check(&mut self) {
         if self.has_started && self.rollout.is_none() {
-            self.switches.iter_mut().for_each(|it| it.actual = None);
+            self.switches.iter_mut().for_each(|state| state.actual = None);
             self.schedule(RolloutReason::Drift);
         }
     }
@@ -228,14 +264,14 @@ impl Watcher {
     /// Abandons the rollout in progress if one of its switches does not reply and links have changed since, so that
     /// the other switches need not wait. Returns whether it did so. The tables of its switches are read again.
     pub fn abandon(&mut self, now: Time) -> bool {
-        let is_silent = |at: &SwitchIx| !self.monitor.is_responsive(*at, now);
-        let is_stuck = |it: &mut ActiveRollout| {
-            it.condition.down != *self.monitor.down() && it.members.iter().any(is_silent)
+        let is_silent = |switch: &SwitchIx| !self.monitor.is_responsive(*switch, now);
+        let is_stuck = |rollout: &mut ActiveRollout| {
+            rollout.condition.down != *self.monitor.down() && rollout.switches.iter().any(is_silent)
         };
         let Some(rollout) = self.rollout.take_if(is_stuck) else { return false };
-        for at in rollout.members {
-            let it = self.switch_mut(at);
-            (it.actual, it.is_current) = (None, false);
+        for switch in rollout.switches {
+            let state = self.switch_mut(switch);
+            (state.actual, state.is_current) = (None, false);
         }
         self.schedule(rollout.reason);
         true
@@ -246,31 +282,36 @@ impl Watcher {
         if self.rollout.is_some() || !self.is_ready(now) {
             return None;
         }
-        if self.retry_at.is_some_and(|at| now >= at) {
-            self.retry_at = None;
+        if self.next_retry.is_some_and(|time| now >= time) {
+            self.next_retry = None;
             self.schedule(RolloutReason::Drift);
         }
         if *self.monitor.down() != self.intent.condition.down {
             self.schedule(RolloutReason::Links);
         }
         self.pending?;
-        let members = self.members(now);
-        if members.is_empty() {
+        let switches = self.switches_to_update(now);
+        if switches.is_empty() {
             return None;
         }
-        let condition = self.condition(&members);
+        let condition = self.target_condition(&switches);
         let reason = self.pending.take()?;
         let reason =
             if std::mem::replace(&mut self.has_started, true) { reason } else { RolloutReason::Start };
-        let changed = condition.down.symmetric_difference(&self.intent.condition.down);
-        let changed = changed.map(|link| (*link, !condition.down.contains(link))).collect();
-        let switches = members.iter().map(|member| member.0).collect();
-        self.rollout =
-            Some(ActiveRollout { reason, began: now, condition: condition.clone(), members: switches });
-        Some(Rollout { intent: self.intent.clone(), condition, changed, members })
+        let changed_links = condition.down.symmetric_difference(&self.intent.condition.down);
+        let link_changes =
+            changed_links.map(|&link| LinkChange { link, is_up: !condition.down.contains(&link) }).collect();
+        self.rollout = Some(ActiveRollout {
+            reason,
+            began_at: now,
+            condition: condition.clone(),
+            switches: switches.iter().map(|(switch, _)| *switch).collect(),
+        });
+        Some(Rollout { intent: self.intent.clone(), condition, link_changes, switches })
     }
 
-    /// Ends the rollout in progress. `intent` is the new intent; `None` if there are no routes.
+    /// Ends the rollout in progress. `intent` is the new intent; `None` if there are no routes for the condition.
+    /// Returns `None` if no rollout is in progress, because it was abandoned.
     pub fn end(
         &mut self,
         intent: Option<FabricIntent>,
@@ -280,7 +321,7 @@ impl Watcher {
         let rollout = self.rollout.take()?;
         if rollout.condition != self.intent.condition {
             // Switches outside the rollout hold the routes of the previous intent.
-            self.switches.iter_mut().for_each(|it| it.is_current = false);
+            self.switches.iter_mut().for_each(|state| state.is_current = false);
         }
         match intent {
             Some(intent) => self.intent = intent,
@@ -288,52 +329,54 @@ impl Watcher {
             // rollout.
             None => self.intent.condition = rollout.condition,
         }
-        for (at, outcome) in outcomes {
+        for (switch, outcome) in outcomes {
             match outcome {
                 SwitchOutcome::ReadFailed | SwitchOutcome::WriteFailed => {
-                    self.retry_at = Some(now + RETRY_DELAY)
+                    self.next_retry = Some(now + RETRY_DELAY)
                 }
                 SwitchOutcome::Stopped => self.schedule(rollout.reason),
                 // The switch holds current routes again and need not be avoided.
-                SwitchOutcome::InSync(_) if self.intent.condition.avoided.contains(&at) => {
-                    self.schedule(RolloutReason::Returned)
+                SwitchOutcome::InSync(_) if self.intent.condition.avoided.contains(&switch) => {
+                    self.schedule(RolloutReason::SwitchReady)
                 }
                 SwitchOutcome::InSync(_) => {}
             }
-            let it = self.switch_mut(at);
-            it.failed_until = None;
-            it.actual = None;
+            let state = self.switch_mut(switch);
+            state.retry_at = None;
+            // After a stop or a failure it is unknown which updates the switch has applied: read it again.
+            state.actual = None;
             match outcome {
                 SwitchOutcome::InSync(actual) => {
-                    (it.actual, it.is_current, it.may_be_foreign) = (Some(actual), true, false);
+                    state.actual = Some(actual);
+                    state.is_current = true;
+                    state.may_have_foreign_entries = false;
                 }
-                SwitchOutcome::Stopped => it.is_current = false,
-                SwitchOutcome::ReadFailed => it.failed_until = Some(now + RETRY_DELAY),
+                SwitchOutcome::Stopped => state.is_current = false,
+                SwitchOutcome::ReadFailed => state.retry_at = Some(now + RETRY_DELAY),
                 SwitchOutcome::WriteFailed => {
-                    (it.failed_until, it.is_current) = (Some(now + RETRY_DELAY), false)
+                    (state.retry_at, state.is_current) = (Some(now + RETRY_DELAY), false)
                 }
             }
         }
         Some(RolloutSummary {
             reason: rollout.reason,
-            began: rollout.began,
-            down: self.intent.condition.down.len(),
+            began_at: rollout.began_at,
+            down_links: self.intent.condition.down.len(),
         })
     }
 
-    /// Admits switches to rollouts when the state of their links is known or their waiting time is over.
-    fn settle(&mut self, now: Time) {
-        let mut has_settled = false;
-        for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
-            if it.is_primary
-                && it.waits_until.is_some_and(|until| now >= until || self.monitor.has_settled(at))
-            {
-                it.waits_until = None;
-                has_settled = true;
+    /// Admits switches to rollouts when the state of their links is known or their deadline has passed.
+    fn admit_switches(&mut self, now: Time) {
+        let mut is_any_admitted = false;
+        for (switch, state) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
+            let is_over = |deadline: Time| now >= deadline || self.monitor.has_settled(switch);
+            if state.is_primary && state.link_state_deadline.is_some_and(is_over) {
+                state.link_state_deadline = None;
+                is_any_admitted = true;
             }
         }
-        if has_settled {
-            self.schedule(RolloutReason::Returned);
+        if is_any_admitted {
+            self.schedule(RolloutReason::SwitchReady);
         }
     }
 
@@ -342,47 +385,52 @@ impl Watcher {
         self.pending = Some(self.pending.map_or(reason, |pending| pending.min(reason)));
     }
 
-    /// Returns whether every switch whose tables are unknown can take part in a rollout, or the time to wait for them
-    /// is over.
+    /// Returns whether a rollout may begin: every switch whose tables are unknown can take part, or the deadline for
+    /// them has passed.
     fn is_ready(&self, now: Time) -> bool {
-        let is_ready = |it: &SwitchState| !it.may_be_foreign || (it.is_primary && it.waits_until.is_none());
-        now >= self.waits_until || self.switches.iter().all(is_ready)
+        let can_take_part = |state: &SwitchState| state.is_primary && state.link_state_deadline.is_none();
+        now >= self.unknown_tables_deadline
+            || self.switches.iter().all(|state| !state.may_have_foreign_entries || can_take_part(state))
     }
 
-    /// Returns the condition for which routes are computed if these switches are written.
-    fn condition(&self, members: &[(SwitchIx, Option<ActualState>)]) -> FabricCondition {
-        let members: BTreeSet<SwitchIx> = members.iter().map(|it| it.0).collect();
+    /// Returns the condition for which routes are computed if these switches are updated.
+    fn target_condition(&self, to_update: &[(SwitchIx, Option<ActualState>)]) -> FabricCondition {
+        let to_update: BTreeSet<SwitchIx> = to_update.iter().map(|(switch, _)| *switch).collect();
         // A switch that failed before may fail again and keep its routes.
-        let may_stay_unwritten =
-            |(at, it): &(SwitchIx, &SwitchState)| !members.contains(at) || it.failed_until.is_some();
+        let may_stay_unwritten = |(switch, state): &(SwitchIx, &SwitchState)| {
+            !to_update.contains(switch) || state.retry_at.is_some()
+        };
         let switches = self.fabric.topology.switch_ixs().zip(&self.switches);
         let unwritten: Vec<(SwitchIx, &SwitchState)> = switches.filter(may_stay_unwritten).collect();
-        let avoided = unwritten.iter().filter(|(_, it)| !it.is_current).map(|(at, _)| *at).collect();
+        let outdated = unwritten.iter().filter(|(_, state)| !state.is_current);
+        let avoided = outdated.map(|(switch, _)| *switch).collect();
         let condition = FabricCondition { down: self.monitor.down().clone(), avoided };
         if condition == self.intent.condition {
             return condition;
         }
         // The routes will change, so every switch that is not certain to be written keeps outdated routes and must be
         // avoided, even if its routes are current now.
-        FabricCondition { avoided: unwritten.into_iter().map(|(at, _)| at).collect(), ..condition }
+        FabricCondition { avoided: unwritten.into_iter().map(|(switch, _)| switch).collect(), ..condition }
     }
 
-    /// Returns the connected switches that reply and whose links are known, with their entities.
-    fn members(&mut self, now: Time) -> Vec<(SwitchIx, Option<ActualState>)> {
-        let mut members = Vec::new();
-        for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
-            if !it.is_primary || it.waits_until.is_some() || it.failed_until.is_some_and(|until| now < until)
-            {
+    /// Returns the switches that can take part in a rollout now, with their entities. Schedules a retry for connected
+    /// switches that do not reply.
+    fn switches_to_update(&mut self, now: Time) -> Vec<(SwitchIx, Option<ActualState>)> {
+        let mut to_update = Vec::new();
+        for (switch, state) in self.fabric.topology.switch_ixs().zip(&self.switches) {
+            let must_wait =
+                state.link_state_deadline.is_some() || state.retry_at.is_some_and(|time| now < time);
+            if !state.is_primary || must_wait {
                 continue;
             }
-            if self.is_probing && !self.monitor.is_responsive(at, now) {
+            if self.is_probing && !self.monitor.is_responsive(switch, now) {
                 // Rollouts do not wait for this switch; try again later.
-                self.retry_at = Some(now + RETRY_DELAY);
+                self.next_retry = Some(now + RETRY_DELAY);
                 continue;
             }
-            members.push((at, it.actual.clone()));
+            to_update.push((switch, state.actual.clone()));
         }
-        members
+        to_update
     }
 }
 

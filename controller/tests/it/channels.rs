@@ -2,7 +2,7 @@
 
 use crate::common::{CLOS, DIRECT, fabric, ring};
 use weir_controller::plan::{escape_classes, last_escape_priority};
-use weir_controller::profile::{DeflectionConfig, MAX_DEFLECTIONS};
+use weir_controller::thresholds::{DeflectionConfig, MAX_DEFLECTIONS};
 use weir_controller::topology::Topology;
 use weir_controller::{ChannelProof, Routes, RoutingMethod, routes, verify_channels};
 

@@ -7,8 +7,8 @@ use p4runtime::value::to_u64;
 use std::collections::BTreeMap;
 use weir_controller::plan::PriorityTraffic;
 use weir_controller::pretty::update as format_update;
-use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::{RoutingMethod, routes};
+use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::Topology;
 use weir_controller::{PlanError, PlanOptions, plan};
 

@@ -10,9 +10,9 @@ use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
 use weir_controller::plan::{Chip, PortMap, PriorityTraffic, TargetConfig, Tofino, decode, desired_states};
 use weir_controller::pretty;
-use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{self, diff};
 use weir_controller::routes::{Routes, RoutingMethod, routes};
+use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::Topology;
 use weir_controller::{PlanError, PlanOptions, plan, verify, verify_flood};
 use weir_units::Bytes;
@@ -38,9 +38,15 @@ fn bytes(kb: u64) -> Bytes {
 
 /// Options with every feature that a plan for Tofino supports.
 fn options() -> PlanOptions {
-    let ecn = EcnConfig { kmin: bytes(100), kmax: bytes(400), pmax: "0.2".parse().unwrap(), per: None };
-    let deflection =
-        DeflectionConfig { threshold: bytes(15), per: None, at_hosts: false, lifetime: 10_000, tokens: 1 };
+    let ecn =
+        EcnConfig { kmin: bytes(100), kmax: bytes(400), pmax: "0.2".parse().unwrap(), reference_rate: None };
+    let deflection = DeflectionConfig {
+        threshold: bytes(15),
+        reference_rate: None,
+        at_hosts: false,
+        lifetime: 10_000,
+        tokens: 1,
+    };
     let target = TargetConfig::Tofino(Tofino::default());
     let options = PlanOptions { ecn: Some(ecn), deflection: Some(deflection), target, ..Default::default() };
     options.prioritise(PriorityTraffic { short_messages: false, feedback: true, weighted: 0 })

@@ -5,15 +5,28 @@ use super::sleeper::Lateness;
 use std::collections::BTreeMap;
 use weir_host::HostStats;
 
-/// Returns the number of DATA, ACK and NACK frames that the host accepted, and the bytes in `payload_received`. The
-/// agent compares the values before and after a frame to see whether the host accepted it.
-pub(super) fn received_totals(stats: &HostStats) -> (u64, u64) {
-    let data_frames = stats.data_received + stats.out_of_order + stats.duplicates;
-    (data_frames + stats.acks_received + stats.nacks_received, stats.payload_received)
+/// Totals of what the host accepted. The agent compares the values before and after a frame to see whether the host
+/// accepted it.
+#[derive(Clone, Copy)]
+pub(super) struct ReceivedTotals {
+    /// Number of DATA, ACK and NACK frames.
+    pub frames: u64,
+    /// Payload bytes, each counted once.
+    pub payload: u64,
 }
 
-/// Returns all counters by name, except the drops.
-pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
+impl ReceivedTotals {
+    pub fn of(stats: &HostStats) -> ReceivedTotals {
+        let data_frames = stats.data_received + stats.out_of_order + stats.duplicates;
+        ReceivedTotals {
+            frames: data_frames + stats.acks_received + stats.nacks_received,
+            payload: stats.payload_received,
+        }
+    }
+}
+
+/// Returns all counters of the host by name, except the drops.
+pub(super) fn host_counters(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     let HostStats { drops: _, telemetry, .. } = stats;
     BTreeMap::from([
         ("telemetry_unknown_rate", telemetry.unknown_rate),
@@ -47,7 +60,7 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     ])
 }
 
-pub(super) fn lateness(lateness: &Lateness) -> LatenessResult {
+pub(super) fn lateness_result(lateness: &Lateness) -> LatenessResult {
     let [within_1us, within_10us, within_60us, within_200us, within_1ms, later] = lateness.within;
     LatenessResult {
         count: lateness.count,

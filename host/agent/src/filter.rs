@@ -36,15 +36,16 @@ const fn stmt(code: u16, k: u32) -> SockFilter {
 /// other than the first, and copies of packets that this machine sends through the interface.
 pub(super) fn weir_frames() -> [SockFilter; 15] {
     let port = u32::from(WEIR_PORT);
+    // The two numbers of a jump are the instructions to skip if the condition holds, and if not.
     [
         stmt(LOAD_WORD, PACKET_TYPE),
         SockFilter::new(JUMP_EQUAL, 11, 0, OUTGOING), // to `RETURN 0`
         stmt(LOAD_HALF, ETHERTYPE_OFFSET),
-        SockFilter::new(JUMP_EQUAL, 0, 9, ETHERTYPE_IPV4 as u32),
+        SockFilter::new(JUMP_EQUAL, 0, 9, ETHERTYPE_IPV4 as u32), // else to `RETURN 0`
         stmt(LOAD_BYTE, PROTOCOL_OFFSET),
-        SockFilter::new(JUMP_EQUAL, 0, 7, PROTOCOL_UDP as u32),
+        SockFilter::new(JUMP_EQUAL, 0, 7, PROTOCOL_UDP as u32), // else to `RETURN 0`
         stmt(LOAD_HALF, FRAGMENT_FIELD_OFFSET),
-        SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS),
+        SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS), // to `RETURN 0`
         stmt(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
         stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
         SockFilter::new(JUMP_EQUAL, 3, 0, port),       // to `RETURN ACCEPT_ALL`

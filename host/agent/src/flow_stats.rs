@@ -41,7 +41,7 @@ impl MinMaxLast {
     }
 }
 
-/// Each doubling is divided into 16 bins, so the upper edge of a bin is at most 1/16 above any value in it.
+/// Each doubling is divided into 2^4 bins, so the upper edge of a bin is at most 1/16 above any value in it.
 const SUB_BIN_BITS: u32 = 4;
 /// Number of bins up to 2^32 ns, the range of the timestamp in the header.
 const BIN_COUNT: usize = (32 - SUB_BIN_BITS as usize + 1) << SUB_BIN_BITS;
@@ -89,7 +89,7 @@ impl RttHistogram {
         Time::from_ns(u64::from(self.last_ns))
     }
     /// Returns the upper edge in ns of the bin that contains `quantile` (0 to 1), but at most the maximum.
-    fn percentile(&self, quantile: f64) -> u64 {
+    fn quantile_ns(&self, quantile: f64) -> u64 {
         let rank = (self.count as f64 * quantile).ceil() as u64;
         let mut cumulative = 0;
         for (bin, &count) in self.bins.iter().enumerate() {
@@ -105,8 +105,8 @@ impl RttHistogram {
             count: self.count,
             min_ns: self.min_ns.into(),
             mean_ns: self.total_ns / self.count,
-            p50_ns: self.percentile(0.5),
-            p99_ns: self.percentile(0.99),
+            p50_ns: self.quantile_ns(0.5),
+            p99_ns: self.quantile_ns(0.99),
             max_ns: self.max_ns.into(),
         })
     }

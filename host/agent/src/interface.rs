@@ -63,8 +63,8 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// `peer` is this host's own address or not a unicast address, the route query fails, or the neighbour table has no
-    /// MAC address of the next hop.
+    /// `peer` is this host's own address or not a unicast address, netlink cannot be opened, or the neighbour table has
+    /// no MAC address of the next hop.
     pub fn next_hop(&self, peer: Ipv4Addr) -> Result<MacAddr, AgentError> {
         if peer == self.addr {
             return Err(AgentError::OwnAddress { peer });

@@ -1,5 +1,5 @@
-//! Queries the kernel's links, routes and neighbours by rtnetlink. Unlike /sys and /proc, rtnetlink answers for the
-//! network namespace of the calling thread.
+//! Queries the kernel's links, routes and neighbours over rtnetlink. The answers are for the network namespace of the
+//! thread that opened the socket, while /sys and /proc/net may show another one.
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
@@ -53,14 +53,15 @@ impl Netlink {
                     LinkAttribute::Mtu(mtu) => Some(*mtu),
                     _ => None,
                 });
+                // The kernel always reports an MTU.
                 Some(Link { mtu: mtu.unwrap_or(0), is_up: link.header.flags.contains(LinkFlags::Up) })
             }
             _ => None,
         }))
     }
 
-    /// Returns the gateway to `peer` through the interface `index`; `None` if the peer is on the link, or if there is
-    /// no route.
+    /// Returns the gateway to `peer` through the interface `index`; `None` if the peer is on the link, or if the query
+    /// fails, for example because there is no route.
     pub fn gateway(&self, index: u32, peer: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
         let mut request = RouteMessage::default();
         request.header.address_family = AddressFamily::Inet;
@@ -68,7 +69,9 @@ impl Netlink {
         request.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(peer)));
         request.attributes.push(RouteAttribute::Oif(index));
         let Ok(replies) = self.request(RouteNetlinkMessage::GetRoute(request), NLM_F_REQUEST) else {
-            return Ok(None); // The kernel reports a missing route as an error.
+            // The kernel reports a missing route as an error, such as ENETUNREACH. All errors are treated alike,
+            // because the caller then looks for `peer` itself among the neighbours.
+            return Ok(None);
         };
         Ok(replies.into_iter().find_map(|reply| match reply {
             RouteNetlinkMessage::NewRoute(route) => {
@@ -89,11 +92,11 @@ impl Netlink {
         let mut known = BTreeMap::new();
         for reply in replies {
             let RouteNetlinkMessage::NewNeighbour(entry) = reply else { continue };
-            let unusable = matches!(
+            let is_unusable = matches!(
                 entry.header.state,
                 NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::None
             );
-            if entry.header.ifindex != index || unusable {
+            if entry.header.ifindex != index || is_unusable {
                 continue;
             }
             let (mut addr, mut mac) = (None, None);
@@ -129,14 +132,16 @@ impl Netlink {
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
                 match reply.payload {
                     NetlinkPayload::Done(_) => return Ok(replies),
+                    // Without a code it is a plain acknowledgement.
                     NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
                     NetlinkPayload::InnerMessage(message) => replies.push(message),
                     _ => {}
                 }
-                // Messages are aligned to four bytes.
+                // Messages are aligned to four bytes. `max(4)` makes progress even if a header claims a length of 0.
                 let length = (reply.header.length as usize).next_multiple_of(4);
                 rest = rest.get(length.max(4)..).unwrap_or_default();
             }
+            // Only a dump spans several datagrams and ends with DONE.
             if flags & NLM_F_DUMP == 0 {
                 return Ok(replies);
             }
@@ -148,7 +153,7 @@ impl Netlink {
 mod tests {
     use super::*;
 
-    /// Every namespace has a loopback interface, and it is the first.
+    /// Every namespace has a loopback interface, with index 1.
     #[test]
     fn loopback_is_found() {
         let netlink = Netlink::open().unwrap();

@@ -9,12 +9,12 @@ use std::time::Duration;
 use weir_host::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::{Bandwidth, Time};
 
-/// Size of the kernel's receive buffer: about 3,600 full frames, or 40 ms at 1 Gbit/s.
-const RECEIVE_BUFFER: usize = 8 << 20;
-/// Longest frame that the kernel delivers, which is one merged from several by GRO.
-const READ_BUFFER: usize = 1 << 16;
+/// Size in bytes of the kernel's receive buffer: about 3,600 full frames, or 40 ms at 1 Gbit/s.
+const RECEIVE_BUFFER_LEN: usize = 8 << 20;
+/// Length in bytes of the longest frame that the kernel delivers, which is one merged from several by GRO.
+const MAX_READ_LEN: usize = 1 << 16;
 /// Interval between attempts to send while the interface is down.
-const DOWN_RETRY: Time = Time::from_ms(10);
+const DOWN_RETRY_INTERVAL: Time = Time::from_ms(10);
 
 /// A raw socket on one interface, and a transmitter that sends at the configured rate of the NIC.
 ///
@@ -30,13 +30,14 @@ pub(super) struct Nic {
     max_catch_up: Time,
     /// End of the serialisation of the last frame.
     free_at: Time,
+    /// The send buffer, zero except for the last frame's headers.
     frame: Vec<u8>,
     /// Length of the prefix of `frame` that may be non-zero.
     dirty_len: usize,
-    /// Length of a frame in `frame` that the kernel has not accepted yet.
-    pending: Option<usize>,
+    /// Length of the frame in `frame` that the kernel has not accepted yet; `None` if there is none.
+    pending_len: Option<usize>,
     /// True if the kernel's queue was full at the last attempt to send.
-    is_full: bool,
+    is_queue_full: bool,
     /// True if receiving failed since the last `take_error`.
     had_error: bool,
     counters: NicCounters,
@@ -85,13 +86,13 @@ impl Nic {
         // Protocol 0: the socket receives nothing until pnet binds it, and by then the filter is attached.
         let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(open_error)?;
         socket.attach_filter(&filter::weir_frames()).map_err(open_error)?;
-        if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+        if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_LEN).is_err() {
             // Without CAP_NET_ADMIN the kernel limits the size to net.core.rmem_max.
-            socket.set_recv_buffer_size(RECEIVE_BUFFER).map_err(open_error)?;
+            socket.set_recv_buffer_size(RECEIVE_BUFFER_LEN).map_err(open_error)?;
         }
         let handle = socket.try_clone().map_err(open_error)?;
         let config = Config {
-            read_buffer_size: READ_BUFFER,
+            read_buffer_size: MAX_READ_LEN,
             write_buffer_size: 0, // only for pnet's build_and_send
             read_timeout: Some(Duration::ZERO),
             write_timeout: Some(Duration::ZERO),
@@ -113,8 +114,8 @@ impl Nic {
             free_at: Time::ZERO,
             frame: vec![0; interface.max_frame.get() as usize + MAX_HEADER_LEN],
             dirty_len: 0,
-            pending: None,
-            is_full: false,
+            pending_len: None,
+            is_queue_full: false,
             had_error: false,
             counters: NicCounters::default(),
         })
@@ -125,11 +126,11 @@ impl Nic {
         self.free_at
     }
     /// Returns whether the pending frame waits for room in the kernel's queue.
-    pub fn is_full(&self) -> bool {
-        self.is_full
+    pub fn is_queue_full(&self) -> bool {
+        self.is_queue_full
     }
     pub fn has_pending(&self) -> bool {
-        self.pending.is_some()
+        self.pending_len.is_some()
     }
     pub fn counters(&self) -> &NicCounters {
         &self.counters
@@ -191,25 +192,26 @@ impl Nic {
         // that lateness does not reduce the rate.
         let from = self.free_at.max(now.saturating_sub(self.max_catch_up));
         self.free_at = from.saturating_add(self.rate.tx_time(weir_units::Bytes::new(length as u64)));
-        self.pending = Some(length);
+        self.pending_len = Some(length);
         self.flush(now)
     }
 
     /// Tries to send the pending frame, if there is one.
     pub fn flush(&mut self, now: Time) -> SendOutcome {
-        let Some(length) = self.pending else { return SendOutcome::Sent };
-        self.is_full = false;
+        let Some(length) = self.pending_len else { return SendOutcome::Sent };
+        self.is_queue_full = false;
         let Some(Err(error)) = self.sender.send_to(&self.frame[..length], None) else {
-            self.pending = None;
+            self.pending_len = None;
             self.counters.frames_sent += 1;
             self.counters.bytes_sent += length as u64;
             return SendOutcome::Sent;
         };
         match Errno::from_io_error(&error) {
+            // Interrupted by a signal: the caller tries again.
             Some(Errno::INTR) => return SendOutcome::WouldBlock,
             Some(Errno::NETDOWN) => {
                 self.counters.down += 1;
-                self.free_at = now.saturating_add(DOWN_RETRY);
+                self.free_at = now.saturating_add(DOWN_RETRY_INTERVAL);
                 return SendOutcome::WouldBlock;
             }
             Some(Errno::NXIO | Errno::NODEV) => return SendOutcome::NoDevice,
@@ -223,13 +225,13 @@ impl Nic {
                 self.counters.other_errors += 1;
             }
         }
-        self.pending = None;
+        self.pending_len = None;
         SendOutcome::Sent
     }
 
     fn mark_queue_full(&mut self) -> SendOutcome {
         self.counters.queue_full += 1;
-        self.is_full = true;
+        self.is_queue_full = true;
         SendOutcome::WouldBlock
     }
 }

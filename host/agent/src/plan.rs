@@ -5,7 +5,7 @@ use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT, max_announced};
 use weir_host::{Announcement, HostConfig, subflow_port};
 use weir_units::{Bytes, Time};
 
-/// Default of [`AgentConfig::spin`]. Weir's choice: 99 % of the wake-ups of an idle core took less (docs/agent.md).
+/// Default of [`AgentConfig::max_spin`]. Weir's choice: 99 % of the wake-ups of an idle core took less (docs/agent.md).
 pub const DEFAULT_MAX_SPIN: Time = Time::from_us(60);
 
 /// Configuration of an agent.
@@ -19,9 +19,9 @@ pub struct AgentConfig {
     pub start: StartAt,
     pub until: StopCondition,
     /// Time between two samples; `None` takes no samples.
-    pub sample: Option<Time>,
+    pub sample_interval: Option<Time>,
     /// Maximum time to spin before a deadline; 0 disables spinning.
-    pub spin: Time,
+    pub max_spin: Time,
     /// Message id of the first flow; the others have consecutive ids. Peers remember ids of earlier runs for a while,
     /// so choose a different one for each run.
     pub first_message: u32,
@@ -42,7 +42,7 @@ pub struct FlowPlan {
     /// Bytes to send; `None` sends until the flow is stopped.
     pub size: Option<Bytes>,
     /// The senders of an incast, which the first packets announce to the receiver.
-    pub announces: Option<Announcement>,
+    pub announcement: Option<Announcement>,
 }
 
 /// When a run ends. An interrupt always ends it.
@@ -91,7 +91,8 @@ impl AgentConfig {
 
     /// Returns the number of senders that a flow announces, and the maximum that its packets have room for.
     fn announcement_sizes(&self, flow: &FlowPlan) -> (u64, u64) {
-        let count = flow.announces.as_ref().map_or(0, |announcement| announcement.senders.len() as u64);
+        let count = flow.announcement.as_ref().map_or(0, |announcement| announcement.senders.len() as u64);
+        // `Host::new` refuses an MTU without room for payload; 1 avoids a division by zero until then.
         let payload = self.host.max_payload().map_or(1, Bytes::get);
         (count, max_announced(flow.size.map_or(u64::MAX, Bytes::get), payload))
     }

@@ -38,8 +38,8 @@ pub type PolicyReply = Result<PolicyReport, String>;
 /// A request with the channel for its reply.
 pub struct PolicyCall {
     pub request: PolicyRequest,
-    /// Channel for the reply. The receiver may be dropped.
-    pub answer: Sender<PolicyReply>,
+    /// Channel for the reply. Its receiver may be dropped early.
+    pub reply_tx: Sender<PolicyReply>,
 }
 
 /// The owner's channels to an agent.
@@ -47,8 +47,16 @@ pub struct PolicyChannel {
     pub requests: Receiver<PolicyCall>,
     /// Channel for the state to save across a restart; `None` saves nothing.
     pub state_tx: Option<Sender<Vec<u8>>>,
-    /// State saved by an earlier run, and the time since then.
-    pub saved_state: Option<(Vec<u8>, Time)>,
+    /// State saved by an earlier run; `None` starts without a policy.
+    pub saved_state: Option<SavedPolicyState>,
+}
+
+/// The policy state that an earlier run saved.
+pub struct SavedPolicyState {
+    /// The state as received from [`PolicyChannel::state_tx`].
+    pub state: Vec<u8>,
+    /// Time since the state was saved.
+    pub downtime: Time,
 }
 
 /// A policy that a host holds or held.
@@ -62,7 +70,7 @@ pub struct PolicyEntry {
     pub digest: String,
     /// Content as keys and values, the scheme first.
     pub says: Vec<(String, String)>,
-    /// Time since this host got the policy.
+    /// Time since this host began to hold the policy.
     pub for_ns: u64,
     /// Origin: `set` at this host, `kept` across a restart, `none`, or the address of the host that sent it.
     pub from: String,
@@ -101,10 +109,19 @@ pub struct PolicyReport {
 /// The agent's side of a [`PolicyChannel`].
 pub(super) struct PolicyServer {
     channel: PolicyChannel,
-    /// Held policy and packet count at the last save; `None` before the first.
-    last_saved: Option<(PolicyId, u64)>,
+    /// `None` before the first save.
+    last_saved: Option<SavedVersion>,
     /// Earliest time of the next save if the held policy is still the same.
     next_save: Time,
+}
+
+/// Identifies the state of a host's policy protocol, to see whether it has changed since the last save.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct SavedVersion {
+    /// The held policy.
+    held: PolicyId,
+    /// Number of POLICY packets sent and accepted.
+    packets: u64,
 }
 
 impl PolicyServer {
@@ -114,7 +131,7 @@ impl PolicyServer {
         now: Time,
         host: &mut Host,
     ) -> Result<PolicyServer, weir_host::policy::StateError> {
-        if let Some((state, downtime)) = channel.saved_state.take() {
+        if let Some(SavedPolicyState { state, downtime }) = channel.saved_state.take() {
             host.restore_policy(now, &state, downtime)?;
         }
         Ok(PolicyServer { channel, last_saved: None, next_save: Time::ZERO })
@@ -124,10 +141,10 @@ impl PolicyServer {
     /// which the host may have a frame to send.
     pub fn serve(&mut self, now: Time, host: &mut Host) -> bool {
         let mut had_request = false;
-        while let Ok(PolicyCall { request, answer }) = self.channel.requests.try_recv() {
+        while let Ok(PolicyCall { request, reply_tx }) = self.channel.requests.try_recv() {
             had_request = true;
             // The requester may have gone away; its reply is then dropped.
-            let _ = answer.send(reply(now, host, &request));
+            let _ = reply_tx.send(reply(now, host, &request));
         }
         self.save_if_due(now, host);
         had_request
@@ -139,10 +156,10 @@ impl PolicyServer {
         let (Some(state_tx), Some(status)) = (&self.channel.state_tx, host.policy()) else { return };
         let stats = status.node.stats();
         let packets = stats.sent + stats.consistent + stats.older + stats.newer;
-        let current = (status.node.held().id, packets);
+        let current = SavedVersion { held: status.node.held().id, packets };
         let is_due = match self.last_saved {
             None => true,
-            Some((id, _)) if id != current.0 => true,
+            Some(saved) if saved.held != current.held => true,
             Some(saved) => saved != current && now >= self.next_save,
         };
         if is_due && let Some(state) = host.export_policy(now) {
@@ -161,30 +178,38 @@ impl PolicyServer {
 
 /// Executes a request and returns the reply.
 fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyReply {
-    let mut with_history = false;
-    match request {
-        PolicyRequest::Show {} => {}
-        PolicyRequest::History {} => with_history = true,
+    let scope = match request {
+        PolicyRequest::Show {} => ReportScope::Held,
+        PolicyRequest::History {} => ReportScope::History,
         PolicyRequest::Set { edits } => {
             if edits.is_empty() {
                 return Err("no edits given".to_owned());
             }
             host.set_policy(now, edits).map_err(|error| error.to_string())?;
+            ReportScope::Held
         }
-    }
-    report(now, host, with_history).ok_or_else(|| PolicyError::Disabled.to_string())
+    };
+    report(now, host, scope).ok_or_else(|| PolicyError::Disabled.to_string())
 }
 
-/// Returns the report about the host's policy; `None` if policies are disabled. `with_history` includes all policies
-/// held so far instead of only the present one.
-pub(super) fn report(now: Time, host: &Host, with_history: bool) -> Option<PolicyReport> {
+/// The policies that a report contains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReportScope {
+    /// The held one.
+    Held,
+    /// All that the host has held.
+    History,
+}
+
+/// Returns the report about the host's policy; `None` if policies are disabled.
+pub(super) fn report(now: Time, host: &Host, scope: ReportScope) -> Option<PolicyReport> {
     let PolicyStatus { node, active, refused } = host.policy()?;
     let config = host.config();
     let scheme = &config.scheme;
     let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
-    let policies = match with_history {
-        true => node.history().map(|record| entry(now, record)).collect(),
-        false => vec![match node.history().next_back() {
+    let policies = match scope {
+        ReportScope::History => node.history().map(|record| entry(now, record)).collect(),
+        ReportScope::Held => vec![match node.history().next_back() {
             Some(record) if record.id == node.held().id => entry(now, record),
             // No policy has been set yet.
             _ => empty_entry(node.held()),

@@ -11,8 +11,6 @@ use weir_units::{Bandwidth, Bytes, Time};
 const MAX_SAMPLES: usize = 1 << 22;
 /// Maximum number of received messages in the results.
 const MAX_RECEIVED: usize = 1 << 16;
-/// Mask of the echoed path id in the grant field of an ACK.
-const PATH_ID_MASK: u32 = 0xfff;
 
 /// Collects the results of an agent's flows from the frames that its host accepts, from the host's events, and from
 /// periodic samples.
@@ -20,26 +18,42 @@ pub(super) struct Recorder {
     /// Start of the run, on the host's clock.
     epoch: Time,
     /// Time between two samples; `None` takes none.
-    interval: Option<Time>,
+    sample_interval: Option<Time>,
     /// Time of the next sample; `None` if no more samples are taken.
     next_sample: Option<Time>,
     /// Number of sampling intervals since the start of the run.
     intervals_elapsed: u64,
-    /// Number of samples of all flows.
-    samples: usize,
+    /// Number of samples taken, over all flows.
+    sample_count: usize,
     /// True if sampling stopped at [`MAX_SAMPLES`].
-    truncated: bool,
+    is_truncated: bool,
     /// Message id of the first planned flow; the others have consecutive ids.
     first_message: u32,
     flows: Vec<FlowTrack>,
     /// Indices of the flows that are sampled: open, or finished since the last sample.
-    sampled: Vec<usize>,
+    sampled_flows: Vec<usize>,
     /// True if the grant field of ACKs carries the path id of the acknowledged DATA.
-    echoes_path: bool,
+    has_echoed_path: bool,
     /// Received messages by sender and message id, at most [`MAX_RECEIVED`].
     received: BTreeMap<(Ipv4Addr, u32), InboundTrack>,
-    /// Number of complete messages that are not in `received`, and their payload.
-    unlisted: (u64, Bytes),
+    unlisted: UnlistedMessages,
+}
+
+/// Totals of the complete messages that are not in [`Recorder::received`], because that is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct UnlistedMessages {
+    pub count: u64,
+    pub payload: Bytes,
+}
+
+/// Numbers of planned flows by progress.
+pub(super) struct FlowCounts {
+    /// Flows that have not started.
+    pub waiting: usize,
+    /// Flows in progress.
+    pub sending: usize,
+    /// Flows that have finished or failed.
+    pub ended: usize,
 }
 
 /// A planned flow.
@@ -50,7 +64,9 @@ struct FlowTrack {
     /// Time at which the flow finished or failed.
     ended_at: Option<Time>,
     error: Option<FlowError>,
+    /// Payload acknowledged so far.
     acked: Bytes,
+    /// `acked` at the last sample.
     acked_at_sample: Bytes,
     retransmits: u64,
     rtts: RttHistogram,
@@ -63,8 +79,9 @@ struct FlowTrack {
 /// A received message.
 struct InboundTrack {
     port: u16,
+    /// Payload received, each byte counted once.
     bytes: u64,
-    complete: bool,
+    is_complete: bool,
     first_seen: Time,
     last_seen: Time,
     paths: PathCounts,
@@ -76,8 +93,8 @@ impl Recorder {
         plans: &[FlowPlan],
         first_message: u32,
         epoch: Time,
-        interval: Option<Time>,
-        echoes_path: bool,
+        sample_interval: Option<Time>,
+        has_echoed_path: bool,
     ) -> Self {
         let flows = plans.iter().map(|plan| FlowTrack {
             plan: plan.clone(),
@@ -96,36 +113,37 @@ impl Recorder {
         });
         Recorder {
             epoch,
-            interval,
-            next_sample: interval.map(|interval| epoch.saturating_add(interval)),
+            sample_interval,
+            next_sample: sample_interval.map(|interval| epoch.saturating_add(interval)),
             intervals_elapsed: 0,
-            samples: 0,
-            truncated: false,
+            sample_count: 0,
+            is_truncated: false,
             first_message,
             flows: flows.collect(),
-            sampled: Vec::new(),
-            echoes_path,
+            sampled_flows: Vec::new(),
+            has_echoed_path,
             received: BTreeMap::new(),
-            unlisted: (0, Bytes::ZERO),
+            unlisted: UnlistedMessages::default(),
         }
     }
 
+    /// Records that the planned flow with this index was opened.
     pub fn on_flow_opened(&mut self, index: usize, id: FlowId, now: Time) {
         let track = &mut self.flows[index];
         (track.id, track.opened_at) = (Some(id), Some(now));
         track.series.first = self.intervals_elapsed;
-        self.sampled.push(index);
+        self.sampled_flows.push(index);
     }
 
-    /// Returns the id of the flow with this index if it is open.
+    /// Returns the id of the flow with this index; `None` unless it is open.
     pub fn open_flow(&self, index: usize) -> Option<FlowId> {
         self.flows[index].id.filter(|_| self.flows[index].ended_at.is_none())
     }
 
-    /// Returns the numbers of flows that are waiting, open, and ended.
-    pub fn flow_counts(&self, waiting: usize) -> [usize; 3] {
-        let finished = self.flows.iter().filter(|track| track.ended_at.is_some()).count();
-        [waiting, self.flows.len().saturating_sub(waiting + finished), finished]
+    /// Returns the numbers of flows by progress; `waiting` of them have not started.
+    pub fn flow_counts(&self, waiting: usize) -> FlowCounts {
+        let ended = self.flows.iter().filter(|track| track.ended_at.is_some()).count();
+        FlowCounts { waiting, sending: self.flows.len().saturating_sub(waiting + ended), ended }
     }
 
     pub fn have_all_ended(&self) -> bool {
@@ -143,6 +161,7 @@ impl Recorder {
     }
 
     fn on_ack(&mut self, now: Time, frame: &FrameView<'_>) {
+        // An id below the first wraps to an index beyond all flows.
         let index = frame.weir.message().wrapping_sub(self.first_message) as usize;
         let Some(track) = self.flows.get_mut(index) else { return };
         let Some(opened) = track.opened_at else { return };
@@ -152,8 +171,8 @@ impl Recorder {
             track.rtts.add(rtt);
         }
         track.ack_paths.add(frame.weir.path_id());
-        if self.echoes_path {
-            track.data_paths.add((frame.weir.grant() & PATH_ID_MASK) as u16);
+        if self.has_echoed_path {
+            track.data_paths.add(frame.weir.echoed_path_id());
         }
         track.concurrency.add(frame.weir.concurrency());
     }
@@ -166,7 +185,7 @@ impl Recorder {
         let track = self.received.entry(key).or_insert_with(|| InboundTrack {
             port: frame.entropy_port(),
             bytes: 0,
-            complete: false,
+            is_complete: false,
             first_seen: now,
             last_seen: now,
             paths: PathCounts::default(),
@@ -187,13 +206,12 @@ impl Recorder {
             HostEvent::MessageReceived { peer, message, bytes, .. } => {
                 match self.received.get_mut(&(peer, message)) {
                     Some(track) => {
-                        track.complete = true;
+                        track.is_complete = true;
                         track.bytes = bytes.get();
                     }
                     None => {
-                        let (messages, payload) = &mut self.unlisted;
-                        *messages += 1;
-                        *payload += bytes;
+                        self.unlisted.count += 1;
+                        self.unlisted.payload += bytes;
                     }
                 }
             }
@@ -222,21 +240,22 @@ impl Recorder {
     /// Takes the samples that are due. If the loop missed several intervals, the bytes acknowledged since the last
     /// sample are spread over them evenly.
     pub fn sample(&mut self, now: Time, host: &Host) {
-        let (Some(interval), Some(due)) = (self.interval, self.next_sample) else { return };
+        let (Some(interval), Some(due)) = (self.sample_interval, self.next_sample) else { return };
         if now < due {
             return;
         }
-        let elapsed = now.saturating_sub(due).as_ps() / interval.as_ps() + 1;
-        self.next_sample = Some(due.saturating_add(Time::from_ps(interval.as_ps().saturating_mul(elapsed))));
-        self.intervals_elapsed += elapsed;
-        let new_samples = self.sampled.len().saturating_mul(elapsed as usize);
-        if self.samples.saturating_add(new_samples) > MAX_SAMPLES {
+        let intervals = now.saturating_sub(due).as_ps() / interval.as_ps() + 1;
+        self.next_sample =
+            Some(due.saturating_add(Time::from_ps(interval.as_ps().saturating_mul(intervals))));
+        self.intervals_elapsed += intervals;
+        let new_samples = self.sampled_flows.len().saturating_mul(intervals as usize);
+        if self.sample_count.saturating_add(new_samples) > MAX_SAMPLES {
             self.next_sample = None;
-            self.truncated = true;
+            self.is_truncated = true;
             return;
         }
-        self.samples += new_samples;
-        for &index in &self.sampled {
+        self.sample_count += new_samples;
+        for &index in &self.sampled_flows {
             let track = &mut self.flows[index];
             let info = track.id.and_then(|id| host.flow(id));
             if let Some(info) = &info {
@@ -244,8 +263,8 @@ impl Recorder {
             }
             let acked = track.acked.saturating_sub(track.acked_at_sample);
             track.acked_at_sample = track.acked;
-            let goodput = rate_of(acked, Time::from_ps(interval.as_ps() * elapsed));
-            for _ in 0..elapsed {
+            let goodput = rate_of(acked, Time::from_ps(interval.as_ps() * intervals));
+            for _ in 0..intervals {
                 let series = &mut track.series;
                 series.goodput_bps.push(goodput);
                 series.rate_bps.push(info.as_ref().map_or(0, |info| info.rate.as_bps()));
@@ -255,19 +274,20 @@ impl Recorder {
             }
         }
         let flows = &self.flows;
-        self.sampled.retain(|&index| flows[index].ended_at.is_none());
+        self.sampled_flows.retain(|&index| flows[index].ended_at.is_none());
     }
 
     pub fn is_truncated(&self) -> bool {
-        self.truncated
+        self.is_truncated
     }
-    pub fn unlisted(&self) -> (u64, Bytes) {
+    pub fn unlisted(&self) -> UnlistedMessages {
         self.unlisted
     }
 
     /// Returns the results of all planned flows, and clears their series.
     pub fn flow_results(&mut self, now: Time, host: &Host) -> Vec<FlowResult> {
-        let (epoch, sampled, first_message) = (self.epoch, self.interval.is_some(), self.first_message);
+        let (epoch, has_series, first_message) =
+            (self.epoch, self.sample_interval.is_some(), self.first_message);
         let since_epoch = |time: Time| time.saturating_sub(epoch).as_ns();
         let tracks = self.flows.iter_mut().enumerate();
         tracks
@@ -300,7 +320,7 @@ impl Recorder {
                     data_paths: track.data_paths.result(),
                     ack_paths: track.ack_paths.result(),
                     concurrency: track.concurrency.result(),
-                    series: sampled.then(|| std::mem::take(&mut track.series)),
+                    series: has_series.then(|| std::mem::take(&mut track.series)),
                 }
             })
             .collect()
@@ -316,7 +336,7 @@ impl Recorder {
                 message,
                 port: track.port,
                 bytes: track.bytes,
-                complete: track.complete,
+                complete: track.is_complete,
                 first_ns: since_epoch(track.first_seen),
                 last_ns: since_epoch(track.last_seen),
                 paths: track.paths.result(),
@@ -325,6 +345,7 @@ impl Recorder {
     }
 }
 
+/// Returns the rate in bit/s; 0 for an empty span of time.
 fn rate_of(bytes: Bytes, time: Time) -> u64 {
     if time == Time::ZERO {
         return 0;
@@ -338,12 +359,13 @@ mod tests {
 
     #[test]
     fn unlisted_messages_are_counted_with_their_payload() {
-        let mut recorder = Recorder::new(&[], 1, Time::ZERO, None, false);
+        let (first_message, sample_interval, has_echoed_path) = (1, None, false);
+        let mut recorder = Recorder::new(&[], first_message, Time::ZERO, sample_interval, has_echoed_path);
         for message in 0..3 {
             let (peer, bytes, at) = (Ipv4Addr::new(10, 0, 0, 1), Bytes::from_kb(2), Time::ZERO);
             recorder.on_event(&HostEvent::MessageReceived { peer, message, bytes, at });
         }
-        assert_eq!(recorder.unlisted(), (3, Bytes::from_kb(6)));
+        assert_eq!(recorder.unlisted(), UnlistedMessages { count: 3, payload: Bytes::from_kb(6) });
         assert!(recorder.received_results().is_empty());
     }
 }

@@ -1,11 +1,11 @@
-use super::counters::{lateness, received_totals, transport};
+use super::counters::{ReceivedTotals, host_counters, lateness_result};
 use super::netlink::Netlink;
 use super::nic::{Nic, SendOutcome};
-use super::policy::{self, PolicyChannel, PolicyServer};
+use super::policy::{self, PolicyChannel, PolicyServer, ReportScope};
 use super::port_guard::PortGuard;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, UnlistedMessages};
 use super::results::{AgentResults, Ended, StartResult};
-use super::sleeper::PreciseSleeper;
+use super::sleeper::{PreciseSleeper, Wait};
 use super::status::{Status, StatusPublisher};
 use super::{AgentConfig, AgentError, Clock};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use weir_host::{FlowSpec, Host, Transmit};
 use weir_units::Time;
 
 /// Maximum number of frames sent, or received, before the loop turns to the other direction.
-const BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 /// Maximum time between two checks of the stop flag.
 const MAX_SLEEP: Time = Time::from_ms(50);
 /// Maximum number of peers whose MAC address is stored.
@@ -26,6 +26,10 @@ const MAX_PEERS: usize = 4_096;
 const IPV4_DST_OFFSET: usize = ETHERNET_LEN + 16;
 /// The loop compensates for lateness of up to the base RTT divided by this.
 const CATCH_UP_DIVISOR: u64 = 4;
+/// A raw socket does not learn of PFC, so no priority class is ever paused.
+const NO_PAUSED_CLASSES: u8 = 0;
+/// A received frame has all its payload in the buffer.
+const NO_VIRTUAL_PAYLOAD: u32 = 0;
 
 /// A host on a raw socket, ready to run.
 pub struct Agent {
@@ -49,10 +53,12 @@ pub struct Agent {
     last_host_time: Time,
     /// Maximum lateness of the loop for which sending compensates.
     max_catch_up: Time,
-    /// False if the host has returned `Transmit::Nothing` and nothing has happened since.
+    /// False if the host has returned `Transmit::Nothing` and nothing has happened since, so that asking again is
+    /// useless.
     may_have_tx: bool,
     /// Time at which the loop noticed that all flows had ended.
     all_ended_at: Option<Time>,
+    /// Why the run has ended; `None` while it continues.
     ended: Option<Ended>,
     policy_server: Option<PolicyServer>,
     status_publisher: Option<StatusPublisher>,
@@ -85,16 +91,24 @@ impl Agent {
         let max_catch_up = Time::from_ps(config.host.base_rtt.as_ps() / CATCH_UP_DIVISOR);
         let nic = Nic::open(&config.interface, config.host.nic_rate, max_catch_up)?;
         let epoch = clock.resolve(config.start)?;
-        let echoes_path = !config.host.scheme.needs().grant;
-        let recorder = Recorder::new(&config.flows, config.first_message, epoch, config.sample, echoes_path);
-        let at = |time: Time| epoch.saturating_add(time);
+        // Receivers echo the path id in the grant field unless the scheme uses it.
+        let has_echoed_path = !config.host.scheme.needs().writes_grant;
+        let recorder = Recorder::new(
+            &config.flows,
+            config.first_message,
+            epoch,
+            config.sample_interval,
+            has_echoed_path,
+        );
+        let clock_time = |time: Time| epoch.saturating_add(time);
         let mut to_open: Vec<usize> = (0..config.flows.len()).collect();
         to_open.sort_by_key(|&index| std::cmp::Reverse((config.flows[index].start, index)));
-        let stops = config.flows.iter().enumerate();
-        let mut to_stop: Vec<_> = stops.filter_map(|(index, flow)| Some((at(flow.stop?), index))).collect();
+        let flows = config.flows.iter().enumerate();
+        let mut to_stop: Vec<_> =
+            flows.filter_map(|(index, flow)| Some((clock_time(flow.stop?), index))).collect();
         to_stop.sort_unstable_by(|a, b| b.cmp(a));
         Ok(Agent {
-            sleeper: PreciseSleeper::new(config.spin),
+            sleeper: PreciseSleeper::new(config.max_spin),
             reply_macs: config.interface.neighbours().clone(),
             config,
             clock,
@@ -179,8 +193,9 @@ impl Agent {
         if until.flows_finished && self.recorder.have_all_ended() {
             // Linger for a base RTT: retransmissions and ACKs still on the way would otherwise reach the kernel without
             // the port guard, which would answer with ICMP errors.
-            let done = *self.all_ended_at.get_or_insert(now);
-            return (now >= done.saturating_add(self.config.host.base_rtt)).then_some(Ended::Finished);
+            let all_ended_at = *self.all_ended_at.get_or_insert(now);
+            return (now >= all_ended_at.saturating_add(self.config.host.base_rtt))
+                .then_some(Ended::Finished);
         }
         None
     }
@@ -200,7 +215,7 @@ impl Agent {
         while self.next_open().is_some_and(|at| at <= now) {
             let Some(index) = self.to_open.pop() else { break };
             let flow = &self.config.flows[index];
-            let announcement = flow.announces.clone();
+            let announcement = flow.announcement.clone();
             let spec = FlowSpec {
                 peer: flow.peer,
                 next_hop_mac: self.next_hops[index],
@@ -209,6 +224,7 @@ impl Agent {
                 message: self.config.first_message.wrapping_add(index as u32),
             };
             let time = self.advance_host_time(now);
+            // Cannot fail: `AgentConfig::check` refuses empty flows, and the ids of a plan differ.
             if let Ok(id) = self.host.open(time, spec) {
                 if let Some(announcement) = announcement {
                     // `AgentConfig::check` has verified that the announcement fits.
@@ -228,13 +244,13 @@ impl Agent {
         }
     }
 
-    /// Sends up to [`BATCH`] frames. Returns true if it sent any.
+    /// Sends up to [`MAX_BATCH`] frames. Returns true if it sent any.
     ///
     /// A loop that wakes up some microseconds late for each packet would send at a lower rate than the host decided.
     /// The host therefore gets the time of its deadline instead of the present time, unless the deadline is more than
     /// `max_catch_up` ago.
     fn transmit(&mut self) -> bool {
-        for sent in 0..BATCH {
+        for sent in 0..MAX_BATCH {
             let now = self.clock.now();
             let earliest = now.saturating_sub(self.max_catch_up);
             if let Some(due) = self.host.next_wakeup().filter(|&due| due <= now) {
@@ -256,7 +272,7 @@ impl Agent {
                 return sent > 0;
             }
             let time = self.advance_host_time(self.nic.free_at().max(earliest));
-            let (head_len, payload) = match self.host.transmit(time, 0, self.nic.head()) {
+            let (head_len, payload) = match self.host.transmit(time, NO_PAUSED_CLASSES, self.nic.head()) {
                 Transmit::Frame { head_len, payload, flow, .. } => {
                     if flow.is_none() {
                         self.set_reply_mac();
@@ -303,20 +319,20 @@ impl Agent {
         }
     }
 
-    /// Receives up to [`BATCH`] frames. Returns true if it received any.
+    /// Receives up to [`MAX_BATCH`] frames. Returns true if it received any.
     fn receive(&mut self) -> bool {
-        for received in 0..BATCH {
+        for received in 0..MAX_BATCH {
             let now = self.clock.now();
             self.last_host_time = self.last_host_time.max(now);
             let Agent { nic, host, recorder, reply_macs, .. } = self;
             let was_received = nic.receive(|frame| {
-                let (frames_before, payload_before) = received_totals(host.stats());
-                host.receive(now, frame, 0);
-                let (frames, payload) = received_totals(host.stats());
-                if frames > frames_before
-                    && let Ok(frame) = FrameView::new(frame, 0)
+                let before = ReceivedTotals::of(host.stats());
+                host.receive(now, frame, NO_VIRTUAL_PAYLOAD);
+                let after = ReceivedTotals::of(host.stats());
+                if after.frames > before.frames
+                    && let Ok(frame) = FrameView::new(frame, NO_VIRTUAL_PAYLOAD)
                 {
-                    recorder.on_frame(now, &frame, payload - payload_before);
+                    recorder.on_frame(now, &frame, after.payload - before.payload);
                     learn_mac(reply_macs, &frame);
                 }
             });
@@ -331,22 +347,24 @@ impl Agent {
     /// Waits for the next frame or deadline.
     fn wait(&mut self) {
         let now = self.clock.now();
-        // Precise deadlines are worth spinning for; the relaxed ones may be some microseconds late.
+        // Precise deadlines are worth spinning for, because they decide when frames leave; the relaxed ones may be some
+        // microseconds late.
         let nic_free = (self.may_have_tx || self.nic.has_pending()).then(|| self.nic.free_at());
         // If the kernel's queue is full, the sleeper waits for the socket to become writable instead.
-        let nic_free = nic_free.filter(|_| !self.nic.is_full());
+        let nic_free = nic_free.filter(|_| !self.nic.is_queue_full());
         let precise = [self.host.next_wakeup(), nic_free, self.next_open()];
         let precise = precise.into_iter().flatten().min();
         let stop = self.to_stop.last().map(|&(at, _)| at);
         let deadline = self.config.until.deadline.map(|deadline| self.epoch.saturating_add(deadline));
-        let linger_end = self.all_ended_at.map(|done| done.saturating_add(self.config.host.base_rtt));
+        let linger_end = self.all_ended_at.map(|ended_at| ended_at.saturating_add(self.config.host.base_rtt));
         let relaxed =
             [stop, deadline, linger_end, self.recorder.next_sample(), Some(now.saturating_add(MAX_SLEEP))];
         let relaxed = relaxed.into_iter().flatten().min().unwrap_or(now);
         let due = precise.map_or(relaxed, |precise| precise.min(relaxed));
         if due > now {
             let is_precise = precise.is_some_and(|precise| precise <= relaxed);
-            self.sleeper.wait(&self.clock, self.nic.fd(), due, is_precise, self.nic.is_full());
+            let wait = Wait { deadline: due, is_precise, ends_when_writable: self.nic.is_queue_full() };
+            self.sleeper.wait(&self.clock, self.nic.fd(), wait);
         }
     }
 
@@ -358,7 +376,8 @@ impl Agent {
         let host = &self.config.host;
         let scheme = &host.scheme;
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
-        let (received_unlisted, received_unlisted_bytes) = self.recorder.unlisted();
+        let UnlistedMessages { count: received_unlisted, payload: unlisted_payload } =
+            self.recorder.unlisted();
         AgentResults {
             iface: self.config.interface.name.clone(),
             addr: host.addr,
@@ -376,14 +395,17 @@ impl Agent {
             flows: self.recorder.flow_results(now, &self.host),
             received: self.recorder.received_results(),
             received_unlisted,
-            received_unlisted_bytes: received_unlisted_bytes.get(),
-            transport: transport(self.host.stats()).into_iter().map(|(name, n)| (name.into(), n)).collect(),
+            received_unlisted_bytes: unlisted_payload.get(),
+            transport: host_counters(self.host.stats())
+                .into_iter()
+                .map(|(name, n)| (name.into(), n))
+                .collect(),
             drops: self.host.stats().drops.iter().map(|(reason, n)| (reason.name().into(), n)).collect(),
             nic: self.nic.counters().clone(),
-            lateness: lateness(self.sleeper.lateness()),
-            sample_ns: self.config.sample.map(Time::as_ns),
+            lateness: lateness_result(self.sleeper.lateness()),
+            sample_ns: self.config.sample_interval.map(Time::as_ns),
             series_cut: self.recorder.is_truncated(),
-            policy: policy::report(now, &self.host, false),
+            policy: policy::report(now, &self.host, ReportScope::Held),
         }
     }
 }

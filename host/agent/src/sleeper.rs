@@ -22,6 +22,16 @@ pub(super) struct PreciseSleeper {
     histogram: Lateness,
 }
 
+/// What to wait for, besides a received frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    pub deadline: Time,
+    /// True to end within microseconds of the deadline: the last part of the wait spins and counts in the lateness.
+    pub is_precise: bool,
+    /// True to end also when the socket has room to send.
+    pub ends_when_writable: bool,
+}
+
 /// How late precise waits ended, after their deadlines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
@@ -47,7 +57,8 @@ impl Lateness {
 }
 
 impl PreciseSleeper {
-    /// Sets the calling thread's timer slack to 1 ns, since the default of 50 us delays every timed wait.
+    /// Sets the calling thread's timer slack to 1 ns, since the default of 50 us delays every timed wait. If that
+    /// fails, waits are only less precise.
     pub fn new(max_spin: Time) -> PreciseSleeper {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         PreciseSleeper { max_spin, mean_lateness: Time::ZERO, histogram: Lateness::default() }
@@ -57,19 +68,12 @@ impl PreciseSleeper {
         &self.histogram
     }
 
-    /// Waits until `deadline`, until a frame is received or, with `wait_writable`, until the socket has room to send. A
-    /// precise wait spins for its last part and counts in the lateness.
-    pub fn wait(
-        &mut self,
-        clock: &Clock,
-        fd: BorrowedFd<'_>,
-        deadline: Time,
-        is_precise: bool,
-        wait_writable: bool,
-    ) {
+    /// Waits as `wait` says, or until `fd` has received a frame.
+    pub fn wait(&mut self, clock: &Clock, fd: BorrowedFd<'_>, wait: Wait) {
+        let Wait { deadline, is_precise, ends_when_writable } = wait;
         let margin = if is_precise { self.margin() } else { Time::ZERO };
         let wake_at = deadline.saturating_sub(margin);
-        let flags = if wait_writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let flags = if ends_when_writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let sleep = wake_at.saturating_sub(clock.now());
         if sleep > Time::ZERO {
             if is_ready(fd, flags, sleep) {

@@ -1,8 +1,9 @@
 //! The status of a running agent, which other threads can read.
 
-use super::counters::transport;
+use super::counters::host_counters;
 use super::nic::NicCounters;
-use super::policy::{self, PolicyReport};
+use super::policy::{self, PolicyReport, ReportScope};
+use super::recorder::FlowCounts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_host::Host;
@@ -18,8 +19,9 @@ pub struct Status {
     pub waiting: usize,
     /// Flows in progress.
     pub sending: usize,
-    /// Flows that are acknowledged in full.
+    /// Flows that are acknowledged in full or have failed.
     pub finished: usize,
+    /// Counters of the host.
     pub transport: BTreeMap<&'static str, u64>,
     /// Dropped frames by reason; only reasons that occurred.
     pub drops: Vec<(&'static str, u64)>,
@@ -39,31 +41,31 @@ impl StatusPublisher {
         StatusPublisher { status, next_refresh: Time::ZERO }
     }
 
-    /// Updates the status if [`REFRESH_INTERVAL`] has passed. `flow_counts` returns the numbers of flows that are
-    /// waiting, sending and finished.
+    /// Updates the status if [`REFRESH_INTERVAL`] has passed. `flow_counts` is a closure because counting takes time,
+    /// which most calls need not spend.
     pub fn refresh(
         &mut self,
         now: Time,
         host: &Host,
         nic: &NicCounters,
-        flow_counts: impl FnOnce() -> [usize; 3],
+        flow_counts: impl FnOnce() -> FlowCounts,
     ) {
         if now < self.next_refresh {
             return;
         }
         self.next_refresh = now.saturating_add(REFRESH_INTERVAL);
-        let [waiting, sending, finished] = flow_counts();
+        let FlowCounts { waiting, sending, ended } = flow_counts();
         let stats = host.stats();
         let status = Status {
             waiting,
             sending,
-            finished,
-            transport: transport(stats),
+            finished: ended,
+            transport: host_counters(stats),
             drops: stats.drops.iter().map(|(reason, count)| (reason.name(), count)).collect(),
             nic: nic.clone(),
-            policy: policy::report(now, host, false),
+            policy: policy::report(now, host, ReportScope::Held),
         };
-        // The whole status is replaced, so a panic of a reader leaves nothing half-written.
+        // The lock is poisoned if a reader panicked. The status is replaced as a whole, so that does no harm.
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }

@@ -89,7 +89,7 @@ impl Host {
         self.outbound.stop(now, flow.0);
     }
 
-    /// Handles a received frame: `frame`, followed by `virtual_payload` zero bytes that are not materialised. Accepts
+    /// Handles a received frame: `frame`, followed by `virtual_payload` zero bytes that are not stored in it. Accepts
     /// any bytes; a frame that is not accepted is counted under its [`DropReason`].
     pub fn receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) {
         if let Err(reason) = self.try_receive(now, frame, virtual_payload) {
@@ -115,14 +115,13 @@ impl Host {
             | PacketKind::Cnp
             | PacketKind::Rate
             | PacketKind::ProbeReply => outbound.on_feedback(now, &frame, stats, events),
-            // Handled above.
+            // Unreachable: `receive_policy` has handled it.
             PacketKind::Policy => Err(DropReason::UnexpectedKind),
         }
     }
 
     /// Returns the next frame to send and writes its headers to `head`. Control frames come first, then POLICY, then
-    /// DATA.
-    /// If bit `c` of `paused` is set, PFC pauses class `c` and no frame of it is returned.
+    /// DATA. If bit `c` of `paused` is set, PFC pauses class `c` and no frame of it is returned.
     ///
     /// # Panics
     ///
@@ -143,13 +142,14 @@ impl Host {
         if let Some(policy) = self.transmit_policy(now, paused) {
             return policy;
         }
+        // Cannot fail: the length was checked above.
         let Some(head) = head.first_chunk_mut::<MAX_HEADER_LEN>() else { return Transmit::Nothing };
         let config = &self.config;
         let is_paused = |priority| paused & 1 << config.class_of(priority) != 0;
         match self.outbound.transmit(now, is_paused, head, &mut self.stats) {
-            Some(TxFrame { key, priority, head_len, payload }) => Transmit::Frame {
+            Some(TxFrame { key, priority, head_len, payload_len }) => Transmit::Frame {
                 head_len,
-                payload,
+                payload: payload_len,
                 class: config.class_of(priority),
                 flow: Some(FlowId(key)),
             },
@@ -199,9 +199,10 @@ impl Host {
         self.inbound.info(peer, message)
     }
 
-    /// Returns the number of active flows at this receiver: `N` in the concurrency field of ACKs.
+    /// Returns the number of active flows at this receiver: `N` in the concurrency field of ACKs. Marks flows without a
+    /// recent packet as idle, hence `&mut self`.
     pub fn active_inbound(&mut self, now: Time) -> usize {
-        self.inbound.active_flows(now)
+        self.inbound.age_and_count_active(now)
     }
 
     /// Returns the counters since the host was created.

@@ -19,7 +19,7 @@ impl Host {
             return Err(DropReason::UnexpectedKind);
         }
         // A packet that reaches one host alone, by IP or by Ethernet address, could change that host without the
-        // others noticing (RFC 6206 section 9).
+        // others noticing (RFC 6206 §9).
         if frame.ip.destination() != POLICY_GROUP || frame.ethernet.destination() != POLICY_GROUP_MAC {
             return Err(DropReason::PolicyUnicast);
         }
@@ -30,9 +30,9 @@ impl Host {
         let from = frame.ip.source();
         if let Comparison::Newer { superseded } = host_policy.node.on_packet(now, from, payload)? {
             let id = host_policy.node.held().id;
-            emit(&mut self.events, PolicyEvent::Received { id, from });
+            push_event(&mut self.events, PolicyEvent::Received { id, from });
             if let Some(ours) = superseded {
-                emit(&mut self.events, PolicyEvent::Superseded { ours, by: id });
+                push_event(&mut self.events, PolicyEvent::Superseded { ours, by: id });
             }
             self.apply_held(now);
         } else if host_policy.active == Some(host_policy.node.held().id) {
@@ -68,18 +68,19 @@ impl Host {
         let Some(host_policy) = &mut self.policy else { return };
         let held = host_policy.node.held();
         let (id, expires) = (held.id, held.expires_at());
+        // Nothing to activate: no policy has ever been set.
         let Some(policy) = &held.policy else { return };
         if expires.is_some_and(|at| at <= now) {
             return self.expire(now, id);
         }
-        let wanted = host_policy.config_with(policy);
-        host_policy.refused = wanted.as_ref().err().copied();
-        match wanted {
-            Err(reason) => emit(&mut self.events, PolicyEvent::Refused { id, reason }),
-            Ok(wanted) => {
+        let new_config = host_policy.config_with(policy);
+        host_policy.refused = new_config.as_ref().err().copied();
+        match new_config {
+            Err(reason) => push_event(&mut self.events, PolicyEvent::Refused { id, reason }),
+            Ok(new_config) => {
                 (host_policy.active, host_policy.expires_at) = (Some(id), expires);
-                emit(&mut self.events, PolicyEvent::Activated { id });
-                self.reconfigure(now, wanted);
+                push_event(&mut self.events, PolicyEvent::Activated { id });
+                self.reconfigure(now, new_config);
             }
         }
     }
@@ -89,25 +90,26 @@ impl Host {
         let Some(host_policy) = &mut self.policy else { return };
         (host_policy.active, host_policy.expires_at, host_policy.refused) = (None, None, None);
         let base_config = host_policy.base_config.clone();
-        emit(&mut self.events, PolicyEvent::Expired { id });
+        push_event(&mut self.events, PolicyEvent::Expired { id });
         self.reconfigure(now, base_config);
     }
 
-    /// Changes both halves of the transport to the configuration `wanted`.
-    fn reconfigure(&mut self, now: Time, wanted: HostConfig) {
-        let is_same_scheme = Policy::of(&*wanted.scheme) == Policy::of(&*self.config.scheme);
+    /// Changes both halves of the transport to the configuration `new_config`.
+    fn reconfigure(&mut self, now: Time, new_config: HostConfig) {
+        // Schemes are trait objects, which can be compared only by name and parameters.
+        let is_same_scheme = Policy::of(&*new_config.scheme) == Policy::of(&*self.config.scheme);
         // A policy that changes neither the scheme nor the base RTT must not reset the state of flows. Its other
         // contents do not concern the transport: the node applies the Trickle parameters itself, and ECN thresholds
         // are parameters of the scheme.
-        if is_same_scheme && wanted.base_rtt == self.config.base_rtt {
+        if is_same_scheme && new_config.base_rtt == self.config.base_rtt {
             return;
         }
-        // `check_applicable` has resolved the configuration before.
-        let Ok(resolved) = wanted.resolve() else { return };
-        let from_rtt = self.config.base_rtt;
-        self.outbound.reconfigure(now, from_rtt, &wanted, &resolved);
-        self.inbound.reconfigure(&wanted, &resolved);
-        (self.config, self.resolved) = (wanted, resolved);
+        // Cannot fail: `check_applicable` or `Host::new` has resolved the same configuration before.
+        let Ok(resolved) = new_config.resolve() else { return };
+        let previous_rtt = self.config.base_rtt;
+        self.outbound.reconfigure(now, previous_rtt, &new_config, &resolved);
+        self.inbound.reconfigure(&new_config, &resolved);
+        (self.config, self.resolved) = (new_config, resolved);
     }
 
     /// Sets a policy for all hosts: the held one with some keys changed ([`Policy::edit`]). This host activates it at
@@ -164,15 +166,16 @@ impl Host {
     /// Policies are disabled on this host, or the state is damaged, another host's, or signed with another key.
     pub fn restore_policy(&mut self, now: Time, state: &[u8], downtime: Time) -> Result<(), StateError> {
         let host_policy = self.policy.as_mut().ok_or(StateError::Disabled)?;
-        let before = host_policy.node.held().id;
+        let id_before = host_policy.node.held().id;
         host_policy.node.restore(now, state, downtime)?;
-        if host_policy.node.held().id != before {
+        if host_policy.node.held().id != id_before {
             self.apply_held(now);
         }
         Ok(())
     }
 }
 
-fn emit(events: &mut Ring<HostEvent>, event: PolicyEvent) {
+/// Reports a change of the policy state to the driver.
+fn push_event(events: &mut Ring<HostEvent>, event: PolicyEvent) {
     events.push_back(HostEvent::Policy(event));
 }

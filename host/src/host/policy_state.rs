@@ -14,7 +14,9 @@ pub(super) struct HostPolicy {
     pub node: PolicyNode,
     /// The configuration with which the host was created, for which the switches are configured.
     pub base_config: HostConfig,
+    /// As in [`PolicyStatus`].
     pub active: Option<PolicyId>,
+    /// As in [`PolicyStatus`].
     pub refused: Option<PolicyRefusal>,
     /// Time at which the lifetime of the active policy ends.
     pub expires_at: Option<Time>,
@@ -22,7 +24,7 @@ pub(super) struct HostPolicy {
     pub frame: Vec<u8>,
 }
 
-/// The policy state of a host.
+/// A view of the policy state of a host, for the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyStatus<'a> {
     /// The protocol state: held policy, history, counters and timer.
@@ -36,9 +38,9 @@ pub struct PolicyStatus<'a> {
 impl HostPolicy {
     pub fn new(config: &HostConfig) -> Option<Box<HostPolicy>> {
         let policy = config.policy.as_ref()?;
-        let max = (config.mtu.get() as usize).saturating_sub(HEADERS_LEN);
+        let max_packet_len = (config.mtu.get() as usize).saturating_sub(HEADERS_LEN);
         Some(Box::new(HostPolicy {
-            node: PolicyNode::new(policy, config.addr, max),
+            node: PolicyNode::new(policy, config.addr, max_packet_len),
             base_config: config.clone(),
             active: None,
             refused: None,
@@ -55,11 +57,11 @@ impl HostPolicy {
     pub fn config_with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
         let scheme = policy.config(&self.base_config.registry).map_err(|_| PolicyRefusal::Unknown)?;
         let base_rtt = policy.base_rtt.unwrap_or(self.base_config.base_rtt);
-        let mut wanted = HostConfig { scheme, base_rtt, ..self.base_config.clone() };
-        if let Some(policy_config) = &mut wanted.policy {
+        let mut new_config = HostConfig { scheme, base_rtt, ..self.base_config.clone() };
+        if let Some(policy_config) = &mut new_config.policy {
             policy_config.trickle = policy.timer.apply_to(policy_config.trickle);
         }
-        check_applicable(&self.base_config, &wanted).map(|()| wanted)
+        check_applicable(&self.base_config, &new_config).map(|()| new_config)
     }
 
     /// Builds the POLICY frame that is due, in `self.frame`. Returns false if the frame would exceed IPv4's maximum
@@ -68,7 +70,7 @@ impl HostPolicy {
         self.frame.clear();
         self.frame.resize(HEADERS_LEN, 0);
         self.node.transmit(now, &mut self.frame);
-        let head = FrameRepr {
+        let repr = FrameRepr {
             source_mac: self.base_config.mac,
             destination_mac: POLICY_GROUP_MAC,
             source: self.base_config.addr,
@@ -79,6 +81,6 @@ impl HostPolicy {
             weir: WeirRepr::of(PacketKind::Policy),
             payload_len: (self.frame.len() - HEADERS_LEN) as u32,
         };
-        head.emit(&[], &mut self.frame[..HEADERS_LEN]).is_some()
+        repr.emit(&[], &mut self.frame[..HEADERS_LEN]).is_some()
     }
 }

@@ -38,7 +38,7 @@ impl Default for ParameterInfo {
     }
 }
 
-/// A configuration whose fields are parameters.
+/// A configuration with parameters, usually declared by [`parameters!`](crate::parameters!).
 pub trait Parameters: fmt::Debug + Clone + Default + Send + Sync + 'static {
     /// Declares the parameters.
     fn parameters() -> Vec<ParameterDef<Self>>;
@@ -118,21 +118,22 @@ impl<C: 'static> ParameterDef<C> {
     }
 }
 
-/// Converts the parameters of a nested configuration into parameters of the enclosing one.
+/// Converts the parameters of a nested configuration, `field` of the enclosing one, into parameters of the enclosing
+/// one.
 pub fn nested<P: 'static, C: 'static>(
     parameters: Vec<ParameterDef<P>>,
-    of: fn(&mut C) -> &mut P,
+    field: fn(&mut C) -> &mut P,
 ) -> impl Iterator<Item = ParameterDef<C>> {
     parameters.into_iter().map(move |ParameterDef { info, get, set }| ParameterDef {
         info,
-        get: Box::new(move |c: &mut C| get(of(c))),
-        set: Box::new(move |c: &mut C, text: &str| set(of(c), text)),
+        get: Box::new(move |c: &mut C| get(field(c))),
+        set: Box::new(move |c: &mut C, text: &str| set(field(c), text)),
     })
 }
 
 /// Returns the parameters except those with the given names.
 pub fn without<C>(mut parameters: Vec<ParameterDef<C>>, names: &[&str]) -> Vec<ParameterDef<C>> {
-    parameters.retain(|it| !names.contains(&it.info.name));
+    parameters.retain(|def| !names.contains(&def.info.name));
     parameters
 }
 
@@ -142,7 +143,7 @@ pub fn with_source<C>(
     name: &str,
     source: &'static str,
 ) -> Vec<ParameterDef<C>> {
-    for parameter in parameters.iter_mut().filter(|it| it.info.name == name) {
+    for parameter in parameters.iter_mut().filter(|def| def.info.name == name) {
         parameter.info.source = source;
     }
     parameters
@@ -184,9 +185,9 @@ impl ParameterError {
 
     /// Returns the error for `parameter`, which is not among `parameters`.
     pub fn unknown(scheme: &'static str, parameters: &[Parameter], parameter: &str) -> ParameterError {
-        let known: Vec<_> = parameters.iter().map(|it| it.info.name).collect();
-        let meant = did_you_mean(parameter, known.iter().copied());
-        let known = known.join(", ") + &meant;
+        let known: Vec<_> = parameters.iter().map(|parameter| parameter.info.name).collect();
+        let suggestion = did_you_mean(parameter, known.iter().copied());
+        let known = known.join(", ") + &suggestion;
         ParameterError::Unknown { scheme, parameter: parameter.to_owned(), known }
     }
 }

@@ -48,7 +48,7 @@ impl ParameterValue for f64 {
     }
 }
 
-/// A ratio from 0 to 1.
+/// A ratio from 0 to 1. `Ratio` itself may be larger.
 impl ParameterValue for Ratio {
     fn parse(text: &str) -> Result<Self, String> {
         let ratio: Ratio = text.parse()?;
@@ -157,10 +157,10 @@ impl<W: Keyword, S> KeywordOr<W, S> {
             KeywordOr::Value(value) => Some(value),
         }
     }
-    /// Returns the value, or `meant` for the keyword.
-    pub fn or(self, meant: S) -> S {
+    /// Returns the value, or `keyword_value` for the keyword.
+    pub fn or(self, keyword_value: S) -> S {
         match self {
-            KeywordOr::Word(_) => meant,
+            KeywordOr::Word(_) => keyword_value,
             KeywordOr::Value(value) => value,
         }
     }

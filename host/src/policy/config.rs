@@ -9,7 +9,7 @@ use weir_units::Time;
 /// receive a change at once and reset together. About n/16 of n hosts then transmit before they can have received each
 /// other's packets: 64 of 1,024 hosts, where 4 latencies would give 512. The lower bound of §6.6, two to three times
 /// the transmission time of k packets, is far less.
-pub const IMIN_RTTS: u64 = 16;
+pub const DEFAULT_IMIN_RTTS: u64 = 16;
 /// Default of Imax, in doublings: the example of RFC 6206 §4.1. From 16 times 13 us that makes 13.6 s.
 pub const DEFAULT_DOUBLINGS: u32 = 16;
 /// Default of k: RFC 6206 §6.5 gives 1 to 5 as typical. With 2, one packet may be lost in an interval and another one
@@ -53,6 +53,7 @@ impl PolicyConfig {
 
 /// Returns the default Trickle parameters for a fabric of this base RTT.
 pub fn default_trickle(base_rtt: Time) -> TrickleConfig {
-    let imin = Time::from_ps(base_rtt.as_ps().saturating_mul(IMIN_RTTS)).max(crate::trickle::MIN_IMIN);
+    let imin =
+        Time::from_ps(base_rtt.as_ps().saturating_mul(DEFAULT_IMIN_RTTS)).max(crate::trickle::MIN_IMIN);
     TrickleConfig { imin, doublings: DEFAULT_DOUBLINGS, k: std::num::NonZeroU32::new(DEFAULT_REDUNDANCY) }
 }

@@ -57,7 +57,7 @@ impl TrickleOverrides {
     }
 }
 
-/// The keys of [`Policy::edit`] that are not parameters.
+// The keys of `Policy::edit` that are not parameters of a scheme.
 pub(super) const SCHEME: &str = "scheme";
 const BASE_RTT: &str = "T";
 const ECN: &str = "ecn_thresholds";
@@ -65,7 +65,7 @@ const LIFETIME: &str = "lifetime";
 const IMIN: &str = "imin";
 const IMAX: &str = "imax";
 const REDUNDANCY: &str = "k";
-/// The keywords that unset a key.
+// The values that unset an entry.
 const HOST_DEFAULT: &str = "host";
 const SCHEME_DEFAULT: &str = "scheme";
 const NO_LIFETIME: &str = "forever";
@@ -87,10 +87,11 @@ impl Policy {
         }
     }
 
-    /// Returns this policy with some keys changed: `scheme` (whose parameters then have their defaults), `T`
-    /// (a time or `host`), `ecn_thresholds` (as the parameter `ecn` of schemes, or `scheme`), `lifetime` (a
-    /// time or `forever`), `imin` (a time or `host`), `imax` (doublings or `host`), `k` (a number, 0 for
-    /// infinity, or `host`), or any parameter of the scheme. The order of edits does not matter.
+    /// Returns this policy with some entries changed, each a key (a name) and a value. The keys are `scheme` (whose
+    /// parameters then have their defaults), `T` (a time or `host`), `ecn_thresholds` (as the parameter `ecn` of
+    /// schemes, or `scheme`), `lifetime` (a time or `forever`), `imin` (a time or `host`), `imax` (doublings or
+    /// `host`), `k` (a number, 0 for infinity, or `host`), or any parameter of the scheme. The order of edits does not
+    /// matter.
     ///
     /// # Errors
     ///
@@ -101,8 +102,9 @@ impl Policy {
         edits: &[(K, V)],
     ) -> Result<Policy, PolicyError> {
         let mut policy = self.clone();
-        let edits = || edits.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
-        for (_, name) in edits().filter(|(key, _)| *key == SCHEME) {
+        let pairs = || edits.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
+        // The scheme first, because it replaces all parameters.
+        for (_, name) in pairs().filter(|(key, _)| *key == SCHEME) {
             if name != policy.scheme {
                 let scheme = registry.get(name)?;
                 policy = Policy {
@@ -116,16 +118,16 @@ impl Policy {
         }
         let mut parameters: Vec<(&str, &str)> =
             policy.parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        for (key, value) in edits() {
+        for (key, value) in pairs() {
             let invalid = |reason: String| PolicyError::Value { key: key.to_owned(), reason };
             match key {
                 SCHEME => {}
-                BASE_RTT => policy.base_rtt = optional(value, HOST_DEFAULT).map_err(invalid)?,
-                ECN => policy.ecn = optional(value, SCHEME_DEFAULT).map_err(invalid)?,
-                LIFETIME => policy.lifetime = optional(value, NO_LIFETIME).map_err(invalid)?,
-                IMIN => policy.timer.imin = optional(value, HOST_DEFAULT).map_err(invalid)?,
-                IMAX => policy.timer.doublings = optional_count(value).map_err(invalid)?,
-                REDUNDANCY => policy.timer.k = optional_count(value).map_err(invalid)?,
+                BASE_RTT => policy.base_rtt = parse_optional(value, HOST_DEFAULT).map_err(invalid)?,
+                ECN => policy.ecn = parse_optional(value, SCHEME_DEFAULT).map_err(invalid)?,
+                LIFETIME => policy.lifetime = parse_optional(value, NO_LIFETIME).map_err(invalid)?,
+                IMIN => policy.timer.imin = parse_optional(value, HOST_DEFAULT).map_err(invalid)?,
+                IMAX => policy.timer.doublings = parse_optional_count(value).map_err(invalid)?,
+                REDUNDANCY => policy.timer.k = parse_optional_count(value).map_err(invalid)?,
                 parameter => parameters.push((parameter, value)),
             }
         }
@@ -155,15 +157,15 @@ impl Policy {
 
     /// Returns all keys and values in the form that [`edit`](Self::edit) accepts, the scheme's name first.
     pub fn entries(&self) -> Vec<(String, String)> {
-        let or = |value: Option<String>, keyword: &str| value.unwrap_or_else(|| keyword.to_owned());
+        let text_or = |value: Option<String>, keyword: &str| value.unwrap_or_else(|| keyword.to_owned());
         let policy_keys = [
             (SCHEME, self.scheme.clone()),
-            (BASE_RTT, or(self.base_rtt.map(ParameterValue::to_text), HOST_DEFAULT)),
-            (ECN, or(self.ecn.map(ParameterValue::to_text), SCHEME_DEFAULT)),
-            (LIFETIME, or(self.lifetime.map(ParameterValue::to_text), NO_LIFETIME)),
-            (IMIN, or(self.timer.imin.map(ParameterValue::to_text), HOST_DEFAULT)),
-            (IMAX, or(self.timer.doublings.map(|n| n.to_string()), HOST_DEFAULT)),
-            (REDUNDANCY, or(self.timer.k.map(|n| n.to_string()), HOST_DEFAULT)),
+            (BASE_RTT, text_or(self.base_rtt.map(ParameterValue::to_text), HOST_DEFAULT)),
+            (ECN, text_or(self.ecn.map(ParameterValue::to_text), SCHEME_DEFAULT)),
+            (LIFETIME, text_or(self.lifetime.map(ParameterValue::to_text), NO_LIFETIME)),
+            (IMIN, text_or(self.timer.imin.map(ParameterValue::to_text), HOST_DEFAULT)),
+            (IMAX, text_or(self.timer.doublings.map(|n| n.to_string()), HOST_DEFAULT)),
+            (REDUNDANCY, text_or(self.timer.k.map(|n| n.to_string()), HOST_DEFAULT)),
         ];
         let policy_keys = policy_keys.into_iter().map(|(key, value)| (key.to_owned(), value));
         policy_keys.chain(self.parameters.clone()).collect()
@@ -177,12 +179,12 @@ impl Policy {
 }
 
 /// Parses a value, or returns `None` if the text is `keyword`.
-fn optional<S: ParameterValue>(text: &str, keyword: &str) -> Result<Option<S>, String> {
+fn parse_optional<S: ParameterValue>(text: &str, keyword: &str) -> Result<Option<S>, String> {
     if text == keyword { Ok(None) } else { S::parse(text).map(Some) }
 }
 
 /// Parses a count, which may be 0, or returns `None` for the keyword `host`.
-fn optional_count(text: &str) -> Result<Option<u32>, String> {
+fn parse_optional_count(text: &str) -> Result<Option<u32>, String> {
     if text == HOST_DEFAULT {
         return Ok(None);
     }
@@ -213,12 +215,12 @@ pub enum PolicyError {
     },
     /// The policy, one of its strings, or the number of its parameters exceeds a limit of the packet format.
     #[error(
-        "the policy is too large: {bytes} exceeds a limit of {max} (bytes of the packet, bytes of a value, or number of parameters)"
+        "the policy is too large: {size} exceeds a limit of {max} (bytes of the packet, bytes of a value, or number of parameters)"
     )]
     TooLong {
-        /// The size that was found.
-        bytes: usize,
-        /// The largest size allowed.
+        /// The size that was found, in bytes or parameters.
+        size: usize,
+        /// The largest size allowed, in the same unit.
         max: usize,
     },
     /// The Trickle parameters are invalid.

@@ -1,14 +1,14 @@
 //! Policies: the scheme and its parameters as a value that all hosts agree on without a server.
 //!
 //! - [`Policy`]: the content: a scheme and its parameters, `T`, ECN thresholds, a lifetime. A plain value, edited by
-//!   key.
+//!   the names of these.
 //! - `packet`: the encoding on the wire, signed with a key that all hosts share.
-//! - [`PolicyNode`]: the protocol at one host: the held policy, the comparison with received ones, the timer
-//!   ([`trickle`](crate::trickle)) and the history. It has no notion of flows or frames.
+//! - [`PolicyNode`]: the protocol at one host: the held policy (the newest one that the host knows), the comparison
+//!   with received ones, the timer ([`trickle`](crate::trickle)) and the history. It has no notion of flows or frames.
 //! - `state`: the state that a host saves for a restart.
 //!
-//! [`Host`](crate::Host) sends and receives the frames, checks whether it can run a policy with the switches as they
-//! are, and applies it to running flows. `docs/policy.md` specifies the protocol.
+//! [`Host`](crate::Host) sends and receives the frames, checks whether it can run the held policy with the switches as
+//! they are, and applies it to running flows: the policy is then active. `docs/policy.md` specifies the protocol.
 
 mod config;
 mod content;
@@ -20,7 +20,8 @@ mod refusal;
 mod state;
 
 pub use config::{
-    DEFAULT_DOUBLINGS, DEFAULT_HISTORY_LEN, DEFAULT_REDUNDANCY, IMIN_RTTS, PolicyConfig, default_trickle,
+    DEFAULT_DOUBLINGS, DEFAULT_HISTORY_LEN, DEFAULT_IMIN_RTTS, DEFAULT_REDUNDANCY, PolicyConfig,
+    default_trickle,
 };
 pub use content::{Policy, PolicyError, TrickleOverrides};
 pub use key::{KeyError, MIN_KEY_LEN, PolicyKey};

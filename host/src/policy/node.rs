@@ -29,7 +29,7 @@ pub struct HeldPolicy {
     pub digest: Digest,
     /// The content; `None` if no policy has been set, as far as this host knows.
     pub policy: Option<Policy>,
-    /// The encoded body, which the host sends.
+    /// The policy as encoded in the body of packets.
     pub(super) body: Box<[u8]>,
     /// Age of the policy at host time `age_as_of`.
     pub(super) age: Time,
@@ -109,9 +109,9 @@ pub struct PolicyNode {
     pub(super) held: HeldPolicy,
     /// The end of the interval in which the due packet must be sent; `None` if no packet is due.
     transmit_before: Option<Time>,
-    /// The last timestamp sent by this host.
+    /// The last timestamp (`stamp` for short) sent by this host, in ns.
     pub(super) stamp: u64,
-    /// The last timestamp accepted from each sender: the replay table.
+    /// The last timestamp accepted from each sender: the replay table, which detects packets that are sent again.
     pub(super) last_stamps: BTreeMap<Ipv4Addr, u64>,
     pub(super) history: VecDeque<PolicyRecord>,
     history_limit: usize,
@@ -125,8 +125,9 @@ impl PolicyNode {
     pub fn new(config: &PolicyConfig, addr: Ipv4Addr, max_packet_len: usize) -> PolicyNode {
         let now = config.start;
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
-        let none = Body::none();
-        let bytes = none.encode().unwrap_or_default();
+        let no_policy = Body::none();
+        // Cannot fail: a body without a policy is far below the limits of the format.
+        let bytes = no_policy.encode().unwrap_or_default();
         PolicyNode {
             addr,
             key: config.key.clone(),
@@ -134,7 +135,7 @@ impl PolicyNode {
             base_trickle: config.trickle,
             trickle: Trickle::start(config.trickle, config.trickle.imin, now, &mut rng),
             rng,
-            held: HeldPolicy::new(none, &bytes, Time::ZERO, now),
+            held: HeldPolicy::new(no_policy, &bytes, Time::ZERO, now),
             transmit_before: None,
             stamp: 0,
             last_stamps: BTreeMap::new(),
@@ -223,6 +224,7 @@ impl PolicyNode {
             return None;
         }
         let is_concurrent = theirs.id.version == ours.id.version;
+        // At the highest version the sum wraps to 0, and no policy with version 0 is newer.
         let is_successor_of_other =
             theirs.id.version == ours.id.version.wrapping_add(1) && theirs.parent != ours.digest;
         (is_concurrent || is_successor_of_other).then_some(ours.id)
@@ -240,6 +242,7 @@ impl PolicyNode {
 
     /// Holds a policy from now on: records it in the history and applies its Trickle parameters.
     fn install(&mut self, held: HeldPolicy, origin: Origin) {
+        // The history always contains at least the policy that is held from now on.
         while self.history.len() >= self.history_limit.max(1) {
             self.history.pop_front();
         }
@@ -279,9 +282,9 @@ impl PolicyNode {
         let id = PolicyId { version, writer: self.addr.into() };
         let body = Body { id, parent: self.held.digest, policy: Some(policy) };
         let encoded = body.encode()?;
-        let bytes = packet::sealed_len(&encoded);
-        if bytes > self.max_packet_len {
-            return Err(PolicyError::TooLong { bytes, max: self.max_packet_len });
+        let size = packet::sealed_len(&encoded);
+        if size > self.max_packet_len {
+            return Err(PolicyError::TooLong { size, max: self.max_packet_len });
         }
         self.install(HeldPolicy::new(body, &encoded, Time::ZERO, now), Origin::Local);
         self.reset(now);

@@ -39,6 +39,7 @@ use std::net::Ipv4Addr;
 use weir_units::Time;
 
 const FORMAT: u8 = 2;
+/// Keeps a signature of another use of the key, such as the saved state, from being valid here.
 const DOMAIN_SEPARATOR: &[u8] = b"weir policy 2";
 /// Length in bytes of the fields in front of the body.
 const HEADER_LEN: usize = 20;
@@ -119,18 +120,18 @@ impl Body {
         let ecn = policy.and_then(|policy| policy.ecn);
         write_string(&mut out, &ecn.map_or_else(String::new, EcnThresholds::to_text))?;
         write_string(&mut out, policy.map_or("", |policy| &policy.scheme))?;
-        let none = BTreeMap::new();
-        let parameters = policy.map_or(&none, |policy| &policy.parameters);
-        let too_many = PolicyError::TooLong { bytes: parameters.len(), max: usize::from(u8::MAX) };
+        let no_parameters = BTreeMap::new();
+        let parameters = policy.map_or(&no_parameters, |policy| &policy.parameters);
+        let too_many = PolicyError::TooLong { size: parameters.len(), max: usize::from(u8::MAX) };
         out.push(u8::try_from(parameters.len()).map_err(|_| too_many)?);
         for (name, value) in parameters {
             write_string(&mut out, name)?;
             write_string(&mut out, value)?;
         }
-        let bytes = sealed_len(&out);
-        match bytes <= MAX_POLICY_PACKET {
+        let size = sealed_len(&out);
+        match size <= MAX_POLICY_PACKET {
             true => Ok(out),
-            false => Err(PolicyError::TooLong { bytes, max: MAX_POLICY_PACKET }),
+            false => Err(PolicyError::TooLong { size, max: MAX_POLICY_PACKET }),
         }
     }
 
@@ -167,6 +168,7 @@ impl Body {
     }
 }
 
+/// Returns the digest of an encoded body.
 pub(super) fn digest(body: &[u8]) -> Digest {
     let hash: [u8; 32] = Sha256::digest(body).into();
     let mut digest = Digest::default();
@@ -177,7 +179,7 @@ pub(super) fn digest(body: &[u8]) -> Digest {
 /// Appends a string of at most 255 bytes with its length.
 fn write_string(out: &mut Vec<u8>, text: &str) -> Result<(), PolicyError> {
     let max = usize::from(u8::MAX);
-    let len = u8::try_from(text.len()).map_err(|_| PolicyError::TooLong { bytes: text.len(), max })?;
+    let len = u8::try_from(text.len()).map_err(|_| PolicyError::TooLong { size: text.len(), max })?;
     out.push(len);
     out.extend(text.as_bytes());
     Ok(())
@@ -239,6 +241,7 @@ pub(super) fn sealed_len(body: &[u8]) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnsealError {
     Malformed,
+    /// The signature does not match key, source address and content.
     Forged,
 }
 
@@ -313,7 +316,7 @@ mod tests {
         let mut long = body("hpcc");
         let parameters = &mut long.policy.as_mut().unwrap().parameters;
         parameters.insert("eta".to_owned(), "9".repeat(256));
-        assert!(matches!(long.encode(), Err(PolicyError::TooLong { bytes: 256, max: 255 })));
+        assert!(matches!(long.encode(), Err(PolicyError::TooLong { size: 256, max: 255 })));
         let parameters = &mut long.policy.as_mut().unwrap().parameters;
         for parameter in parameters.values_mut() {
             *parameter = "9".repeat(200);

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use weir_units::Time;
 
 const MAGIC: &[u8; 5] = b"WPOL2";
+/// Keeps a signature of another use of the key, such as a packet, from being valid here.
 const DOMAIN_SEPARATOR: &[u8] = b"weir policy state 2";
 
 /// The reason why a saved state cannot be restored.
@@ -54,12 +55,13 @@ impl PolicyNode {
         if !self.key.verify(&[DOMAIN_SEPARATOR, &self.addr.octets(), signed], signature) {
             return Err(StateError::Forged);
         }
-        let (stamp, stamps, held) = parse_state(signed, now, downtime).ok_or(StateError::Malformed)?;
+        let SavedState { stamp, last_stamps, held } =
+            parse_state(signed, now, downtime).ok_or(StateError::Malformed)?;
         self.stamp = self.stamp.max(stamp);
         let max_stamp = self.max_accepted_stamp(now);
         // Skip timestamps from the future, for example because this host's clock was set back: they would make the next
         // packets of their senders look replayed.
-        for (sender, stamp) in stamps.into_iter().filter(|&(_, stamp)| stamp <= max_stamp) {
+        for (sender, stamp) in last_stamps.into_iter().filter(|&(_, stamp)| stamp <= max_stamp) {
             let last = self.last_stamps.entry(sender).or_default();
             *last = stamp.max(*last);
         }
@@ -70,24 +72,30 @@ impl PolicyNode {
     }
 }
 
-/// Parses the signed part of a state: the host's last timestamp, the last timestamps of senders, and the held policy.
-fn parse_state(
-    mut rest: &[u8],
-    now: Time,
-    downtime: Time,
-) -> Option<(u64, BTreeMap<Ipv4Addr, u64>, HeldPolicy)> {
+/// The content of a saved state.
+struct SavedState {
+    /// The last timestamp that the host sent.
+    stamp: u64,
+    /// The last timestamp accepted from each sender.
+    last_stamps: BTreeMap<Ipv4Addr, u64>,
+    held: HeldPolicy,
+}
+
+/// Parses the signed part of a state.
+fn parse_state(mut rest: &[u8], now: Time, downtime: Time) -> Option<SavedState> {
     let rest = &mut rest;
     if read(rest)? != *MAGIC {
         return None;
     }
     let (stamp, age) = (read_u64(rest)?, read_time(rest)?);
     let len = usize::from(u16::from_be_bytes(read(rest)?));
-    let bytes = read_slice(rest, len)?;
-    let held = HeldPolicy::new(Body::decode(bytes)?, bytes, age.saturating_add(downtime), now);
+    let body = read_slice(rest, len)?;
+    let held = HeldPolicy::new(Body::decode(body)?, body, age.saturating_add(downtime), now);
     let count = u32::from_be_bytes(read(rest)?) as usize;
-    let mut stamps = BTreeMap::new();
+    let mut last_stamps = BTreeMap::new();
+    // A larger count leaves bytes over, so the state is then malformed.
     for _ in 0..count.min(MAX_SENDERS) {
-        stamps.insert(Ipv4Addr::from(read::<4>(rest)?), read_u64(rest)?);
+        last_stamps.insert(Ipv4Addr::from(read::<4>(rest)?), read_u64(rest)?);
     }
-    rest.is_empty().then_some((stamp, stamps, held))
+    rest.is_empty().then_some(SavedState { stamp, last_stamps, held })
 }

@@ -15,8 +15,8 @@ pub use needs::{
 };
 pub use receiver::{AckFields, Credit, DataEvent, DefaultReceiver, Receiver};
 pub use sender::{
-    AckEvent, Decision, FlowParams, LossEvent, LossKind, MultipathSender, RateEvent, RecoveryState, Sender,
-    SendingRate,
+    AckEvent, CongestionPoint, Decision, FlowParams, LossEvent, LossKind, MultipathSender, RateEvent,
+    RecoveryState, Sender, SendingRate,
 };
 
 use crate::parameter::{Parameter, ParameterDef, ParameterError, Parameters};
@@ -103,8 +103,8 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
 /// }
 ///
 /// let registry = Registry::builtin().with::<Fixed>();
-/// let half = registry.make("fixed", &[("share", "25%")]).unwrap();
-/// assert_eq!(half.get("share").as_deref(), Some("0.25"));
+/// let scheme = registry.make("fixed", &[("share", "25%")]).unwrap();
+/// assert_eq!(scheme.get("share").as_deref(), Some("0.25"));
 /// ```
 pub trait Scheme: Parameters {
     /// Name of the scheme in experiment files.
@@ -138,15 +138,15 @@ impl<S: Scheme> SchemeConfig for S {
         S::ABOUT
     }
     fn parameters(&self) -> Vec<Parameter> {
-        let fresh = S::default();
-        let with_default = |it: ParameterDef<S>| Parameter { info: it.info, default: it.get(&fresh) };
+        let defaults = S::default();
+        let with_default = |def: ParameterDef<S>| Parameter { info: def.info, default: def.get(&defaults) };
         S::parameters().into_iter().map(with_default).collect()
     }
     fn get(&self, name: &str) -> Option<String> {
         Some(parameter::<S>(name)?.get(self))
     }
     fn values(&self) -> Vec<(&'static str, String)> {
-        S::parameters().into_iter().map(|it| (it.info.name, it.get(self))).collect()
+        S::parameters().into_iter().map(|def| (def.info.name, def.get(self))).collect()
     }
     fn set(&mut self, name: &str, value: &str) -> Result<(), ParameterError> {
         parameter::<S>(name)
@@ -172,5 +172,5 @@ impl<S: Scheme> SchemeConfig for S {
 
 /// Returns the declaration of a scheme's parameter.
 fn parameter<S: Scheme>(name: &str) -> Option<ParameterDef<S>> {
-    S::parameters().into_iter().find(|it| it.info.name == name)
+    S::parameters().into_iter().find(|def| def.info.name == name)
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
-/// The kinds of loss recovery of the transport.
+/// The kinds of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossRecovery {
     /// The receiver discards packets behind a gap and sends a NACK; the sender goes back to the gap (RoCE). For
@@ -36,13 +36,13 @@ pub struct TransportNeeds {
     /// Subflows per message, 1 to [`MAX_SUBFLOWS`]; more than 1 only with [`LossRecovery::Selective`].
     pub subflows: u8,
     /// True if flows start with a small window that doubles every round trip, false if they start at line rate.
-    pub slow_start: bool,
+    pub uses_slow_start: bool,
 }
 
 impl Default for TransportNeeds {
     /// Returns the transport of RDMA: go-back-N, one path, line rate from the start.
     fn default() -> Self {
-        TransportNeeds { recovery: LossRecovery::GoBackN, subflows: 1, slow_start: false }
+        TransportNeeds { recovery: LossRecovery::GoBackN, subflows: 1, uses_slow_start: false }
     }
 }
 
@@ -66,7 +66,7 @@ pub enum TelemetrySource {
     Probes,
     /// ACKs, on the return path (FNCC).
     Acks,
-    /// None, but DATA carries the request flag, to which a switch may answer with a RATE packet (RoCC).
+    /// No packets. DATA carries the telemetry flag nevertheless: a switch may answer it with a RATE packet (RoCC).
     RateNotifications,
 }
 
@@ -184,7 +184,7 @@ pub struct Needs {
     pub ecn: Option<EcnThresholds>,
     /// True if the receiver half writes the grant field of ACKs. Otherwise the transport echoes the path id of the
     /// DATA packet in that field.
-    pub grant: bool,
+    pub writes_grant: bool,
     /// Which messages switches may deflect, and when; `None` if the scheme uses no deflection.
     pub deflection: Option<Deflection>,
     /// Size up to which messages are sent before longer ones and get a priority class of their own; `None` if all
@@ -203,7 +203,7 @@ impl Needs {
             records: RecordFormat::BASE,
             custom_record_fields: None,
             ecn: None,
-            grant: false,
+            writes_grant: false,
             deflection: None,
             express_max_size: None,
             transport: TransportNeeds::default(),
@@ -267,9 +267,9 @@ pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
 impl ParameterValue for EcnThresholds {
     fn parse(text: &str) -> Result<Self, String> {
-        let message = |e: ParseUnitError| e.to_string();
+        let error_text = |e: ParseUnitError| e.to_string();
         let (thresholds, rate) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
-        let reference_rate: Bandwidth = rate.parse().map_err(message)?;
+        let reference_rate: Bandwidth = rate.parse().map_err(error_text)?;
         let (kmin, kmax, pmax) = match thresholds.split_once(':') {
             None => (thresholds, thresholds, "1"),
             Some((ramp, pmax)) => match ramp.split_once('-') {
@@ -277,8 +277,8 @@ impl ParameterValue for EcnThresholds {
                 None => return Err(format!("invalid range \"{ramp}\", expected Kmin-Kmax")),
             },
         };
-        let kmin: Bytes = kmin.parse().map_err(message)?;
-        let kmax: Bytes = kmax.parse().map_err(message)?;
+        let kmin: Bytes = kmin.parse().map_err(error_text)?;
+        let kmax: Bytes = kmax.parse().map_err(error_text)?;
         let pmax: Ratio = pmax.parse()?;
         if reference_rate == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
             return Err(format!(
@@ -300,10 +300,11 @@ impl ParameterValue for EcnThresholds {
 /// What a scheme requires of switches that deflect messages (Dart section IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflection {
-    /// Number of times that a packet of a short message may be deflected; other packets are never deflected.
+    /// Number of deflection tokens of each packet of a short message. A switch takes one token for each deflection;
+    /// other packets have none and are never deflected.
     pub tokens: u8,
     /// Size up to which a message is short.
-    pub short: Bytes,
+    pub max_short_size: Bytes,
     /// Queue length beyond which a port counts as congested.
     pub threshold: QueueThreshold,
     /// True if packets are deflected from ports to hosts too; the message then goes back into the network.
@@ -315,7 +316,7 @@ pub struct Deflection {
 impl Deflection {
     /// Returns the number of tokens of the packets of a message. A message of unknown size is not short.
     pub fn tokens_of(&self, size: Option<Bytes>) -> u8 {
-        if size.is_some_and(|size| size <= self.short) { self.tokens } else { 0 }
+        if size.is_some_and(|size| size <= self.max_short_size) { self.tokens } else { 0 }
     }
 }
 
@@ -330,10 +331,10 @@ pub struct QueueThreshold {
 
 impl ParameterValue for QueueThreshold {
     fn parse(text: &str) -> Result<Self, String> {
-        let message = |e: ParseUnitError| e.to_string();
+        let error_text = |e: ParseUnitError| e.to_string();
         let (queue, rate) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
-        let queue = queue.parse().map_err(message)?;
-        let reference_rate = rate.parse().map_err(message)?;
+        let queue = queue.parse().map_err(error_text)?;
+        let reference_rate = rate.parse().map_err(error_text)?;
         if reference_rate == Bandwidth::ZERO {
             return Err("rate must be greater than zero".to_owned());
         }

@@ -17,21 +17,21 @@ pub struct DataEvent<'a> {
     /// Frame length in bytes, with the Ethernet header and without FCS.
     pub frame: Bytes,
     /// True if the packet has an ECN mark (CE).
-    pub marked: bool,
+    pub is_marked: bool,
     /// Index of the flow at this host, stable while the host holds state for the flow, so that per-flow state may lie
     /// in an array. `None` if the message is complete.
     pub slot: Option<u32>,
     /// True if this is the first packet of the flow that this receiver half sees. State stored under `slot` before
     /// belongs to another flow.
-    pub first: bool,
+    pub is_first: bool,
     /// True if the packet completes its message.
-    pub last: bool,
+    pub completes_message: bool,
     /// Number of active flows at this host, including this one: at least 1.
     pub active_flows: u16,
     /// The low 16 bits of the addresses of the senders that the packet announces (Dart's look-ahead). Empty if the
     /// packet is not the next one in order, so that each announcement is seen once.
     pub announced: &'a [[u8; 2]],
-    /// The number of the incast that the announcement belongs to; 0 if it has none.
+    /// The number of the incast that the announcement describes; 0 if it has none.
     pub incast: u32,
     /// The number of the credit for which the packet was sent; 0 if the scheme uses no credits.
     pub credit: u32,
@@ -47,12 +47,12 @@ pub struct DataEvent<'a> {
 pub struct AckFields {
     /// The concurrency field of the ACK.
     pub concurrency: u16,
-    /// The grant field of the ACK; ignored unless [`Needs::grant`](super::Needs::grant) is set.
+    /// The grant field of the ACK; ignored unless [`Needs::writes_grant`](super::Needs::writes_grant) is set.
     pub grant: u32,
     /// Send the ACK at once, even if fewer than `ack_every` packets have arrived.
     pub ack_now: bool,
     /// Send a congestion notification packet, ahead of the ACK.
-    pub cnp: bool,
+    pub send_cnp: bool,
     /// Do not echo the ECN mark to the sender.
     pub suppress_ecn_echo: bool,
 }
@@ -63,20 +63,20 @@ pub struct Credit {
     /// The credit's number; `None` if the host drops the credit itself.
     pub number: Option<u32>,
     /// Time at which the flow's next credit is due.
-    pub next: Time,
+    pub next_at: Time,
 }
 
 /// The receiver half of a scheme: one per host, for all flows to it.
 pub trait Receiver: fmt::Debug + Send {
-    /// Called for every accepted DATA packet. Implausible telemetry is ignored and counted in `checks`.
+    /// Called for every accepted DATA packet. `checks` are the counters of implausible telemetry, which is ignored.
     fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryCounters) -> AckFields;
     /// Returns whether [`DataEvent::telemetry`] must be filled; if false, records are not parsed.
     fn wants_telemetry(&self) -> bool {
         true
     }
     /// Called after a scheme change, before the next [`credit`](Self::credit): the previous scheme's last credit for
-    /// the flow in `slot` had the number `last`, so numbering continues above it.
-    fn resume_credits(&mut self, _slot: u32, _last: u32) {}
+    /// the flow in `slot` had the number `last_number`, so numbering continues above it.
+    fn resume_credits(&mut self, _slot: u32, _last_number: u32) {}
     /// Called when the flow in `slot` is due for a credit. `is_first` is true for the first credit after a request
     /// (PROBE) or a scheme change; the flow's credit state then starts afresh. `None` if the scheme uses no credits.
     fn credit(&mut self, _now: Time, _slot: u32, _is_first: bool) -> Option<Credit> {

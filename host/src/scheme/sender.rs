@@ -10,7 +10,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 pub struct FlowParams {
     /// Rate of the host's NIC, at which flows start.
     pub nic_rate: Bandwidth,
-    /// `T`: the base round-trip time of the fabric.
+    /// `T`: the base round-trip time of the network.
     pub base_rtt: Time,
     /// Payload bytes of a full packet.
     pub payload: Bytes,
@@ -39,7 +39,7 @@ pub struct AckEvent<'a> {
     pub ecn_echo: bool,
     /// Number of active flows at the receiver; 0 if it does not report them.
     pub concurrency: u16,
-    /// The grant field of the ACK; 0 unless [`Needs::grant`](super::Needs::grant) is set.
+    /// The grant field of the ACK; 0 unless [`Needs::writes_grant`](super::Needs::writes_grant) is set.
     pub grant: u32,
     /// XOR of the switch ids on the path that the telemetry describes.
     pub path_id: u16,
@@ -57,8 +57,17 @@ pub struct RateEvent {
     pub now: Time,
     /// The rate. Not authenticated: may have any value.
     pub rate: Bandwidth,
-    /// Identifies the congestion point: port number, and XOR of the switch ids on the path from it.
-    pub congestion_point: (u32, u16),
+    /// The port that computed the rate.
+    pub congestion_point: CongestionPoint,
+}
+
+/// Identifies a port of a switch, as seen by a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CongestionPoint {
+    /// Number of the port at its switch.
+    pub port: u32,
+    /// XOR of the switch ids on the path from the switch to the sender.
+    pub path_id: u16,
 }
 
 /// How a loss was detected.
@@ -97,7 +106,8 @@ pub struct Decision {
 
 /// The sender half of a message with one subflow.
 pub trait Sender: fmt::Debug + Send {
-    /// Called for an ACK, a NACK or the reply to a probe. Implausible telemetry is ignored and counted in `checks`.
+    /// Called for an ACK, a NACK or the reply to a probe. `checks` are the counters of implausible telemetry, which is
+    /// ignored.
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision;
     /// Called when a loss is detected. Default: no reaction beyond the retransmission by the transport.
     fn on_loss(&mut self, _loss: &LossEvent) -> Decision {
@@ -136,10 +146,10 @@ pub struct SendingRate {
 impl SendingRate {
     /// Returns the sending rate that a decision allows on a fabric of this base RTT.
     pub fn of(decision: &Decision, base_rtt: Time) -> SendingRate {
-        let t = base_rtt.as_secs_f64();
-        let by_window = decision.window.as_f64() * 8.0 / t;
-        let rate = decision.rate.as_bps_f64().min(by_window);
-        SendingRate { rate, window: (rate * t / 8.0).max(1.0) }
+        let rtt = base_rtt.as_secs_f64();
+        let window_rate = decision.window.as_f64() * 8.0 / rtt;
+        let rate = decision.rate.as_bps_f64().min(window_rate);
+        SendingRate { rate, window: (rate * rtt / 8.0).max(1.0) }
     }
 }
 

@@ -59,7 +59,9 @@ impl EnumParameter for Form {
 enum Increase {
     /// One more packet in flight.
     Packet,
+    /// This many more bytes in flight.
     Window(Bytes),
+    /// This much more rate.
     Rate(Bandwidth),
 }
 
@@ -123,8 +125,8 @@ impl Scheme for Dctcp {
             rate: pacing.line_rate(),
             alpha: 1.0,
             round_end_seq: None,
-            acked: 0,
-            marked: 0,
+            acked_bytes: 0,
+            marked_bytes: 0,
             cwr_end_seq: None,
         })
     }
@@ -142,14 +144,16 @@ struct DctcpSender {
     /// `snd_nxt` when the present round trip began; `None` before the first ACK. The first round trip does not change
     /// alpha.
     round_end_seq: Option<u64>,
-    /// Bytes acknowledged in the present round trip, and how many of them were marked.
-    acked: u64,
-    marked: u64,
+    /// Bytes acknowledged in the present round trip.
+    acked_bytes: u64,
+    /// The part of `acked_bytes` that was marked.
+    marked_bytes: u64,
     /// `snd_nxt` at the last decrease. No further decrease until it is acknowledged (CWR state).
     cwr_end_seq: Option<u64>,
 }
 
 impl DctcpSender {
+    /// Multiplies the rate by `factor` and enters CWR state.
     fn cut(&mut self, factor: f64, snd_nxt: u64) {
         self.rate = self.pacing.clamp(self.rate * factor);
         self.cwr_end_seq = Some(snd_nxt);
@@ -159,13 +163,13 @@ impl DctcpSender {
 impl Sender for DctcpSender {
     /// The order is that of the HPCC simulator: alpha, end of CWR state, decrease, increase.
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
-        self.acked += ack.acked.get();
-        self.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
+        self.acked_bytes += ack.acked.get();
+        self.marked_bytes += if ack.ecn_echo { ack.acked.get() } else { 0 };
         let is_round_over = self.round_end_seq.is_none_or(|end| ack.seq > end);
-        if is_round_over && self.round_end_seq.replace(ack.snd_nxt).is_some() && self.acked > 0 {
-            let share = self.marked as f64 / self.acked as f64;
-            self.alpha = (1.0 - self.g) * self.alpha + self.g * share;
-            (self.acked, self.marked) = (0, 0);
+        if is_round_over && self.round_end_seq.replace(ack.snd_nxt).is_some() && self.acked_bytes > 0 {
+            let marked_share = self.marked_bytes as f64 / self.acked_bytes as f64;
+            self.alpha = (1.0 - self.g) * self.alpha + self.g * marked_share;
+            (self.acked_bytes, self.marked_bytes) = (0, 0);
         }
         self.cwr_end_seq.take_if(|end| ack.seq > *end);
         if self.cwr_end_seq.is_none() {

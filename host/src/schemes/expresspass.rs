@@ -52,8 +52,9 @@ parameters! {
     }
 }
 
-/// Upper bound of the weight, and its increment (`xpass.cc`).
+/// Upper bound of the weight (`xpass.cc`).
 const MAX_WEIGHT: f64 = 0.5;
+/// Increment of the weight (`xpass.cc`).
 const WEIGHT_STEP: f64 = 0.05;
 
 impl Scheme for ExpressPass {
@@ -74,7 +75,7 @@ impl Scheme for ExpressPass {
             config: self.clone(),
             interval,
             rtt: host.base_rtt,
-            next_slot: Time::ZERO,
+            next_admission: Time::ZERO,
             flows: Vec::new(),
         })
     }
@@ -101,7 +102,7 @@ struct CreditReceiver {
     interval: Time,
     rtt: Time,
     /// Time at which the host's own link admits the next credit. The host limits credits as a switch does.
-    next_slot: Time,
+    next_admission: Time,
     /// Indexed by [`DataEvent::slot`].
     flows: Vec<CreditFlow>,
 }
@@ -113,15 +114,16 @@ struct CreditFlow {
     weight: f64,
     /// True if the last update was an increase.
     is_rising: bool,
-    /// Number of the next credit.
+    /// Number of the next credit. Numbers wrap.
     next_number: u32,
     /// Highest credit number echoed by DATA.
     highest_credit: u32,
-    /// Credits up to `highest_credit` since the last update, and how many of them brought no data.
-    total: u32,
-    lost: u32,
-    /// Time of the last update.
-    updated: Time,
+    /// Credits up to `highest_credit` since the last update of the rate.
+    total_credits: u32,
+    /// The part of `total_credits` that brought no data.
+    lost_credits: u32,
+    /// Time of the last update of the rate.
+    updated_at: Time,
 }
 
 impl CreditReceiver {
@@ -130,15 +132,15 @@ impl CreditReceiver {
         let ExpressPass { target_loss, min_weight, .. } = self.config;
         let Some(flow) = self.flows.get_mut(slot) else { return };
         // At most one update per round trip.
-        let elapsed = now.saturating_sub(flow.updated);
-        if elapsed < self.rtt || flow.total == 0 {
+        let elapsed = now.saturating_sub(flow.updated_at);
+        if elapsed < self.rtt || flow.total_credits == 0 {
             return;
         }
-        let target = (1.0 - flow.rate) * target_loss;
-        if f64::from(flow.lost) > target * f64::from(flow.total) {
+        let target = (1.0 - flow.rate) * target_loss; // share of credits
+        if f64::from(flow.lost_credits) > target * f64::from(flow.total_credits) {
             // Rate of the credits that brought data.
-            let goodput =
-                f64::from(flow.total - flow.lost) * self.interval.as_secs_f64() / elapsed.as_secs_f64();
+            let goodput = f64::from(flow.total_credits - flow.lost_credits) * self.interval.as_secs_f64()
+                / elapsed.as_secs_f64();
             flow.rate = flow.rate.min(goodput * (1.0 + target));
             flow.weight = min_weight.max(flow.weight / 2.0);
             flow.is_rising = false;
@@ -150,9 +152,9 @@ impl CreditReceiver {
             flow.rate = flow.weight + (1.0 - flow.weight) * flow.rate;
         }
         // The minimum is one credit per round trip.
-        let min = self.interval.as_secs_f64() / self.rtt.as_secs_f64();
-        flow.rate = flow.rate.max(min.min(1.0)).min(1.0);
-        (flow.total, flow.lost, flow.updated) = (0, 0, now);
+        let min_rate = self.interval.as_secs_f64() / self.rtt.as_secs_f64();
+        flow.rate = flow.rate.max(min_rate.min(1.0)).min(1.0);
+        (flow.total_credits, flow.lost_credits, flow.updated_at) = (0, 0, now);
     }
 }
 
@@ -167,12 +169,13 @@ fn jitter_unit(seed: u64) -> f64 {
 }
 
 impl Receiver for CreditReceiver {
-    fn resume_credits(&mut self, slot: u32, last: u32) {
+    fn resume_credits(&mut self, slot: u32, last_number: u32) {
         let index = slot as usize;
         if self.flows.len() <= index {
             self.flows.resize(index + 1, CreditFlow::default());
         }
-        self.flows[index].next_number = last;
+        // `credit` starts one above `next_number` for the first credit.
+        self.flows[index].next_number = last_number;
     }
 
     fn credit(&mut self, now: Time, slot: u32, is_first: bool) -> Option<Credit> {
@@ -191,7 +194,7 @@ impl Receiver for CreditReceiver {
                 weight,
                 next_number,
                 highest_credit: previous,
-                updated: now,
+                updated_at: now,
                 ..CreditFlow::default()
             };
         }
@@ -205,11 +208,11 @@ impl Receiver for CreditReceiver {
         // A token bucket (GCRA) of the host's own link with depth `burst`. A credit that the bucket drops uses up its
         // number, so that loss measurement counts it like a credit dropped by a switch.
         let burst = self.interval * u64::from(self.config.burst.saturating_sub(1));
-        let is_sent = self.next_slot <= now.saturating_add(burst);
+        let is_sent = self.next_admission <= now.saturating_add(burst);
         if is_sent {
-            self.next_slot = self.next_slot.max(now).saturating_add(self.interval);
+            self.next_admission = self.next_admission.max(now).saturating_add(self.interval);
         }
-        Some(Credit { number: is_sent.then_some(number), next: now.saturating_add(gap) })
+        Some(Credit { number: is_sent.then_some(number), next_at: now.saturating_add(gap) })
     }
 
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
@@ -219,8 +222,8 @@ impl Receiver for CreditReceiver {
             // Only numbers of sent credits above the highest one so far count, so that forged numbers have no effect.
             let advance = data.credit.wrapping_sub(flow.highest_credit);
             if advance > 0 && advance < flow.next_number.wrapping_sub(flow.highest_credit) {
-                flow.total = flow.total.saturating_add(advance);
-                flow.lost = flow.lost.saturating_add(advance - 1);
+                flow.total_credits = flow.total_credits.saturating_add(advance);
+                flow.lost_credits = flow.lost_credits.saturating_add(advance - 1);
                 flow.highest_credit = data.credit;
                 self.update_rate(data.now, slot);
             }
@@ -232,6 +235,7 @@ impl Receiver for CreditReceiver {
 impl CreditLimit {
     /// Returns the interval between credits at the maximum rate on a port of rate `line`.
     pub fn interval(&self, line: Bandwidth) -> Time {
+        // 8 bits per byte, 10^12 ps per second.
         Time::from_ps((CREDIT_BYTES as f64 * 8e12 / (self.share * line.as_bps_f64())) as u64)
             .max(Time::from_ps(1))
     }

@@ -1,7 +1,7 @@
 //! FNCC (arXiv 2405.07608): HPCC with telemetry added to the ACK on its return path, and last-hop congestion speedup
 //! (LHCS) by the number of flows that the receiver reports.
 
-use super::inflight::{Bottleneck, HpccController, InflightConfig, ReferenceUpdate};
+use super::inflight::{Bottleneck, HpccController, InflightConfig, ReferenceUpdate, ReferenceWindows};
 use crate::parameter::{EnumParameter, KeywordOr, OnDequeue};
 use crate::parameters;
 use crate::port_algorithm::PortAlgorithm;
@@ -64,7 +64,7 @@ impl Scheme for Fncc {
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(FnccSender {
-            core: HpccController::new(&self.shared, flow, false),
+            core: HpccController::new(&self.shared, flow, ReferenceWindows::Single),
             lhcs: self.lhcs,
             alpha: self.alpha,
             beta: self.beta,
@@ -96,6 +96,7 @@ impl Sender for FnccSender {
             let share = worst.bdp * *beta / f64::from(ack.concurrency.max(1));
             match lhcs {
                 Lhcs::Literal => ReferenceUpdate::Reference(share),
+                // `Off` has returned above.
                 Lhcs::Off | Lhcs::Direct => ReferenceUpdate::Window(share),
             }
         })

@@ -3,7 +3,7 @@
 //!
 //! The algorithm is in the shared core (`inflight`); this file defines the parameters and needs of HPCC.
 
-use super::inflight::{HpccController, InflightConfig, ReferenceUpdate};
+use super::inflight::{HpccController, InflightConfig, ReferenceUpdate, ReferenceWindows};
 use crate::parameters;
 use crate::scheme::{
     AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
@@ -29,7 +29,8 @@ impl Scheme for Hpcc {
         Needs { telemetry: TelemetrySource::Data, ..Needs::of(SwitchProgram::Hpcc) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        Box::new(HpccSender(HpccController::new(&self.shared, flow, self.multi_rate)))
+        let windows = if self.multi_rate { ReferenceWindows::PerHop } else { ReferenceWindows::Single };
+        Box::new(HpccSender(HpccController::new(&self.shared, flow, windows)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! probes. The window is computed by the sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then
 //! sends only the window.
 
-use super::inflight::{HpccController, InflightConfig, ReferenceUpdate};
+use super::inflight::{HpccController, InflightConfig, ReferenceUpdate, ReferenceWindows};
 use crate::parameter::EnumParameter;
 use crate::parameters;
 use crate::port_algorithm::{CongestionThreshold, PortAlgorithm};
@@ -51,9 +51,13 @@ const DEFAULT_CONGESTED_ABOVE: QueueThreshold =
 /// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TelemetryMode {
+    /// Every DATA packet.
     Packet,
+    /// One DATA packet per round trip.
     Rtt,
+    /// One DATA packet per round trip, and all DATA packets at congested ports.
     Congestion,
+    /// Probes, one per round trip.
     Probe,
 }
 
@@ -81,8 +85,11 @@ impl EnumParameter for WindowComputedAt {
 /// The measure of a queue in telemetry records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueMetric {
+    /// Length of the queue.
     Length,
+    /// Time that the packet spent in the queue.
     Sojourn,
+    /// Sojourn time, and the bytes sent from the packet's own queue against its share of the port.
     Weighted,
 }
 
@@ -115,7 +122,7 @@ impl Scheme for HpccPlus {
         Needs {
             telemetry,
             records,
-            grant: self.computed_at == WindowComputedAt::Receiver,
+            writes_grant: self.computed_at == WindowComputedAt::Receiver,
             ..Needs::of(SwitchProgram::HpccPlus)
         }
     }
@@ -125,7 +132,7 @@ impl Scheme for HpccPlus {
         congestion.then_some(PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let core = HpccController::new(&self.shared, flow, false);
+        let core = HpccController::new(&self.shared, flow, ReferenceWindows::Single);
         match self.computed_at {
             WindowComputedAt::Sender => Box::new(SenderComputed(core)),
             WindowComputedAt::Receiver => Box::new(ReceiverComputed(core)),
@@ -195,17 +202,19 @@ impl Receiver for FlowCountReceiver {
 struct RxHpcc {
     shared: InflightConfig,
     host: FlowParams,
+    /// Indexed by [`DataEvent::slot`].
     flows: Vec<Option<RxFlow>>,
 }
 
+/// The state of one flow at the receiver.
 #[derive(Debug)]
 struct RxFlow {
     core: HpccController,
     /// Number of committed rounds of `T`.
     rounds: u64,
     /// Time of the last commit; `None` before the first, which is due at once.
-    updated: Option<Time>,
-    /// The window last sent to the sender.
+    committed_at: Option<Time>,
+    /// The window last sent to the sender; 0 before the first.
     window: Bytes,
 }
 
@@ -216,19 +225,19 @@ impl Receiver for RxHpcc {
             self.flows.resize_with(slot + 1, || None);
         }
         let entry = &mut self.flows[slot];
-        if data.first {
+        if data.is_first {
             *entry = None;
         }
         let flow = entry.get_or_insert_with(|| RxFlow {
-            core: HpccController::new(&self.shared, &self.host, false),
+            core: HpccController::new(&self.shared, &self.host, ReferenceWindows::Single),
             rounds: 0,
-            updated: None,
+            committed_at: None,
             window: Bytes::ZERO,
         });
         let t = self.shared.base_rtt(&self.host);
-        let is_due = flow.updated.is_none_or(|updated| data.now.saturating_sub(updated) > t);
+        let is_due = flow.committed_at.is_none_or(|at| data.now.saturating_sub(at) > t);
         if is_due {
-            flow.updated = Some(data.now);
+            flow.committed_at = Some(data.now);
             flow.rounds += 1;
         }
         // The core commits if `seq` exceeds `snd_nxt` of the last commit. Counting rounds in both fields makes it
@@ -239,7 +248,7 @@ impl Receiver for RxHpcc {
             acked: data.payload,
             snd_nxt: flow.rounds,
             rtt: None,
-            ecn_echo: data.marked,
+            ecn_echo: data.is_marked,
             concurrency: data.active_flows,
             grant: 0,
             path_id: data.path_id,

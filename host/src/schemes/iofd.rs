@@ -1,5 +1,5 @@
-//! IOFD, Dart's in-order flow deflection (arXiv 1805.11158 §IV): the host's part. Switches deflect messages that have
-//! tokens; the host gives tokens to short messages only.
+//! IOFD, Dart's in-order flow deflection (arXiv 1805.11158 §IV): the host's part. A switch may deflect a packet that
+//! has a token left, and takes one for each deflection. The host gives tokens to packets of short messages only.
 //!
 //! The scheme `iofd` is IOFD alone, with rates controlled by DCQCN.
 
@@ -80,7 +80,7 @@ impl Iofd {
     pub(super) fn deflection(&self) -> Deflection {
         Deflection {
             tokens: self.tokens.0,
-            short: self.short,
+            max_short_size: self.short,
             threshold: self.threshold,
             at_hosts: self.at_hosts,
             lifetime: self.lifetime.value(),

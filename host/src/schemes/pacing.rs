@@ -53,7 +53,7 @@ impl PacingConfig {
 /// The rate limits of a flow. Rates are `f64` bit/s.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimits {
-    min: f64,
+    min_rate: f64,
     nic_rate: Bandwidth,
     window: WindowMode,
     base_rtt: Time,
@@ -62,9 +62,10 @@ pub struct RateLimits {
 impl RateLimits {
     /// Creates the limits of a flow.
     pub fn new(config: &PacingConfig, flow: &FlowParams) -> RateLimits {
-        let line = flow.nic_rate.as_bps_f64();
-        let min = config.min_rate.resolve(flow.nic_rate).as_bps_f64().clamp(1.0, line.max(1.0));
-        RateLimits { min, nic_rate: flow.nic_rate, window: config.window, base_rtt: flow.base_rtt }
+        let line_rate = flow.nic_rate.as_bps_f64();
+        // `max(1.0)`: `clamp` panics if its upper bound is below the lower one.
+        let min_rate = config.min_rate.resolve(flow.nic_rate).as_bps_f64().clamp(1.0, line_rate.max(1.0));
+        RateLimits { min_rate, nic_rate: flow.nic_rate, window: config.window, base_rtt: flow.base_rtt }
     }
 
     /// Returns the NIC's rate in bit/s.
@@ -74,7 +75,7 @@ impl RateLimits {
 
     /// Limits a rate in bit/s to the range between the minimum and the NIC's rate.
     pub fn clamp(&self, rate: f64) -> f64 {
-        rate.max(self.min).min(self.line_rate())
+        rate.max(self.min_rate).min(self.line_rate())
     }
 
     /// Returns the decision for a rate in bit/s that [`clamp`](Self::clamp) has limited.

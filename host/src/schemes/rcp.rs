@@ -67,7 +67,7 @@ impl Scheme for Rcp {
     const ABOUT: &'static str =
         "RCP: every port computes one rate for all its flows, ACKs carry the minimum of the path";
     fn needs(&self) -> Needs {
-        Needs { grant: true, ..Needs::of(SwitchProgram::Rcp) }
+        Needs { writes_grant: true, ..Needs::of(SwitchProgram::Rcp) }
     }
     fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm> {
         Some(PortAlgorithm::Rcp(RcpParams {
@@ -84,7 +84,7 @@ impl Scheme for Rcp {
         Box::new(RcpSender {
             pacing,
             rate: pacing.line_rate(),
-            awaiting_first_ack: self.start == Start::Request,
+            is_awaiting_first_ack: self.start == Start::Request,
         })
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
@@ -95,26 +95,27 @@ impl Scheme for Rcp {
 #[derive(Debug)]
 struct RcpSender {
     pacing: RateLimits,
+    /// Sending rate in bit/s.
     rate: f64,
     /// True until the first ACK if the flow started with a single packet.
-    awaiting_first_ack: bool,
+    is_awaiting_first_ack: bool,
 }
 
 impl Sender for RcpSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
-        self.awaiting_first_ack = false;
+        self.is_awaiting_first_ack = false;
         if let Some(rate) = granted_rate(ack) {
             self.rate = self.pacing.clamp(rate);
         }
         self.decision()
     }
     fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
-        self.awaiting_first_ack = false;
+        self.is_awaiting_first_ack = false;
         self.rate = self.pacing.clamp(from.rate);
         self.decision()
     }
     fn decision(&self) -> Decision {
         let decision = self.pacing.decide(self.rate, None);
-        if self.awaiting_first_ack { Decision { window: Bytes::new(1), ..decision } } else { decision }
+        if self.is_awaiting_first_ack { Decision { window: Bytes::new(1), ..decision } } else { decision }
     }
 }

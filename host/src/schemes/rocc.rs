@@ -10,8 +10,8 @@ use crate::parameter::EnumParameter;
 use crate::parameters;
 use crate::port_algorithm::{GRANT_UNIT_BPS, PortAlgorithm, RoccParams, UNLIMITED_GRANT};
 use crate::scheme::{
-    AckEvent, AckFields, DataEvent, Decision, DefaultReceiver, FlowParams, Needs, RateEvent, Receiver,
-    Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
+    AckEvent, AckFields, CongestionPoint, DataEvent, Decision, DefaultReceiver, FlowParams, Needs, RateEvent,
+    Receiver, Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
 };
 use crate::telemetry::TelemetryCounters;
 use weir_units::Time;
@@ -86,7 +86,7 @@ impl Scheme for Rocc {
             RateFeedback::RatePackets => {
                 Needs { telemetry: TelemetrySource::RateNotifications, ..Needs::of(SwitchProgram::Rocc) }
             }
-            RateFeedback::Acks => Needs { grant: true, ..Needs::of(SwitchProgram::Rocc) },
+            RateFeedback::Acks => Needs { writes_grant: true, ..Needs::of(SwitchProgram::Rocc) },
         }
     }
     fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
@@ -96,7 +96,13 @@ impl Scheme for Rocc {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = RateLimits::new(&self.pacing, flow);
         let rate = pacing.line_rate();
-        Box::new(RoccSender { pacing, recovery: self.recovery, rate, congestion_point: None, timer: None })
+        Box::new(RoccSender {
+            pacing,
+            recovery_interval: self.recovery,
+            rate,
+            congestion_point: None,
+            double_at: None,
+        })
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         match self.feedback {
@@ -124,20 +130,21 @@ pub(super) fn granted_rate(ack: &AckEvent<'_>) -> Option<f64> {
 #[derive(Debug)]
 struct RoccSender {
     pacing: RateLimits,
-    recovery: Time,
+    /// Time without a rate from a switch after which the rate doubles.
+    recovery_interval: Time,
     /// Sending rate in bit/s.
     rate: f64,
     /// The port that limits the flow; `None` before the first RATE packet, and once the flow is at line rate again.
-    congestion_point: Option<(u32, u16)>,
+    congestion_point: Option<CongestionPoint>,
     /// Time at which the rate doubles; `None` at line rate.
-    timer: Option<Time>,
+    double_at: Option<Time>,
 }
 
 impl RoccSender {
     /// Sets the rate and restarts the recovery timer.
     fn apply_rate(&mut self, now: Time, rate: f64) {
         self.rate = self.pacing.clamp(rate);
-        self.timer = Some(now.saturating_add(self.recovery));
+        self.double_at = Some(now.saturating_add(self.recovery_interval));
     }
 }
 
@@ -160,7 +167,7 @@ impl Sender for RoccSender {
     fn on_timer(&mut self, now: Time) -> Decision {
         if self.rate >= self.pacing.line_rate() {
             self.congestion_point = None;
-            self.timer = None;
+            self.double_at = None;
         } else {
             self.apply_rate(now, 2.0 * self.rate);
         }
@@ -171,6 +178,6 @@ impl Sender for RoccSender {
         self.decision()
     }
     fn decision(&self) -> Decision {
-        self.pacing.decide(self.rate, self.timer)
+        self.pacing.decide(self.rate, self.double_at)
     }
 }

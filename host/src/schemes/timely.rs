@@ -59,8 +59,11 @@ parameters! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Variant {
+    /// Zhu et al., CoNEXT 2016.
     Patched,
+    /// TIMELY Alg. 1.
     Paper,
+    /// The HPCC simulator's.
     Simulator,
 }
 
@@ -78,6 +81,7 @@ impl Scheme for Timely {
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = RateLimits::new(&self.pacing, flow);
+        // Both are valid ratios, so the fallback below is never used.
         let ewma = Ratio::new(if self.variant == Variant::Paper { 0.02 } else { 0.875 });
         Box::new(TimelySender {
             pacing,
@@ -91,13 +95,13 @@ impl Scheme for Timely {
             good_samples: 0,
             acked: Bytes::ZERO,
             round_end_seq: 0,
-            updated: Time::ZERO,
+            updated_at: Time::ZERO,
         })
     }
 }
 
 /// Number of increments in a hyperactive increase (TIMELY §4.3; HPCC simulator: RHAI is 5 RAI).
-const HAI: f64 = 5.0;
+const HAI_FACTOR: f64 = 5.0;
 /// Lower bound of the factor by which an update multiplies the rate (TIMELY authors' snippet).
 const MIN_CUT_FACTOR: f64 = 0.5;
 
@@ -105,6 +109,7 @@ const MIN_CUT_FACTOR: f64 = 0.5;
 struct TimelySender {
     config: Timely,
     pacing: RateLimits,
+    /// Weight of the newest difference in `rtt_diff`.
     ewma: f64,
     /// Minimum RTT in seconds.
     min_rtt: f64,
@@ -122,7 +127,8 @@ struct TimelySender {
     acked: Bytes,
     /// `snd_nxt` at the last update.
     round_end_seq: u64,
-    updated: Time,
+    /// Time of the last update.
+    updated_at: Time,
 }
 
 impl TimelySender {
@@ -152,7 +158,7 @@ impl TimelySender {
             self.good_samples = if gradient < 0.0 { self.good_samples.saturating_add(1) } else { 0 };
             rtt >= low && self.good_samples >= self.config.hai_after
         };
-        self.rate += if is_hyper { HAI * self.delta } else { self.delta };
+        self.rate += if is_hyper { HAI_FACTOR * self.delta } else { self.delta };
     }
 
     /// Zhu et al.: between the thresholds the rate also follows the distance from T_low, weighted by the gradient.
@@ -181,16 +187,16 @@ impl Sender for TimelySender {
             Variant::Simulator => ack.seq > self.round_end_seq,
         };
         if is_due {
-            let elapsed = ack.now.saturating_sub(self.updated).as_secs_f64();
+            let elapsed = ack.now.saturating_sub(self.updated_at).as_secs_f64();
             self.update(rtt.as_secs_f64(), (elapsed / self.min_rtt).min(1.0));
             self.rate = self.pacing.clamp(self.rate);
-            (self.acked, self.round_end_seq, self.updated) = (Bytes::ZERO, ack.snd_nxt, ack.now);
+            (self.acked, self.round_end_seq, self.updated_at) = (Bytes::ZERO, ack.snd_nxt, ack.now);
         }
         self.decision()
     }
     fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
         self.rate = self.pacing.clamp(from.rate);
-        self.updated = now;
+        self.updated_at = now;
         self.decision()
     }
     fn decision(&self) -> Decision {

@@ -10,8 +10,10 @@ use std::sync::Arc;
 pub(crate) struct ControlFrame {
     pub kind: PacketKind,
     pub flags: Flags,
+    /// Destination address.
     pub peer: Ipv4Addr,
     pub entropy_port: u16,
+    // The following are fields of the Weir header.
     pub message: u32,
     pub subflow: u8,
     pub seq: u32,
@@ -113,6 +115,7 @@ impl ControlQueue {
         self.frames.push_back(frame);
     }
 
+    /// Removes and returns the oldest frame.
     pub fn pop(&mut self) -> Option<ControlFrame> {
         self.frames.pop_front()
     }

@@ -35,7 +35,7 @@ impl Deadlines {
 
     /// Returns the deadline of `slot`.
     pub fn get(&self, slot: u32) -> Option<Time> {
-        self.index(slot).map(|index| self.heap[index].time)
+        self.heap_index_of(slot).map(|index| self.heap[index].time)
     }
 
     /// Sets or moves the deadline of `slot`.
@@ -45,7 +45,7 @@ impl Deadlines {
         if self.heap_index.len() <= slot as usize {
             self.heap_index.resize(slot as usize + 1, ABSENT);
         }
-        match self.index(slot) {
+        match self.heap_index_of(slot) {
             Some(index) => {
                 self.heap[index] = entry;
                 let index = self.sift_up(index);
@@ -61,7 +61,7 @@ impl Deadlines {
 
     /// Removes the deadline of `slot`, if it has one.
     pub fn remove(&mut self, slot: u32) {
-        let Some(index) = self.index(slot) else { return };
+        let Some(index) = self.heap_index_of(slot) else { return };
         self.heap_index[slot as usize] = ABSENT;
         self.heap.swap_remove(index);
         if let Some(moved) = self.heap.get(index) {
@@ -79,7 +79,7 @@ impl Deadlines {
         Some(slot)
     }
 
-    fn index(&self, slot: u32) -> Option<usize> {
+    fn heap_index_of(&self, slot: u32) -> Option<usize> {
         self.heap_index.get(slot as usize).filter(|&&index| index != ABSENT).map(|&index| index as usize)
     }
 

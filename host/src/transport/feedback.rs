@@ -2,14 +2,15 @@
 
 use super::message::OutboundMessage;
 use super::outbound::Outbound;
-use super::seq::echoed_path;
 use super::subflow::{AckOutcome, wire_timestamp};
 use crate::event::HostEvent;
 use crate::port_algorithm::GRANT_UNIT_BPS;
 use crate::ring::Ring;
-use crate::scheme::{AckEvent, Decision, LossEvent, LossKind, Needs, RateEvent, TelemetrySource};
+use crate::scheme::{
+    AckEvent, CongestionPoint, Decision, LossEvent, LossKind, Needs, RateEvent, TelemetrySource,
+};
 use crate::stats::{DropReason, HostStats};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{GatheredBy, Telemetry};
 use crate::wire::{Flags, FrameView, PacketKind};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -29,7 +30,7 @@ impl Outbound {
         }
         let Some(&slot) = self.by_message.get(&weir.message()) else {
             if self.uses_credits && kind == PacketKind::ProbeReply {
-                // The credit was in flight when its message finished.
+                // The credit was in flight when its message finished. This is normal, so it is no drop.
                 stats.stale_feedback += 1;
                 return Ok(());
             }
@@ -41,11 +42,13 @@ impl Outbound {
         if frame.ip.source() != message.peer() || frame.entropy_port() != subflow.entropy_port() {
             return Err(DropReason::WrongPeer);
         }
+        // Selective retransmission has no NACKs, probes or RATE packets.
         if subflow.is_selective() && !matches!(kind, PacketKind::Ack | PacketKind::Cnp) {
             return Err(DropReason::UnexpectedKind);
         }
         let decision = match kind {
             PacketKind::ProbeReply if self.uses_credits => {
+                // In a credit `seq` is its number.
                 match message.accept_credit(weir.seq()) {
                     true => stats.probe_replies_received += 1,
                     false => stats.stale_feedback += 1,
@@ -61,8 +64,10 @@ impl Outbound {
             PacketKind::Rate => {
                 stats.rates_received += 1;
                 let rate = Bandwidth::from_bps(u64::from(weir.grant()) * GRANT_UNIT_BPS);
-                let rate = RateEvent { now, rate, congestion_point: (weir.seq(), weir.path_id()) };
-                Some(message.control.on_rate(index, &rate))
+                // In a RATE packet `seq` is the port of the switch.
+                let congestion_point = CongestionPoint { port: weir.seq(), path_id: weir.path_id() };
+                let event = RateEvent { now, rate, congestion_point };
+                Some(message.control.on_rate(index, &event))
             }
             _ => {
                 let decision = on_ack(message, now, frame, &self.needs, stats)?;
@@ -80,6 +85,7 @@ impl Outbound {
         Ok(())
     }
 
+    /// Removes a message that is acknowledged in full and reports it to the driver.
     fn finish(&mut self, now: Time, slot: u32, events: &mut Ring<HostEvent>) {
         let Some((key, message)) = self.remove(slot) else { return };
         events.push_back(HostEvent::FlowFinished {
@@ -116,9 +122,10 @@ fn on_probe_reply(
         ecn_echo: false,
         concurrency: weir.concurrency(),
         grant: 0,
-        path_id: echoed_path(weir.grant()),
-        data_path: echoed_path(weir.grant()),
-        telemetry: &Telemetry::from_wire(frame.records(), weir.format(), true),
+        path_id: weir.echoed_path_id(),
+        data_path: weir.echoed_path_id(),
+        // Probes take the path of DATA and gather records as DATA does.
+        telemetry: &Telemetry::from_wire(frame.records(), weir.format(), GatheredBy::Data),
     };
     let index = usize::from(weir.subflow());
     Some(message.control.on_ack(index, message.subflows[index].recovery(), &ack, &mut stats.telemetry))
@@ -134,9 +141,9 @@ fn on_ack(
 ) -> Result<Option<Decision>, DropReason> {
     let weir = &frame.weir;
     let index = usize::from(weir.subflow());
-    let (acked, is_loss_detected) = match message.acknowledge(index, now, weir.seq(), weir.timestamp()) {
-        AckOutcome::Bytes(acked) => (acked, false),
-        AckOutcome::Lost => (0, true),
+    let (new_bytes, is_loss_detected) = match message.acknowledge(index, now, weir.seq(), weir.timestamp()) {
+        AckOutcome::Acked { new_bytes } => (new_bytes, false),
+        AckOutcome::LossDetected => (0, true),
         AckOutcome::BeyondSent => return Err(DropReason::AckBeyondSent),
         AckOutcome::Stale => {
             stats.stale_feedback += 1;
@@ -147,13 +154,13 @@ fn on_ack(
     // ignored.
     let rtt = Time::from_ns(u64::from(wire_timestamp(now).wrapping_sub(weir.timestamp())));
     let rtt = (rtt <= now.saturating_sub(message.start())).then_some(rtt);
-    let data_path = echoed_path(weir.grant());
+    let data_path = weir.echoed_path_id();
     let subflow = &mut message.subflows[index];
     if let Some(rtt) = rtt {
-        subflow.on_rtt_sample(rtt, acked > 0);
+        subflow.on_rtt_sample(rtt, new_bytes > 0);
     }
     subflow.ack_path = weir.path_id();
-    subflow.data_path = (!needs.grant).then_some(data_path);
+    subflow.data_path = (!needs.writes_grant).then_some(data_path);
     let (seq, snd_nxt, recovery) = (subflow.una(), subflow.nxt(), subflow.recovery());
     if message.is_finished() {
         stats.acks_received += 1;
@@ -164,29 +171,31 @@ fn on_ack(
             (Telemetry::EMPTY, 0)
         }
         TelemetrySource::Data | TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
-            (Telemetry::from_wire(frame.records(), weir.format(), true), data_path)
+            (Telemetry::from_wire(frame.records(), weir.format(), GatheredBy::Data), data_path)
         }
         TelemetrySource::Acks => {
-            (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id())
+            (Telemetry::from_wire(frame.records(), weir.format(), GatheredBy::Ack), weir.path_id())
         }
     };
-    let telemetry_on_acks = needs.telemetry == TelemetrySource::Acks && !needs.grant;
+    // Only records that ACKs gather can describe another path than that of DATA.
+    let paths_may_differ = needs.telemetry == TelemetrySource::Acks && !needs.writes_grant;
     let ack = AckEvent {
         now,
         seq,
-        acked: Bytes::new(acked),
+        acked: Bytes::new(new_bytes),
         snd_nxt,
         rtt,
         ecn_echo: weir.flags().has(Flags::ECN_ECHO),
         concurrency: weir.concurrency(),
-        grant: if needs.grant { weir.grant() } else { 0 },
+        grant: if needs.writes_grant { weir.grant() } else { 0 },
         path_id,
-        data_path: if telemetry_on_acks { data_path } else { path_id },
+        data_path: if paths_may_differ { data_path } else { path_id },
         telemetry: &telemetry,
     };
     let decision = message.control.on_ack(index, recovery, &ack, &mut stats.telemetry);
     let is_nack = weir.kind() == PacketKind::Nack;
-    *if is_nack { &mut stats.nacks_received } else { &mut stats.acks_received } += 1;
+    let counter = if is_nack { &mut stats.nacks_received } else { &mut stats.acks_received };
+    *counter += 1;
     stats.fast_retransmits += u64::from(is_loss_detected);
     if is_loss_detected || is_nack && message.subflows[index].go_back(now) {
         let loss = LossEvent { now, kind: LossKind::Nack, seq, snd_nxt };

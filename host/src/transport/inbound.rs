@@ -1,6 +1,6 @@
 use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::deadlines::Deadlines;
-use super::inbound_message::{Accepted, InboundMessage, SegmentOffsets, SegmentOrder};
+use super::inbound_message::{AcceptedSegment, InboundMessage, SegmentOffsets, SegmentOrder, SentNack};
 use super::message_table::{MessageState, MessageTable, message_key};
 use super::seq::unwrap_seq;
 use crate::config::{HostConfig, ResolvedTransport};
@@ -10,7 +10,7 @@ use crate::ring::Ring;
 use crate::scheme::{AckFields, DataEvent, LossRecovery, MAX_SUBFLOWS, Receiver, TelemetrySource};
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{GatheredBy, Telemetry};
 use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, MAX_LIST_ENTRIES, PacketKind};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -20,14 +20,18 @@ use weir_units::{Bytes, Time};
 #[derive(Debug)]
 pub(crate) struct Inbound {
     pub(super) messages: MessageTable<InboundMessage, Tombstone>,
-    /// Deadlines of delayed ACKs with the message key and the subflow index, in the order in which they were set. An
-    /// entry whose time differs from the subflow's `ack_deadline` is stale: an ACK has been sent since.
-    delayed_acks: VecDeque<(Time, Key, u8)>,
+    /// Deadlines of delayed ACKs, in the order in which they were set.
+    delayed_acks: VecDeque<AckDeadline>,
+    /// The receiver half of the scheme.
     pub(super) receiver: Box<dyn Receiver>,
+    /// True with selective retransmission, false with go-back-N.
     pub(super) is_selective: bool,
+    /// [`HostConfig::ack_every`].
     ack_every: u32,
+    /// Flags of all ACKs.
     ack_flags: Flags,
-    scheme_grants: bool,
+    /// True if the receiver half writes the grant field of ACKs ([`Needs::writes_grant`](crate::scheme::Needs)).
+    scheme_writes_grant: bool,
     telemetry: TelemetrySource,
     nack_interval: Time,
     ack_delay: Time,
@@ -36,15 +40,34 @@ pub(crate) struct Inbound {
     pub(super) uses_credits: bool,
     pub(super) active_window: Time,
     /// Number of ranges behind gaps in all messages together.
-    reorder_ranges: usize,
-    /// Upper bound of `reorder_ranges`.
+    reorder_range_count: usize,
+    /// Upper bound of `reorder_range_count`.
     max_reorder_ranges: usize,
+}
+
+/// The deadline of a delayed ACK. It is stale if it differs from the subflow's `ack_deadline`: an ACK has been sent
+/// since.
+#[derive(Clone, Copy, Debug)]
+struct AckDeadline {
+    time: Time,
+    message: Key,
+    subflow: u8,
+}
+
+/// The reason why a credit is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CreditTrigger {
+    /// The sender has requested credits, and no credit is scheduled.
+    Request,
+    /// The time has come that the scheme chose with the previous credit.
+    Deadline,
 }
 
 /// The state kept of a completed message, so that late packets of it are acknowledged and not taken for a new
 /// message.
 #[derive(Debug)]
 pub(super) struct Tombstone {
+    /// Size of the message in bytes.
     pub size: u64,
     /// Next expected byte of each subflow at the end of the message; `None` with go-back-N.
     rcv_nxt: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
@@ -60,14 +83,16 @@ fn ack_flags(telemetry: TelemetrySource) -> Flags {
 
 /// The fields of a [`DataEvent`] that depend on the state of the message.
 struct PacketContext<'a> {
+    /// Slot of the message; `None` if it is complete.
     slot: Option<u32>,
-    first: bool,
-    last: bool,
+    /// True if this is the first packet of the message that the scheme sees.
+    is_first: bool,
+    completes_message: bool,
     announced: AnnouncedSenders<'a>,
 }
 
-/// The announcement in a packet with LOOKAHEAD: the number of the incast and the low 16 bits of each sender's
-/// address.
+/// The announcement in a packet with LOOKAHEAD (Dart's look-ahead): the number of the incast and the low 16 bits of
+/// each sender's address.
 #[derive(Clone, Copy, Default)]
 struct AnnouncedSenders<'a> {
     incast: u32,
@@ -100,11 +125,11 @@ impl Inbound {
                 transport.tombstones,
             ),
             delayed_acks: VecDeque::new(),
-            receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
+            receiver: config.scheme.receiver(&config.flow_params(resolved.max_payload)),
             is_selective: resolved.recovery == LossRecovery::Selective,
             ack_every: config.ack_every,
             ack_flags: ack_flags(needs.telemetry),
-            scheme_grants: needs.grant,
+            scheme_writes_grant: needs.writes_grant,
             telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
@@ -114,18 +139,18 @@ impl Inbound {
                 Some(PortAlgorithm::Credits(_))
             ),
             active_window: resolved.active_window,
-            reorder_ranges: 0,
+            reorder_range_count: 0,
             max_reorder_ranges: transport.max_reorder_ranges as usize,
         }
     }
 
-    pub fn info(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
-        let MessageState::InProgress(slot) = self.messages.find(message_key(peer, message)) else {
+    pub fn info(&self, peer: Ipv4Addr, message_id: u32) -> Option<InboundInfo> {
+        let MessageState::InProgress(slot) = self.messages.find(message_key(peer, message_id)) else {
             return None;
         };
         let (message, last_seen) = (self.messages.get_slot(slot)?, self.messages.last_seen(slot)?);
         Some(InboundInfo {
-            received: Bytes::new(message.data.prefix_end()),
+            received: Bytes::new(message.received.prefix_end()),
             last_seen,
             path_id: message.path_id,
         })
@@ -134,19 +159,23 @@ impl Inbound {
     /// Applies a scheme change. Messages in progress continue; the receiver half of the new scheme sees each of them
     /// as new.
     pub fn reconfigure(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
+        // The other fields stay as they are: `check_applicable` refuses a policy with another kind of loss recovery or
+        // another port algorithm (`is_selective`, `uses_credits`), and the limits are not part of a policy.
         let needs = config.scheme.needs();
-        self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
+        self.receiver = config.scheme.receiver(&config.flow_params(resolved.max_payload));
         self.ack_flags = ack_flags(needs.telemetry);
-        self.scheme_grants = needs.grant;
+        self.scheme_writes_grant = needs.writes_grant;
         self.telemetry = needs.telemetry;
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
         self.messages.change_scheme(resolved.active_window, config.base_rtt);
-        self.messages.values_mut().for_each(|message| message.scheme_changed = message.credit.is_some());
+        // Only a message that has requested credits has a number from which the new scheme must continue.
+        self.messages.values_mut().for_each(|message| message.has_scheme_changed = message.credit.is_some());
     }
 
-    /// Returns the number of messages that received a packet within the active window before `now`.
-    pub fn active_flows(&mut self, now: Time) -> usize {
+    /// Returns the number of messages that received a packet within the active window before `now`, and marks the
+    /// others as idle.
+    pub fn age_and_count_active(&mut self, now: Time) -> usize {
         self.messages.age_and_count_active(now)
     }
 
@@ -154,12 +183,12 @@ impl Inbound {
     pub(super) fn insert_message(
         &mut self,
         now: Time,
-        key: u64,
+        message_key: u64,
         stats: &mut HostStats,
     ) -> Result<u32, DropReason> {
-        let reorder_ranges = &mut self.reorder_ranges;
-        let on_evicted = |message: InboundMessage| *reorder_ranges -= message.range_count();
-        self.messages.insert(now, key, InboundMessage::default(), stats, on_evicted)
+        let count = &mut self.reorder_range_count;
+        let on_evicted = |message: InboundMessage| *count -= message.reorder_range_count();
+        self.messages.insert(now, message_key, InboundMessage::default(), stats, on_evicted)
     }
 
     /// Returns the offsets of a packet. `rcv_nxt` is the next expected byte of its subflow and `message_rcv_nxt` that
@@ -173,13 +202,13 @@ impl Inbound {
     ) -> Result<SegmentOffsets, DropReason> {
         let weir = &frame.weir;
         let seq = unwrap_seq(rcv_nxt, weir.seq()).unwrap_or(0);
-        let data = match self.is_selective {
-            true => unwrap_seq(message_rcv_nxt, weir.grant()).ok_or(DropReason::BeyondEnd)?,
+        let message_offset = match self.is_selective {
+            true => unwrap_seq(message_rcv_nxt, weir.message_offset()).ok_or(DropReason::BeyondEnd)?,
             false => seq,
         };
         Ok(SegmentOffsets {
             seq,
-            data,
+            message_offset,
             len: u64::from(frame.payload_len()),
             is_end: weir.flags().has(Flags::END),
         })
@@ -200,6 +229,7 @@ impl Inbound {
         }
         let announced = parse_announcement(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
+        // With go-back-N a message has one subflow, and the index in the header is ignored.
         let index = if self.is_selective { usize::from(weir.subflow()) } else { 0 };
         let message_key = message_key(frame.ip.source(), weir.message());
         let slot = match self.messages.find(message_key) {
@@ -211,10 +241,10 @@ impl Inbound {
             MessageState::Unknown => self.insert_message(now, message_key, stats)?,
         };
         self.messages.touch(now, slot);
-        let first = self.messages.introduce_to_scheme(slot);
-        let key = self.messages.key(slot);
-        let Some(message) = self.messages.get_slot(slot) else { return Err(DropReason::ReceiverFull) };
-        let message_rcv_nxt = message.data.prefix_end();
+        let is_first = self.messages.mark_seen_by_scheme(slot);
+        let slab_key = self.messages.slab_key(slot);
+        let message = self.messages.get_slot(slot).expect("the slot was found or inserted above");
+        let message_rcv_nxt = message.received.prefix_end();
         let rcv_nxt = if self.is_selective { message.rcv_nxt(index) } else { message_rcv_nxt };
         let offsets = self.segment_offsets(frame, rcv_nxt, message_rcv_nxt)?;
         let accepted = self.accept(slot, index, offsets)?;
@@ -223,13 +253,13 @@ impl Inbound {
         let is_next_expected = offsets.seq == rcv_nxt;
         let context = PacketContext {
             slot: Some(slot),
-            first,
-            last: accepted.completes_message,
+            is_first,
+            completes_message: accepted.completes_message,
             announced: if is_next_expected { announced } else { AnnouncedSenders::default() },
         };
         let ack_fields = self.run_receiver(now, frame, context, stats);
         let mut ack = self.ack_for(frame, &ack_fields);
-        if ack_fields.cnp {
+        if ack_fields.send_cnp {
             let cnp = ControlFrame {
                 kind: PacketKind::Cnp,
                 flags: Flags::NONE,
@@ -239,30 +269,30 @@ impl Inbound {
             control.push(cnp, stats);
         }
         ack.seq = accepted.rcv_nxt as u32;
-        let marked = frame.ip.ecn() == Ecn::Ce;
-        stats.marked += u64::from(marked);
+        let is_marked = frame.ip.ecn() == Ecn::Ce;
+        stats.marked += u64::from(is_marked);
         let counter = match accepted.order {
             SegmentOrder::InOrder => &mut stats.data_received,
             SegmentOrder::OutOfOrder => &mut stats.out_of_order,
             SegmentOrder::Duplicate => &mut stats.duplicates,
         };
         *counter += 1;
-        stats.payload_received += accepted.bytes;
-        let Some(message) = self.messages.get_slot_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        stats.payload_received += accepted.new_bytes;
+        let message = self.messages.get_slot_mut(slot).expect("the slot was found or inserted above");
         message.path_id = weir.path_id();
         if accepted.order == SegmentOrder::OutOfOrder && !self.is_selective {
-            let is_nacked = message.last_nack.is_some_and(|(byte, sent_at)| {
-                byte == rcv_nxt && now.saturating_sub(sent_at) < self.nack_interval
+            let is_nacked = message.last_nack.is_some_and(|nack| {
+                nack.rcv_nxt == rcv_nxt && now.saturating_sub(nack.sent_at) < self.nack_interval
             });
             if !is_nacked {
-                message.last_nack = Some((rcv_nxt, now));
+                message.last_nack = Some(SentNack { rcv_nxt, sent_at: now });
                 message.subflow(index).on_ack_sent();
                 control.push(ControlFrame { kind: PacketKind::Nack, ..ack }, stats);
             }
             return Ok(());
         }
         let subflow = message.subflow(index);
-        subflow.unacked += 1;
+        subflow.unacked_packets += 1;
         // Where only some packets carry records, each of them is acknowledged at once: a delayed ACK would carry only
         // the records of the last packet.
         let records_are_sparse =
@@ -270,16 +300,16 @@ impl Inbound {
         let returns_sparse_records = records_are_sparse && !frame.records().is_empty();
         // RFC 5681 §4.2: a packet out of order is acknowledged at once. So is a duplicate, because the sender has not
         // received the ACK of the original.
-        let ack_now = !accepted.in_order
+        let ack_now = !accepted.is_gap_free
             || accepted.order == SegmentOrder::Duplicate
             || accepted.completes_message
-            || marked
+            || is_marked
             || returns_sparse_records
             || ack_fields.ack_now;
-        if ack_now || subflow.unacked >= self.ack_every {
+        if ack_now || subflow.unacked_packets >= self.ack_every {
             // The packets covered by the delayed ACK were not marked. They are acknowledged separately because the
             // sender counts marked bytes (RFC 8257 §3.2).
-            if marked
+            if is_marked
                 && (self.is_selective || accepted.order == SegmentOrder::InOrder)
                 && let Some(delayed_ack) = subflow.delayed_ack.take()
             {
@@ -292,36 +322,46 @@ impl Inbound {
             if subflow.ack_deadline.is_none() {
                 let deadline = now.saturating_add(self.ack_delay);
                 subflow.ack_deadline = Some(deadline);
-                self.delayed_acks.push_back((deadline, key, index as u8));
+                let entry = AckDeadline { time: deadline, message: slab_key, subflow: index as u8 };
+                self.delayed_acks.push_back(entry);
             }
         }
         if accepted.completes_message {
             // Delayed ACKs of the other subflows would otherwise be lost with the message.
             message.take_delayed_acks().for_each(|ack| control.push(ack, stats));
-            let size = message.data.prefix_end();
-            self.reorder_ranges -= message.range_count();
+            let size = message.received.prefix_end();
+            self.reorder_range_count -= message.reorder_range_count();
             self.credit_deadlines.remove(slot);
             let is_selective = self.is_selective;
             self.messages.finish(slot, |message| Tombstone {
                 size,
                 rcv_nxt: is_selective.then(|| Box::new(message.rcv_nxt_by_subflow())),
             });
-            let (peer, message) = (frame.ip.source(), weir.message());
-            events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(size), at: now });
+            events.push_back(HostEvent::MessageReceived {
+                peer: frame.ip.source(),
+                message: weir.message(),
+                bytes: Bytes::new(size),
+                at: now,
+            });
         }
         Ok(())
     }
 
     /// Records the bytes of a packet and updates the number of ranges behind gaps.
-    fn accept(&mut self, slot: u32, index: usize, offsets: SegmentOffsets) -> Result<Accepted, DropReason> {
-        let Some(message) = self.messages.get_slot_mut(slot) else { return Err(DropReason::ReceiverFull) };
+    fn accept(
+        &mut self,
+        slot: u32,
+        index: usize,
+        offsets: SegmentOffsets,
+    ) -> Result<AcceptedSegment, DropReason> {
+        let message = self.messages.get_slot_mut(slot).expect("the slot holds the packet's message");
         if !self.is_selective {
             return Ok(message.accept_go_back_n(offsets));
         }
-        let range_count_before = message.range_count();
-        let max_new_ranges = self.max_reorder_ranges.saturating_sub(self.reorder_ranges);
+        let count_before = message.reorder_range_count();
+        let max_new_ranges = self.max_reorder_ranges.saturating_sub(self.reorder_range_count);
         let accepted = message.accept_selective(index, offsets, max_new_ranges)?;
-        self.reorder_ranges = self.reorder_ranges + message.range_count() - range_count_before;
+        self.reorder_range_count = self.reorder_range_count + message.reorder_range_count() - count_before;
         Ok(accepted)
     }
 
@@ -330,13 +370,14 @@ impl Inbound {
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
-        PacketContext { slot, first, last, announced }: PacketContext<'_>,
+        PacketContext { slot, is_first, completes_message, announced }: PacketContext<'_>,
         stats: &mut HostStats,
     ) -> AckFields {
-        let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
+        // At least 1, because a packet of a completed message belongs to no message in the table.
+        let active_flows = u16::try_from(self.age_and_count_active(now)).unwrap_or(u16::MAX).max(1);
         let parsed;
         let telemetry = if self.receiver.wants_telemetry() {
-            parsed = Telemetry::from_wire(frame.records(), frame.weir.format(), true);
+            parsed = Telemetry::from_wire(frame.records(), frame.weir.format(), GatheredBy::Data);
             &parsed
         } else {
             const { &Telemetry::EMPTY }
@@ -346,23 +387,24 @@ impl Inbound {
             source: frame.ip.source(),
             payload: Bytes::new(u64::from(frame.payload_len())),
             frame: Bytes::new((ETHERNET_LEN + usize::from(frame.ip.total_length())) as u64),
-            marked: frame.ip.ecn() == Ecn::Ce,
+            is_marked: frame.ip.ecn() == Ecn::Ce,
             slot,
-            first,
-            last,
+            is_first,
+            completes_message,
             active_flows,
             announced: announced.senders,
             incast: announced.incast,
-            credit: if self.uses_credits { frame.weir.grant() } else { 0 },
+            credit: if self.uses_credits { frame.weir.credit_number() } else { 0 },
             path_id: frame.weir.path_id(),
             telemetry,
         };
         self.receiver.on_data(&data, &mut stats.telemetry)
     }
 
-    /// Builds the ACK that answers this packet, with `seq` 0: the caller sets the cumulative acknowledgement. The ACK
-    /// echoes the timestamp, the ECN mark (unless the receiver half suppresses it) and, unless the scheme owns the
-    /// grant field, path id and telemetry records.
+    /// Builds the ACK that answers this packet. Its `seq` is 0; the caller sets the cumulative acknowledgement.
+    ///
+    /// The ACK always echoes the timestamp, and the ECN mark unless the receiver half suppresses it. It also echoes the
+    /// path id, in the grant field, and the telemetry records, unless the receiver half writes the grant field.
     pub(super) fn ack_for(&self, frame: &FrameView<'_>, ack_fields: &AckFields) -> ControlFrame {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
@@ -379,9 +421,9 @@ impl Inbound {
             seq: 0,
             timestamp: weir.timestamp(),
             concurrency: ack_fields.concurrency,
-            grant: if self.scheme_grants { ack_fields.grant } else { u32::from(weir.path_id()) },
+            grant: if self.scheme_writes_grant { ack_fields.grant } else { u32::from(weir.path_id()) },
             // A receiver half that computes the grant has consumed the records; the sender does not need them.
-            records: match self.scheme_grants {
+            records: match self.scheme_writes_grant {
                 true => RecordBuf::NONE,
                 false => RecordBuf::copy(frame.records(), weir.format()),
             },
@@ -401,13 +443,18 @@ impl Inbound {
     ) -> Result<(), DropReason> {
         let rcv_nxt = if self.is_selective { rcv_nxt.unwrap_or(0) } else { size };
         let offsets = self.segment_offsets(frame, rcv_nxt, size)?;
-        if offsets.data + offsets.len > size {
+        if offsets.message_offset + offsets.len > size {
             return Err(DropReason::BeyondEnd);
         }
         stats.duplicates += 1;
-        let context =
-            PacketContext { slot: None, first: false, last: false, announced: AnnouncedSenders::default() };
+        let context = PacketContext {
+            slot: None,
+            is_first: false,
+            completes_message: false,
+            announced: AnnouncedSenders::default(),
+        };
         let ack_fields = self.run_receiver(now, frame, context, stats);
+        // The packet may lie beyond `rcv_nxt` of its subflow if its bytes arrived on another subflow.
         let seq = rcv_nxt.max(offsets.seq + offsets.len) as u32;
         control.push(ControlFrame { seq, ..self.ack_for(frame, &ack_fields) }, stats);
         Ok(())
@@ -416,7 +463,7 @@ impl Inbound {
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no ACK is delayed and no credit is
     /// due.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let delayed_ack = self.delayed_acks.front().map(|&(deadline, ..)| deadline);
+        let delayed_ack = self.delayed_acks.front().map(|deadline| deadline.time);
         match (delayed_ack, self.credit_deadlines.earliest()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -426,15 +473,15 @@ impl Inbound {
     /// Queues the delayed ACKs and the credits whose deadline has come.
     pub fn wakeup(&mut self, now: Time, control: &mut ControlQueue, stats: &mut HostStats) {
         while let Some(slot) = self.credit_deadlines.pop_due(now) {
-            self.grant_credit(now, slot, false, control, stats);
+            self.grant_credit(now, slot, CreditTrigger::Deadline, control, stats);
         }
-        while let Some(&(deadline, key, index)) = self.delayed_acks.front()
-            && deadline <= now
+        while let Some(&AckDeadline { time, message, subflow }) = self.delayed_acks.front()
+            && time <= now
         {
             self.delayed_acks.pop_front();
-            if let Some(message) = self.messages.get_mut(key)
-                && let subflow = message.subflow(usize::from(index))
-                && subflow.ack_deadline == Some(deadline)
+            if let Some(message) = self.messages.get_mut(message)
+                && let subflow = message.subflow(usize::from(subflow))
+                && subflow.ack_deadline == Some(time)
                 && let Some(ack) = subflow.delayed_ack.take()
             {
                 subflow.on_ack_sent();

@@ -8,18 +8,27 @@ use weir_units::Time;
 #[derive(Debug, Default)]
 pub(super) struct InboundMessage {
     /// Bytes of the message that have arrived.
-    pub data: RangeSet,
+    pub received: RangeSet,
     /// Size of the message in bytes; `None` until a packet with END has arrived.
     size: Option<u64>,
+    /// Path id of the last packet.
     pub path_id: u16,
-    first: InboundSubflow,
-    others: Vec<InboundSubflow>,
-    /// The byte that the last NACK asked for, and the time when that NACK was sent.
-    pub last_nack: Option<(u64, Time)>,
+    /// Stored inline, so that a message with one subflow needs no allocation.
+    first_subflow: InboundSubflow,
+    other_subflows: Vec<InboundSubflow>,
+    pub last_nack: Option<SentNack>,
     /// The last credit sent for the message; `None` until the sender has requested credits.
     pub credit: Option<ControlFrame>,
     /// True if the scheme has changed since the last credit was sent.
-    pub scheme_changed: bool,
+    pub has_scheme_changed: bool,
+}
+
+/// A NACK that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentNack {
+    /// The byte that the NACK asked for.
+    pub rcv_nxt: u64,
+    pub sent_at: Time,
 }
 
 /// Receive state of one subflow.
@@ -29,7 +38,7 @@ pub(super) struct InboundSubflow {
     /// sequence space of the message.
     bytes: RangeSet,
     /// Packets accepted since the last ACK.
-    pub unacked: u32,
+    pub unacked_packets: u32,
     /// The ACK that is delayed until `ack_every` packets have arrived or `ack_deadline` has passed.
     pub delayed_ack: Option<ControlFrame>,
     pub ack_deadline: Option<Time>,
@@ -38,17 +47,17 @@ pub(super) struct InboundSubflow {
 impl InboundSubflow {
     /// Resets the delayed-ACK state after an ACK of this subflow has been sent.
     pub fn on_ack_sent(&mut self) {
-        (self.unacked, self.delayed_ack, self.ack_deadline) = (0, None, None);
+        (self.unacked_packets, self.delayed_ack, self.ack_deadline) = (0, None, None);
     }
 }
 
-/// The offsets of a DATA packet in its subflow (`seq`) and in the message (`data`), and its payload length, in bytes.
+/// The offsets of a DATA packet in its subflow (`seq`) and in the message, and its payload length, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentOffsets {
     pub seq: u64,
-    pub data: u64,
+    pub message_offset: u64,
     pub len: u64,
-    /// True if the packet has END, so that the message ends at `data + len`.
+    /// True if the packet has END, so that the message ends at `message_offset + len`.
     pub is_end: bool,
 }
 
@@ -65,34 +74,34 @@ pub(super) enum SegmentOrder {
 
 /// The result of accepting a DATA packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Accepted {
+pub(super) struct AcceptedSegment {
     pub order: SegmentOrder,
-    /// Bytes of the message that arrived for the first time.
-    pub bytes: u64,
+    /// Number of bytes of the message that arrived for the first time.
+    pub new_bytes: u64,
     /// Next byte expected on the subflow: the cumulative acknowledgement.
     pub rcv_nxt: u64,
-    /// True if the packet is not behind a gap and the subflow had no gap before it. Otherwise an ACK is due at once.
-    pub in_order: bool,
+    /// True if the subflow had no gap before the packet and has none after it. Otherwise an ACK is due at once.
+    pub is_gap_free: bool,
     pub completes_message: bool,
 }
 
 impl InboundMessage {
     /// Returns the state of subflow `index`, created on first use.
     pub fn subflow(&mut self, index: usize) -> &mut InboundSubflow {
-        let Some(other) = index.checked_sub(1) else { return &mut self.first };
-        if self.others.len() <= other {
-            self.others.resize_with(index, InboundSubflow::default);
+        let Some(other) = index.checked_sub(1) else { return &mut self.first_subflow };
+        if self.other_subflows.len() <= other {
+            self.other_subflows.resize_with(index, InboundSubflow::default);
         }
-        &mut self.others[other]
+        &mut self.other_subflows[other]
     }
 
     fn subflows(&self) -> impl Iterator<Item = &InboundSubflow> {
-        std::iter::once(&self.first).chain(&self.others)
+        std::iter::once(&self.first_subflow).chain(&self.other_subflows)
     }
 
     /// Removes and returns the delayed ACKs of all subflows, in the order of the subflows.
     pub fn take_delayed_acks(&mut self) -> impl Iterator<Item = ControlFrame> {
-        let subflows = std::iter::once(&mut self.first).chain(&mut self.others);
+        let subflows = std::iter::once(&mut self.first_subflow).chain(&mut self.other_subflows);
         subflows.filter_map(|subflow| subflow.delayed_ack.take())
     }
 
@@ -112,29 +121,30 @@ impl InboundMessage {
 
     /// Returns the number of ranges behind gaps, in the message and in all its subflows. Each one costs memory and
     /// counts against `max_reorder_ranges`.
-    pub fn range_count(&self) -> usize {
-        self.data.gap_ranges() + self.subflows().map(|subflow| subflow.bytes.gap_ranges()).sum::<usize>()
+    pub fn reorder_range_count(&self) -> usize {
+        self.received.reorder_range_count()
+            + self.subflows().map(|subflow| subflow.bytes.reorder_range_count()).sum::<usize>()
     }
 
     /// Accepts a packet under go-back-N: only the part that extends the contiguous prefix is recorded. A packet
     /// behind a gap is reported as [`SegmentOrder::OutOfOrder`] and must be sent again.
-    pub fn accept_go_back_n(&mut self, offsets: SegmentOffsets) -> Accepted {
-        let (rcv_nxt, end) = (self.data.prefix_end(), offsets.data + offsets.len);
-        let order = if offsets.data > rcv_nxt {
+    pub fn accept_go_back_n(&mut self, offsets: SegmentOffsets) -> AcceptedSegment {
+        let (rcv_nxt, end) = (self.received.prefix_end(), offsets.message_offset + offsets.len);
+        let order = if offsets.message_offset > rcv_nxt {
             SegmentOrder::OutOfOrder
         } else if end <= rcv_nxt {
             SegmentOrder::Duplicate
         } else {
             SegmentOrder::InOrder
         };
-        let is_next = order == SegmentOrder::InOrder;
-        let bytes = if is_next { self.data.insert(rcv_nxt, end) } else { 0 };
-        Accepted {
+        let is_in_order = order == SegmentOrder::InOrder;
+        let new_bytes = if is_in_order { self.received.insert(rcv_nxt, end) } else { 0 };
+        AcceptedSegment {
             order,
-            bytes,
-            rcv_nxt: self.data.prefix_end(),
-            in_order: is_next,
-            completes_message: is_next && offsets.is_end,
+            new_bytes,
+            rcv_nxt: self.received.prefix_end(),
+            is_gap_free: order != SegmentOrder::OutOfOrder,
+            completes_message: is_in_order && offsets.is_end,
         }
     }
 
@@ -145,30 +155,36 @@ impl InboundMessage {
         index: usize,
         offsets: SegmentOffsets,
         max_new_ranges: usize,
-    ) -> Result<Accepted, DropReason> {
-        let SegmentOffsets { seq, data, len, is_end } = offsets;
-        let (end, data_end) = (seq + len, data + len);
-        if self.size.is_some_and(|size| data_end > size || is_end && data_end != size)
-            || is_end && self.data.end() > data_end
+    ) -> Result<AcceptedSegment, DropReason> {
+        let SegmentOffsets { seq, message_offset, len, is_end } = offsets;
+        let (seq_end, message_end) = (seq + len, message_offset + len);
+        if self.size.is_some_and(|size| message_end > size || is_end && message_end != size)
+            || is_end && self.received.end() > message_end
         {
             return Err(DropReason::BeyondEnd);
         }
-        let new_ranges = usize::from(self.subflow(index).bytes.adds_range(seq, end))
-            + usize::from(self.data.adds_range(data, data_end));
+        let new_ranges = usize::from(self.subflow(index).bytes.adds_range(seq, seq_end))
+            + usize::from(self.received.adds_range(message_offset, message_end));
         if new_ranges > max_new_ranges {
             return Err(DropReason::ReorderFull);
         }
-        self.size = self.size.or(is_end.then_some(data_end));
-        let bytes = self.data.insert(data, data_end);
-        let completes_message = self.size == Some(self.data.prefix_end());
+        self.size = self.size.or(is_end.then_some(message_end));
+        let new_bytes = self.received.insert(message_offset, message_end);
+        let completes_message = self.size == Some(self.received.prefix_end());
         let subflow = self.subflow(index);
         let rcv_nxt = subflow.bytes.prefix_end();
-        let in_order = seq <= rcv_nxt && subflow.bytes.gap_ranges() == 0;
-        let order = match subflow.bytes.insert(seq, end) {
+        let is_gap_free = seq <= rcv_nxt && subflow.bytes.reorder_range_count() == 0;
+        let order = match subflow.bytes.insert(seq, seq_end) {
             0 => SegmentOrder::Duplicate,
             _ if seq > rcv_nxt => SegmentOrder::OutOfOrder,
             _ => SegmentOrder::InOrder,
         };
-        Ok(Accepted { order, bytes, rcv_nxt: subflow.bytes.prefix_end(), in_order, completes_message })
+        Ok(AcceptedSegment {
+            order,
+            new_bytes,
+            rcv_nxt: subflow.bytes.prefix_end(),
+            is_gap_free,
+            completes_message,
+        })
     }
 }

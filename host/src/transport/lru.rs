@@ -26,10 +26,12 @@ impl LruList {
         self.len
     }
 
+    /// Returns the slot that was pushed first.
     pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
+    /// Returns the slot that was pushed last.
     pub fn newest(&self) -> Option<u32> {
         (self.newest != NONE).then_some(self.newest)
     }

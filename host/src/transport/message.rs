@@ -26,11 +26,12 @@ pub(super) struct OutboundMessage {
     /// Ranges of the message that were acknowledged on any subflow.
     acked_ranges: RangeSet,
     /// Number of bytes in `acked_ranges`.
-    acked: u64,
-    /// Unacknowledged ranges of dead subflows, which other subflows send too. `trim_reinject` ensures that the first
-    /// byte of the front range is not acknowledged.
+    acked_bytes: u64,
+    /// Unacknowledged ranges of dead subflows, as (start, end), which other subflows send too. `trim_reinject` ensures
+    /// that the first byte of the front range is not acknowledged.
     reinject: VecDeque<(u64, u64)>,
     pub requests: PacketRequests,
+    /// The sender half of the scheme.
     pub control: Box<dyn MultipathSender>,
     pub subflows: Box<[Subflow]>,
     /// True if the scheme keeps some subflows from sending new data. Starts as true, so that subflows that have not
@@ -39,6 +40,7 @@ pub(super) struct OutboundMessage {
     start: Time,
 }
 
+/// Size of a message that sends until it is stopped.
 const UNBOUNDED: u64 = u64::MAX;
 
 impl OutboundMessage {
@@ -61,11 +63,11 @@ impl OutboundMessage {
             id: spec.message,
             peer: spec.peer,
             priority: Priority::of(repr.weir.flags),
-            max_payload: resolved.payload,
+            max_payload: resolved.max_payload,
             size: spec.size.map_or(UNBOUNDED, Bytes::get),
             next_offset: 0,
             acked_ranges: RangeSet::default(),
-            acked: 0,
+            acked_bytes: 0,
             reinject: VecDeque::new(),
             requests,
             subflows: (0..subflows).map(subflow).collect(),
@@ -93,11 +95,11 @@ impl OutboundMessage {
     pub fn retransmits(&self) -> u64 {
         self.subflows.iter().map(|subflow| subflow.retransmits).sum()
     }
-    pub fn acked(&self) -> u64 {
-        self.acked
+    pub fn acked_bytes(&self) -> u64 {
+        self.acked_bytes
     }
     pub fn is_finished(&self) -> bool {
-        self.next_offset == self.size && self.acked == self.size
+        self.next_offset == self.size && self.acked_bytes == self.size
     }
 
     /// Ends the message early: its size becomes at most one full packet beyond the bytes assigned to subflows, so
@@ -146,12 +148,12 @@ impl OutboundMessage {
 
     /// Handles an acknowledgement on subflow `index`, see [`Subflow::acknowledge`].
     pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
-        let OutboundMessage { subflows, acked_ranges, acked, .. } = self;
+        let OutboundMessage { subflows, acked_ranges, acked_bytes, .. } = self;
         let subflow = &mut subflows[index];
         // Both subflows of a reinjected byte may acknowledge it; `insert` returns only the bytes that are new.
-        let on_acked = |from, to| *acked += acked_ranges.insert(from, to);
+        let on_acked = |start, end| *acked_bytes += acked_ranges.insert(start, end);
         let outcome = subflow.acknowledge(now, wire_seq, echo, on_acked);
-        if matches!(outcome, AckOutcome::Bytes(1..)) {
+        if matches!(outcome, AckOutcome::Acked { new_bytes: 1.. }) {
             let waits_for_credits = self.requests.uses_credits() && subflow.nxt() < self.size;
             subflow.restart_timer(now, waits_for_credits);
         }
@@ -167,7 +169,7 @@ impl OutboundMessage {
 
     /// Called when the retransmission timer of subflow `index` expires. Returns the reason to give up the message: the
     /// peer has lost it, or has acknowledged nothing on any subflow for `user_timeout`. `None` to go on.
-    pub fn failure(&self, index: usize, now: Time, user_timeout: Time) -> Option<FlowError> {
+    pub fn failure_on_timeout(&self, index: usize, now: Time, user_timeout: Time) -> Option<FlowError> {
         if self.subflows[index].has_peer_lost_message() {
             return Some(FlowError::ForgottenByReceiver);
         }
@@ -199,9 +201,9 @@ impl OutboundMessage {
 
     /// Removes acknowledged bytes from the front of `reinject`.
     fn trim_reinject(&mut self) {
-        while let Some((from, to)) = self.reinject.front_mut() {
-            if let Some((missing, _)) = self.acked_ranges.first_missing(*from, *to) {
-                *from = missing;
+        while let Some((start, end)) = self.reinject.front_mut() {
+            if let Some((first_missing, _)) = self.acked_ranges.first_missing(*start, *end) {
+                *start = first_missing;
                 break;
             }
             self.reinject.pop_front();
@@ -214,22 +216,23 @@ impl OutboundMessage {
         let subflow = self.subflows.get_mut(index)?;
         let mut segment = if subflow.has_retransmission() {
             subflow.next_retransmission(self.size)?
-        } else if let Some((from, to)) = self.reinject.front_mut() {
-            let until = self.acked_ranges.first_missing(*from, *to).map_or(*to, |(_, until)| until);
-            let segment = subflow.next_new_segment(*from, until);
-            *from = segment.end();
+        } else if let Some((start, end)) = self.reinject.front_mut() {
+            let until = self.acked_ranges.first_missing(*start, *end).map_or(*end, |(_, until)| until);
+            let segment = subflow.next_new_segment(*start, until);
+            *start = segment.end();
             subflow.retransmits += 1;
             Segment { is_retransmission: true, ..segment }
         } else {
             subflow.next_new_segment(self.next_offset, self.size)
         };
         self.next_offset = self.next_offset.max(segment.end());
-        let (flags, congested_only) = self.requests.flags(subflow.una(), segment.seq, segment.payload);
-        segment.flags |= flags;
-        segment.congested_only = congested_only;
+        let request = self.requests.flags(subflow.una(), segment.seq, segment.payload);
+        segment.flags |= request.flags;
+        segment.requests_congested_only = request.is_congested_only;
         if segment.end() == self.size {
             segment.flags |= Flags::END;
         }
+        // The grant field carries the offset in the message, or the number of the credit that the packet spends.
         let grant = match subflow.is_selective() {
             true => Some(segment.message_offset as u32),
             false => self.requests.spend_credit(),
@@ -258,7 +261,7 @@ impl OutboundMessage {
         resolved: &ResolvedTransport,
         control: Option<Box<dyn MultipathSender>>,
     ) {
-        self.max_payload = resolved.payload;
+        self.max_payload = resolved.max_payload;
         self.requests.update_for_scheme(needs.telemetry);
         for subflow in &mut self.subflows {
             subflow.update_for_scheme(needs, resolved);
@@ -296,7 +299,7 @@ impl OutboundMessage {
             rate: self.subflows.iter().map(Subflow::rate).max().unwrap_or(Bandwidth::ZERO),
             window: Bytes::new(active.map(|index| self.subflows[index].window()).sum()),
             inflight: sum(Subflow::inflight),
-            acked: Bytes::new(self.acked),
+            acked: Bytes::new(self.acked_bytes),
             sent: Bytes::new(self.next_offset),
             retransmits: self.retransmits(),
             rtt: first.and_then(|subflow| subflow.rtt),

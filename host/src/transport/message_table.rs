@@ -13,7 +13,9 @@ use weir_units::Time;
 #[derive(Debug)]
 pub(super) struct MessageTable<T, E> {
     entries: Slab<Entry<T>>,
-    by_key: IdMap<u64, u32>,
+    /// Slots of the messages in progress, by message key ([`message_key`]).
+    by_message_key: IdMap<u64, u32>,
+    /// Links of `active` and `idle`, by slot.
     links: Vec<Links>,
     /// Messages with a packet within the active window, and all others; both sorted by the last packet, oldest first.
     active: LruList,
@@ -22,31 +24,34 @@ pub(super) struct MessageTable<T, E> {
     /// be forged: no packet shows yet that the source has received an answer.
     unverified: LruList,
     unverified_links: Vec<Links>,
-    /// Completed messages.
+    /// Completed messages, by message key.
     tombstones: IdMap<u64, E>,
     /// The keys of `tombstones`, oldest first.
     tombstone_order: VecDeque<u64>,
     active_window: Time,
+    /// The base RTT.
     round_trip: Time,
     /// Number of times that the scheme has changed.
-    generation: u32,
+    scheme_generation: u32,
     max_entries: usize,
     max_tombstones: usize,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
-    key: u64,
+    message_key: u64,
+    /// Time of the last packet.
     last_seen: Time,
+    /// True if the message is in `active`, false if it is in `idle`.
     is_active: bool,
     /// Time of the first packet; `None` once a packet has arrived at least a round trip later.
     unverified_since: Option<Time>,
-    /// The generation of the scheme to which the message was introduced last; `None` before the first introduction.
-    introduced: Option<u32>,
+    /// The generation of the last scheme that has seen the message; `None` before the first.
+    seen_by: Option<u32>,
     value: T,
 }
 
-/// State of a message key at this receiver.
+/// The state of a message at this receiver.
 pub(super) enum MessageState<'a, E> {
     /// In progress, with its slot.
     InProgress(u32),
@@ -56,7 +61,7 @@ pub(super) enum MessageState<'a, E> {
     Unknown,
 }
 
-/// Packs source address and message id, which together identify a message, into one key.
+/// Packs source address and message id, which together identify a message, into one number.
 pub(super) fn message_key(peer: Ipv4Addr, message: u32) -> u64 {
     u64::from(u32::from(peer)) << 32 | u64::from(message)
 }
@@ -70,7 +75,7 @@ impl<T, E> MessageTable<T, E> {
     ) -> MessageTable<T, E> {
         MessageTable {
             entries: Slab::default(),
-            by_key: IdMap::default(),
+            by_message_key: IdMap::default(),
             links: Vec::new(),
             active: LruList::new(),
             idle: LruList::new(),
@@ -80,16 +85,16 @@ impl<T, E> MessageTable<T, E> {
             tombstone_order: VecDeque::new(),
             active_window,
             round_trip,
-            generation: 0,
+            scheme_generation: 0,
             max_entries: max_entries as usize,
             max_tombstones: max_tombstones as usize,
         }
     }
 
-    pub fn find(&self, key: u64) -> MessageState<'_, E> {
-        match self.by_key.get(&key) {
+    pub fn find(&self, message_key: u64) -> MessageState<'_, E> {
+        match self.by_message_key.get(&message_key) {
             Some(&slot) => MessageState::InProgress(slot),
-            None => self.tombstones.get(&key).map_or(MessageState::Unknown, MessageState::Completed),
+            None => self.tombstones.get(&message_key).map_or(MessageState::Unknown, MessageState::Completed),
         }
     }
 
@@ -102,24 +107,25 @@ impl<T, E> MessageTable<T, E> {
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.entries.get_mut(key).map(|entry| &mut entry.value)
     }
-    pub fn key(&self, slot: u32) -> Key {
+    /// Returns the slab key of the message in `slot`, which becomes invalid when the slot is reused.
+    pub fn slab_key(&self, slot: u32) -> Key {
         self.entries.key(slot)
     }
     /// Applies a scheme change: all messages are new to the new scheme.
     pub fn change_scheme(&mut self, active_window: Time, round_trip: Time) {
         (self.active_window, self.round_trip) = (active_window, round_trip);
-        self.generation = self.generation.wrapping_add(1);
+        self.scheme_generation = self.scheme_generation.wrapping_add(1);
     }
     /// Returns all messages in progress, in the order of their slots.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
-    /// Marks the message as seen by the present scheme. Returns true the first time, and again after a scheme change.
-    pub fn introduce_to_scheme(&mut self, slot: u32) -> bool {
-        let generation = Some(self.generation);
+    /// Marks the message as seen by the present scheme. Returns true if the scheme had not seen it before.
+    pub fn mark_seen_by_scheme(&mut self, slot: u32) -> bool {
+        let generation = Some(self.scheme_generation);
         self.entries
             .get_slot_mut(slot)
-            .is_some_and(|entry| std::mem::replace(&mut entry.introduced, generation) != generation)
+            .is_some_and(|entry| std::mem::replace(&mut entry.seen_by, generation) != generation)
     }
     pub fn last_seen(&self, slot: u32) -> Option<Time> {
         self.entries.get_slot(slot).map(|entry| entry.last_seen)
@@ -146,8 +152,8 @@ impl<T, E> MessageTable<T, E> {
     /// idle for longest; `None` if there is neither.
     fn victim(&mut self, now: Time) -> Option<u32> {
         let is_overdue = |&slot: &u32| {
-            let first = self.entries.get_slot(slot).and_then(|entry| entry.unverified_since);
-            first.is_some_and(|first| now.saturating_sub(first) >= self.round_trip)
+            let first_packet_at = self.entries.get_slot(slot).and_then(|entry| entry.unverified_since);
+            first_packet_at.is_some_and(|at| now.saturating_sub(at) >= self.round_trip)
         };
         self.unverified.oldest().filter(is_overdue).or_else(|| {
             self.age_and_count_active(now);
@@ -162,7 +168,7 @@ impl<T, E> MessageTable<T, E> {
     pub fn insert(
         &mut self,
         now: Time,
-        key: u64,
+        message_key: u64,
         value: T,
         stats: &mut HostStats,
         on_evicted: impl FnOnce(T),
@@ -175,9 +181,10 @@ impl<T, E> MessageTable<T, E> {
             stats.inbound_evicted += 1;
         }
         let unverified_since = Some(now);
-        let entry = Entry { key, last_seen: now, is_active: true, unverified_since, introduced: None, value };
+        let entry =
+            Entry { message_key, last_seen: now, is_active: true, unverified_since, seen_by: None, value };
         let slot = self.entries.insert(entry).slot;
-        self.by_key.insert(key, slot);
+        self.by_message_key.insert(message_key, slot);
         self.unverified.push(&mut self.unverified_links, slot);
         self.active.push(&mut self.links, slot);
         Ok(slot)
@@ -191,6 +198,7 @@ impl<T, E> MessageTable<T, E> {
             self.unverified.remove(&mut self.unverified_links, slot);
         }
         if entry.is_active && self.active.newest() == Some(slot) {
+            // Fast path: the message that received the previous packet too.
             return;
         }
         let list = if entry.is_active { &mut self.active } else { &mut self.idle };
@@ -206,20 +214,21 @@ impl<T, E> MessageTable<T, E> {
         if entry.unverified_since.is_some() {
             self.unverified.remove(&mut self.unverified_links, slot);
         }
-        self.by_key.remove(&entry.key);
+        self.by_message_key.remove(&entry.message_key);
         Some(entry.value)
     }
 
     /// Moves a message to the tombstones; `make_tombstone` makes the tombstone from its state. The oldest tombstone is
     /// dropped if there are `max_tombstones`.
     pub fn finish(&mut self, slot: u32, make_tombstone: impl FnOnce(T) -> E) {
-        let Some(key) = self.entries.get_slot(slot).map(|entry| entry.key) else { return };
+        let Some(message_key) = self.entries.get_slot(slot).map(|entry| entry.message_key) else { return };
         let Some(value) = self.remove(slot) else { return };
         while self.tombstone_order.len() >= self.max_tombstones {
+            // No oldest one: `max_tombstones` is 0, and nothing is remembered.
             let Some(oldest) = self.tombstone_order.pop_front() else { return };
             self.tombstones.remove(&oldest);
         }
-        self.tombstones.insert(key, make_tombstone(value));
-        self.tombstone_order.push_back(key);
+        self.tombstones.insert(message_key, make_tombstone(value));
+        self.tombstone_order.push_back(message_key);
     }
 }

@@ -7,7 +7,8 @@ use crate::scheme::Needs;
 use crate::wire::{Ecn, Flags, FrameRepr, PacketKind, WeirRepr};
 use weir_units::Bytes;
 
-/// Checks that the message is not empty and that its id is not in use.
+/// Checks that the message is not empty and that its id is not in use. `by_message` has the slots of the messages in
+/// progress by id.
 pub(super) fn validate(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<(), OpenError> {
     if by_message.contains_key(&spec.message) {
         return Err(OpenError::MessageInUse { message: spec.message });
@@ -39,6 +40,7 @@ pub(super) fn data_repr(
     tokens: u8,
     payload_len: u32,
 ) -> FrameRepr {
+    // A message of unknown size is not short.
     let is_at_most = |max_size| spec.size.is_some_and(|size| size <= max_size);
     let flags = if config.scheme.needs().express_max_size.is_some_and(is_at_most) {
         Flags::EXPRESS

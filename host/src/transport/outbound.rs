@@ -16,13 +16,13 @@ use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::{Bytes, Time};
 
-/// A frame to transmit: `head_len` bytes that were written to the buffer, followed by `payload` zero bytes.
+/// A frame to transmit: `head_len` bytes that were written to the buffer, followed by `payload_len` zero bytes.
 #[derive(Debug)]
 pub(crate) struct TxFrame {
     pub key: Key,
     pub priority: Priority,
     pub head_len: usize,
-    pub payload: u32,
+    pub payload_len: u32,
 }
 
 /// The sending half of a host's transport: all outgoing messages.
@@ -30,12 +30,15 @@ pub(crate) struct TxFrame {
 /// A subflow is in `ready` exactly if its `is_queued` flag is set. It is in `paced` only if it may send but its pacing
 /// gap is not over. Otherwise it is in neither, until an ACK, a credit or a timeout calls
 /// [`reschedule`](Self::reschedule). Subflows in `ready` are served round robin, and each takes the next bytes of its
-/// message (AMP-CODE, `getSubflowToUse`).
+/// message (AMP's code, `getSubflowToUse`).
 #[derive(Debug)]
 pub(crate) struct Outbound {
     pub(super) messages: Slab<OutboundMessage>,
+    /// Slots of the messages, by message id.
     pub(super) by_message: IdMap<u32, u32>,
+    /// Messages and subflow indices that may send now.
     ready: ReadyQueues<(Key, u8)>,
+    /// Ends of pacing gaps.
     paced: Deadlines,
     /// Retransmission and scheme timers. An entry is never later than the subflow's deadline but may be earlier:
     /// entries are only moved forward, so that an ACK costs no heap operation.
@@ -49,7 +52,8 @@ pub(crate) struct Outbound {
     index_bits: u32,
     /// Number of subflows of new messages.
     subflows: u8,
-    rto: Time,
+    /// Time after which an unanswered probe is sent again.
+    probe_timeout: Time,
     user_timeout: Time,
 }
 
@@ -68,13 +72,13 @@ impl Outbound {
                 config.scheme.port_algorithm(config.base_rtt),
                 Some(PortAlgorithm::Credits(_))
             ),
-            params: config.flow_params(resolved.payload),
+            params: config.flow_params(resolved.max_payload),
             index_bits: match resolved.recovery {
                 LossRecovery::GoBackN => 0,
                 LossRecovery::Selective => MAX_SUBFLOWS.ilog2(),
             },
             subflows: needs.transport.subflows,
-            rto: resolved.initial_rto,
+            probe_timeout: resolved.initial_rto,
             user_timeout: resolved.user_timeout,
         }
     }
@@ -88,7 +92,7 @@ impl Outbound {
     ) -> Result<Key, OpenError> {
         open::validate(spec, &self.by_message)?;
         let tokens = self.deflection.map_or(0, |deflection| deflection.tokens_of(spec.size));
-        let repr = open::data_repr(config, spec, &self.needs, tokens, resolved.payload);
+        let repr = open::data_repr(config, spec, &self.needs, tokens, resolved.max_payload);
         let requests = PacketRequests::new(self.needs.telemetry, self.uses_credits);
         let control = config.scheme.multipath_sender(&self.params);
         let message = OutboundMessage::new(now, spec, repr, resolved, self.subflows, requests, control);
@@ -100,7 +104,8 @@ impl Outbound {
 
     /// Applies a scheme change. Each subflow of a message in progress continues at its effective sending rate, computed
     /// with the previous base RTT. A message keeps its number of subflows, so it also keeps its sender half if the new
-    /// scheme needs another number.
+    /// scheme needs another number. A policy that would change loss recovery or the use of credits is refused before
+    /// (`check_applicable`), so the fields for these stay.
     pub fn reconfigure(
         &mut self,
         now: Time,
@@ -110,9 +115,9 @@ impl Outbound {
     ) {
         self.needs = config.needs();
         self.deflection = self.needs.deflection;
-        self.params = config.flow_params(resolved.payload);
+        self.params = config.flow_params(resolved.max_payload);
         self.subflows = self.needs.transport.subflows;
-        self.rto = resolved.initial_rto;
+        self.probe_timeout = resolved.initial_rto;
         for slot in self.messages.slots() {
             let Some(message) = self.messages.get_slot_mut(slot) else { continue };
             let control = (message.subflows.len() == usize::from(self.subflows))
@@ -181,12 +186,12 @@ impl Outbound {
         }
         if !may_send {
             self.paced.remove(timer_id);
-        } else if subflow.next_avail() <= now {
+        } else if subflow.next_departure() <= now {
             subflow.is_queued = true;
             self.paced.remove(timer_id);
             self.ready.push(priority, (self.messages.key(slot), index as u8));
-        } else if self.paced.get(timer_id) != Some(subflow.next_avail()) {
-            self.paced.set(timer_id, subflow.next_avail());
+        } else if self.paced.get(timer_id) != Some(subflow.next_departure()) {
+            self.paced.set(timer_id, subflow.next_departure());
         }
     }
 
@@ -219,11 +224,11 @@ impl Outbound {
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
             subflow.is_queued = false;
             let mut frame = None;
-            if may_send && subflow.next_avail() <= now {
-                if message.requests.is_probe_due(now, self.params.base_rtt, self.rto) {
+            if may_send && subflow.next_departure() <= now {
+                if message.requests.is_probe_due(now, self.params.base_rtt, self.probe_timeout) {
                     message.emit_probe(now, index, out);
                     stats.probes_sent += 1;
-                    frame = Some(TxFrame { key, priority, head_len: HEADERS_LEN, payload: 0 });
+                    frame = Some(TxFrame { key, priority, head_len: HEADERS_LEN, payload_len: 0 });
                 } else if let Some(segment) = message.emit(now, index, out) {
                     let requests = &message.requests;
                     let announcement_len =
@@ -232,8 +237,9 @@ impl Outbound {
                     stats.payload_sent += u64::from(segment.payload);
                     stats.retransmits += u64::from(segment.is_retransmission);
                     let head_len = HEADERS_LEN + announcement_len;
-                    let payload = segment.payload - announcement_len as u32;
-                    frame = Some(TxFrame { key, priority, head_len, payload });
+                    // The announcement is the start of the payload, but is written like a header.
+                    let payload_len = segment.payload - announcement_len as u32;
+                    frame = Some(TxFrame { key, priority, head_len, payload_len });
                 }
             }
             self.reschedule(now, key.slot, index);
@@ -267,13 +273,13 @@ impl Outbound {
                 if self.ready.is_paused(priority) {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
                     subflow.restart_wait_and_rto(now);
-                } else if let Some(error) = message.failure(index, now, self.user_timeout) {
+                } else if let Some(error) = message.failure_on_timeout(index, now, self.user_timeout) {
                     let Some((key, message)) = self.remove(slot) else { continue };
                     events.push_back(HostEvent::FlowFailed {
                         flow: FlowId(key),
                         message: message.id(),
                         end: now,
-                        acked: Bytes::new(message.acked()),
+                        acked: Bytes::new(message.acked_bytes()),
                         retransmits: message.retransmits(),
                         error,
                     });

@@ -4,8 +4,9 @@ use weir_units::{Bandwidth, Bytes, Time};
 #[derive(Debug)]
 pub(super) struct Pacer {
     rate: Bandwidth,
-    /// Time and length in bytes of the last frame.
+    /// Time at which the last frame left.
     last_departure: Time,
+    /// Length of that frame in bytes; 0 before the first, so that it leaves at once.
     last_frame_len: u32,
     next_departure: Time,
 }

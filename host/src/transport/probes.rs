@@ -1,7 +1,7 @@
 //! Answers probes: with the telemetry that they gathered, or with credits if the scheme uses credits.
 
 use super::control::{ControlFrame, ControlQueue, RecordBuf};
-use super::inbound::Inbound;
+use super::inbound::{CreditTrigger, Inbound};
 use super::message_table::{MessageState, message_key};
 use crate::scheme::{AckFields, Credit};
 use crate::stats::{DropReason, HostStats};
@@ -28,8 +28,9 @@ impl Inbound {
         if self.uses_credits {
             return self.on_credit_request(now, frame, control, stats);
         }
-        let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
+        let concurrency = u16::try_from(self.age_and_count_active(now)).unwrap_or(u16::MAX);
         let ack = self.ack_for(frame, &AckFields { concurrency, ..AckFields::default() });
+        // `ack_for` leaves the grant field to schemes that write it; a reply to a probe always echoes the path id.
         let grant = u32::from(frame.weir.path_id());
         let seq = frame.weir.seq();
         control.push(
@@ -59,30 +60,28 @@ impl Inbound {
             MessageState::Unknown => self.insert_message(now, message_key, stats)?,
         };
         self.messages.touch(now, slot);
-        let Some(message) = self.messages.get_slot_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let message = self.messages.get_slot_mut(slot).expect("the slot was found or inserted above");
         let credit = ControlFrame {
             kind: PacketKind::ProbeReply,
             flags: Flags::NONE,
             records: RecordBuf::NONE,
             ..ack
         };
-        // A repeated request keeps the credit numbers growing, and starts granting only if it had stopped.
+        // After a repeated request the credit numbers continue, and granting starts again only if it had stopped.
         let last_number = message.credit.as_ref().map_or(0, |last| last.seq);
-        let is_first = message.credit.replace(ControlFrame { seq: last_number, ..credit }).is_none()
-            || self.credit_deadlines.get(slot).is_none();
-        if is_first {
-            self.grant_credit(now, slot, true, control, stats);
+        let is_first_request = message.credit.replace(ControlFrame { seq: last_number, ..credit }).is_none();
+        if is_first_request || self.credit_deadlines.get(slot).is_none() {
+            self.grant_credit(now, slot, CreditTrigger::Request, control, stats);
         }
         Ok(())
     }
 
-    /// Sends the next credit of the message in `slot` and sets the deadline of the one after it. `is_first` is true for
-    /// the first credit after a request.
+    /// Sends the next credit of the message in `slot` and sets the deadline of the one after it.
     pub(super) fn grant_credit(
         &mut self,
         now: Time,
         slot: u32,
-        is_first: bool,
+        trigger: CreditTrigger,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) {
@@ -94,15 +93,13 @@ impl Inbound {
             .is_some_and(|last_seen| now.saturating_sub(last_seen) <= self.active_window);
         let Some(message) = self.messages.get_slot_mut(slot).filter(|_| is_active) else { return };
         let Some(credit) = &mut message.credit else { return };
-        let scheme_changed = std::mem::take(&mut message.scheme_changed);
-        if scheme_changed {
+        let has_scheme_changed = std::mem::take(&mut message.has_scheme_changed);
+        if has_scheme_changed {
             self.receiver.resume_credits(slot, credit.seq);
         }
-        let Some(Credit { number, next }) = self.receiver.credit(now, slot, is_first || scheme_changed)
-        else {
-            return;
-        };
-        self.credit_deadlines.set(slot, next);
+        let is_first = trigger == CreditTrigger::Request || has_scheme_changed;
+        let Some(Credit { number, next_at }) = self.receiver.credit(now, slot, is_first) else { return };
+        self.credit_deadlines.set(slot, next_at);
         if let Some(seq) = number {
             credit.seq = seq;
             control.push(credit.clone(), stats);

@@ -14,7 +14,7 @@ impl RangeSet {
     }
 
     /// Returns the number of ranges behind the first gap.
-    pub fn gap_ranges(&self) -> usize {
+    pub fn reorder_range_count(&self) -> usize {
         self.behind_gaps.len()
     }
 
@@ -25,19 +25,19 @@ impl RangeSet {
 
     /// Returns whether inserting `start..end` would add a range behind a gap, and not only extend existing ones.
     pub fn adds_range(&self, start: u64, end: u64) -> bool {
-        let next = self.behind_gaps.partition_point(|&(_, to)| to < start);
-        start > self.prefix_end && self.behind_gaps.get(next).is_none_or(|&(from, _)| from > end)
+        let next = self.behind_gaps.partition_point(|&(_, next_end)| next_end < start);
+        start > self.prefix_end && self.behind_gaps.get(next).is_none_or(|&(next_start, _)| next_start > end)
     }
 
-    /// Returns the first missing part of `start..end`.
+    /// Returns the first missing part of `start..end` as (start, end); `None` if nothing is missing.
     pub fn first_missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let mut from = start.max(self.prefix_end);
-        let first = self.behind_gaps.partition_point(|&(_, to)| to <= from);
-        for &(next, to) in &self.behind_gaps[first..] {
-            if next > from {
-                return (from < end).then_some((from, end.min(next)));
+        let first = self.behind_gaps.partition_point(|&(_, range_end)| range_end <= from);
+        for &(range_start, range_end) in &self.behind_gaps[first..] {
+            if range_start > from {
+                return (from < end).then_some((from, end.min(range_start)));
             }
-            from = to;
+            from = range_end;
         }
         (from < end).then_some((from, end))
     }
@@ -91,7 +91,8 @@ mod tests {
             let mut ranges = RangeSet::default();
             let mut model = BTreeSet::new();
             for (start, len) in steps {
-                let (adds_range, gap_ranges) = (ranges.adds_range(start, start + len), ranges.gap_ranges());
+                let adds_range = ranges.adds_range(start, start + len);
+                let count_before = ranges.reorder_range_count();
                 let before = model.clone();
                 let new = (start..start + len).filter(|&byte| model.insert(byte)).count() as u64;
                 let mut missing: Vec<u64> = Vec::new();
@@ -104,9 +105,9 @@ mod tests {
                 prop_assert_eq!(ranges.prefix_end(), prefix_end);
                 prop_assert_eq!(ranges.end(), model.last().map_or(0, |last| last + 1));
                 let range_starts = model.range(prefix_end..).filter(|&&byte| !model.contains(&(byte - 1)));
-                prop_assert_eq!(ranges.gap_ranges(), range_starts.count());
-                prop_assert!(adds_range || len == 0 || ranges.gap_ranges() <= gap_ranges);
-                prop_assert!(!adds_range || len == 0 || ranges.gap_ranges() == gap_ranges + 1);
+                prop_assert_eq!(ranges.reorder_range_count(), range_starts.count());
+                prop_assert!(adds_range || len == 0 || ranges.reorder_range_count() <= count_before);
+                prop_assert!(!adds_range || len == 0 || ranges.reorder_range_count() == count_before + 1);
             }
         }
     }

@@ -18,10 +18,12 @@ impl<T> ReadyQueues<T> {
         ReadyQueues { rings: [Ring::new(), Ring::new()], paused: 0 }
     }
 
+    /// Appends a subflow to the queue of its message's priority.
     pub fn push(&mut self, priority: Priority, subflow: T) {
         self.rings[priority as usize].push_back(subflow);
     }
 
+    /// Sets which priorities PFC pauses.
     pub fn set_paused(&mut self, is_paused: impl Fn(Priority) -> bool) {
         let bit = |priority| u8::from(is_paused(priority)) << priority as u8;
         self.paused = Priority::ALL.into_iter().map(bit).sum();

@@ -12,7 +12,7 @@ pub(super) struct NewReno {
     /// Mappings of the unacknowledged bytes to the message, in the order of `seq`.
     mappings: VecDeque<DataMapping>,
     pub state: RecoveryState,
-    /// `snd_max` when the last recovery began; recovery ends when this byte is acknowledged.
+    /// RFC 6582's `recover`: `snd_max` when the last recovery began; recovery ends when this byte is acknowledged.
     recover: u64,
     /// Consecutive duplicate ACKs outside of recovery.
     dup_acks: u32,
@@ -55,21 +55,21 @@ impl NewReno {
         }
     }
 
-    /// Returns the range of the message that is mapped from `seq` on contiguously; `None` if `seq` is acknowledged or
-    /// was not sent.
+    /// Returns the range of the message that is mapped from `seq` on contiguously, as (start, end); `None` if `seq` is
+    /// acknowledged or was not sent.
     pub fn mapping_at(&self, seq: u64) -> Option<(u64, u64)> {
         let index = self.mappings.partition_point(|mapping| mapping.seq + mapping.len <= seq);
         let mapping = self.mappings.get(index)?;
         Some((mapping.message_offset + (seq - mapping.seq), mapping.message_offset + mapping.len))
     }
 
-    /// Returns the ranges of the message that are sent and not acknowledged, in the order of `seq`.
+    /// Returns the ranges of the message that are sent and not acknowledged, as (start, end), in the order of `seq`.
     pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
         self.mappings.iter().map(|mapping| (mapping.message_offset, mapping.message_offset + mapping.len))
     }
 
     /// Records the echoed timestamp `echo`. Returns whether it is newer than all earlier ones, modulo 2^32.
-    pub fn is_newer_echo(&mut self, echo: u32) -> bool {
+    pub fn record_echo(&mut self, echo: u32) -> bool {
         // The network may duplicate an ACK, and one loss would then look like several. The ACK of each packet echoes
         // another timestamp, so only a newer echo counts as evidence.
         let is_newer = self.newest_echo.is_none_or(|newest| echo.wrapping_sub(newest).cast_signed() > 0);
@@ -79,9 +79,15 @@ impl NewReno {
         is_newer
     }
 
-    /// Handles the acknowledgement of `new` bytes up to `una`; a full packet has `max_payload` bytes. Calls `on_acked`
-    /// with each range of the message that it covers.
-    pub fn on_new_ack(&mut self, una: u64, new: u64, max_payload: u64, mut on_acked: impl FnMut(u64, u64)) {
+    /// Handles the acknowledgement of `new_bytes` bytes up to `una`; a full packet has `max_payload` bytes. Calls
+    /// `on_acked` with start and end of each range of the message that it covers.
+    pub fn on_new_ack(
+        &mut self,
+        una: u64,
+        new_bytes: u64,
+        max_payload: u64,
+        mut on_acked: impl FnMut(u64, u64),
+    ) {
         while let Some(mapping) = self.mappings.front_mut() {
             let acked = una.saturating_sub(mapping.seq).min(mapping.len);
             on_acked(mapping.message_offset, mapping.message_offset + acked);
@@ -100,7 +106,7 @@ impl NewReno {
             // which was never counted in `dupacked_bytes`, and packets behind it, each of which was counted once (RFC
             // 6582 §3.2, step 3).
             self.retransmit_now = true;
-            self.dupacked_bytes = self.dupacked_bytes.saturating_sub(new.saturating_sub(max_payload));
+            self.dupacked_bytes = self.dupacked_bytes.saturating_sub(new_bytes.saturating_sub(max_payload));
         } else {
             self.dupacked_bytes = 0;
             if una >= self.recover {

@@ -9,14 +9,22 @@ use weir_units::Time;
 #[derive(Debug)]
 pub(super) struct PacketRequests {
     telemetry: TelemetrySource,
-    /// With telemetry once per round trip: offset of the last packet that requested telemetry.
-    telemetry_asked_at: Option<u64>,
+    /// Offset of the last packet that requested records of all ports; `None` before the first. Only used with telemetry
+    /// once per round trip.
+    telemetry_request_seq: Option<u64>,
     /// The last probe; `None` before the first.
     probe: Option<Probe>,
     /// Credit state; `None` if the scheme uses no credits.
     credits: Option<Credits>,
     /// Senders that the first packets announce.
-    list: Option<Box<SenderList>>,
+    sender_list: Option<Box<SenderList>>,
+}
+
+/// The requests of one DATA packet.
+pub(super) struct RequestFlags {
+    pub flags: Flags,
+    /// True if the packet requests telemetry records of congested ports only.
+    pub is_congested_only: bool,
 }
 
 /// A probe that was sent.
@@ -43,13 +51,15 @@ impl SenderList {
     fn senders_in_packet(&self, seq: u64, payload: u32) -> &[u16] {
         let room = (self.max_payload as usize).saturating_sub(LIST_HEADER_LEN);
         let per_packet = (room / LIST_ENTRY_LEN).min(MAX_LIST_ENTRIES);
-        let packet = (seq / self.max_payload) as usize;
+        let packet_index = (seq / self.max_payload) as usize;
         // A policy may have changed the packet size since the message was opened. The list is then incomplete rather
         // than misaligned.
-        if !seq.is_multiple_of(self.max_payload) || packet >= self.senders.len().div_ceil(per_packet.max(1)) {
+        // `max(1)`: a full packet may be too small for any entry, and the list is then empty.
+        let packet_count = self.senders.len().div_ceil(per_packet.max(1));
+        if !seq.is_multiple_of(self.max_payload) || packet_index >= packet_count {
             return &[];
         }
-        let rest = &self.senders[packet * per_packet..];
+        let rest = &self.senders[packet_index * per_packet..];
         let senders = &rest[..per_packet.min(rest.len())];
         if LIST_HEADER_LEN + LIST_ENTRY_LEN * senders.len() > payload as usize { &[] } else { senders }
     }
@@ -60,10 +70,10 @@ impl SenderList {
 struct Credits {
     /// Numbers of the unused credits, oldest first.
     available: VecDeque<u32>,
-    /// The highest credit number accepted so far.
-    last: Option<u32>,
+    /// The highest credit number accepted so far; `None` before the first credit and after a timeout.
+    highest: Option<u32>,
     /// True if a PROBE that requests credits must be sent: at first, and again after a timeout.
-    request_pending: bool,
+    is_request_pending: bool,
 }
 
 /// Distance in credit numbers up to which credits may be reordered or lost in a row. Weir's choice: half a
@@ -76,17 +86,17 @@ impl PacketRequests {
     pub fn new(telemetry: TelemetrySource, uses_credits: bool) -> PacketRequests {
         PacketRequests {
             telemetry,
-            telemetry_asked_at: None,
+            telemetry_request_seq: None,
             probe: None,
-            credits: uses_credits.then(|| Credits { request_pending: true, ..Credits::default() }),
-            list: None,
+            credits: uses_credits.then(|| Credits { is_request_pending: true, ..Credits::default() }),
+            sender_list: None,
         }
     }
 
     /// Applies a scheme change: telemetry is requested as the new scheme needs it.
     pub fn update_for_scheme(&mut self, telemetry: TelemetrySource) {
         if self.telemetry != telemetry {
-            (self.telemetry, self.telemetry_asked_at) = (telemetry, None);
+            (self.telemetry, self.telemetry_request_seq) = (telemetry, None);
         }
     }
 
@@ -97,7 +107,9 @@ impl PacketRequests {
 
     /// Returns whether credits admit a packet: DATA, or a probe that requests credits.
     pub fn allows_send(&self) -> bool {
-        self.credits.as_ref().is_none_or(|credits| credits.request_pending || !credits.available.is_empty())
+        self.credits
+            .as_ref()
+            .is_none_or(|credits| credits.is_request_pending || !credits.available.is_empty())
     }
 
     /// Handles the credit `number`; `has_bytes_to_send` is about the message. Returns whether the credit was stored.
@@ -107,12 +119,13 @@ impl PacketRequests {
     /// stored, but does not become the reference for others.
     pub fn accept_credit(&mut self, number: u32, has_bytes_to_send: bool) -> bool {
         let Some(credits) = &mut self.credits else { return false };
-        let ahead = number.wrapping_sub(credits.last.unwrap_or(number.wrapping_sub(1))).cast_signed();
+        // Without a reference, any number counts as the next one.
+        let ahead = number.wrapping_sub(credits.highest.unwrap_or(number.wrapping_sub(1))).cast_signed();
         if ahead.unsigned_abs() < CREDIT_REORDER_WINDOW {
             if ahead <= 0 {
                 return false;
             }
-            credits.last = Some(number);
+            credits.highest = Some(number);
         }
         let is_stored = has_bytes_to_send && credits.available.len() < MAX_CREDITS;
         if is_stored {
@@ -129,8 +142,8 @@ impl PacketRequests {
     /// After a timeout, requests credits again and accepts any credit number as the new reference.
     pub fn on_rto(&mut self) {
         if let Some(credits) = &mut self.credits {
-            credits.request_pending = true;
-            credits.last = None;
+            credits.is_request_pending = true;
+            credits.highest = None;
         }
     }
 
@@ -150,18 +163,18 @@ impl PacketRequests {
         }
         let senders: Box<[u16]> = senders.iter().map(|sender| u32::from(*sender) as u16).collect();
         let list = SenderList { incast: announcement.incast, senders, max_payload };
-        self.list = (!list.senders.is_empty()).then(|| Box::new(list));
+        self.sender_list = (!list.senders.is_empty()).then(|| Box::new(list));
         Ok(())
     }
 
     fn senders_in_packet(&self, seq: u64, payload: u32) -> &[u16] {
-        self.list.as_ref().map_or(&[], |list| list.senders_in_packet(seq, payload))
+        self.sender_list.as_ref().map_or(&[], |list| list.senders_in_packet(seq, payload))
     }
 
     /// Writes the part of the announcement that the packet at `seq` carries to `out`: the start of the payload. Returns
     /// its length in bytes; 0 if the packet carries none.
     pub fn write_announcement(&self, seq: u64, payload: u32, out: &mut [u8]) -> usize {
-        let Some(list) = self.list.as_ref() else { return 0 };
+        let Some(list) = self.sender_list.as_ref() else { return 0 };
         let senders = list.senders_in_packet(seq, payload);
         let len = LIST_HEADER_LEN + LIST_ENTRY_LEN * senders.len();
         let Some(out) = out.get_mut(..len).filter(|_| !senders.is_empty()) else { return 0 };
@@ -176,18 +189,18 @@ impl PacketRequests {
 
     /// Returns the request flags of the DATA packet at `seq` with `payload` bytes, and whether the packet requests
     /// records of congested ports only. `una` is the first unacknowledged byte.
-    pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> (Flags, bool) {
+    pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> RequestFlags {
         let mut flags = Flags::NONE;
         if !self.senders_in_packet(seq, payload).is_empty() {
             flags |= Flags::LOOKAHEAD;
         }
         if self.requests_full_telemetry(una, seq) {
             flags |= Flags::TELEMETRY;
-            self.telemetry_asked_at = Some(seq);
+            self.telemetry_request_seq = Some(seq);
         } else if self.telemetry == TelemetrySource::DataOnCongestion {
-            return (flags | Flags::TELEMETRY, true);
+            return RequestFlags { flags: flags | Flags::TELEMETRY, is_congested_only: true };
         }
-        (flags, false)
+        RequestFlags { flags, is_congested_only: false }
     }
 
     /// Returns whether the DATA packet at `seq` requests records of all ports. With one request per round trip, these
@@ -197,21 +210,21 @@ impl PacketRequests {
         match self.telemetry {
             TelemetrySource::Data | TelemetrySource::RateNotifications => true,
             TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
-                self.telemetry_asked_at.is_none_or(|last_seq| una > last_seq || seq <= last_seq)
+                self.telemetry_request_seq.is_none_or(|last_seq| una > last_seq || seq <= last_seq)
             }
             TelemetrySource::None | TelemetrySource::Probes | TelemetrySource::Acks => false,
         }
     }
 
     /// Returns whether a probe is due. For telemetry: one base RTT after the last probe if its reply has arrived,
-    /// else after `rto`. For credits: if a request is pending and no credit is available.
-    pub fn is_probe_due(&self, now: Time, base_rtt: Time, rto: Time) -> bool {
+    /// else after `probe_timeout`. For credits: if a request is pending and no credit is available.
+    pub fn is_probe_due(&self, now: Time, base_rtt: Time, probe_timeout: Time) -> bool {
         if let Some(credits) = &self.credits {
-            return credits.request_pending && credits.available.is_empty();
+            return credits.is_request_pending && credits.available.is_empty();
         }
         self.telemetry == TelemetrySource::Probes
             && self.probe.is_none_or(|probe| {
-                let interval = if probe.is_answered { base_rtt } else { rto };
+                let interval = if probe.is_answered { base_rtt } else { probe_timeout };
                 now.saturating_sub(probe.sent_at) >= interval
             })
     }
@@ -219,15 +232,15 @@ impl PacketRequests {
     /// Records that a probe is sent at `now`, and returns its number.
     pub fn start_probe(&mut self, now: Time) -> u32 {
         if let Some(credits) = &mut self.credits {
-            credits.request_pending = false;
+            credits.is_request_pending = false;
         }
         let number = self.probe.map_or(0, |probe| probe.number.wrapping_add(1));
         self.probe = Some(Probe { number, sent_at: now, is_answered: false });
         number
     }
 
-    /// Handles the reply to probe `number`. Returns the number of probes acknowledged by it; `None` unless it is the
-    /// first reply to the last probe.
+    /// Handles the reply to probe `number`. Returns how many probes it acknowledges, counted from probe 0; `None`
+    /// unless it is the first reply to the last probe.
     pub fn accept_probe_reply(&mut self, number: u32) -> Option<u64> {
         let probe = self.probe.as_mut()?;
         if probe.number != number || probe.is_answered {

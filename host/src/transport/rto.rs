@@ -1,4 +1,4 @@
-use crate::config::RTO_MAX_DOUBLINGS;
+use crate::config::MAX_RTO_DOUBLINGS;
 use weir_units::Time;
 
 /// The retransmission timeout of one subflow (RFC 6298). Without RTT samples, as with go-back-N, it is constant
@@ -8,15 +8,22 @@ pub(super) struct Rto {
     min: Time,
     /// The timeout before the first RTT sample.
     initial: Time,
-    /// SRTT and RTTVAR; `None` before the first RTT sample.
-    srtt_rttvar: Option<(Time, Time)>,
-    /// Timeouts since the last progress.
+    /// `None` before the first RTT sample.
+    estimate: Option<RttEstimate>,
+    /// Timeouts since new bytes were last acknowledged.
     timeouts: u32,
+}
+
+/// The RTT estimate of RFC 6298.
+#[derive(Clone, Copy, Debug)]
+struct RttEstimate {
+    srtt: Time,
+    rttvar: Time,
 }
 
 impl Rto {
     pub fn new(min: Time, initial: Time) -> Rto {
-        Rto { min, initial, srtt_rttvar: None, timeouts: 0 }
+        Rto { min, initial, estimate: None, timeouts: 0 }
     }
 
     /// Changes the bounds, after a scheme change.
@@ -26,11 +33,14 @@ impl Rto {
 
     /// Adds an RTT sample, with alpha = 1/8 and beta = 1/4 (§2.3).
     pub fn sample(&mut self, rtt: Time) {
-        self.srtt_rttvar = Some(match self.srtt_rttvar {
-            None => (rtt, rtt / 2),
-            Some((srtt, rttvar)) => {
+        self.estimate = Some(match self.estimate {
+            None => RttEstimate { srtt: rtt, rttvar: rtt / 2 },
+            Some(RttEstimate { srtt, rttvar }) => {
                 let deviation = srtt.max(rtt).saturating_sub(srtt.min(rtt));
-                ((srtt * 7).saturating_add(rtt) / 8, (rttvar * 3).saturating_add(deviation) / 4)
+                RttEstimate {
+                    srtt: (srtt * 7).saturating_add(rtt) / 8,
+                    rttvar: (rttvar * 3).saturating_add(deviation) / 4,
+                }
             }
         });
     }
@@ -40,7 +50,7 @@ impl Rto {
         self.timeouts = 0;
     }
 
-    /// Returns the number of timeouts since the last progress.
+    /// Returns the number of timeouts since new bytes were last acknowledged.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
@@ -52,11 +62,11 @@ impl Rto {
 
     /// Returns the present timeout, including the backoff.
     pub fn current(&self) -> Time {
-        let base = match self.srtt_rttvar {
+        let base = match self.estimate {
             None => self.initial.max(self.min),
-            Some((srtt, rttvar)) => srtt.saturating_add(rttvar * 4).max(self.min),
+            Some(RttEstimate { srtt, rttvar }) => srtt.saturating_add(rttvar * 4).max(self.min),
         };
-        Time::from_ps(base.as_ps().saturating_mul(1 << self.timeouts.min(RTO_MAX_DOUBLINGS)))
+        Time::from_ps(base.as_ps().saturating_mul(1 << self.timeouts.min(MAX_RTO_DOUBLINGS)))
     }
 }
 

@@ -35,8 +35,10 @@ pub(super) struct Subflow {
     /// State of selective retransmission; `None` with go-back-N.
     reno: Option<Box<NewReno>>,
 
+    /// Window of the scheme's last decision, in payload bytes.
     window: u64,
     pacer: Pacer,
+    /// Time at which the scheme wants to be called; `None` if it has set no timer.
     scheme_timer: Option<Time>,
     rto: Rto,
     /// Time of the retransmission timeout; `None` if nothing is in flight and no credit is awaited.
@@ -44,10 +46,11 @@ pub(super) struct Subflow {
     /// Start of the current wait for an acknowledgement of new bytes. The user timeout counts from here.
     waiting_since: Time,
     /// True if the receiver has asked since `waiting_since` for bytes that it had acknowledged before.
-    asked_for_acked_bytes: bool,
+    is_asked_for_acked_bytes: bool,
 
     /// True if the subflow is in the ready queue.
     pub is_queued: bool,
+    // As in `SubflowInfo` and `FlowInfo`.
     pub retransmits: u64,
     pub rtt: Option<Time>,
     pub ack_path: u16,
@@ -60,10 +63,10 @@ pub(super) enum AckOutcome {
     Stale,
     /// The ACK acknowledges bytes that were never sent.
     BeyondSent,
-    /// The number of newly acknowledged bytes, possibly 0.
-    Bytes(u64),
+    /// The ACK is accepted and acknowledges `new_bytes` bytes, possibly 0, for the first time.
+    Acked { new_bytes: u64 },
     /// No new bytes; the duplicate ACK that signals a loss.
-    Lost,
+    LossDetected,
 }
 
 /// A DATA packet to send.
@@ -72,16 +75,17 @@ pub(super) struct Segment {
     pub seq: u64,
     /// Offset in the message.
     pub message_offset: u64,
+    /// Length of the payload in bytes.
     pub payload: u32,
     pub flags: Flags,
     /// True if the bytes have been sent before, on this subflow or on another.
     pub is_retransmission: bool,
     /// True if the packet requests telemetry records of congested ports only.
-    pub congested_only: bool,
+    pub requests_congested_only: bool,
 }
 
 impl Segment {
-    /// Offset in the message of the first byte after this packet.
+    /// Returns the offset in the message of the first byte after this packet.
     pub fn end(&self) -> u64 {
         self.message_offset + u64::from(self.payload)
     }
@@ -91,8 +95,8 @@ impl Subflow {
     pub fn new(now: Time, repr: FrameRepr, resolved: &ResolvedTransport, decision: Decision) -> Subflow {
         let mut full_headers = [0; HEADERS_LEN];
         // A full packet fits the MTU, and the MTU fits IPv4: `HostConfig::resolve` has checked both.
-        let written = repr.emit(&[], &mut full_headers);
-        debug_assert_eq!(written, Some(HEADERS_LEN));
+        let headers_len = repr.emit(&[], &mut full_headers);
+        debug_assert_eq!(headers_len, Some(HEADERS_LEN));
         let mut subflow = Subflow {
             repr,
             full_headers,
@@ -106,7 +110,7 @@ impl Subflow {
             rto: Rto::new(resolved.min_rto, resolved.initial_rto),
             rto_at: None,
             waiting_since: now,
-            asked_for_acked_bytes: false,
+            is_asked_for_acked_bytes: false,
             is_queued: false,
             retransmits: 0,
             rtt: None,
@@ -132,13 +136,13 @@ impl Subflow {
     pub fn rate(&self) -> Bandwidth {
         self.pacer.rate()
     }
-    pub fn next_avail(&self) -> Time {
+    pub fn next_departure(&self) -> Time {
         self.pacer.next_departure()
     }
     pub fn is_selective(&self) -> bool {
         self.reno.is_some()
     }
-    /// Returns the state of loss recovery for the scheme; always `Open` with go-back-N.
+    /// Returns the state of loss recovery to report to the scheme; always `Open` with go-back-N.
     pub fn recovery(&self) -> RecoveryState {
         self.reno.as_ref().map_or(RecoveryState::Open, |reno| reno.state)
     }
@@ -187,9 +191,9 @@ impl Subflow {
         Decision { window: Bytes::new(self.window), rate: self.rate(), timer: None }
     }
 
-    /// Updates headers and timeouts after a scheme change.
+    /// Updates headers and timeouts after a scheme change. The headers fit, as in [`new`](Self::new).
     pub fn update_for_scheme(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
-        open::update_for_scheme(&mut self.repr, needs, resolved.payload);
+        open::update_for_scheme(&mut self.repr, needs, resolved.max_payload);
         self.repr.emit(&[], &mut self.full_headers);
         self.rto.set_bounds(resolved.min_rto, resolved.initial_rto);
     }
@@ -222,7 +226,7 @@ impl Subflow {
             payload,
             flags: Flags::RETRANSMIT,
             is_retransmission: true,
-            congested_only: false,
+            requests_congested_only: false,
         })
     }
 
@@ -242,7 +246,7 @@ impl Subflow {
             payload,
             flags: Flags::NONE,
             is_retransmission: false,
-            congested_only: false,
+            requests_congested_only: false,
         }
     }
 
@@ -260,7 +264,7 @@ impl Subflow {
             segment.seq as u32,
             wire_timestamp(now),
         );
-        if segment.congested_only {
+        if segment.requests_congested_only {
             patch_format(out, self.repr.weir.format.union(RecordFormat::CONGESTED));
         }
         if let Some(grant) = grant {
@@ -275,6 +279,7 @@ impl Subflow {
     pub fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
         let mut repr = FrameRepr { payload_len: 0, ..self.repr };
         repr.weir.kind = PacketKind::Probe;
+        // Cannot fail: `out` has room for all headers.
         repr.emit(&[], out);
         patch_data(out, Flags::TELEMETRY, number, wire_timestamp(now));
         self.pacer.on_sent(now, HEADERS_LEN as u32);
@@ -287,8 +292,8 @@ impl Subflow {
         }
     }
 
-    /// Handles an acknowledgement of everything before `wire_seq`, whose echoed timestamp is `echo`. Calls `on_acked`
-    /// with each range of the message (start, end) that it acknowledges.
+    /// Handles an acknowledgement of everything before `wire_seq` that echoes the timestamp `echo`. Calls `on_acked`
+    /// with start and end of each range of the message that it acknowledges.
     pub fn acknowledge(
         &mut self,
         now: Time,
@@ -300,34 +305,34 @@ impl Subflow {
             // The receiver had everything before `una` when the wait began. If it answers a packet sent since then with
             // less, it has lost its state. An older echo is just a reordered ACK.
             let age = Time::from_ns(u64::from(wire_timestamp(now).wrapping_sub(echo)));
-            self.asked_for_acked_bytes |= age <= now.saturating_sub(self.waiting_since);
+            self.is_asked_for_acked_bytes |= age <= now.saturating_sub(self.waiting_since);
             return AckOutcome::Stale;
         };
         if seq > self.snd_max {
             return AckOutcome::BeyondSent;
         }
-        let (before, max_payload) = (self.una, u64::from(self.max_payload()));
-        let new = seq - before;
+        let (una_before, max_payload) = (self.una, u64::from(self.max_payload()));
+        let new_bytes = seq - una_before;
         self.una = seq;
         // The receiver may have bytes beyond the point to which go-back-N returned.
         self.nxt = self.nxt.max(seq);
-        if new > 0 {
+        if new_bytes > 0 {
             self.rto.on_progress();
-            self.asked_for_acked_bytes = false;
+            self.is_asked_for_acked_bytes = false;
         }
         let Some(reno) = &mut self.reno else {
-            if new > 0 {
-                on_acked(before, seq);
+            if new_bytes > 0 {
+                on_acked(una_before, seq);
             }
-            return AckOutcome::Bytes(new);
+            return AckOutcome::Acked { new_bytes };
         };
-        let is_newer_echo = reno.is_newer_echo(echo);
-        if new > 0 {
-            reno.on_new_ack(seq, new, max_payload, on_acked);
+        let is_newer_echo = reno.record_echo(echo);
+        if new_bytes > 0 {
+            reno.on_new_ack(seq, new_bytes, max_payload, on_acked);
         } else if is_newer_echo && seq < self.snd_max && reno.on_dup_ack(seq, self.snd_max, max_payload) {
-            return AckOutcome::Lost;
+            return AckOutcome::LossDetected;
         }
-        AckOutcome::Bytes(new)
+        AckOutcome::Acked { new_bytes }
     }
 
     /// Restarts the retransmission timer after new bytes were acknowledged, or stops it if nothing is in flight and
@@ -390,12 +395,12 @@ impl Subflow {
 
     /// Returns whether the receiver asks for bytes that it had acknowledged, so it no longer has the message.
     pub fn has_peer_lost_message(&self) -> bool {
-        self.asked_for_acked_bytes
+        self.is_asked_for_acked_bytes
     }
 
     /// Handles a retransmission timeout: everything in flight counts as lost. The next timeout is no later than
-    /// `limit`. Returns the value of `nxt` before the timeout; `None` if nothing was lost, because nothing had been sent
-    /// since the sender last went back.
+    /// `limit`. Returns the value of `nxt` before the timeout; `None` if nothing was lost, because nothing had been
+    /// sent since the sender last went back.
     pub fn on_rto(&mut self, now: Time, limit: Time) -> Option<u64> {
         let snd_nxt = self.nxt;
         self.nxt = self.una;
@@ -421,10 +426,10 @@ impl Subflow {
         }
     }
 
-    pub fn info(&self, active: bool) -> SubflowInfo {
+    pub fn info(&self, is_active: bool) -> SubflowInfo {
         SubflowInfo {
             entropy_port: self.entropy_port(),
-            active,
+            is_active,
             window: Bytes::new(self.window),
             inflight: Bytes::new(self.inflight()),
             acked: Bytes::new(self.una),

@@ -1,4 +1,5 @@
-//! The lengths of announcements (Dart's look-ahead) in the payload of DATA packets.
+//! The lengths of announcements (Dart's look-ahead) in the payload of DATA packets. An announcement is a header and a
+//! list of senders.
 
 use super::int::{INT_RECORD_LEN, MAX_CUSTOM_RECORD_LEN, RECORD_WORD_LEN};
 use super::layout::{HEADERS_LEN, MAX_HOPS};
@@ -19,9 +20,9 @@ pub fn max_announced(size: u64, payload: u64) -> u64 {
     (size / payload).saturating_mul(max_entries(payload)).saturating_add(max_entries(size % payload))
 }
 
-/// Returns how many senders a message of `size` bytes can announce on a fabric with this MTU under every scheme: the
-/// minimum over all record lengths for which a scheme may reserve room.
-pub fn min_max_announced(size: u64, mtu: u64) -> u64 {
+/// Returns how many senders a message of `size` bytes can announce with this MTU, whichever scheme the hosts use: the
+/// minimum of [`max_announced`] over all record lengths for which a scheme may reserve room.
+pub fn max_announced_under_any_scheme(size: u64, mtu: u64) -> u64 {
     let reserves =
         (0..=MAX_CUSTOM_RECORD_LEN).step_by(RECORD_WORD_LEN).map(|len| HEADERS_LEN + MAX_HOPS * len);
     let payloads =

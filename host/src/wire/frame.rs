@@ -38,6 +38,9 @@ impl PacketKind {
 }
 
 /// A frame whose headers were all checked, also against each other.
+///
+/// The end of the payload may be *virtual*: zero bytes that are counted but not stored, so that a simulator need not
+/// copy them.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
     /// The Ethernet frame.
@@ -195,7 +198,8 @@ impl FrameRepr {
 }
 
 /// Overwrites the fields of DATA headers that differ between packets. No checksum needs an update: the UDP checksum is
-/// unused, and the IPv4 checksum does not cover these fields.
+/// unused, and the IPv4 checksum does not cover these fields. The offsets here and below are those of
+/// [`WeirRepr::emit`].
 pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: Flags, seq: u32, timestamp: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[1] = flags.0;

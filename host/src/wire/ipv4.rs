@@ -48,16 +48,18 @@ pub struct Ipv4View<'a> {
 
 impl<'a> Ipv4View<'a> {
     /// Creates a view after checking version, header length, checksum and fragmentation, and that `bytes`, followed by
-    /// `virtual_tail` zero bytes, are at least as long as the total length. Padding behind the packet is cut off.
+    /// `virtual_payload` zero bytes, are at least as long as the total length. Padding behind the packet is cut off.
     ///
     /// # Errors
     ///
     /// The reason for which a host drops the packet, one for each of these checks.
     #[inline]
-    pub fn new(bytes: &'a [u8], virtual_tail: u32) -> Result<Self, DropReason> {
+    pub fn new(bytes: &'a [u8], virtual_payload: u32) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(DropReason::Truncated)?;
         match header[0] {
+            // Version 4, and a header of 5 words.
             0x45 => {}
+            // Version 4, but with options or a header length below the minimum.
             byte if byte >> 4 == 4 => return Err(DropReason::BadIpHeader),
             _ => return Err(DropReason::NotIpv4),
         }
@@ -68,13 +70,13 @@ impl<'a> Ipv4View<'a> {
         if view.u16_at(6) & FRAGMENT_BITS != 0 {
             return Err(DropReason::Fragment);
         }
-        let total = u64::from(view.total_length());
-        if total < IPV4_LEN as u64 || total > bytes.len() as u64 + u64::from(virtual_tail) {
+        let total_len = u64::from(view.total_length());
+        if total_len < IPV4_LEN as u64 || total_len > bytes.len() as u64 + u64::from(virtual_payload) {
             return Err(DropReason::LengthMismatch);
         }
         // The rest of the payload, if any, is virtual.
-        let present = payload.len().min(total as usize - IPV4_LEN);
-        Ok(Ipv4View { header, payload: &payload[..present] })
+        let stored_len = payload.len().min(total_len as usize - IPV4_LEN);
+        Ok(Ipv4View { header, payload: &payload[..stored_len] })
     }
     fn u16_at(&self, offset: usize) -> u16 {
         u16::from_be_bytes([self.header[offset], self.header[offset + 1]])

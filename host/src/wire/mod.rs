@@ -14,7 +14,9 @@ mod layout;
 mod udp;
 mod weir;
 
-pub use announcement::{LIST_ENTRY_LEN, LIST_HEADER_LEN, MAX_LIST_ENTRIES, max_announced, min_max_announced};
+pub use announcement::{
+    LIST_ENTRY_LEN, LIST_HEADER_LEN, MAX_LIST_ENTRIES, max_announced, max_announced_under_any_scheme,
+};
 pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 pub use frame::{Direction, FrameRepr, FrameView, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT};

@@ -89,6 +89,9 @@ impl BitOrAssign for Flags {
     }
 }
 
+/// Path ids have 12 bits.
+const PATH_ID_MASK: u32 = 0xfff;
+
 /// The bytes of a Weir packet with a checked header.
 #[derive(Clone, Copy, Debug)]
 pub struct WeirView<'a> {
@@ -153,7 +156,7 @@ impl<'a> WeirView<'a> {
     }
     /// XOR of the switch ids on the path.
     pub fn path_id(&self) -> u16 {
-        self.u16_at(6) & 0xfff
+        self.u16_at(6) & PATH_ID_MASK as u16
     }
     /// Message id.
     pub fn message(&self) -> u32 {
@@ -170,6 +173,19 @@ impl<'a> WeirView<'a> {
     /// The grant field, whose meaning depends on the kind (docs/wire.md).
     pub fn grant(&self) -> u32 {
         self.u32_at(20)
+    }
+    /// The grant field of DATA with selective retransmission: the offset in the message, modulo 2^32.
+    pub fn message_offset(&self) -> u32 {
+        self.grant()
+    }
+    /// The grant field of DATA with credits: the number of the credit for which the packet was sent.
+    pub fn credit_number(&self) -> u32 {
+        self.grant()
+    }
+    /// The grant field of ACKs and replies to probes, unless the scheme uses it: the path id of the packet that they
+    /// answer. The path id of the answer itself is that of the return path.
+    pub fn echoed_path_id(&self) -> u16 {
+        (self.grant() & PATH_ID_MASK) as u16
     }
     /// Returns the bytes behind the header that are not virtual: telemetry records, then payload.
     pub fn payload(&self) -> &'a [u8] {
@@ -249,7 +265,7 @@ impl WeirRepr {
         out[2] = self.tokens << 4 | self.subflow & 0xf;
         out[3] = self.format.bits();
         write_at(out, 4, self.concurrency.to_be_bytes());
-        write_at(out, 6, (u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
+        write_at(out, 6, (u16::from(self.int_hops) << 12 | self.path_id & PATH_ID_MASK as u16).to_be_bytes());
         write_at(out, 8, self.message.to_be_bytes());
         write_at(out, 12, self.seq.to_be_bytes());
         write_at(out, 16, self.timestamp.to_be_bytes());

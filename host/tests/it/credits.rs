@@ -123,12 +123,12 @@ impl ReceiverHarness {
 
     /// Returns the gap to the next credit, relative to the minimum gap, and the number of this credit.
     fn credit(&mut self, is_first: bool) -> (f64, Option<u32>) {
-        let Credit { number, next } =
+        let Credit { number, next_at } =
             self.receiver.credit(self.now, 0, is_first).expect("the scheme uses credits");
         let Some(PortAlgorithm::Credits(limit)) = scheme("expresspass", &[]).port_algorithm(T) else {
             panic!("expresspass limits credits at ports")
         };
-        ((next - self.now).as_secs_f64() / limit.interval(RATE).as_secs_f64(), number)
+        ((next_at - self.now).as_secs_f64() / limit.interval(RATE).as_secs_f64(), number)
     }
 
     /// Delivers a DATA packet that echoes this credit number.
@@ -138,10 +138,10 @@ impl ReceiverHarness {
             source: addr(1),
             payload: Bytes::new(1000),
             frame: Bytes::new(1066),
-            marked: false,
+            is_marked: false,
             slot: Some(0),
-            first: false,
-            last: false,
+            is_first: false,
+            completes_message: false,
             active_flows: 1,
             announced: &[],
             incast: 0,

@@ -3,10 +3,10 @@
 
 use crate::variants::scheme;
 use std::net::Ipv4Addr;
-use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind, min_max_announced};
+use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind, max_announced_under_any_scheme};
 use weir_host::{Announcement, DropReason, Host, HostConfig};
 use weir_testkit::frames::{deliver, from_peer, host, poll_transmit};
-use weir_testkit::net::{BASE_RTT, DELAY, Frame, RATE, TestNetwork, addr};
+use weir_testkit::net::{BASE_RTT, Frame, LINK_DELAY, RATE, TestNetwork, addr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {
@@ -178,7 +178,7 @@ fn one_round_trip_to_the_fair_share() {
     // Its first packet reaches the receiver half a round trip later, behind the packets queued there.
     net.run_until(us(300) + BASE_RTT / 2);
     assert_eq!(net.flow(0, first).rate, RATE);
-    net.run_until(us(300) + BASE_RTT + DELAY);
+    net.run_until(us(300) + BASE_RTT + LINK_DELAY);
     for (host, flow) in [(0, first), (1, second)] {
         assert_eq!(net.flow(host, flow).rate, RATE / 2);
     }
@@ -429,7 +429,7 @@ fn an_announcement_slows_the_long_flow_down() {
     net.run_until(us(100));
     let announcement = Announcement { incast: 1, senders: (1..5).map(addr).collect() };
     let short = net.open_announcing(1, 5, Bytes::new(50_000), &announcement);
-    net.run_until(us(100) + BASE_RTT + DELAY);
+    net.run_until(us(100) + BASE_RTT + LINK_DELAY);
     assert_eq!(net.flow(0, long).rate, RATE / 5);
     net.run_until(us(200));
     assert!(net.hosts[1].flow(short).is_none(), "the short flow is finished");
@@ -460,7 +460,7 @@ fn an_announcement_of_a_hundred_senders_takes_four_packets() {
 /// An announcement of this length fits with every scheme.
 #[test]
 fn minimum_room_for_an_announcement() {
-    let rooms = [100, 1_460, 2_000, 8_000].map(|size| min_max_announced(size, 1_518));
+    let rooms = [100, 1_460, 2_000, 8_000].map(|size| max_announced_under_any_scheme(size, 1_518));
     assert_eq!(rooms, [29, 30, 58, 174]);
-    assert_eq!(min_max_announced(8_000, 60), 0, "no room for headers");
+    assert_eq!(max_announced_under_any_scheme(8_000, 60), 0, "no room for headers");
 }

@@ -4,7 +4,7 @@ use crate::variants::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;
-use weir_host::telemetry::{Hop, Telemetry};
+use weir_host::telemetry::{GatheredBy, Hop, Telemetry};
 use weir_host::wire::{IntRecord, PacketKind, RateCode, RecordFormat};
 use weir_testkit::frames::{deliver, drain, from_peer, host, open};
 use weir_testkit::net::{BASE_RTT, RATE};
@@ -150,8 +150,8 @@ fn without_lhcs_fncc_is_hpcc() {
     assert_eq!(run("fncc", &[], worse), run("hpcc", &[], worse));
 }
 
-/// While ACKs return on another path than that of DATA, their records are of other ports: LHCS is suspended, each such ACK
-/// is counted, and a change of either path restarts the measurement.
+/// While ACKs return on another path than that of DATA, their records are of other ports: LHCS is suspended, each such
+/// ACK is counted, and a change of either path restarts the measurement.
 #[test]
 fn without_a_common_path_there_is_no_lhcs() {
     let params = params(gbps(100), Time::from_us(12));
@@ -245,8 +245,8 @@ fn trap_4_hops_are_in_data_path_order() {
     };
     // First hop 10G, middle 25G, last 40G.
     let (last_first, first_first) = (wire([40, 25, 10]), wire([10, 25, 40]));
-    let by_data = Telemetry::from_wire(&last_first, RecordFormat::BASE, true);
-    let by_ack = Telemetry::from_wire(&first_first, RecordFormat::BASE, false);
+    let by_data = Telemetry::from_wire(&last_first, RecordFormat::BASE, GatheredBy::Data);
+    let by_ack = Telemetry::from_wire(&first_first, RecordFormat::BASE, GatheredBy::Ack);
     assert_eq!(by_data, by_ack);
     let rates: Vec<_> = by_ack.hops().iter().map(|hop| hop.rate.to_string()).collect();
     assert_eq!(rates, ["10Gbps", "25Gbps", "40Gbps"]);

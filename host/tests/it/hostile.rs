@@ -91,7 +91,7 @@ fn forged_feedback_is_refused() {
             }
             (sent, now) = drain(&mut host, now);
         }
-        assert!(sent.len() > 10 || scheme.needs().transport.slow_start);
+        assert!(sent.len() > 10 || scheme.needs().transport.uses_slow_start);
         let before = host.flow(flow).unwrap();
         let mut expect = |repr: &FrameRepr, reason: DropReason| {
             deliver(&mut host, now, repr, &[]);

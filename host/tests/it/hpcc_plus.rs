@@ -1,7 +1,7 @@
 //! HPCC++: where telemetry comes from, how often, and who computes (docs/algorithms/hpcc-plus-plus.md).
 
 use crate::variants::scheme;
-use weir_host::telemetry::{Hop, QueueShare, Telemetry};
+use weir_host::telemetry::{GatheredBy, Hop, QueueShare, Telemetry};
 use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind, RecordFormat};
 use weir_host::{DropReason, HostStats};
 use weir_testkit::frames::{deliver, drain, from_peer, host, open, poll_transmit, record, take_frame};
@@ -30,8 +30,8 @@ fn with_hpccs_increase_it_is_hpcc() {
     assert_eq!(run("hpcc++"), run("hpcc"));
 }
 
-/// Draft §5: W_AI = W_init*(1-eta)/N with the receiver's N: 150,000 * 0.05 / 4 = 1,875 B. §6.2: N is of the last hop; where
-/// another is the most congested, and where no N is reported, W_AI is HPCC's 80 B.
+/// Draft §5: W_AI = W_init*(1-eta)/N with the receiver's N: 150,000 * 0.05 / 4 = 1,875 B. §6.2: N is of the last hop;
+/// where another is the most congested, and where no N is reported, W_AI is HPCC's 80 B.
 #[test]
 fn the_reported_n_sets_the_increase_at_the_last_hop() {
     let grown = |n: u16| {
@@ -264,22 +264,23 @@ fn the_format_travels_with_the_records() {
         deliver(&mut host, us(1), &data, &records);
         let ack = take_frame(&mut host, us(1)).unwrap();
         assert_eq!((ack.view().weir.format(), ack.view().records()), (sent.weir.format, &records[..]));
-        let read = Telemetry::from_wire(&records, sent.weir.format, true);
+        let read = Telemetry::from_wire(&records, sent.weir.format, GatheredBy::Data);
         // Two units: of 80 bytes, or of 4 ticks.
         let queued = if bits == 1 { 160 } else { 8 };
         assert_eq!((read.hops()[0].link, read.hops()[0].queue), (0x0009_0003, queued));
         let share = (bits == 11).then_some(QueueShare { share: 0x400, tx_bytes: 12_800 });
-        assert_eq!(read.hops()[0].share, share);
+        assert_eq!(read.hops()[0].queue_share, share);
     }
 }
 
 /// A port of 100 Gbit/s at `at` ns; of `tx` bytes `own` are of the flow's queue, which has a quarter of the port.
 fn quarter(at: u32, tx: u32, own: u32) -> Hop {
-    let share = Some(QueueShare { share: QueueShare::FULL_SHARE / 4, tx_bytes: own });
-    Hop { share, ..hop(100, at, tx, 0) }
+    let queue_share = Some(QueueShare { share: QueueShare::FULL_SHARE / 4, tx_bytes: own });
+    Hop { queue_share, ..hop(100, at, tx, 0) }
 }
 
-/// Draft §9.4, in Weir's form: a queue may have its share of the port, or what others leave of eta. `T` 12 us: 150,000 B.
+/// Draft §9.4, in Weir's form: a queue may have its share of the port, or what others leave of eta. `T` 12 us: 150,000
+/// B.
 #[test]
 fn a_weighted_queue_is_measured_against_its_share_or_what_others_leave() {
     let u = |tx: u32, own: u32| {

@@ -25,7 +25,7 @@ fn outcome(scheme: &str, lie: Option<RecordTamper>) -> [u64; 3] {
     let after = acked(&net);
     let capacity = RATE.bytes_in(Time::from_ms(3)).as_f64();
     let share = |host: usize| ((after[host] - before[host]) / capacity * 100.0).round() as u64;
-    [share(0), share(1), net.peak[2] / 1_000]
+    [share(0), share(1), net.peak_queue[2] / 1_000]
 }
 
 /// False telemetry cannot raise a sender's rate above its NIC's or its window above the initial one, so the queue has

@@ -111,14 +111,14 @@ fn flows_of_every_scheme_go_on_with_other_parameters() {
         let edit = edits.iter().find(|edit| scheme.get(edit.0).is_some()).copied();
         let edit = edit.unwrap_or(("eta", "0.94"));
         let id = set(&mut net, 3, &[edit]).unwrap_or_else(|error| panic!("{name}: {error}"));
-        net.peak.fill(0);
+        net.peak_queue.fill(0);
         net.run_until(net.now + imin() * 2);
         assert!(net.hosts.iter().all(|host| active_policy(host) == Some(id)), "{name}");
         let start = acked(&net);
         net.run_until(net.now + Time::from_us(300));
         let rate_after = acked(&net) - start;
         assert!(rate_after as f64 > 0.6 * rate_before as f64, "{name}: {rate_after} B after {rate_before} B");
-        assert!(net.peak[2] <= bounds.steady.get() * 3 / 2, "{name}: {} B queued", net.peak[2]);
+        assert!(net.peak_queue[2] <= bounds.steady.get() * 3 / 2, "{name}: {} B queued", net.peak_queue[2]);
         for (host, flow) in flows {
             net.stop(host, flow);
         }

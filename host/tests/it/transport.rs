@@ -7,7 +7,7 @@ use weir_host::scheme::{LossRecovery, SchemeConfig};
 use weir_host::wire::{Flags, FrameView, HEADERS_LEN, INT_RECORD_LEN, MAX_HEADER_LEN, MAX_HOPS};
 use weir_host::{HostConfig, HostEvent, Transmit};
 use weir_testkit::frames;
-use weir_testkit::net::{BASE_RTT, DELAY, Faults, RATE, TestNetwork};
+use weir_testkit::net::{BASE_RTT, Faults, LINK_DELAY, RATE, TestNetwork};
 use weir_units::{Bytes, Time};
 
 /// A single flow takes the ideal time at line rate, without retransmissions or drops.
@@ -20,7 +20,7 @@ fn a_flow_alone_runs_at_line_rate() {
         net.run_to_end(Time::from_ms(2));
         let payload = net.hosts[0].config().max_payload().unwrap().get();
         let wire = size.get() + size.get().div_ceil(payload) * HEADERS_LEN as u64;
-        let ideal = RATE.tx_time(Bytes::new(wire)) + DELAY * 4;
+        let ideal = RATE.tx_time(Bytes::new(wire)) + LINK_DELAY * 4;
         let fct = net.fcts()[0];
         assert!(fct >= ideal, "{}: {fct} is faster than the link's {ideal}", scheme.name());
         // Credits take a round trip to come, and leave room for themselves and for ACKs.
@@ -41,7 +41,7 @@ fn fct_is_from_open_to_the_last_acknowledgement() {
     let data = RATE.tx_time(Bytes::new(1000 + HEADERS_LEN as u64));
     let ack = RATE.tx_time(Bytes::new(HEADERS_LEN as u64));
     let ack_with_record = RATE.tx_time(Bytes::new((HEADERS_LEN + INT_RECORD_LEN) as u64));
-    assert_eq!(net.fcts(), [DELAY * 4 + data * 2 + ack + ack_with_record]);
+    assert_eq!(net.fcts(), [LINK_DELAY * 4 + data * 2 + ack + ack_with_record]);
 }
 
 /// Up to a fifth of all packets is lost, and timeouts double six times from 200 ms: seven in a row take 25 s.
@@ -138,7 +138,12 @@ fn clocks_wrap_in_the_middle_of_a_flow() {
                 continue; // a round trip later than others
             }
             let rtt = view.rtt.expect("ACKs came");
-            assert!(rtt >= DELAY * 4 && rtt < DELAY * 12, "{}: {rtt} at {}", scheme.name(), net.now);
+            assert!(
+                rtt >= LINK_DELAY * 4 && rtt < LINK_DELAY * 12,
+                "{}: {rtt} at {}",
+                scheme.name(),
+                net.now
+            );
             assert!(
                 view.rate.as_bps() > RATE.as_bps() * 8 / 10,
                 "{}: {} at {}",
@@ -269,7 +274,7 @@ fn the_window_holds_without_acks() {
         let payload = net.hosts[0].config().max_payload().unwrap();
         if is_credited(&scheme) {
             assert_eq!(view.sent, Bytes::ZERO, "credits wait with the ACKs");
-        } else if view.window == RATE.bytes_in(BASE_RTT) || scheme.needs().transport.slow_start {
+        } else if view.window == RATE.bytes_in(BASE_RTT) || scheme.needs().transport.uses_slow_start {
             assert!(view.inflight >= view.window && view.inflight < view.window + payload);
         } else {
             // A scheme without a window: the NIC was never idle.

@@ -1,5 +1,6 @@
-//! Splits the processes of a fabric into two sides such that no two processes of one side are neighbours. In a
-//! fat-tree, for example, hosts and aggregation switches are one side, edge and core switches the other.
+//! Splits the logical processes of a fabric ([`crate::network`]) into two sides such that no two processes of one side
+//! are neighbours. In a fat-tree, for example, hosts and aggregation switches are one side, edge and core switches the
+//! other.
 //!
 //! A process receives frames only from the other side, after at least the lookahead. While one side stands at time t,
 //! the other side can therefore run from t - lookahead to t + lookahead, a window twice as long as without sides.

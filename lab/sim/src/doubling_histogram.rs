@@ -26,13 +26,15 @@ impl DoublingHistogram {
         DoublingHistogram { from, first: first.max(Time::from_ps(1)), counts: Vec::new() }
     }
 
+    /// Discards all counts and starts again at `from`.
     pub fn restart(&mut self, from: Time) {
         *self = DoublingHistogram::new(from, self.first);
     }
 
+    /// Counts an event; ignores events at or before the start.
     pub fn count(&mut self, at: Time) {
         let Some(since) = at.checked_sub(self.from).filter(|since| *since > Time::ZERO) else { return };
-        // Bin i ends at (2^(i + 1) - 1) times the length of the first bin.
+        // Bin i ends at (2^(i + 1) - 1) times the length of the first bin. The end belongs to the bin, hence -1.
         let passed = (since.as_ps() - 1) / self.first.as_ps();
         let index = (passed + 1).ilog2() as usize;
         if self.counts.len() <= index {

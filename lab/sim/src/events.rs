@@ -2,10 +2,11 @@
 //!
 //! # The order
 //!
-//! Events run in the order of their [`EventKey`]s: by time, then by the time at which they were scheduled. If both
-//! are equal, the process's own events come first, in the order in which they were scheduled, followed by events that
-//! other processes scheduled, by wire index and kind. Sender and receiver know these values alike, so the order does
-//! not depend on the timing of threads, as a counter over the whole fabric would.
+//! A fabric is simulated by logical *processes* ([`crate::process`]), each with the events of some of its nodes. Events
+//! run in the order of their [`EventKey`]s: by time, then by the time at which they were scheduled. If both are equal,
+//! events with a sequence number come first, in the order in which the process scheduled them. Then follow events
+//! without one, by index and kind: arrivals of frames, which often another process schedules. Sender and receiver know
+//! these values alike, so the order does not depend on the timing of threads, as a counter over the whole fabric would.
 //!
 //! # The queue
 //!
@@ -15,7 +16,7 @@
 
 use weir_units::Time;
 
-/// A kind of event. The number is an index into a table of the process: `wires`, `transmitters` or `hosts`.
+/// An event. The number is an index into a table of the process: `wires`, `transmitters` or `hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first packet on this incoming wire arrives.
@@ -38,13 +39,14 @@ pub enum Event {
     ScheduledChange,
 }
 
+/// An event is packed into a word: index above kind.
 const INDEX_BITS: u32 = 20;
 const KIND_BITS: u32 = 4;
 const WORD_BITS: u32 = INDEX_BITS + KIND_BITS;
 /// The largest index that an event can carry.
 pub const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
-/// Set in [`EventKey::tie_break`] if another process scheduled the event.
-const REMOTE: u64 = 1 << 63;
+/// Set in [`EventKey::tie_break`] if the event has no sequence number.
+const UNSEQUENCED: u64 = 1 << 63;
 
 impl Event {
     fn pack(self) -> u64 {
@@ -86,7 +88,7 @@ pub struct EventKey {
     pub time: Time,
     /// The time at which the event was scheduled.
     pub scheduled_at: Time,
-    /// From the top: remote bit, sequence number (0 if remote), index, kind. Local events come first by convention.
+    /// From the top: [`UNSEQUENCED`] bit, sequence number (0 if the bit is set), index, kind.
     tie_break: u64,
 }
 
@@ -114,6 +116,7 @@ impl EventKey {
     }
 }
 
+/// Number of children of a node of the heap.
 const ARITY: usize = 4;
 /// Number of events that stay in the sorted array when it is compacted or refilled.
 const NEAR_LEN: usize = 32;
@@ -128,6 +131,7 @@ pub struct EventQueue {
     tail: usize,
     /// A heap of the remaining events. Every event in `near` is before every event in `far`.
     far: Vec<EventKey>,
+    /// The last sequence number that was assigned or reserved.
     last_seq: u64,
 }
 
@@ -159,11 +163,12 @@ impl EventQueue {
         self.insert(time, scheduled_at, (seq << WORD_BITS) | event.pack());
     }
 
-    /// Adds an event that another process scheduled at `scheduled_at`. It has no sequence number: that would depend
-    /// on the order in which threads hand over frames.
+    /// Adds an event without a sequence number, which may have been scheduled at an earlier time, `scheduled_at`. Used
+    /// for events from outside the process: the sequence number of the arrival of a frame would depend on the order in
+    /// which threads hand over frames.
     #[inline]
-    pub fn push_remote(&mut self, time: Time, event: Event, scheduled_at: Time) {
-        self.insert(time, scheduled_at, REMOTE | event.pack());
+    pub fn push_unsequenced(&mut self, time: Time, event: Event, scheduled_at: Time) {
+        self.insert(time, scheduled_at, UNSEQUENCED | event.pack());
     }
 
     /// Inserts a key. Here and in the callees its parts are passed in registers: loading a whole key right after
@@ -248,10 +253,11 @@ impl EventQueue {
         heap[hole] = key;
     }
 
+    /// Removes and returns the earliest event of the heap.
     fn pop_far(&mut self) -> Option<EventKey> {
         let last = self.far.pop()?;
         let heap = self.far.as_mut_slice();
-        let Some(first) = heap.first().copied() else { return Some(last) };
+        let Some(first) = heap.first().copied() else { return Some(last) }; // `last` was the only one
         let mut hole = 0;
         loop {
             let child = hole * ARITY + 1;
@@ -285,10 +291,10 @@ impl EventQueue {
         (self.head < self.tail).then(|| self.at(self.head))
     }
 
-    /// Returns the earliest event that `wanted` accepts. Scans the whole queue.
-    pub fn peek_matching(&self, wanted: impl Fn(Event) -> bool) -> Option<EventKey> {
+    /// Returns the earliest event for which `is_wanted` returns true. Scans the whole queue.
+    pub fn peek_matching(&self, is_wanted: impl Fn(Event) -> bool) -> Option<EventKey> {
         let pending = self.near[self.head..self.tail].iter().chain(&self.far);
-        pending.filter(|key| wanted(key.event())).min().copied()
+        pending.filter(|key| is_wanted(key.event())).min().copied()
     }
 
     /// Removes and returns the earliest event if it is before `end`.
@@ -388,15 +394,15 @@ mod tests {
 
     /// The position of an event of another process depends on when it was scheduled, not on when it was added.
     #[test]
-    fn remote_events_are_ordered_by_when_they_were_scheduled() {
+    fn unsequenced_events_are_ordered_by_when_they_were_scheduled() {
         let us = Time::from_us;
         let mut queue = EventQueue::default();
         queue.push(us(9), Event::HostTimer(1), us(3));
         let seq = queue.reserve_seq();
-        queue.push_remote(us(9), Event::Arrival(4), us(5));
+        queue.push_unsequenced(us(9), Event::Arrival(4), us(5));
         queue.push(us(9), Event::HostTimer(2), us(5));
-        queue.push_remote(us(9), Event::Arrival(5), us(4));
-        queue.push_remote(us(9), Event::Arrival(3), us(5));
+        queue.push_unsequenced(us(9), Event::Arrival(5), us(4));
+        queue.push_unsequenced(us(9), Event::Arrival(3), us(5));
         queue.push_reserved(us(9), Event::Arrival(7), us(3), seq);
         assert_eq!(
             queue.peek_matching(|event| event != Event::HostTimer(1)).map(|key| key.event()),

@@ -11,24 +11,34 @@ use weir_units::{Ratio, Time};
 
 /// The impairments of a wire.
 pub struct Impairments {
-    /// Number of reasons for which the wire is down (faults of the experiment, the observer); 0 if it is up.
+    /// Number of reasons for which the wire is down (faults of the experiment, and changes by the user); 0 if it is up.
     pub down_count: u32,
     /// Time at which the wire last came up. Frames sent before that are dropped.
     last_up_at: Time,
+    /// Probability that a frame is dropped; likewise for the next three.
     loss: Probability,
     duplicate: Probability,
     corrupt: Probability,
     reorder: Probability,
+    /// Additional delay of a reordered frame.
     reorder_by: Time,
+    /// Maximum random delay of the other frames.
     jitter: Time,
     /// Latest arrival time given to a frame that is not reordered.
     last_in_order_arrival: Time,
-    /// Delayed frames by (arrival, `delay_seq`), each with its arrival time without the delay.
-    held: BTreeMap<(Time, u64), (Time, Box<Packet>)>,
+    /// Delayed frames by arrival time, then in the order in which they were delayed (`delay_seq`).
+    held: BTreeMap<(Time, u64), HeldFrame>,
     delay_seq: u64,
     /// Seed of the wire's random numbers; `rng_counter` counts those drawn.
     stream: u64,
     rng_counter: u64,
+}
+
+/// A delayed frame.
+pub struct HeldFrame {
+    /// Time at which it would have arrived without the delay.
+    pub undelayed_arrival: Time,
+    pub packet: Box<Packet>,
 }
 
 /// A probability in units of 2^-53.
@@ -47,6 +57,7 @@ impl From<Ratio> for Probability {
 pub enum LinkDrop {
     /// The link was down on arrival, or had been down since the frame was sent.
     LinkDown,
+    /// The impairments of the wire dropped it at random.
     RandomLoss,
 }
 
@@ -98,15 +109,18 @@ impl Impairments {
     pub fn link_up(&mut self, now: Time) {
         self.down_count = self.down_count.saturating_sub(1);
         if self.down_count == 0 {
+            // Frames from before are dropped, so the order of arrivals begins anew.
             (self.last_up_at, self.last_in_order_arrival) = (now, Time::ZERO);
         }
     }
 
     /// Decides whether a frame is dropped because the link is down, or has been down since the frame was sent.
-    /// `reached` is the frame's arrival time without impairments, `delay` the propagation delay.
-    pub fn drop_if_down(&self, reached: Time, delay: Time) -> Option<LinkDrop> {
-        // The last bit was sent at `reached - delay`. If that was before the link came up, the frame was cut off.
-        (self.down_count > 0 || reached < self.last_up_at + delay).then_some(LinkDrop::LinkDown)
+    /// `undelayed_arrival` is the frame's arrival time without impairments, `propagation_delay` that of the link.
+    pub fn drop_if_down(&self, undelayed_arrival: Time, propagation_delay: Time) -> Option<LinkDrop> {
+        // The last bit was sent one propagation delay before the arrival. If the link came up after that, the frame was
+        // cut off.
+        (self.down_count > 0 || undelayed_arrival < self.last_up_at + propagation_delay)
+            .then_some(LinkDrop::LinkDown)
     }
 
     /// Decides whether the next frame is dropped at random.
@@ -146,14 +160,14 @@ impl Impairments {
         })
     }
 
-    /// Stores a frame until `at`, when [`Self::release`] must be called. `now` is its arrival time without the delay.
-    pub fn delay_until(&mut self, at: Time, now: Time, packet: Box<Packet>) {
+    /// Stores a frame that arrives now until the time `arrival`, when [`Self::release`] must be called.
+    pub fn delay_until(&mut self, arrival: Time, now: Time, packet: Box<Packet>) {
         self.delay_seq += 1;
-        self.held.insert((at, self.delay_seq), (now, packet));
+        self.held.insert((arrival, self.delay_seq), HeldFrame { undelayed_arrival: now, packet });
     }
 
-    /// Removes the earliest delayed frame and returns it with its arrival time without the delay.
-    pub fn release(&mut self) -> Option<(Time, Box<Packet>)> {
+    /// Removes and returns the earliest delayed frame.
+    pub fn release(&mut self) -> Option<HeldFrame> {
         self.held.pop_first().map(|(_, held)| held)
     }
 

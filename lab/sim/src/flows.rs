@@ -1,4 +1,5 @@
-//! The flows of a run: state of the active flows, and a record of every flow that has started.
+//! The flows of a run: state of the active flows, and a record of every flow that has started. A *flow index* numbers
+//! the flows in the order in which they start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,34 +9,54 @@ use weir_experiment::results::FlowRecord;
 use weir_host::{FlowError, FlowId};
 use weir_units::{Bytes, Time};
 
+/// The source of the workload that generated a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowSource {
+    /// Index of the source in the workload.
+    pub index: usize,
+    /// The source's own number for the flow.
+    pub tag: u32,
+}
+
+/// Results of a finished message.
+pub(crate) struct FinishedMessage {
+    pub end: Time,
+    pub acked: Bytes,
+    pub retransmits: u64,
+}
+
+/// State of a flow from its start to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActiveFlow {
     /// The host's id of the flow; `None` until the host has opened it.
     pub id: Option<FlowId>,
     pub from: HostIx,
     pub to: HostIx,
-    /// Index of the source that generated the flow, and the source's tag for it; `None` for flows of the experiment
-    /// file.
-    pub source: Option<(usize, u32)>,
-    /// Bytes acknowledged when the fairness window began; `None` if the flow was not active then.
+    /// `None` for flows of the experiment file.
+    pub source: Option<FlowSource>,
+    /// Bytes acknowledged when the fairness window began ([`Experiment::fairness_window_start`]); `None` if the flow
+    /// was not active then.
+    ///
+    /// [`Experiment::fairness_window_start`]: weir_experiment::Experiment::fairness_window_start
     pub acked_before_window: Option<Bytes>,
     has_size: bool,
 }
 
-/// All flows that have started. A `record` argument is an index into `records`.
+/// All flows that have started.
 pub(crate) struct FlowTable {
-    /// In order of start.
+    /// By flow index.
     records: Vec<FlowRecord>,
-    /// By record.
+    /// By flow index.
     active: BTreeMap<u32, ActiveFlow>,
     /// Number of active flows with a size.
-    sized: usize,
-    /// For each host, the record of each active flow by message id.
-    messages: Vec<HashMap<u32, u32>>,
+    sized_count: usize,
+    /// For each host, the flow index of each active flow by message id.
+    flow_of_message: Vec<HashMap<u32, u32>>,
     /// For each host, the next message id. Ids are consecutive, from 0.
     next_message: Vec<u32>,
-    /// By number of the flow in the experiment file, its record once it has started.
+    /// By number of the flow in the experiment file, its flow index once it has started.
     predefined: Vec<Option<u32>>,
+    /// Names of the hosts.
     names: Vec<Arc<str>>,
 }
 
@@ -46,8 +67,8 @@ impl FlowTable {
         FlowTable {
             records: Vec::new(),
             active: BTreeMap::new(),
-            sized: 0,
-            messages: vec![HashMap::new(); hosts],
+            sized_count: 0,
+            flow_of_message: vec![HashMap::new(); hosts],
             next_message: vec![0; hosts],
             predefined: vec![None; predefined],
             names: topology.hosts.iter().map(|host| Arc::from(host.name.as_str())).collect(),
@@ -67,15 +88,15 @@ impl FlowTable {
         self.records.len()
     }
 
-    /// Adds a flow that starts now, and returns its record.
+    /// Adds a flow that starts now, and returns its flow index. `ideal` is its completion time on an idle fabric.
     pub fn start(
         &mut self,
         flow: &Flow,
         message: u32,
         ideal: Option<Time>,
-        source: Option<(usize, u32)>,
+        source: Option<FlowSource>,
     ) -> u32 {
-        let record = self.records.len() as u32;
+        let flow_index = self.records.len() as u32;
         let name = |host: HostIx| Arc::clone(&self.names[host.0 as usize]);
         self.records.push(FlowRecord {
             from: name(flow.from),
@@ -92,40 +113,38 @@ impl FlowTable {
             retransmits: 0,
         });
         let (from, to, has_size) = (flow.from, flow.to, flow.size.is_some());
-        self.active
-            .insert(record, ActiveFlow { id: None, from, to, source, acked_before_window: None, has_size });
-        self.messages[from.0 as usize].insert(message, record);
-        self.sized += usize::from(has_size);
-        record
+        self.active.insert(
+            flow_index,
+            ActiveFlow { id: None, from, to, source, acked_before_window: None, has_size },
+        );
+        self.flow_of_message[from.0 as usize].insert(message, flow_index);
+        self.sized_count += usize::from(has_size);
+        flow_index
     }
 
     /// Sets the host's id of a flow, once the host has opened it.
-    pub fn set_flow_id(&mut self, record: u32, id: FlowId) {
-        if let Some(active) = self.active.get_mut(&record) {
+    pub fn set_flow_id(&mut self, flow_index: u32, id: FlowId) {
+        if let Some(active) = self.active.get_mut(&flow_index) {
             active.id = Some(id);
         }
     }
 
-    /// Sets the record of flow number `index` of the experiment file.
-    pub fn set_predefined(&mut self, index: usize, record: u32) {
-        self.predefined[index] = Some(record);
+    /// Sets the flow index of flow number `predefined` of the experiment file.
+    pub fn set_predefined(&mut self, predefined: usize, flow_index: u32) {
+        self.predefined[predefined] = Some(flow_index);
     }
 
-    /// Returns the record of flow number `index` of the experiment file, once the flow has started.
-    pub fn predefined(&self, index: usize) -> Option<u32> {
-        self.predefined[index]
+    /// Returns the flow index of flow number `predefined` of the experiment file, once the flow has started.
+    pub fn predefined(&self, predefined: usize) -> Option<u32> {
+        self.predefined[predefined]
     }
 
-    /// Completes the record of a message whose last byte was acknowledged, and removes the flow from the active ones.
-    pub fn finish(
-        &mut self,
-        host: HostIx,
-        message: u32,
-        (end, bytes, retransmits): (Time, Bytes, u64),
-    ) -> Option<ActiveFlow> {
+    /// Completes the record of a message whose last byte was acknowledged. Removes its flow from the active ones and
+    /// returns it; `None` if it is not active.
+    pub fn finish(&mut self, host: HostIx, message: u32, result: &FinishedMessage) -> Option<ActiveFlow> {
         let (active, record) = self.end(host, message)?;
-        record.fct = Some(end.saturating_sub(record.start));
-        (record.acked, record.retransmits) = (bytes, retransmits);
+        record.fct = Some(result.end.saturating_sub(record.start));
+        (record.acked, record.retransmits) = (result.acked, result.retransmits);
         Some(active)
     }
 
@@ -138,25 +157,25 @@ impl FlowTable {
 
     /// Removes a flow from the active ones, and returns it with its record.
     fn end(&mut self, host: HostIx, message: u32) -> Option<(ActiveFlow, &mut FlowRecord)> {
-        let index = self.messages[host.0 as usize].remove(&message)?;
-        let active = self.active.remove(&index)?;
-        self.sized -= usize::from(active.has_size);
-        Some((active, &mut self.records[index as usize]))
+        let flow_index = self.flow_of_message[host.0 as usize].remove(&message)?;
+        let active = self.active.remove(&flow_index)?;
+        self.sized_count -= usize::from(active.has_size);
+        Some((active, &mut self.records[flow_index as usize]))
     }
 
     /// Returns the flow of a host's message, while it is active.
     pub fn by_message(&self, host: HostIx, message: u32) -> Option<&ActiveFlow> {
-        self.active.get(self.messages[host.0 as usize].get(&message)?)
+        self.active.get(self.flow_of_message[host.0 as usize].get(&message)?)
     }
 
-    /// Returns the flow of a record, if it is active.
-    pub fn active(&self, record: u32) -> Option<&ActiveFlow> {
-        self.active.get(&record)
+    /// Returns the flow with this index, if it is active.
+    pub fn active(&self, flow_index: u32) -> Option<&ActiveFlow> {
+        self.active.get(&flow_index)
     }
 
-    /// Returns the active flows with their records, in order of start.
+    /// Returns the active flows with their flow indices, in order of start.
     pub fn all_active(&self) -> impl Iterator<Item = (u32, &ActiveFlow)> {
-        self.active.iter().map(|(&record, active)| (record, active))
+        self.active.iter().map(|(&flow_index, active)| (flow_index, active))
     }
 
     pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut ActiveFlow> {
@@ -169,19 +188,19 @@ impl FlowTable {
     }
 
     pub fn has_sized_flows(&self) -> bool {
-        self.sized > 0
+        self.sized_count > 0
     }
 
-    pub fn record(&self, record: u32) -> &FlowRecord {
-        &self.records[record as usize]
+    pub fn record(&self, flow_index: u32) -> &FlowRecord {
+        &self.records[flow_index as usize]
     }
 
-    /// Returns all records, those of active flows completed with the acknowledged bytes and retransmissions from
-    /// `progress`.
+    /// Returns all records. Those of active flows are completed with the result of `progress`: acknowledged bytes and
+    /// number of retransmissions, both 0 if it is `None`.
     pub fn records(&self, progress: impl Fn(&ActiveFlow) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
         let mut records = self.records.clone();
-        for (index, active) in self.all_active() {
-            let record = &mut records[index as usize];
+        for (flow_index, active) in self.all_active() {
+            let record = &mut records[flow_index as usize];
             (record.acked, record.retransmits) = progress(active).unwrap_or_default();
         }
         records

@@ -3,8 +3,8 @@
 //! - [`run()`] runs all schemes of an experiment; [`Simulation`] is the same as a backend.
 //! - [`fabric_builder`] builds the fabric of one scheme: switches with the compiled P4 program and the controller's
 //!   table entries, hosts with the scheme, links.
-//! - [`network`], [`process`], [`link`] and [`events`] are the event loop of logical processes, on any number of
-//!   threads. It drives `weir_host` and `weir_switch`, the same code that runs on real sockets.
+//! - [`network`], [`process`], [`link`] and [`events`] are the event loop. It is split into logical processes, which
+//!   run on any number of threads. It drives `weir_host` and `weir_switch`, the same code that runs on real sockets.
 //! - [`recorder`], [`rx_stats`], [`path_trace`] and [`counters`] collect the results.
 //! - [`deadlock`] detects PFC deadlocks.
 //! - [`forecast`] predicts the duration of a run on more cores.

@@ -1,8 +1,10 @@
 //! One direction of a link: a [`Transmitter`] at the sending end, and a [`Wire`] with the frames in flight at the
-//! receiving end. The two ends usually belong to different processes, which may run at the same time.
+//! receiving end. The two ends usually belong to different logical processes ([`crate::process`]), which may run at the
+//! same time. A process then collects the frames that it sends during a window ([`crate::network`]) in a [`Batch`], and
+//! hands the batch over at the end of the window.
 
 use crate::events::{Event, EventQueue};
-use crate::fault::{Impairments, LinkDrop};
+use crate::fault::{HeldFrame, Impairments, LinkDrop};
 use std::num::NonZeroU64;
 use weir_host::ring::Ring;
 use weir_switch::packet::Packet;
@@ -30,11 +32,12 @@ pub struct Transmitter {
     /// The sending node.
     pub from: LocalNode,
     pub from_port: u16,
-    /// Number of the process at the receiving end; may be the transmitter's own.
-    pub remote_process: u32,
+    /// Number of the logical process at the receiving end; may be the transmitter's own.
+    pub receiver_process: u32,
     /// Index of the [`Wire`] in that process.
     pub wire: u32,
     pub rate: Bandwidth,
+    /// Propagation delay.
     delay: Time,
     /// End of the current serialisation; in the past if idle.
     busy_until: Time,
@@ -59,11 +62,14 @@ pub struct Wire {
     pub to_port: u16,
     /// Index of the transmitter of the opposite direction, which is in the same process.
     pub reverse_transmitter: u32,
+    /// Propagation delay.
     delay: Time,
+    /// Data frames in flight.
     pub frames: InFlightQueue<Box<Packet>>,
-    /// PFC frames in flight.
+    /// PFC frames in flight. Boxed, since most wires never carry any.
     pub pfc: Box<InFlightQueue<PfcFrame>>,
-    /// Set if a fault of the experiment, or the observer, may affect this wire.
+    /// Set if a fault of the experiment may affect this wire, or the user has changed the link during the run
+    /// ([`Observer::link_change`](weir_experiment::backend::Observer::link_change)).
     pub impairments: Option<Box<Impairments>>,
     /// Running hash of the time and length of every arrival, to compare two runs.
     pub fingerprint: u64,
@@ -78,7 +84,7 @@ pub enum LocalNode {
     Host(u32),
 }
 
-/// Frames of one kind (data or PFC) that a transmitter sends in one window, in order.
+/// Frames of one kind (data or PFC) that a transmitter sends during one window, in order.
 pub type Batch<T> = Ring<InFlight<T>>;
 
 /// The frames of one kind (data or PFC) in flight on a wire.
@@ -87,9 +93,16 @@ pub struct InFlightQueue<T> {
     current: Batch<T>,
     /// The later batches, kept as they were handed over, which avoids copying frames.
     later: Ring<Batch<T>>,
-    /// When the last frame arrived, and the sequence number reserved then for the arrival event of its successor;
-    /// used if the successor was on the wire by then.
-    successor_seq: Option<(Time, NonZeroU64)>,
+    /// The sequence number for the arrival event of the next frame, if that frame had been sent when the previous one
+    /// arrived; `None` before the first arrival.
+    successor_seq: Option<ReservedSeq>,
+}
+
+/// A sequence number that was reserved at some time ([`EventQueue::reserve_seq`]).
+#[derive(Clone, Copy)]
+struct ReservedSeq {
+    reserved_at: Time,
+    seq: NonZeroU64,
 }
 
 impl<T> Default for InFlightQueue<T> {
@@ -106,18 +119,18 @@ impl<T> InFlightQueue<T> {
 
     /// Adds a frame from a transmitter of the same process. `event` is the arrival event of this wire and kind.
     #[inline]
-    pub fn push(&mut self, flight: InFlight<T>, event: Event, queue: &mut EventQueue) {
+    pub fn push(&mut self, in_flight: InFlight<T>, event: Event, queue: &mut EventQueue) {
         // A frame added here would overtake the batches in `later`. A wire gets either single frames, from its own
         // process, or one batch per window, from another process.
         debug_assert!(self.later.is_empty(), "single frames and batches on one wire");
-        self.current.push_back(flight);
+        self.current.push_back(in_flight);
         if self.current.len() == 1 {
             self.schedule(event, queue);
         }
     }
 
-    /// Adds all frames that a transmitter of another process sent in a window. Adds batch memory that became free to
-    /// `spare`.
+    /// Adds all frames that a transmitter of another process sent during a window. `spare` receives the memory of empty
+    /// batches for reuse.
     pub fn push_batch(
         &mut self,
         batch: Batch<T>,
@@ -132,8 +145,8 @@ impl<T> InFlightQueue<T> {
         self.schedule(event, queue);
     }
 
-    /// Removes and returns the first frame, which arrives now, and schedules the arrival of the next one. Adds batch
-    /// memory that became free to `spare`.
+    /// Removes and returns the first frame, which arrives now, and schedules the arrival of the next one. `spare`
+    /// receives the memory of empty batches for reuse.
     #[inline]
     pub fn pop_arrived(
         &mut self,
@@ -142,7 +155,7 @@ impl<T> InFlightQueue<T> {
         queue: &mut EventQueue,
         spare: &mut Vec<Batch<T>>,
     ) -> Option<T> {
-        let flight = self.current.pop_front()?;
+        let in_flight = self.current.pop_front()?;
         if self.current.is_empty()
             && let Some(next) = self.later.pop_front()
         {
@@ -150,9 +163,10 @@ impl<T> InFlightQueue<T> {
         }
         // Reserved even if no frame follows: the successor may have been sent already, in a batch that its process
         // has not handed over yet. The key of its arrival must not depend on when that happens.
-        self.successor_seq = NonZeroU64::new(queue.reserve_seq()).map(|seq| (now, seq));
+        self.successor_seq =
+            NonZeroU64::new(queue.reserve_seq()).map(|seq| ReservedSeq { reserved_at: now, seq });
         self.schedule(event, queue);
-        Some(flight.frame)
+        Some(in_flight.frame)
     }
 
     /// Schedules the arrival of the first frame in flight, with the key that a sequential simulation would give it:
@@ -161,10 +175,12 @@ impl<T> InFlightQueue<T> {
     fn schedule(&self, event: Event, queue: &mut EventQueue) {
         let Some(first) = self.current.front() else { return };
         match self.successor_seq {
-            Some((scheduled_at, seq)) if first.sent_at <= scheduled_at => {
-                queue.push_reserved(first.arrival, event, scheduled_at, seq.get());
+            Some(ReservedSeq { reserved_at, seq }) if first.sent_at <= reserved_at => {
+                queue.push_reserved(first.arrival, event, reserved_at, seq.get());
             }
-            _ => queue.push_remote(first.arrival, event, first.sent_at),
+            // Without a sequence number even on a wire within one process, so that the key does not depend on how nodes
+            // are assigned to processes.
+            _ => queue.push_unsequenced(first.arrival, event, first.sent_at),
         }
     }
 }
@@ -192,7 +208,7 @@ impl InFlightQueue<Box<Packet>> {
 
 /// Adds the memory of an empty batch to the free list, unless that is full.
 fn recycle<T>(batch: Batch<T>, spare: &mut Vec<Batch<T>>) {
-    /// Bound of the free list; the processes of one thread seldom need more in a window.
+    /// Bound of the free list. Weir's choice: more than the processes of one thread usually need in a window.
     const MAX_SPARE_BATCHES: usize = 1 << 12;
     if batch.capacity() > 0 && spare.len() < MAX_SPARE_BATCHES {
         spare.push(batch);
@@ -215,15 +231,21 @@ pub struct DirectionSpec {
 }
 
 impl DirectionSpec {
-    /// Creates the sending end. `from`: sending node and port; `to`: process of the receiving end and index of its
-    /// wire there.
-    pub fn transmitter(&self, from: (LocalNode, u16), to: (u32, u32)) -> Transmitter {
+    /// Creates the sending end, at a port of node `from`. `wire` is the index of the receiving end in
+    /// `receiver_process`.
+    pub fn transmitter(
+        &self,
+        from: LocalNode,
+        from_port: u16,
+        receiver_process: u32,
+        wire: u32,
+    ) -> Transmitter {
         Transmitter {
             direction: self.number,
-            from: from.0,
-            from_port: from.1,
-            remote_process: to.0,
-            wire: to.1,
+            from,
+            from_port,
+            receiver_process,
+            wire,
             rate: self.rate,
             delay: self.delay,
             busy_until: Time::ZERO,
@@ -234,13 +256,13 @@ impl DirectionSpec {
         }
     }
 
-    /// Creates the receiving end. `to`: receiving node and port; `reverse_transmitter`: index of the transmitter of the
+    /// Creates the receiving end, at a port of node `to`. `reverse_transmitter` is the index of the transmitter of the
     /// opposite direction.
-    pub fn wire(&self, to: (LocalNode, u16), reverse_transmitter: u32) -> Wire {
+    pub fn wire(&self, to: LocalNode, to_port: u16, reverse_transmitter: u32) -> Wire {
         Wire {
             direction: self.number,
-            to: to.0,
-            to_port: to.1,
+            to,
+            to_port,
             reverse_transmitter,
             delay: self.delay,
             frames: InFlightQueue::default(),
@@ -296,11 +318,12 @@ impl Wire {
         impairments.drop_if_down(now, self.delay).or_else(|| impairments.random_drop())
     }
 
-    /// Removes the delayed frame that arrives now. The second value is set if the frame is dropped.
+    /// Removes the frame whose arrival impairments have delayed until now. It comes with the reason if it is dropped:
+    /// its link may have gone down in the meantime.
     pub fn pop_delayed(&mut self) -> Option<(Box<Packet>, Option<LinkDrop>)> {
         let impairments = self.impairments.as_mut()?;
-        let (reached, packet) = impairments.release()?;
-        Some((packet, impairments.drop_if_down(reached, self.delay)))
+        let HeldFrame { undelayed_arrival, packet } = impairments.release()?;
+        Some((packet, impairments.drop_if_down(undelayed_arrival, self.delay)))
     }
 
     /// Adds an arrival to the fingerprint.

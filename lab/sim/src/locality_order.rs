@@ -1,4 +1,4 @@
-//! Orders the processes such that neighbours are near each other.
+//! Orders the logical processes of a fabric such that neighbours are near each other.
 //!
 //! Threads that run contiguous parts of this order exchange few frames. A frame from another thread costs a cache
 //! miss, because another core has written it.

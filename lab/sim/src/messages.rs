@@ -1,4 +1,4 @@
-//! Messages between a run and its processes: commands to hosts, and reports of hosts.
+//! Messages between a run ([`crate::run`]) and its logical processes: commands to hosts, and reports of hosts.
 
 use weir_controller::topology::HostIx;
 use weir_host::{Announcement, FlowId, FlowSpec, HostEvent};
@@ -8,8 +8,11 @@ use weir_units::Time;
 #[derive(Debug)]
 pub enum HostCommand {
     Start(Box<StartFlow>),
-    /// Stops the flow with this index in the run's flow records, if it has not finished.
-    Stop(u32),
+    /// Stops a flow, if it has not finished.
+    Stop {
+        /// Index in the run's flow records.
+        flow_index: u32,
+    },
 }
 
 /// Parameters of a flow to open.
@@ -38,8 +41,13 @@ pub struct HostReport {
 /// The content of a [`HostReport`].
 #[derive(Debug)]
 pub enum HostReportKind {
-    /// The flow with this index in the run's flow records was opened under this id.
-    Opened(u32, FlowId),
+    /// A flow was opened.
+    Opened {
+        /// Index in the run's flow records.
+        flow_index: u32,
+        /// The host's id of the flow.
+        id: FlowId,
+    },
     /// An event of the host itself.
     Host(HostEvent),
 }

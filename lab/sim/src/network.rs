@@ -1,18 +1,18 @@
 //! The fabric in virtual time: logical processes, and the mailboxes through which they exchange frames.
 //!
-//! A process is a switch or a host; nodes joined by a link with a very small delay share one process. The *lookahead*
-//! is the least delay of all links between processes. A frame sent at time t reaches another process at t + lookahead
-//! or later, so during a window of that length every process can run without the others: one after the other, which
-//! keeps the tables of each in the cache, or on several threads (`worker_pool.rs`). A window has the length of the
-//! lookahead, or twice that if neighbouring processes run alternately (`bipartition.rs`). At the end of its window a
-//! process hands over the frames for other processes.
+//! A *logical process* simulates a switch or a host; nodes joined by a link with a very small delay share one process.
+//! The *lookahead* is the least delay of all links between processes. A frame sent at time t reaches another process at
+//! t + lookahead or later, so during a *window* of that length every process can run without the others: one after the
+//! other, which keeps the tables of each in the cache, or on several threads (`worker_pool.rs`). A window has the
+//! length of the lookahead, or twice that if neighbouring processes run alternately (`bipartition.rs`). At the end of
+//! its window a process hands over the frames for other processes.
 //!
 //! The results depend neither on the order in which processes run nor on the number of threads: within a process,
 //! events run in the order of their [`EventKey`]s, which depend on virtual time alone.
 
 use crate::bipartition::bipartition;
 use crate::events::EventKey;
-use crate::link::{Batch, DirectionSpec, InFlight, LocalNode, PfcFrame, hash_step};
+use crate::link::{Batch, DirectionSpec, InFlight, LocalNode, PfcFrame, Transmitter, Wire, hash_step};
 use crate::locality_order::{depth_first_order, neighbours};
 use crate::messages::{HostCommand, HostReport};
 use crate::path_trace::{self, PathTrace};
@@ -21,7 +21,7 @@ use crate::thread_buffers::ThreadBuffers;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_controller::topology::{HostIx, Link, Node, SwitchIx, Topology};
+use weir_controller::topology::{Endpoint, HostIx, Link, Node, SwitchIx, Topology};
 use weir_host::Host;
 use weir_switch::Switch;
 use weir_switch::packet::Packet;
@@ -34,33 +34,73 @@ const MIN_LOOKAHEAD: Time = Time::from_ns(100);
 /// Value of [`Network::next_due`] if no event is pending.
 const NEVER: u64 = u64::MAX;
 
-/// Number of a process and an index into one of its tables.
-type NodeIndex = (u32, u32);
-/// A node and a port number.
-type NodePort = (Node, u16);
+/// Location of a node, transmitter or wire: the number of its process, and the index in the table of that process.
+#[derive(Clone, Copy)]
+struct TableIndex {
+    process: u32,
+    index: u32,
+}
 
+/// Locations of the two ends of a link direction.
+struct DirectionEnds {
+    transmitter: TableIndex,
+    wire: TableIndex,
+}
+
+/// A port of a node.
+#[derive(Clone, Copy)]
+struct NodePort {
+    node: Node,
+    port: u16,
+}
+
+/// When a process is due to run, in ps; [`NEVER`] if it is not.
+struct NextDue {
+    /// Time of its next event.
+    event: AtomicU64,
+    /// Earliest arrival in its mailbox.
+    mail: AtomicU64,
+}
+
+impl NextDue {
+    fn never() -> NextDue {
+        NextDue { event: AtomicU64::new(NEVER), mail: AtomicU64::new(NEVER) }
+    }
+}
+
+/// The contents of a process before it is created.
+#[derive(Default)]
+struct ProcessParts {
+    switches: Vec<SwitchNode>,
+    hosts: Vec<HostNode>,
+    transmitters: Vec<Transmitter>,
+    wires: Vec<Wire>,
+}
+
+/// A fabric in virtual time.
 pub struct Network {
     processes: Vec<Mutex<Process>>,
     /// Frames for each process that are not yet on its wires.
     mailboxes: Vec<PaddedMailbox>,
-    /// For each process, the time of its next event and the earliest arrival in its mailbox, in ps; [`NEVER`] if none.
-    next_due: Vec<(AtomicU64, AtomicU64)>,
+    /// By process number.
+    next_due: Vec<NextDue>,
     /// Processes with reports for [`Network::take_reports`]; may contain duplicates.
     reporting: Mutex<Vec<u32>>,
     /// Buffers of the coordinating thread, which runs processes in windows and single calls between them.
     buffers: Mutex<ThreadBuffers>,
-    switches: Vec<NodeIndex>,
-    hosts: Vec<NodeIndex>,
-    /// By number of the link direction, the positions of its transmitter and of its wire.
-    directions: Vec<(NodeIndex, NodeIndex)>,
+    switches: Vec<TableIndex>,
+    hosts: Vec<TableIndex>,
+    /// By number of the link direction.
+    directions: Vec<DirectionEnds>,
+    /// Processes that have hosts, in ascending order.
     with_hosts: Vec<u32>,
     /// All processes by side of the [bipartition](crate::bipartition), neighbours near each other.
     sides: Vec<Vec<u32>>,
     /// `sides` with the processes that have hosts moved to the end.
     run_order: Vec<Vec<u32>>,
     lookahead: Time,
-    /// True if processes trace the paths of sampled packets.
-    traces_paths: bool,
+    /// Processes trace the paths of sampled packets.
+    is_tracing_paths: bool,
 }
 
 /// A mailbox in its own cache line: several threads write to different mailboxes at the same time.
@@ -68,7 +108,7 @@ pub struct Network {
 #[repr(align(64))]
 struct PaddedMailbox(Mutex<Mailbox>);
 
-/// Frames for a process. The numbers are indices into [`Process::wires`].
+/// Frames for a process, each with the index of its wire in [`Process::wires`].
 #[derive(Default)]
 struct Mailbox {
     frames: Vec<(u32, Batch<Box<Packet>>)>,
@@ -87,29 +127,29 @@ impl Network {
         let (groups, count) = assign_processes(topology);
         let process_of = |node: Node| groups[node_index(topology, node)];
         let mut allocators = vec![IndexAllocator::default(); count as usize];
-        let switch_indices: Vec<NodeIndex> = topology
+        let switch_indices: Vec<TableIndex> = topology
             .switch_ixs()
             .map(|ix| allocators[process_of(Node::Switch(ix)) as usize].switch(process_of(Node::Switch(ix))))
             .collect();
-        let host_indices: Vec<NodeIndex> = topology
+        let host_indices: Vec<TableIndex> = topology
             .host_ixs()
             .map(|ix| allocators[process_of(Node::Host(ix)) as usize].host(process_of(Node::Host(ix))))
             .collect();
         let local_node = |node: Node| match node {
-            Node::Switch(ix) => LocalNode::Switch(switch_indices[ix.0 as usize].1),
-            Node::Host(ix) => LocalNode::Host(host_indices[ix.0 as usize].1),
+            Node::Switch(ix) => LocalNode::Switch(switch_indices[ix.0 as usize].index),
+            Node::Host(ix) => LocalNode::Host(host_indices[ix.0 as usize].index),
         };
-        let ends = all_directions(topology);
-        let directions: Vec<(NodeIndex, NodeIndex)> = ends
+        let all_directions = all_directions(topology);
+        let directions: Vec<DirectionEnds> = all_directions
             .iter()
             .map(|(_, from, to)| {
-                let (from, to) = (process_of(from.0), process_of(to.0));
-                (allocators[from as usize].transmitter(from), allocators[to as usize].wire(to))
+                let (from, to) = (process_of(from.node), process_of(to.node));
+                let transmitter = allocators[from as usize].transmitter(from);
+                DirectionEnds { transmitter, wire: allocators[to as usize].wire(to) }
             })
             .collect();
 
-        let mut parts: Vec<_> =
-            (0..count).map(|_| (Vec::new(), Vec::new(), Vec::new(), Vec::new())).collect();
+        let mut parts: Vec<ProcessParts> = (0..count).map(|_| ProcessParts::default()).collect();
         for (ix, (switch, index)) in topology.switch_ixs().zip(switches.into_iter().zip(&switch_indices)) {
             let (mut port_directions, mut transmitters) = (Vec::new(), Vec::new());
             for (port, link) in topology.switch(ix).ports() {
@@ -117,9 +157,9 @@ impl Network {
                 port_directions.resize(port_directions.len().max(port + 1), UNCONNECTED);
                 transmitters.resize(port_directions.len(), UNCONNECTED);
                 port_directions[port] = outgoing_direction(topology, Node::Switch(ix), link.0 as usize);
-                transmitters[port] = directions[port_directions[port] as usize].0.1;
+                transmitters[port] = directions[port_directions[port] as usize].transmitter.index;
             }
-            parts[index.0 as usize].0.push(SwitchNode {
+            parts[index.process as usize].switches.push(SwitchNode {
                 ix,
                 switch,
                 directions: port_directions,
@@ -128,19 +168,27 @@ impl Network {
         }
         for (ix, (host, index)) in topology.host_ixs().zip(hosts.into_iter().zip(&host_indices)) {
             let direction = outgoing_direction(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
-            parts[index.0 as usize].1.push(HostNode::new(ix, host, directions[direction as usize].0.1));
+            let transmitter = directions[direction as usize].transmitter.index;
+            parts[index.process as usize].hosts.push(HostNode::new(ix, host, transmitter));
         }
-        for (direction, from, to) in &ends {
-            let (transmitter, wire) = directions[direction.number as usize];
-            let reverse = directions[direction.number as usize ^ 1].0;
-            parts[transmitter.0 as usize].2.push(direction.transmitter((local_node(from.0), from.1), wire));
-            parts[wire.0 as usize].3.push(direction.wire((local_node(to.0), to.1), reverse.1));
+        for (direction, from, to) in &all_directions {
+            let DirectionEnds { transmitter, wire } = directions[direction.number as usize];
+            // The two directions of a link have adjacent numbers.
+            let reverse = directions[direction.number as usize ^ 1].transmitter;
+            let (from_node, to_node) = (local_node(from.node), local_node(to.node));
+            parts[transmitter.process as usize].transmitters.push(direction.transmitter(
+                from_node,
+                from.port,
+                wire.process,
+                wire.index,
+            ));
+            parts[wire.process as usize].wires.push(direction.wire(to_node, to.port, reverse.index));
         }
         let lookahead =
             |link: &Link| (process_of(link.a.node) != process_of(link.b.node)).then_some(link.delay);
         let processes: Vec<Process> = (0..)
             .zip(parts)
-            .map(|(number, (switches, hosts, transmitters, wires))| {
+            .map(|(number, ProcessParts { switches, hosts, transmitters, wires })| {
                 Process::new(number, switches, hosts, transmitters, wires)
             })
             .collect();
@@ -152,12 +200,12 @@ impl Network {
         let mut run_order = sides.clone();
         run_order
             .iter_mut()
-            .for_each(|turn| turn.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
+            .for_each(|side| side.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
         Network {
             sides,
             run_order,
             mailboxes: processes.iter().map(|_| PaddedMailbox::default()).collect(),
-            next_due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
+            next_due: processes.iter().map(|_| NextDue::never()).collect(),
             processes: processes.into_iter().map(Mutex::new).collect(),
             reporting: Mutex::default(),
             buffers: Mutex::default(),
@@ -166,7 +214,7 @@ impl Network {
             directions,
             with_hosts,
             lookahead: topology.links.iter().filter_map(lookahead).min().unwrap_or(Time::MAX),
-            traces_paths: false,
+            is_tracing_paths: false,
         }
     }
 
@@ -185,7 +233,7 @@ impl Network {
             sides: Vec::new(),
             run_order: Vec::new(),
             lookahead: Time::MAX,
-            traces_paths: false,
+            is_tracing_paths: false,
         }
     }
 
@@ -231,14 +279,14 @@ impl Network {
 
     /// Returns the number of the host's process.
     pub(crate) fn process_of(&self, host: HostIx) -> u32 {
-        self.hosts[host.0 as usize].0
+        self.hosts[host.0 as usize].process
     }
 
     /// Returns the time of the process's next event, frames in its mailbox included; [`Time::MAX`] if none is pending.
     #[inline]
     pub(crate) fn due(&self, number: u32) -> Time {
-        let (next, mail) = &self.next_due[number as usize];
-        Time::from_ps(next.load(Ordering::Relaxed).min(mail.load(Ordering::Relaxed)))
+        let NextDue { event, mail } = &self.next_due[number as usize];
+        Time::from_ps(event.load(Ordering::Relaxed).min(mail.load(Ordering::Relaxed)))
     }
 
     /// Returns the least [`due`](Self::due) of all processes.
@@ -254,7 +302,7 @@ impl Network {
         prefetch(&self.mailboxes[number as usize]);
     }
 
-    /// Runs all events of a process before `end`, hands over what it sent, and returns the number of events.
+    /// Runs all events of a process before `end`, hands over the frames that it sent, and returns the number of events.
     pub(crate) fn run_process(&self, number: u32, end: &EventKey, buffers: &mut ThreadBuffers) -> u64 {
         let mut process = lock(&self.processes[number as usize]);
         self.drain_mailbox(&mut process, buffers);
@@ -287,12 +335,13 @@ impl Network {
         lock(&self.buffers)
     }
 
+    /// Puts the frames in the mailbox of a process on its wires.
     fn drain_mailbox(&self, process: &mut Process, buffers: &mut ThreadBuffers) {
         let number = process.number() as usize;
         // A relaxed load suffices. Frames of earlier windows are visible through the barrier between windows. A frame
         // sent in this window may be missed, but it does not arrive before the end of the window, so the next call is
         // early enough.
-        if self.next_due[number].1.load(Ordering::Relaxed) == NEVER {
+        if self.next_due[number].mail.load(Ordering::Relaxed) == NEVER {
             return;
         }
         let Mailbox { frames, pfc } = &mut *lock(&self.mailboxes[number].0);
@@ -300,7 +349,7 @@ impl Network {
         frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames, buffers));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
         // Still under the mailbox lock, under which `flush_process` lowers the value: neither update can be lost.
-        self.next_due[number].1.store(NEVER, Ordering::Relaxed);
+        self.next_due[number].mail.store(NEVER, Ordering::Relaxed);
     }
 
     /// Puts the frames that a process has sent into the mailboxes of their receivers, and updates `next_due` and
@@ -308,8 +357,8 @@ impl Network {
     fn flush_process(&self, process: &mut Process) {
         while let Some(index) = process.unflushed.pop() {
             let transmitter = &mut process.transmitters[index as usize];
-            let due = &self.next_due[transmitter.remote_process as usize].1;
-            let mut mail = lock(&self.mailboxes[transmitter.remote_process as usize].0);
+            let due = &self.next_due[transmitter.receiver_process as usize].mail;
+            let mut mail = lock(&self.mailboxes[transmitter.receiver_process as usize].0);
             if let Some(first) = transmitter.outgoing.front() {
                 // Several processes fill a mailbox, in any order; the minimum does not depend on it.
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
@@ -330,7 +379,7 @@ impl Network {
     /// Publishes the time of the process's next event; must follow every change of its queue.
     fn update_next_due(&self, process: &Process) {
         let next = process.next_event().map_or(NEVER, |key| key.time.as_ps());
-        self.next_due[process.number() as usize].0.store(next, Ordering::Relaxed);
+        self.next_due[process.number() as usize].event.store(next, Ordering::Relaxed);
     }
 
     /// Removes and returns the reports of all hosts, by time; at the same time by process number.
@@ -349,8 +398,8 @@ impl Network {
         reports
     }
 
-    /// Calls `f` on process `number` with its clock at `now`, then collects reports and hands over what the process
-    /// sent. No thread may run this process in the current window.
+    /// Calls `f` on process `number` with its clock at `now`, then collects reports and hands over the frames that the
+    /// process sent. No thread may run this process in the current window.
     fn with_process_at<R>(
         &self,
         number: u32,
@@ -367,26 +416,26 @@ impl Network {
 
     /// Polls a host for frames and its next deadline, after a change from outside.
     pub fn kick(&self, now: Time, host: HostIx) {
-        let (number, index) = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
         self.with_process_at(number, now, |process, buffers| process.kick(index, buffers));
     }
 
     /// Sends a frame of an attacker from the host's NIC.
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
-        let (number, index) = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
         self.with_process_at(number, now, |process, buffers| process.inject(index, frame, buffers));
     }
 
     /// Clears all PFC pauses of the direction's transmitter, after its link came up or the switch at the other end
     /// restarted.
     pub fn unpause(&self, now: Time, direction: u32) {
-        let ((number, index), _) = self.directions[direction as usize];
+        let TableIndex { process: number, index } = self.directions[direction as usize].transmitter;
         self.with_process_at(number, now, |process, buffers| process.unpause(index, buffers));
     }
 
     /// Executes a command at a host now.
     pub fn execute_command(&self, now: Time, host: HostIx, command: HostCommand) {
-        let (number, index) = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
         self.with_process_at(number, now, |process, buffers| {
             process.execute_command(index, command, buffers)
         });
@@ -395,7 +444,7 @@ impl Network {
     /// Schedules a command at a host for the event `at`, which must be later than every event that the host's process
     /// has run.
     pub fn schedule_command(&self, at: &EventKey, host: HostIx, command: HostCommand) {
-        let (number, index) = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
         let mut process = lock(&self.processes[number as usize]);
         process.schedule_command(at, index, command);
         self.flush_process(&mut process);
@@ -403,31 +452,31 @@ impl Network {
 
     /// Calls `f` on a host, with its process locked.
     pub fn with_host<R>(&self, host: HostIx, f: impl FnOnce(&mut HostNode) -> R) -> R {
-        let (number, index) = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
         f(&mut lock(&self.processes[number as usize]).hosts[index as usize])
     }
 
     /// Calls `f` on a switch, with its process locked.
     pub fn with_switch<R>(&self, ix: SwitchIx, f: impl FnOnce(&Switch) -> R) -> R {
-        let (number, index) = self.switches[ix.0 as usize];
+        let TableIndex { process: number, index } = self.switches[ix.0 as usize];
         f(&lock(&self.processes[number as usize]).switches[index as usize].switch)
     }
 
     /// Calls `f` on the process of a host and the host's index there, with the process locked.
     pub(crate) fn with_process_of<R>(&self, host: HostIx, f: impl FnOnce(&mut Process, u32) -> R) -> R {
-        let (number, index) = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
         f(&mut lock(&self.processes[number as usize]), index)
     }
 
     /// Starts to trace the paths of sampled packets.
     pub fn enable_path_trace(&mut self) {
-        self.traces_paths = true;
+        self.is_tracing_paths = true;
         self.view().processes_mut().for_each(|process| process.counters.path_trace = Some(Box::default()));
     }
 
     /// Halves the sample of traced packets until it is within its bound. No effect if tracing is off.
     pub(crate) fn bound_path_trace(&self) {
-        if self.traces_paths {
+        if self.is_tracing_paths {
             path_trace::downsample(
                 self.view().processes_mut().filter_map(|process| process.counters.path_trace.as_deref_mut()),
             );
@@ -472,48 +521,48 @@ pub struct View<'n> {
 
 impl View<'_> {
     pub fn switch(&self, ix: SwitchIx) -> &SwitchNode {
-        let (number, index) = self.network.switches[ix.0 as usize];
-        &self.processes[number as usize].switches[index as usize]
+        let TableIndex { process, index } = self.network.switches[ix.0 as usize];
+        &self.processes[process as usize].switches[index as usize]
     }
     pub fn switch_mut(&mut self, ix: SwitchIx) -> &mut SwitchNode {
-        let (number, index) = self.network.switches[ix.0 as usize];
-        &mut self.processes[number as usize].switches[index as usize]
+        let TableIndex { process, index } = self.network.switches[ix.0 as usize];
+        &mut self.processes[process as usize].switches[index as usize]
     }
     /// Returns all switches in topology order.
     pub fn switches(&self) -> impl Iterator<Item = &SwitchNode> {
         (0..self.network.switches.len() as u32).map(|ix| self.switch(SwitchIx(ix)))
     }
     pub fn host(&self, ix: HostIx) -> &HostNode {
-        let (number, index) = self.network.hosts[ix.0 as usize];
-        &self.processes[number as usize].hosts[index as usize]
+        let TableIndex { process, index } = self.network.hosts[ix.0 as usize];
+        &self.processes[process as usize].hosts[index as usize]
     }
     pub fn host_mut(&mut self, ix: HostIx) -> &mut HostNode {
-        let (number, index) = self.network.hosts[ix.0 as usize];
-        &mut self.processes[number as usize].hosts[index as usize]
+        let TableIndex { process, index } = self.network.hosts[ix.0 as usize];
+        &mut self.processes[process as usize].hosts[index as usize]
     }
     /// Returns the counters of the process that the switch belongs to.
     pub fn counters_mut(&mut self, ix: SwitchIx) -> &mut ProcessCounters {
-        &mut self.processes[self.network.switches[ix.0 as usize].0 as usize].counters
+        &mut self.processes[self.network.switches[ix.0 as usize].process as usize].counters
     }
     /// Returns all hosts in topology order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostNode> {
         (0..self.network.hosts.len() as u32).map(|ix| self.host(HostIx(ix)))
     }
-    pub fn transmitter(&self, direction: u32) -> &crate::link::Transmitter {
-        let ((number, index), _) = self.network.directions[direction as usize];
-        &self.processes[number as usize].transmitters[index as usize]
+    pub fn transmitter(&self, direction: u32) -> &Transmitter {
+        let TableIndex { process, index } = self.network.directions[direction as usize].transmitter;
+        &self.processes[process as usize].transmitters[index as usize]
     }
-    pub fn wire(&self, direction: u32) -> &crate::link::Wire {
-        let (_, (number, wire)) = self.network.directions[direction as usize];
-        &self.processes[number as usize].wires[wire as usize]
+    pub fn wire(&self, direction: u32) -> &Wire {
+        let TableIndex { process, index } = self.network.directions[direction as usize].wire;
+        &self.processes[process as usize].wires[index as usize]
     }
-    pub fn wire_mut(&mut self, direction: u32) -> &mut crate::link::Wire {
-        let (_, (number, wire)) = self.network.directions[direction as usize];
-        &mut self.processes[number as usize].wires[wire as usize]
+    pub fn wire_mut(&mut self, direction: u32) -> &mut Wire {
+        let TableIndex { process, index } = self.network.directions[direction as usize].wire;
+        &mut self.processes[process as usize].wires[index as usize]
     }
     /// Returns the node at which the direction ends.
     pub fn far_end(&self, direction: u32) -> Node {
-        let (_, (number, _)) = self.network.directions[direction as usize];
+        let number = self.network.directions[direction as usize].wire.process;
         let process = &self.processes[number as usize];
         match self.wire(direction).to {
             LocalNode::Switch(index) => Node::Switch(process.switches[index as usize].ix),
@@ -570,20 +619,20 @@ struct IndexAllocator {
 }
 
 impl IndexAllocator {
-    fn next(process: u32, count: &mut u32) -> NodeIndex {
+    fn next(process: u32, count: &mut u32) -> TableIndex {
         *count += 1;
-        (process, *count - 1)
+        TableIndex { process, index: *count - 1 }
     }
-    fn switch(&mut self, process: u32) -> NodeIndex {
+    fn switch(&mut self, process: u32) -> TableIndex {
         IndexAllocator::next(process, &mut self.switches)
     }
-    fn host(&mut self, process: u32) -> NodeIndex {
+    fn host(&mut self, process: u32) -> TableIndex {
         IndexAllocator::next(process, &mut self.hosts)
     }
-    fn transmitter(&mut self, process: u32) -> NodeIndex {
+    fn transmitter(&mut self, process: u32) -> TableIndex {
         IndexAllocator::next(process, &mut self.transmitters)
     }
-    fn wire(&mut self, process: u32) -> NodeIndex {
+    fn wire(&mut self, process: u32) -> TableIndex {
         IndexAllocator::next(process, &mut self.wires)
     }
 }
@@ -630,7 +679,8 @@ fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
 fn all_directions(topology: &Topology) -> Vec<(DirectionSpec, NodePort, NodePort)> {
     let mut all = Vec::with_capacity(topology.links.len() * 2);
     for (i, link) in topology.links.iter().enumerate() {
-        let (a, b) = ((link.a.node, link.a.port), (link.b.node, link.b.port));
+        let node_port = |end: Endpoint| NodePort { node: end.node, port: end.port };
+        let (a, b) = (node_port(link.a), node_port(link.b));
         for (number, from, to) in [(2 * i as u32, a, b), (2 * i as u32 + 1, b, a)] {
             all.push((DirectionSpec { number, rate: link.rate, delay: link.delay }, from, to));
         }

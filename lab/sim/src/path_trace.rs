@@ -1,5 +1,8 @@
 //! Traces the paths of sampled packets: when they arrived at switches and left them. Every frame is parsed, so this
-//! is enabled only on request. Each process records its own events, which are joined at the end.
+//! is enabled only on request. Each logical process ([`crate::process`]) records the events at its own nodes, and
+//! [`paths`] joins them at the end.
+//!
+//! A frame is the bytes of its headers and a `virtual_len`: the simulator keeps no payload bytes, only their number.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -13,7 +16,8 @@ use weir_units::Time;
 /// recorded packets are discarded.
 const MAX_PACKETS: usize = 2_000;
 
-/// The fields that identify a packet along its whole path.
+/// The fields that identify a packet along its whole path. A retransmission has the key of the first copy, so a path
+/// begins anew whenever a host sends the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PacketKey {
     kind: u8,
@@ -24,39 +28,60 @@ struct PacketKey {
 }
 
 impl PacketKey {
-    /// Returns whether the packet is in a sample of one in `interval` packets, a power of two. The low bits of a hash
-    /// decide, so a sample of one in 2n is a subset of one in n, and processes agree without communication.
+    /// Returns whether the packet is in the sample of one in `interval` packets; `interval` is a power of two. The low
+    /// bits of a hash decide, so the sample of one in 2n is a subset of that of one in n, and processes agree on it
+    /// without communication.
     fn is_sampled(&self, interval: u64) -> bool {
         let ends = u64::from(self.source.to_bits()) << 32 | u64::from(self.destination.to_bits());
-        let number = u64::from(self.message) << 32 | u64::from(self.seq);
-        mix(mix(ends ^ u64::from(self.kind)) ^ number) & (interval - 1) == 0
+        let sequence = u64::from(self.message) << 32 | u64::from(self.seq);
+        mix(mix(ends ^ u64::from(self.kind)) ^ sequence) & (interval - 1) == 0
     }
 }
 
 /// An event on the path of a packet.
 #[derive(Clone, Copy, Debug)]
 enum TraceEvent {
-    /// A host started to send it: host, frame length in bytes, end of serialisation.
-    Sent(HostIx, u32, Time),
-    Arrived(SwitchIx),
-    /// A switch started to send it: switch, egress port, end of serialisation.
-    Departed(SwitchIx, u16, Time),
-    /// It arrived at a host.
+    /// A host started to send the packet.
+    Sent {
+        host: HostIx,
+        frame_bytes: u32,
+        /// End of serialisation.
+        end: Time,
+    },
+    /// The packet arrived at a switch.
+    Arrived { switch: SwitchIx },
+    /// A switch started to send the packet.
+    Departed {
+        switch: SwitchIx,
+        egress_port: u16,
+        /// End of serialisation.
+        end: Time,
+    },
+    /// The packet arrived at a host.
     Delivered,
+}
+
+/// The time in which a frame is serialised.
+#[derive(Clone, Copy, Debug)]
+pub struct Serialisation {
+    pub start: Time,
+    pub end: Time,
 }
 
 /// The events of sampled packets in one process.
 #[derive(Clone, Debug)]
 pub struct PathTrace {
+    /// One in this number of packets is sampled; a power of two.
     sampling_interval: u64,
-    /// Number of sampled packets sent by hosts of this process.
-    sent: usize,
+    /// Number of `Sent` events.
+    sent_count: usize,
+    /// Time, packet and event, in order of time.
     events: Vec<(Time, PacketKey, TraceEvent)>,
 }
 
 impl Default for PathTrace {
     fn default() -> PathTrace {
-        PathTrace { sampling_interval: 1, sent: 0, events: Vec::new() }
+        PathTrace { sampling_interval: 1, sent_count: 0, events: Vec::new() }
     }
 }
 
@@ -79,30 +104,33 @@ impl PathTrace {
         let Some(key) = key(frame, virtual_len).filter(|key| key.is_sampled(self.sampling_interval)) else {
             return;
         };
-        self.sent += usize::from(matches!(event, TraceEvent::Sent(..)));
+        self.sent_count += usize::from(matches!(event, TraceEvent::Sent { .. }));
         self.events.push((now, key, event));
     }
 
-    /// Records that a host sends a frame; `sent` are the start and the end of serialisation.
-    pub fn on_host_tx(&mut self, from: HostIx, frame: &[u8], virtual_len: u32, sent: (Time, Time)) {
-        let bytes = frame.len() as u32 + virtual_len;
-        self.record(sent.0, frame, virtual_len, TraceEvent::Sent(from, bytes, sent.1));
+    /// Records that a host sends a frame.
+    pub fn on_host_tx(&mut self, host: HostIx, frame: &[u8], virtual_len: u32, time: Serialisation) {
+        let frame_bytes = frame.len() as u32 + virtual_len;
+        let event = TraceEvent::Sent { host, frame_bytes, end: time.end };
+        self.record(time.start, frame, virtual_len, event);
     }
 
     /// Records the arrival of a frame at a switch.
     pub fn on_switch_rx(&mut self, now: Time, switch: SwitchIx, frame: &[u8], virtual_len: u32) {
-        self.record(now, frame, virtual_len, TraceEvent::Arrived(switch));
+        self.record(now, frame, virtual_len, TraceEvent::Arrived { switch });
     }
 
-    /// Records that a switch sends a frame; `sent` are the start and the end of serialisation.
+    /// Records that a switch sends a frame.
     pub fn on_switch_tx(
         &mut self,
-        sent: (Time, Time),
-        (switch, port): (SwitchIx, u16),
+        switch: SwitchIx,
+        egress_port: u16,
         frame: &[u8],
         virtual_len: u32,
+        time: Serialisation,
     ) {
-        self.record(sent.0, frame, virtual_len, TraceEvent::Departed(switch, port, sent.1));
+        let event = TraceEvent::Departed { switch, egress_port, end: time.end };
+        self.record(time.start, frame, virtual_len, event);
     }
 
     /// Records the arrival of a frame at a host.
@@ -111,19 +139,21 @@ impl PathTrace {
     }
 
     /// Doubles the sampling interval, which discards about half of the packets.
-    fn halve(&mut self) {
+    fn downsample(&mut self) {
         self.sampling_interval *= 2;
         let interval = self.sampling_interval;
         self.events.retain(|(_, key, _)| key.is_sampled(interval));
-        self.sent = self.events.iter().filter(|(.., event)| matches!(event, TraceEvent::Sent(..))).count();
+        let is_sent = |event: &TraceEvent| matches!(event, TraceEvent::Sent { .. });
+        self.sent_count = self.events.iter().filter(|(.., event)| is_sent(event)).count();
     }
 }
 
-/// Halves the sample of all processes until it has at most [`MAX_PACKETS`].
+/// Halves the sample of all processes until it has at most [`MAX_PACKETS`]. All processes have the same sampling
+/// interval before and after.
 pub(crate) fn downsample<'p>(traces: impl Iterator<Item = &'p mut PathTrace>) {
     let mut all: Vec<_> = traces.collect();
-    while all.iter().map(|trace| trace.sent).sum::<usize>() > MAX_PACKETS {
-        all.iter_mut().for_each(|trace| trace.halve());
+    while all.iter().map(|trace| trace.sent_count).sum::<usize>() > MAX_PACKETS {
+        all.iter_mut().for_each(|trace| trace.downsample());
     }
 }
 
@@ -134,44 +164,46 @@ pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Top
     let mut events: Vec<_> = all.flat_map(|trace| &trace.events).collect();
     // Stable: the events of one process keep their order.
     events.sort_by_key(|(now, ..)| *now);
-    let (mut paths, mut open): (Vec<PacketPath>, HashMap<PacketKey, usize>) = (Vec::new(), HashMap::new());
+    let mut paths: Vec<PacketPath> = Vec::new();
+    // Index of the path of each packet that has been sent and not yet delivered.
+    let mut open: HashMap<PacketKey, usize> = HashMap::new();
     for &(now, key, event) in events {
-        if let TraceEvent::Sent(from, bytes, end) = event {
+        if let TraceEvent::Sent { host, frame_bytes, end } = event {
             open.insert(key, paths.len());
             let to = hosts.get(&key.destination);
             paths.push(PacketPath {
                 kind: PacketKind::from_number(key.kind).map_or("?", kind_name),
-                from: topology.host(from).name.clone(),
+                from: topology.host(host).name.clone(),
                 to: to.map_or_else(|| key.destination.to_string(), |&name| name.to_owned()),
                 message: key.message,
                 seq: key.seq,
-                bytes,
+                bytes: frame_bytes,
                 sent: (now, end),
                 hops: Vec::new(),
                 delivered: None,
             });
             continue;
         }
-        // No host sent this packet: a switch generated or rewrote it.
+        // If no host sent this packet, a switch generated or rewrote it.
         let Some(&index) = open.get(&key) else { continue };
         let path = &mut paths[index];
         match event {
-            TraceEvent::Arrived(switch) => {
+            TraceEvent::Arrived { switch } => {
                 let switch = topology.switch(switch).name.clone();
                 path.hops.push(PacketHop { switch, port: None, arrived: now, left: None });
             }
-            TraceEvent::Departed(switch, port, end) => {
+            TraceEvent::Departed { switch, egress_port, end } => {
                 let name = &topology.switch(switch).name;
                 let hop = path.hops.last_mut().filter(|hop| hop.switch == *name && hop.left.is_none());
                 if let Some(hop) = hop {
-                    (hop.port, hop.left) = (Some(port), Some(end));
+                    (hop.port, hop.left) = (Some(egress_port), Some(end));
                 }
             }
             TraceEvent::Delivered => {
                 path.delivered = Some(now);
                 open.remove(&key);
             }
-            TraceEvent::Sent(..) => {}
+            TraceEvent::Sent { .. } => {} // handled above
         }
     }
     paths
@@ -197,6 +229,10 @@ mod tests {
     use weir_controller::topology::build;
     use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, WeirRepr};
 
+    /// Payload of a frame in bytes, all of it virtual.
+    const PAYLOAD: u32 = 1_000;
+
+    /// Returns the headers of a DATA frame.
     fn frame(topology: &Topology, seq: u32) -> Vec<u8> {
         let [from, to] = [0, 1].map(|ix| topology.host(HostIx(ix)).ip);
         let weir = WeirRepr { seq, message: 7, ..WeirRepr::of(PacketKind::Data) };
@@ -209,7 +245,7 @@ mod tests {
             ecn: Ecn::NotEct,
             entropy_port: 50_000,
             weir,
-            payload_len: 1_000,
+            payload_len: PAYLOAD,
         };
         let mut bytes = vec![0; HEADERS_LEN];
         repr.emit(&[], &mut bytes).unwrap();
@@ -224,17 +260,18 @@ mod tests {
         let all = 10 * MAX_PACKETS as u64;
         for n in 0..all {
             let (frame, at) = (frame(&topology, n as u32), us(10 * n));
-            trace.on_host_tx(HostIx(0), &frame, 1_000, (at, at + us(1)));
+            let serialised_at = |start: Time| Serialisation { start, end: start + us(1) };
+            trace.on_host_tx(HostIx(0), &frame, PAYLOAD, serialised_at(at));
             for (hop, switch) in [SwitchIx(0), SwitchIx(1)].into_iter().enumerate() {
                 let at = at + us(2 + 2 * hop as u64);
-                trace.on_switch_rx(at, switch, &frame, 1_000);
+                trace.on_switch_rx(at, switch, &frame, PAYLOAD);
                 // Every third packet is lost at the second switch.
                 if hop == 0 || n % 3 != 0 {
-                    trace.on_switch_tx((at, at + us(1)), (switch, 2), &frame, 1_000);
+                    trace.on_switch_tx(switch, 2, &frame, PAYLOAD, serialised_at(at));
                 }
             }
             if n % 3 != 0 {
-                trace.on_host_rx(at + us(6), &frame, 1_000);
+                trace.on_host_rx(at + us(6), &frame, PAYLOAD);
             }
             downsample([&mut trace].into_iter());
         }
@@ -242,8 +279,10 @@ mod tests {
         assert!((MAX_PACKETS / 2..=MAX_PACKETS).contains(&paths.len()), "{}", paths.len());
         let numbers: Vec<u64> = paths.iter().map(|path| u64::from(path.seq)).collect();
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
-        let widest = numbers.windows(2).map(|two| two[1] - two[0]).max().unwrap();
-        assert!(widest.max(first).max(all - last) < 12 * trace.sampling_interval, "{numbers:?}");
+        let widest_gap = numbers.windows(2).map(|two| two[1] - two[0]).max().unwrap();
+        // The sample is random, one in `sampling_interval`, so gaps vary: a gap of 12 times the mean has a probability
+        // of about e^-12 at each packet.
+        assert!(widest_gap.max(first).max(all - last) < 12 * trace.sampling_interval, "{numbers:?}");
         for path in &paths {
             let lost = path.seq % 3 == 0;
             assert_eq!(

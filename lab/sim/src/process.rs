@@ -1,6 +1,6 @@
 //! A logical process of the parallel simulation: some nodes of the fabric, the ends of their links, and their pending
-//! events. Within a window its events do not depend on events of other processes in that window (see
-//! [`crate::network`]).
+//! events. A *window* is a span of virtual time so short that no event of a process in it can affect another process in
+//! the same window (see [`crate::network`]), so processes can run a window in parallel.
 //!
 //! A process drives the same [`Host`] and [`Switch`] objects as the raw-socket drivers. It computes when and where a
 //! frame arrives; it does not interpret frames.
@@ -14,7 +14,7 @@ use crate::events::{Event, EventKey, EventQueue};
 use crate::fault::LinkDrop;
 use crate::link::{Batch, InFlight, LocalNode, PfcFrame, Transmitter, Wire};
 use crate::messages::{HostCommand, HostReport, HostReportKind};
-use crate::path_trace::PathTrace;
+use crate::path_trace::{PathTrace, Serialisation};
 use crate::rx_stats::RxStats;
 use crate::thread_buffers::{SwitchEvents, ThreadBuffers};
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +28,8 @@ use weir_switch::packet::Packet;
 use weir_switch::prefetch::{prefetch, prefetch_all};
 use weir_units::Time;
 
+/// Number of priority classes that PFC distinguishes.
+const PFC_CLASSES: u8 = 8;
 /// Stands for a direction or transmitter index at a port without a link.
 pub const UNCONNECTED: u32 = u32::MAX;
 
@@ -44,7 +46,7 @@ pub struct HostNode {
     timer_at: Option<Time>,
     /// Frames of an attacker at this host. They are sent before the host's own frames.
     injected: Ring<Vec<u8>>,
-    /// The last 64 POLICY frames received, newest first; `None` if the experiment has no attacker here.
+    /// The last [`MAX_OVERHEARD`] POLICY frames received, newest first; `None` if the experiment has no attacker here.
     pub overheard: Option<VecDeque<Vec<u8>>>,
 }
 
@@ -78,12 +80,20 @@ pub struct SlowdownProbe {
     pub slowdown: FirstSlowdown,
 }
 
+/// A PFC frame that a switch sent.
+pub struct PfcLogEntry {
+    pub time: Time,
+    pub switch: SwitchIx,
+    pub port: u16,
+    pub frame: PfcFrame,
+}
+
 /// Counters of a process.
 pub struct ProcessCounters {
     /// Packets that arrived at a switch, including those that the switch dropped.
     pub packet_hops: u64,
-    /// Every PFC frame sent: (time, switch, port, frame).
-    pub pfc_log: Vec<(Time, SwitchIx, u16, PfcFrame)>,
+    /// Every PFC frame that a switch sent, by time.
+    pub pfc_log: Vec<PfcLogEntry>,
     /// PFC pause frames sent minus resume frames sent.
     pub pauses_outstanding: i64,
     /// Frames dropped on wires and in restarted switches, by reason.
@@ -120,7 +130,7 @@ pub struct Process {
     pub(crate) unflushed: Vec<u32>,
     /// Host index and command of each pending [`Event::Command`], in order.
     commands: VecDeque<(u32, HostCommand)>,
-    /// Open flows that will be stopped: index of the flow's record and the host's id.
+    /// Open flows that will be stopped: index in the run's flow records, and the host's id of the flow.
     stoppable: Vec<(u32, FlowId)>,
     /// Hosts called since the last [`Process::collect_reports`]; may contain duplicates.
     hosts_to_poll: Vec<u32>,
@@ -264,12 +274,12 @@ impl Process {
         let Some(impairments) = &mut wire.impairments else { return };
         impairments.corrupt(&mut packet);
         let copy = impairments.duplicate(&packet, &mut buffers.pool);
-        let at = impairments.arrival_time(now);
+        let arrival = impairments.arrival_time(now);
         for packet in [Some(packet), copy].into_iter().flatten() {
             match &mut self.wires[index as usize].impairments {
-                Some(impairments) if at > now => {
-                    impairments.delay_until(at, now, packet);
-                    self.queue.push(at, Event::DelayedArrival(index), now);
+                Some(impairments) if arrival > now => {
+                    impairments.delay_until(arrival, now, packet);
+                    self.queue.push(arrival, Event::DelayedArrival(index), now);
                 }
                 _ => self.receive_frame_outlined(index, packet, buffers),
             }
@@ -361,7 +371,7 @@ impl Process {
         }
         while let Some((port, frame)) = buffers.outbox.pfc.pop() {
             let ix = self.switches[switch as usize].ix;
-            self.counters.pfc_log.push((self.now, ix, port, frame));
+            self.counters.pfc_log.push(PfcLogEntry { time: self.now, switch: ix, port, frame });
             self.counters.pauses_outstanding += if frame.is_pause { 1 } else { -1 };
             let Some(index) = self.transmitter_of(switch, port) else { continue };
             let transmitter = &mut self.transmitters[index as usize];
@@ -424,11 +434,15 @@ impl Process {
                         }
                     }
                 }
-                self.send(index, packet, true, buffers);
+                // Whether the host has more to send is known only when it is asked again.
+                let has_more = true;
+                self.send(index, packet, has_more, buffers);
                 None
             }
         }
     }
+
+    /// Starts to serialise a frame. `has_more`: another frame may follow, so a `TxDone` event is needed.
 
     #[inline(always)]
     fn send(&mut self, index: u32, packet: Box<Packet>, has_more: bool, buffers: &mut ThreadBuffers) {
@@ -436,23 +450,20 @@ impl Process {
         let was_flushed = transmitter.is_flushed();
         if let Some(trace) = &mut self.counters.path_trace {
             let (frame, virtual_len) = (packet.bytes(), packet.virtual_len());
-            let sent = (self.now, transmitter.tx_end(self.now, packet.len()));
+            let time = Serialisation { start: self.now, end: transmitter.tx_end(self.now, packet.len()) };
             match transmitter.from {
                 LocalNode::Host(host) => {
-                    trace.on_host_tx(self.hosts[host as usize].ix, frame, virtual_len, sent)
+                    trace.on_host_tx(self.hosts[host as usize].ix, frame, virtual_len, time)
                 }
                 LocalNode::Switch(switch) => {
-                    trace.on_switch_tx(
-                        sent,
-                        (self.switches[switch as usize].ix, transmitter.from_port),
-                        frame,
-                        virtual_len,
-                    );
+                    let (ix, port) = (self.switches[switch as usize].ix, transmitter.from_port);
+                    trace.on_switch_tx(ix, port, frame, virtual_len, time);
                 }
             }
         }
+        // Reuse the memory of a batch whose frames have all arrived.
         if was_flushed
-            && transmitter.remote_process != self.number
+            && transmitter.receiver_process != self.number
             && let Some(batch) = buffers.spare_batches.pop()
         {
             transmitter.outgoing = batch;
@@ -473,13 +484,14 @@ impl Process {
     /// (`was_flushed` is false).
     #[inline(always)]
     fn on_sent(&mut self, index: u32, was_flushed: bool) {
-        if self.transmitters[index as usize].remote_process == self.number {
+        if self.transmitters[index as usize].receiver_process == self.number {
             self.deliver_locally(index);
         } else if was_flushed {
             self.unflushed.push(index);
         }
     }
 
+    /// Moves the frames of a transmitter to their wire, which is in this process.
     #[inline(never)]
     fn deliver_locally(&mut self, index: u32) {
         let transmitter = &mut self.transmitters[index as usize];
@@ -492,7 +504,8 @@ impl Process {
         }
     }
 
-    /// Prefetches what [`Process::deliver`] reads: other processes have run since, so it may not be in the cache.
+    /// Prefetches the memory that [`Process::deliver`] reads. Other processes have run since this one did, so it may
+    /// not be in the cache.
     pub(crate) fn prefetch(&self, wire: u32, batch: &Batch<Box<Packet>>) {
         if let Some(first) = batch.slot_at(0) {
             prefetch(first);
@@ -500,7 +513,7 @@ impl Process {
         prefetch_all(&self.wires[wire as usize]);
     }
 
-    /// Puts frames from another process on `wire`, and prefetches what the arrival of the first one reads.
+    /// Puts frames from another process on `wire`, and prefetches the memory that the arrival of the first one reads.
     pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>, buffers: &mut ThreadBuffers) {
         let event = Event::Arrival(wire);
         let wire = &mut self.wires[wire as usize];
@@ -539,8 +552,9 @@ impl Process {
         match (transmitter.from, transmitter.from_port) {
             (LocalNode::Switch(switch), port) => {
                 let node = &mut self.switches[switch as usize];
-                for class in 0..8 {
-                    node.switch.set_paused(port, class, false);
+                let is_paused = false;
+                for class in 0..PFC_CLASSES {
+                    node.switch.set_paused(port, class, is_paused);
                 }
                 self.transmit(index, buffers);
             }
@@ -551,11 +565,11 @@ impl Process {
         }
     }
 
-    /// Schedules a command at a host for the time and scheduling time of `at`. Commands run in the order of these
-    /// calls, so their keys must not decrease.
-    pub(crate) fn schedule_command(&mut self, at: &EventKey, host_index: u32, command: HostCommand) {
+    /// Schedules a command at a host as an event with the time and the scheduling time of `key`. Commands run in the
+    /// order of these calls, so their keys must not decrease.
+    pub(crate) fn schedule_command(&mut self, key: &EventKey, host_index: u32, command: HostCommand) {
         self.commands.push_back((host_index, command));
-        self.queue.push_remote(at.time, Event::Command, at.scheduled_at);
+        self.queue.push_unsequenced(key.time, Event::Command, key.scheduled_at);
     }
 
     /// Executes a command at a host now.
@@ -579,11 +593,14 @@ impl Process {
                 if let Some(probe) = self.slowdown_probe.as_mut().filter(|_| start.is_first) {
                     probe.flow = Some(id);
                 }
-                self.report(host_index, HostReportKind::Opened(start.flow_index, id));
+                self.report(host_index, HostReportKind::Opened { flow_index: start.flow_index, id });
             }
-            HostCommand::Stop(record) => {
-                let Some(index) = self.stoppable.iter().position(|(flow, _)| *flow == record) else { return };
+            HostCommand::Stop { flow_index } => {
+                let Some(index) = self.stoppable.iter().position(|(flow, _)| *flow == flow_index) else {
+                    return;
+                };
                 let (_, id) = self.stoppable.swap_remove(index);
+                // The flow may have finished.
                 if host.flow(id).is_none() {
                     return;
                 }
@@ -619,6 +636,7 @@ impl Process {
         }
     }
 
+    /// Arms the host's timer for its next deadline, unless it is armed for that time or an earlier one.
     fn schedule_host_timer(&mut self, index: u32) {
         let node = &mut self.hosts[index as usize];
         let Some(due) = node.host.next_wakeup() else { return };
@@ -645,6 +663,7 @@ impl Process {
         let wire = &mut self.wires[index as usize];
         let (to, port, reverse) = (wire.to, wire.to_port, wire.reverse_transmitter);
         let event = Event::PfcArrival(index);
+        // PFC frames are few: their batches are not reused.
         let Some(frame) = wire.pfc.pop_arrived(self.now, event, &mut self.queue, &mut Vec::new()) else {
             return;
         };
@@ -674,6 +693,7 @@ impl Process {
 
 /// Returns whether the frame's IPv4 destination is the policy group.
 fn is_policy(frame: &[u8]) -> bool {
-    const DESTINATION_AT: usize = ETHERNET_LEN + 16;
-    frame.get(DESTINATION_AT..DESTINATION_AT + 4) == Some(&POLICY_GROUP.octets())
+    /// Offset of the destination in the IPv4 header: 16.
+    const DESTINATION_OFFSET: usize = ETHERNET_LEN + 16;
+    frame.get(DESTINATION_OFFSET..DESTINATION_OFFSET + 4) == Some(&POLICY_GROUP.octets())
 }

@@ -12,8 +12,10 @@ use weir_units::{Bandwidth, Bytes, Time};
 struct PortProbe {
     switch: SwitchIx,
     port: u16,
+    /// Number of the outgoing link direction.
     direction: u32,
     histogram: QueueHistogram,
+    /// Bytes sent up to the previous sample; kept only for ports with a time series.
     sent_before: Bytes,
     /// Index into `port_series`, if a time series of this port is kept.
     series: Option<usize>,
@@ -34,6 +36,7 @@ pub struct Recorder {
     ports: Vec<PortProbe>,
     port_series: Vec<PortSeries>,
     rate_series: Vec<RateSeries>,
+    /// For each sampled flow, the payload acknowledged up to the previous sample.
     acked_before: Vec<Bytes>,
 }
 
@@ -94,12 +97,12 @@ impl Recorder {
             let queued = network.switch(probe.switch).switch.queue_bytes(probe.port);
             probe.histogram.add(queued);
             if let Some(series) = probe.series {
-                let direction = network.transmitter(probe.direction);
-                let possible = direction.rate.bytes_in(self.interval).as_f64();
+                let transmitter = network.transmitter(probe.direction);
+                let capacity_bytes = transmitter.rate.bytes_in(self.interval).as_f64();
                 let series = &mut self.port_series[series];
                 series.queue_bytes.push(queued);
-                series.utilisation.push((direction.sent - probe.sent_before).as_f64() / possible);
-                probe.sent_before = direction.sent;
+                series.utilisation.push((transmitter.sent - probe.sent_before).as_f64() / capacity_bytes);
+                probe.sent_before = transmitter.sent;
             }
         }
         for (i, (series, flow)) in self.rate_series.iter_mut().zip(flows).enumerate() {
@@ -110,6 +113,7 @@ impl Recorder {
         }
     }
 
+    /// Returns the time series of ports and of flows so far.
     pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>) {
         (self.port_series.clone(), self.rate_series.clone())
     }
@@ -125,8 +129,8 @@ impl Recorder {
         let mut queues = BTreeMap::new();
         let mut utilisation = BTreeMap::new();
         for probe in &self.ports {
-            let direction = network.transmitter(probe.direction);
-            if direction.sent == Bytes::ZERO {
+            let transmitter = network.transmitter(probe.direction);
+            if transmitter.sent == Bytes::ZERO {
                 continue;
             }
             let name = port_name(topology, probe.switch, probe.port);
@@ -137,8 +141,9 @@ impl Recorder {
                 p99_bytes: probe.histogram.p99().min(peak),
             };
             queues.insert(name.clone(), summary);
-            let possible = direction.rate.as_bytes_per_sec_f64() * end.as_secs_f64();
-            utilisation.insert(name, (direction.sent.as_f64() / possible).min(1.0));
+            let capacity_bytes = transmitter.rate.as_bytes_per_sec_f64() * end.as_secs_f64();
+            // `sent` counts a frame when its serialisation starts, so the quotient may slightly exceed 1.
+            utilisation.insert(name, (transmitter.sent.as_f64() / capacity_bytes).min(1.0));
         }
         (queues, utilisation)
     }

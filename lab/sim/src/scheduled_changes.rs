@@ -28,14 +28,22 @@ pub struct ScheduledChanges<'e> {
     next: usize,
     /// Counters that switches had when they restarted.
     pub pre_restart_counts: Counts,
+    /// In the order in which they were set.
     sets: Vec<PolicySet>,
     refused: BTreeMap<String, u64>,
     lost: u64,
     expired: u64,
-    /// Hops of all packets and of POLICY packets at the first sample after half of the duration.
-    hops_at_half_time: Option<(u64, u64)>,
-    /// Links that the observer has taken down.
+    /// Hop counts at the first sample after half of the duration.
+    hops_at_half_time: Option<HopCounts>,
+    /// Links that the user has taken down during the run, through the [`Observer`](weir_experiment::backend::Observer).
     observer_down: BTreeSet<LinkIx>,
+}
+
+/// Numbers of packets that arrived at switches; a packet counts once at each.
+#[derive(Clone, Copy, Default)]
+struct HopCounts {
+    all: u64,
+    policy: u64,
 }
 
 /// A policy that the experiment has set; `id` is `None` if the host rejected it.
@@ -131,8 +139,8 @@ impl<'e> ScheduledChanges<'e> {
         self.next == self.experiment.changes.len() && self.observer_down.is_empty()
     }
 
-    /// Takes a link down or up for the observer. Independent of the experiment's faults: a link is up if neither
-    /// keeps it down.
+    /// Takes a link down or up for the user, who asks through the observer. Independent of the experiment's faults: a
+    /// link is up if neither keeps it down.
     pub fn change_link(&mut self, now: Time, network: &Network, LinkChange { link, is_up }: LinkChange) {
         let is_change =
             if is_up { self.observer_down.remove(&link) } else { self.observer_down.insert(link) };
@@ -153,18 +161,20 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
+    /// Replaces a switch by one with the same program and empty tables.
     fn restart(&mut self, now: Time, network: &Network, ix: SwitchIx) -> Result<(), Error> {
         let new_switch = self.builder.empty_switch(ix)?;
         let mut view = network.view();
         let node = view.switch_mut(ix);
         counters::add_switch_counts(&mut self.pre_restart_counts, &node.switch);
-        let held: u64 =
+        // The packets in the old switch are lost.
+        let lost_packets: u64 =
             (0..node.directions.len() as u16).map(|port| u64::from(node.switch.queue_packets(port))).sum();
         node.switch = new_switch;
         // The restarted switch has lost the pauses that it sent and will never send a resume, so release its
         // neighbours.
         let outgoing: Vec<u32> = node.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
-        *view.counters_mut(ix).link_drops.entry("switch_restart").or_default() += held;
+        *view.counters_mut(ix).link_drops.entry("switch_restart").or_default() += lost_packets;
         drop(view);
         for index in outgoing {
             network.unpause(now, reverse(index));
@@ -197,37 +207,35 @@ impl<'e> ScheduledChanges<'e> {
         network.kick(now, host);
     }
 
-    fn attack(&mut self, now: Time, network: &Network, at: HostIx, with: Attack) {
+    /// Sends a frame of an attack from a host. Without an overheard POLICY frame there is nothing to send.
+    fn attack(&mut self, now: Time, network: &Network, attacker: HostIx, attack: Attack) {
         let topology = &self.experiment.topology;
-        let overheard = |oldest: bool| {
-            network.with_host(at, |node| {
-                let frames = node.overheard.as_ref()?;
-                if oldest { frames.back() } else { frames.front() }.cloned()
-            })
-        };
-        let frame = match with {
-            Attack::Replayed => overheard(true),
-            Attack::Malformed => overheard(false).and_then(|frame| truncate_payload(&frame)),
-            Attack::Unicast => overheard(false).and_then(|frame| {
-                let victim = topology.hosts.iter().find(|host| host.ip != topology.host(at).ip)?;
+        let newest = || network.with_host(attacker, |node| node.overheard.as_ref()?.front().cloned());
+        let oldest = || network.with_host(attacker, |node| node.overheard.as_ref()?.back().cloned());
+        let frame = match attack {
+            Attack::Replayed => oldest(),
+            Attack::Malformed => newest().and_then(|frame| truncate_payload(&frame)),
+            Attack::Unicast => newest().and_then(|frame| {
+                let victim = topology.hosts.iter().find(|host| host.ip != topology.host(attacker).ip)?;
                 readdress(&frame, victim.ip, victim.mac)
             }),
-            Attack::Forged => overheard(false).and_then(|frame| self.forge(now, &frame, at)),
+            Attack::Forged => newest().and_then(|frame| self.forge(now, &frame, attacker)),
         };
         if let Some(frame) = frame {
-            network.inject(now, at, frame);
+            network.inject(now, attacker, frame);
         }
     }
 
     /// Returns a POLICY frame with a high version that is valid except for its signature, made with another key.
-    fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
+    fn forge(&self, now: Time, template: &[u8], attacker: HostIx) -> Option<Vec<u8>> {
         let key = PolicyKey::new(b"the attacker's own key").ok()?;
         let config = PolicyConfig {
             trickle: default_trickle(self.builder.base_rtt),
             start: now,
             ..PolicyConfig::new(key, 1, self.builder.base_rtt)
         };
-        let mut node = PolicyNode::new(&config, self.experiment.topology.host(at).ip, usize::MAX);
+        let mut node = PolicyNode::new(&config, self.experiment.topology.host(attacker).ip, usize::MAX);
+        // Each call raises the version; a high one would win if the signature were not checked.
         for _ in 0..1_000 {
             node.set(now, Policy::of(&*self.builder.scheme.config)).ok()?;
         }
@@ -236,7 +244,7 @@ impl<'e> ScheduledChanges<'e> {
         let mut payload = Vec::new();
         node.transmit(due, &mut payload);
         let mut repr = FrameRepr::parse(&FrameView::new(template, 0).ok()?);
-        repr.source = self.experiment.topology.host(at).ip;
+        repr.source = self.experiment.topology.host(attacker).ip;
         rebuild(repr, &payload)
     }
 
@@ -263,19 +271,19 @@ impl<'e> ScheduledChanges<'e> {
 
     /// Records the hop counts at the first sample after half of the duration.
     pub fn sample(&mut self, now: Time, network: &View<'_>) {
-        let Some(hops) = network.policy_hops() else { return };
+        let Some(policy) = network.policy_hops() else { return };
         if now * 2 >= self.experiment.spec.duration {
-            self.hops_at_half_time.get_or_insert((network.packet_hops(), hops));
+            self.hops_at_half_time.get_or_insert(HopCounts { all: network.packet_hops(), policy });
         }
     }
 
     /// Returns the policy statistics up to `now`; `None` without `policy:`.
     pub fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
-        let hops = network.policy_hops()?;
+        let policy_hops = network.policy_hops()?;
         let spec = self.experiment.spec.policy.as_ref()?;
         let default = default_trickle(self.builder.base_rtt);
         let imin = self.imin()?;
-        let (all, policies) = self.hops_at_half_time.unwrap_or_default();
+        let early = self.hops_at_half_time.unwrap_or_default();
         let share = |part: u64, total: u64| if total == 0 { 0.0 } else { part as f64 / total as f64 };
         let in_imin = |set: &PolicySet| PolicySetSummary {
             all_after_imin: set.summary.all_after_us.map(|us| us / imin.as_us_f64()),
@@ -295,12 +303,13 @@ impl<'e> ScheduledChanges<'e> {
             refused: self.refused.clone(),
             lost: self.lost,
             expired: self.expired,
-            fabric_share: share(hops, network.packet_hops()),
-            fabric_share_late: share(hops - policies, network.packet_hops() - all),
+            fabric_share: share(policy_hops, network.packet_hops()),
+            fabric_share_late: share(policy_hops - early.policy, network.packet_hops() - early.all),
             intervals: self.intervals(now, network),
         })
     }
 
+    /// Returns the POLICY packets sent since the last policy was set, by interval.
     fn intervals(&self, now: Time, network: &View<'_>) -> Vec<PolicyInterval> {
         let hosts = self.experiment.topology.hosts.len().max(1) as f64;
         let interval = |bin: HistogramBin| PolicyInterval {

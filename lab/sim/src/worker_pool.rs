@@ -1,4 +1,4 @@
-//! The worker pool of a run: several threads run the processes of a window.
+//! The worker pool of a run: several threads run the logical processes of a window ([`crate::network`]).
 //!
 //! The coordinator, which is the thread of the run, publishes the processes that are due and the end key of the
 //! window. Every thread, the coordinator included, first runs its own partition and then steals from the partitions
@@ -147,13 +147,13 @@ impl<'n> WorkerPool<'n> {
 
 /// Returns the thread index of each process, given the event count of each: contiguous partitions with about equal
 /// sums.
-fn partition_by_work(work: &[u64], threads: usize) -> impl Iterator<Item = usize> {
+fn partition_by_events(event_counts: &[u64], threads: usize) -> impl Iterator<Item = usize> {
     // Every process has a weight of at least 1, so that idle processes are spread over the threads too.
-    let weight = |work: &u64| work + 1;
-    let (total, mut before) = (work.iter().map(weight).sum::<u64>(), 0);
-    work.iter().map(move |work| {
-        let middle = before + weight(work) / 2;
-        before += weight(work);
+    let weight = |events: &u64| events + 1;
+    let (total, mut before) = (event_counts.iter().map(weight).sum::<u64>(), 0);
+    event_counts.iter().map(move |events| {
+        let middle = before + weight(events) / 2;
+        before += weight(events);
         middle as usize * threads / total as usize
     })
 }
@@ -208,16 +208,16 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         end: &EventKey,
         due: impl Iterator<Item = u32>,
     ) -> u64 {
-        let (network, mut events, mut work) = (self.pool.network, 0, Vec::new());
+        let (network, mut events, mut cpu_times_ns) = (self.pool.network, 0, Vec::new());
         let mut last = thread_cpu_time();
         for number in due {
             events += network.run_process(number, end, &mut network.buffers());
             let now = thread_cpu_time();
-            work.push((now - last).as_nanos() as u64);
+            cpu_times_ns.push((now - last).as_nanos() as u64);
             last = now;
         }
         let mut forecast = lock(forecast);
-        forecast.add_window(&work);
+        forecast.add_window(&cpu_times_ns);
         forecast.exclude(thread_cpu_time() - last);
         events
     }
@@ -237,9 +237,10 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         *state = Rebalance { threads, windows: 0, interval };
         let network = self.pool.network;
         for side in network.sides() {
-            let work: Vec<u64> = side.iter().map(|&number| network.take_event_count(number)).collect();
-            for (&number, part) in side.iter().zip(partition_by_work(&work, threads)) {
-                self.partition_of[number as usize] = part;
+            let event_counts: Vec<u64> =
+                side.iter().map(|&number| network.take_event_count(number)).collect();
+            for (&number, thread) in side.iter().zip(partition_by_events(&event_counts, threads)) {
+                self.partition_of[number as usize] = thread;
             }
         }
     }
@@ -321,11 +322,11 @@ impl Drop for Coordinator<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::partition_by_work;
+    use super::partition_by_events;
 
     #[test]
     fn each_thread_gets_as_much_work() {
-        let partition = |work: &[u64], threads| partition_by_work(work, threads).collect::<Vec<_>>();
+        let partition = |counts: &[u64], threads| partition_by_events(counts, threads).collect::<Vec<_>>();
         assert_eq!(partition(&[0; 6], 3), [0, 0, 1, 1, 2, 2]);
         assert_eq!(partition(&[90, 10, 10, 10, 10, 10, 10, 10, 10, 10], 2), [0, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(partition(&[10, 10, 10, 900, 10], 4), [0, 0, 0, 2, 3]);

@@ -1,4 +1,5 @@
-//! The agents of the hosts: one `weir host run` per host, with a list of flows as input and JSON results.
+//! The agents: one process `weir host run` per host, which reads a list of flows and writes its results as JSON. This
+//! module writes the lists and command lines, and reads the results.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,47 +21,52 @@ struct FlowEntry {
     stop: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    announces: Option<String>,
+    /// Addresses of the senders that the flow's first packets announce to the receiver.
+    #[serde(rename = "announces", skip_serializing_if = "Option::is_none")]
+    announced_senders: Option<String>,
+    /// Id of the incast that the announced senders belong to.
     #[serde(skip_serializing_if = "Option::is_none")]
     incast: Option<u32>,
 }
 
-/// The agents of one scheme.
-pub struct Agents {
+/// The command lines of the agents for one scheme, and the files of their results.
+pub struct AgentCommands {
     /// Command line by host.
-    pub commands: BTreeMap<String, Vec<String>>,
-    results: BTreeMap<String, PathBuf>,
+    pub by_host: BTreeMap<String, Vec<String>>,
+    /// Path of the results by host.
+    result_files: BTreeMap<String, PathBuf>,
 }
 
-impl Agents {
-    /// Writes the lists of flows into `work` and returns the command lines of the agents. With a policy key, each agent
-    /// has a control socket with the name of its host.
+impl AgentCommands {
+    /// Writes the lists of flows into `work_dir` and returns the command lines of the agents. With a policy key, each
+    /// agent has a control socket with the name of its host.
     pub fn prepare(
         experiment: &Experiment,
         scheme: &Scheme,
-        (base_rtt, sample_interval): (Time, Time),
-        work: &Path,
+        base_rtt: Time,
+        sample_interval: Time,
+        work_dir: &Path,
         policy_key: Option<&Path>,
-    ) -> Result<Agents, Error> {
-        let program = std::env::current_exe()?.display().to_string();
+    ) -> Result<AgentCommands, Error> {
+        let weir = std::env::current_exe()?.display().to_string();
         let (topology, spec) = (&experiment.topology, &experiment.spec);
-        let mut agents = Agents { commands: BTreeMap::new(), results: BTreeMap::new() };
+        let mut commands = AgentCommands { by_host: BTreeMap::new(), result_files: BTreeMap::new() };
         for ix in topology.host_ixs() {
             let host = topology.host(ix);
             let config = experiment.scheme_of(ix, scheme);
-            let list = work.join(format!("{}-flows.yaml", host.name));
+            let flow_list = work_dir.join(format!("{}-flows.yaml", host.name));
             fs::write(
-                &list,
+                &flow_list,
                 serde_yaml::to_string(&flow_entries(experiment, &host.name)).expect("plain data"),
             )?;
-            let results = work.join(format!("{}-results.json", host.name));
-            // If the agent fails, the results of the previous scheme must not be taken for its own.
+            let results = work_dir.join(format!("{}-results.json", host.name));
+            // If the agent fails, the results of the previous scheme must not be taken for its own. Before the first
+            // scheme there is no file to remove.
             let _ = fs::remove_file(&results);
-            let mut command = vec![program.clone(), "host".into(), "run".into()];
+            let mut command = vec![weir.clone(), "host".into(), "run".into()];
             let mut option = |name: &str, value: String| command.extend([name.to_owned(), value]);
             option("--iface", "eth0".into());
-            option("--flows-from", list.display().to_string());
+            option("--flows-from", flow_list.display().to_string());
             option("--out", results.display().to_string());
             option("--scheme", config.name().into());
             for (parameter, value) in config.values() {
@@ -72,6 +78,7 @@ impl Agents {
             option("--rate", topology.link(host.link).rate.to_string());
             option("--mtu", spec.mtu.to_string());
             option("--base-rtt", base_rtt.to_string());
+            // The switches of the testbed, BMv2 and `weir switch` on sockets, have clocks in us.
             option("--telemetry-clock", "us".into());
             option("--ack-every", spec.transport.ack_every.to_string());
             option("--recovery", experiment.recovery(scheme).to_string());
@@ -104,16 +111,16 @@ impl Agents {
             }
             // No busy polling: dozens of agents share a few cores.
             option("--spin", "0us".into());
-            agents.commands.insert(host.name.clone(), command);
-            agents.results.insert(host.name.clone(), results);
+            commands.by_host.insert(host.name.clone(), command);
+            commands.result_files.insert(host.name.clone(), results);
         }
-        Ok(agents)
+        Ok(commands)
     }
 
-    /// Returns the results by host. Agents that died have no results.
-    pub fn results(&self) -> Result<BTreeMap<String, AgentResults>, Error> {
+    /// Reads the results by host. An agent that died has none and is omitted.
+    pub fn read_results(&self) -> Result<BTreeMap<String, AgentResults>, Error> {
         let mut all = BTreeMap::new();
-        for (host, path) in &self.results {
+        for (host, path) in &self.result_files {
             let Ok(text) = fs::read_to_string(path) else { continue };
             let results = serde_json::from_str(&text)
                 .map_err(|error| Error::Work(format!("results of {host}: {error}")))?;
@@ -133,12 +140,16 @@ fn flow_entries(experiment: &Experiment, host: &str) -> Vec<FlowEntry> {
         start: flow.start.to_string(),
         stop: flow.stop.map(|stop| stop.to_string()),
         size: flow.size.map(|size| size.to_string()),
-        announces: flow.announces.as_ref().map(|announcement| addresses(topology, &announcement.senders)),
+        announced_senders: flow
+            .announces
+            .as_ref()
+            .map(|announcement| addresses(topology, &announcement.senders)),
         incast: flow.announces.as_ref().map(|announcement| announcement.incast),
     })
     .collect()
 }
 
+/// Returns the addresses of hosts, separated by spaces.
 fn addresses(topology: &Topology, hosts: &[HostIx]) -> String {
     let addresses: Vec<String> = hosts.iter().map(|&host| topology.host(host).ip.to_string()).collect();
     addresses.join(" ")

@@ -2,9 +2,7 @@
 //! Experiment file, topology, routes, table entries, schemes and report are the same as in virtual time. The backend is
 //! [`Mininet`].
 //!
-//! - `mininet_process`: the Python process (`mininet/weir_mininet`) that drives Mininet and owns everything that must
-//!   be
-//!   cleaned up.
+//! - `mininet_process`: the Python process (`mininet/weir_mininet`) that drives Mininet, and cleans up at the end.
 //! - `plan`: the description of the fabric that it builds.
 //! - `p4runtime`: programs, table entries and counters of all switches.
 //! - `agents`: commands and results of the hosts' agents.
@@ -12,7 +10,8 @@
 //! - [`links`]: requests to the process that emulates the links.
 //! - [`control`]: the protocol of control sockets.
 //! - `queue_sampler`: queue lengths and link loads during the run.
-//! - `results`: combines all measurements to the results of a run.
+//! - `results`: computes the results of a run from all measurements.
+//! - `facts`: facts that only a run on real interfaces has, such as ping RTTs.
 //! - `run`: runs an experiment, scheme by scheme.
 //! - `tutorial`: networks of the p4 tutorials.
 

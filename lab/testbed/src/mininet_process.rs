@@ -77,8 +77,9 @@ pub struct MininetProcess {
     /// Closing this pipe makes the Python process tear down the fabric and exit.
     requests: Option<PipeWriter>,
     replies: Receiver<Value>,
+    /// Path of the interpreter.
     python: &'static str,
-    work: TempDir,
+    work_dir: TempDir,
     signals: Signals,
 }
 
@@ -90,19 +91,19 @@ impl MininetProcess {
         }
         let python = python()?;
         remove_stale_work_dirs();
-        let work =
+        let work_dir =
             tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
-        unpack(work.path())?;
+        unpack(work_dir.path())?;
         let (requests_reader, requests) = pipe()?;
         let (replies, replies_writer) = pipe()?;
-        let process = spawn(python, work.path(), &requests_reader, &replies_writer)?;
+        let process = spawn(python, work_dir.path(), &requests_reader, &replies_writer)?;
         let replies = spawn_reader(replies);
-        Ok(MininetProcess { process, requests: Some(requests), replies, python, work, signals })
+        Ok(MininetProcess { process, requests: Some(requests), replies, python, work_dir, signals })
     }
 
     /// Returns the working directory, which is removed when `self` is dropped.
-    pub fn work(&self) -> &Path {
-        self.work.path()
+    pub fn work_dir(&self) -> &Path {
+        self.work_dir.path()
     }
 
     /// Builds a fabric.
@@ -211,7 +212,7 @@ impl MininetProcess {
     fn child_exited(&mut self) -> Error {
         self.requests = None;
         let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        let cleaned_up = cleanup(self.python, self.work.path());
+        let cleaned_up = cleanup(self.python, self.work_dir.path());
         let remainder = if cleaned_up.is_ok() {
             "its processes and interfaces were removed"
         } else {
@@ -228,7 +229,7 @@ impl Drop for MininetProcess {
             let exit = self.process.wait();
             if !exit.is_ok_and(|status| status.success() || status.code() == Some(1)) {
                 // An error cannot be reported from a destructor.
-                let _ = cleanup(self.python, self.work.path());
+                let _ = cleanup(self.python, self.work_dir.path());
             }
         }
     }
@@ -247,9 +248,10 @@ pub fn clean() -> Result<u64, Error> {
     }
     let python = python()?;
     remove_stale_work_dirs();
-    let work = tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
-    unpack(work.path())?;
-    cleanup(python, work.path())
+    let work_dir =
+        tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
+    unpack(work_dir.path())?;
+    cleanup(python, work_dir.path())
 }
 
 /// Returns a Python interpreter that can import Mininet.
@@ -265,8 +267,8 @@ fn python() -> Result<&'static str, Error> {
     })
 }
 
-fn unpack(work: &Path) -> Result<(), Error> {
-    let package = work.join(PACKAGE_NAME);
+fn unpack(work_dir: &Path) -> Result<(), Error> {
+    let package = work_dir.join(PACKAGE_NAME);
     fs::create_dir(&package)?;
     for (name, text) in PACKAGE {
         fs::write(package.join(name), text)?;
@@ -274,17 +276,17 @@ fn unpack(work: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn package_command(python: &str, work: &Path) -> Command {
+fn package_command(python: &str, work_dir: &Path) -> Command {
     let mut command = Command::new(python);
-    command.args(["-B", "-m", PACKAGE_NAME]).env("PYTHONPATH", work);
+    command.args(["-B", "-m", PACKAGE_NAME]).env("PYTHONPATH", work_dir);
     command
 }
 
 /// Starts the Python process. It inherits its ends of the pipes by file descriptor number.
-fn spawn(python: &str, work: &Path, requests: &PipeReader, replies: &PipeWriter) -> Result<Child, Error> {
+fn spawn(python: &str, work_dir: &Path, requests: &PipeReader, replies: &PipeWriter) -> Result<Child, Error> {
     rustix::io::fcntl_setfd(requests, FdFlags::empty()).map_err(std::io::Error::from)?;
     rustix::io::fcntl_setfd(replies, FdFlags::empty()).map_err(std::io::Error::from)?;
-    let mut command = package_command(python, work);
+    let mut command = package_command(python, work_dir);
     command.arg("serve").arg(requests.as_raw_fd().to_string()).arg(replies.as_raw_fd().to_string());
     command.spawn().map_err(|error| Error::Work(format!("{python}: {error}")))
 }
@@ -304,8 +306,8 @@ fn spawn_reader(replies: PipeReader) -> Receiver<Value> {
     receiver
 }
 
-fn cleanup(python: &str, work: &Path) -> Result<u64, Error> {
-    let done = package_command(python, work).arg("clean").output()?;
+fn cleanup(python: &str, work_dir: &Path) -> Result<u64, Error> {
+    let done = package_command(python, work_dir).arg("clean").output()?;
     match done.status.success() {
         true => String::from_utf8_lossy(&done.stdout).trim().parse().map_err(Error::work),
         false => Err(Error::Work(String::from_utf8_lossy(&done.stderr).trim().replace("error: ", ""))),

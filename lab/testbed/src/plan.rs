@@ -12,9 +12,10 @@ use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Length of the Ethernet header, which the MTU of an interface does not include.
-const ETHERNET: u64 = weir_host::wire::ETHERNET_LEN as u64;
-/// Ports of the first switch, as in the p4 tutorials.
+const ETHERNET_LEN: u64 = weir_host::wire::ETHERNET_LEN as u64;
+/// gRPC port of the first switch, as in the p4 tutorials; the others have consecutive ports.
 const GRPC_PORT: u16 = 50_051;
+/// Thrift port of the first switch, likewise.
 const THRIFT_PORT: u16 = 9_090;
 /// Queue limit of emulated links; large enough that links never drop.
 const LARGE_QUEUE: &str = "1TB";
@@ -63,22 +64,30 @@ fn find_in_path(name: &str) -> Option<PathBuf> {
 /// Description of a fabric, read by `mininet/weir_mininet/plan.py` and `weir switch`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
+    /// Working directory of the run.
     pub(super) work: PathBuf,
     pub(super) switch: SwitchKind,
     /// True if one process runs all switches and emulates the links.
     pub(super) one_process: bool,
+    /// Executable of the switches.
     pub(super) exe: PathBuf,
+    /// This executable, which also emulates links.
     pub(super) weir: PathBuf,
     /// Seed for random events on links.
     pub seed: u64,
+    /// Length of a full frame in bytes, with which BMv2's packet rates are computed.
     pub(super) frame: u64,
+    /// MTU of the interfaces in bytes.
     pub(super) mtu: u64,
     pub(super) hosts: Vec<PlannedHost>,
     /// The switches, in the order of their P4Runtime and Thrift ports.
     pub switches: Vec<PlannedSwitch>,
     pub links: Vec<PlannedLink>,
+    /// Hosts get ARP entries for all others.
     pub(super) static_arp: bool,
+    /// Directory for captures; `None`: no captures.
     pub(super) pcaps: Option<PathBuf>,
+    /// Directory for logs; `None`: no logs.
     pub(super) logs: Option<PathBuf>,
 }
 
@@ -169,7 +178,7 @@ impl Plan {
         experiment: &Experiment,
         scheme: &Scheme,
         config: &TestbedConfig,
-        work: &Path,
+        work_dir: &Path,
     ) -> Result<Plan, String> {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
         let switches = topology.switch_ixs().map(|ix| PlannedSwitch {
@@ -191,14 +200,14 @@ impl Plan {
             properties: properties(Some(link.rate), link.delay),
         });
         Ok(Plan {
-            work: work.to_owned(),
+            work: work_dir.to_owned(),
             switch: config.switch,
             one_process: config.one_process(),
             exe: config.exe.clone(),
             weir: own_program()?,
             seed: stream_seed(spec.seed, "links"),
             frame: full_frame(spec.mtu, scheme).get(),
-            mtu: spec.mtu.saturating_sub(Bytes::new(ETHERNET)).get(),
+            mtu: spec.mtu.saturating_sub(Bytes::new(ETHERNET_LEN)).get(),
             hosts: hosts(topology),
             switches: switches.collect(),
             links: links.collect(),
@@ -262,8 +271,8 @@ pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
 }
 
-/// Options that limit the ports of the embedded switch to the rates of their links, so that packets queue in the
-/// switch, where the P4 program sees them, and not in the link emulator.
+/// Returns the options that limit the ports of the embedded switch to the rates of their links, so that packets queue
+/// in the switch, where the P4 program sees them, and not in the link emulator.
 fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
     let topology = &experiment.topology;
     let mut options = vec!["--queue-depth".to_owned(), queue_depth(experiment).to_string()];

@@ -36,18 +36,22 @@ pub struct PortSamples {
     pub queue: Vec<u64>,
     /// Maximum queue length in bytes, including polls between samples.
     pub peak: u64,
-    /// Cumulative bytes sent, at the start and at each sample.
+    /// Cumulative bytes sent, at the start and at each sample: one entry more than `queue`.
     pub sent: Vec<u64>,
 }
 
 /// Source of queue lengths and of the bytes sent by ports.
 enum Source {
-    /// One process per switch, and the files of the kernel's interface counters in the order of the ports.
-    Switches(Queues, Vec<PathBuf>),
+    /// One process per switch.
+    Switches {
+        queues: Queues,
+        /// Files of the kernel's interface counters, in the order of the ports.
+        counter_files: Vec<PathBuf>,
+    },
     /// One process that runs all switches and emulates the links.
     Fabric {
         request: LinkRequest,
-        /// Index of link and end for each port.
+        /// For each port, the index of its link and the end of the link (0: `a`, 1: `b`).
         ends: Vec<(usize, usize)>,
         /// Last sample, until its byte counts are used.
         last: Option<FabricSample>,
@@ -90,13 +94,13 @@ impl Source {
         let file = |(ix, (port, _)): (SwitchIx, (u16, LinkIx))| {
             format!("/sys/class/net/{}-eth{port}/statistics/tx_bytes", topology.switch(ix).name).into()
         };
-        Ok(Source::Switches(queues, ports.map(file).collect()))
+        Ok(Source::Switches { queues, counter_files: ports.map(file).collect() })
     }
 
     /// Returns the queue length in bytes by switch and port.
     fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
         match self {
-            Source::Switches(queues, _) => (0..switches).map(|switch| queues.read(switch)).collect(),
+            Source::Switches { queues, .. } => (0..switches).map(|switch| queues.read(switch)).collect(),
             Source::Fabric { request, last, .. } => {
                 let sample: &FabricSample = last.insert(request.send_in_run(LINKS)?);
                 Ok(sample.cells.iter().map(|cells| by_port(cells)).collect())
@@ -108,7 +112,7 @@ impl Source {
     /// A port that no longer exists has 0.
     fn sent(&mut self) -> Result<Vec<u64>, Error> {
         match self {
-            Source::Switches(_, files) => Ok(files.iter().map(sent).collect()),
+            Source::Switches { counter_files, .. } => Ok(counter_files.iter().map(sent_bytes).collect()),
             Source::Fabric { request, ends, last } => {
                 let FabricSample { bytes, .. } =
                     last.take().map_or_else(|| request.send_in_run(LINKS), Ok)?;
@@ -118,7 +122,7 @@ impl Source {
     }
 }
 
-/// Returns a list of cells indexed by port, with 0 for missing ports.
+/// Returns the cells of a register as a list indexed by port, with 0 for missing ports.
 fn by_port(cells: &[(u16, u64)]) -> Vec<u64> {
     let max = cells.iter().map(|&(port, _)| usize::from(port) + 1).max().unwrap_or(0);
     let mut all = vec![0; max];
@@ -162,7 +166,7 @@ fn min_poll_interval(switches: usize) -> Time {
 }
 
 impl QueueSampler {
-    /// Starts sampling all ports at `start` (seconds of CLOCK_MONOTONIC) at the sampling interval, for `duration`.
+    /// Starts sampling all ports from `start` (seconds of CLOCK_MONOTONIC) on, every `interval`, for `duration`.
     pub fn start(
         topology: &Topology,
         (config, register): (&TestbedConfig, &Preamble),
@@ -193,6 +197,7 @@ impl QueueSampler {
     }
 }
 
+/// The body of the sampling thread.
 fn sample(
     source: &mut Source,
     ports: &mut [PortSamples],
@@ -202,7 +207,8 @@ fn sample(
     stop_flag: &AtomicBool,
 ) -> Result<(), Error> {
     let switches = ports.iter().map(|samples| samples.switch.0 as usize + 1).max().unwrap_or(0);
-    let at = |count: u64| start + (interval * count).as_secs_f64();
+    // Time of the n-th sample in seconds of CLOCK_MONOTONIC.
+    let time_of = |n: u64| start + (interval * n).as_secs_f64();
     if !sleep_until(start, stop_flag) {
         return Ok(());
     }
@@ -212,15 +218,16 @@ fn sample(
     let polls = (interval / min_poll_interval(switches)).max(1);
     for count in 1..=duration / interval {
         for poll in 1..polls {
-            let time = at(count - 1) + (interval * poll).as_secs_f64() / polls as f64;
+            let time = time_of(count - 1) + (interval * poll).as_secs_f64() / polls as f64;
             if monotonic() < time && sleep_until(time, stop_flag) {
                 poll_queues(source, ports, switches)?;
             }
         }
-        if !sleep_until(at(count), stop_flag) {
+        if !sleep_until(time_of(count), stop_flag) {
             return Ok(());
         }
-        if monotonic() > at(count + 1) && repeat_last_sample(ports) {
+        // Too late for this sample.
+        if monotonic() > time_of(count + 1) && repeat_last_sample(ports) {
             continue;
         }
         poll_queues(source, ports, switches)?
@@ -265,7 +272,7 @@ fn repeat_last_sample(ports: &mut [PortSamples]) -> bool {
 }
 
 /// Returns the cumulative bytes sent by an interface, 0 if it no longer exists.
-fn sent(file: &PathBuf) -> u64 {
+fn sent_bytes(file: &PathBuf) -> u64 {
     fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 

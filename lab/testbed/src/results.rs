@@ -1,9 +1,9 @@
-//! Combines measurements of agents, queue sampler and counters to the results of a run, with the same definitions as in
-//! virtual time (`docs/summary.md`).
+//! Computes the results of a run from what the agents, the queue sampler and the switches' counters have measured. The
+//! definitions are those of runs in virtual time (`docs/summary.md`).
 
 use super::queue_sampler::PortSamples;
 use std::collections::BTreeMap;
-use weir_agent::results::{AgentResults, FlowResult, FlowState};
+use weir_agent::results::{AgentResults, FlowResult, FlowState, SeriesResult};
 use weir_controller::Routes;
 use weir_experiment::counts::Counts;
 use weir_experiment::histogram::QueueHistogram;
@@ -17,7 +17,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// All measurements of the run of one scheme.
 pub struct Observations<'a> {
-    /// The experiment, scaled to the rate of the run.
+    /// The experiment, with its rates and times already scaled to what the testbed can run.
     pub experiment: &'a Experiment,
     pub routes: &'a Routes,
     /// Results of the agents by host.
@@ -33,6 +33,7 @@ pub struct Observations<'a> {
 }
 
 impl<'a> Observations<'a> {
+    /// Returns the summary and the time series of the run.
     pub fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {
             let count = |name: &str| agent.transport.get(name).copied().unwrap_or(0);
@@ -46,8 +47,8 @@ impl<'a> Observations<'a> {
         let flows: Vec<(&Flow, &FlowResult)> = self.started().collect();
         let records: Vec<FlowRecord> = flows.iter().map(|(flow, result)| self.record(flow, result)).collect();
         let (queues, utilisation) = self.queues_and_utilisation();
-        let watched = self.experiment.flows.iter().take(self.experiment.recorded_flow_count());
-        let rates: Vec<RateSeries> = watched.map(|flow| self.rates(flow)).collect();
+        let recorded = self.experiment.flows.iter().take(self.experiment.recorded_flow_count());
+        let rates: Vec<RateSeries> = recorded.map(|flow| self.rates(flow)).collect();
         let observe = &self.experiment.spec.observe;
         let topology = &self.experiment.topology;
         let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
@@ -59,32 +60,36 @@ impl<'a> Observations<'a> {
             jain: fct::jain(&self.goodputs_in_window(&flows)),
             drops: self.counts.drops.clone(),
             marks: self.counts.marks,
+            // The testbed has no PFC, hence neither pauses nor deadlocks.
             pauses: 0,
+            deadlock: None,
             deflections: self.counts.deflections,
             retransmits: self.counts.retransmits,
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
             fct: fct::summarise(&records, &observe.size_classes),
-            jobs: None,
-            packets: None,
             goodput,
             layers,
-            queue_gbps: Vec::new(),
+            // Not measured by the testbed.
+            jobs: None,
+            packets: None,
             policy: None,
-            deadlock: None,
+            queue_gbps: Vec::new(),
         };
         let trace = SchemeTrace {
             interval: self.sample_interval,
             end: self.end(),
             ports: self.port_series(),
             rates,
-            pauses: Vec::new(),
             flows: records,
+            pauses: Vec::new(),
+            // Packets are traced only in virtual time.
             packets: Vec::new(),
         };
         (summary, trace)
     }
 
+    /// Returns the number of queue samples; 0 if queues were not observed.
     fn sample_count(&self) -> usize {
         self.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
     }
@@ -96,8 +101,8 @@ impl<'a> Observations<'a> {
 
     /// Returns the sender's result of a flow. An agent reports its flows in the order of the experiment.
     pub fn flow_result(&self, flow: &Flow) -> Option<&'a FlowResult> {
-        let own = self.experiment.flows.iter().filter(|other| other.from == flow.from);
-        let position = own.into_iter().position(|other| std::ptr::eq(other, flow))?;
+        let flows_of_host = self.experiment.flows.iter().filter(|other| other.from == flow.from);
+        let position = flows_of_host.into_iter().position(|other| std::ptr::eq(other, flow))?;
         self.agents.get(&self.experiment.topology.host(flow.from).name)?.flows.get(position)
     }
 
@@ -107,6 +112,7 @@ impl<'a> Observations<'a> {
         results.filter(|(_, result)| result.state != FlowState::NotStarted)
     }
 
+    /// Returns the record of a flow that has started.
     fn record(&self, flow: &Flow, result: &FlowResult) -> FlowRecord {
         let topology = &self.experiment.topology;
         FlowRecord {
@@ -127,31 +133,34 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// Resamples a series of an agent to the samples of the run.
-    fn resample(&self, flow: &Flow, values: impl Fn(&FlowResult) -> Option<&Vec<u64>>) -> Vec<u64> {
-        let mut all = vec![0; self.sample_count()];
-        let Some(result) = self.flow_result(flow) else { return all };
-        let (Some(series), Some(values)) = (&result.series, values(result)) else { return all };
-        for (slot, value) in all.iter_mut().skip(series.first as usize).zip(values) {
+    /// Aligns a time series of a flow to the samples of the run: the agent's series begins when the flow starts.
+    /// Samples before and after it are 0.
+    fn align_to_run(&self, flow: &Flow, values: impl Fn(&SeriesResult) -> &Vec<u64>) -> Vec<u64> {
+        let mut aligned = vec![0; self.sample_count()];
+        let series = self.flow_result(flow).and_then(|result| result.series.as_ref());
+        let Some(series) = series else { return aligned };
+        for (slot, value) in aligned.iter_mut().skip(series.first as usize).zip(values(series)) {
             *slot = *value;
         }
-        all
+        aligned
     }
 
-    fn pacing_rates(&self, flow: &Flow) -> Vec<u64> {
-        self.resample(flow, |result| result.series.as_ref().map(|series| &series.rate_bps))
+    /// Returns the pacing rate of a flow at each sample, in bit/s.
+    fn pacing_rates_bps(&self, flow: &Flow) -> Vec<u64> {
+        self.align_to_run(flow, |series| &series.rate_bps)
     }
 
-    fn goodputs(&self, flow: &Flow) -> Vec<u64> {
-        self.resample(flow, |result| result.series.as_ref().map(|series| &series.goodput_bps))
+    /// Returns the goodput of a flow in the interval before each sample, in bit/s.
+    fn goodputs_bps(&self, flow: &Flow) -> Vec<u64> {
+        self.align_to_run(flow, |series| &series.goodput_bps)
     }
 
     fn rates(&self, flow: &Flow) -> RateSeries {
         let rates = |values: Vec<u64>| values.into_iter().map(Bandwidth::from_bps).collect();
         RateSeries {
             flow: flow.name.clone(),
-            rate: rates(self.pacing_rates(flow)),
-            goodput: rates(self.goodputs(flow)),
+            rate: rates(self.pacing_rates_bps(flow)),
+            goodput: rates(self.goodputs_bps(flow)),
         }
     }
 
@@ -168,60 +177,68 @@ impl<'a> Observations<'a> {
         let (mut queues, mut utilisation) = (BTreeMap::new(), BTreeMap::new());
         for port in self.ports {
             let (Some(first), Some(last)) = (port.sent.first(), port.sent.last()) else { continue };
+            // As in virtual time, ports that sent nothing are omitted.
             if last == first {
                 continue;
             }
             let mut histogram = QueueHistogram::default();
             port.queue.iter().for_each(|&bytes| histogram.add(bytes));
             let summary = QueueSummary {
+                // The peak includes polls between two samples.
                 peak_bytes: histogram.peak().max(port.peak),
                 mean_bytes: histogram.mean(),
                 p99_bytes: histogram.p99().min(histogram.peak()),
             };
             queues.insert(self.port_name(port), summary);
-            let possible = self.port_rate(port).as_bytes_per_sec_f64() * self.end().as_secs_f64();
-            let used = (last.saturating_sub(*first) as f64 / possible.max(1.0)).min(1.0);
-            utilisation.insert(self.port_name(port), used);
+            let capacity_bytes = self.port_rate(port).as_bytes_per_sec_f64() * self.end().as_secs_f64();
+            // At least 1 byte, to avoid a division by 0. Counters of the kernel are read late, so the quotient may
+            // exceed 1.
+            let used_share = (last.saturating_sub(*first) as f64 / capacity_bytes.max(1.0)).min(1.0);
+            utilisation.insert(self.port_name(port), used_share);
         }
         (queues, utilisation)
     }
 
     fn port_series(&self) -> Vec<PortSeries> {
-        let wanted = paths::observed_ports(self.experiment, self.routes);
-        let observed = self.ports.iter().filter(|port| wanted.contains(&(port.switch, port.port)));
+        let observed_ports = paths::observed_ports(self.experiment, self.routes);
+        let observed = self.ports.iter().filter(|port| observed_ports.contains(&(port.switch, port.port)));
         observed
             .map(|port| {
-                let possible = self.port_rate(port).bytes_in(self.sample_interval).as_f64().max(1.0);
+                let capacity_bytes = self.port_rate(port).bytes_in(self.sample_interval).as_f64().max(1.0);
                 let topology = &self.experiment.topology;
                 let towards =
                     topology.peer(port.switch, port.port).map(|(_, end)| topology.node_name(end.node));
-                let steps = port.sent.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+                // `sent` has one entry more than `queue`, at the start: each sample covers the interval before it.
+                let sent_per_interval = port.sent.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
                 PortSeries {
                     port: self.port_name(port),
                     towards: towards.unwrap_or_default().to_owned(),
                     queue_bytes: port.queue.clone(),
-                    utilisation: steps.map(|bytes| bytes as f64 / possible).collect(),
+                    utilisation: sent_per_interval.map(|bytes| bytes as f64 / capacity_bytes).collect(),
                 }
             })
             .collect()
     }
 
-    /// Returns the payload acknowledged within the fairness window by each flow that ran during the whole window.
+    /// Returns the sum of the goodput samples in the fairness window for each flow that ran during the whole window.
+    /// This is proportional to the payload acknowledged in it, which suffices for Jain's index.
     fn goodputs_in_window(&self, flows: &[(&Flow, &FlowResult)]) -> Vec<f64> {
-        let from = self.experiment.fairness_window_start();
-        let candidates =
-            flows.iter().filter(|(flow, result)| flow.start < from && result.state == FlowState::Unfinished);
-        let first = (from / self.sample_interval) as usize;
-        candidates
-            .map(|(flow, _)| self.goodputs(flow).iter().skip(first).map(|&bps| bps as f64).sum())
+        let window_start = self.experiment.fairness_window_start();
+        let ran_throughout = flows
+            .iter()
+            .filter(|(flow, result)| flow.start < window_start && result.state == FlowState::Unfinished);
+        let first_sample = (window_start / self.sample_interval) as usize;
+        ran_throughout
+            .map(|(flow, _)| self.goodputs_bps(flow).iter().skip(first_sample).map(|&bps| bps as f64).sum())
             .collect()
     }
 
-    /// Returns the time at which the first flow slowed down after another flow had joined, with the resolution of
-    /// samples.
+    /// Returns the time at which the first flow slowed down after another flow had joined, rounded up to a sample;
+    /// `None` if no flow joins, or the first one did not slow down.
     fn first_slowdown(&self) -> Option<Time> {
         let mut slowdown = FirstSlowdown::new(self.experiment.first_join()?, self.base_rtt);
-        for (i, bps) in self.pacing_rates(self.experiment.flows.first()?).into_iter().enumerate() {
+        for (i, bps) in self.pacing_rates_bps(self.experiment.flows.first()?).into_iter().enumerate() {
+            // 0: the flow has not started or has ended.
             if bps > 0 {
                 slowdown.observe(self.sample_interval * (i as u64 + 1), Bandwidth::from_bps(bps));
             }

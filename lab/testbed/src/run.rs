@@ -1,6 +1,6 @@
 //! Runs an experiment in Mininet, each scheme on a new fabric, as in virtual time.
 
-use super::agents::Agents;
+use super::agents::AgentCommands;
 use super::facts::{FabricFacts, FlowFacts, SchemeFacts, us};
 use super::faults::Faults;
 use super::mininet_process::{Frames, MininetProcess, PingMatrix, Signals};
@@ -207,9 +207,9 @@ impl Testbed<'_> {
         cli: bool,
         observer: &mut dyn Observer,
     ) -> Result<SchemeOutcome, Error> {
-        let (experiment, work) = (self.experiment, mininet.work().to_owned());
+        let (experiment, work_dir) = (self.experiment, mininet.work_dir().to_owned());
         let scheme = &experiment.schemes[index];
-        mininet.up(&Plan::new(experiment, scheme, &self.config, &work).map_err(Error::Work)?)?;
+        mininet.up(&Plan::new(experiment, scheme, &self.config, &work_dir).map_err(Error::Work)?)?;
         let artifact = experiment.artifact_of(scheme);
         let p4info = artifact.index().map_err(Error::Work)?;
         let controller = Controller::new(&experiment.topology)?;
@@ -219,15 +219,22 @@ impl Testbed<'_> {
         }
         let pings = self.ping(mininet)?;
         if cli {
-            let topology = work.join("experiment.yaml");
+            let topology = work_dir.join("experiment.yaml");
             std::fs::write(&topology, experiment.resolved_yaml())?;
             mininet.cli(&topology)?;
         }
         let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
-        let agents =
-            Agents::prepare(experiment, scheme, (base_rtt, self.sample_interval), &work, self.policy_key)?;
-        let before = mininet.packets()?;
-        let links_before = mininet.link_drops()?;
+        let agents = AgentCommands::prepare(
+            experiment,
+            scheme,
+            base_rtt,
+            self.sample_interval,
+            &work_dir,
+            self.policy_key,
+        )?;
+        // The counters of the fabric also count the pings.
+        let frames_before = mininet.packets()?;
+        let link_drops_before = mininet.link_drops()?;
         // Programs of users may lack the register; then queues are not observed.
         let register = p4info
             .registers
@@ -235,17 +242,18 @@ impl Testbed<'_> {
             .ok()
             .map(|register| register.preamble().clone());
         let ports = self.traffic(mininet, &agents, register, index, observer)?;
-        let after = mininet.packets()?;
-        let mut counts = collect_counts(&controller, &p4info, &before, &after)?;
+        let frames_after = mininet.packets()?;
+        let mut counts = collect_counts(&controller, &p4info, &frames_before, &frames_after)?;
         for (reason, frames) in mininet.link_drops()? {
-            let dropped = frames.saturating_sub(links_before.get(&reason).copied().unwrap_or(0));
+            let dropped = frames.saturating_sub(link_drops_before.get(&reason).copied().unwrap_or(0));
             if dropped > 0 {
                 *counts.drops.entry(reason).or_default() += dropped;
             }
         }
         mininet.down()?;
-        let agent_results = agents.results()?;
-        let packet_hops = frames(&after, |f| f.rx_packets) - frames(&before, |f| f.rx_packets);
+        let agent_results = agents.read_results()?;
+        let rx_packets = |all| sum_frames(all, |frames: &Frames| frames.rx_packets);
+        let packet_hops = rx_packets(&frames_after) - rx_packets(&frames_before);
         let observations = Observations {
             experiment,
             routes: self.routes,
@@ -301,8 +309,8 @@ impl Testbed<'_> {
         let unloaded = BaseRtt::new(topology, self.routes, Bytes::ZERO);
         let serialisation =
             |from, to| model.pair(topology, from, to).saturating_sub(unloaded.pair(topology, from, to));
-        let pairs = || topology.host_ixs().flat_map(|from| topology.host_ixs().map(move |to| (from, to)));
-        let pairs = || pairs().filter(|(from, to)| from != to);
+        let all_pairs = || topology.host_ixs().flat_map(|from| topology.host_ixs().map(move |to| (from, to)));
+        let pairs = || all_pairs().filter(|(from, to)| from != to);
         let model_rtt = model.max(topology);
         let payload = mtu.get().saturating_sub(ETHERNET_LEN as u64 + PING_HEADERS);
         let wait_s = 2 + 2 * model_rtt.as_secs_f64() as u64;
@@ -322,16 +330,17 @@ impl Testbed<'_> {
     fn traffic(
         &self,
         mininet: &mut MininetProcess,
-        agents: &Agents,
+        agents: &AgentCommands,
         register: Option<Preamble>,
         index: usize,
         observer: &mut dyn Observer,
     ) -> Result<Vec<PortSamples>, Error> {
         let (topology, end) = (&self.experiment.topology, self.experiment.spec.duration);
+        // Set by the callbacks below.
         let (sampler, faults) = (RefCell::new(None), RefCell::new(None));
         let started_at = RefCell::new(0.0);
         let exits = mininet.run(
-            &agents.commands,
+            &agents.by_host,
             |start| {
                 *started_at.borrow_mut() = start;
                 *faults.borrow_mut() = Some(Faults::start(self.experiment, start));
@@ -395,12 +404,17 @@ impl Testbed<'_> {
 
 /// Results of the pings.
 struct Pings {
+    /// Number of pairs of hosts.
     pairs: usize,
+    /// Maximum over the pairs of the minimum RTT.
     max_rtt: Time,
+    /// Maximum base RTT of all pairs, computed from the topology.
     model_rtt: Time,
+    /// Maximum of `model_rtt` and the measured RTTs, corrected for the length of the replies.
     base_rtt: Time,
 }
 
+/// Checks that every pair of hosts got a reply to a ping.
 fn check_replies(matrix: &PingMatrix) -> Result<(), Error> {
     let pairs = || matrix.iter().flat_map(|(from, row)| row.iter().map(move |(to, rtt)| (from, to, rtt)));
     let unreachable: Vec<String> =
@@ -416,8 +430,9 @@ fn check_replies(matrix: &PingMatrix) -> Result<(), Error> {
     }
 }
 
-fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64 {
-    all.values().map(which).sum()
+/// Returns the sum of a counter over all interfaces.
+fn sum_frames(all: &BTreeMap<String, Frames>, counter: impl Fn(&Frames) -> u64) -> u64 {
+    all.values().map(counter).sum()
 }
 
 /// Returns the P4 counters of all switches, and the frames dropped by interfaces.
@@ -440,7 +455,8 @@ fn collect_counts(
             cells.get(switch).and_then(|cells| cells.get(index as usize)).copied().unwrap_or(0)
         });
     }
-    let dropped = frames(after, |f| f.tx_dropped).saturating_sub(frames(before, |f| f.tx_dropped));
+    let tx_dropped = |all| sum_frames(all, |frames: &Frames| frames.tx_dropped);
+    let dropped = tx_dropped(after).saturating_sub(tx_dropped(before));
     if dropped > 0 {
         counts.drops.insert("interface".to_owned(), dropped);
     }

@@ -100,7 +100,7 @@ impl Tutorial {
         load(topology, program, &builder, Path::new("")).map_err(at_file)?;
         let mut mininet = MininetProcess::start(signals)?;
         builder.logs = logs;
-        let tutorial_plan = load(topology, program, &builder, mininet.work()).map_err(at_file)?;
+        let tutorial_plan = load(topology, program, &builder, mininet.work_dir()).map_err(at_file)?;
         mininet.up(&tutorial_plan.plan)?;
         if switch == SwitchKind::Bmv2 {
             set_rate_limits(&tutorial_plan.plan, &tutorial_plan.rates)?;
@@ -148,14 +148,14 @@ fn load(
     path: &Path,
     program: Option<&Path>,
     builder: &PlanBuilder,
-    work: &Path,
+    work_dir: &Path,
 ) -> Result<TutorialPlan, String> {
     let text = read_text(path).map_err(|error| error.to_string())?;
     let program = program.map(|given| resolve(given, path).map_err(|reason| format!("--program: {reason}")));
     let program = program.transpose()?;
     let file: File = match serde_json::from_str(&text) {
         Ok(file) => file,
-        Err(error) => return p4_utils(&text, &error, program, builder, work),
+        Err(error) => return p4_utils(&text, &error, program, builder, work_dir),
     };
     if let Some(program) = &program {
         check_program_is_used(program, &file, path)?;
@@ -201,7 +201,7 @@ fn load(
         }
     });
     // ARP entries are set by the commands in the file.
-    let tutorial_plan = builder.build(hosts.collect(), switches, links, false, work)?;
+    let tutorial_plan = builder.build(hosts.collect(), switches, links, false, work_dir)?;
     let has_runtime = file.switches.values().any(|switch| switch.runtime_json.is_some());
     Ok(TutorialPlan { has_runtime, ..tutorial_plan })
 }
@@ -239,7 +239,7 @@ fn p4_utils(
     error: &serde_json::Error,
     program: Option<PathBuf>,
     builder: &PlanBuilder,
-    work: &Path,
+    work_dir: &Path,
 ) -> Result<TutorialPlan, String> {
     let imported = import(text).map_err(|error| error.to_string())?;
     let Some(Imported { topology, switch_addresses, warnings, .. }) =
@@ -273,7 +273,7 @@ fn p4_utils(
         }
     });
     let switches = switches.collect();
-    let tutorial_plan = builder.build(plan::hosts(&topology), switches, links, true, work)?;
+    let tutorial_plan = builder.build(plan::hosts(&topology), switches, links, true, work_dir)?;
     Ok(TutorialPlan { warnings, ..tutorial_plan })
 }
 
@@ -285,14 +285,14 @@ struct PlanBuilder {
 }
 
 impl PlanBuilder {
-    /// Creates a plan with the working directory `work`.
+    /// Creates a plan with the working directory `work_dir`.
     fn build(
         &self,
         hosts: Vec<PlannedHost>,
         switches: Vec<PlannedSwitch>,
         links: Vec<TutorialLink>,
         static_arp: bool,
-        work: &Path,
+        work_dir: &Path,
     ) -> Result<TutorialPlan, String> {
         let PlanBuilder { config, logs } = self;
         let rates = links.iter().filter_map(|link| Some((link, link.rate?)));
@@ -305,7 +305,7 @@ impl PlanBuilder {
             has_runtime: false,
             warnings: Vec::new(),
             plan: Plan {
-                work: work.to_owned(),
+                work: work_dir.to_owned(),
                 switch: config.switch,
                 // Logs require a process per switch. So does a link between two hosts, which bypasses the switches.
                 one_process: config.one_process() && logs.is_none() && links.iter().all(has_switch),

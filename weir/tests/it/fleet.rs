@@ -12,7 +12,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_client::fleet::{ApplySummary, SwitchTask, apply, read};
+use weir_client::fleet::{ApplySummary, OnFailure, SwitchTask, apply, read};
 use weir_client::{ClientError, ClientOptions, Program, Target};
 use weir_controller::hash::PathHash;
 use weir_controller::path::PathError;
@@ -68,7 +68,7 @@ async fn a_fat_tree_of_80_switches_is_installed_in_seconds() {
     let entity_count: usize = tasks.iter().map(|task| task.desired.len()).sum();
 
     let start = Instant::now();
-    let outcomes = apply(tasks.clone(), ClientOptions::default(), false).await;
+    let outcomes = apply(tasks.clone(), ClientOptions::default(), OnFailure::WriteNone).await;
     let elapsed = start.elapsed();
     let applied: Vec<_> =
         outcomes.into_iter().map(|(name, it)| it.unwrap_or_else(|e| panic!("{name}: {e}"))).collect();
@@ -79,7 +79,7 @@ async fn a_fat_tree_of_80_switches_is_installed_in_seconds() {
 
     // Immediately again with the same election id: the switches must have noticed that the previous streams are closed.
     for _ in 0..3 {
-        for (name, it) in apply(tasks.clone(), ClientOptions::default(), false).await {
+        for (name, it) in apply(tasks.clone(), ClientOptions::default(), OnFailure::WriteNone).await {
             let it = it.unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!((it.pushed, it.inserted, it.modified, it.deleted), (false, 0, 0, 0), "{name}");
         }
@@ -129,7 +129,7 @@ impl Ring {
 
 async fn apply_all(tasks: &[SwitchTask]) -> ApplySummary {
     let mut all = ApplySummary::default();
-    for (name, it) in apply(tasks.to_vec(), ClientOptions::default(), false).await {
+    for (name, it) in apply(tasks.to_vec(), ClientOptions::default(), OnFailure::WriteNone).await {
         all += &it.unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     all
@@ -146,7 +146,7 @@ async fn a_switch_that_fails_midway_stops_the_others_without_a_loop() {
             let mut tasks = ring.b.clone();
             let name = tasks[index].target.name.clone();
             tasks[index].desired.insert(rank, invalid_entry(&ring.program.index));
-            let outcomes = apply(tasks, ClientOptions::default(), false).await;
+            let outcomes = apply(tasks, ClientOptions::default(), OnFailure::WriteNone).await;
             let failed: Vec<_> = outcomes.iter().filter(|(_, it)| it.is_err()).map(|it| it.0).collect();
             assert_eq!(failed, [&name], "rank {rank}");
             let left: usize = outcomes.values().flatten().map(|it| it.unwritten).sum();
@@ -171,7 +171,7 @@ async fn nothing_is_written_unless_all_switches_answer() {
         tasks
     };
     // The program is not pushed either, because that would clear the tables.
-    let outcomes = apply(without_s5(&ring.a), ClientOptions::default(), false).await;
+    let outcomes = apply(without_s5(&ring.a), ClientOptions::default(), OnFailure::WriteNone).await;
     assert!(outcomes["s5"].is_err());
     assert!(outcomes.values().flatten().all(|it| !it.pushed && it.inserted == 0 && it.unwritten > 0));
     let held = read(ring.a.clone(), ClientOptions::default()).await;
@@ -179,11 +179,11 @@ async fn nothing_is_written_unless_all_switches_answer() {
 
     apply_all(&ring.a).await;
     let before = ring.read_routes().await;
-    let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), false).await;
+    let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), OnFailure::WriteNone).await;
     assert!(matches!(outcomes["s5"], Err(ClientError::Unreachable { .. })));
     assert_eq!(ring.read_routes().await, before);
     // With `partial` the other switches are written, and packets loop.
-    let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), true).await;
+    let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), OnFailure::WriteOthers).await;
     assert!(outcomes["s5"].is_err() && outcomes.values().flatten().all(|it| it.unwritten == 0));
     assert_ne!(ring.loops(&ring.read_routes().await), []);
     apply_all(&ring.b).await;

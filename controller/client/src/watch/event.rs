@@ -1,3 +1,5 @@
+//! Events of `controller watch` for the operator.
+
 use super::super::{ClientError, fleet::ApplySummary};
 use std::fmt;
 use std::time::Duration;
@@ -35,9 +37,9 @@ pub enum WatchEvent {
         /// Sum of the changes over all switches.
         applied: ApplySummary,
         /// Number of links that are down.
-        down: usize,
+        down_links: usize,
         /// Time from the start of the rollout to its last reply.
-        took: Duration,
+        duration: Duration,
     },
     /// A switch rejected updates or failed during the rollout. It is tried again.
     SwitchFailed { switch: String, error: ClientError },
@@ -63,20 +65,24 @@ impl fmt::Display for WatchEvent {
             WatchEvent::ProbesLost { link } => {
                 write!(f, "link {link} loses all probes, but its ports are up: its routes are kept")
             }
-            WatchEvent::RolledOut { reason, switches, applied, down, took } => {
+            WatchEvent::RolledOut { reason, switches, applied, down_links, duration } => {
                 let ApplySummary { inserted, modified, deleted, unchanged, .. } = applied;
                 let verb = match reason {
                     RolloutReason::Start => "started",
                     RolloutReason::Links => "rerouted",
-                    RolloutReason::Returned => "refilled",
+                    RolloutReason::SwitchReady => "refilled",
                     RolloutReason::Drift => "repaired",
                 };
                 write!(
                     f,
                     "{verb}: {inserted} inserted, {modified} modified, {deleted} deleted, {unchanged} unchanged"
                 )?;
-                write!(f, " on {switches} switches in {:.0} ms", took.as_secs_f64() * 1e3)?;
-                if *down == 0 { write!(f, "; all links up") } else { write!(f, "; {down} links down") }
+                write!(f, " on {switches} switches in {:.0} ms", duration.as_secs_f64() * 1e3)?;
+                if *down_links == 0 {
+                    write!(f, "; all links up")
+                } else {
+                    write!(f, "; {down_links} links down")
+                }
             }
             WatchEvent::SwitchFailed { switch, error } => write!(f, "{switch}: {error}"),
             WatchEvent::NoRoutes(reason) => write!(f, "no routes: {reason}; the current routes are kept"),

@@ -13,7 +13,7 @@ pub async fn port_states(target: &Target, thrift_port: u16) -> Option<Vec<(u16, 
     let (host, _) = target.address.rsplit_once(':')?;
     let (address, device_id) = (format!("{host}:{thrift_port}"), target.device_id);
     let read = move || -> Result<_, ThriftError> {
-        let mut client = ThriftClient::connect_within(&address, THRIFT_TIMEOUT)?;
+        let mut client = ThriftClient::connect_with_timeout(&address, THRIFT_TIMEOUT)?;
         let is_target = client.device_id()? == device_id;
         client.ports().map(|ports| is_target.then_some(ports))
     };

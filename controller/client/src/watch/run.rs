@@ -4,8 +4,8 @@
 use super::super::{ClientError, ClientOptions, Program, Target};
 use super::event::WatchEvent;
 use super::ports::port_states;
-use super::rollout::{Member, Outcome, roll_out};
-use super::session_task::{Event, SessionTask, SwitchHandle, SwitchMessage};
+use super::rollout::{RolloutOutcome, RolloutSwitch, roll_out};
+use super::session_task::{SessionEvent, SessionTask, SwitchHandle, SwitchMessage};
 use p4runtime::p4::v1::{PacketMetadata, PacketOut};
 use p4runtime::value;
 use rand::{Rng, SeedableRng};
@@ -18,12 +18,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use weir_controller::plan::PlanError;
 use weir_controller::topology::{LinkIx, Topology};
 use weir_controller::watch::{
-    ControlLoss, FabricIntent, FabricPlan, MonitorConfig, PacketInKind, RolloutReason, Watcher,
+    ControlLoss, FabricIntent, FabricPlan, LinkChange, MonitorConfig, OutgoingProbe, PacketInKind,
+    RolloutReason, Watcher,
 };
 use weir_units::Time;
 
 /// Capacity of the queue of session events.
-const EVENT_QUEUE: usize = 256;
+const EVENT_QUEUE_LEN: usize = 256;
 /// Capacity of the queue of probes and echoes. One tick of a fat-tree with k = 16 sends 8,192 probes.
 const PROBE_QUEUE_LEN: usize = 16_384;
 /// Minimum interval between two reports of unknown packet-ins.
@@ -38,9 +39,9 @@ pub struct WatchOptions {
     /// Thrift port of the first switch; the others have consecutive ports. The host is that of the P4Runtime server.
     pub thrift_base_port: u16,
     /// Interval between reads of all tables.
-    pub check: Duration,
-    /// Seed of the run id and of reconnect delays.
-    pub random: u64,
+    pub check_interval: Duration,
+    /// Seed of the id in this run's probes and of the reconnect delays.
+    pub random_seed: u64,
 }
 
 /// Keeps a fabric as planned until `stop` completes: connects to the switches, probes links, and writes differences.
@@ -66,31 +67,44 @@ pub async fn watch(
     Ok(())
 }
 
-/// A switch with its session, if connected.
+/// What the driver knows of a switch.
 struct WatchedSwitch {
     target: Target,
+    /// `None` unless connected and primary.
     handle: Option<SwitchHandle>,
     /// The current outage has been reported.
-    loss_reported: bool,
+    is_loss_reported: bool,
 }
 
+/// State of the driver task. `T` is the type of the callback for events.
 struct Driver<T> {
     fabric: Arc<FabricPlan>,
     program: Arc<Program>,
     switches: Vec<WatchedSwitch>,
     watcher: Watcher,
-    /// P4Runtime ids of the egress port and the padding in packet-outs; `None` if links are not probed.
-    packet_out_ids: Option<(u32, Option<u32>)>,
-    rollout: Option<JoinHandle<Outcome>>,
-    began: Instant,
+    /// `None` if links are not probed.
+    packet_out_ids: Option<PacketOutIds>,
+    /// The rollout in progress.
+    rollout: Option<JoinHandle<RolloutOutcome>>,
+    /// Time zero of the watcher.
+    started_at: Instant,
     options: WatchOptions,
-    events: mpsc::Receiver<Event>,
-    event_sender: mpsc::Sender<Event>,
+    events: mpsc::Receiver<SessionEvent>,
+    /// For port states, which the driver's own tasks read.
+    event_sender: mpsc::Sender<SessionEvent>,
     messages: mpsc::Receiver<SwitchMessage>,
     unknown_packet_ins: Arc<AtomicU64>,
     on_event: T,
     /// Session tasks; dropping the set aborts them.
     _session_tasks: JoinSet<()>,
+}
+
+/// P4Runtime ids of the metadata fields of packet-outs.
+#[derive(Clone, Copy)]
+struct PacketOutIds {
+    egress_port: u32,
+    /// Padding to whole bytes; `None` if the program has none.
+    pad: Option<u32>,
 }
 
 impl<T: FnMut(WatchEvent)> Driver<T> {
@@ -101,26 +115,26 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
         options: WatchOptions,
         on_event: T,
     ) -> Result<Driver<T>, PlanError> {
-        let began = Instant::now();
-        let mut random = Pcg64Mcg::seed_from_u64(options.random);
-        let run = random.next_u64();
-        let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
+        let started_at = Instant::now();
+        let mut random = Pcg64Mcg::seed_from_u64(options.random_seed);
+        let run_id = random.next_u64();
+        let (event_sender, events) = mpsc::channel(EVENT_QUEUE_LEN);
         let (message_sender, messages) = mpsc::channel(PROBE_QUEUE_LEN);
         let unknown_packet_ins = Arc::new(AtomicU64::new(0));
         let metadata_id = |header: &str, field: &str| {
             let header = program.index.controller_headers.named(header).ok()?;
-            header.metadata.iter().find(|it| it.name == field).map(|it| it.id)
+            header.metadata.iter().find(|info| info.name == field).map(|info| info.id)
         };
-        let ingress_port = metadata_id("packet_in", "ingress_port");
+        let ingress_port_id = metadata_id("packet_in", "ingress_port");
         let mut session_tasks = JoinSet::new();
-        for (at, target) in fabric.topology.switch_ixs().zip(&targets) {
+        for (switch, target) in fabric.topology.switch_ixs().zip(&targets) {
             let task = SessionTask {
-                at,
+                switch,
                 target: target.clone(),
                 program: Arc::clone(&program),
                 options: options.client.clone(),
-                run,
-                ingress_port,
+                run_id,
+                ingress_port_id,
                 events: event_sender.clone(),
                 messages: message_sender.clone(),
                 unknown_packet_ins: Arc::clone(&unknown_packet_ins),
@@ -129,19 +143,21 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
             session_tasks.spawn(task.run());
         }
         let unconnected =
-            |target: &Target| WatchedSwitch { target: target.clone(), handle: None, loss_reported: false };
-        let egress_port = metadata_id("packet_out", "egress_port").filter(|_| ingress_port.is_some());
+            |target: &Target| WatchedSwitch { target: target.clone(), handle: None, is_loss_reported: false };
+        // Probes need both packet-outs and packet-ins.
+        let egress_port = metadata_id("packet_out", "egress_port").filter(|_| ingress_port_id.is_some());
         let monitor = options.monitor.filter(|_| egress_port.is_some());
         let intent = FabricIntent::initial(&fabric, &program.index)?;
         let fabric = Arc::new(fabric);
         Ok(Driver {
             switches: targets.iter().map(unconnected).collect(),
-            watcher: Watcher::new(Arc::clone(&fabric), intent, monitor, run, Time::ZERO),
-            packet_out_ids: egress_port.map(|port| (port, metadata_id("packet_out", "pad"))),
+            watcher: Watcher::new(Arc::clone(&fabric), intent, monitor, run_id, Time::ZERO),
+            packet_out_ids: egress_port
+                .map(|egress_port| PacketOutIds { egress_port, pad: metadata_id("packet_out", "pad") }),
             fabric,
             program,
             rollout: None,
-            began,
+            started_at,
             options,
             events,
             event_sender,
@@ -153,7 +169,7 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
     }
 
     async fn run(&mut self) {
-        let mut check = tokio::time::interval(self.options.check);
+        let mut check = tokio::time::interval(self.options.check_interval);
         check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut report_unknown = tokio::time::interval(UNKNOWN_REPORT_INTERVAL);
         loop {
@@ -165,7 +181,7 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
             }
             self.begin_rollout();
             let next_tick = self.watcher.next_tick();
-            let wakeup = self.began + Duration::from_nanos(next_tick.unwrap_or_default().as_ns());
+            let wakeup = self.started_at + Duration::from_nanos(next_tick.unwrap_or_default().as_ns());
             tokio::select! {
                 // Poll in source order: a packet-in that arrived before the reply to an echo must reach the monitor
                 // first, or the probe in it would count as lost.
@@ -185,115 +201,114 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
         }
     }
 
+    /// Returns the watcher's time.
     fn now(&self) -> Time {
-        Time::from_ns(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Time::from_ns(u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn handle_message(&mut self, message: SwitchMessage) {
         match message {
-            SwitchMessage::Probe { at, port, frame } => {
-                if self.watcher.on_packet_in(at, port, &frame) != PacketInKind::Probe {
+            SwitchMessage::Probe { switch, port, frame } => {
+                if self.watcher.on_packet_in(switch, port, &frame) != PacketInKind::Probe {
                     self.unknown_packet_ins.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            SwitchMessage::Echo { at, round } => self.watcher.on_echo(at, round, self.now()),
-            SwitchMessage::PacketOutRejected { at } => self.watcher.on_packet_out_rejected(at),
+            SwitchMessage::Echo { switch, round } => self.watcher.on_echo(switch, round, self.now()),
+            SwitchMessage::PacketOutRejected { switch } => self.watcher.on_packet_out_rejected(switch),
         }
     }
 
-    fn handle_event(&mut self, event: Event) {
+    fn handle_event(&mut self, event: SessionEvent) {
         match event {
-            Event::Ready { at, handle, pushed, actual } => {
-                self.watcher.on_ready(at, pushed, actual, self.now());
-                let it = &mut self.switches[at.0 as usize];
-                (it.handle, it.loss_reported) = (Some(handle), false);
-                (self.on_event)(WatchEvent::Connected { switch: it.target.name.clone(), pushed });
+            SessionEvent::Ready { switch, handle, pushed, actual } => {
+                self.watcher.on_ready(switch, pushed, actual, self.now());
+                let watched = &mut self.switches[switch.0 as usize];
+                (watched.handle, watched.is_loss_reported) = (Some(handle), false);
+                (self.on_event)(WatchEvent::Connected { switch: watched.target.name.clone(), pushed });
             }
-            Event::Standby { at } => {
-                self.watcher.on_lost(at, ControlLoss::Standby);
-                let it = &mut self.switches[at.0 as usize];
-                it.handle = None;
-                (self.on_event)(WatchEvent::Standby { switch: it.target.name.clone() });
+            SessionEvent::Standby { switch } => {
+                self.watcher.on_lost(switch, ControlLoss::Standby);
+                let watched = &mut self.switches[switch.0 as usize];
+                watched.handle = None;
+                (self.on_event)(WatchEvent::Standby { switch: watched.target.name.clone() });
             }
-            Event::Lost { at, error } => {
+            SessionEvent::Lost { switch, error } => {
                 let is_refused = matches!(error, ClientError::Unreachable { is_refused: true, .. });
-                self.watcher.on_lost(
-                    at,
-                    if is_refused { ControlLoss::ConnectionRefused } else { ControlLoss::Unreachable },
-                );
-                let it = &mut self.switches[at.0 as usize];
-                it.handle = None;
-                if !std::mem::replace(&mut it.loss_reported, true) {
-                    (self.on_event)(WatchEvent::Lost { switch: it.target.name.clone(), error });
+                let loss = if is_refused { ControlLoss::ConnectionRefused } else { ControlLoss::Unreachable };
+                self.watcher.on_lost(switch, loss);
+                let watched = &mut self.switches[switch.0 as usize];
+                watched.handle = None;
+                if !std::mem::replace(&mut watched.is_loss_reported, true) {
+                    (self.on_event)(WatchEvent::Lost { switch: watched.target.name.clone(), error });
                 }
             }
-            Event::Ports { at, ports } => self.watcher.on_port_states(at, ports),
+            SessionEvent::Ports { switch, ports } => self.watcher.on_port_states(switch, ports),
         }
     }
 
+    /// Starts a probe round.
     fn tick(&mut self) {
         let round = self.watcher.tick(self.now());
-        for link in self.watcher.kept_links() {
+        for link in self.watcher.take_kept_links() {
             (self.on_event)(WatchEvent::ProbesLost { link: link_name(&self.fabric.topology, link) });
         }
-        let Some((egress_port, pad)) = self.packet_out_ids else { return };
-        for (at, port, probe) in round.probes {
-            let Some(handle) = &self.switches[at.0 as usize].handle else { continue };
-            let port = PacketMetadata { metadata_id: egress_port, value: value::from_uint(port.into()) };
-            let pad = pad.map(|id| PacketMetadata { metadata_id: id, value: value::from_uint(0) });
-            let packet =
-                PacketOut { payload: probe.frame(), metadata: [port].into_iter().chain(pad).collect() };
+        let Some(ids) = self.packet_out_ids else { return };
+        for OutgoingProbe { switch, egress_port, probe } in round.probes {
+            let Some(handle) = &self.switches[switch.0 as usize].handle else { continue };
+            let field = |metadata_id, number| PacketMetadata { metadata_id, value: value::from_uint(number) };
+            let port = field(ids.egress_port, egress_port.into());
+            let pad = ids.pad.map(|id| field(id, 0));
+            let metadata = [port].into_iter().chain(pad).collect();
+            let packet = PacketOut { payload: probe.frame(), metadata };
             if !handle.packets.send(packet) {
-                self.watcher.on_packet_out_rejected(at);
+                self.watcher.on_packet_out_rejected(switch);
             }
         }
-        for (at, round) in round.echoes {
-            // At most one echo is in flight per switch. If the session has ended, its loss will be reported.
-            let Some(handle) = &self.switches[at.0 as usize].handle else { continue };
+        for (switch, round) in round.echoes {
+            // The queue has room, since at most one echo is in flight per switch. Sending fails only if the session has
+            // ended, and then its loss will be reported.
+            let Some(handle) = &self.switches[switch.0 as usize].handle else { continue };
             let _ = handle.echoes.try_send(round);
         }
     }
 
     /// Reads the port states that the watcher has requested.
     fn read_port_states(&mut self) {
-        for at in self.watcher.port_queries() {
-            let (target, events) = (self.switches[at.0 as usize].target.clone(), self.event_sender.clone());
+        for switch in self.watcher.take_port_queries() {
+            let (target, events) =
+                (self.switches[switch.0 as usize].target.clone(), self.event_sender.clone());
             let thrift_port =
-                u16::try_from(at.0).ok().and_then(|n| self.options.thrift_base_port.checked_add(n));
+                u16::try_from(switch.0).ok().and_then(|n| self.options.thrift_base_port.checked_add(n));
             tokio::spawn(async move {
                 let ports = match thrift_port {
                     Some(thrift_port) => port_states(&target, thrift_port).await,
                     None => None,
                 };
                 // Sending fails only when the driver has ended.
-                let _ = events.send(Event::Ports { at, ports }).await;
+                let _ = events.send(SessionEvent::Ports { switch, ports }).await;
             });
         }
     }
 
     fn begin_rollout(&mut self) {
         let Some(rollout) = self.watcher.begin(self.now()) else { return };
-        for (link, is_up) in rollout.changed {
+        for LinkChange { link, is_up } in rollout.link_changes {
             (self.on_event)(WatchEvent::Link { link: link_name(&self.fabric.topology, link), is_up });
         }
-        let mut members = Vec::new();
-        for (at, actual) in rollout.members {
-            let it = &self.switches[at.0 as usize];
+        let mut switches = Vec::new();
+        for (ix, actual) in rollout.switches {
+            let WatchedSwitch { target, handle, .. } = &self.switches[ix.0 as usize];
             // The watcher selects only connected switches.
-            let Some(handle) = &it.handle else { continue };
-            members.push(Member {
-                at,
-                name: it.target.name.clone(),
-                session: handle.session.clone(),
-                actual,
-            });
+            let Some(handle) = handle else { continue };
+            let session = handle.session.clone();
+            switches.push(RolloutSwitch { ix, name: target.name.clone(), session, actual });
         }
         let (fabric, program) = (Arc::clone(&self.fabric), Arc::clone(&self.program));
         self.rollout =
-            Some(tokio::spawn(roll_out(fabric, program, rollout.intent, rollout.condition, members)));
+            Some(tokio::spawn(roll_out(fabric, program, rollout.intent, rollout.condition, switches)));
     }
 
-    fn end_rollout(&mut self, outcome: Outcome) {
+    fn end_rollout(&mut self, outcome: RolloutOutcome) {
         self.rollout = None;
         let (intent, no_routes) = match outcome.intent {
             Ok(intent) => (Some(intent), None),
@@ -304,23 +319,28 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
         if let Some(error) = no_routes {
             (self.on_event)(WatchEvent::NoRoutes(error));
         }
-        for (at, error) in outcome.errors {
+        for (switch, error) in outcome.errors {
+            // A lost connection is reported by the session task.
             if !matches!(error, ClientError::Unreachable { .. } | ClientError::Closed(_)) {
-                let switch = self.switches[at.0 as usize].target.name.clone();
+                let switch = self.switches[switch.0 as usize].target.name.clone();
                 (self.on_event)(WatchEvent::SwitchFailed { switch, error });
             }
         }
-        if outcome.written > 0 || summary.reason != RolloutReason::Drift {
-            let (reason, applied, switches, down) =
-                (summary.reason, outcome.applied, outcome.written, summary.down);
-            let took = Duration::from_nanos(now.saturating_sub(summary.began).as_ns());
-            (self.on_event)(WatchEvent::RolledOut { reason, switches, applied, down, took });
+        // A check that finds no differences is no event.
+        if outcome.written_switches > 0 || summary.reason != RolloutReason::Drift {
+            (self.on_event)(WatchEvent::RolledOut {
+                reason: summary.reason,
+                switches: outcome.written_switches,
+                applied: outcome.applied,
+                down_links: summary.down_links,
+                duration: Duration::from_nanos(now.saturating_sub(summary.began_at).as_ns()),
+            });
         }
     }
 }
 
 /// Returns the outcome of the rollout when it finishes; pends forever if there is none.
-async fn finished(rollout: &mut Option<JoinHandle<Outcome>>) -> Outcome {
+async fn finished(rollout: &mut Option<JoinHandle<RolloutOutcome>>) -> RolloutOutcome {
     let Some(task) = rollout else { return std::future::pending().await };
     task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

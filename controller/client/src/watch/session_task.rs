@@ -15,16 +15,17 @@ use tokio::sync::mpsc;
 use weir_controller::topology::SwitchIx;
 use weir_controller::watch::LinkProbe;
 
-/// An event for the driver task.
-pub enum Event {
-    /// This controller is primary, and the switch runs the program. `actual` are its entities.
-    Ready { at: SwitchIx, handle: SwitchHandle, pushed: bool, actual: Vec<Entity> },
+/// An event for the driver task: the state of a switch has changed.
+pub enum SessionEvent {
+    /// This controller is primary, and the switch runs the program. `pushed`: the program had to be pushed. `actual`:
+    /// the entities of the switch.
+    Ready { switch: SwitchIx, handle: SwitchHandle, pushed: bool, actual: Vec<Entity> },
     /// Another controller is primary.
-    Standby { at: SwitchIx },
+    Standby { switch: SwitchIx },
     /// The connection broke or could not be made.
-    Lost { at: SwitchIx, error: ClientError },
-    /// Port states as `(port, is_up)`; `None` if they could not be read.
-    Ports { at: SwitchIx, ports: Option<Vec<(u16, bool)>> },
+    Lost { switch: SwitchIx, error: ClientError },
+    /// The port states that the driver requested, as `(port, is_up)`; `None` if they could not be read.
+    Ports { switch: SwitchIx, ports: Option<Vec<(u16, bool)>> },
 }
 
 /// The driver's handle to a connected switch.
@@ -35,30 +36,31 @@ pub struct SwitchHandle {
     pub echoes: mpsc::Sender<u64>,
 }
 
-/// A message from a switch, in order of arrival.
+/// A message from a switch for link failure detection. The order of arrival is kept.
 pub enum SwitchMessage {
-    /// A probe of this run that arrived as a packet-in.
-    Probe { at: SwitchIx, port: u16, frame: Vec<u8> },
+    /// A probe of this run that arrived as a packet-in. `port`: its ingress port.
+    Probe { switch: SwitchIx, port: u16, frame: Vec<u8> },
     /// The reply to an echo request.
-    Echo { at: SwitchIx, round: u64 },
+    Echo { switch: SwitchIx, round: u64 },
     /// A packet-out was rejected.
-    PacketOutRejected { at: SwitchIx },
+    PacketOutRejected { switch: SwitchIx },
 }
 
 /// The parameters and channels of a session task.
 pub struct SessionTask {
-    pub at: SwitchIx,
+    pub switch: SwitchIx,
     pub target: Target,
     pub program: Arc<Program>,
     pub options: ClientOptions,
-    /// Id of this run. Probes with another id are not forwarded.
-    pub run: u64,
-    /// P4Runtime id of the ingress port in packet-ins.
-    pub ingress_port: Option<u32>,
-    pub events: mpsc::Sender<Event>,
+    /// Id in the probes of this run. Probes with another id are not forwarded.
+    pub run_id: u64,
+    /// P4Runtime id of the packet-in metadata field with the ingress port; `None` if the program has no such field.
+    pub ingress_port_id: Option<u32>,
+    pub events: mpsc::Sender<SessionEvent>,
     pub messages: mpsc::Sender<SwitchMessage>,
-    /// Counts packet-ins that were not forwarded.
+    /// Number of packet-ins that were not forwarded.
     pub unknown_packet_ins: Arc<AtomicU64>,
+    /// Random numbers for the jitter of reconnect delays.
     pub random: Pcg64Mcg,
 }
 
@@ -71,7 +73,7 @@ impl SessionTask {
                 Ok(()) => return,
                 Err(error) => error,
             };
-            if self.events.send(Event::Lost { at: self.at, error }).await.is_err() {
+            if self.events.send(SessionEvent::Lost { switch: self.switch, error }).await.is_err() {
                 return;
             }
             let random = f64::from(self.random.next_u32()) / f64::from(u32::MAX);
@@ -84,6 +86,7 @@ impl SessionTask {
         let session = Session::connect(&self.target, self.options.clone()).await?;
         let (mut mastership, mut stream) = session.arbitrate().await?;
         loop {
+            // One slot: at most one echo is in flight per switch.
             let (echoes, mut echo_requests) = mpsc::channel(1);
             let event = match mastership {
                 Mastership::Primary => {
@@ -91,9 +94,9 @@ impl SessionTask {
                     let actual = session.read_all(&self.program.index).await?;
                     let handle =
                         SwitchHandle { session: session.clone(), packets: stream.packet_sender(), echoes };
-                    Event::Ready { at: self.at, handle, pushed, actual }
+                    SessionEvent::Ready { switch: self.switch, handle, pushed, actual }
                 }
-                Mastership::Backup { .. } => Event::Standby { at: self.at },
+                Mastership::Backup { .. } => SessionEvent::Standby { switch: self.switch },
             };
             backoff.reset();
             if self.events.send(event).await.is_err() {
@@ -106,16 +109,16 @@ impl SessionTask {
                     // before it, or the monitor would count their probes as lost.
                     biased;
                     event = stream.next() => match event? {
-                        StreamEvent::Mastership(now) if now != mastership => break now,
+                        StreamEvent::Mastership(new) if new != mastership => break new,
                         StreamEvent::Mastership(_) | StreamEvent::Other => {}
                         StreamEvent::Packet(packet) => self.handle_packet_in(packet),
                         StreamEvent::PacketOutRejected => {
                             // Rejections come in large numbers. If the queue is full, it already contains others.
-                            let _ = self.messages.try_send(SwitchMessage::PacketOutRejected { at: self.at });
+                            let _ = self.messages.try_send(SwitchMessage::PacketOutRejected { switch: self.switch });
                         }
                     },
                     round = echo_reply(&mut echo) => {
-                        let reply = SwitchMessage::Echo { at: self.at, round: round? };
+                        let reply = SwitchMessage::Echo { switch: self.switch, round: round? };
                         if self.messages.send(reply).await.is_err() {
                             return Ok(());
                         }
@@ -131,12 +134,16 @@ impl SessionTask {
 
     /// Forwards a probe of this run to the driver, and counts all other packets.
     fn handle_packet_in(&self, packet: PacketIn) {
-        let is_port = |id: u32| Some(id) == self.ingress_port;
-        let port =
-            packet.metadata.iter().find(|it| is_port(it.metadata_id)).and_then(|it| value::to_u64(&it.value));
-        let is_own_probe = LinkProbe::parse(&packet.payload).is_some_and(|probe| probe.run == self.run);
+        let is_port = |id: u32| Some(id) == self.ingress_port_id;
+        let port = packet
+            .metadata
+            .iter()
+            .find(|field| is_port(field.metadata_id))
+            .and_then(|field| value::to_u64(&field.value));
+        let is_own_probe = LinkProbe::parse(&packet.payload).is_some_and(|probe| probe.run_id == self.run_id);
         let port = port.filter(|_| is_own_probe).and_then(|port| u16::try_from(port).ok());
-        let message = port.map(|port| SwitchMessage::Probe { at: self.at, port, frame: packet.payload });
+        let message =
+            port.map(|port| SwitchMessage::Probe { switch: self.switch, port, frame: packet.payload });
         // The queue is full if probes are replayed faster than the driver handles them.
         if message.is_none_or(|message| self.messages.try_send(message).is_err()) {
             self.unknown_packet_ins.fetch_add(1, Ordering::Relaxed);

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_client::fleet::{ApplySummary, Outcomes, SwitchTask, apply, read};
+use weir_client::fleet::{ApplySummary, OnFailure, Outcomes, SwitchTask, apply, read};
 use weir_client::{ClientError, ClientOptions, Program, Target};
 use weir_controller::plan::{TargetConfig, Tofino, decode, desired_states};
-use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::BASE;
 use weir_controller::routes::{RoutingMethod, routes};
+use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{Topology, build};
 use weir_controller::{PlanOptions, verify};
 use weir_units::Bytes;
@@ -39,9 +39,15 @@ impl Fabric {
     fn new(program: &str, yaml: &str, method: RoutingMethod) -> Fabric {
         let topology = build(&serde_yaml::from_str(yaml).unwrap()).unwrap();
         let kb = Bytes::from_kb;
-        let ecn = EcnConfig { kmin: kb(100), kmax: kb(400), pmax: "0.2".parse().unwrap(), per: None };
-        let deflection =
-            DeflectionConfig { threshold: kb(15), per: None, at_hosts: false, lifetime: 10_000, tokens: 1 };
+        let ecn =
+            EcnConfig { kmin: kb(100), kmax: kb(400), pmax: "0.2".parse().unwrap(), reference_rate: None };
+        let deflection = DeflectionConfig {
+            threshold: kb(15),
+            reference_rate: None,
+            at_hosts: false,
+            lifetime: 10_000,
+            tokens: 1,
+        };
         let target = TargetConfig::Tofino(Tofino::default());
         let options =
             PlanOptions { ecn: Some(ecn), deflection: Some(deflection), target, ..PlanOptions::default() };
@@ -61,7 +67,8 @@ impl Fabric {
 
     async fn apply(&self) -> ApplySummary {
         let mut all = ApplySummary::default();
-        for (name, applied) in apply(self.tasks.clone(), ClientOptions::default(), false).await {
+        for (name, applied) in apply(self.tasks.clone(), ClientOptions::default(), OnFailure::WriteNone).await
+        {
             all += &applied.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         all
@@ -146,8 +153,9 @@ async fn an_error_contains_the_rejected_entry() {
     let mut fabric = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
     let wrong = fabric.invalid_entry();
     fabric.tasks[0].desired.insert(BASE, wrong);
-    let error =
-        only(apply(fabric.tasks.clone(), ClientOptions::default(), false).await).unwrap_err().to_string();
+    let error = only(apply(fabric.tasks.clone(), ClientOptions::default(), OnFailure::WriteNone).await)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("the first: + forward[] -> drop_no_route(): INVALID_ARGUMENT"), "{error}");
     assert!(error.contains("is for the default entry only"), "{error}");
     assert_eq!(fabric.servers["s1"].take_rejected().len(), 1);
@@ -164,17 +172,17 @@ async fn a_switch_with_another_program_or_another_controller_is_not_written() {
     let other = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
     let mut tasks = fabric.tasks.clone();
     tasks[0].target = other.tasks[0].target.clone();
-    let error = only(apply(tasks, options(1), false).await).unwrap_err();
+    let error = only(apply(tasks, options(1), OnFailure::WriteNone).await).unwrap_err();
     assert!(matches!(&error, ClientError::OtherTables { runs } if runs == &["p4"]), "{error}");
     assert!(other.servers["s1"].tables().is_empty());
 
-    let error = only(apply(fabric.tasks.clone(), options(1 << 32), false).await).unwrap_err();
+    let error = only(apply(fabric.tasks.clone(), options(1 << 32), OnFailure::WriteNone).await).unwrap_err();
     assert!(matches!(error, ClientError::TooLarge { .. }), "{error}");
 
     // Client 7 is bound to the program.
     let address = format!("http://{}", fabric.tasks[0].target.address);
     let _bound = bind_client(address, 7).await;
-    let error = only(apply(fabric.tasks.clone(), options(1), false).await).unwrap_err();
+    let error = only(apply(fabric.tasks.clone(), options(1), OnFailure::WriteNone).await).unwrap_err();
     assert!(matches!(&error, ClientError::AlreadyBound { reason } if reason.contains("client 7")), "{error}");
     assert!(error.is_transient() && fabric.servers["s1"].tables().is_empty());
     // Reading needs no binding.
@@ -183,7 +191,7 @@ async fn a_switch_with_another_program_or_another_controller_is_not_written() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut tasks = fabric.tasks.clone();
     tasks[0].target.address = unused.clone();
-    let error = only(apply(tasks, options(1), false).await).unwrap_err().to_string();
+    let error = only(apply(tasks, options(1), OnFailure::WriteNone).await).unwrap_err().to_string();
     assert!(error.starts_with(&format!("no BF Runtime server at {unused}")), "{error}");
 }
 
@@ -195,18 +203,20 @@ async fn errors_in_successful_responses_are_detected() {
     let wrong = fabric.invalid_entry();
     fabric.tasks[0].desired.insert(BASE, wrong);
     fabric.servers["s1"].report_in_responses();
-    let error = only(apply(fabric.tasks, ClientOptions::default(), false).await).unwrap_err().to_string();
+    let error = only(apply(fabric.tasks, ClientOptions::default(), OnFailure::WriteNone).await)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("the first: + forward[] -> drop_no_route(): INVALID_ARGUMENT"), "{error}");
     assert!(error.contains("is for the default entry only"), "{error}");
 
-    assert!(only(apply(good.clone(), ClientOptions::default(), false).await).is_ok());
+    assert!(only(apply(good.clone(), ClientOptions::default(), OnFailure::WriteNone).await).is_ok());
     let message = "the table cannot be read".to_owned();
     let internal = Error { canonical_code: Code::Internal.into(), message, ..Error::default() };
     fabric.servers["s1"].fail_reads(internal);
     // The response also contains all entries.
     for error in [
         only(read(good.clone(), ClientOptions::default()).await).unwrap_err(),
-        only(apply(good, ClientOptions::default(), false).await).unwrap_err(),
+        only(apply(good, ClientOptions::default(), OnFailure::WriteNone).await).unwrap_err(),
     ] {
         let error = error.to_string();
         assert!(
@@ -226,11 +236,11 @@ async fn a_driver_that_fails_stops_the_others() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut tasks = fabric.tasks.clone();
     tasks[3].target.address = unused;
-    let outcomes = apply(tasks.clone(), ClientOptions::default(), false).await;
+    let outcomes = apply(tasks.clone(), ClientOptions::default(), OnFailure::WriteNone).await;
     assert!(matches!(outcomes["s4"], Err(ClientError::Unreachable { .. })));
     assert!(outcomes.values().flatten().all(|it| it.inserted == 0 && it.unwritten > 0), "{outcomes:?}");
     assert!(fabric.servers.values().all(|server| server.tables().is_empty()));
-    let outcomes = apply(tasks, ClientOptions::default(), true).await;
+    let outcomes = apply(tasks, ClientOptions::default(), OnFailure::WriteOthers).await;
     assert!(outcomes.values().flatten().all(|it| it.unwritten == 0), "{outcomes:?}");
     assert!(fabric.servers["s4"].tables().is_empty() && !fabric.servers["s1"].tables().is_empty());
 
@@ -238,7 +248,7 @@ async fn a_driver_that_fails_stops_the_others() {
     fabric.servers.values().for_each(TableServer::clear);
     let wrong = fabric.invalid_entry();
     fabric.tasks[0].desired.insert(BASE + 1, wrong);
-    let outcomes = apply(fabric.tasks.clone(), ClientOptions::default(), false).await;
+    let outcomes = apply(fabric.tasks.clone(), ClientOptions::default(), OnFailure::WriteNone).await;
     assert!(matches!(outcomes["s1"], Err(ClientError::Rejected { .. })));
     assert!(outcomes.values().flatten().all(|it| it.unwritten > 0), "{outcomes:?}");
     let forward = fabric.servers["s2"].tables().info().named("forward").unwrap().id;

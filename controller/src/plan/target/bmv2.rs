@@ -1,3 +1,5 @@
+//! BMv2.
+
 use super::super::entry::{Entry, TABLES};
 use super::super::error::PlanError;
 use super::p4_target::{CloneSession, P4Target};
@@ -15,7 +17,7 @@ impl P4Target for Bmv2 {
         &TABLES
     }
 
-    fn check(&self, _: &Topology, _: SwitchIx, _: &Index) -> Result<(), PlanError> {
+    fn check_ports(&self, _: &Topology, _: SwitchIx, _: &Index) -> Result<(), PlanError> {
         Ok(())
     }
 
@@ -27,15 +29,15 @@ impl P4Target for Bmv2 {
         Some(number)
     }
 
-    fn routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError> {
+    fn adapt_routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError> {
         Ok(Cow::Borrowed(routes))
     }
 
-    fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
+    fn convert_entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
         Ok(entries)
     }
 
-    fn sessions(&self, _: &[Entry]) -> Vec<CloneSession> {
+    fn clone_sessions(&self, _: &[Entry]) -> Vec<CloneSession> {
         Vec::new()
     }
 }

@@ -28,8 +28,8 @@ impl Default for TargetConfig {
 impl TargetConfig {
     pub fn target(&self) -> &dyn P4Target {
         match self {
-            TargetConfig::Bmv2(it) => it,
-            TargetConfig::Tofino(it) => it,
+            TargetConfig::Bmv2(bmv2) => bmv2,
+            TargetConfig::Tofino(tofino) => tofino,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The trait of all targets.
+//! The interface of a target: what a plan depends on.
 
 use super::super::entry::Entry;
 use super::super::error::PlanError;
@@ -21,7 +21,7 @@ pub trait P4Target: fmt::Debug {
     /// # Errors
     ///
     /// A port has no device port number or shares it with another port, or the program cannot serve these ports.
-    fn check(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError>;
+    fn check_ports(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError>;
 
     /// Converts a port of the topology to the port number of the device.
     ///
@@ -38,17 +38,17 @@ pub trait P4Target: fmt::Debug {
     /// # Errors
     ///
     /// There are too many trees.
-    fn routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError>;
+    fn adapt_routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError>;
 
     /// Converts the entries of one switch to the target's tables. Port numbers remain those of the topology.
     ///
     /// # Errors
     ///
     /// A value cannot be represented.
-    fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError>;
+    fn convert_entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError>;
 
     /// Returns the clone sessions to which the entries refer.
-    fn sessions(&self, entries: &[Entry]) -> Vec<CloneSession>;
+    fn clone_sessions(&self, entries: &[Entry]) -> Vec<CloneSession>;
 }
 
 /// A clone session; `port` is a port number of the device.

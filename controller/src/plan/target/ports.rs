@@ -1,3 +1,5 @@
+//! The assignment of device port numbers to ports of a topology.
+
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -32,6 +34,7 @@ impl PortMap {
     /// Returns the port of the topology with this device port number, or `None` if it is not in the map.
     pub fn port(&self, switch: &str, number: u16) -> Option<u16> {
         let specific = self.switches.get(switch).into_iter().flatten();
+        // `number` decides, since an entry of `switches` overrides one of `ports`.
         let mut all = specific.chain(&self.ports).map(|(&port, _)| port);
         all.find(|&port| self.number(switch, port) == Some(number))
     }

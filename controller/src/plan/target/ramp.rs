@@ -1,20 +1,21 @@
 //! Approximates the ECN ramp by steps, as entries of `p4src/tna/controls/ecn.p4`.
 
 use super::super::entry::Entry;
-use crate::profile::EcnRamp;
+use crate::thresholds::EcnRamp;
 use std::collections::BTreeMap;
 
-/// Unit in which the program counts queue lengths.
+/// Length of a buffer cell, the unit in which Tofino counts queue lengths.
 pub(super) const CELL_BYTES: u32 = 80;
-/// The largest length, which also stands for all longer queues.
+/// The largest queue length that the program sees. It also stands for all longer queues.
 pub(super) const MAX_DEPTH_CELLS: u16 = u16::MAX;
-/// Maximum number of aligned steps between `kmin` and `kmax`; bounds inside a step add one. The error, half a step, is
-/// then at most `pmax` / 32.
+/// Maximum number of steps between `kmin` and `kmax`; bounds inside an aligned step add one. The error of the marking
+/// probability, half a step, is then at most `pmax` / 32.
 const MAX_STEPS: u32 = 16;
 
 /// Numbers the ramps of one switch from 1. Ports with equal thresholds share a ramp.
 #[derive(Default)]
 pub(super) struct EcnRamps {
+    /// Number of each ramp by (`kmin`, `kmax`, `slope`).
     numbers: BTreeMap<(u32, u32, u32), u16>,
 }
 
@@ -37,16 +38,17 @@ fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
     let width = (last.saturating_sub(first) + 1).div_ceil(MAX_STEPS).next_power_of_two();
     let mut entries = Vec::new();
     let mut low = first;
-    while let (true, Ok(at)) = (low <= last, u16::try_from(low)) {
+    while let (true, Ok(low_cell)) = (low <= last, u16::try_from(low)) {
         let high = ((low / width + 1) * width - 1).min(last);
-        // Use the probability at the middle of the step. Steps whose probability rounds to 0 have no entry.
-        let above = (u64::from(low) + u64::from(high)) * u64::from(CELL_BYTES / 2);
-        let above = above.saturating_sub(ecn.kmin.into());
+        // The probability at the middle of the step, in units of 1/65536. Steps whose probability rounds to 0 have no
+        // entry.
+        let middle = (u64::from(low) + u64::from(high)) * u64::from(CELL_BYTES / 2);
+        let above = middle.saturating_sub(ecn.kmin.into());
         let probability = (u64::from(ecn.slope) * above + (1 << 15)) >> 16;
         let probability = u16::try_from(probability).unwrap_or(u16::MAX);
         if probability > 0 {
             let high = u16::try_from(high).unwrap_or(MAX_DEPTH_CELLS);
-            entries.push(Entry::RampStep { ramp, low: at, high, probability: Some(probability) });
+            entries.push(Entry::RampStep { ramp, low: low_cell, high, probability: Some(probability) });
         }
         low = high + 1;
     }
@@ -63,7 +65,7 @@ mod tests {
     fn probability(entries: &[Entry], depth: u16) -> f64 {
         let hit = entries.iter().filter_map(|entry| match *entry {
             Entry::RampStep { low, high, probability, .. } if (low..=high).contains(&depth) => {
-                Some(probability.map_or(1.0, |it| f64::from(it) / 65_536.0))
+                Some(probability.map_or(1.0, |units| f64::from(units) / 65_536.0))
             }
             _ => None,
         });

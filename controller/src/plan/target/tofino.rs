@@ -1,3 +1,5 @@
+//! Tofino, with the programs of `p4src/tna`.
+
 use super::super::entry::{Entry, TNA_TABLES};
 use super::super::error::PlanError;
 use super::p4_target::{CloneSession, P4Target};
@@ -13,9 +15,10 @@ use std::collections::BTreeMap;
 const DEFLECT_SLOTS: u16 = 16;
 /// Maximum number of trees: the largest power of two in eight bits.
 const MAX_TREES: usize = 128;
-/// Clone session of the queue length reports.
+/// Id of the clone session by which egress reports queue lengths to ingress.
 const REPORT_SESSION: u16 = 1;
-/// Truncated length of a report. Ingress needs nothing of the original packet, so this is the minimum frame size.
+/// Length to which a report is truncated. Ingress needs nothing of the original packet, so this is the minimum frame
+/// size.
 const REPORT_BYTES: u16 = 64;
 /// Maximum `lifetime`, and the program's default. The program compares time differences as signed 32-bit numbers.
 const MAX_LIFETIME_NS: u64 = 0x7FFF_FFFF;
@@ -79,7 +82,7 @@ impl P4Target for Tofino {
         &TNA_TABLES
     }
 
-    fn check(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError> {
+    fn check_ports(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError> {
         let switch = topology.switch(ix);
         let name = || switch.name.clone();
         let mut numbers: BTreeMap<u16, u16> = BTreeMap::new();
@@ -91,6 +94,7 @@ impl P4Target for Tofino {
             let reason = match number {
                 _ if number == self.chip.ports().cpu => "the CPU port",
                 _ if number == self.recirculation() => "the recirculation port",
+                // A chip has at most four pipes.
                 _ if number >> (PIPE_PORT_BITS + 2) != 0 => "not a port of this chip",
                 _ => continue,
             };
@@ -124,24 +128,25 @@ impl P4Target for Tofino {
         self.ports.port(switch, number)
     }
 
-    fn routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError> {
+    fn adapt_routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError> {
         let switches = routes.switches.iter().map(powers_of_two).collect::<Result<_, _>>()?;
         Ok(Cow::Owned(Routes { method: routes.method, switches }))
     }
 
-    fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
+    fn convert_entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
         let mut ramps = EcnRamps::default();
         let mut candidates: Vec<(u16, u16)> = Vec::new();
         let mut converted = Vec::with_capacity(entries.len());
         let mut lifetime = None;
         for entry in entries {
             match entry {
-                Entry::PortProfile { port, rate_code, ecn, fabric } => {
+                Entry::PortProfile { port, rate_code, ecn, leads_to_switch } => {
                     let (ramp, steps) = ramps.number(ecn);
                     converted.extend(steps);
-                    converted.push(Entry::PortRamp { port, rate_code, ramp, fabric });
+                    converted.push(Entry::PortRamp { port, rate_code, ramp, leads_to_switch });
                 }
                 Entry::PolicyFlood { port, group, rate, burst } => {
+                    // At least one unit: a meter with rate 0 would drop everything.
                     let rate = (rate / BYTES_PER_KBIT).max(1) * BYTES_PER_KBIT;
                     let burst = burst.div_ceil(BYTES_PER_KBIT) * BYTES_PER_KBIT;
                     converted.push(Entry::PolicyFlood { port, group, rate, burst });
@@ -176,7 +181,7 @@ impl P4Target for Tofino {
         Ok(converted)
     }
 
-    fn sessions(&self, entries: &[Entry]) -> Vec<CloneSession> {
+    fn clone_sessions(&self, entries: &[Entry]) -> Vec<CloneSession> {
         let sessions = entries.iter().filter_map(|entry| match entry {
             Entry::Report { session } => Some(*session),
             _ => None,

@@ -1,20 +1,26 @@
+//! The monitor on a simulated fabric with a faulty control plane.
+
 use super::*;
 use crate::topology::build;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-const RUN: u64 = 7;
+/// Id in the probes of the run.
+const RUN_ID: u64 = 7;
 /// Packet-ins that a switch keeps for a controller that does not read.
 const PACKET_IN_QUEUE: usize = 5;
 
 /// A message on a control connection towards a switch.
 enum Request {
+    /// Egress port and probe.
     Probe(u16, LinkProbe),
+    /// Round.
     Echo(u64),
 }
 
 /// A message on a control connection towards the controller.
 enum Response {
+    /// Ingress port and frame.
     Probe(u16, Vec<u8>),
     Echo(u64),
 }
@@ -35,6 +41,7 @@ struct TestFabric {
     topology: Topology,
     now: Time,
     switches: Vec<FakeSwitch>,
+    /// Link directions that lose all frames; `true`: from end `a` to `b`.
     cut: BTreeSet<(LinkIx, bool)>,
     /// Ports that switches report as down, all others being up; `None` if switches do not report port states.
     ports_down: Option<BTreeSet<(SwitchIx, u16)>>,
@@ -44,8 +51,8 @@ impl TestFabric {
     fn new() -> TestFabric {
         let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
-        let mut monitor = LinkMonitor::new(&topology, MonitorConfig::default(), RUN, Time::ZERO);
-        topology.switch_ixs().for_each(|at| monitor.on_connected(at));
+        let mut monitor = LinkMonitor::new(&topology, MonitorConfig::default(), RUN_ID, Time::ZERO);
+        topology.switch_ixs().for_each(|switch| monitor.on_connected(switch));
         let switches = topology.switch_ixs().map(|_| FakeSwitch::default()).collect();
         TestFabric { monitor, topology, now: Time::ZERO, switches, cut: BTreeSet::new(), ports_down: None }
     }
@@ -54,7 +61,7 @@ impl TestFabric {
         let mut fabric = TestFabric::new();
         fabric.ticks(6);
         assert!(fabric.monitor.down().is_empty());
-        assert!(fabric.all().all(|at| fabric.monitor.has_settled(at)));
+        assert!(fabric.all().all(|switch| fabric.monitor.has_settled(switch)));
         fabric
     }
     fn all(&self) -> impl Iterator<Item = SwitchIx> + use<> {
@@ -68,22 +75,23 @@ impl TestFabric {
     fn cut(&mut self, link: LinkIx) {
         self.cut.extend([(link, true), (link, false)]);
     }
-    fn stall(&mut self, at: SwitchIx, is_stalled: bool) {
-        let it = &mut self.switches[switch_index(at)];
-        (it.stalls_requests, it.stalls_responses) = (is_stalled, is_stalled);
+    /// Stalls both directions of a control connection, or neither.
+    fn stall(&mut self, switch: SwitchIx, is_stalled: bool) {
+        let fake = &mut self.switches[switch_index(switch)];
+        (fake.stalls_requests, fake.stalls_responses) = (is_stalled, is_stalled);
     }
     /// Loses the connection, with all messages in flight.
-    fn disconnect(&mut self, at: SwitchIx, loss: ControlLoss) {
-        self.switches[switch_index(at)] = FakeSwitch::default();
-        self.monitor.on_disconnected(at, loss);
+    fn disconnect(&mut self, switch: SwitchIx, loss: ControlLoss) {
+        self.switches[switch_index(switch)] = FakeSwitch::default();
+        self.monitor.on_disconnected(switch, loss);
     }
     fn tick(&mut self) {
         let round = self.monitor.tick(self.now);
-        for (at, port, probe) in round.probes {
-            self.switches[switch_index(at)].requests.push_back(Request::Probe(port, probe));
+        for OutgoingProbe { switch, egress_port, probe } in round.probes {
+            self.switches[switch_index(switch)].requests.push_back(Request::Probe(egress_port, probe));
         }
-        for (at, round) in round.echoes {
-            self.switches[switch_index(at)].requests.push_back(Request::Echo(round));
+        for (switch, round) in round.echoes {
+            self.switches[switch_index(switch)].requests.push_back(Request::Echo(round));
         }
         self.now += Time::from_ms(1);
         self.deliver();
@@ -91,43 +99,44 @@ impl TestFabric {
     }
     /// Delivers all messages except on stalled connections.
     fn deliver(&mut self) {
-        for at in self.all() {
-            while let Some(request) = self.switches[switch_index(at)].next_request() {
+        for switch in self.all() {
+            while let Some(request) = self.switches[switch_index(switch)].next_request() {
                 match request {
                     Request::Echo(round) => {
-                        self.switches[switch_index(at)].responses.push_back(Response::Echo(round))
+                        self.switches[switch_index(switch)].responses.push_back(Response::Echo(round))
                     }
-                    Request::Probe(port, probe) => self.carry(at, port, probe),
+                    Request::Probe(port, probe) => self.carry(switch, port, probe),
                 }
             }
         }
-        for at in self.all() {
-            while let Some(response) = self.switches[switch_index(at)].next_response() {
+        for switch in self.all() {
+            while let Some(response) = self.switches[switch_index(switch)].next_response() {
                 match response {
-                    Response::Echo(round) => self.monitor.on_echo(at, round, self.now),
+                    Response::Echo(round) => self.monitor.on_echo(switch, round, self.now),
                     Response::Probe(port, frame) => {
-                        assert_eq!(self.monitor.on_packet_in(at, port, &frame), PacketInKind::Probe);
+                        assert_eq!(self.monitor.on_packet_in(switch, port, &frame), PacketInKind::Probe);
                     }
                 }
             }
         }
-        for at in self.monitor.take_port_queries() {
+        for switch in self.monitor.take_port_queries() {
             let states = self
                 .ports_down
                 .as_ref()
-                .map(|down| (0..8).map(|port| (port, !down.contains(&(at, port)))).collect());
-            self.monitor.on_port_states(at, states);
+                .map(|down| (0..8).map(|port| (port, !down.contains(&(switch, port)))).collect());
+            self.monitor.on_port_states(switch, states);
         }
     }
     /// Sends a probe over its link.
-    fn carry(&mut self, at: SwitchIx, port: u16, probe: LinkProbe) {
+    fn carry(&mut self, switch: SwitchIx, port: u16, probe: LinkProbe) {
         let link = self.topology.link(LinkIx(probe.link));
-        let (from, to) = if probe.forward { (link.a, link.b) } else { (link.b, link.a) };
-        assert_eq!((from.node, from.port), (Node::Switch(at), port));
+        let (from, to) = if probe.is_forward { (link.a, link.b) } else { (link.b, link.a) };
+        assert_eq!((from.node, from.port), (Node::Switch(switch), port));
         let Node::Switch(other) = to.node else { panic!("a probe to a host") };
         let other = &mut self.switches[switch_index(other)];
-        let waiting = other.responses.iter().filter(|it| matches!(it, Response::Probe(..))).count();
-        let is_cut = self.cut.contains(&(LinkIx(probe.link), probe.forward));
+        let waiting =
+            other.responses.iter().filter(|response| matches!(response, Response::Probe(..))).count();
+        let is_cut = self.cut.contains(&(LinkIx(probe.link), probe.is_forward));
         if !is_cut && !other.has_no_cpu_port && waiting < PACKET_IN_QUEUE {
             other.responses.push_back(Response::Probe(to.port, probe.frame()));
         }
@@ -142,6 +151,7 @@ impl TestFabric {
             assert_eq!(self.monitor.down(), &BTreeSet::new(), "tick {tick} of {count}");
         }
     }
+    /// Ticks until `done` returns true, and returns the number of ticks.
     fn ticks_until(&mut self, done: impl Fn(&LinkMonitor) -> bool) -> u32 {
         (1..100)
             .find(|_| {
@@ -168,10 +178,10 @@ fn a_cut_is_detected_after_three_lost_probes_and_recovery_after_three_good_inter
     // One direction is enough.
     fabric.cut.insert((cut, false));
     // Three ticks lose a probe each; the echo of the fourth shows that the third probe was lost.
-    assert_eq!(fabric.ticks_until(|it| !it.down().is_empty()), 4);
+    assert_eq!(fabric.ticks_until(|monitor| !monitor.down().is_empty()), 4);
     assert_eq!(fabric.monitor.down(), &BTreeSet::from([cut]));
     fabric.cut.clear();
-    assert_eq!(fabric.ticks_until(|it| it.down().is_empty()), 4);
+    assert_eq!(fabric.ticks_until(|monitor| monitor.down().is_empty()), 4);
 }
 
 #[test]
@@ -179,7 +189,7 @@ fn a_link_that_is_dead_from_the_start_is_detected_when_its_switches_have_settled
     let mut fabric = TestFabric::new();
     let cut = fabric.link("s1", "s4");
     fabric.cut(cut);
-    let ticks = fabric.ticks_until(|it| it.has_settled(SwitchIx(0)));
+    let ticks = fabric.ticks_until(|monitor| monitor.has_settled(SwitchIx(0)));
     assert_eq!((ticks, fabric.monitor.down()), (4, &BTreeSet::from([cut])));
 }
 
@@ -191,7 +201,7 @@ fn a_switch_without_links_from_the_start_is_detected_by_its_port_states() {
     links.into_iter().for_each(|link| fabric.cut(link));
     let ends = links.map(|link| (SwitchIx(2), fabric.topology.link(link).b.port));
     fabric.ports_down = Some(ends.into_iter().collect());
-    fabric.ticks_until(|it| it.has_settled(SwitchIx(2)));
+    fabric.ticks_until(|monitor| monitor.has_settled(SwitchIx(2)));
     assert_eq!(fabric.monitor.down(), &BTreeSet::from(links));
     fabric.cut.clear();
     fabric.ports_down = Some(BTreeSet::new());
@@ -216,7 +226,7 @@ fn ports_that_go_down_on_links_without_any_probe_are_detected() {
 #[test]
 fn links_of_switches_that_never_return_a_probe_stay_up() {
     let mut fabric = TestFabric::new();
-    fabric.switches.iter_mut().for_each(|it| it.has_no_cpu_port = true);
+    fabric.switches.iter_mut().for_each(|switch| switch.has_no_cpu_port = true);
     fabric.ticks_with_all_up(20);
 }
 
@@ -229,7 +239,7 @@ fn a_delayed_controller_takes_no_link_down() {
     }
     let cut = fabric.link("s1", "s3");
     fabric.cut(cut);
-    assert_eq!(fabric.ticks_until(|it| !it.down().is_empty()), 4);
+    assert_eq!(fabric.ticks_until(|monitor| !monitor.down().is_empty()), 4);
 }
 
 #[test]
@@ -238,9 +248,9 @@ fn only_probes_of_this_run_on_their_own_link_count() {
     let (link, (s1, s2)) = (fabric.link("s1", "s3"), (SwitchIx(0), SwitchIx(1)));
     let port = fabric.topology.link(link).a.port;
     fabric.cut.insert((link, false));
-    let old = LinkProbe { run: RUN, link: link.0, forward: false, sequence: 5 };
+    let old = LinkProbe { run_id: RUN_ID, link: link.0, is_forward: false, sequence: 5 };
     for _ in 0..6 {
-        let other_run = LinkProbe { run: RUN + 1, ..old };
+        let other_run = LinkProbe { run_id: RUN_ID + 1, ..old };
         assert_eq!(fabric.monitor.on_packet_in(s1, port, &other_run.frame()), PacketInKind::Foreign);
         assert_eq!(fabric.monitor.on_packet_in(s1, port + 1, &old.frame()), PacketInKind::WrongPort);
         assert_eq!(fabric.monitor.on_packet_in(s2, port, &old.frame()), PacketInKind::WrongPort);
@@ -259,23 +269,23 @@ fn only_probes_of_this_run_on_their_own_link_count() {
 #[test]
 fn a_controller_on_standby_keeps_its_links_and_settles_again() {
     let mut fabric = TestFabric::settled();
-    fabric.all().for_each(|at| fabric.disconnect(at, ControlLoss::Standby));
+    fabric.all().for_each(|switch| fabric.disconnect(switch, ControlLoss::Standby));
     fabric.ticks_with_all_up(20);
-    fabric.all().for_each(|at| fabric.monitor.on_connected(at));
-    assert!(fabric.all().all(|at| !fabric.monitor.has_settled(at)));
+    fabric.all().for_each(|switch| fabric.monitor.on_connected(switch));
+    assert!(fabric.all().all(|switch| !fabric.monitor.has_settled(switch)));
     fabric.ticks_with_all_up(6);
-    assert!(fabric.all().all(|at| fabric.monitor.has_settled(at)));
+    assert!(fabric.all().all(|switch| fabric.monitor.has_settled(switch)));
 }
 
 #[test]
 fn a_link_that_was_cut_during_standby_is_detected_on_settling() {
     let mut fabric = TestFabric::settled();
-    fabric.all().for_each(|at| fabric.disconnect(at, ControlLoss::Standby));
+    fabric.all().for_each(|switch| fabric.disconnect(switch, ControlLoss::Standby));
     let cut = fabric.link("s2", "s3");
     fabric.cut(cut);
     fabric.ticks_with_all_up(20);
-    fabric.all().for_each(|at| fabric.monitor.on_connected(at));
-    fabric.ticks_until(|it| it.has_settled(SwitchIx(2)));
+    fabric.all().for_each(|switch| fabric.monitor.on_connected(switch));
+    fabric.ticks_until(|monitor| monitor.has_settled(SwitchIx(2)));
     assert_eq!(fabric.monitor.down(), &BTreeSet::from([cut]));
 }
 
@@ -283,11 +293,11 @@ fn a_link_that_was_cut_during_standby_is_detected_on_settling() {
 fn a_stalled_control_network_takes_no_link_down() {
     for stalled in [1, 2, 4, 10, 50] {
         let mut fabric = TestFabric::settled();
-        fabric.all().for_each(|at| fabric.stall(at, true));
+        fabric.all().for_each(|switch| fabric.stall(switch, true));
         fabric.ticks_with_all_up(stalled);
         // Connections come back one after the other.
-        for at in fabric.all() {
-            fabric.stall(at, false);
+        for switch in fabric.all() {
+            fabric.stall(switch, false);
             fabric.ticks_with_all_up(2);
         }
         fabric.ticks_with_all_up(10);
@@ -298,10 +308,10 @@ fn a_stalled_control_network_takes_no_link_down() {
 fn lost_control_connections_take_no_link_down() {
     let mut fabric = TestFabric::settled();
     for _ in 0..50 {
-        fabric.all().for_each(|at| fabric.disconnect(at, ControlLoss::Unreachable));
+        fabric.all().for_each(|switch| fabric.disconnect(switch, ControlLoss::Unreachable));
         fabric.ticks_with_all_up(1);
     }
-    fabric.all().for_each(|at| fabric.monitor.on_connected(at));
+    fabric.all().for_each(|switch| fabric.monitor.on_connected(switch));
     fabric.ticks_with_all_up(10);
 }
 
@@ -313,7 +323,7 @@ fn a_switch_without_control_connection_keeps_its_links() {
     // A link between other switches is still monitored.
     let cut = fabric.link("s1", "s4");
     fabric.cut(cut);
-    assert_eq!(fabric.ticks_until(|it| !it.down().is_empty()), 4);
+    assert_eq!(fabric.ticks_until(|monitor| !monitor.down().is_empty()), 4);
     assert_eq!(fabric.monitor.down(), &BTreeSet::from([cut]));
 }
 
@@ -341,7 +351,7 @@ fn three_refused_connections_in_a_row_prove_a_switch_dead() {
     assert_eq!(fabric.monitor.down(), &links);
     fabric.monitor.on_connected(s3);
     assert_eq!(fabric.monitor.down(), &links);
-    assert_eq!(fabric.ticks_until(|it| it.down().is_empty()), 4);
+    assert_eq!(fabric.ticks_until(|monitor| monitor.down().is_empty()), 4);
 }
 
 #[test]
@@ -351,7 +361,7 @@ fn rejected_packet_outs_take_no_link_down() {
     fabric.cut.extend((0..links).flat_map(|n| [(LinkIx(n), true), (LinkIx(n), false)]));
     for _ in 0..20 {
         fabric.ticks_with_all_up(1);
-        fabric.all().for_each(|at| fabric.monitor.on_packet_out_rejected(at));
+        fabric.all().for_each(|switch| fabric.monitor.on_packet_out_rejected(switch));
     }
 }
 
@@ -385,7 +395,7 @@ fn a_neighbour_reports_whether_the_cable_to_a_silent_switch_is_connected() {
     let port = fabric.topology.link(link).a.port;
     fabric.ports_down = Some(BTreeSet::from([(s1, port)]));
     fabric.disconnect(s3, ControlLoss::Unreachable);
-    let ticks = fabric.ticks_until(|it| !it.down().is_empty());
+    let ticks = fabric.ticks_until(|monitor| !monitor.down().is_empty());
     assert!((2..=6).contains(&ticks), "{ticks}");
     assert_eq!(fabric.monitor.down(), &BTreeSet::from([link]), "the other cable is connected");
 }
@@ -393,8 +403,9 @@ fn a_neighbour_reports_whether_the_cable_to_a_silent_switch_is_connected() {
 /// A fault of a switch's control plane in one interval.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
+    /// Stalls both directions of the connection, or neither.
     Stall(bool),
-    /// Only towards the switch, or only towards the controller.
+    /// Stalls only requests (true) or only responses (false).
     HalfStall(bool),
     Lose(ControlLoss),
     Connect,
@@ -428,24 +439,23 @@ proptest! {
         let mut fabric = TestFabric::settled();
         fabric.ports_down = has_ports.then(BTreeSet::new);
         let cut = fabric.link("s2", "s4");
-        for (index, (at, fault, ticks)) in faults.iter().enumerate() {
-            let at = SwitchIx(*at);
+        for (index, (switch, fault, ticks)) in faults.iter().enumerate() {
+            let switch = SwitchIx(*switch);
             if index == cut_at {
                 fabric.cut(cut);
             }
             match *fault {
-                Fault::Stall(is_stalled) => fabric.stall(at, is_stalled),
-                Fault::HalfStall(inwards) => {
-                    fabric.stall(at, false);
-                    let it = &mut fabric.switches[switch_index(at)];
-                    (it.stalls_requests, it.stalls_responses) = (inwards, !inwards);
+                Fault::Stall(is_stalled) => fabric.stall(switch, is_stalled),
+                Fault::HalfStall(stalls_requests) => {
+                    let fake = &mut fabric.switches[switch_index(switch)];
+                    (fake.stalls_requests, fake.stalls_responses) = (stalls_requests, !stalls_requests);
                 }
-                Fault::Lose(loss) => fabric.disconnect(at, loss),
+                Fault::Lose(loss) => fabric.disconnect(switch, loss),
                 Fault::Connect => {
-                    fabric.disconnect(at, ControlLoss::Unreachable);
-                    fabric.monitor.on_connected(at);
+                    fabric.disconnect(switch, ControlLoss::Unreachable);
+                    fabric.monitor.on_connected(switch);
                 }
-                Fault::RejectPacketOut => fabric.monitor.on_packet_out_rejected(at),
+                Fault::RejectPacketOut => fabric.monitor.on_packet_out_rejected(switch),
                 Fault::Sleep(ms) => fabric.now += Time::from_ms(ms),
             }
             for _ in 0..=*ticks {
@@ -453,9 +463,9 @@ proptest! {
                 prop_assert!(fabric.monitor.down().iter().all(|&link| link == cut && !fabric.cut.is_empty()));
             }
         }
-        for at in fabric.all() {
-            fabric.disconnect(at, ControlLoss::Unreachable);
-            fabric.monitor.on_connected(at);
+        for switch in fabric.all() {
+            fabric.disconnect(switch, ControlLoss::Unreachable);
+            fabric.monitor.on_connected(switch);
         }
         fabric.ticks(16);
         let expected: BTreeSet<LinkIx> = fabric.cut.iter().map(|(link, _)| *link).collect();

@@ -3,7 +3,7 @@
 use crate::harness::Test;
 use crate::netns::{ADDRS, Net};
 use crate::probe::{open_raw, ping};
-use crate::{cpu_wait, ends_with_flows, flow, start};
+use crate::{cpu_wait, end_with_flows, flow, start};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::thread::sleep;
@@ -24,10 +24,9 @@ pub const TESTS: &[Test] = &[
     ("replayed_data_is_delivered_once", replayed_data_is_delivered_once),
 ];
 
-/// Duration of an attack.
-const ATTACK: Duration = Duration::from_millis(800);
+const ATTACK_DURATION: Duration = Duration::from_millis(800);
 
-/// Returns an ACK from side 1 to side 0 with the maximum concurrency.
+/// Returns the headers of an ACK from side 1 to side 0 with the maximum concurrency.
 fn ack(message: u32, port: u16) -> FrameRepr {
     FrameRepr {
         source_mac: [2, 0, 10, 99, 0, 2],
@@ -53,12 +52,12 @@ fn emit(repr: &FrameRepr, records: &[u8]) -> Vec<u8> {
 fn garbage_does_not_stop_a_transfer() {
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
-    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(2_000_000)), 50_000)], ends_with_flows);
-    let attack = net.spawn(1, || {
-        let (mut out, _in) = open_raw();
+    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(2_000_000)), 50_000)], end_with_flows);
+    let attacker = net.spawn(1, || {
+        let (mut sender, _receiver) = open_raw();
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let template = emit(&ack(1_000, 50_000), &[0x55; 16]);
-        let (until, mut sent) = (Instant::now() + ATTACK, 0_u64);
+        let (until, mut sent) = (Instant::now() + ATTACK_DURATION, 0_u64);
         while Instant::now() < until {
             let mut frame = template.clone();
             // Random bytes behind the UDP ports, and a random length. The ports stay, so that the agent's filter
@@ -69,12 +68,12 @@ fn garbage_does_not_stop_a_transfer() {
             }
             frame[42] = frame[42].max(0x20); // a wrong version: valid feedback by chance is not tested here
             frame.truncate(rng.random_range(42..=frame.len()));
-            sent += u64::from(out.send_to(&frame, None).is_some_and(|done| done.is_ok()));
+            sent += u64::from(sender.send_to(&frame, None).is_some_and(|done| done.is_ok()));
         }
         sent
     });
     assert!(ping(&net, 0));
-    let garbage = attack.join().expect("the attacker thread panicked");
+    let garbage = attacker.join().expect("the attacker thread panicked");
     let results = sender.wait();
     receiver.stop();
     assert_eq!(results.ended, Ended::Finished, "{:?}", results.drops);
@@ -89,13 +88,13 @@ fn forged_feedback_hurts_no_other_flow() {
     let flows =
         vec![flow(0, Some(Bytes::new(1_000_000)), 50_000), flow(0, Some(Bytes::new(1_000_000)), 50_001)];
     let sender = start(&net, 0, flows, |config| {
-        ends_with_flows(config);
+        end_with_flows(config);
         config.first_message = 7;
     });
-    let attack = net.spawn(1, || {
-        let (mut out, _in) = open_raw();
+    let attacker = net.spawn(1, || {
+        let (mut sender, _receiver) = open_raw();
         let mut rng = Pcg64Mcg::seed_from_u64(4);
-        let until = Instant::now() + ATTACK;
+        let until = Instant::now() + ATTACK_DURATION;
         while Instant::now() < until {
             // The victim is flow 7: N = 65535, a random acknowledgement, impossible telemetry.
             let mut forged = ack(7, 50_000);
@@ -108,16 +107,16 @@ fn forged_feedback_hurts_no_other_flow() {
                 queue_units: u16::MAX,
             };
             let records: Vec<u8> = (0..3).flat_map(|_| record.pack().to_be_bytes()).collect();
-            let _ = out.send_to(&emit(&forged, &records), None);
+            let _ = sender.send_to(&emit(&forged, &records), None);
             // From a host that is not the peer, and for a flow that does not exist.
             let mut wrong_peer = ack(8, 50_001);
             wrong_peer.source = [10, 99, 0, 3].into();
-            let _ = out.send_to(&emit(&wrong_peer, &[]), None);
-            let _ = out.send_to(&emit(&ack(99, 50_001), &[]), None);
+            let _ = sender.send_to(&emit(&wrong_peer, &[]), None);
+            let _ = sender.send_to(&emit(&ack(99, 50_001), &[]), None);
             sleep(Duration::from_micros(200));
         }
     });
-    attack.join().expect("the attacker thread panicked");
+    attacker.join().expect("the attacker thread panicked");
     let results = sender.wait();
     receiver.stop();
     for reason in ["ack_beyond_sent", "wrong_peer"] {
@@ -139,40 +138,41 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
     let receiver = start(&net, 1, vec![], with_dcqcn);
     let size = Some(Bytes::new(4_000_000));
     let sender = start(&net, 0, vec![flow(0, size, 50_000), flow(0, size, 50_001)], move |config| {
-        ends_with_flows(config);
+        end_with_flows(config);
         with_dcqcn(config);
         config.first_message = 7;
     });
-    let attack = net.spawn(1, || {
-        let (mut out, _in) = open_raw();
+    let attacker = net.spawn(1, || {
+        let (mut sender, _receiver) = open_raw();
         let mut rng = Pcg64Mcg::seed_from_u64(5);
-        let (until, before, mut sent) = (Instant::now() + ATTACK, cpu_wait(), 0_u64);
+        let (until, before, mut sent) = (Instant::now() + ATTACK_DURATION, cpu_wait(), 0_u64);
         while Instant::now() < until {
             for kind in [PacketKind::Nack, PacketKind::Cnp] {
                 let mut forged = ack(7, 50_000);
                 // A NACK for the first byte, or for a byte that may be in flight.
                 let seq = if rng.random() { 0 } else { rng.random_range(0..4_000_000) };
                 forged.weir = WeirRepr { kind, seq, concurrency: 0, ..forged.weir };
-                sent += u64::from(out.send_to(&emit(&forged, &[]), None).is_some_and(|done| done.is_ok()));
+                sent += u64::from(sender.send_to(&emit(&forged, &[]), None).is_some_and(|done| done.is_ok()));
             }
             sleep(Duration::from_micros(200));
         }
         (sent, cpu_wait().saturating_sub(before))
     });
-    let (forged, attacker_cpu_wait) = attack.join().expect("the attacker thread panicked");
+    let (forged, attacker_cpu_wait) = attacker.join().expect("the attacker thread panicked");
     let (results, sender_cpu_wait) = sender.finish();
     receiver.interrupt();
-    let cpu_wait = (sender_cpu_wait + receiver.finish().1).as_millis() as u64;
+    let (_, receiver_cpu_wait) = receiver.finish();
+    let cpu_wait_ms = (sender_cpu_wait + receiver_cpu_wait).as_millis() as u64;
     let [victim, other] = &results.flows[..] else { panic!("{:?}", results.flows) };
     let ms = |flow: &FlowResult| flow.fct_ns.map_or(u64::MAX, |ns| ns / 1_000_000);
     eprintln!(
-        "{forged} forged; victim {} ms, {} packets sent again; other {} ms; agents waited {cpu_wait} ms for a CPU",
+        "{forged} forged; victim {} ms, {} packets sent again; other {} ms; agents waited {cpu_wait_ms} ms for a CPU",
         ms(victim),
         victim.retransmits,
         ms(other)
     );
     // At least two frames per 1.6 ms of the time in which the attacker had a CPU.
-    let min = 1_000.0 * (1.0 - attacker_cpu_wait.as_secs_f64() / ATTACK.as_secs_f64());
+    let min = 1_000.0 * (1.0 - attacker_cpu_wait.as_secs_f64() / ATTACK_DURATION.as_secs_f64());
     assert!(forged as f64 > min, "{forged} forged, the attacker waited {attacker_cpu_wait:?} for a CPU");
     assert_eq!(
         (victim.state, other.state),
@@ -182,7 +182,7 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
     );
     // The other flow takes 336 ms alone at 100 Mbit/s, and 670 ms beside the victim. The victim recovers after the
     // attack.
-    let takes_less_than = |limit: u64, flow: &FlowResult| ms(flow) < limit + cpu_wait;
+    let takes_less_than = |limit: u64, flow: &FlowResult| ms(flow) < limit + cpu_wait_ms;
     assert!(
         takes_less_than(2_000, other) && takes_less_than(8_000, victim),
         "{} and {} ms",
@@ -192,27 +192,30 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
 }
 
 fn replayed_data_is_delivered_once() {
-    /// Maximum number of the sender's frames that the attacker records.
-    const MAX_RECORDED: usize = 300;
+    const MAX_RECORDED_FRAMES: usize = 300;
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
-    let attack = net.spawn(0, || {
-        let (mut out, mut wire) = open_raw();
-        let (until, mut recorded, mut sent) = (Instant::now() + 2 * ATTACK, Vec::<Vec<u8>>::new(), 0_u64);
+    let attacker = net.spawn(0, || {
+        let (mut sender, mut receiver) = open_raw();
+        let (until, mut recorded, mut sent) =
+            (Instant::now() + 2 * ATTACK_DURATION, Vec::<Vec<u8>>::new(), 0_u64);
         while Instant::now() < until {
-            let data = wire.next().ok().filter(|frame| frame.len() > 500 && recorded.len() < MAX_RECORDED);
+            let data = receiver
+                .next()
+                .ok()
+                .filter(|frame| frame.len() > 500 && recorded.len() < MAX_RECORDED_FRAMES);
             recorded.extend(data.map(<[u8]>::to_vec));
             for _ in 0..4 {
                 let Some(frame) = recorded.get(sent as usize % recorded.len().max(1)) else { break };
-                sent += u64::from(out.send_to(frame, None).is_some_and(|done| done.is_ok()));
+                sent += u64::from(sender.send_to(frame, None).is_some_and(|done| done.is_ok()));
             }
         }
         sent
     });
     let size = 1_000_000;
-    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(size)), 50_000)], ends_with_flows);
+    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(size)), 50_000)], end_with_flows);
     let results = sender.wait();
-    let replayed = attack.join().expect("the attacker thread panicked");
+    let replayed = attacker.join().expect("the attacker thread panicked");
     let received = receiver.stop();
     let duplicates = received.transport["duplicates"];
     eprintln!("{replayed} replayed, {duplicates} duplicates; {:?} ns", results.flows[0].fct_ns);

@@ -50,8 +50,8 @@ pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentErr
         flows,
         start: StartAt::Now,
         until: StopCondition { flows_finished: false, deadline: Some(Time::from_secs(10)) },
-        sample: Some(Time::from_ms(10)),
-        spin: DEFAULT_MAX_SPIN,
+        sample_interval: Some(Time::from_ms(10)),
+        max_spin: DEFAULT_MAX_SPIN,
         first_message: 1_000 * (side as u32 + 1),
     })
 }
@@ -65,7 +65,7 @@ pub fn flow(from: usize, size: Option<Bytes>, port: u16) -> FlowPlan {
         start: Time::ZERO,
         stop: None,
         size,
-        announces: None,
+        announcement: None,
     }
 }
 
@@ -87,18 +87,18 @@ pub fn start(
     change: impl FnOnce(&mut AgentConfig) + Send + 'static,
 ) -> RunningAgent {
     let stop = Arc::new(AtomicBool::new(false));
-    let (ready, started) = mpsc::channel();
-    let flag = Arc::clone(&stop);
+    let (ready_tx, ready_rx) = mpsc::channel();
+    let stop_flag = Arc::clone(&stop);
     let thread = net.spawn(side, move || {
         let mut config = config(side, flows).expect("the interface exists");
         change(&mut config);
         let agent = Agent::new(config).unwrap_or_else(|error| panic!("{error}"));
-        ready.send(()).expect("the test is still waiting");
-        let before = cpu_wait();
-        let results = agent.run(&flag);
-        (results, cpu_wait().saturating_sub(before))
+        ready_tx.send(()).expect("the test is still waiting");
+        let cpu_wait_before = cpu_wait();
+        let results = agent.run(&stop_flag);
+        (results, cpu_wait().saturating_sub(cpu_wait_before))
     });
-    started.recv().expect("the agent has failed to start");
+    ready_rx.recv().expect("the agent has failed to start");
     RunningAgent { stop, thread }
 }
 
@@ -131,6 +131,6 @@ impl RunningAgent {
 }
 
 /// Makes an agent end when its flows have finished, or after ten seconds.
-pub fn ends_with_flows(config: &mut AgentConfig) {
+pub fn end_with_flows(config: &mut AgentConfig) {
     config.until.flows_finished = true;
 }

@@ -15,20 +15,21 @@ pub const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10,
 pub const IFACE: &str = "eth0";
 
 /// Maximum time until a link is up, on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const LINK_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Two hosts and a link. Dropping the value removes the namespaces.
 pub struct Net {
     names: [String; 2],
 }
 
-static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Number of networks created so far, for unique names.
+static NET_COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Net {
     /// Creates both namespaces with the link up, addresses, and static neighbour entries as with Mininet's
     /// `autoStaticArp`.
     pub fn new() -> Net {
-        let unique = format!("weir-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let unique = format!("weir-{}-{}", std::process::id(), NET_COUNT.fetch_add(1, Ordering::Relaxed));
         let net = Net { names: [format!("{unique}-a"), format!("{unique}-b")] };
         let [a, b] = &net.names;
         ip(&["netns", "add", a]);
@@ -52,10 +53,10 @@ impl Net {
 
     /// Waits until the link has a carrier; the kernel drops frames sent earlier.
     fn wait_for_carrier(&self, side: usize) {
-        let end = Instant::now() + TIMEOUT;
+        let end = Instant::now() + LINK_UP_TIMEOUT;
         let link_show = || Command::new("ip").args(["-n", &self.names[side], "link", "show", IFACE]).output();
         while !String::from_utf8_lossy(&link_show().expect("iproute2").stdout).contains("state UP") {
-            assert!(Instant::now() < end, "{IFACE} is not up after {TIMEOUT:?}");
+            assert!(Instant::now() < end, "{IFACE} is not up after {LINK_UP_TIMEOUT:?}");
             sleep(Duration::from_millis(5));
         }
     }
@@ -70,23 +71,23 @@ impl Net {
         run("tc", &[&["-n", &self.names[side]], args].concat());
     }
 
-    /// Runs `work` on a new thread in the namespace of one side.
+    /// Runs `body` on a new thread in the namespace of one side.
     pub fn spawn<T: Send + 'static>(
         &self,
         side: usize,
-        work: impl FnOnce() -> T + Send + 'static,
+        body: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let namespace = File::open(format!("/run/netns/{}", self.names[side])).expect("the namespace exists");
         std::thread::spawn(move || {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
                 .expect("setns needs root");
-            work()
+            body()
         })
     }
 
     /// As [`spawn`](Self::spawn), but waits for the thread and returns its result.
-    pub fn on<T: Send + 'static>(&self, side: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.spawn(side, work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    pub fn on<T: Send + 'static>(&self, side: usize, body: impl FnOnce() -> T + Send + 'static) -> T {
+        self.spawn(side, body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Returns a counter of the kernel's network stack from /proc/net/snmp.

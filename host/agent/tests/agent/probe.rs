@@ -14,8 +14,8 @@ use weir_host::wire::internet_checksum;
 const ETHERTYPE_OFFSET: usize = 12;
 const PROTOCOL_OFFSET: usize = 23;
 const ICMP_TYPE_OFFSET: usize = 34;
-const ICMP: u8 = 1;
-const UNREACHABLE: u8 = 3;
+const PROTOCOL_ICMP: u8 = 1;
+const ICMP_DESTINATION_UNREACHABLE: u8 = 3;
 
 /// Opens a raw socket on the interface of the caller's network namespace.
 pub fn open_raw() -> (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>) {
@@ -29,41 +29,50 @@ pub fn open_raw() -> (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>) {
     }
 }
 
+/// What an [`IcmpMonitor`] has seen.
+pub struct IcmpCounts {
+    /// Number of frames of any kind.
+    pub frames: u64,
+    /// Number of ICMP "destination unreachable" messages.
+    pub unreachable: u64,
+}
+
 /// Counts frames and ICMP "destination unreachable" messages on an interface until it is stopped.
 pub struct IcmpMonitor {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(u64, u64)>,
+    thread: JoinHandle<IcmpCounts>,
 }
 
 impl IcmpMonitor {
     pub fn start(net: &Net, side: usize) -> IcmpMonitor {
         let stop = Arc::new(AtomicBool::new(false));
-        let (ready, started) = std::sync::mpsc::channel();
+        let (ready_tx, ready_rx) = std::sync::mpsc::channel();
         let stop_flag = Arc::clone(&stop);
         let thread = net.spawn(side, move || {
             let (_sender, mut receiver) = open_raw();
-            ready.send(()).expect("the test is still waiting");
-            let (mut frames, mut unreachable) = (0, 0);
+            ready_tx.send(()).expect("the test is still waiting");
+            let mut counts = IcmpCounts { frames: 0, unreachable: 0 };
             loop {
                 match receiver.next() {
                     Ok(frame) => {
-                        frames += 1;
+                        counts.frames += 1;
                         let is_icmp = frame.get(ETHERTYPE_OFFSET..ETHERTYPE_OFFSET + 2) == Some(&[8, 0])
-                            && frame.get(PROTOCOL_OFFSET) == Some(&ICMP);
-                        unreachable +=
-                            u64::from(is_icmp && frame.get(ICMP_TYPE_OFFSET) == Some(&UNREACHABLE));
+                            && frame.get(PROTOCOL_OFFSET) == Some(&PROTOCOL_ICMP);
+                        counts.unreachable += u64::from(
+                            is_icmp && frame.get(ICMP_TYPE_OFFSET) == Some(&ICMP_DESTINATION_UNREACHABLE),
+                        );
                     }
-                    Err(_) if stop_flag.load(Ordering::Relaxed) => return (frames, unreachable),
+                    Err(_) if stop_flag.load(Ordering::Relaxed) => return counts,
                     Err(_) => {}
                 }
             }
         });
-        started.recv().expect("the monitor thread has failed to start");
+        ready_rx.recv().expect("the monitor thread has failed to start");
         IcmpMonitor { stop, thread }
     }
 
-    /// Stops and returns the numbers of frames and of ICMP "destination unreachable" messages.
-    pub fn stop(self) -> (u64, u64) {
+    /// Stops after reading all frames that have arrived.
+    pub fn stop(self) -> IcmpCounts {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the monitor thread panicked")
     }

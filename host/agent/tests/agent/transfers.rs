@@ -2,8 +2,8 @@
 
 use crate::harness::Test;
 use crate::netns::{ADDRS, IFACE, Net};
-use crate::probe::{IcmpMonitor, open_raw, ping};
-use crate::{config, ends_with_flows, flow, start};
+use crate::probe::{IcmpCounts, IcmpMonitor, open_raw, ping};
+use crate::{config, end_with_flows, flow, start};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use weir_agent::results::{Ended, FlowState};
@@ -31,9 +31,9 @@ fn one_megabyte_arrives() {
     let net = Net::new();
     let monitor = IcmpMonitor::start(&net, 0);
     let receiver = start(&net, 1, vec![], |_| ());
-    let sent = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], ends_with_flows).wait();
+    let sent = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], end_with_flows).wait();
     let received = receiver.stop();
-    let (frames, unreachable) = monitor.stop();
+    let IcmpCounts { frames, unreachable } = monitor.stop();
 
     assert_eq!(sent.ended, Ended::Finished);
     let flow = &sent.flows[0];
@@ -70,9 +70,9 @@ fn many_flows_in_both_directions_beside_the_kernel() {
     let net = Net::new();
     let flows = |from| (0..FLOWS).map(|i| flow(from, Some(SIZE), 50_000 + i)).collect();
     // Both agents are up before either sends: the kernel answers earlier packets with ICMP errors.
-    let later = |config: &mut AgentConfig| config.start = StartAt::In(Time::from_ms(500));
-    let a = start(&net, 0, flows(0), later);
-    let b = start(&net, 1, flows(1), later);
+    let start_later = |config: &mut AgentConfig| config.start = StartAt::In(Time::from_ms(500));
+    let a = start(&net, 0, flows(0), start_later);
+    let b = start(&net, 1, flows(1), start_later);
     assert!(ping(&net, 0) && ping(&net, 1), "the kernel answers beside two agents");
     sleep(Duration::from_secs(4));
     assert!(ping(&net, 0));
@@ -104,7 +104,7 @@ fn without_an_agent_the_kernel_sends_icmp_errors() {
     }
     assert_eq!(net.snmp(1, "Icmp", "OutDestUnreachs"), 1);
     // The monitor stops only after it has read all frames.
-    assert_eq!(monitor.stop().1, 1);
+    assert_eq!(monitor.stop().unreachable, 1);
 }
 
 /// A DATA frame from side 0 to side 1.
@@ -131,7 +131,7 @@ fn pacing_keeps_the_rate() {
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
     let slow_nic = |config: &mut AgentConfig| {
-        ends_with_flows(config);
+        end_with_flows(config);
         config.host.nic_rate = Bandwidth::from_mbps(10);
         config.host.base_rtt = Time::from_ms(5);
     };
@@ -159,7 +159,7 @@ fn losses_in_a_small_queue_are_retransmitted() {
         &["qdisc", "add", "dev", IFACE, "root", "tbf", "rate", "10mbit", "burst", "4kb", "limit", "8kb"],
     );
     let receiver = start(&net, 1, vec![], |_| ());
-    let sent = start(&net, 0, vec![flow(0, Some(Bytes::new(200_000)), 50_000)], ends_with_flows).wait();
+    let sent = start(&net, 0, vec![flow(0, Some(Bytes::new(200_000)), 50_000)], end_with_flows).wait();
     let received = receiver.stop();
     assert_eq!(sent.ended, Ended::Finished, "{:?} {:?}", sent.transport, sent.nic);
     assert!(sent.nic.queue_drops > 0 && sent.flows[0].retransmits > 0, "{:?}", sent.nic);
@@ -170,7 +170,7 @@ fn losses_in_a_small_queue_are_retransmitted() {
 fn transfer_survives_a_link_that_goes_down_and_up() {
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());
-    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(5_000_000)), 50_000)], ends_with_flows);
+    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(5_000_000)), 50_000)], end_with_flows);
     sleep(Duration::from_millis(150));
     net.ip(0, &["link", "set", IFACE, "down"]);
     sleep(Duration::from_millis(200));
@@ -200,8 +200,8 @@ fn a_removed_interface_ends_the_run() {
 
 fn flows_start_and_stop_at_planned_times() {
     let net = Net::new();
-    let starts_later = |config: &mut AgentConfig| {
-        ends_with_flows(config);
+    let start_later = |config: &mut AgentConfig| {
+        end_with_flows(config);
         config.start = StartAt::In(Time::from_ms(200));
     };
     let receiver = start(&net, 1, vec![], |_| ());
@@ -209,7 +209,7 @@ fn flows_start_and_stop_at_planned_times() {
     early.stop = Some(Time::from_ms(300));
     let mut late = flow(0, Some(Bytes::new(20_000)), 50_001);
     late.start = Time::from_ms(100);
-    let sent = start(&net, 0, vec![late, early], starts_later).wait();
+    let sent = start(&net, 0, vec![late, early], start_later).wait();
     receiver.stop();
     assert_eq!(sent.ended, Ended::Finished);
     let [late, early] = &sent.flows[..] else { panic!("two flows") };
@@ -239,17 +239,17 @@ fn an_interrupt_keeps_results() {
 
 fn a_restarted_receiver_fails_the_flow() {
     let net = Net::new();
-    let first = start(&net, 1, vec![], |_| ());
-    let sender = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], ends_with_flows);
+    let first_receiver = start(&net, 1, vec![], |_| ());
+    let sender = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], end_with_flows);
     sleep(Duration::from_millis(40));
-    let before = first.stop();
-    let second = start(&net, 1, vec![], |_| ());
+    let received_before = first_receiver.stop();
+    let second_receiver = start(&net, 1, vec![], |_| ());
     let sent = sender.wait();
-    second.stop();
+    second_receiver.stop();
     let flow = &sent.flows[0];
     assert_eq!((sent.ended, flow.state, flow.fct_ns), (Ended::Finished, FlowState::Failed, None), "{flow:?}");
     assert_eq!(flow.error.as_deref(), Some("the receiver has lost the message"));
-    assert!(flow.acked_bytes > 0 && flow.acked_bytes <= before.received[0].bytes, "{flow:?}");
+    assert!(flow.acked_bytes > 0 && flow.acked_bytes <= received_before.received[0].bytes, "{flow:?}");
 }
 
 fn invalid_configurations_are_rejected() {

@@ -76,7 +76,7 @@ impl Scheme for Dasr {
     const ABOUT: &'static str =
         "DASR (Dart): the receiver divides its line rate among its senders, DCQCN for the rest";
     fn needs(&self) -> Needs {
-        Needs { ecn: Some(self.ecn), grant: true, ..Needs::of(SwitchProgram::Ecn) }
+        Needs { ecn: Some(self.ecn), writes_grant: true, ..Needs::of(SwitchProgram::Ecn) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let line_rate = flow.nic_rate.as_bps_f64();
@@ -102,7 +102,7 @@ impl Scheme for Dasr {
                 self.line_share,
             ),
             line_rate: host.nic_rate,
-            drain: self.drain,
+            drains_queue: self.drain,
             notification: NotificationPoint::new(self.dcqcn.cnp_interval),
         })
     }
@@ -134,9 +134,9 @@ impl DasrSender {
         let n = f64::from(n);
         self.cap = share.clamp(self.line_rate * MIN_SHARE, self.line_rate);
         // The receiver's line rate is `share * n`, up to rounding of the share to its unit.
-        let is_slower = (share + GRANT_UNIT_BPS as f64) * n <= self.line_rate;
+        let is_receiver_slower = (share + GRANT_UNIT_BPS as f64) * n <= self.line_rate;
         let bytes_per_rtt = || Bandwidth::from_bps_f64(share).bytes_in(self.base_rtt);
-        self.window = is_slower.then(|| bytes_per_rtt() + self.max_payload * 2);
+        self.window = is_receiver_slower.then(|| bytes_per_rtt() + self.max_payload * 2);
     }
 }
 
@@ -175,14 +175,17 @@ struct DasrReceiver {
     senders: ActiveSenders,
     detector: CongestionDetector,
     line_rate: Bandwidth,
-    drain: bool,
+    /// The parameter `drain`.
+    drains_queue: bool,
     notification: NotificationPoint,
 }
 
 impl DasrReceiver {
-    /// Returns ACK fields with n and each sender's share of the receiver's line rate.
-    fn share(&self, concurrency: u16) -> AckFields {
+    /// Returns the fields of an ACK that reports `concurrency` senders: their number, and the share of each in the
+    /// receiver's line rate.
+    fn fields_for(&self, concurrency: u16) -> AckFields {
         let kbps = self.line_rate.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
+        // At least 1, because 0 in the grant field means no rate.
         let grant = u32::try_from(kbps).unwrap_or(UNLIMITED_GRANT).max(1);
         AckFields { concurrency, grant, ..AckFields::default() }
     }
@@ -193,12 +196,15 @@ impl Receiver for DasrReceiver {
         let senders = self.senders.on_data(data);
         self.notification.reset_if_new(data);
         match self.detector.on_data(data) {
-            CongestionState::NoCongestion => AckFields { suppress_ecn_echo: true, ..self.share(senders) },
-            CongestionState::Receiver => {
-                AckFields { suppress_ecn_echo: true, ..self.share(senders + u16::from(self.drain)) }
+            CongestionState::NoCongestion => {
+                AckFields { suppress_ecn_echo: true, ..self.fields_for(senders) }
             }
+            CongestionState::Receiver => AckFields {
+                suppress_ecn_echo: true,
+                ..self.fields_for(senders + u16::from(self.drains_queue))
+            },
             CongestionState::NonReceiver => {
-                AckFields { cnp: self.notification.should_send_cnp(data), ..self.share(1) }
+                AckFields { send_cnp: self.notification.should_send_cnp(data), ..self.fields_for(1) }
             }
         }
     }

@@ -26,13 +26,15 @@ use weir_units::Time;
 /// The active-sender set of one receiver.
 #[derive(Debug)]
 pub(super) struct ActiveSenders {
+    /// Time after which a silent sender is removed. Soft state, in Dart's words: it ends unless packets refresh it.
     soft_state: Time,
+    /// Time after which an announced sender is removed if no packet of it has arrived.
     announced_for: Time,
     states: SenderStates,
     /// Times at which senders were announced, oldest first. An entry is stale unless its sender is still
     /// [`SenderState::Announced`] since that time.
-    announced: VecDeque<(Time, Ipv4Addr)>,
-    incasts: NamedSenders,
+    announcements: VecDeque<(Time, Ipv4Addr)>,
+    named: NamedSenders,
     /// Time of the last sweep.
     swept_at: Time,
 }
@@ -42,16 +44,16 @@ pub(super) struct ActiveSenders {
 enum SenderState {
     /// The sender was announced at this time, and no packet has arrived since. It counts for its tenant only.
     Announced { at: Time },
-    /// The sender has this many unfinished messages, at least one; the last packet arrived at `last`. It counts for
-    /// every tenant.
-    Active { messages: u32, last: Time },
+    /// The sender has this many unfinished messages, at least one; its last packet arrived at `last_seen`. It counts
+    /// for every tenant.
+    Active { messages: u32, last_seen: Time },
 }
 
 /// Maximum number of active senders, and separately of announced ones, which bounds the effect of forged packets. The
 /// number of hosts in Dart's simulations.
 const MAX_SENDERS: u16 = 1_024;
 /// Number of sweeps for silent senders per soft-state time.
-const SWEEPS: u64 = 8;
+const SWEEPS_PER_SOFT_STATE: u64 = 8;
 /// An announcement carries the low two bytes of each address; the other bits are those of the announcing sender.
 const LISTED_ADDR_MASK: u32 = 0xffff;
 
@@ -61,19 +63,19 @@ impl ActiveSenders {
             soft_state,
             announced_for,
             states: SenderStates { tenant_bits, ..SenderStates::default() },
-            announced: VecDeque::new(),
-            incasts: NamedSenders::new(soft_state),
+            announcements: VecDeque::new(),
+            named: NamedSenders::new(soft_state),
             swept_at: Time::ZERO,
         }
     }
 
     /// Processes a packet and returns n for its sender, at least 1.
     pub fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
-        self.sweep(data.now);
-        self.expire(data.now);
+        self.remove_silent(data.now);
+        self.remove_unstarted(data.now);
         self.activate_or_refresh(data);
         self.on_announcement(data);
-        if data.last {
+        if data.completes_message {
             self.on_message_end(data.source);
         }
         self.states.count_for(data.source)
@@ -82,16 +84,16 @@ impl ActiveSenders {
     /// A packet of an unfinished message makes its sender active. A packet of a finished one only refreshes a sender
     /// that is active.
     fn activate_or_refresh(&mut self, data: &DataEvent<'_>) {
-        let (is_unfinished, last) = (data.slot.is_some(), data.now);
+        let (is_unfinished, last_seen) = (data.slot.is_some(), data.now);
         match self.states.get(data.source) {
             Some(SenderState::Active { messages, .. }) => {
-                let messages = messages.saturating_add(u32::from(data.first));
-                self.states.set(data.source, Some(SenderState::Active { messages, last }));
+                let messages = messages.saturating_add(u32::from(data.is_first));
+                self.states.set(data.source, Some(SenderState::Active { messages, last_seen }));
             }
             // An absent sender may have been removed after a silence and continue its message.
             Some(SenderState::Announced { .. }) | None => {
-                if is_unfinished && self.states.active < MAX_SENDERS {
-                    self.states.set(data.source, Some(SenderState::Active { messages: 1, last }));
+                if is_unfinished && self.states.active_count < MAX_SENDERS {
+                    self.states.set(data.source, Some(SenderState::Active { messages: 1, last_seen }));
                 }
             }
         }
@@ -105,31 +107,31 @@ impl ActiveSenders {
             let low_bits = u32::from(u16::from_be_bytes(*low_bytes));
             let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_ADDR_MASK | low_bits);
             if self.states.tenant(sender) == Some(tenant)
-                && self.incasts.mark_named(data.now, tenant, data.incast, sender)
-                && self.states.announced < MAX_SENDERS
+                && self.named.mark_named(data.now, tenant, data.incast, sender)
+                && self.states.announced_count < MAX_SENDERS
                 && self.states.get(sender).is_none()
             {
                 self.states.set(sender, Some(SenderState::Announced { at: data.now }));
-                self.announced.push_back((data.now, sender));
+                self.announcements.push_back((data.now, sender));
             }
         }
     }
 
     /// Handles the completion of one message of `sender`.
     fn on_message_end(&mut self, sender: Ipv4Addr) {
-        if let Some(SenderState::Active { messages, last }) = self.states.get(sender) {
-            let remaining = (messages > 1).then(|| SenderState::Active { messages: messages - 1, last });
+        if let Some(SenderState::Active { messages, last_seen }) = self.states.get(sender) {
+            let remaining = (messages > 1).then(|| SenderState::Active { messages: messages - 1, last_seen });
             self.states.set(sender, remaining);
         }
     }
 
     /// Removes announced senders that have not started in time: a message of one packet can be complete before the
     /// announcement that names its sender arrives.
-    fn expire(&mut self, now: Time) {
-        while let Some(&(at, sender)) = self.announced.front()
+    fn remove_unstarted(&mut self, now: Time) {
+        while let Some(&(at, sender)) = self.announcements.front()
             && now.saturating_sub(at) > self.announced_for
         {
-            self.announced.pop_front();
+            self.announcements.pop_front();
             if self.states.get(sender) == Some(SenderState::Announced { at }) {
                 self.states.set(sender, None);
             }
@@ -137,14 +139,14 @@ impl ActiveSenders {
     }
 
     /// Removes active senders from which no packet has arrived for longer than the soft-state time.
-    fn sweep(&mut self, now: Time) {
-        if now.saturating_sub(self.swept_at) < self.soft_state / SWEEPS {
+    fn remove_silent(&mut self, now: Time) {
+        if now.saturating_sub(self.swept_at) < self.soft_state / SWEEPS_PER_SOFT_STATE {
             return;
         }
         self.swept_at = now;
         let soft_state = self.soft_state;
         let is_silent = |state: &SenderState| match *state {
-            SenderState::Active { last, .. } => now.saturating_sub(last) > soft_state,
+            SenderState::Active { last_seen, .. } => now.saturating_sub(last_seen) > soft_state,
             SenderState::Announced { .. } => false,
         };
         let by_sender = self.states.by_sender.iter();
@@ -160,10 +162,8 @@ struct SenderStates {
     /// Number of leading address bits that identify the tenant; `None` disables announcements.
     tenant_bits: Option<u32>,
     by_sender: BTreeMap<Ipv4Addr, SenderState>,
-    /// Number of active senders.
-    active: u16,
-    /// Number of announced senders.
-    announced: u16,
+    active_count: u16,
+    announced_count: u16,
     /// Number of announced senders by tenant; entries are never 0.
     announced_by_tenant: BTreeMap<u32, u16>,
 }
@@ -179,13 +179,13 @@ impl SenderStates {
             Some(state) => self.by_sender.insert(sender, state),
             None => self.by_sender.remove(&sender),
         };
-        let active =
+        let count_active =
             |state: Option<SenderState>| u16::from(matches!(state, Some(SenderState::Active { .. })));
-        let announced =
+        let count_announced =
             |state: Option<SenderState>| u16::from(matches!(state, Some(SenderState::Announced { .. })));
-        self.active = self.active + active(state) - active(before);
-        let (added, removed) = (announced(state), announced(before));
-        self.announced = self.announced + added - removed;
+        self.active_count = self.active_count + count_active(state) - count_active(before);
+        let (added, removed) = (count_announced(state), count_announced(before));
+        self.announced_count = self.announced_count + added - removed;
         if added != removed
             && let Some(tenant) = self.tenant(sender)
         {
@@ -200,11 +200,12 @@ impl SenderStates {
     /// Returns n for this sender: all active senders, and the announced ones of its tenant; at least 1.
     fn count_for(&self, sender: Ipv4Addr) -> u16 {
         let announced = self.tenant(sender).and_then(|tenant| self.announced_by_tenant.get(&tenant));
-        (self.active + announced.copied().unwrap_or(0)).max(1)
+        (self.active_count + announced.copied().unwrap_or(0)).max(1)
     }
 
     /// Returns the tenant of a host; `None` if announcements are disabled.
     fn tenant(&self, host: Ipv4Addr) -> Option<u32> {
+        // `tenant_bits` is 16 to 32, so the shift is always in range.
         Some(u32::from(host).checked_shr(32 - self.tenant_bits?).unwrap_or(0))
     }
 }

@@ -4,8 +4,11 @@ use weir_units::Time;
 /// State of the receiver (Dart §III-C, Figure 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CongestionState {
+    /// No packet is marked.
     NoCongestion,
+    /// Packets are marked, and the receiver's link is fully used: it is the bottleneck.
     Receiver,
+    /// Packets are marked although the receiver's link has spare capacity: the bottleneck is elsewhere.
     NonReceiver,
 }
 
@@ -16,14 +19,15 @@ pub(super) struct CongestionDetector {
     window: Time,
     /// The receiver's line rate in bit/s.
     line_rate: f64,
+    /// Fraction of the line rate from which throughput counts as line rate.
     line_share: f64,
     window_start: Time,
     /// Bytes received in the present window.
     bytes: u64,
     /// True if a mark arrived in the present window.
-    marked: bool,
+    has_mark: bool,
     /// True if the last complete window was at line rate.
-    at_line_rate: bool,
+    is_at_line_rate: bool,
     state: CongestionState,
 }
 
@@ -38,8 +42,8 @@ impl CongestionDetector {
             line_share,
             window_start: Time::ZERO,
             bytes: 0,
-            marked: false,
-            at_line_rate: false,
+            has_mark: false,
+            is_at_line_rate: false,
             state: CongestionState::NoCongestion,
         }
     }
@@ -49,22 +53,22 @@ impl CongestionDetector {
         let elapsed = data.now.saturating_sub(self.window_start);
         if elapsed >= self.window {
             let rate = self.bytes as f64 * 8.0 / elapsed.as_secs_f64();
-            let min_share = self.line_share - if self.at_line_rate { HYSTERESIS } else { 0.0 };
-            self.at_line_rate = rate >= self.line_rate * min_share;
-            self.state = self.state_for(self.marked);
-            (self.window_start, self.bytes, self.marked) = (data.now, 0, false);
+            let min_share = self.line_share - if self.is_at_line_rate { HYSTERESIS } else { 0.0 };
+            self.is_at_line_rate = rate >= self.line_rate * min_share;
+            self.state = self.state_for(self.has_mark);
+            (self.window_start, self.bytes, self.has_mark) = (data.now, 0, false);
         }
         self.bytes += data.frame.get();
-        if data.marked && !self.marked {
+        if data.is_marked && !self.has_mark {
             // The first mark takes effect at once, the absence of marks only at the end of the window.
-            self.marked = true;
+            self.has_mark = true;
             self.state = self.state_for(true);
         }
         self.state
     }
 
-    fn state_for(&self, marked: bool) -> CongestionState {
-        match (marked, self.at_line_rate) {
+    fn state_for(&self, has_mark: bool) -> CongestionState {
+        match (has_mark, self.is_at_line_rate) {
             (false, _) => CongestionState::NoCongestion,
             (true, true) => CongestionState::Receiver,
             (true, false) => CongestionState::NonReceiver,

@@ -88,6 +88,7 @@ impl EnumParameter for Variant {
 }
 
 impl Dcqcn {
+    /// Returns the value of the present variant.
     pub(super) fn by_variant<T>(&self, paper: T, simulator: T) -> T {
         match self.variant {
             Variant::Paper => paper,
@@ -123,6 +124,7 @@ impl Dcqcn {
         let marking = |kmin, kmax, pmax, gbps| EcnThresholds {
             kmin: Bytes::from_kb(kmin),
             kmax: Bytes::from_kb(kmax),
+            // Both values below are valid ratios.
             pmax: Ratio::new(pmax).unwrap_or(Ratio::ONE),
             reference_rate: Bandwidth::from_gbps(gbps),
         };

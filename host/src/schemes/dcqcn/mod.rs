@@ -109,18 +109,19 @@ impl NotificationPoint {
 
     /// Clears the entry of the slot's previous flow at the first packet of a new one.
     pub fn reset_if_new(&mut self, data: &DataEvent<'_>) {
-        if data.first
-            && let Some(last) = data.slot.and_then(|slot| self.last_cnp.get_mut(slot as usize))
+        if data.is_first
+            && let Some(last_cnp) = data.slot.and_then(|slot| self.last_cnp.get_mut(slot as usize))
         {
-            *last = None;
+            *last_cnp = None;
         }
     }
 
     /// Returns whether to answer this packet with a CNP, and if so starts the flow's interval.
     pub fn should_send_cnp(&mut self, data: &DataEvent<'_>) -> bool {
+        // A completed message has no slot, and no rate that a CNP could reduce.
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
         self.reset_if_new(data);
-        if !data.marked {
+        if !data.is_marked {
             return false;
         }
         if self.last_cnp.len() <= slot {
@@ -136,6 +137,6 @@ impl NotificationPoint {
 
 impl Receiver for NotificationPoint {
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
-        AckFields { cnp: self.should_send_cnp(data), ..AckFields::default() }
+        AckFields { send_cnp: self.should_send_cnp(data), ..AckFields::default() }
     }
 }

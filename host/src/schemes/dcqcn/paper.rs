@@ -11,12 +11,15 @@ pub(in crate::schemes) struct ReactionPoint {
     alpha_timer: Time,
     increase_timer: Time,
     byte_counter: Bytes,
+    /// The paper's F: number of increases in fast recovery.
     stages: u32,
-    /// Additive and hyper increase in bit/s.
+    /// Additive increase in bit/s.
     r_ai: f64,
+    /// Hyper increase in bit/s.
     r_hai: f64,
-    /// `R_C` and `R_T` in bit/s.
+    /// `R_C` in bit/s.
     current: f64,
+    /// `R_T` in bit/s.
     target: f64,
     alpha: f64,
     /// State of the increase; `None` before the first CNP, at line rate.
@@ -26,12 +29,13 @@ pub(in crate::schemes) struct ReactionPoint {
 #[derive(Clone, Copy, Debug)]
 struct IncreaseState {
     /// Time of the next decay of alpha.
-    alpha_at: Time,
+    decay_at: Time,
     /// Time of the next increase by the timer.
     increase_at: Time,
-    /// Numbers of increases since the last CNP: by the timer (the paper's T), and by the byte counter (BC).
-    by_time: u32,
-    by_bytes: u32,
+    /// Number of increases by the timer since the last CNP: the paper's T.
+    timer_increases: u32,
+    /// Number of increases by the byte counter since the last CNP: the paper's BC.
+    byte_increases: u32,
     /// Bytes since the last increase by the byte counter.
     bytes: Bytes,
 }
@@ -75,7 +79,7 @@ impl ReactionPoint {
 
     /// Returns the time of the next timer event; `None` before the first CNP.
     fn timer(&self) -> Option<Time> {
-        self.increase_state.map(|increase_state| increase_state.alpha_at.min(increase_state.increase_at))
+        self.increase_state.map(|increase_state| increase_state.decay_at.min(increase_state.increase_at))
     }
 
     pub fn on_cnp(&mut self, now: Time) {
@@ -87,10 +91,10 @@ impl ReactionPoint {
 
     fn restart_timers(&mut self, now: Time) {
         self.increase_state = Some(IncreaseState {
-            alpha_at: now.saturating_add(self.alpha_timer),
+            decay_at: now.saturating_add(self.alpha_timer),
             increase_at: now.saturating_add(self.increase_timer),
-            by_time: 0,
-            by_bytes: 0,
+            timer_increases: 0,
+            byte_increases: 0,
             bytes: Bytes::ZERO,
         });
     }
@@ -102,20 +106,20 @@ impl ReactionPoint {
         increase_state.bytes += bytes;
         if increase_state.bytes >= self.byte_counter {
             increase_state.bytes = Bytes::ZERO;
-            increase_state.by_bytes = increase_state.by_bytes.saturating_add(1);
+            increase_state.byte_increases = increase_state.byte_increases.saturating_add(1);
             self.increase();
         }
     }
 
     pub fn on_timer(&mut self, now: Time) {
         let Some(increase_state) = &mut self.increase_state else { return };
-        if increase_state.alpha_at <= now {
-            increase_state.alpha_at = now.saturating_add(self.alpha_timer);
+        if increase_state.decay_at <= now {
+            increase_state.decay_at = now.saturating_add(self.alpha_timer);
             self.alpha *= 1.0 - self.g;
         }
         if increase_state.increase_at <= now {
             increase_state.increase_at = now.saturating_add(self.increase_timer);
-            increase_state.by_time = increase_state.by_time.saturating_add(1);
+            increase_state.timer_increases = increase_state.timer_increases.saturating_add(1);
             self.increase();
         }
     }
@@ -123,10 +127,10 @@ impl ReactionPoint {
     /// Fast recovery, then additive, then hyper increase. The paper does not define the factor `i` of hyper increase:
     /// here it counts the hyper increases from 1, as in QCN; in the authors' ns-3 code it starts at 2.
     fn increase(&mut self) {
-        let Some(IncreaseState { by_time, by_bytes, .. }) = self.increase_state else { return };
-        if by_time.min(by_bytes) > self.stages {
-            self.target += f64::from(by_time.min(by_bytes) - self.stages) * self.r_hai;
-        } else if by_time.max(by_bytes) >= self.stages {
+        let Some(IncreaseState { timer_increases, byte_increases, .. }) = self.increase_state else { return };
+        if timer_increases.min(byte_increases) > self.stages {
+            self.target += f64::from(timer_increases.min(byte_increases) - self.stages) * self.r_hai;
+        } else if timer_increases.max(byte_increases) >= self.stages {
             self.target += self.r_ai;
         }
         self.target = self.target.min(self.pacing.line_rate());

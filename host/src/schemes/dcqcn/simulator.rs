@@ -3,8 +3,8 @@ use super::Dcqcn;
 use crate::scheme::{Decision, FlowParams, SendingRate};
 use weir_units::Time;
 
-/// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): marks set two flags, which separate timers for
-/// alpha, decrease and increase evaluate.
+/// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): a mark sets two flags. The timers for alpha and for
+/// the decrease each evaluate and clear one of them; a third timer increases the rate.
 #[derive(Debug)]
 pub(super) struct Simulator {
     pacing: RateLimits,
@@ -12,13 +12,19 @@ pub(super) struct Simulator {
     alpha_timer: Time,
     decrease_timer: Time,
     increase_timer: Time,
+    /// The paper's F: number of increases in fast recovery.
     stages: u32,
+    /// Additive increase in bit/s.
     r_ai: f64,
+    /// Hyper increase in bit/s.
     r_hai: f64,
     clamp_target: bool,
+    /// `R_C` in bit/s.
     current: f64,
+    /// `R_T` in bit/s.
     target: f64,
     alpha: f64,
+    /// Number of increases since the last cut.
     stage: u32,
     /// `None` before the first mark.
     timers: Option<Timers>,
@@ -30,13 +36,15 @@ struct Timers {
     decrease_at: Time,
     /// `None` before the first cut.
     increase_at: Option<Time>,
-    /// True if a mark arrived since the last evaluation of alpha, or of the decrease.
-    marked_for_alpha: bool,
-    marked_for_decrease: bool,
+    /// True if a mark arrived since the last evaluation of alpha.
+    has_mark_for_alpha: bool,
+    /// True if a mark arrived since the last evaluation of the decrease.
+    has_mark_for_decrease: bool,
 }
 
-/// Offset of the decrease timer to the alpha timer, which fixes their order as in the simulator.
-const AFTER_ALPHA: Time = Time::from_ns(1);
+/// Delay of the decrease timer against the alpha timer, so that alpha is evaluated first whenever both would be due at
+/// the same time, as in the simulator.
+const DECREASE_OFFSET: Time = Time::from_ns(1);
 
 impl Simulator {
     pub fn new(config: &Dcqcn, flow: &FlowParams) -> Simulator {
@@ -66,10 +74,10 @@ impl Simulator {
         if self.current < self.pacing.line_rate() {
             self.timers = Some(Timers {
                 alpha_at: now.saturating_add(self.alpha_timer),
-                decrease_at: now.saturating_add(self.decrease_timer).saturating_add(AFTER_ALPHA),
+                decrease_at: now.saturating_add(self.decrease_timer).saturating_add(DECREASE_OFFSET),
                 increase_at: Some(now.saturating_add(self.increase_timer)),
-                marked_for_alpha: false,
-                marked_for_decrease: false,
+                has_mark_for_alpha: false,
+                has_mark_for_decrease: false,
             });
         }
     }
@@ -86,22 +94,22 @@ impl Simulator {
     pub fn on_mark(&mut self, now: Time) {
         let timers = self.timers.get_or_insert(Timers {
             alpha_at: now.saturating_add(self.alpha_timer),
-            decrease_at: now.saturating_add(self.decrease_timer).saturating_add(AFTER_ALPHA),
+            decrease_at: now.saturating_add(self.decrease_timer).saturating_add(DECREASE_OFFSET),
             increase_at: None,
-            marked_for_alpha: true,
-            marked_for_decrease: true,
+            has_mark_for_alpha: true,
+            has_mark_for_decrease: true,
         });
-        timers.marked_for_alpha = true;
-        timers.marked_for_decrease = true;
+        timers.has_mark_for_alpha = true;
+        timers.has_mark_for_decrease = true;
     }
 
     pub fn on_timer(&mut self, now: Time) {
         let Some(timers) = &mut self.timers else { return };
         if timers.alpha_at <= now {
             timers.alpha_at = now.saturating_add(self.alpha_timer);
-            let sample = if timers.marked_for_alpha { self.g } else { 0.0 };
+            let sample = if timers.has_mark_for_alpha { self.g } else { 0.0 };
             self.alpha = (1.0 - self.g) * self.alpha + sample;
-            timers.marked_for_alpha = false;
+            timers.has_mark_for_alpha = false;
         }
         if timers.increase_at.is_some_and(|at| at <= now) {
             timers.increase_at = Some(now.saturating_add(self.increase_timer));
@@ -116,13 +124,13 @@ impl Simulator {
         }
         if timers.decrease_at <= now {
             timers.decrease_at = now.saturating_add(self.decrease_timer);
-            if timers.marked_for_decrease {
+            if timers.has_mark_for_decrease {
                 if self.clamp_target || self.stage != 0 {
                     self.target = self.current;
                 }
                 self.current = self.pacing.clamp(self.current * (1.0 - self.alpha / 2.0));
                 self.stage = 0;
-                timers.marked_for_decrease = false;
+                timers.has_mark_for_decrease = false;
                 timers.increase_at = Some(now.saturating_add(self.increase_timer));
             }
         }

@@ -15,15 +15,15 @@ const SLACK_BYTES: f64 = 2.0 * 9_216.0;
 struct HopRecord {
     hop: Hop,
     /// Time at which the record arrived.
-    seen: Time,
-    /// Time after `seen` for which differences to the record are unambiguous: half of the range of its counters.
+    seen_at: Time,
+    /// Time after `seen_at` for which differences to the record are unambiguous: half of the range of its counters.
     valid_for: Time,
     /// Bytes that the link carries in `T`.
     bdp: f64,
     /// `1 / bdp`.
     inv_bdp: f64,
     /// The last sample of this hop; `None` after a restart.
-    last: Option<Sample>,
+    last_sample: Option<Sample>,
     /// Rate of the port's other queues over the port's rate, averaged like `U`; `None` before the first sample.
     other_queues_rate: Option<f64>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Sample {
     /// `min(tau, T) / T`, with the time constant of the average in place of `T`. 0 if the hop has no new data.
     pub tau: f64,
     /// Change of the average if txBytes changes by one unit of the record.
-    pub unit: f64,
+    pub resolution: f64,
 }
 
 /// The samples of one ACK.
@@ -49,7 +49,7 @@ pub(super) struct Measurement {
     samples: [Sample; MAX_HOPS],
     len: usize,
     /// True if the measurement of some hop was restarted.
-    pub is_restarted: bool,
+    pub has_restarted: bool,
 }
 
 impl Measurement {
@@ -68,16 +68,32 @@ impl Measurement {
     }
 }
 
+/// The paths of an ACK.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PathIds {
+    /// Path id of the path that the records describe.
+    records: u16,
+    /// Path id of DATA.
+    data: u16,
+}
+
+impl PathIds {
+    fn of(ack: &AckEvent<'_>) -> PathIds {
+        PathIds { records: ack.path_id, data: ack.data_path }
+    }
+}
+
 /// The last records of a flow's path.
 #[derive(Debug)]
 pub(super) struct PathRecord {
     hops: [HopRecord; MAX_HOPS],
     len: usize,
-    /// Path id of the records, and path id of DATA.
-    path_ids: (u16, u16),
-    /// `T` in seconds, in ticks of the telemetry's clock, and the reciprocal of the latter.
+    path_ids: PathIds,
+    /// `T` in seconds.
     t: f64,
+    /// `T` in ticks of the telemetry's clock.
     t_ticks: f64,
+    /// `1 / t_ticks`.
     inv_t_ticks: f64,
     /// `T` divided by the time constant of the average.
     averages_in_t: f64,
@@ -93,7 +109,7 @@ impl PathRecord {
         PathRecord {
             hops: Default::default(),
             len: 0,
-            path_ids: (0, 0),
+            path_ids: PathIds::default(),
             t: base_rtt.as_secs_f64(),
             t_ticks,
             inv_t_ticks: 1.0 / t_ticks,
@@ -124,7 +140,7 @@ impl PathRecord {
         if is_partial(ack) {
             return false;
         }
-        let (len, path_ids) = (ack.telemetry.hops().len(), (ack.path_id, ack.data_path));
+        let (len, path_ids) = (ack.telemetry.hops().len(), PathIds::of(ack));
         if len == 0 || (len == self.len && path_ids == self.path_ids) {
             return false;
         }
@@ -142,12 +158,12 @@ impl PathRecord {
         // sojourn time is measured.
         let is_sojourn = ack.telemetry.format().contains(RecordFormat::SOJOURN);
         let is_partial = is_partial(ack);
-        if is_partial && (ack.path_id, ack.data_path) != self.path_ids {
+        if is_partial && PathIds::of(ack) != self.path_ids {
             return measured;
         }
-        for (i, new) in ack.telemetry.hops().iter().enumerate() {
+        for (position, new) in ack.telemetry.hops().iter().enumerate() {
             let i = match is_partial {
-                false => i,
+                false => position,
                 // Records of congested ports only: find the hop by its link id.
                 true => match self.hops[..self.len].iter().position(|known| known.hop.link == new.link) {
                     Some(i) => i,
@@ -169,13 +185,13 @@ impl PathRecord {
                 recorded.other_queues_rate = None;
                 recorded.valid_for = self.half_wrap.min(new.rate.tx_time(TX_WRAP) / 2);
                 recorded.record(new, ack.now);
-                measured.is_restarted = true;
+                measured.has_restarted = true;
                 continue;
             }
-            if ack.now.saturating_sub(recorded.seen) > recorded.valid_for {
+            if ack.now.saturating_sub(recorded.seen_at) > recorded.valid_for {
                 // A counter may have wrapped in between (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
-                measured.is_restarted = true;
+                measured.has_restarted = true;
                 continue;
             }
             let ticks = new.ticks_since(&recorded.hop);
@@ -183,7 +199,7 @@ impl PathRecord {
                 // Same time, or the same snapshot of All_INT_Table (docs/algorithms/README.md#same-snapshot): the hop
                 // has no new data and keeps its last sample. Without that sample a less congested hop would become
                 // the bottleneck.
-                if let Some(last) = recorded.last {
+                if let Some(last) = recorded.last_sample {
                     measured.push(Sample { tau: 0.0, ..last });
                 }
                 continue;
@@ -201,7 +217,7 @@ impl PathRecord {
             }
             let tau = (ticks / self.t_ticks * self.averages_in_t).min(1.0);
             // With several queues, only the flow's queue and its share of the link count.
-            let (bytes, link_share) = match (new.share, recorded.hop.share) {
+            let (bytes, link_share) = match (new.queue_share, recorded.hop.queue_share) {
                 (Some(queue), Some(before)) if queue.share == before.share => {
                     let queue_bytes = f64::from(queue.bytes_since(&before)).min(bytes);
                     let other_queues_rate = (bytes - queue_bytes) * recorded.inv_bdp * self.t_ticks / ticks;
@@ -217,11 +233,11 @@ impl PathRecord {
                 u: queued + bytes * recorded.inv_bdp * self.t_ticks / ticks / link_share,
                 queued,
                 tau,
-                unit: IntRecord::TX_UNIT.as_f64() * recorded.inv_bdp * self.averages_in_t / link_share,
+                resolution: IntRecord::TX_UNIT.as_f64() * recorded.inv_bdp * self.averages_in_t / link_share,
             };
             measured.push(sample);
             recorded.record(new, ack.now);
-            recorded.last = Some(sample);
+            recorded.last_sample = Some(sample);
         }
         measured
     }
@@ -246,7 +262,7 @@ impl HopRecord {
     /// Stores the record of this hop for the next measurement.
     fn record(&mut self, hop: &Hop, now: Time) {
         self.hop = *hop;
-        self.seen = now;
-        self.last = None;
+        self.seen_at = now;
+        self.last_sample = None;
     }
 }

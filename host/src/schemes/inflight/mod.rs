@@ -100,16 +100,26 @@ pub(super) struct Bottleneck {
 /// W_AI in bytes if N flows share the headroom and N is not known for the bottleneck (HPCC §5.1 fn4: 80 B).
 const DEFAULT_W_AI: f64 = 80.0;
 
+/// The number of reference windows of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReferenceWindows {
+    /// One for the whole path.
+    Single,
+    /// One for each hop, of which the smallest is used (HPCC App. A.3, MULTI_RATE).
+    PerHop,
+}
+
 /// HPCC's sender for one flow.
 #[derive(Debug)]
 pub(super) struct HpccController {
     params: ControlParams,
     path: PathRecord,
-    /// `U` of the most congested hop, and of each hop.
+    /// `U` of the most congested hop.
     u: f64,
+    /// `U` of each hop.
     hop_u: [f64; MAX_HOPS],
     reference: Reference,
-    /// One reference window per hop with multi-rate; `None` otherwise.
+    /// With [`ReferenceWindows::PerHop`]; `None` otherwise.
     per_hop: Option<Box<[Reference; MAX_HOPS]>>,
     /// `lastUpdateSeq`: `snd_nxt` at the last commit.
     last_update_seq: u64,
@@ -118,7 +128,7 @@ pub(super) struct HpccController {
 
 impl HpccController {
     /// Creates the state of a flow that starts at line rate.
-    pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> HpccController {
+    pub fn new(config: &InflightConfig, flow: &FlowParams, windows: ReferenceWindows) -> HpccController {
         let params = config.control_params(flow);
         let reference = Reference::starting_at(params.w_init);
         HpccController {
@@ -127,7 +137,7 @@ impl HpccController {
             u: 1.0,
             hop_u: [1.0; MAX_HOPS],
             reference,
-            per_hop: multi_rate.then(|| Box::new([reference; MAX_HOPS])),
+            per_hop: (windows == ReferenceWindows::PerHop).then(|| Box::new([reference; MAX_HOPS])),
             last_update_seq: 0,
             decision: params.decide(params.w_init),
         }
@@ -180,7 +190,7 @@ impl HpccController {
         let Some(worst) = measured.worst() else {
             // The first ACK of a flow or path, or one after too long a gap, only records
             // (docs/algorithms/hpcc.md#first-ack).
-            if measured.is_restarted && !is_partial {
+            if measured.has_restarted && !is_partial {
                 self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
             }
             return self.decision;
@@ -241,7 +251,7 @@ impl HpccController {
             let u = &mut self.hop_u[sample.hop];
             // Only hops with new data are raised, because a hop without new data would keep `U` up.
             if self.per_hop.is_none() && sample.tau > 0.0 {
-                *u = u.max(before - sample.unit);
+                *u = u.max(before - sample.resolution);
             }
             *u += sample.tau * (sample.u - *u);
             if *u > self.u {

@@ -55,10 +55,11 @@ struct AmpLaw {
     beta: f64,
     suppress_after: u32,
     release_after: u32,
+    /// Subflow suppression and release: whether `is_suppressed` may change.
     ssr: bool,
     /// True while only the first subflow sends new data.
     is_suppressed: bool,
-    /// Consecutive windows of data of the first subflow that satisfied the condition for changing `is_suppressed`.
+    /// Number of consecutive windows of data of the first subflow that met the condition for changing `is_suppressed`.
     streak: u32,
 }
 

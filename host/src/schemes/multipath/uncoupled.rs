@@ -50,7 +50,7 @@ impl DctcpLaw {
     }
 }
 
-/// Average share of marked bytes of each subflow; initially 1 (RFC 8257 §3.3).
+/// DCTCP's alpha of each subflow, the average share of marked bytes; initially 1 (RFC 8257 §3.3).
 #[derive(Debug, Default)]
 pub(super) struct Alphas(Vec<f64>);
 

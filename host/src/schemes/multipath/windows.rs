@@ -62,7 +62,7 @@ impl WindowsConfig {
     }
 
     pub fn transport(&self) -> TransportNeeds {
-        TransportNeeds { recovery: LossRecovery::Selective, subflows: self.subflows.0, slow_start: true }
+        TransportNeeds { recovery: LossRecovery::Selective, subflows: self.subflows.0, uses_slow_start: true }
     }
 
     pub fn needs(&self) -> Needs {
@@ -84,9 +84,11 @@ impl WindowsConfig {
     }
 }
 
-/// The state of a subflow, as visible to the control law. Windows are in packets, times in seconds.
+/// The state of a subflow, as visible to the control law. Windows are in packets, times in seconds. A *window of data*
+/// is what is in flight at one time: it ends when all of it is acknowledged, about a round trip later.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct SubflowState {
+    /// Congestion window.
     pub w: f64,
     pub ssthresh: f64,
     pub srtt: f64,
@@ -97,9 +99,10 @@ pub(in crate::schemes) struct SubflowState {
     pub cwr_end_seq: Option<u64>,
     /// `snd_nxt` when the present window of data began; `None` before the first ACK.
     round_end_seq: Option<u64>,
-    /// Bytes acknowledged in this window of data, and how many of them were marked.
-    acked: u64,
-    marked: u64,
+    /// Bytes acknowledged in this window of data.
+    acked_bytes: u64,
+    /// The part of `acked_bytes` that was marked.
+    marked_bytes: u64,
     /// Share of marked bytes in the previous window of data.
     pub marked_share: f64,
 }
@@ -112,7 +115,8 @@ impl SubflowState {
 
 /// The control law of a scheme.
 pub(in crate::schemes) trait ControlLaw: fmt::Debug + Send {
-    /// Returns the increase per acknowledged packet on subflow `r` after slow start, in packets.
+    /// Returns the increase per acknowledged packet on subflow `r` after slow start, in packets. `paths` are all
+    /// subflows, as in RFC 6356.
     fn increase(&self, paths: &[SubflowState], r: usize) -> f64;
     /// Called at the first mark in a window of data: reduces window and threshold of subflow `r`, to at least `min`
     /// packets.
@@ -160,8 +164,8 @@ impl<L: ControlLaw> WindowController<L> {
             recovery: RecoveryState::Open,
             cwr_end_seq: None,
             round_end_seq: None,
-            acked: 0,
-            marked: 0,
+            acked_bytes: 0,
+            marked_bytes: 0,
             marked_share: 0.0,
         };
         WindowController {
@@ -204,17 +208,17 @@ impl<L: ControlLaw> WindowController<L> {
     /// Counts acknowledged and marked bytes. Returns true if a window of data ended with this ACK.
     fn end_of_window(&mut self, r: usize, ack: &AckEvent<'_>) -> bool {
         let path = &mut self.paths[r];
-        path.acked += ack.acked.get();
-        path.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
+        path.acked_bytes += ack.acked.get();
+        path.marked_bytes += if ack.ecn_echo { ack.acked.get() } else { 0 };
         if path.round_end_seq.is_some_and(|end| ack.seq <= end) {
             return false;
         }
         let is_first = path.round_end_seq.replace(ack.snd_nxt).is_none();
-        if is_first || path.acked == 0 {
+        if is_first || path.acked_bytes == 0 {
             return false;
         }
-        path.marked_share = path.marked as f64 / path.acked as f64;
-        (path.acked, path.marked) = (0, 0);
+        path.marked_share = path.marked_bytes as f64 / path.acked_bytes as f64;
+        (path.acked_bytes, path.marked_bytes) = (0, 0);
         true
     }
 }
@@ -255,8 +259,8 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
     /// RFC 5681 §3.1 and §3.2, as in AMP's code (`ReduceCWND`, `Retransmit`).
     fn on_loss(&mut self, r: usize, loss: &LossEvent) -> Decision {
         let Some(path) = self.paths.get_mut(r) else { return self.decision(0) };
-        let flight = (loss.snd_nxt.saturating_sub(loss.seq) as f64 / self.max_payload).min(path.w);
-        let halved = (flight / 2.0).max(MIN_SSTHRESH);
+        let flight_packets = (loss.snd_nxt.saturating_sub(loss.seq) as f64 / self.max_payload).min(path.w);
+        let halved = (flight_packets / 2.0).max(MIN_SSTHRESH);
         match loss.kind {
             LossKind::Nack => (path.ssthresh, path.w) = (halved, halved),
             LossKind::Timeout => {
@@ -265,7 +269,7 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
                 path.w = LOSS_WINDOW;
                 path.recovery = RecoveryState::Loss;
                 (path.round_end_seq, path.cwr_end_seq) = (Some(loss.seq), Some(loss.seq));
-                (path.acked, path.marked) = (0, 0);
+                (path.acked_bytes, path.marked_bytes) = (0, 0);
             }
         }
         self.law.on_loss(&self.paths, r);

@@ -47,7 +47,7 @@ struct Subflow {
     /// `x_r` in packets per second; `None` before the first round has ended.
     rate: Option<f64>,
     /// The window before the cut, used as the window of the round with the cut.
-    before_cut: f64,
+    window_before_cut: f64,
     /// Increase that has not yet reached a whole packet.
     pending_increase: f64,
 }
@@ -56,16 +56,17 @@ impl XmpLaw {
     fn new(config: &Xmp) -> XmpLaw {
         XmpLaw { beta: config.beta, gamma: config.gamma, subflows: Vec::new() }
     }
+    /// Returns the state of subflow `r`; the states are created on first use.
     fn subflow(&mut self, paths: &[SubflowState], r: usize) -> &mut Subflow {
         self.subflows.resize(paths.len(), Subflow::default());
         &mut self.subflows[r]
     }
     /// `delta_r = (T_r x_r) / (T_min * sum of x_i)`.
     fn delta(&self, paths: &[SubflowState], r: usize) -> f64 {
-        let measured =
+        let rates_and_rtts =
             || self.subflows.iter().zip(paths).filter_map(|(subflow, path)| Some((subflow.rate?, path.srtt)));
-        let sum: f64 = measured().map(|(rate, _)| rate).sum();
-        let t_min = measured().map(|(_, srtt)| srtt).fold(f64::INFINITY, f64::min);
+        let sum: f64 = rates_and_rtts().map(|(rate, _)| rate).sum();
+        let t_min = rates_and_rtts().map(|(_, srtt)| srtt).fold(f64::INFINITY, f64::min);
         let rate = self.subflows[r].rate.unwrap_or(0.0);
         if sum > 0.0 { paths[r].srtt * rate / (t_min * sum) } else { 0.0 }
     }
@@ -77,7 +78,7 @@ impl ControlLaw for XmpLaw {
         0.0
     }
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
-        self.subflow(paths, r).before_cut = paths[r].w.floor();
+        self.subflow(paths, r).window_before_cut = paths[r].w.floor();
         let path = &mut paths[r];
         if !path.in_slow_start() {
             let w = path.w.floor();
@@ -89,7 +90,7 @@ impl ControlLaw for XmpLaw {
         let path = &paths[r];
         let (is_cut, srtt, w) = (path.cwr_end_seq.is_some(), path.srtt, path.w.floor());
         let subflow = self.subflow(paths, r);
-        subflow.rate = Some(if is_cut { subflow.before_cut } else { w } / srtt);
+        subflow.rate = Some(if is_cut { subflow.window_before_cut } else { w } / srtt);
         let delta = self.delta(paths, r);
         let path = &mut paths[r];
         if !is_cut && !path.in_slow_start() {

@@ -18,9 +18,9 @@ use weir_controller::Routes;
 use weir_controller::plan::{
     DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, PriorityTraffic, last_escape_priority,
 };
-use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{DesiredState, updates};
 use weir_controller::routes::RoutingMethod;
+use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, LossRecovery, QueueThreshold, SchemeConfig};
@@ -166,8 +166,8 @@ impl Experiment {
         let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
         let Deflection { threshold: QueueThreshold { queue, reference_rate }, at_hosts, tokens, .. } =
             deflection;
-        let per = Some(self.scale.rate(reference_rate));
-        Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
+        let reference_rate = Some(self.scale.rate(reference_rate));
+        Some(DeflectionConfig { threshold: queue, reference_rate, at_hosts, lifetime, tokens })
     }
 
     /// Returns the traffic that ports serve with priority in the run of `scheme`.

@@ -26,13 +26,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use weir_controller::import::{import, with_formats};
 use weir_controller::plan::{FORWARD, MAX_WEIGHTED_QUEUES};
-use weir_controller::profile::DeflectionConfig;
 use weir_controller::routes::RoutingMethod;
+use weir_controller::thresholds::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::scheme::{Deflection, QueueThreshold, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::suggest::did_you_mean;
-use weir_host::wire::{WEIR_PORT, min_max_announced};
+use weir_host::wire::{WEIR_PORT, max_announced_under_any_scheme};
 use weir_units::{Bytes, Time};
 
 /// Resolves relative paths against the directory of `file`, and reads the topology file, if there is one.
@@ -117,12 +117,14 @@ pub(super) fn resolve(
         if let Some(Deflection { threshold: QueueThreshold { queue, reference_rate }, tokens, .. }) =
             scheme.config.needs().deflection
         {
-            // `limit` does not depend on these two.
+            // `scaled_threshold` does not depend on these two.
             let (at_hosts, lifetime) = (false, 0);
-            let per = Some(reference_rate);
-            let config = DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens };
+            let reference_rate = Some(reference_rate);
+            let config = DeflectionConfig { threshold: queue, reference_rate, at_hosts, lifetime, tokens };
             for link in &topology.links {
-                config.limit(link.rate).map_err(|e| invalid(&format!("schemes[{i}]"), e.to_string()))?;
+                config
+                    .scaled_threshold(link.rate)
+                    .map_err(|e| invalid(&format!("schemes[{i}]"), e.to_string()))?;
             }
         }
         let key_path = if spec.ecn.is_some() { "ecn".to_owned() } else { format!("schemes[{i}]") };
@@ -294,7 +296,7 @@ fn resolve_scheme_overrides(
             let (own, other) = (config.needs(), run_scheme.config.needs());
             let same_recovery =
                 spec.transport.recovery.is_some() || own.transport.recovery == other.transport.recovery;
-            if own.telemetry != other.telemetry || own.grant != other.grant || !same_recovery {
+            if own.telemetry != other.telemetry || own.writes_grant != other.writes_grant || !same_recovery {
                 let reason = format!(
                     "{} and {} have different requirements for switches or receivers; they cannot run together",
                     entry.scheme, run_scheme.label
@@ -384,7 +386,7 @@ fn resolve_flows(
         }
         let announced = flow.announces.iter().map(|name| host(key_path("announces"), name));
         let announced = announced.collect::<Result<Vec<_>, _>>()?;
-        let max = min_max_announced(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
+        let max = max_announced_under_any_scheme(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
         if announced.len() as u64 > max {
             let reason = format!("too many senders: {}; the packets can list at most {max}", announced.len());
             return Err(invalid(&key_path("announces"), reason));

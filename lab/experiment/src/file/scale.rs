@@ -8,7 +8,7 @@ use super::spec::ExperimentSpec;
 use crate::catalogue::Catalogue;
 use crate::scalar::{OffOr, SchemeEntry};
 use std::fmt;
-use weir_controller::profile::EcnConfig;
+use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::Topology;
 use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
@@ -50,7 +50,7 @@ impl Scale {
 
     /// Scales the reference rate of the thresholds; the thresholds in bytes are unchanged.
     pub(super) fn ecn(self, ecn: EcnConfig) -> EcnConfig {
-        EcnConfig { per: ecn.per.map(|per| self.rate(per)), ..ecn }
+        EcnConfig { reference_rate: ecn.reference_rate.map(|rate| self.rate(rate)), ..ecn }
     }
 
     /// Returns the scaled value of a parameter; `None` if it is neither a time nor a rate.

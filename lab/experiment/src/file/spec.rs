@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::num::{NonZeroU16, NonZeroU32};
-use weir_controller::profile::EcnConfig;
 use weir_controller::routes::RoutingMethod;
+use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{AsText, TopologySpec};
 use weir_host::scheme::{EcnThresholds, LossRecovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -194,7 +194,7 @@ impl ExperimentSpec {
                 kmin,
                 kmax,
                 pmax,
-                per: Some(reference_rate),
+                reference_rate: Some(reference_rate),
             }),
         }
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weir_controller::topology::{HostIx, Topology};
 use weir_host::suggest::did_you_mean;
-use weir_host::wire::min_max_announced;
+use weir_host::wire::max_announced_under_any_scheme;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// An error in the keys of a workload or topology; reported with the key's line and column.
@@ -122,7 +122,7 @@ pub(super) fn nonzero_size(key: &'static str, size: Bytes) -> Result<Bytes, Inva
 
 /// Checks that flows of this size have enough packets to announce this number of senders.
 pub(super) fn check_announcement(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), InvalidKey> {
-    let max = min_max_announced(size.get(), mtu.get());
+    let max = max_announced_under_any_scheme(size.get(), mtu.get());
     if senders <= max {
         return Ok(());
     }

@@ -5,7 +5,7 @@ mod summary;
 use crate::deadlock;
 use crate::events::{Event, EventKey, EventQueue, MAX_INDEX};
 use crate::fabric_builder::FabricBuilder;
-use crate::flows::{ActiveFlow, FlowTable};
+use crate::flows::{ActiveFlow, FinishedMessage, FlowSource, FlowTable};
 use crate::forecast::{ScalingForecast, thread_cpu_time};
 use crate::messages::{HostCommand, HostReport, HostReportKind, StartFlow};
 use crate::network::{Network, View, lock};
@@ -36,15 +36,16 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// Minimum number of events between two calls of the observer.
 const EVENTS_PER_PROGRESS: u64 = 1 << 16;
-/// Upper bound of a stretch: for how many lookaheads the two sides run alternately before all processes are
-/// synchronised for reports, new flows and progress. Longer stretches would save little more.
+/// Maximum length of a *stretch*, in lookaheads. During a stretch the two sides of the fabric
+/// ([`crate::bipartition`]) run alternately; after it all processes are synchronised for reports, new flows and
+/// progress. Longer stretches would save little more.
 const MAX_WINDOWS_PER_STRETCH: u64 = 16;
-/// A stretch with more events, some tenths of a second of work, halves the next one, so that a user can stop the run
-/// soon.
+/// A stretch with at least this number of events, some tenths of a second of work, halves the length of the next one,
+/// so that a user can stop the run soon.
 const MAX_EVENTS_PER_STRETCH: u64 = 1 << 20;
-/// Maximum number of flow starts scheduled for one window; with more, the window ends early. This bounds the memory of
-/// starts that their hosts have not run yet.
-const MAX_PLANNED: usize = 1 << 16;
+/// Maximum number of flow starts that are scheduled for one stretch; with more, the stretch ends early. This bounds the
+/// memory of starts that their hosts have not run yet.
+const MAX_SCHEDULED_STARTS: usize = 1 << 16;
 /// Minimum virtual time between two searches for a deadlock. Weir's choice: many round trips, so that searches cost
 /// little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
@@ -132,34 +133,34 @@ pub fn run_on(
         if virtual_time.trace_paths {
             run.network.enable_path_trace();
         }
-        let flow = run.execute((index, schemes.len()), virtual_time, observer);
-        Ok((run.snapshot(index), flow))
+        let control_flow = run.execute((index, schemes.len()), virtual_time, observer);
+        Ok((run.snapshot(index), control_flow))
     };
-    let (mut snapshots, mut partial) = (Vec::new(), false);
+    let (mut snapshots, mut is_partial) = (Vec::new(), false);
     if *jobs > 1 && schemes.len() > 1 && cores.total() > 1 {
         let labels: Vec<&str> = schemes.iter().map(|scheme| scheme.label.as_str()).collect();
         let (done, is_complete) =
             parallel_schemes::run_schemes(&labels, (*jobs, cores), observer, run_scheme)?;
-        (snapshots, partial) = (done, !is_complete);
+        (snapshots, is_partial) = (done, !is_complete);
     } else {
         for index in 0..schemes.len() {
-            let (snapshot, flow) = run_scheme(index, observer)?;
-            partial = flow.is_break();
+            let (snapshot, control_flow) = run_scheme(index, observer)?;
+            is_partial = control_flow.is_break();
             if observer.wants_snapshot(index) {
                 observer.snapshot(snapshot.clone());
             }
             snapshots.push(snapshot);
-            if partial {
+            if is_partial {
                 break;
             }
         }
     }
     let wall_s = started_at.elapsed().as_secs_f64();
-    let header = RunHeader { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial };
+    let header = RunHeader { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial: is_partial };
     Ok(Results::from_parts(header, snapshots))
 }
 
-/// Start or stop of a flow of the experiment file; the number is an index into `Experiment::flows`.
+/// Start or stop of a flow of the experiment file (a *predefined* flow), by its index into `Experiment::flows`.
 #[derive(Clone, Copy, Debug)]
 enum FlowAction {
     Start(usize),
@@ -195,10 +196,11 @@ struct SchemeRun<'e> {
     /// Time at which the next `FlowSchedule` event is due.
     next_flow: Option<Time>,
     changes: ScheduledChanges<'e>,
-    window_start: Time,
+    /// Time from which throughputs are compared; [`Time::MAX`] once it has passed.
+    fairness_window_start: Time,
     /// Length of the next stretch in lookaheads, 1 to [`MAX_WINDOWS_PER_STRETCH`].
     stretch_windows: u64,
-    /// A flow with unsent bytes at the last check; cached by [`SchemeRun::may_end_before`].
+    /// A flow that had unsent bytes when [`SchemeRun::may_end_before`] was last called, to look at first.
     unsent_flow: Option<(HostIx, FlowId)>,
     /// Time of the last deadlock detection.
     last_deadlock_check: Time,
@@ -249,7 +251,7 @@ impl<'e> SchemeRun<'e> {
             names: FlowNamer::new(topology, flows),
             next_flow: None,
             changes,
-            window_start: experiment.fairness_window_start(),
+            fairness_window_start: experiment.fairness_window_start(),
             stretch_windows: 1,
             unsent_flow: None,
             last_deadlock_check: Time::ZERO,
@@ -258,6 +260,7 @@ impl<'e> SchemeRun<'e> {
         })
     }
 
+    /// Runs the scheme to its end. Returns `Break` if the observer stopped it. `index` is the number of the scheme.
     fn execute(
         &mut self,
         (index, scheme_count): (usize, usize),
@@ -272,7 +275,7 @@ impl<'e> SchemeRun<'e> {
         let network = std::mem::replace(&mut self.network, Network::empty());
         let pool = WorkerPool::new(&network, cores, *parallel_threshold);
         let started_at = forecast.as_ref().map(|_| thread_cpu_time());
-        let flow = thread::scope(|scope| {
+        let control_flow = thread::scope(|scope| {
             let mut coordinator = Coordinator::new(&pool, forecast.as_deref());
             let (mut events, mut next_progress) = (0, 0);
             loop {
@@ -309,11 +312,11 @@ impl<'e> SchemeRun<'e> {
             lock(forecast).add_run_time(thread_cpu_time() - started_at);
         }
         self.network = network;
-        flow
+        control_flow
     }
 
-    /// Advances the run by one window or stretch: runs all processes up to its end key, then the global event that
-    /// ended it, if any (sample, fault, policy).
+    /// Advances the run by one window or stretch: runs all processes up to its end key, and then the global event that
+    /// limits it, if any (sample, fault, policy).
     fn run_window(&mut self, network: &Network, coordinator: &mut Coordinator<'_, '_>) -> WindowOutcome {
         let end = self.experiment.spec.duration;
         let due = self.global_events.peek().map_or(Time::MAX, |key| key.time);
@@ -362,9 +365,9 @@ impl<'e> SchemeRun<'e> {
             let windows = network.lookahead().as_ps().saturating_mul(self.stretch_windows);
             let stretch = start.saturating_add(Time::from_ps(windows));
             end_key = end_at(stretch.min(next_action.unwrap_or_default()).max(window_end));
-            let started = self.flows.started_count();
+            let started_before = self.flows.started_count();
             while let Some(key) = self.global_events.peek().copied().filter(|key| *key < end_key) {
-                if self.flows.started_count() - started >= MAX_PLANNED {
+                if self.flows.started_count() - started_before >= MAX_SCHEDULED_STARTS {
                     end_key = EventKey::first_at(key.time);
                     break;
                 }
@@ -415,30 +418,29 @@ impl<'e> SchemeRun<'e> {
         let hosts = network.with_hosts().iter().copied().filter(|&number| network.due(number) <= end.time);
         let mut heads: BinaryHeap<_> = hosts.filter_map(next).collect();
         loop {
-            let flow = self
+            let flow_event = self
                 .global_events
                 .peek()
                 .copied()
                 .filter(|key| key < end && key.event() == Event::FlowSchedule);
             let head = heads.peek().map(|Reverse((key, _))| *key);
-            let key = match (flow, head) {
-                (Some(flow), head) if head.is_none_or(|head| flow < head) => {
+            let key = match (flow_event, head) {
+                (Some(flow_event), head) if head.is_none_or(|head| flow_event < head) => {
                     self.global_events.pop_before(end);
                     let mut commanded = Vec::new();
-                    self.run_due_flow_actions(&flow, network, |key, host, command| {
+                    self.run_due_flow_actions(&flow_event, network, |key, host, command| {
                         network.execute_command(key.time, host, command);
                         commanded.push(network.process_of(host));
                     });
                     // A command can give a process an earlier event than its entry in the heap. The old entry stays
                     // and is discarded when it is popped.
                     heads.extend(commanded.into_iter().filter_map(next));
-                    flow
+                    flow_event
                 }
                 (_, Some(head)) => {
                     let Some(Reverse((_, number))) = heads.pop() else { continue };
                     // A process may have a stale entry beside its current one.
-                    let stepped = network.next_event_of(number) == Some(head);
-                    if !stepped {
+                    if network.next_event_of(number) != Some(head) {
                         continue;
                     }
                     network.step_process(number, end);
@@ -499,17 +501,17 @@ impl<'e> SchemeRun<'e> {
                             command(key, flow.from, HostCommand::Start(Box::new(start)));
                         }
                         FlowAction::Stop(index) => {
-                            if let Some(record) = self.flows.predefined(index) {
-                                command(key, experiment.flows[index].from, HostCommand::Stop(record));
+                            if let Some(flow_index) = self.flows.predefined(index) {
+                                command(key, experiment.flows[index].from, HostCommand::Stop { flow_index });
                             }
                         }
                     }
                 }
                 _ => {
-                    let Some((source, arrival, random)) = self.feed.pop_due(due) else { break };
-                    let tag = arrival.tag;
+                    let Some((index, arrival, random)) = self.feed.pop_due(due) else { break };
+                    let source = FlowSource { index, tag: arrival.tag };
                     let flow = self.names.flow(arrival, random);
-                    let start = self.start_flow(&flow, None, Some((source, tag)), network);
+                    let start = self.start_flow(&flow, None, Some(source), network);
                     command(key, flow.from, HostCommand::Start(Box::new(start)));
                 }
             }
@@ -517,13 +519,13 @@ impl<'e> SchemeRun<'e> {
         self.schedule_flow_event(key.time);
     }
 
-    /// Creates the record of a flow and returns the command for its sender. `predefined`: number of a flow of the
-    /// experiment file; `source`: index of the source that generated the flow, and the source's tag for it.
+    /// Creates the record of a flow and returns the command for its sender. `predefined` is the number of a flow of the
+    /// experiment file; `source` is the source of any other flow.
     fn start_flow(
         &mut self,
         flow: &Flow,
         predefined: Option<usize>,
-        source: Option<(usize, u32)>,
+        source: Option<FlowSource>,
         network: &Network,
     ) -> StartFlow {
         let topology = &self.experiment.topology;
@@ -548,14 +550,14 @@ impl<'e> SchemeRun<'e> {
         }
         let ideal =
             flow.size.and_then(|size| paths::ideal_completion_time(self.experiment, self.routes, flow, size));
-        let record = self.flows.start(flow, message, ideal, source);
+        let flow_index = self.flows.start(flow, message, ideal, source);
         let announcement =
             flow.announces.as_ref().map(|SenderAnnouncement { incast, senders }| Announcement {
                 incast: *incast,
                 senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
             });
         StartFlow {
-            flow_index: record,
+            flow_index,
             spec,
             announcement,
             will_stop: flow.stop.is_some(),
@@ -594,12 +596,13 @@ impl<'e> SchemeRun<'e> {
     fn on_report(&mut self, HostReport { at, host, kind }: &HostReport) -> bool {
         let (mut has_ended, mut feed_changed) = (false, false);
         match kind {
-            HostReportKind::Opened(record, id) => self.flows.set_flow_id(*record, *id),
+            HostReportKind::Opened { flow_index, id } => self.flows.set_flow_id(*flow_index, *id),
             HostReportKind::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
                 has_ended = true;
-                let ended = self.flows.finish(*host, *message, (*end, *bytes, *retransmits));
-                if let Some(ActiveFlow { to, source: Some((source, tag)), .. }) = ended {
-                    self.feed.on_acked(source, FlowEnd { to, tag }, *at);
+                let result = FinishedMessage { end: *end, acked: *bytes, retransmits: *retransmits };
+                let ended = self.flows.finish(*host, *message, &result);
+                if let Some(ActiveFlow { to, source: Some(FlowSource { index, tag }), .. }) = ended {
+                    self.feed.on_acked(index, FlowEnd { to, tag }, *at);
                     feed_changed = true;
                 }
             }
@@ -611,8 +614,8 @@ impl<'e> SchemeRun<'e> {
             HostReportKind::Host(HostEvent::MessageReceived { peer, message, .. }) => {
                 let sender = self.senders.get(peer);
                 let flow = sender.and_then(|&sender| self.flows.by_message(sender, *message));
-                if let Some(&ActiveFlow { to, source: Some((source, tag)), .. }) = flow {
-                    self.feed.on_received(source, FlowEnd { to, tag }, *at);
+                if let Some(&ActiveFlow { to, source: Some(FlowSource { index, tag }), .. }) = flow {
+                    self.feed.on_received(index, FlowEnd { to, tag }, *at);
                     feed_changed = true;
                 }
             }
@@ -631,24 +634,25 @@ impl<'e> SchemeRun<'e> {
 
     /// Returns the acknowledged payload of flow number `predefined` of the experiment; zero before it starts.
     fn acked(&self, predefined: usize, network: &View<'_>) -> Bytes {
-        let Some(record) = self.flows.predefined(predefined) else { return Bytes::ZERO };
-        match self.flows.active(record) {
-            Some(flow) => flow_info(flow, network).map_or(Bytes::ZERO, |view| view.acked),
-            None => self.flows.record(record).acked,
+        let Some(flow_index) = self.flows.predefined(predefined) else { return Bytes::ZERO };
+        match self.flows.active(flow_index) {
+            Some(flow) => flow_info(flow, network).map_or(Bytes::ZERO, |info| info.acked),
+            None => self.flows.record(flow_index).acked,
         }
     }
 
+    /// Samples rates and queues, and schedules the next sample.
     fn sample(&mut self, now: Time, network: &Network) {
         let interval = self.experiment.spec.observe.interval;
         self.global_events.push(now + interval, Event::Sample, now);
         let network = &network.view_without_mail();
-        if now >= self.window_start {
+        if now >= self.fairness_window_start {
             for flow in self.flows.all_active_mut() {
                 let view = flow_info(flow, network);
                 flow.acked_before_window = Some(view.map_or(Bytes::ZERO, |view| view.acked));
             }
             // Only the first sample in the fairness window is recorded: flows that start later are not compared.
-            self.window_start = Time::MAX;
+            self.fairness_window_start = Time::MAX;
         }
         let flows: Vec<FlowSample> = (0..self.recorder.sampled_flow_count())
             .map(|flow| {
@@ -689,6 +693,7 @@ fn run_alternating(
     end: &EventKey,
 ) -> u64 {
     let run_order = network.run_order();
+    // For each side, the key up to which it has run.
     let (mut reached, mut events) = (vec![EventKey::first_at(start); run_order.len()], 0);
     for side in (0..run_order.len()).cycle() {
         if reached.iter().all(|reached| reached == end) {

@@ -3,6 +3,7 @@
 use super::{SchemeRun, flow_info};
 use crate::flows::ActiveFlow;
 use crate::network::View;
+use crate::process::PfcLogEntry;
 use crate::rx_stats::RxStats;
 use crate::{counters, path_trace};
 use weir_controller::topology::HostIx;
@@ -31,10 +32,10 @@ impl SchemeRun<'_> {
             self.flows.records(|flow| flow_info(flow, network).map(|view| (view.acked, view.retransmits)));
         let mut log: Vec<_> = network.processes().flat_map(|process| &process.counters.pfc_log).collect();
         // Stable: the entries of one process keep their order.
-        log.sort_by_key(|&&(time, ..)| time);
+        log.sort_by_key(|entry| entry.time);
         let pauses: Vec<PauseRecord> = log
             .into_iter()
-            .map(|&(time, switch, port, frame)| PauseRecord {
+            .map(|&PfcLogEntry { time, switch, port, frame }| PauseRecord {
                 time,
                 switch: topology.switch(switch).name.clone(),
                 port,

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::time::Instant;
-use weir_client::fleet::{self, ApplySummary, Outcomes};
+use weir_client::fleet::{self, ApplySummary, OnFailure, Outcomes};
 use weir_controller::topology::Topology;
 use weir_report::table::fit;
 
@@ -48,7 +48,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         ));
     }
     let start = Instant::now();
-    let outcomes = block_on(fleet::apply(tasks, args.switches.options()?, args.partial))?;
+    let on_failure = if args.partial { OnFailure::WriteOthers } else { OnFailure::WriteNone };
+    let outcomes = block_on(fleet::apply(tasks, args.switches.options()?, on_failure))?;
     let elapsed = start.elapsed();
     if console.style.json {
         console.print_json(&json!({

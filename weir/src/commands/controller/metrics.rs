@@ -54,7 +54,7 @@ impl Totals {
                 let reason = match reason {
                     RolloutReason::Start => "started",
                     RolloutReason::Links => "rerouted",
-                    RolloutReason::Returned => "refilled",
+                    RolloutReason::SwitchReady => "refilled",
                     RolloutReason::Drift => "repaired",
                 };
                 *self.rollouts.entry(reason).or_default() += 1;
@@ -113,13 +113,12 @@ mod tests {
         let mut totals = Totals::new(["s1".to_owned(), "s2".to_owned()]);
         totals.record(&WatchEvent::Connected { switch: "s1".into(), pushed: true });
         let applied = ApplySummary { inserted: 5, modified: 1, unchanged: 7, ..ApplySummary::default() };
-        let took = Duration::from_millis(3);
         totals.record(&WatchEvent::RolledOut {
             reason: RolloutReason::Links,
             switches: 2,
             applied,
-            down: 1,
-            took,
+            down_links: 1,
+            duration: Duration::from_millis(3),
         });
         for is_up in [false, true, false] {
             totals.record(&WatchEvent::Link { link: "s1:3 - s2:1".into(), is_up });

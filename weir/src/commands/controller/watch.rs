@@ -96,8 +96,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         client: args.switches.options()?,
         monitor: (!args.no_probes).then_some(config),
         thrift_base_port: args.thrift_base_port,
-        check: duration(args.check_interval),
-        random: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+        check_interval: duration(args.check_interval),
+        random_seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
     };
     let fabric = FabricPlan {
         topology: fabric.topology,

@@ -79,7 +79,7 @@ fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
         start: field("start", &entry.start)?.unwrap_or(Time::ZERO),
         stop: field("stop", &entry.stop)?,
         size: field::<Bytes>("size", &entry.size)?,
-        announces: entry.announces.as_deref().map(|list| announcement(list, entry.incast)).transpose()?,
+        announcement: entry.announces.as_deref().map(|list| announcement(list, entry.incast)).transpose()?,
     })
 }
 
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(flows[0].size, Some(Bytes::new(1_000_000)));
         assert_eq!((flows[0].start, flows[0].entropy_port), (Time::from_us(300), 50_000));
         let senders = [1, 2].map(|host| Ipv4Addr::new(10, 0, 1, host)).to_vec();
-        assert_eq!(flows[0].announces, Some(Announcement { incast: 7, senders }));
+        assert_eq!(flows[0].announcement, Some(Announcement { incast: 7, senders }));
         assert_eq!((flows[1].size, flows[1].entropy_port), (None, FIRST_PORT + 1));
         assert_eq!((flows[1].stop, flows[1].peer_mac), (Some(Time::from_secs(1)), Some([2, 0, 10, 0, 3, 3])));
         assert_eq!(load_text("f.yaml", "\n").unwrap(), []);

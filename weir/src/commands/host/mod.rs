@@ -155,8 +155,8 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failu
     if send.flows == 0 {
         return Err(Failure::input("--flows must be at least 1"));
     }
-    let announces = send.announce.as_deref().map(|list| flows::announcement(list, send.incast));
-    let announces = announces.transpose().map_err(Failure::input)?;
+    let announcement = send.announce.as_deref().map(|list| flows::announcement(list, send.incast));
+    let announcement = announcement.transpose().map_err(Failure::input)?;
     let flows = (0..send.flows).map(|i| FlowPlan {
         peer: send.to,
         peer_mac: send.peer_mac.map(|mac| mac.0),
@@ -164,7 +164,7 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failu
         start: Time::ZERO,
         stop,
         size: send.size,
-        announces: announces.clone(),
+        announcement: announcement.clone(),
     });
     Ok((flows.collect(), StopCondition { flows_finished: true, deadline }))
 }
@@ -194,8 +194,8 @@ fn run_agent(
         start: run.start_at,
         until,
         // Without --out the series are not written, so they are not recorded either: they would only use memory.
-        sample: run.sample.0.filter(|_| run.out.is_some()),
-        spin: run.spin,
+        sample_interval: run.sample.0.filter(|_| run.out.is_some()),
+        max_spin: run.spin,
         first_message: run.first_message.unwrap_or_else(options::fresh_message),
     };
     let mut agent = Agent::new(config).map_err(agent_failure)?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
-use weir_agent::policy::{PolicyCall, PolicyChannel, PolicyRequest};
+use weir_agent::policy::{PolicyCall, PolicyChannel, PolicyRequest, SavedPolicyState};
 use weir_host::policy::{DEFAULT_DOUBLINGS, DEFAULT_REDUNDANCY, PolicyConfig, PolicyKey};
 use weir_host::trickle::TrickleConfig;
 use weir_report::files::MODE_PRIVATE;
@@ -112,7 +112,8 @@ impl PolicyEndpoints {
             }
         };
         let service = PolicyService { socket: Some(serve(self.socket, calls)), writer };
-        (service, PolicyChannel { requests, state_tx, saved_state: self.saved_state })
+        let saved_state = self.saved_state.map(|(state, downtime)| SavedPolicyState { state, downtime });
+        (service, PolicyChannel { requests, state_tx, saved_state })
     }
 }
 
@@ -205,7 +206,7 @@ fn serve(socket: Socket, calls: Sender<PolicyCall>) -> SocketServer {
     socket.serve(move |request: PolicyRequest| {
         let (answer, reply) = channel();
         let stopped = || "the agent has stopped".to_owned();
-        calls.send(PolicyCall { request, answer }).map_err(|_| stopped())?;
+        calls.send(PolicyCall { request, reply_tx: answer }).map_err(|_| stopped())?;
         reply.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| stopped())?
     })
 }
@@ -324,7 +325,7 @@ mod tests {
         let agent = std::thread::spawn(move || {
             let call = requests.recv().unwrap();
             assert_eq!(call.request, PolicyRequest::Show {});
-            call.answer.send(Err("no".to_owned())).unwrap();
+            call.reply_tx.send(Err("no".to_owned())).unwrap();
         });
         assert_eq!(exchange(b"{\"do\":\"show\"}\n"), "{\"error\":\"no\"}\n");
         agent.join().unwrap();

@@ -91,7 +91,7 @@ impl SwitchReader {
         let mut reading = parse_reading(&read?, ids);
         let thrift = self.thrift.clone();
         let port_states = tokio::task::spawn_blocking(move || {
-            ThriftClient::connect_within(&thrift, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
+            ThriftClient::connect_with_timeout(&thrift, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
         });
         if let Ok(Ok(ports)) = port_states.await {
             // A port whose interface was removed is missing from the list, and counts as down.

@@ -1,4 +1,4 @@
-//! Compares the set with a model that keeps no totals, on random histories.
+//! Compares [`ActiveSenders`] with a model that keeps no totals, on random histories.
 
 use super::*;
 use crate::telemetry::Telemetry;
@@ -19,9 +19,9 @@ const fn host(tenant: u8, number: u8) -> Ipv4Addr {
 struct Packet {
     now: Time,
     source: Ipv4Addr,
-    unfinished: bool,
-    first: bool,
-    last: bool,
+    is_unfinished: bool,
+    is_first: bool,
+    completes_message: bool,
     announced: Vec<[u8; 2]>,
     incast: u32,
 }
@@ -33,10 +33,10 @@ impl Packet {
             source: self.source,
             payload: Bytes::new(1_000),
             frame: Bytes::new(1_066),
-            marked: false,
-            slot: self.unfinished.then_some(0),
-            first: self.first,
-            last: self.last,
+            is_marked: false,
+            slot: self.is_unfinished.then_some(0),
+            is_first: self.is_first,
+            completes_message: self.completes_message,
             active_flows: 1,
             announced: &self.announced,
             incast: self.incast,
@@ -57,7 +57,7 @@ struct ModelSender {
     last_seen: Time,
 }
 
-/// A literal form of sections III-B to III-D without totals: n is counted anew for each packet.
+/// The paper's sections III-B to III-D, word for word and without totals: n is counted anew for each packet.
 #[derive(Debug, Default)]
 struct Model {
     senders: Vec<ModelSender>,
@@ -73,7 +73,7 @@ impl Model {
 
     fn on_data(&mut self, packet: &Packet) -> u16 {
         let now = packet.now;
-        if now - self.swept_at >= SOFT_STATE / SWEEPS {
+        if now - self.swept_at >= SOFT_STATE / SWEEPS_PER_SOFT_STATE {
             self.swept_at = now;
             self.senders.retain(|sender| sender.messages == 0 || now - sender.last_seen <= SOFT_STATE);
         }
@@ -81,9 +81,9 @@ impl Model {
         match self.index_of(packet.source) {
             Some(index) if self.senders[index].messages > 0 => {
                 self.senders[index].last_seen = now;
-                self.senders[index].messages += u32::from(packet.first);
+                self.senders[index].messages += u32::from(packet.is_first);
             }
-            announced if packet.unfinished => {
+            announced if packet.is_unfinished => {
                 announced.map(|index| self.senders.remove(index));
                 self.senders.push(ModelSender { host: packet.source, messages: 1, last_seen: now });
             }
@@ -106,7 +106,7 @@ impl Model {
                 self.senders.push(ModelSender { host, messages: 0, last_seen: now });
             }
         }
-        if packet.last
+        if packet.completes_message
             && let Some(index) = self.index_of(packet.source)
             && self.senders[index].messages > 0
         {
@@ -139,17 +139,17 @@ impl Rng {
             1 | 2 => self.below(3) * ANNOUNCED_FOR.as_ps(),
             _ => self.below(20) * Time::from_us(1).as_ps(),
         };
-        let unfinished = self.below(4) > 0;
-        let first = unfinished && self.below(2) == 0;
-        let listed = if first && self.below(3) == 0 { self.below(4) } else { 0 };
-        let list = (0..listed).map(|_| HOSTS[self.below(6) as usize].octets());
+        let is_unfinished = self.below(4) > 0;
+        let is_first = is_unfinished && self.below(2) == 0;
+        let list_len = if is_first && self.below(3) == 0 { self.below(4) } else { 0 };
+        let list = (0..list_len).map(|_| HOSTS[self.below(6) as usize].octets());
         let announced = list.map(|[_, _, high, low]| [high, low]).collect();
         Packet {
             now: after + Time::from_ps(pause),
             source: HOSTS[self.below(6) as usize],
-            unfinished,
-            first,
-            last: unfinished && self.below(3) == 0,
+            is_unfinished,
+            is_first,
+            completes_message: is_unfinished && self.below(3) == 0,
             announced,
             incast: self.below(3) as u32,
         }
@@ -173,7 +173,13 @@ fn a_million_random_histories_count_as_the_model_does() {
             assert_eq!(counted, expected, "history {history}: {packets:#?}");
         }
         let now = packets.last().map_or(Time::ZERO, |packet| packet.now) + SOFT_STATE * 2;
-        let late = Packet { now, first: false, last: false, announced: Vec::new(), ..packets[0].clone() };
+        let late = Packet {
+            now,
+            is_first: false,
+            completes_message: false,
+            announced: Vec::new(),
+            ..packets[0].clone()
+        };
         assert_eq!(senders.on_data(&late.event()), 1, "history {history}, after a silence: {packets:#?}");
     }
 }

@@ -175,7 +175,7 @@ impl Controller {
         self.rollouts += 1;
         self.has_started = true;
         let target = started.intent.for_condition(&self.fabric, &self.p4info, started.condition.clone()).ok();
-        let held: BTreeMap<SwitchIx, Option<ActualState>> = started.members.into_iter().collect();
+        let held: BTreeMap<SwitchIx, Option<ActualState>> = started.switches.into_iter().collect();
         let awaited: BTreeSet<SwitchIx> =
             held.iter().filter(|(_, held)| held.is_none()).map(|(switch, _)| *switch).collect();
         let (number, desired) = (self.rollouts, target.clone().unwrap_or(started.intent));

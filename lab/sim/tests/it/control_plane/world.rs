@@ -16,7 +16,7 @@ use weir_controller::plan::{Bmv2, decode};
 use weir_controller::routes::{Routes, RoutingMethod, routes};
 use weir_controller::topology::{HostIx, LinkIx, Node, SwitchIx, Topology, build};
 use weir_controller::verify;
-use weir_controller::watch::{ControlLoss, LinkProbe};
+use weir_controller::watch::{ControlLoss, LinkProbe, OutgoingProbe};
 use weir_switch::control::Control;
 use weir_switch::program::Program;
 use weir_switch::{Switch, SwitchConfig};
@@ -333,8 +333,8 @@ impl World {
         };
         let Some(controller) = self.controllers[id].as_mut().filter(is_due) else { return };
         let round = controller.watcher.tick(now);
-        for (switch, port, probe) in round.probes {
-            self.send(id, switch, true, Message::Probe(port, probe));
+        for OutgoingProbe { switch, egress_port, probe } in round.probes {
+            self.send(id, switch, true, Message::Probe(egress_port, probe));
         }
         for (switch, round) in round.echoes {
             self.send(id, switch, true, Message::Echo(round));
@@ -348,7 +348,7 @@ impl World {
         let now = self.now;
         let Some(controller) = &mut self.controllers[id] else { return };
         // A switch reports a port as down if its link is cut.
-        for switch in controller.watcher.port_queries() {
+        for switch in controller.watcher.take_port_queries() {
             let state = |link: LinkIx| !self.cut_links.contains(&link);
             let ports =
                 self.topology.switch(switch).ports().map(|(port, link)| (port, state(link))).collect();
@@ -426,7 +426,7 @@ impl World {
     /// Sends a probe over its link, and from the switch at the other end to the primary of that switch.
     fn forward_probe(&mut self, id: usize, switch: SwitchIx, port: u16, probe: &LinkProbe) {
         let link = self.topology.link(LinkIx(probe.link));
-        let to = if probe.forward { link.b } else { link.a };
+        let to = if probe.is_forward { link.b } else { link.a };
         let Node::Switch(other) = to.node else { panic!("a probe to a host, from port {port}") };
         let primary_of = |switch: SwitchIx| self.devices[switch.0 as usize].primary;
         if self.cut_links.contains(&LinkIx(probe.link))

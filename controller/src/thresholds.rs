@@ -1,4 +1,5 @@
-//! Thresholds of ports for ECN marking and deflection.
+//! Queue length thresholds of ports: for ECN marking, and for deflection. They may be given for one port rate, and then
+//! scale with the rate of each port.
 
 use crate::topology::AsText;
 use schemars::JsonSchema;
@@ -28,11 +29,12 @@ pub struct EcnConfig {
     pub pmax: Ratio,
     /// Port rate for which the thresholds are given; they scale with each port's rate. Absent: they apply unscaled.
     #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub per: Option<Bandwidth>,
+    #[serde(rename = "per", default)]
+    pub reference_rate: Option<Bandwidth>,
 }
 
-/// The ECN ramp of a port, as `p4src/controls/ecn.p4` reads it.
+/// The ECN thresholds of one port, as `p4src/controls/ecn.p4` reads them: the marking probability rises linearly, as a
+/// ramp, from `kmin` to `kmax`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnRamp {
     /// Queue length up to which no packet is marked, in bytes.
@@ -46,22 +48,22 @@ pub struct EcnRamp {
 /// Invalid ECN thresholds.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum EcnError {
-    #[error("kmin {0} is above kmax {1}")]
-    Order(Bytes, Bytes),
+    #[error("kmin {kmin} is above kmax {kmax}")]
+    Order { kmin: Bytes, kmax: Bytes },
     /// Every packet would be marked.
     #[error("kmax is zero; leave ecn out to mark nothing")]
-    Zero,
+    ZeroKmax,
     #[error("pmax {0} is above 1")]
     Probability(Ratio),
     #[error("per is zero")]
-    PerZero,
+    ZeroReferenceRate,
     /// A threshold does not fit the table.
     #[error("kmax is {kmax} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
     TooLarge { kmax: Bytes, rate: Bandwidth },
 }
 
 impl EcnConfig {
-    /// Returns the marking ramp of a port of this rate.
+    /// Returns the ECN thresholds of a port of this rate.
     ///
     /// # Errors
     ///
@@ -69,21 +71,25 @@ impl EcnConfig {
     /// bits.
     pub fn ramp(&self, rate: Bandwidth) -> Result<EcnRamp, EcnError> {
         if self.kmin > self.kmax {
-            return Err(EcnError::Order(self.kmin, self.kmax));
+            return Err(EcnError::Order { kmin: self.kmin, kmax: self.kmax });
         }
         if self.kmax == Bytes::ZERO {
-            return Err(EcnError::Zero);
+            return Err(EcnError::ZeroKmax);
         }
         if self.pmax.get() > 1.0 {
             return Err(EcnError::Probability(self.pmax));
         }
-        let per = self.per.unwrap_or(rate);
-        if per == Bandwidth::ZERO {
-            return Err(EcnError::PerZero);
+        let reference_rate = self.reference_rate.unwrap_or(rate);
+        if reference_rate == Bandwidth::ZERO {
+            return Err(EcnError::ZeroReferenceRate);
         }
-        let scale = |threshold| scale(threshold, rate, per).map_err(|kmax| EcnError::TooLarge { kmax, rate });
-        // To the switch, kmax 0 means "never mark"; a threshold that rounds to 0 means the opposite.
+        let scale = |threshold| {
+            scale(threshold, rate, reference_rate).map_err(|kmax| EcnError::TooLarge { kmax, rate })
+        };
+        // A small kmax on a slow port may round to 0, which the switch takes for "never mark". The configuration means
+        // the opposite, marking nearly every packet, so use at least 1.
         let (kmin, kmax) = (scale(self.kmin)?, scale(self.kmax)?.max(1));
+        // In units of 2^-32 per byte; u32::MAX stands for probability 1.
         let slope = match kmax - kmin {
             0 => 0,
             width => (self.pmax.get() * f64::from(u32::MAX) / f64::from(width)) as u32,
@@ -92,15 +98,15 @@ impl EcnConfig {
     }
 }
 
-/// Scales a threshold that holds for ports of rate `per` to a port of `rate`. The error is the scaled value if it does
-/// not fit in 32 bits.
-fn scale(threshold: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
-    let bytes = u128::from(threshold.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
+/// Scales a threshold that holds for ports of `reference_rate` to a port of `rate`. The error is the scaled value if it
+/// does not fit in 32 bits.
+fn scale(threshold: Bytes, rate: Bandwidth, reference_rate: Bandwidth) -> Result<u32, Bytes> {
+    let bytes = u128::from(threshold.get()) * u128::from(rate.as_bps()) / u128::from(reference_rate.as_bps());
     u32::try_from(bytes).map_err(|_| Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
 }
 
-/// Deflection of packets from congested ports (Dart's IOFD). In Dart's paper the threshold is 15 KB, below its ECN
-/// threshold of 22.5 KB.
+/// Deflection of packets from congested ports to other ports of the switch, called IOFD in Dart
+/// (docs/algorithms/dart.md#iofd). In Dart's paper the threshold is 15 KB, below its ECN threshold of 22.5 KB.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -111,16 +117,18 @@ pub struct DeflectionConfig {
     pub threshold: Bytes,
     /// Port rate for which the threshold is given; it scales with the rate of each port. Absent: it applies unscaled.
     #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub per: Option<Bandwidth>,
-    /// Also deflects from ports to hosts; the message then returns into the network.
+    #[serde(rename = "per", default)]
+    pub reference_rate: Option<Bandwidth>,
+    /// Also deflects packets from congested ports that lead to hosts. Such a packet leaves for another switch, and
+    /// comes back to this one later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_hosts: bool,
-    /// Number of ticks of the switch's clock (1 us on BMv2) without a packet after which the entry of a deflected
-    /// message may be reused; 0: never.
+    /// Number of ticks of the switch's clock (1 us on BMv2) without a packet of a deflected message after which the
+    /// switch may forget the message and reuse its entry; 0: never.
     #[serde(default = "default_lifetime")]
     pub lifetime: u64,
-    /// Maximum number of deflections per packet, up to [`MAX_DEFLECTIONS`]. Each needs two priority classes of its own.
+    /// Number of tokens of a new packet, up to [`MAX_DEFLECTIONS`]: each deflection takes one, so this is the maximum
+    /// number of deflections per packet. Each needs two priority queues of its own.
     #[serde(default = "default_tokens")]
     pub tokens: u8,
 }
@@ -133,44 +141,45 @@ fn default_tokens() -> u8 {
     1
 }
 
-/// Maximum number of deflections per packet: of eight priority queues, data and feedback use one each, and each
+/// Maximum number of deflections per packet. Of eight priority queues, data and feedback use one each, and each
 /// deflection uses two.
 pub const MAX_DEFLECTIONS: u8 = 3;
 
 /// An invalid deflection threshold or number of tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ThresholdError {
+pub enum DeflectionError {
     #[error("deflection: per is zero")]
-    PerZero,
+    ZeroReferenceRate,
     /// The threshold does not fit the table.
     #[error("deflection: the threshold is {threshold} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
     TooLarge { threshold: Bytes, rate: Bandwidth },
-    /// There are not enough priority classes.
+    /// There are not enough priority queues.
     #[error("deflection: {0} tokens; with eight priority queues at most {MAX_DEFLECTIONS} are possible")]
     Tokens(u8),
 }
 
 impl DeflectionConfig {
-    /// Checks that there are enough priority classes.
+    /// Checks that there are enough priority queues.
     ///
     /// # Errors
     ///
     /// `tokens` is above [`MAX_DEFLECTIONS`].
-    pub fn check(&self) -> Result<(), ThresholdError> {
-        if self.tokens > MAX_DEFLECTIONS { Err(ThresholdError::Tokens(self.tokens)) } else { Ok(()) }
+    pub fn check(&self) -> Result<(), DeflectionError> {
+        if self.tokens > MAX_DEFLECTIONS { Err(DeflectionError::Tokens(self.tokens)) } else { Ok(()) }
     }
 
-    /// Returns the threshold of a port of this rate, in bytes.
+    /// Returns the deflection threshold of a port of this rate, in bytes.
     ///
     /// # Errors
     ///
     /// `per` is 0, or the scaled threshold does not fit in 32 bits.
-    pub fn limit(&self, rate: Bandwidth) -> Result<u32, ThresholdError> {
-        let per = self.per.unwrap_or(rate);
-        if per == Bandwidth::ZERO {
-            return Err(ThresholdError::PerZero);
+    pub fn scaled_threshold(&self, rate: Bandwidth) -> Result<u32, DeflectionError> {
+        let reference_rate = self.reference_rate.unwrap_or(rate);
+        if reference_rate == Bandwidth::ZERO {
+            return Err(DeflectionError::ZeroReferenceRate);
         }
-        scale(self.threshold, rate, per).map_err(|threshold| ThresholdError::TooLarge { threshold, rate })
+        scale(self.threshold, rate, reference_rate)
+            .map_err(|threshold| DeflectionError::TooLarge { threshold, rate })
     }
 }
 
@@ -183,7 +192,7 @@ mod tests {
             kmin: Bytes::from_kb(100),
             kmax: Bytes::from_kb(400),
             pmax: "0.2".parse().unwrap(),
-            per: Some(Bandwidth::from_gbps(25)),
+            reference_rate: Some(Bandwidth::from_gbps(25)),
         }
     }
 
@@ -209,7 +218,7 @@ mod tests {
     fn deflection_thresholds_scale_too() {
         let dart = DeflectionConfig {
             threshold: Bytes::from_kb(15),
-            per: Some(Bandwidth::from_gbps(10)),
+            reference_rate: Some(Bandwidth::from_gbps(10)),
             at_hosts: false,
             lifetime: 0,
             tokens: 3,
@@ -217,11 +226,17 @@ mod tests {
         assert_eq!(dart.check(), Ok(()));
         let many = DeflectionConfig { tokens: 4, ..dart }.check().unwrap_err().to_string();
         assert!(many.contains("4 tokens"), "{many}");
-        assert_eq!(dart.limit(Bandwidth::from_gbps(100)), Ok(150_000));
-        assert_eq!(DeflectionConfig { per: None, ..dart }.limit(Bandwidth::from_gbps(100)), Ok(15_000));
-        let error =
-            |config: DeflectionConfig| config.limit(Bandwidth::from_gbps(100)).unwrap_err().to_string();
-        assert!(error(DeflectionConfig { per: Some(Bandwidth::ZERO), ..dart }).contains("per is zero"));
+        assert_eq!(dart.scaled_threshold(Bandwidth::from_gbps(100)), Ok(150_000));
+        assert_eq!(
+            DeflectionConfig { reference_rate: None, ..dart }.scaled_threshold(Bandwidth::from_gbps(100)),
+            Ok(15_000)
+        );
+        let error = |config: DeflectionConfig| {
+            config.scaled_threshold(Bandwidth::from_gbps(100)).unwrap_err().to_string()
+        };
+        assert!(
+            error(DeflectionConfig { reference_rate: Some(Bandwidth::ZERO), ..dart }).contains("per is zero")
+        );
         assert!(error(DeflectionConfig { threshold: Bytes::MAX, ..dart }).contains("at most"));
     }
 
@@ -237,7 +252,9 @@ mod tests {
             error(EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, ..dcqcn() }).contains("kmax is zero")
         );
         assert!(error(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("above 1"));
-        assert!(error(EcnConfig { per: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero"));
+        assert!(
+            error(EcnConfig { reference_rate: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero")
+        );
         assert!(error(EcnConfig { kmax: Bytes::MAX, ..dcqcn() }).contains("at most"));
     }
 }
