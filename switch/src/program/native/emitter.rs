@@ -28,6 +28,8 @@ pub(super) const MAX_BLOCKS: usize = 512;
 // must always be accessed through the same constant; a helper call orders all regions.
 /// The header vector and the bridged words.
 pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned();
+/// Two adjacent slots as one value of 16 bytes, which is aligned to 8 bytes only.
+const SLOT_PAIRS: MemFlags = memory(Some(AliasRegion::Table));
 /// The [`CallFrame`], and the native tables.
 pub(super) const CALL: MemFlags = memory(Some(AliasRegion::Vmctx)).with_aligned();
 /// Register cells, table entries, rows, key caches and key words.
@@ -324,14 +326,13 @@ impl Emitter<'_, '_> {
     pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
         let mut addresses: Vec<(Value, i32)> = slots.map(|slot| self.slot_address(slot)).collect();
         addresses.sort_unstable();
-        // Slots are aligned to 8 bytes, but the 16-byte stores below carry the flag `aligned`, which permits
-        // a trap. They work because the x64 backend emits `movdqu`.
         let two_zeros = self.builder.func.dfg.constants.insert(vec![0; 16].into());
         let two_zeros = self.builder.ins().vconst(types::I64X2, two_zeros);
         let (zero, mut addresses) = (self.iconst(0), addresses.into_iter().peekable());
         while let Some((base, offset)) = addresses.next() {
             let is_pair = addresses.next_if_eq(&(base, offset + 8)).is_some();
-            self.builder.ins().store(SLOTS, if is_pair { two_zeros } else { zero }, base, offset);
+            let (flags, zero) = if is_pair { (SLOT_PAIRS, two_zeros) } else { (SLOTS, zero) };
+            self.builder.ins().store(flags, zero, base, offset);
         }
     }
 
