@@ -1,12 +1,14 @@
 //! A write of several updates, with the three kinds of atomicity of P4Runtime (section 12.2).
 
 use super::error::ControlError;
+use super::replication::{deleted_session_group, set_session_group};
 use super::state::Control;
 use crate::Switch;
 use p4runtime::google::rpc::Code;
 pub use p4runtime::p4::v1::write_request::Atomicity;
 use p4runtime::p4::v1::{Update, WriteRequest};
 use prost::Message;
+use std::collections::BTreeMap;
 
 /// A write in progress. It may be applied in steps, so that packets can be processed in between. If no packet
 /// may see a partly applied batch, apply it in one step.
@@ -17,6 +19,8 @@ pub struct Batch {
     results: Vec<Result<(), ControlError>>,
     /// The inverses of the updates applied so far; empty if the batch is never rolled back.
     undo: UndoLog,
+    /// The multicast groups of deleted clone sessions, by session.
+    session_groups: BTreeMap<u16, u16>,
     failed: bool,
 }
 
@@ -45,7 +49,14 @@ impl UndoLog {
 impl Batch {
     /// Creates a batch of `len` updates; [`Batch::step`] applies them.
     pub fn new(len: usize, atomicity: Atomicity) -> Batch {
-        Batch { len, atomicity, results: Vec::new(), undo: UndoLog::default(), failed: false }
+        Batch {
+            len,
+            atomicity,
+            results: Vec::new(),
+            undo: UndoLog::default(),
+            session_groups: BTreeMap::new(),
+            failed: false,
+        }
     }
 
     /// Applies the next updates. An `Err` in `updates` stands for an update that could not be decoded and counts
@@ -80,8 +91,12 @@ impl Batch {
             return control.apply(switch, update);
         }
         let undo = control.inverse_updates(switch, update)?;
+        let group = deleted_session_group(switch, update);
         control.apply(switch, update)?;
         self.undo.push(undo);
+        if let Some((session, group)) = group {
+            self.session_groups.entry(session).or_insert(group);
+        }
         Ok(())
     }
 
@@ -96,6 +111,11 @@ impl Batch {
                 if let Err(error) = control.apply(switch, &update) {
                     rollback_error.get_or_insert(error);
                 }
+            }
+        }
+        for (session, group) in std::mem::take(&mut self.session_groups) {
+            if let Err(error) = set_session_group(switch, session, group) {
+                rollback_error.get_or_insert(error);
             }
         }
         let aborted = || match &rollback_error {

@@ -5,10 +5,11 @@ use super::state::Control;
 use super::value::port;
 use crate::Switch;
 use crate::engine::{CloneSession, Replica};
+use p4runtime::p4::v1::entity::Entity;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Kind;
 use p4runtime::p4::v1::replica::PortKind;
 use p4runtime::p4::v1::update::Type;
-use p4runtime::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry};
+use p4runtime::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry, Update};
 use p4runtime::value::from_uint;
 
 /// The highest class of service: `standard_metadata.priority` has three bits.
@@ -130,7 +131,8 @@ fn write_session(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> 
         ControlError::invalid(format!("packet length {} is negative", entry.packet_length_bytes))
     })?;
     let session = CloneSession {
-        group: None,
+        // P4Runtime's entry has no group: MODIFY keeps the one that Thrift set.
+        group: switch.clone_sessions().get(&id).and_then(|session| session.group),
         replicas: from_replicas(&entry.replicas)?,
         // Class 0 is what clients send by default, so it keeps the priority that the program set, as in BMv2.
         priority: (entry.class_of_service > 0).then_some(entry.class_of_service as u8),
@@ -138,6 +140,26 @@ fn write_session(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> 
     };
     switch.set_clone_session(id, session)?;
     Ok(id)
+}
+
+/// Returns the clone session that an update deletes and its multicast group, if it has one. P4Runtime's entries have
+/// no group, so the inverse of the update does not restore it.
+pub(super) fn deleted_session_group(switch: &Switch, update: &Update) -> Option<(u16, u16)> {
+    let entity = update.entity.as_ref().filter(|_| update.r#type() == Type::Delete)?;
+    let Some(Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(Kind::CloneSessionEntry(entry)),
+    })) = &entity.entity
+    else {
+        return None;
+    };
+    let id = u16::try_from(entry.session_id).ok()?;
+    Some((id, switch.clone_sessions().get(&id)?.group?))
+}
+
+/// Sets the multicast group of a clone session, if the session exists.
+pub(super) fn set_session_group(switch: &mut Switch, id: u16, group: u16) -> Result<(), ControlError> {
+    let Some(session) = switch.clone_sessions().get(&id).cloned() else { return Ok(()) };
+    Ok(switch.set_clone_session(id, CloneSession { group: Some(group), ..session })?)
 }
 
 /// Converts the id of a group or session. v1model's ids have 16 bits, and 0 is the wildcard of reads.

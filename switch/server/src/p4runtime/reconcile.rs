@@ -13,12 +13,15 @@ use p4runtime::p4::v1::{
 use p4runtime::p4info::{Index, Object};
 use std::sync::Arc;
 use weir_switch::control::{Control, ControlError};
-use weir_switch::engine::{Switch, SwitchConfig};
+use weir_switch::engine::{CloneSession, Switch, SwitchConfig};
 
 /// The state of a pipeline that its program does not define, as updates in a valid order.
 pub struct PipelineState {
     index: Arc<Index>,
     updates: Vec<Update>,
+    /// Sessions that no P4Runtime entry describes completely: those with a multicast group, and session 0. Thrift
+    /// can create both.
+    sessions: Vec<(u16, CloneSession)>,
 }
 
 impl PipelineState {
@@ -55,7 +58,11 @@ impl PipelineState {
                 current.into_iter().enumerate().filter_map(changed).filter(|update| !is_const(update)),
             );
         }
-        Ok(PipelineState { index, updates })
+        updates.retain(|update| clone_session(update).is_none_or(|session| session.session_id > 0));
+        let sessions = switch.clone_sessions().iter();
+        let sessions = sessions.filter(|&(&id, session)| id == 0 || session.group.is_some());
+        let sessions = sessions.map(|(&id, session)| (id, session.clone())).collect();
+        Ok(PipelineState { index, updates, sessions })
     }
 
     /// Writes the state to another pipeline.
@@ -64,13 +71,18 @@ impl PipelineState {
     ///
     /// INVALID_ARGUMENT: the other program lacks an entity, or its ids have another meaning.
     pub fn restore(self, candidate: &mut StagedPipeline) -> Result<(), ControlError> {
+        let not_preserved = |error: ControlError| {
+            let message = format!("the switch's state cannot be preserved: {}", error.message);
+            ControlError::new(Code::InvalidArgument, message)
+        };
         for update in &self.updates {
             let compatible = self.check_compatible(candidate.control.p4info(), update);
             let written = compatible.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
-            written.map_err(|error| {
-                let message = format!("the switch's state cannot be preserved: {}", error.message);
-                ControlError::new(Code::InvalidArgument, message)
-            })?;
+            written.map_err(not_preserved)?;
+        }
+        for (id, session) in self.sessions {
+            let written = candidate.switch.set_clone_session(id, session);
+            written.map_err(|error| not_preserved(error.into()))?;
         }
         Ok(())
     }
@@ -130,6 +142,16 @@ fn state_read_requests() -> [(Type, Kind); 11] {
         (Type::Insert, pre(Pre::CloneSessionEntry(CloneSessionEntry::default()))),
         (Type::Insert, Kind::DigestEntry(DigestEntry::default())),
     ]
+}
+
+fn clone_session(update: &Update) -> Option<&CloneSessionEntry> {
+    match update.entity.as_ref()?.entity.as_ref()? {
+        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
+            Pre::CloneSessionEntry(session) => Some(session),
+            Pre::MulticastGroupEntry(_) => None,
+        },
+        _ => None,
+    }
 }
 
 fn is_const(update: &Update) -> bool {

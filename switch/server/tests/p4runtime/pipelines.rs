@@ -8,6 +8,7 @@ use p4runtime::p4::v1::update::Type::{Insert, Modify};
 use p4runtime::p4::v1::*;
 use p4runtime::p4info::{self, Object};
 use tonic::Code as Grpc;
+use weir_switch::engine::CloneSession;
 use weir_switch::{Program, Switch};
 
 const OTHER: &str = include_str!("../../../../p4src/build/hpcc.json");
@@ -155,7 +156,7 @@ async fn a_saved_pipeline_receives_writes_and_runs_after_commit() {
 
 #[tokio::test]
 async fn reconciling_keeps_the_entries_that_the_new_program_can_hold() {
-    let (_bed, mut client) = TestBed::ready().await;
+    let (bed, mut client) = TestBed::ready().await;
     let register = |value: u64| {
         let data =
             Some(P4Data { data: Some(p4_data::Data::Bitstring(p4runtime::value::from_uint(value.into()))) });
@@ -187,6 +188,15 @@ async fn reconciling_keeps_the_entries_that_the_new_program_can_hold() {
     client.write(Insert, Kind::TableEntry(with_member.clone())).await.unwrap();
     client.write(Modify, default.clone()).await.unwrap();
     client.write(Modify, register(0xabcdef)).await.unwrap();
+    // What only Thrift can create: clone session 0, and sessions with a multicast group.
+    let sessions = [(0, None), (5, Some(9))]
+        .map(|(id, group)| (id, CloneSession { group, replicas: vec![], priority: None, truncate: None }));
+    let handle = bed.dataplane.handle();
+    let thrift = sessions.clone();
+    let set = move |switch: &mut Switch| {
+        thrift.into_iter().for_each(|(id, session)| switch.set_clone_session(id, session).unwrap());
+    };
+    handle.with(move |switch, _| set(switch)).unwrap();
     // The same program with a larger table can hold all entries.
     let larger = PROGRAM.replace("\"max_size\" : 1024", "\"max_size\" : 2048");
     assert_ne!(larger, PROGRAM);
@@ -198,6 +208,7 @@ async fn reconciling_keeps_the_entries_that_the_new_program_can_hold() {
     assert_eq!(client.read(Kind::TableEntry(request)).await.unwrap(), [Kind::TableEntry(with_member)]);
     assert_eq!(client.read(register(0)).await.unwrap(), [register(0xabcdef)]);
     assert_eq!(client.read(default.clone()).await.unwrap(), [default]);
+    assert_eq!(handle.with(|switch, _| switch.clone_sessions().clone()).unwrap(), sessions.into());
     // A program without the table cannot.
     let other = ForwardingPipelineConfig {
         p4info: Some(p4info::parse(OTHER_INFO).unwrap()),

@@ -4,8 +4,10 @@ use super::device::*;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
 use p4runtime::p4::v1::replica::PortKind;
-use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::update::Type::{self, Delete, Insert, Modify};
 use p4runtime::p4::v1::*;
+use weir_switch::control::{Atomicity, Batch};
+use weir_switch::engine::CloneSession;
 
 fn replica(port: u64, instance: u32) -> Replica {
     Replica { port_kind: Some(PortKind::Port(bytes(port))), instance, backup_replicas: Vec::new() }
@@ -62,4 +64,37 @@ fn multicast_groups_and_clone_sessions_are_read_back_as_written() {
     device.expect_error(Insert, session(0, 0, 0), Code::InvalidArgument, "use 1 or higher");
     device.apply(Delete, request(5));
     device.expect_error(Modify, session(5, 0, 0), Code::NotFound, "no clone session 5");
+}
+
+/// P4Runtime's entry of a clone session has no multicast group, which Thrift's `mirroring_add_mc` sets.
+#[test]
+fn p4runtime_keeps_the_multicast_group_of_a_clone_session() {
+    let mut device = Device::new();
+    let entry = |port| {
+        let replicas = vec![replica(port, 0)];
+        pre(Pre::CloneSessionEntry(CloneSessionEntry { session_id: 5, replicas, ..Default::default() }))
+    };
+    let update =
+        |kind: Type, entity| Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) };
+    let to_group = CloneSession { group: Some(9), ..CloneSession::default() };
+    let at = |device: &Device| device.switch.clone_sessions()[&5].clone();
+    device.switch.set_clone_session(5, to_group.clone()).unwrap();
+
+    let fails = MulticastGroupEntry { multicast_group_id: 77, ..Default::default() };
+    let fails = update(Delete, pre(Pre::MulticastGroupEntry(fails)));
+    for batch in [
+        vec![update(Modify, entry(3)), fails.clone()],
+        vec![update(Delete, entry(3)), fails.clone()],
+        vec![update(Delete, entry(3)), update(Insert, entry(2)), update(Delete, entry(2)), fails],
+    ] {
+        let mut progress = Batch::new(batch.len(), Atomicity::RollbackOnError);
+        progress.step(&mut device.control, &mut device.switch, batch.into_iter().map(Ok));
+        assert_eq!(at(&device), to_group, "{:?}", progress.results());
+    }
+    device.apply(Modify, entry(3));
+    assert_eq!((at(&device).group, at(&device).replicas.len()), (Some(9), 1));
+    // A new session starts without a group.
+    device.apply(Delete, entry(3));
+    device.apply(Insert, entry(3));
+    assert_eq!(at(&device).group, None);
 }
