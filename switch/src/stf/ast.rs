@@ -17,7 +17,7 @@ pub(super) enum Command {
     Expect { port: u16, frame: Option<Pattern> },
     NoPacket { port: Option<u16> },
     Add(Entry),
-    SetDefault { table: Name, action: Action },
+    SetDefault { table: Name, action: EntryAction },
     RemoveAll,
     CheckCounter { counter: Name, cell: Cell, check: Option<Check> },
     CounterWrite { counter: Name, index: usize, packets: u64, bytes: u64 },
@@ -35,6 +35,13 @@ pub(super) enum Command {
     NodeCreate { instance: u16, ports: Vec<u16> },
     NodeUpdate { node: usize, ports: Vec<u16> },
     NodeAssociate { group: u16, node: usize },
+    MemberCreate { profile: Name, action: Action },
+    MemberModify { profile: Name, member: Handle, action: Action },
+    MemberDelete { profile: Name, member: Handle },
+    ProfileGroupCreate { profile: Name },
+    ProfileGroupDelete { profile: Name, group: Handle },
+    ProfileGroupAdd { profile: Name, member: Handle, group: Handle },
+    ProfileGroupRemove { profile: Name, member: Handle, group: Handle },
     Wait,
     Advance(Time),
     QueueRate { rate: Rate, port: Option<u16>, priority: Option<u8> },
@@ -47,7 +54,7 @@ pub(super) struct Entry {
     pub table: Name,
     pub priority: Option<i32>,
     pub key: Vec<(Name, KeyValue)>,
-    pub action: Action,
+    pub action: EntryAction,
     /// The entry's name in this test, by which `check_counter` refers to it.
     pub alias: Option<String>,
 }
@@ -58,6 +65,21 @@ pub(super) enum KeyValue {
     Value(Number),
     Prefix(Number, u16),
     Range(Number, Number),
+}
+
+/// What an entry does: an action, or a member or group of the table's action profile.
+#[derive(Clone, Debug)]
+pub(super) enum EntryAction {
+    Action(Action),
+    Member(Handle),
+    Group(Handle),
+}
+
+/// The number of a member or group of an action profile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handle {
+    pub number: u32,
+    pub position: Position,
 }
 
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@
 //! | `meter_get_rates`, `meter_set_rates M i rate:burst rate:burst`, `meter_array_set_rates` | likewise, units per microsecond |
 //! | `mirroring_add S P`, `mirroring_add_mc S G`, `mirroring_delete S`, `mirroring_get S` | clone sessions |
 //! | `mc_mgrp_create G`, `mc_node_create rid P..`, `mc_node_update N P..`, `mc_node_associate G N` | multicast; nodes count from 0 |
+//! | `act_prof_create_member A action(..)`, `act_prof_create_group A`, `act_prof_add_member_to_group A M G`, .. | members and groups of action profile A, counted from 0; the action of an entry is then `member(M)` or `group(G)` |
 //! | `wait` | no effect: all consequences of a packet precede the next line |
 //!
 //! Values are decimal, `0x` or `0b`; the latter two take `*` for digits that do not matter (ternary keys,
@@ -44,6 +45,7 @@ mod lexer;
 mod names;
 mod outcome;
 mod parse;
+mod profiles;
 mod run;
 
 pub use ast::Pattern;

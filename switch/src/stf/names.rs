@@ -1,10 +1,10 @@
 //! Resolves the names of a test, and converts its values to the widths of the program.
 
-use super::ast::{Action, Entry, KeyValue};
+use super::ast::{Action, Entry, EntryAction, KeyValue};
 use super::error::PositionedError;
 use super::lexer::{Name, Number};
-use crate::pipeline::{ActionCall, KeyMatch};
-use crate::program::{ActionInfo, KeyInfo, MatchKind, Program, TableId, TableInfo};
+use crate::pipeline::{ActionCall, GroupHandle, KeyMatch, MemberHandle};
+use crate::program::{ActionId, ActionInfo, KeyInfo, MatchKind, Program, TableId, TableInfo};
 
 /// Returns the table with this name: the full name, or a suffix that is unique.
 pub(super) fn table<'p>(
@@ -189,16 +189,43 @@ fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u8> {
     mask
 }
 
-/// Resolves an action, and puts its arguments in the program's order.
-pub(super) fn action(
+/// Returns the action profile with this name, and the actions that its members may run.
+pub(super) fn profile<'p>(
+    program: &'p Program,
+    name: &Name,
+) -> Result<(&'p str, Vec<ActionId>), PositionedError> {
+    let names = program.profiles.iter().map(|profile| profile.name.as_str());
+    let index = find(names, "action profile", name)?;
+    Ok((program.profiles[index].name.as_str(), program.profile_actions(index)))
+}
+
+/// Resolves what an entry of a table does.
+pub(super) fn entry_action(
     program: &Program,
     info: &TableInfo,
+    action_spec: &EntryAction,
+) -> Result<ActionCall, PositionedError> {
+    match action_spec {
+        EntryAction::Action(call) => {
+            action(program, &format!("action of table {}", info.name), &info.actions, call)
+        }
+        EntryAction::Member(handle) => Ok(ActionCall::Member(MemberHandle(handle.number))),
+        EntryAction::Group(handle) => Ok(ActionCall::Group(GroupHandle(handle.number))),
+    }
+}
+
+/// Resolves one of these actions, and puts its arguments in the program's order. `kind` describes the actions in
+/// errors.
+pub(super) fn action(
+    program: &Program,
+    kind: &str,
+    permitted: &[ActionId],
     call: &Action,
 ) -> Result<ActionCall, PositionedError> {
     let actions: Vec<&ActionInfo> =
-        program.actions().filter(|(id, _)| info.actions.contains(id)).map(|(_, action)| action).collect();
+        program.actions().filter(|(id, _)| permitted.contains(id)).map(|(_, action)| action).collect();
     let names = actions.iter().map(|action| action.name.as_str());
-    let action = actions[find(names, &format!("action of table {}", info.name), &call.name)?];
+    let action = actions[find(names, kind, &call.name)?];
     for (name, _) in &call.args {
         if action.params.iter().all(|(param, _)| *param != name.text) {
             let known: Vec<&str> = action.params.iter().map(|(param, _)| param.as_str()).collect();

@@ -1,6 +1,8 @@
 //! Parses a test line by line. The [parent module](super) describes the language.
 
-use super::ast::{Action, Bucket, Cell, Check, Command, Entry, KeyValue, Pattern, Statement};
+use super::ast::{
+    Action, Bucket, Cell, Check, Command, Entry, EntryAction, Handle, KeyValue, Pattern, Statement,
+};
 use super::error::PositionedError;
 use super::lexer::{LineLexer, Name};
 use crate::tm::Rate;
@@ -32,8 +34,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Statement>, PositionedError> {
 const COMMANDS: &str = "packet, expect, no_packet, add, setdefault, remove, check_counter, counter_read, \
     counter_write, register_read, register_check, register_write, register_reset, meter_get_rates, \
     meter_set_rates, meter_array_set_rates, mirroring_add, mirroring_add_mc, mirroring_delete, \
-    mirroring_get, mc_mgrp_create, mc_node_create, mc_node_update, mc_node_associate, wait, time, \
-    queue_rate and queue_depth";
+    mirroring_get, mc_mgrp_create, mc_node_create, mc_node_update, mc_node_associate, act_prof_create_member, \
+    act_prof_modify_member, act_prof_delete_member, act_prof_create_group, act_prof_delete_group, \
+    act_prof_add_member_to_group, act_prof_remove_member_from_group, wait, time, queue_rate and queue_depth";
 
 /// Parses the arguments of a command; `None` for an unknown command.
 fn command(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
@@ -51,6 +54,7 @@ fn command(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Posit
         _ if word.contains("counter") => return counter(word, line),
         _ if word.starts_with("register_") => return register(word, line),
         _ if word.starts_with("meter_") => return meter(word, line),
+        _ if word.starts_with("act_prof_") => return profile(word, line),
         _ => return replication(word, line),
     })
 }
@@ -119,7 +123,7 @@ fn add(line: &mut LineLexer<'_>) -> Result<Entry, PositionedError> {
         if line.consume(":") {
             key.push((name, key_value(line)?));
         } else if line.consume("(") {
-            let action = action(name, line)?;
+            let action = entry_action(name, line)?;
             let alias = if line.consume("=") { Some(line.name("a name for the entry")?.text) } else { None };
             return Ok(Entry { table, priority, key, action, alias });
         } else {
@@ -141,6 +145,23 @@ fn key_value(line: &mut LineLexer<'_>) -> Result<KeyValue, PositionedError> {
     }
 }
 
+/// Parses the arguments of an action, or the number of a member or group, after the `(`.
+fn entry_action(name: Name, line: &mut LineLexer<'_>) -> Result<EntryAction, PositionedError> {
+    // Arguments of an action have names, so `member(0)` cannot be an action.
+    let number = match name.text.as_str() {
+        "member" if line.next_is_number() => EntryAction::Member(handle(line, "a member")?),
+        "group" if line.next_is_number() => EntryAction::Group(handle(line, "a group")?),
+        _ => return action(name, line).map(EntryAction::Action),
+    };
+    line.expect(")", "after the number")?;
+    Ok(number)
+}
+
+fn handle(line: &mut LineLexer<'_>, what: &str) -> Result<Handle, PositionedError> {
+    let position = line.position();
+    Ok(Handle { number: line.integer(&format!("{what}, counted from 0,"))?, position })
+}
+
 /// Parses the arguments of an action, after the `(`.
 fn action(name: Name, line: &mut LineLexer<'_>) -> Result<Action, PositionedError> {
     let mut args = Vec::new();
@@ -159,7 +180,43 @@ fn set_default(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let table = line.name("the name of a table")?;
     let name = line.name("an action like drop()")?;
     line.expect("(", "after the name of an action")?;
-    Ok(Command::SetDefault { table, action: action(name, line)? })
+    Ok(Command::SetDefault { table, action: entry_action(name, line)? })
+}
+
+/// Parses a command for an action profile. They are named as in simple_switch_CLI.
+fn profile(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
+    let profile = |line: &mut LineLexer<'_>| line.name("the name of an action profile");
+    let call = |line: &mut LineLexer<'_>| {
+        let name = line.name("an action like via(port:2)")?;
+        line.expect("(", "after the name of an action")?;
+        action(name, line)
+    };
+    Some(match word {
+        "act_prof_create_member" => {
+            (|| Ok(Command::MemberCreate { profile: profile(line)?, action: call(line)? }))()
+        }
+        "act_prof_modify_member" => (|| {
+            let (profile, member) = (profile(line)?, handle(line, "a member")?);
+            Ok(Command::MemberModify { profile, member, action: call(line)? })
+        })(),
+        "act_prof_delete_member" => {
+            (|| Ok(Command::MemberDelete { profile: profile(line)?, member: handle(line, "a member")? }))()
+        }
+        "act_prof_create_group" => profile(line).map(|profile| Command::ProfileGroupCreate { profile }),
+        "act_prof_delete_group" => {
+            (|| Ok(Command::ProfileGroupDelete { profile: profile(line)?, group: handle(line, "a group")? }))(
+            )
+        }
+        "act_prof_add_member_to_group" | "act_prof_remove_member_from_group" => (|| {
+            let profile = profile(line)?;
+            let (member, group) = (handle(line, "a member")?, handle(line, "a group")?);
+            Ok(match word {
+                "act_prof_add_member_to_group" => Command::ProfileGroupAdd { profile, member, group },
+                _ => Command::ProfileGroupRemove { profile, member, group },
+            })
+        })(),
+        _ => return None,
+    })
 }
 
 fn remove(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
@@ -365,7 +422,8 @@ mod tests {
         let statements = parse(text).unwrap();
         assert_eq!(statements.len(), 14);
         let Command::Add(entry) = &statements[2].command else { panic!() };
-        assert_eq!((entry.priority, entry.key.len(), entry.action.args.len()), (Some(0), 2, 2));
+        let EntryAction::Action(action) = &entry.action else { panic!() };
+        assert_eq!((entry.priority, entry.key.len(), action.args.len()), (Some(0), 2, 2));
         let Command::Expect { port: 1, frame: Some(pattern) } = &statements[5].command else { panic!() };
         assert_eq!((pattern.nibbles[0], pattern.nibbles[1], pattern.exact), (None, Some(1), true));
         assert!(matches!(&statements[6].command, Command::Packet { port: 0, bytes } if bytes.len() == 10));

@@ -1,10 +1,11 @@
 //! Runs a test on a switch whose clock only the test advances.
 
-use super::ast::{Cell, Check, Command, Pattern, Statement};
+use super::ast::{Cell, Check, Command, EntryAction, Pattern, Statement};
 use super::error::{Position, PositionedError};
 use super::lexer::{Name, Number};
 use super::names;
 use super::outcome::{Failure, FailureKind, ReceivedFrame, TestOutcome};
+use super::profiles;
 use crate::engine::{CloneSession, ReadyPorts, Replica, Switch, SwitchConfig};
 use crate::packet::Packet;
 use crate::pipeline::{CounterValue, EntryHandle, MeterRates, NoTrace, Pipeline, TableError};
@@ -87,6 +88,14 @@ impl TestTracer for PacketTrace {
 
 /// The seed of the switch, fixed so that a test is deterministic.
 const SEED: u64 = 1;
+
+/// Returns the position of the member or group in an action, or else that of the table.
+fn position_of(action: &EntryAction, table: Position) -> Position {
+    match action {
+        EntryAction::Action(_) => table,
+        EntryAction::Member(handle) | EntryAction::Group(handle) => handle.position,
+    }
+}
 
 fn to_error(position: Position) -> impl Fn(TableError) -> PositionedError {
     move |error| (position, error.to_string())
@@ -243,7 +252,7 @@ impl<T: TestTracer> Runner<T> {
             Command::Add(entry) => {
                 let (table, info) = names::table(&self.program, &entry.table)?;
                 let key = names::key(info, &entry)?;
-                let action = names::action(&self.program, info, &entry.action)?;
+                let action = names::entry_action(&self.program, info, &entry.action)?;
                 let priority = match entry.priority {
                     None if info.has_priorities() => {
                         let message =
@@ -253,7 +262,7 @@ impl<T: TestTracer> Runner<T> {
                     priority => priority.unwrap_or(0),
                 };
                 let handle = self.switch.pipeline_mut().table_add(table, &key, priority, &action);
-                let handle = handle.map_err(to_error(entry.table.position))?;
+                let handle = handle.map_err(to_error(position_of(&entry.action, entry.table.position)))?;
                 self.added.push((table, handle));
                 if let Some(alias) = entry.alias {
                     self.aliases.insert(alias, (table, handle));
@@ -262,8 +271,9 @@ impl<T: TestTracer> Runner<T> {
             }
             Command::SetDefault { table: name, action } => {
                 let (table, info) = names::table(&self.program, &name)?;
-                let action = names::action(&self.program, info, &action)?;
-                self.switch.pipeline_mut().table_set_default(table, &action).map_err(to_error(name.position))
+                let call = names::entry_action(&self.program, info, &action)?;
+                let position = position_of(&action, name.position);
+                self.switch.pipeline_mut().table_set_default(table, &call).map_err(to_error(position))
             }
             Command::RemoveAll => {
                 self.aliases.clear();
@@ -289,10 +299,14 @@ impl<T: TestTracer> Runner<T> {
                 }
                 Ok(())
             }
-            command => match self.execute_replication(position, command)? {
-                Some(command) => self.execute_extern(position, command),
-                None => Ok(()),
-            },
+            command => {
+                let Some(command) = self.execute_replication(position, command)? else { return Ok(()) };
+                let pipeline = self.switch.pipeline_mut();
+                let Some(command) = profiles::execute(&self.program, pipeline, command)? else {
+                    return Ok(());
+                };
+                self.execute_extern(position, command)
+            }
         }
     }
 

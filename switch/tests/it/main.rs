@@ -11,4 +11,5 @@ mod loader;
 mod loops;
 mod one_packet;
 mod paths;
+mod stf_profiles;
 mod tables;
