@@ -49,6 +49,12 @@ macro_rules! reasons {
         impl DropReason {
             /// All reasons, in the order of reports.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)+];
+            /// Returns whether the switch stopped the program for this packet: a loop did not end, an assertion failed,
+            /// or the packet ran again without end.
+            pub const fn is_stopped_program(self) -> bool {
+                use DropReason::{ActionLoop, AssertionFailed, ParserLoop, RecirculateLimit, ResubmitLimit};
+                matches!(self, ParserLoop | ActionLoop | AssertionFailed | ResubmitLimit | RecirculateLimit)
+            }
             /// Returns the name of the reason in reports (`summary.json`).
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$variant => $name,)+ }
@@ -79,9 +85,11 @@ reasons! {
     ParserLoop = "parser_loop",
     /// An action was stopped after its loops had repeated 2^20 operations, more than any packet needs.
     ActionLoop = "action_loop",
-    /// The program resubmitted the packet more often than the limit.
+    /// An `assert` or `assume` of the program failed.
+    AssertionFailed = "assertion_failed",
+    /// The program resubmitted the packet 65,535 times, or resubmits and recirculates packets without end.
     ResubmitLimit = "resubmit_limit",
-    /// The program recirculated the packet more often than the limit.
+    /// The program recirculated the packet, or cloned its clones in egress, 65,535 times, or does so without end.
     RecirculateLimit = "recirculate_limit",
 }
 

@@ -36,7 +36,8 @@ impl<T: Tracer> ExecContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`DropReason::ActionLoop`]: backward jumps repeated [`LOOP_BUDGET`] operations.
+    /// [`DropReason::ActionLoop`]: backward jumps repeated [`LOOP_BUDGET`] operations;
+    /// [`DropReason::AssertionFailed`].
     pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) -> Result<(), DropReason> {
         let program = self.program;
         let code = program.code.as_slice();
@@ -120,6 +121,12 @@ impl<T: Tracer> ExecContext<'_, T> {
                         return Err(DropReason::ActionLoop);
                     }
                     pc = usize::from(op.d);
+                }
+                Opcode::Assert => {
+                    if s!(op.a) == 0 {
+                        self.exec_slow(slots, op);
+                        return Err(DropReason::AssertionFailed);
+                    }
                 }
                 Opcode::ApplyTable => {
                     let (action, next) = self.apply(slots, op.a);

@@ -52,8 +52,8 @@ pub enum IngressVerdict {
     },
     /// The original packet runs ingress again. It is prepared for that: pass it to ingress.
     Resubmit,
-    /// The packet is dropped because a loop exceeded its budget: [`DropReason::ParserLoop`] or
-    /// [`DropReason::ActionLoop`].
+    /// The packet is dropped because the program was stopped: [`DropReason::ParserLoop`], [`DropReason::ActionLoop`]
+    /// or [`DropReason::AssertionFailed`].
     Abort(DropReason),
 }
 
@@ -65,7 +65,8 @@ pub enum EgressVerdict {
     Drop,
     /// The deparsed packet runs ingress again. It is prepared for that: pass it to ingress.
     Recirculate,
-    /// The packet is dropped because a loop exceeded its budget: [`DropReason::ActionLoop`].
+    /// The packet is dropped because the program was stopped: [`DropReason::ActionLoop`] or
+    /// [`DropReason::AssertionFailed`].
     Abort(DropReason),
 }
 

@@ -102,10 +102,11 @@ impl Pipeline {
     pub fn set_now(&mut self, now: u64) {
         self.state.now = now;
     }
-    /// Returns the number of failed `assert` and `assume` statements. Processing continues after them,
-    /// whereas BMv2 aborts.
-    pub fn failed_assertions(&self) -> u64 {
-        self.state.failed_assertions
+    /// Returns all `assert` and `assume` statements of the program, by location or action, and how often each failed.
+    /// A failure drops the packet, whereas BMv2 aborts.
+    pub fn assertions(&self) -> impl Iterator<Item = (&str, u64)> {
+        let texts = self.program.assertions.iter().map(|assertion| assertion.text.as_str());
+        texts.zip(self.state.failed_assertions.iter().copied())
     }
 
     /// Parses a packet, verifies its checksums and runs ingress on it.

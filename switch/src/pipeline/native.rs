@@ -27,9 +27,9 @@ use super::{EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NoTrace};
 use crate::drops::DropReason;
 use crate::packet::{Packet, Phv};
 use crate::program::{
-    CallFrame, EXIT_ACTION_LOOP, EXIT_DEPARSE, EXIT_DROP, EXIT_INTERPRET, EXIT_MULTICAST, EXIT_PARSER_LOOP,
-    EXIT_SEND, EXIT_UNICAST, FRAME_OFFSET_SLOT, Helpers, INPUTS, LookupResult, Native, NativeInput, Program,
-    Slot, VALID_SLOT,
+    CallFrame, EXIT_ACTION_LOOP, EXIT_ASSERTION, EXIT_DEPARSE, EXIT_DROP, EXIT_INTERPRET, EXIT_MULTICAST,
+    EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, FRAME_OFFSET_SLOT, Helpers, INPUTS, LookupResult, Native,
+    NativeInput, Program, Slot, VALID_SLOT,
 };
 use std::mem::MaybeUninit;
 
@@ -98,6 +98,7 @@ fn finish_ingress(
         EXIT_DROP => NativeResult::Done(IngressVerdict::Drop),
         EXIT_PARSER_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ParserLoop)),
         EXIT_ACTION_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ActionLoop)),
+        EXIT_ASSERTION => NativeResult::Done(IngressVerdict::Abort(DropReason::AssertionFailed)),
         EXIT_MULTICAST => {
             packet.phv.truncate = u32::MAX;
             NativeResult::Done(IngressVerdict::Multicast { group, priority })
@@ -202,6 +203,10 @@ fn run_egress(
         EXIT_ACTION_LOOP => {
             release_phv(state, packet);
             Ok(EgressVerdict::Abort(DropReason::ActionLoop))
+        }
+        EXIT_ASSERTION => {
+            release_phv(state, packet);
+            Ok(EgressVerdict::Abort(DropReason::AssertionFailed))
         }
         exit => Err(exit),
     }

@@ -19,6 +19,21 @@ use crate::program::{
 /// The width of v1model's timestamp fields.
 const TIMESTAMP_BITS: u32 = 48;
 
+/// The reason why the parser stopped before it accepted the packet.
+#[derive(Clone, Copy, Debug)]
+enum ParserStop {
+    /// A parser error. Ingress runs all the same.
+    Error(u32),
+    /// The packet must be dropped.
+    Abort(DropReason),
+}
+
+impl From<u32> for ParserStop {
+    fn from(error: u32) -> ParserStop {
+        ParserStop::Error(error)
+    }
+}
+
 /// The interpreter's context for one packet: parses it, runs control code on it, deparses it.
 pub(super) struct PacketContext<'a, T> {
     pub program: &'a Program,
@@ -33,7 +48,8 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// The parser or the control code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
+    /// The parser or the control code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for
+    /// this reason.
     pub fn ingress(&mut self, port: u16) -> Result<(), DropReason> {
         let program = self.program;
         let standard = &program.standard;
@@ -59,7 +75,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// The control code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
+    /// The control code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for this reason.
     pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) -> Result<(), DropReason> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
@@ -121,7 +137,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`].
+    /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`]; [`DropReason::AssertionFailed`].
     pub fn parse_and_verify(&mut self) -> Result<(u32, bool), DropReason> {
         Ok((self.parse()?, self.verify_checksums()))
     }
@@ -149,14 +165,14 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`].
+    /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`]; [`DropReason::AssertionFailed`].
     fn parse(&mut self) -> Result<u32, DropReason> {
         let mut position = 0;
         let program = self.program;
         let error = match self.run_states(&mut position) {
-            Ok(true) => program.parser.errors.no_error,
-            Ok(false) => return Err(DropReason::ParserLoop),
-            Err(error) => {
+            Ok(()) => program.parser.errors.no_error,
+            Err(ParserStop::Abort(reason)) => return Err(reason),
+            Err(ParserStop::Error(error)) => {
                 if T::ENABLED {
                     self.tracer.parser_error(program, error, program.parser.errors.name(error));
                 }
@@ -167,9 +183,8 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(error)
     }
 
-    /// Runs the parser's states from byte `position` on, which it advances. Returns `false` if [`LOOP_BUDGET`]
-    /// is exceeded. `Err` is a parser error.
-    fn run_states(&mut self, position: &mut usize) -> Result<bool, u32> {
+    /// Runs the parser's states from byte `position` on, which it advances.
+    fn run_states(&mut self, position: &mut usize) -> Result<(), ParserStop> {
         let parser = &self.program.parser;
         let (mut next, mut budget) = (parser.start, LOOP_BUDGET);
         while let Some(state_index) = next {
@@ -179,14 +194,14 @@ impl<T: Tracer> PacketContext<'_, T> {
             }
             budget = budget.saturating_sub(state.cost);
             if budget == 0 {
-                return Ok(false);
+                return Err(ParserStop::Abort(DropReason::ParserLoop));
             }
             for op in &state.ops {
                 self.exec_op(op, position)?;
             }
             next = self.transition(state_index, *position)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the next state; `None`: accept.
@@ -214,7 +229,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     }
 
     /// Executes one operation of a parser state.
-    fn exec_op(&mut self, op: &ParseOp, position: &mut usize) -> Result<(), u32> {
+    fn exec_op(&mut self, op: &ParseOp, position: &mut usize) -> Result<(), ParserStop> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
@@ -229,12 +244,12 @@ impl<T: Tracer> PacketContext<'_, T> {
             }
             ParseOp::ExtractNext { stack, block, length } => {
                 let length = length.map(|length| self.eval(length, *position));
-                self.extract_next(stack, block, length, position)
+                Ok(self.extract_next(stack, block, length, position)?)
             }
             ParseOp::Lookahead { slot, width, offset, bits } => {
                 let begin = *position * 8 + offset as usize;
                 if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
-                    return Err(errors.packet_too_short);
+                    return Err(errors.packet_too_short.into());
                 }
                 let (frame, _, phv) = self.packet.frame_and_phv();
                 let to = &mut phv.slots[usize::from(slot)..][..limbs(width)];
@@ -247,7 +262,7 @@ impl<T: Tracer> PacketContext<'_, T> {
             ParseOp::Advance(bits) => {
                 let bits = self.eval(bits, *position);
                 if !bits.is_multiple_of(8) {
-                    return Err(errors.invalid_argument);
+                    return Err(errors.invalid_argument.into());
                 }
                 let end = usize::try_from(bits / 8).ok().and_then(|bytes| position.checked_add(bytes));
                 match end.filter(|end| *end <= self.packet.len() as usize) {
@@ -255,15 +270,12 @@ impl<T: Tracer> PacketContext<'_, T> {
                         *position = end;
                         Ok(())
                     }
-                    _ => Err(errors.packet_too_short),
+                    _ => Err(errors.packet_too_short.into()),
                 }
             }
-            ParseOp::Run(code) => {
-                self.run_expression(code, *position);
-                Ok(())
-            }
+            ParseOp::Run(code) => self.run(code, *position).map_err(ParserStop::Abort),
             ParseOp::Verify { condition, error } => match self.eval(condition, *position) {
-                0 => Err(self.eval(error, *position) as u32),
+                0 => Err(ParserStop::Error(self.eval(error, *position) as u32)),
                 _ => Ok(()),
             },
         }
@@ -478,7 +490,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// The deparser's code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
+    /// The deparser's code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for this reason.
     pub fn deparse(&mut self) -> Result<(), DropReason> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;

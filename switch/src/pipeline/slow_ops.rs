@@ -9,6 +9,7 @@ use super::trace::Tracer;
 use super::wide;
 use crate::program::{FRAME_OFFSET_SLOT, Op, Opcode, TableId, VALID_SLOT, WideOpcode, WideSlot, low_mask};
 use rand::Rng;
+use std::sync::atomic::Ordering;
 
 impl<T: Tracer> ExecContext<'_, T> {
     /// Executes an operation that the interpreter's loop does not have. Out of line, to keep that loop small.
@@ -95,14 +96,23 @@ impl<T: Tracer> ExecContext<'_, T> {
                 *self.truncate = (*self.truncate).min(slot(slots, op.a).min(u64::from(u32::MAX)) as u32)
             }
             Opcode::Log if T::ENABLED => self.trace_log(slots, usize::from(op.a)),
-            Opcode::Assert if slot(slots, op.a) == 0 => {
-                self.state.failed_assertions += 1;
+            // The assertion failed; the caller drops the packet.
+            Opcode::Assert => {
+                let index = usize::from(op.b);
+                let assertion = &program.assertions[index];
+                self.state.failed_assertions[index] += 1;
+                if !assertion.is_logged.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "assertion failed: {}; the packet is dropped, as all others that fail it will be without a \
+                         further message",
+                        assertion.text
+                    );
+                }
                 if T::ENABLED {
-                    let name = program.actions.get(usize::from(op.b)).map_or("", |action| &action.name);
-                    self.tracer.assertion_failed(program, name);
+                    self.tracer.assertion_failed(program, &assertion.text);
                 }
             }
-            // `Log` without a tracer, or an `Assert` that holds. `ExecContext::run` executes all other operations.
+            // `Log` without a tracer. `ExecContext::run` executes all other operations.
             _ => {}
         }
     }

@@ -31,7 +31,8 @@ pub(super) struct State {
     pub ticks_per_second: u64,
     /// The time that `Pipeline::set_now` set last, in ticks.
     pub now: u64,
-    pub failed_assertions: u64,
+    /// Number of failures of each assertion.
+    pub failed_assertions: Vec<u64>,
     /// Memory for this program.
     pub scratch: Box<Scratch>,
 }
@@ -62,7 +63,7 @@ impl State {
             engine: program.engine,
             ticks_per_second: TICKS_PER_SECOND,
             now: 0,
-            failed_assertions: 0,
+            failed_assertions: vec![0; program.assertions.len()],
             scratch,
         }
     }

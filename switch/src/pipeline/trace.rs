@@ -35,8 +35,8 @@ pub trait Tracer {
     fn assign(&mut self, program: &Program, field: &str, old: &[u8], new: &[u8]) {}
     /// The program called `log_msg`.
     fn log(&mut self, program: &Program, message: &str) {}
-    /// An `assert` or `assume` failed in this action.
-    fn assertion_failed(&mut self, program: &Program, action: &str) {}
+    /// An `assert` or `assume` failed; `assertion` is its location or action.
+    fn assertion_failed(&mut self, program: &Program, assertion: &str) {}
     /// The deparser emitted a header of `len` bytes.
     fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {}
 }

@@ -10,14 +10,15 @@ use super::json::JsonNode;
 use super::layout::SlotRef;
 use super::op::{LogMessage, Op, Opcode, Pc, WideOp, WideOpcode, WideSlot};
 use super::signatures::ActionId;
+use super::source;
 
 /// Compiles primitives to code of a [`CodeBuilder`].
 pub(crate) struct ActionCompiler<'s, 'p> {
     pub builder: &'s mut CodeBuilder<'p>,
     pub declared: &'p Declarations<'p>,
     pub bindings: Bindings<'s>,
-    /// The index of the action, which a failed assertion reports.
-    action: u16,
+    /// The action, or the part of the program, that a failed assertion reports if its location is unknown.
+    pub place: &'s str,
 }
 
 /// An l-value.
@@ -27,18 +28,23 @@ enum AssignTarget {
 }
 
 impl<'s, 'p> ActionCompiler<'s, 'p> {
-    /// Returns a compiler for code outside actions: it has no parameters.
-    pub fn new(declared: &'p Declarations<'p>, builder: &'s mut CodeBuilder<'p>) -> ActionCompiler<'s, 'p> {
+    /// Returns a compiler for code outside actions: it has no parameters. `place` is its part of the program, such as
+    /// "the parser".
+    pub fn new(
+        declared: &'p Declarations<'p>,
+        builder: &'s mut CodeBuilder<'p>,
+        place: &'s str,
+    ) -> ActionCompiler<'s, 'p> {
         let bindings = Bindings { layout: &declared.layout, registers: &declared.registers, params: &[] };
-        ActionCompiler { builder, declared, bindings, action: 0 }
+        ActionCompiler { builder, declared, bindings, place }
     }
 
     /// Compiles the body of an action inline, with these values of its parameters.
     pub fn inline_action(&mut self, action: ActionId, params: &[NumExpr]) -> Result<(), LoadError> {
         let primitives = &self.declared.bodies[usize::from(action.0)];
         let bindings = Bindings { params, ..self.bindings };
-        let mut inner =
-            ActionCompiler { builder: self.builder, declared: self.declared, bindings, action: action.0 };
+        let place = self.declared.actions[usize::from(action.0)].name.as_str();
+        let mut inner = ActionCompiler { builder: self.builder, declared: self.declared, bindings, place };
         let exits = inner.lower_body(primitives)?;
         if let Some(last) = primitives.last() {
             self.builder.check_size(last)?;
@@ -372,7 +378,12 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let [condition] = parameters.tuple()?;
                 let condition = self.bindings.bool(&condition)?;
                 let slot = self.builder.lower_bool(node, &condition)?;
-                self.builder.emit(Opcode::Assert, 64, 0, slot, self.action);
+                let text = match source::location(node.value) {
+                    Some(location) => location.to_string(),
+                    None => format!("{name} in {}", self.place),
+                };
+                let index = self.builder.assertion(text);
+                self.builder.emit(Opcode::Assert, 64, 0, slot, index);
                 Ok(())
             }
             "no_op" => Ok(()),

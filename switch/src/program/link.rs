@@ -12,7 +12,7 @@ use super::layout::{HeaderId, Layout, PHV_CAPACITIES};
 use super::limbs::limbs;
 use super::lower::{Deparser, LoweredProgram, Pipelines};
 use super::op::{
-    ComputedSlot, HeaderInfo, LogMessage, Op, OperandRole, Pc, Slot, TracePoint, WideOp, WideSlot,
+    Assertion, ComputedSlot, HeaderInfo, LogMessage, Op, OperandRole, Pc, Slot, TracePoint, WideOp, WideSlot,
 };
 use super::parser::{self, Parser};
 use super::signatures::{ActionId, ActionInfo};
@@ -36,6 +36,7 @@ pub struct LinkedProgram {
     pub(crate) wide: Vec<WideOp>,
     pub(crate) header_ops: Vec<HeaderInfo>,
     pub(crate) logs: Vec<LogMessage>,
+    pub(crate) assertions: Vec<Assertion>,
     pub(crate) trace_points: Vec<(Pc, TracePoint)>,
     pub(crate) standard: StandardMetadata,
     pub(crate) control_slots: ControlSlots,
@@ -76,7 +77,8 @@ impl LinkedProgram {
         declared: Declarations,
         lowered: LoweredProgram,
     ) -> Result<LinkedProgram, LoadError> {
-        let UnlinkedCode { code, wide, header_ops, logs, consts, temps, address_taken } = lowered.unlinked;
+        let UnlinkedCode { code, wide, header_ops, logs, assertions, consts, temps, address_taken } =
+            lowered.unlinked;
         let vars = declared.vars as u16;
         let link_slot = |slot: Slot| match slot {
             FIRST_CONST.. => vars + temps + (slot - FIRST_CONST),
@@ -123,6 +125,7 @@ impl LinkedProgram {
             wide: wide.into_iter().map(wide_op).collect(),
             header_ops,
             logs: logs.into_iter().map(log).collect(),
+            assertions,
             trace_points,
             standard: declared.standard,
             control_slots: declared.control_slots,

@@ -35,9 +35,10 @@ impl LoweredProgram {
         let mut builder = CodeBuilder::new(&declared.layout, &declared.registers);
         // Address 0 is the end of a pipeline: a null next node leads there.
         builder.emit(Opcode::End, 64, 0, 0, 0);
-        let mut compiler = ActionCompiler::new(declared, &mut builder);
+        let mut compiler = ActionCompiler::new(declared, &mut builder, "the parser");
         let parser = Parser::load(root, &mut compiler)?;
         let (checksums, calculations) = load_checksums(root, &mut compiler)?;
+        compiler.place = "the deparser";
         let deparser = Deparser::load(root, &mut compiler)?;
         let action_code = lower_actions(&mut compiler)?;
         let pipelines = Pipelines::load(root, &mut compiler)?;

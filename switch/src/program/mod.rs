@@ -53,9 +53,10 @@ pub use layout::HeaderId;
 pub(crate) use layout::{FRAME_OFFSET_SLOT, HeaderStack, PHV_CAPACITIES, VALID_SLOT};
 pub(crate) use limbs::{limbs, limbs_from_be_bytes, low_mask, mask_limbs, prefix_mask};
 pub(crate) use native::{
-    CallFrame, CrcTables, DIRECT_KEY_BITS, EXIT_ACTION_LOOP, EXIT_DEPARSE, EXIT_DROP, EXIT_INTERPRET,
-    EXIT_MULTICAST, EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, Helpers, INPUTS, KeyCacheFormat, LookupResult,
-    MAX_KEY_WORDS, Native, NativeInput, NativeTable, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, row_actions,
+    CallFrame, CrcTables, DIRECT_KEY_BITS, EXIT_ACTION_LOOP, EXIT_ASSERTION, EXIT_DEPARSE, EXIT_DROP,
+    EXIT_INTERPRET, EXIT_MULTICAST, EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, Helpers, INPUTS,
+    KeyCacheFormat, LookupResult, MAX_KEY_WORDS, Native, NativeInput, NativeTable, ROW_ACTION_SHIFT,
+    ROW_NEXT_SHIFT, row_actions,
 };
 pub(crate) use op::{
     ComputedSlot, HeaderInfo, LOOP_BUDGET, Op, Opcode, Pc, Slot, TracePoint, WideOp, WideOpcode, WideSlot,

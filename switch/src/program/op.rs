@@ -1,5 +1,7 @@
 //! The bytecode of a program: three-address operations over the slots of the header vector.
 
+use std::sync::atomic::AtomicBool;
+
 /// Index of a 64-bit slot of the header vector.
 pub(crate) type Slot = u16;
 /// Index into the code.
@@ -168,7 +170,7 @@ opcodes! {
     Truncate(None, Read, None),
     /// `log_msg`: index a of side table `logs`
     Log(None, Index, None),
-    /// `assert` or `assume` that a is not 0, in action b
+    /// `assert` or `assume`: drops the packet if a is 0; b: index of side table `assertions`
     Assert(None, Read, Index),
 }
 
@@ -267,6 +269,15 @@ pub(crate) struct HeaderInfo {
 pub(crate) struct LogMessage {
     pub format: String,
     pub values: Vec<WideSlot>,
+}
+
+/// An `assert` or `assume`.
+#[derive(Debug)]
+pub(crate) struct Assertion {
+    /// The location and text in the P4 source, or else the action: `main.p4:8: assert(h.ttl > 0)`.
+    pub text: String,
+    /// True after the first failure on any switch with this program: only that one is logged.
+    pub is_logged: AtomicBool,
 }
 
 /// Code that computes a value (a condition, a length, an error code), and the slot that holds it afterwards.

@@ -1,5 +1,5 @@
 //! Locations in the P4 source, which p4c writes to the JSON with conditions, tables and statements
-//! (`source_info`). Only traces need them, so they are read when the first trace is started.
+//! (`source_info`). Only traces need most of them, so these are read when the first trace is started.
 
 use super::signatures::ActionId;
 use serde_json::Value;
@@ -89,7 +89,8 @@ fn locations_by_name(objects: &Value) -> impl Iterator<Item = (String, SourceLoc
     elements(objects).filter_map(|object| Some((object["name"].as_str()?.to_owned(), location(object)?)))
 }
 
-fn location(object: &Value) -> Option<SourceLocation> {
+/// Returns the location of an object of BMv2 JSON, if it has one.
+pub(crate) fn location(object: &Value) -> Option<SourceLocation> {
     let info = &object["source_info"];
     let text = info["source_fragment"].as_str().unwrap_or_default();
     Some(SourceLocation {

@@ -38,6 +38,8 @@ pub enum FailureKind {
     Unexpected { port: u16, received: ReceivedFrame },
     /// A counter or register has another value; the text names both.
     Value(String),
+    /// An `assert` or `assume` of the program failed; the text is its location or action. The line is that of the packet.
+    Assertion(String),
 }
 
 /// The result of a test. Displays as a report.
@@ -87,13 +89,13 @@ impl TestOutcome {
 impl Failure {
     /// Returns whether the other failure is the same, except for the headers of its frame.
     fn is_same(&self, other: &Failure) -> bool {
-        use FailureKind::{Differs, Missing, Unexpected, Value};
+        use FailureKind::{Assertion, Differs, Missing, Unexpected, Value};
         let kinds = match (&self.kind, &other.kind) {
             (Differs { received, .. }, Differs { received: other, .. })
             | (Unexpected { received, .. }, Unexpected { received: other, .. }) => {
                 (received.packet_line, &received.bytes) == (other.packet_line, &other.bytes)
             }
-            (Value(what), Value(other)) => what == other,
+            (Value(what), Value(other)) | (Assertion(what), Assertion(other)) => what == other,
             (Missing { .. }, Missing { .. }) => true,
             _ => false,
         };
@@ -233,6 +235,9 @@ impl fmt::Display for Failure {
                 writeln!(f, "         received {}", received.hex())
             }
             FailureKind::Value(what) => writeln!(f, "line {line}: {what}"),
+            FailureKind::Assertion(what) => {
+                writeln!(f, "line {line}: an assertion failed for this packet: {what}")
+            }
         }
     }
 }

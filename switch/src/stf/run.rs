@@ -6,6 +6,7 @@ use super::lexer::{Name, Number};
 use super::names;
 use super::outcome::{Failure, FailureKind, ReceivedFrame, TestOutcome};
 use super::profiles;
+use crate::drops::DropReason;
 use crate::engine::{CloneSession, ReadyPorts, Replica, Switch, SwitchConfig};
 use crate::packet::Packet;
 use crate::pipeline::{CounterValue, EntryHandle, MeterRates, NoTrace, Pipeline, TableError};
@@ -48,6 +49,8 @@ pub(super) struct Runner<T> {
     last_packet_line: usize,
     notes: Vec<String>,
     failures: Vec<Failure>,
+    /// How often each assertion of the program has failed, as far as `failures` reports.
+    failed_assertions: Vec<u64>,
     tracer: T,
     traces: Vec<(usize, PacketTrace)>,
 }
@@ -140,6 +143,7 @@ impl<T: TestTracer> Runner<T> {
             last_packet_line: 0,
             notes: Vec::new(),
             failures: Vec::new(),
+            failed_assertions: Vec::new(),
             tracer: T::default(),
             traces: Vec::new(),
         })
@@ -173,6 +177,22 @@ impl<T: TestTracer> Runner<T> {
         self.run_until(self.now);
     }
 
+    /// Adds a failure for each assertion that has failed since the last call.
+    fn check_assertions(&mut self) {
+        let assertions = self.switch.pipeline().assertions();
+        for (index, (text, failures)) in assertions.enumerate() {
+            match self.failed_assertions.get_mut(index) {
+                Some(seen) if *seen == failures => continue,
+                Some(seen) => *seen = failures,
+                None => self.failed_assertions.push(failures),
+            }
+            if failures > 0 {
+                let kind = FailureKind::Assertion(text.to_owned());
+                self.failures.push(Failure { line: self.last_packet_line, kind });
+            }
+        }
+    }
+
     /// Stores the trace of the last packet.
     fn store_trace(&mut self) {
         let trace = std::mem::take(&mut self.tracer).into_trace();
@@ -194,6 +214,7 @@ impl<T: TestTracer> Runner<T> {
         if end < Time::MAX {
             self.now = end;
         }
+        self.check_assertions();
     }
 
     /// Transmits the packets that are due now, port by port in ascending order.
@@ -237,13 +258,20 @@ impl<T: TestTracer> Runner<T> {
                 }));
             }
         }
+        let counters = self.switch.counters();
+        for (reason, count) in counters.dropped.iter().filter(|(reason, _)| reason.is_stopped_program()) {
+            if reason != DropReason::AssertionFailed {
+                let what = format!("{} packets were dropped as {}", count.packets, reason.name());
+                self.notes.push(format!("{what}: the program did not end"));
+            }
+        }
         TestOutcome {
             packets: self.packets,
             frames,
             notes: self.notes,
             failures: self.failures,
             traces: self.traces,
-            counters: self.switch.counters(),
+            counters,
         }
     }
 

@@ -74,7 +74,7 @@ pub enum Event {
     },
     /// The program called `log_msg`.
     Log(String),
-    /// An `assert` or `assume` failed in this action.
+    /// This `assert` or `assume` failed, given by its location or action.
     AssertionFailed(String),
     /// The verdict of ingress.
     Ingress(IngressVerdict),
@@ -255,8 +255,8 @@ impl Tracer for PacketTrace {
     fn log(&mut self, _: &Program, message: &str) {
         self.push(Event::Log(message.to_owned()));
     }
-    fn assertion_failed(&mut self, _: &Program, action: &str) {
-        self.push(Event::AssertionFailed(action.to_owned()));
+    fn assertion_failed(&mut self, _: &Program, assertion: &str) {
+        self.push(Event::AssertionFailed(assertion.to_owned()));
     }
     fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {
         self.push(Event::Emitted { header: program.header_name(header).to_owned(), len });

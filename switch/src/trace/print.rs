@@ -117,7 +117,7 @@ impl fmt::Display for Event {
                 )
             }
             Event::Log(message) => writeln!(f, "    log: {message}"),
-            Event::AssertionFailed(action) => writeln!(f, "    an assertion failed in {action}"),
+            Event::AssertionFailed(text) => writeln!(f, "    assertion failed: {text}"),
             Event::Ingress(verdict) => match verdict {
                 IngressVerdict::Drop => writeln!(f, "ingress drops it"),
                 IngressVerdict::Unicast { port, priority } => {

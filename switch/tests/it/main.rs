@@ -1,6 +1,7 @@
 //! The switch without a socket or a clock: programs, pipelines, traffic manager and P4Runtime's entities.
 
 mod arith;
+mod assertions;
 mod bmv2_json;
 mod control;
 mod engine;

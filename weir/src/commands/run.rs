@@ -9,7 +9,7 @@ use super::mininet::Switch;
 use super::program::Engine;
 use super::progress::ProgressBars;
 use super::threads::thread_count;
-use crate::console::{Console, Failure};
+use crate::console::{self, Console, Failure};
 use crate::interrupt::{self, SIGNALS};
 use crate::live::{ServeOptions, View, WebView};
 use crate::output::ActionOutput;
@@ -28,6 +28,7 @@ use weir_report::{
     names, perfetto, policy, table,
 };
 use weir_sim::Simulation;
+use weir_switch::drops::DropReason;
 use weir_testbed::Mininet;
 use weir_units::Bandwidth;
 
@@ -377,12 +378,29 @@ fn run_one(
             writeln!(console.out, "{line}")?;
         }
     }
+    warn_of_stopped_programs(&results);
     let failures = report::failures(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
         (None, true) => Err(Failure::Interrupted(format!("{} has the results up to then", dir.display()))),
         (None, false) if failures.is_empty() => Ok(()),
         (None, false) => Err(Failure::Work(format!("{}: {}", experiment.spec.name, failures.join("; ")))),
+    }
+}
+
+/// Warns of packets for which a switch stopped the program. They are drops like others in the results, but a fault of the
+/// program.
+fn warn_of_stopped_programs(results: &Results) {
+    for (label, scheme) in &results.summary.schemes {
+        for reason in DropReason::ALL.iter().filter(|reason| reason.is_stopped_program()) {
+            if let Some(packets) = scheme.drops.get(reason.name()) {
+                console::warn(&format!(
+                    "{label}: the switches dropped {packets} packets as {}: the program did not end, or an assertion in \
+                     it failed",
+                    reason.name()
+                ));
+            }
+        }
     }
 }
 

@@ -102,7 +102,7 @@ fn packet_to_trace(failure: &stf::Failure, outcome: &TestOutcome) -> Option<usiz
         FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => {
             received.packet_line
         }
-        FailureKind::Missing { .. } | FailureKind::Value(_) => failure.line,
+        FailureKind::Missing { .. } | FailureKind::Value(_) | FailureKind::Assertion(_) => failure.line,
     };
     outcome.traces.iter().rposition(|(line, _)| *line <= until).map(|index| index + 1)
 }

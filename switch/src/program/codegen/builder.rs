@@ -6,8 +6,9 @@ use crate::program::externs::RegisterArray;
 use crate::program::header_types::MAX_PHV_SLOTS;
 use crate::program::json::JsonNode;
 use crate::program::layout::{HeaderId, Layout};
-use crate::program::op::{ComputedSlot, HeaderInfo, LogMessage, Op, Opcode, Pc, Slot, WideOp};
+use crate::program::op::{Assertion, ComputedSlot, HeaderInfo, LogMessage, Op, Opcode, Pc, Slot, WideOp};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::AtomicBool;
 
 /// The number of the first temporary in unlinked code.
 /// [`LinkedProgram::new`](crate::program::link::LinkedProgram::new) replaces these numbers by slots.
@@ -25,6 +26,7 @@ pub(crate) struct UnlinkedCode {
     pub wide: Vec<WideOp>,
     pub header_ops: Vec<HeaderInfo>,
     pub logs: Vec<LogMessage>,
+    pub assertions: Vec<Assertion>,
     pub consts: Vec<u64>,
     /// Number of temporaries: the maximum of all statements.
     pub temps: u16,
@@ -40,6 +42,8 @@ pub(crate) struct CodeBuilder<'p> {
     pub unlinked: UnlinkedCode,
     /// Index of the first limb of each constant.
     const_index: HashMap<Vec<u64>, u16>,
+    /// Index of each assertion by its text.
+    assertion_index: HashMap<String, u16>,
     /// Number of temporaries of the current statement.
     next_temp: u16,
     /// Index of the first operation after the last label. Only operations from there on may be changed, because
@@ -50,7 +54,25 @@ pub(crate) struct CodeBuilder<'p> {
 impl<'p> CodeBuilder<'p> {
     pub fn new(layout: &'p Layout, registers: &'p [RegisterArray]) -> CodeBuilder<'p> {
         let unlinked = UnlinkedCode::default();
-        CodeBuilder { layout, registers, unlinked, const_index: HashMap::new(), next_temp: 0, last_label: 0 }
+        CodeBuilder {
+            layout,
+            registers,
+            unlinked,
+            const_index: HashMap::new(),
+            assertion_index: HashMap::new(),
+            next_temp: 0,
+            last_label: 0,
+        }
+    }
+
+    /// Returns the index of the assertion with this text. Where an action is inlined, its assertions are the same.
+    pub fn assertion(&mut self, text: String) -> u16 {
+        let assertions = &mut self.unlinked.assertions;
+        *self.assertion_index.entry(text).or_insert_with_key(|text| {
+            let index = assertions.len().min(usize::from(u16::MAX)) as u16;
+            assertions.push(Assertion { text: text.clone(), is_logged: AtomicBool::new(false) });
+            index
+        })
     }
 
     /// Makes the next operation a jump target and returns its address.

@@ -198,3 +198,5 @@ pub(crate) const EXIT_DEPARSE: u64 = 6;
 pub(crate) const EXIT_PARSER_LOOP: u64 = 7;
 /// An action exceeded [`LOOP_BUDGET`](crate::program::LOOP_BUDGET).
 pub(crate) const EXIT_ACTION_LOOP: u64 = 8;
+/// An assertion failed.
+pub(crate) const EXIT_ASSERTION: u64 = 9;

@@ -1,7 +1,8 @@
 //! Lowers the operations of a program to Cranelift IR. Actions are inlined where their table is applied.
 
 use super::abi::{
-    CallFrame, CrcTables, EXIT_ACTION_LOOP, NativeTable, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, row_actions,
+    CallFrame, CrcTables, EXIT_ACTION_LOOP, EXIT_ASSERTION, NativeTable, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT,
+    row_actions,
 };
 use super::code::Unsupported;
 use super::code_worklist::{InlineInstance, ReturnTarget};
@@ -153,6 +154,10 @@ impl Emitter<'_, '_> {
         }
         match op.opcode {
             Opcode::Log => return Ok(()),
+            Opcode::Assert => {
+                self.emit_assertion(pc, op);
+                return Ok(());
+            }
             Opcode::SetValid => return self.emit_set_valid(op),
             Opcode::SetInvalid => return self.emit_set_invalid(op),
             Opcode::RegRead | Opcode::RegWrite => return self.emit_register_access(op),
@@ -166,6 +171,18 @@ impl Emitter<'_, '_> {
         let value = self.compute(op)?;
         self.def_slot(op.d, value);
         Ok(())
+    }
+
+    /// Emits an assertion. If it fails, a helper counts that, and the code returns.
+    fn emit_assertion(&mut self, pc: Pc, op: &Op) {
+        let holds = self.use_slot(op.a);
+        let (next, failed) = (self.builder.create_block(), self.create_cold_block());
+        self.brif(holds, next, failed);
+        self.switch_to(failed);
+        let pc = self.iconst(u64::from(pc));
+        self.call_helper(self.helpers.exec_op, &[pc], 0);
+        self.emit_return(EXIT_ASSERTION);
+        self.switch_to(next);
     }
 
     /// Emits an operation that only computes a value. Returns the value of its destination.

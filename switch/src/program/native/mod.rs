@@ -48,9 +48,9 @@ mod lower_parser;
 mod slot_storage;
 
 pub(crate) use abi::{
-    CallFrame, CrcTables, DIRECT_KEY_BITS, EXIT_ACTION_LOOP, EXIT_DEPARSE, EXIT_DROP, EXIT_INTERPRET,
-    EXIT_MULTICAST, EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, Helpers, INPUTS, LookupResult, MAX_KEY_WORDS,
-    NativeInput, NativeTable, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, row_actions,
+    CallFrame, CrcTables, DIRECT_KEY_BITS, EXIT_ACTION_LOOP, EXIT_ASSERTION, EXIT_DEPARSE, EXIT_DROP,
+    EXIT_INTERPRET, EXIT_MULTICAST, EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, Helpers, INPUTS, LookupResult,
+    MAX_KEY_WORDS, NativeInput, NativeTable, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, row_actions,
 };
 pub(crate) use code::Native;
 pub(crate) use key_cache::KeyCacheFormat;

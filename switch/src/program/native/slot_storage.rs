@@ -61,7 +61,6 @@ pub(super) fn needs_helper(program: &LinkedProgram, op: &Op) -> bool {
                 | Opcode::LoadAt
                 | Opcode::StoreAt
                 | Opcode::Truncate
-                | Opcode::Assert
         ),
     }
 }
