@@ -17,6 +17,7 @@ use weir_switch::driver::{
     DirectionStatus, FabricDataplane, FabricMember, FabricPort, FrameSource, IoDrop, PcapReader, PcapWriter,
     PortLinkConfig,
 };
+use weir_switch::drops::DropReason;
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::link::LinkDrop;
 use weir_switch::pipeline::Digest;
@@ -649,4 +650,83 @@ fn an_access_link_has_two_directions_and_can_be_changed() {
         (6, 6),
         "frames lost on the link did not reach the switch"
     );
+}
+
+/// A program of `replicate.p4` that does not end: its parser's start state leads to itself, or a packet whose first byte
+/// is 3 is resubmitted, or one whose first byte is 4 is recirculated, for ever.
+fn endless(parser: bool) -> String {
+    let mut json: serde_json::Value = serde_json::from_str(include_str!("programs/replicate.json")).unwrap();
+    if parser {
+        let start = &mut json["parsers"][0]["parse_states"][0];
+        start["parser_ops"] = serde_json::json!([]);
+        start["transitions"][0]["next_state"] = "start".into();
+        return json.to_string();
+    }
+    for action in json["actions"].as_array_mut().unwrap() {
+        for statement in action["primitives"].as_array_mut().unwrap() {
+            if statement.to_string().contains("m.tag + 1") {
+                *statement = serde_json::from_str(&statement.to_string().replace("0x01", "0x00")).unwrap();
+            }
+        }
+    }
+    json.to_string()
+}
+
+/// One switch of a process runs programs that do not end. Another one goes on, and so do the control calls of both.
+#[test]
+fn a_program_that_does_not_end_stops_no_other_switch() {
+    let Some(lab) = Lab::new("a_program_that_does_not_end", &["switch", "hosts"]) else { return };
+    for number in 1..=3 {
+        lab.cable(("switch", &format!("p{number}")), ("hosts", &format!("h{number}")), 1500);
+    }
+    let link = PortLinkConfig::new(Bandwidth::from_gbps(1), Time::from_us(10));
+    let member = |ports: Vec<(u16, String)>, port: u16, peer: (u16, u16)| {
+        let internal_ports = vec![FabricPort { port, name: format!("eth{port}"), peer }];
+        let config =
+            DataplaneConfig { port_links: BTreeMap::from([(port, link)]), ..DataplaneConfig::default() };
+        FabricMember { switch: None, config, ports, internal_ports }
+    };
+    let members =
+        vec![member(ports(&["p1", "p2"]), 3, (1, 2)), member(vec![(1, "p3".to_owned())], 2, (0, 3))];
+    let fabric = lab.within("switch", || FabricDataplane::start(members).unwrap());
+    let handles = fabric.handles();
+    let config = DataplaneConfig::default().switch_config();
+    handles[0].install(hpcc(config.clone()).unwrap()).wait().unwrap();
+    let (h1, h3) = (Nic::open(&lab, "hosts", "h1"), Nic::open(&lab, "hosts", "h3"));
+    let mut h2 = Nic::open(&lab, "hosts", "h2");
+
+    let bad_frame = |op: u8| (0..200).map(|_| [vec![op; 64]].concat()).collect::<Vec<_>>();
+    for (parser, op, reason) in [
+        (true, 0, DropReason::ParserLoop),
+        (false, 3, DropReason::ResubmitLimit),
+        (false, 4, DropReason::RecirculateLimit),
+    ] {
+        let program = Program::from_json(&endless(parser)).unwrap();
+        let switch = Switch::new(program, config.clone(), 1).unwrap();
+        handles[1].install(Box::new(switch)).wait().unwrap();
+        h3.send(&bad_frame(op));
+        if parser {
+            // Frames for host 3 reach the other switch on the link between the two.
+            h1.send(&(0..50).map(|_| udp(1, 3, 100)).collect::<Vec<_>>());
+        }
+        let dropped = || handles[1].with(move |switch, _| switch.drops().get(reason).packets).unwrap();
+        wait_for(TIMEOUT, || dropped() > 0);
+        let before = dropped();
+        let start = Instant::now();
+        h1.send(&(0..20).map(|_| udp(1, 2, 100)).collect::<Vec<_>>());
+        h2.receive(20);
+        let took = start.elapsed();
+        let during = dropped() - before;
+        // Each packet that is dropped meanwhile takes milliseconds; the frames do not wait for all of them.
+        assert!(during < 100, "{}: {during} drops in {took:?}", reason.name());
+        let start = Instant::now();
+        handles[1].stats().wait().unwrap();
+        eprintln!("{}: 20 frames took {took:?}, a call {:?}", reason.name(), start.elapsed());
+    }
+    let start = Instant::now();
+    for stats in fabric.stop() {
+        let counters = stats.switch.unwrap();
+        assert!(counters.is_balanced(), "{counters:?}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }

@@ -233,6 +233,15 @@ impl RxRing {
     /// Passes the oldest frames to `on_frame`, at most `budget`. Returns their number.
     #[inline]
     pub fn receive(&mut self, budget: usize, mut on_frame: impl FnMut(RxFrame<'_>)) -> usize {
+        self.receive_while(budget, |frame| {
+            on_frame(frame);
+            true
+        })
+    }
+
+    /// Passes the oldest frames to `on_frame`, at most `budget`, until it returns `false`. Returns their number.
+    #[inline]
+    pub fn receive_while(&mut self, budget: usize, mut on_frame: impl FnMut(RxFrame<'_>) -> bool) -> usize {
         for received in 0..budget {
             // SAFETY: `next` is below `slots`, and `slots * slot_len == map_len`, so the slot lies in the
             // mapping. It begins with a `tpacket2_hdr`, whose first field is the status that passes ownership
@@ -249,9 +258,12 @@ impl RxRing {
             }
             // SAFETY: the status TP_STATUS_USER was read with Acquire. The kernel does not touch the slot
             // until the status is stored below, and the borrow ends before that.
-            on_frame(unsafe { frame_in_slot(base, self.slot_len, state) });
+            let goes_on = on_frame(unsafe { frame_in_slot(base, self.slot_len, state) });
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+            if !goes_on {
+                return received + 1;
+            }
         }
         budget
     }

@@ -41,7 +41,7 @@ impl Runtime {
         for (&(port, priority), &limits) in &self.limits {
             switch.set_limits(port, Some(priority), limits);
         }
-        let old = self.switch.replace(switch);
+        let old = self.replace_switch(switch);
         // The due times of the old switch's rates do not apply to the new one.
         (0..PORTS as u16).for_each(|port| self.wake_port(port));
         old

@@ -263,6 +263,7 @@ impl Emulator {
                 let mut frame = pool.get();
                 frame.set_bytes(bytes);
                 directions[index % 2].send(&link.parameters, arrived_at, frame, pool);
+                true
             });
             any_received |= frames > 0;
         }

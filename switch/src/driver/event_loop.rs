@@ -82,6 +82,7 @@ impl EventLoop {
                 break;
             }
             did_work |= self.receive_round();
+            did_work |= self.run_waiting();
             rounds += 1;
             if !did_work && self.sleep_or_spin() {
                 rounds = 0;
@@ -123,6 +124,16 @@ impl EventLoop {
             self.rebuild_port_lists();
         }
         true
+    }
+
+    /// Runs packets of each switch that wait for another pass, a portion per round. Returns whether there were any.
+    fn run_waiting(&mut self) -> bool {
+        let mut did_work = false;
+        for switch in self.switches.iter_mut().filter(|switch| switch.out.has_waiting) {
+            switch.run_waiting(&mut self.timers);
+            did_work = true;
+        }
+        did_work
     }
 
     /// Collects the ports on interfaces again, and passes plugged and unplugged links on to their other ends.
@@ -204,16 +215,23 @@ impl EventLoop {
         if port.egress_link.as_mut().is_some_and(|link| !link.timer_fired(timer.due)) {
             return;
         }
+        let mut earliest = Time::ZERO;
         match port.peer() {
-            Some((to, port)) => self.forward_internal(from, timer.port, (usize::from(to), port), now),
+            Some((to, port)) => {
+                self.forward_internal(from, timer.port, (usize::from(to), port), now);
+                earliest = self.switches[usize::from(to)].paused_until;
+            }
             None => self.switches[from].flush_link(timer.port, now),
         }
-        self.switches[from].arm_link_timer(timer.port, &mut self.timers);
+        self.switches[from].arm_link_timer_after(timer.port, earliest, &mut self.timers);
     }
 
     /// Passes frames that have arrived at the far end of an internal link to the switch there.
     fn forward_internal(&mut self, from: usize, port: u16, (to, peer_port): (usize, u16), now: Time) {
         for _ in 0..RX_BATCH {
+            if self.switches[to].is_paused() {
+                return;
+            }
             let sender = &mut self.switches[from];
             let index = sender.port_index[usize::from(port)];
             let Some((arrival, packet)) =
@@ -246,6 +264,9 @@ impl EventLoop {
         for switch in &mut self.switches {
             switch.flush_files();
             wait = wait.min(switch.next_replay().saturating_sub(now));
+            if switch.paused_until > now {
+                wait = wait.min(switch.paused_until.saturating_sub(now));
+            }
         }
         let is_absent = |&(switch, port): &(u16, u16)| {
             self.switches[usize::from(switch)].ports[usize::from(port)].is_absent()

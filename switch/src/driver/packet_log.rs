@@ -42,6 +42,20 @@ pub(super) fn transmit(
     packet
 }
 
+/// Same as [`Switch::run_waiting`], with log output.
+#[cold]
+pub(super) fn run_waiting(
+    switch: &mut Switch,
+    config: &DataplaneConfig,
+    now: Time,
+    out: &mut impl SwitchOutput,
+) -> bool {
+    let mut trace = PacketTrace::new();
+    let is_waiting = switch.run_waiting_traced(now, out, &mut trace);
+    log(config, &trace);
+    is_waiting
+}
+
 fn dump(config: &DataplaneConfig, direction: &str, port: u16, packet: &Packet) {
     if config.dump_bytes > 0 {
         let bytes = packet.bytes();

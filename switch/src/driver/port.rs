@@ -177,18 +177,22 @@ impl Port {
     }
 
     /// Passes at most `budget` frames from the interface to `on_frame`, with the port's number and the system
-    /// time at which the kernel received each. Returns the number of frames read.
+    /// time at which the kernel received each, until it returns `false`. Returns the number of frames read.
     #[inline]
-    pub fn receive(&mut self, budget: usize, mut on_frame: impl FnMut(u16, Duration, &[u8])) -> usize {
+    pub fn receive(
+        &mut self,
+        budget: usize,
+        mut on_frame: impl FnMut(u16, Duration, &[u8]) -> bool,
+    ) -> usize {
         let Port { number, backend, counters, capture, scratch: restored, .. } = self;
         let PortBackend::Interface(Some(sockets)) = backend else { return 0 };
-        sockets.ring.receive(budget, |frame| {
-            let Some(bytes) = reassemble(&frame, counters, restored) else { return };
+        sockets.ring.receive_while(budget, |frame| {
+            let Some(bytes) = reassemble(&frame, counters, restored) else { return true };
             counters.received.count(bytes.len() as u32);
             if let Some(capture) = capture {
                 counters.not_captured += u64::from(!capture.write_received(bytes));
             }
-            on_frame(*number, frame.received, bytes);
+            on_frame(*number, frame.received, bytes)
         })
     }
 

@@ -85,10 +85,10 @@ impl LinkDirection {
         self.channel.pop_arrived(now)
     }
 
-    /// Returns the time of the next arrival if a timer must be armed for it, and records the timer. `None` if
-    /// no frame is in flight, or a timer is armed for this time or an earlier one.
-    pub fn arm(&mut self) -> Option<Time> {
-        let arrival = self.channel.next_arrival()?;
+    /// Returns the time of the next arrival, but not one before `earliest`, if a timer must be armed for it, and records
+    /// the timer. `None` if no frame is in flight, or a timer is armed for this time or an earlier one.
+    pub fn arm(&mut self, earliest: Time) -> Option<Time> {
+        let arrival = self.channel.next_arrival()?.max(earliest);
         if self.armed_for.is_some_and(|armed| armed <= arrival) {
             return None;
         }
@@ -172,14 +172,14 @@ mod tests {
         direction.push(Time::from_ms(1), frame(125), &mut pool); // waits for the first frame, then 0.1 ms
         assert_eq!(direction.len(), 2);
         assert!(direction.pop(Time::from_us(16_999)).is_none());
-        assert_eq!(direction.arm(), Some(Time::from_ms(17)));
-        assert_eq!(direction.arm(), None, "a timer is armed already");
+        assert_eq!(direction.arm(Time::ZERO), Some(Time::from_ms(17)));
+        assert_eq!(direction.arm(Time::ZERO), None, "a timer is armed already");
         assert!(!direction.timer_fired(Time::from_ms(16)) && direction.timer_fired(Time::from_ms(17)));
         assert_eq!(direction.pop(Time::from_ms(18)).unwrap().1.len(), 1250);
         assert!(direction.pop(Time::from_ms(17)).is_none());
         let (arrival, frame) = direction.pop(Time::from_ms(20)).unwrap();
         assert_eq!((arrival, frame.len()), (Time::from_us(17_100), 125), "a late call gets the arrival time");
-        assert_eq!((direction.len(), direction.arm()), (0, None));
+        assert_eq!((direction.len(), direction.arm(Time::ZERO)), (0, None));
     }
 
     #[test]
@@ -187,13 +187,13 @@ mod tests {
         let link = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(15)).link;
         let (mut direction, mut pool) = (LinkDirection::new(link, 1), PacketPool::new());
         direction.push(Time::ZERO, Packet::from_bytes(&[0; 125]), &mut pool);
-        assert_eq!(direction.arm(), Some(Time::from_us(15_100)));
+        assert_eq!(direction.arm(Time::ZERO), Some(Time::from_us(15_100)));
         direction.change("delay=1ms,reorder=100%".parse().unwrap(), &mut pool);
         direction.push(Time::from_ms(1), Packet::from_bytes(&[0; 125]), &mut pool);
-        assert_eq!(direction.arm(), Some(Time::from_us(1_100)));
+        assert_eq!(direction.arm(Time::ZERO), Some(Time::from_us(1_100)));
         assert!(direction.timer_fired(Time::from_us(1_100)) && direction.pop(Time::from_us(1_100)).is_some());
         assert_eq!(
-            direction.arm(),
+            direction.arm(Time::ZERO),
             Some(Time::from_us(15_100)),
             "the timer of the overtaken frame is armed again"
         );

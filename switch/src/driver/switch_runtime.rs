@@ -22,6 +22,11 @@ use weir_units::Time;
 /// Maximum number of frames read from a port per batch. It is below BMv2's queue of 64 packets, so that a burst at
 /// full speed fits into an empty queue.
 pub(super) const RX_BATCH: usize = 32;
+/// Passes of packets that run again per switch and round.
+const REENTRY_PORTION: u32 = 256;
+/// The time for which a switch takes no packets after a loop of its program did not end, so that other switches run and
+/// commands are handled.
+const OVERRUN_PAUSE: Time = Time::from_ms(5);
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
 pub(super) const NO_PORT: u16 = u16::MAX;
 
@@ -43,6 +48,10 @@ pub(super) struct Output {
     pub pool: PacketPool,
     pub subscribers: Subscribers,
     pub digests_lost: u64,
+    /// True if packets wait for another pass.
+    pub has_waiting: bool,
+    /// True after a loop of the program did not end.
+    overran: bool,
 }
 
 impl SwitchOutput for Output {
@@ -63,6 +72,12 @@ impl SwitchOutput for Output {
     #[inline]
     fn recycle(&mut self, packet: Box<Packet>) {
         self.pool.put(packet);
+    }
+    fn waiting(&mut self) {
+        self.has_waiting = true;
+    }
+    fn overran(&mut self) {
+        self.overran = true;
     }
     fn digest(&mut self, digest: Digest) {
         self.digests_lost += u64::from(!self.subscribers.notify(DataplaneEvent::Digest(&digest)));
@@ -98,6 +113,8 @@ pub(super) struct Runtime {
     /// The switch's time for events on links with a rate. It never goes back, and is at most [`MAX_CATCH_UP`]
     /// behind the clock, which is also the limit up to which a shaper compensates.
     virtual_now: Time,
+    /// The switch takes and sends no packets until this time, see [`OVERRUN_PAUSE`]; [`Time::ZERO`]: it does.
+    pub paused_until: Time,
     pub out: Output,
     pub epoll_set: Arc<EpollSet>,
     pub replay: Replay,
@@ -137,6 +154,7 @@ impl Runtime {
             port_index: Box::new([NO_PORT; PORTS]),
             armed_at: Box::new([Time::ZERO; PORTS]),
             virtual_now: Time::ZERO,
+            paused_until: Time::ZERO,
             out: Output {
                 ready_ports: Vec::with_capacity(PORTS),
                 is_active: Box::new([false; PORTS]),
@@ -144,6 +162,8 @@ impl Runtime {
                 pool: PacketPool::new(),
                 subscribers: Subscribers::default(),
                 digests_lost: 0,
+                has_waiting: false,
+                overran: false,
             },
             epoll_set,
             replay: Replay::default(),
@@ -165,11 +185,55 @@ impl Runtime {
         self.ports.get_mut(usize::from(index))
     }
 
+    /// Returns whether the switch must not take packets now, because a loop of its program did not end.
+    #[inline]
+    pub fn is_paused(&mut self) -> bool {
+        if std::mem::take(&mut self.out.overran) {
+            self.paused_until = self.clock.now().saturating_add(OVERRUN_PAUSE);
+        }
+        self.paused_until > Time::ZERO && self.is_pause_running()
+    }
+
+    #[cold]
+    fn is_pause_running(&mut self) -> bool {
+        if self.clock.now() >= self.paused_until {
+            self.paused_until = Time::ZERO;
+        }
+        self.paused_until > Time::ZERO
+    }
+
+    /// Installs a switch, which replaces the old one.
+    pub fn replace_switch(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
+        switch.set_reentry_portion(REENTRY_PORTION);
+        (self.out.has_waiting, self.out.overran, self.paused_until) = (false, false, Time::ZERO);
+        self.switch.replace(switch)
+    }
+
+    /// Runs the packets that wait for another pass, as far as a portion goes.
+    pub fn run_waiting(&mut self, timers: &mut Timers) {
+        if self.is_paused() {
+            return;
+        }
+        self.sync_time();
+        let Runtime { switch, out, config, virtual_now, .. } = self;
+        out.has_waiting = false;
+        if let Some(switch) = switch {
+            out.has_waiting = match config.is_logged() {
+                true => packet_log::run_waiting(switch, config, *virtual_now, out),
+                false => switch.run_waiting(*virtual_now, out),
+            };
+        }
+        self.transmit_ready(timers);
+    }
+
     /// Reads a batch of frames from an interface into the switch. Returns whether there were any. `index`
     /// is an index into `ports`.
     pub fn receive_batch(&mut self, index: usize, timers: &mut Timers) -> bool {
         if self.ports[index].ingress_link.is_some() {
             return self.receive_into_link(index, timers);
+        }
+        if self.is_paused() {
+            return false;
         }
         let Runtime { ports, switch, out, clock, config, virtual_now, .. } = self;
         let port = &mut ports[index];
@@ -179,8 +243,12 @@ impl Runtime {
                 let now = clock.now();
                 *virtual_now = now;
                 receive(switch, config, now, number, frame, out);
+                !out.overran
             }
-            None => without_program += 1,
+            None => {
+                without_program += 1;
+                true
+            }
         });
         port.counters.dropped.add(IoDrop::NoProgram, without_program);
         frames > 0
@@ -205,7 +273,8 @@ impl Runtime {
     /// Arms a timer for the next arrival on the link from an interface.
     fn arm_ingress_timer(&mut self, index: usize, timers: &mut Timers) {
         let port = &mut self.ports[index];
-        if let Some(due) = port.ingress_link.as_mut().and_then(LinkDirection::arm) {
+        let link = port.ingress_link.as_mut();
+        if let Some(due) = link.and_then(|link| link.arm(self.paused_until)) {
             timers.push(Timer {
                 due,
                 switch: self.index,
@@ -228,6 +297,9 @@ impl Runtime {
             return;
         }
         for _ in 0..RX_BATCH {
+            if self.is_paused() {
+                break;
+            }
             let Some((arrival, packet)) = pop_arrived(self) else { break };
             self.deliver(arrival, now, timer.port, packet);
             self.transmit_ready(timers);
@@ -277,7 +349,7 @@ impl Runtime {
     pub fn replay_one(&mut self) -> bool {
         let FrameSource::Files { wait, .. } = self.config.frames else { return false };
         let now = self.clock.now();
-        if now < wait || self.replay.is_done() {
+        if now < wait || self.replay.is_done() || self.is_paused() {
             return false;
         }
         self.virtual_now = now;
@@ -307,7 +379,9 @@ impl Runtime {
         while let Some(&port) = self.out.ready_ports.get(next) {
             next += 1;
             let slot = usize::from(port);
-            let status = match self.port_index[slot] {
+            let index = self.port_index[slot];
+            let status = match index {
+                _ if self.is_paused() => TransmitStatus::Until(self.paused_until),
                 NO_PORT => self.transmit_unattached(port),
                 index if self.ports[usize::from(index)].egress_link.is_some() => {
                     self.transmit_to_link(port, usize::from(index), timers)
@@ -417,9 +491,15 @@ impl Runtime {
     /// sending continues when it is writable.
     #[inline]
     pub fn arm_link_timer(&mut self, number: u16, timers: &mut Timers) {
+        self.arm_link_timer_after(number, Time::ZERO, timers);
+    }
+
+    /// Same as [`Self::arm_link_timer`], but for a time not before `earliest`.
+    #[inline]
+    pub fn arm_link_timer_after(&mut self, number: u16, earliest: Time, timers: &mut Timers) {
         let switch = self.index;
         let Some(port) = self.port(number).filter(|port| !port.tx_blocked) else { return };
-        if let Some(due) = port.egress_link.as_mut().and_then(LinkDirection::arm) {
+        if let Some(due) = port.egress_link.as_mut().and_then(|link| link.arm(earliest)) {
             timers.push(Timer { due, switch, port: number, kind: TimerKind::LinkArrival });
         }
     }

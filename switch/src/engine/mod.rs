@@ -8,14 +8,15 @@
 //! - after ingress: clone, digest, then one of resubmit, multicast, drop, unicast;
 //! - after egress: clone, then one of drop, recirculate, send.
 //!
-//! Unlike in BMv2, resubmission and recirculation are limited, and a packet for a port that does not exist is
-//! dropped. Both are counted.
+//! Unlike in BMv2, resubmission and recirculation are limited (at 65,535 passes of a packet, see `reentry`), and a packet
+//! for a port that does not exist is dropped. Both are counted.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod config;
 mod output;
 mod queues;
+mod reentry;
 mod replication;
 
 pub use config::{Clock, SwitchConfig, SwitchConfigError};
@@ -33,16 +34,11 @@ use crate::program::Program;
 use crate::tm::{QueueLimits, Rate, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
 use queues::{CallContext, Origin, SwitchQueues};
+use reentry::{Reentries, Reentry, WaitingPacket};
 use replication::Replication;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
-
-/// Maximum number of resubmissions of a packet before it leaves ingress. BMv2 has no limit.
-const MAX_RESUBMITS: u8 = 64;
-/// Maximum number of recirculations of a packet, counting those of the packet from which it was cloned. BMv2 has no
-/// limit.
-const MAX_RECIRCULATIONS: u8 = 64;
 
 /// A switch: [`receive`](Self::receive) takes received frames, [`transmit`](Self::transmit) returns frames to
 /// send. The [module](self) describes the steps.
@@ -51,6 +47,9 @@ pub struct Switch {
     queues: SwitchQueues,
     replication: Replication,
     effects: SideEffects,
+    reentries: Reentries,
+    /// True if a loop of the program was stopped.
+    overran: bool,
     clock: Clock,
     received: u64,
     sent: u64,
@@ -67,7 +66,15 @@ pub struct SwitchCounters {
     /// Frames returned by [`Switch::transmit`].
     pub sent: u64,
     pub dropped: Drops,
+    /// Packets in queues, and packets that wait for another pass ([`Switch::set_reentry_portion`]).
     pub queued: u64,
+}
+
+/// The pipeline that made a clone.
+#[derive(Clone, Copy, Debug)]
+enum CloneSource {
+    Ingress,
+    Egress,
 }
 
 impl SwitchCounters {
@@ -94,6 +101,8 @@ impl Switch {
             queues,
             replication: Replication::default(),
             effects: SideEffects::default(),
+            reentries: Reentries::default(),
+            overran: false,
             clock: config.clock,
             received: 0,
             sent: 0,
@@ -133,7 +142,7 @@ impl Switch {
     ) {
         self.received += 1;
         call.tracer.step(Step::Arrived { port, packet: &packet });
-        let origin = Origin { port, class: packet.class, recirculations: 0 };
+        let origin = Origin { port, class: packet.class, reentries: 0 };
         self.ingress(&mut call, packet, origin);
     }
 
@@ -154,7 +163,7 @@ impl Switch {
     /// the highest priority that is not paused and runs egress on it. If egress drops or recirculates it, the
     /// next packet follows.
     ///
-    /// `None`: nothing may be sent now. If a rate is the reason, [`Switch::next_ready`] returns the time;
+    /// `None`: nothing may be sent now (but see [`Switch::set_reentry_portion`]). If a rate is the reason, [`Switch::next_ready`] returns the time;
     /// otherwise [`SwitchOutput::ready`] will be called.
     pub fn transmit(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) -> Option<Box<Packet>> {
         self.transmit_untraced(now, port, out)
@@ -186,7 +195,8 @@ impl Switch {
         self.dequeue_and_process(call, port)?.or_else(|| self.transmit_next(call, port))
     }
 
-    /// Dequeues until egress sends a packet. Out of line: few packets are dropped in egress.
+    /// Dequeues until egress sends a packet. Out of line: few packets are dropped in egress. If the driver has set a
+    /// portion, it also stops after a packet whose loop did not end: each takes milliseconds.
     #[cold]
     #[inline(never)]
     fn transmit_next<T: SwitchTracer>(
@@ -194,11 +204,12 @@ impl Switch {
         call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Box<Packet>> {
-        loop {
+        while !(std::mem::take(&mut self.overran) && self.reentries.has_portions()) {
             if let Some(packet) = self.dequeue_and_process(call, port)? {
                 return Some(packet);
             }
         }
+        None
     }
 
     /// Dequeues the next packet of a port and runs egress on it. The outer `None`: nothing may be sent now.
@@ -249,22 +260,109 @@ impl Switch {
     ) -> Option<Box<Packet>> {
         let verdict = self.pipeline.finish_egress(outcome, &mut packet, meta, &mut self.effects, call.tracer);
         call.tracer.step(Step::Egress(verdict));
-        let recirculated = Origin { recirculations: origin.recirculations + 1, ..origin };
-        // Clones of egress run egress again, so they count as recirculated, which ends chains of clones.
-        self.flush_effects(call, recirculated);
+        self.flush_effects(call, origin, CloneSource::Egress);
         match verdict {
             EgressVerdict::Send => return Some(packet),
             EgressVerdict::Drop => self.drop(call, packet, DropReason::EgressDrop),
-            EgressVerdict::Abort(reason) => self.drop(call, packet, reason),
-            EgressVerdict::Recirculate if recirculated.recirculations > MAX_RECIRCULATIONS => {
-                self.drop(call, packet, DropReason::RecirculateLimit);
-            }
+            EgressVerdict::Abort(reason) => self.abort(call, packet, reason),
             EgressVerdict::Recirculate => {
-                call.tracer.step(Step::Reentered { packet: &packet });
-                self.ingress(call, packet, recirculated);
+                let mut origin = origin;
+                match self.reentries.admit(&mut origin, self.received) {
+                    Reentry::Now => {
+                        call.tracer.step(Step::Reentered { packet: &packet });
+                        self.ingress(call, packet, origin);
+                    }
+                    Reentry::Later => self.wait(call, WaitingPacket::Ingress(packet), origin),
+                    Reentry::Refused => self.refuse(call, packet, DropReason::RecirculateLimit),
+                }
             }
         }
         None
+    }
+
+    /// Makes calls short whatever the program does, for a driver that has other work. `passes` is the most passes, by
+    /// resubmission, recirculation and clones of egress, that take place until the next call of
+    /// [`Switch::run_waiting`]. Packets for which more are due wait, and [`SwitchOutput::waiting`] is called. After
+    /// [`SwitchOutput::overran`], [`Switch::transmit`] may return `None` although [`Switch::next_ready`] is due. By
+    /// default nothing waits.
+    pub fn set_reentry_portion(&mut self, passes: u32) {
+        self.reentries.set_portion(passes);
+    }
+
+    /// Runs the packets that wait, up to the limit of [`Switch::set_reentry_portion`]. Returns whether packets still
+    /// wait.
+    pub fn run_waiting(&mut self, now: Time, out: &mut impl SwitchOutput) -> bool {
+        self.run_waiting_with(&mut CallContext { now, out, tracer: &mut NoTrace })
+    }
+
+    /// Same as [`Switch::run_waiting`], with a tracer.
+    pub fn run_waiting_traced<T: SwitchTracer>(
+        &mut self,
+        now: Time,
+        out: &mut impl SwitchOutput,
+        tracer: &mut T,
+    ) -> bool {
+        self.run_waiting_with(&mut CallContext { now, out, tracer })
+    }
+
+    fn run_waiting_with<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>) -> bool {
+        self.reentries.start_portion();
+        while let Some((packet, origin)) = self.reentries.next() {
+            match packet {
+                WaitingPacket::Ingress(packet) => {
+                    call.tracer.step(Step::Reentered { packet: &packet });
+                    self.ingress(call, packet, origin);
+                }
+                WaitingPacket::Clone(clone) => self.queue_clone(call, clone, origin),
+            }
+        }
+        !self.reentries.waiting.is_empty()
+    }
+
+    #[cold]
+    fn wait<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        packet: WaitingPacket,
+        origin: Origin,
+    ) {
+        self.reentries.waiting.push_back((packet, origin));
+        call.out.waiting();
+    }
+
+    /// Drops a packet for which the program was stopped.
+    #[cold]
+    fn abort<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        packet: Box<Packet>,
+        reason: DropReason,
+    ) {
+        if matches!(reason, DropReason::ParserLoop | DropReason::ActionLoop) {
+            if self.queues.drops.get(reason).packets == 0 {
+                tracing::warn!(
+                    "a packet is dropped ({}) because a loop of the program did not end; further ones are only counted",
+                    reason.name()
+                );
+            }
+            self.overran = true;
+            call.out.overran();
+        }
+        self.drop(call, packet, reason);
+    }
+
+    /// Drops a packet that exceeds the limit of passes.
+    #[cold]
+    fn refuse<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        packet: Box<Packet>,
+        reason: DropReason,
+    ) {
+        if self.queues.drops.get(reason).packets == 0 {
+            reentry::log_first(reason);
+        }
+        self.drop(call, packet, reason);
     }
 
     /// Runs ingress on a packet and carries out the verdict.
@@ -292,29 +390,28 @@ impl Switch {
         &mut self,
         call: &mut CallContext<'_, T>,
         mut packet: Box<Packet>,
-        origin: Origin,
+        mut origin: Origin,
         meta: IngressMeta,
         mut outcome: NativeResult<IngressVerdict>,
     ) {
-        let mut resubmits = 0;
         loop {
             let (effects, tracer) = (&mut self.effects, &mut *call.tracer);
             let verdict = self.pipeline.finish_ingress(outcome, &mut packet, meta, effects, tracer);
             call.tracer.step(Step::Ingress(verdict));
-            self.flush_effects(call, origin);
+            self.flush_effects(call, origin, CloneSource::Ingress);
             let pool = &mut self.effects.pool;
             return match verdict {
-                IngressVerdict::Resubmit if resubmits == MAX_RESUBMITS => {
-                    self.queues.drop(call, pool, packet, DropReason::ResubmitLimit);
-                }
-                IngressVerdict::Resubmit => {
-                    resubmits += 1;
-                    call.tracer.step(Step::Reentered { packet: &packet });
-                    outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
-                    continue;
-                }
+                IngressVerdict::Resubmit => match self.reentries.admit(&mut origin, self.received) {
+                    Reentry::Now => {
+                        call.tracer.step(Step::Reentered { packet: &packet });
+                        outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
+                        continue;
+                    }
+                    Reentry::Later => self.wait(call, WaitingPacket::Ingress(packet), origin),
+                    Reentry::Refused => self.refuse(call, packet, DropReason::ResubmitLimit),
+                },
                 IngressVerdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
-                IngressVerdict::Abort(reason) => self.queues.drop(call, pool, packet, reason),
+                IngressVerdict::Abort(reason) => self.abort(call, packet, reason),
                 IngressVerdict::Multicast { group, priority } => {
                     let replicas = self.replication.group(group);
                     self.queues.replicate(call, pool, replicas, priority, packet, origin);
@@ -329,17 +426,27 @@ impl Switch {
 
     /// Queues the clones and sends the digests of the last run.
     #[inline]
-    fn flush_effects<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>, origin: Origin) {
+    fn flush_effects<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        origin: Origin,
+        source: CloneSource,
+    ) {
         if !self.effects.clones.is_empty() || !self.effects.digests.is_empty() {
-            self.send_effects(call, origin);
+            self.send_effects(call, origin, source);
         }
     }
 
     #[cold]
-    fn send_effects<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>, origin: Origin) {
+    fn send_effects<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        origin: Origin,
+        source: CloneSource,
+    ) {
         let mut clones = std::mem::take(&mut self.effects.clones);
         for clone in clones.drain(..) {
-            self.send_clone(call, clone, origin);
+            self.send_clone(call, clone, origin, source);
         }
         self.effects.clones = clones;
         for digest in self.effects.digests.drain(..) {
@@ -351,15 +458,32 @@ impl Switch {
         &mut self,
         call: &mut CallContext<'_, T>,
         clone: ClonedPacket,
+        mut origin: Origin,
+        source: CloneSource,
+    ) {
+        self.queues.copied += 1;
+        call.tracer.step(Step::Cloned { session: clone.session });
+        // Clones of egress run egress again, so they count as recirculated, which ends chains of clones.
+        let admitted = match source {
+            CloneSource::Ingress => Reentry::Now,
+            CloneSource::Egress => self.reentries.admit(&mut origin, self.received),
+        };
+        match admitted {
+            Reentry::Now => self.queue_clone(call, clone, origin),
+            Reentry::Later => self.wait(call, WaitingPacket::Clone(clone), origin),
+            Reentry::Refused => self.refuse(call, clone.packet, DropReason::RecirculateLimit),
+        }
+    }
+
+    /// Queues a clone at the ports of its session.
+    fn queue_clone<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        clone: ClonedPacket,
         origin: Origin,
     ) {
         let ClonedPacket { session: id, priority, mut packet } = clone;
         let (queues, pool) = (&mut self.queues, &mut self.effects.pool);
-        queues.copied += 1;
-        call.tracer.step(Step::Cloned { session: id });
-        if origin.recirculations > MAX_RECIRCULATIONS {
-            return queues.drop(call, pool, packet, DropReason::RecirculateLimit);
-        }
         let Some(session) = self.replication.sessions().get(&id) else {
             return queues.drop(call, pool, packet, DropReason::NoReplicas);
         };
@@ -495,7 +619,7 @@ impl Switch {
             copied: self.queues.copied,
             sent: self.sent,
             dropped: self.queues.drops.clone(),
-            queued: self.queues.tm.counters().queued.packets,
+            queued: self.queues.tm.counters().queued.packets + self.reentries.waiting.len() as u64,
         }
     }
     /// Returns the traffic manager, for occupancy, peaks and counters of each port.

@@ -16,6 +16,13 @@ pub trait SwitchOutput {
     fn recycle(&mut self, packet: Box<Packet>);
     /// The program sent a digest message to its controller.
     fn digest(&mut self, digest: Digest);
+    /// A packet waits for its next pass: call [`super::Switch::run_waiting`] soon. Only called after
+    /// [`super::Switch::set_reentry_portion`].
+    fn waiting(&mut self) {}
+    /// A loop of the program was stopped ([`DropReason::ParserLoop`](crate::drops::DropReason::ParserLoop),
+    /// [`ActionLoop`](crate::drops::DropReason::ActionLoop)), so that this call took milliseconds: a driver of several
+    /// switches lets the others run.
+    fn overran(&mut self) {}
 }
 
 /// Collects ready ports, for drivers that ignore all other output.

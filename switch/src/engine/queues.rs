@@ -26,8 +26,8 @@ pub(super) struct Origin {
     pub port: u16,
     /// The class in which the neighbour sent the packet; `None`: use the priority that the program sets.
     pub class: Option<u8>,
-    /// Recirculations of the packet, counting those of the packet from which it was cloned.
-    pub recirculations: u8,
+    /// Passes of the packet after its first one, counting those of the packet from which it was cloned.
+    pub reentries: u16,
 }
 
 /// A packet in a queue of the switch.

@@ -32,6 +32,7 @@ struct RecordedOutput {
     pauses: Vec<(u16, u8, bool)>,
     recycled: usize,
     digests: Vec<Digest>,
+    waiting: bool,
 }
 
 impl SwitchOutput for RecordedOutput {
@@ -46,6 +47,9 @@ impl SwitchOutput for RecordedOutput {
     }
     fn digest(&mut self, digest: Digest) {
         self.digests.push(digest);
+    }
+    fn waiting(&mut self) {
+        self.waiting = true;
     }
 }
 
@@ -94,20 +98,115 @@ fn the_cpu_port_can_be_transmitted_from() {
     assert!(error.to_string().contains("port 2 is the drop port"), "{error}");
 }
 
+/// The program counts passes in eight bits; this one lets a packet run again for ever.
+fn endless() -> Arc<Program> {
+    let mut json: serde_json::Value =
+        serde_json::from_str(include_str!("../programs/replicate.json")).unwrap();
+    for action in json["actions"].as_array_mut().unwrap() {
+        for statement in action["primitives"].as_array_mut().unwrap() {
+            if statement.to_string().contains("m.tag + 1") {
+                *statement = serde_json::from_str(&statement.to_string().replace("0x01", "0x00")).unwrap();
+            }
+        }
+    }
+    Program::from_json(&json.to_string()).unwrap()
+}
+
 #[test]
-fn resubmit_and_recirculate_are_bounded() {
-    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), RecordedOutput::default());
-    send(&mut switch, &mut out, RESUBMIT, 255);
-    assert_eq!(switch.drops().get(DropReason::ResubmitLimit).packets, 1);
-    send(&mut switch, &mut out, RECIRCULATE, 255);
+fn a_packet_runs_again_as_often_as_the_program_asks() {
+    for op in [RESUBMIT, RECIRCULATE] {
+        let text = format!("packet 0 {op:02x}ff\nexpect 1 **ff");
+        let outcome = stf::run(program(), &text, "x.stf").unwrap();
+        assert!(outcome.passed(), "{text}: {outcome}");
+    }
+}
+
+#[test]
+fn endless_resubmission_and_recirculation_are_dropped() {
+    let (mut switch, mut out) =
+        (Switch::new(endless(), SwitchConfig::new([1, 2]), 1).unwrap(), RecordedOutput::default());
+    let dropped = |switch: &Switch, reason| switch.drops().get(reason).packets;
+    send(&mut switch, &mut out, RESUBMIT, 1);
+    assert_eq!(dropped(&switch, DropReason::ResubmitLimit), 1);
+    send(&mut switch, &mut out, RECIRCULATE, 1);
     assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
-    assert_eq!(switch.drops().get(DropReason::RecirculateLimit).packets, 1);
-    let storm = CloneSession { replicas: vec![Replica { port: 1, instance: 0 }], ..CloneSession::default() };
-    switch.set_clone_session(5, storm).unwrap();
+    assert_eq!(dropped(&switch, DropReason::RecirculateLimit), 1);
+    let storm = |replicas: &[u16]| CloneSession {
+        replicas: replicas.iter().map(|&instance| Replica { port: 1, instance }).collect(),
+        ..CloneSession::default()
+    };
+    switch.set_clone_session(5, storm(&[0])).unwrap();
     send(&mut switch, &mut out, CLONE_STORM, 5);
     assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
-    assert_eq!(switch.drops().get(DropReason::RecirculateLimit).packets, 2);
+    assert_eq!(dropped(&switch, DropReason::RecirculateLimit), 2);
+    assert_eq!(switch.counters().copied, 65_536, "each packet has 65,535 passes after its first one");
+
+    // A program that doubles its packets, or keeps all packets running, costs a limited number of passes in all.
+    switch.set_clone_session(5, storm(&[0, 1])).unwrap();
+    switch.set_limits(1, None, QueueLimits { packets: 100, ..QueueLimits::BMV2 });
+    send(&mut switch, &mut out, CLONE_STORM, 5);
+    assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
+    assert!(switch.counters().copied < 3 << 20);
+    for _ in 0..1000 {
+        send(&mut switch, &mut out, RESUBMIT, 1);
+    }
+    assert_eq!(dropped(&switch, DropReason::ResubmitLimit), 1001);
     assert!(switch.counters().is_balanced());
+}
+
+#[test]
+fn packets_that_run_again_wait_when_the_portion_of_the_driver_is_used_up() {
+    let (mut switch, mut out) =
+        (Switch::new(endless(), SwitchConfig::new([1, 2]), 1).unwrap(), RecordedOutput::default());
+    switch.set_reentry_portion(100);
+    send(&mut switch, &mut out, RECIRCULATE, 1);
+    send(&mut switch, &mut out, RESUBMIT, 1);
+    for portions in 1.. {
+        // Other packets pass.
+        send(&mut switch, &mut out, UNICAST, 2);
+        assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
+        assert!(switch.transmit(Time::ZERO, 2, &mut out).is_some());
+        let counters = switch.counters();
+        assert!(counters.is_balanced());
+        if !std::mem::take(&mut out.waiting) && counters.queued == 0 {
+            assert!((1311..1320).contains(&portions), "2 x 65,535 passes: {portions}");
+            break;
+        }
+        assert!(counters.queued <= 2);
+        out.waiting |= switch.run_waiting(Time::ZERO, &mut out);
+    }
+    let dropped = |reason| switch.drops().get(reason).packets;
+    assert_eq!((dropped(DropReason::ResubmitLimit), dropped(DropReason::RecirculateLimit)), (1, 1));
+
+    // Not more than 1,024 packets wait.
+    for _ in 0..2000 {
+        send(&mut switch, &mut out, RESUBMIT, 1);
+    }
+    assert_eq!(switch.counters().queued, 1024);
+    assert_eq!(switch.drops().get(DropReason::ResubmitLimit).packets, 1 + 2000 - 1024);
+    assert!(switch.counters().is_balanced());
+
+    // The same frames leave as without portions.
+    let frames = |portion: Option<u32>| {
+        let (mut switch, mut out) =
+            (Switch::new(program(), SwitchConfig::new([1, 2]), 1).unwrap(), RecordedOutput::default());
+        portion.into_iter().for_each(|portion| switch.set_reentry_portion(portion));
+        for arg in [3, 200, 0, 255] {
+            send(&mut switch, &mut out, RECIRCULATE, arg);
+        }
+        let mut frames = Vec::new();
+        loop {
+            frames
+                .extend(std::iter::from_fn(|| switch.transmit(Time::ZERO, 1, &mut out)).map(|p| p.to_vec()));
+            if !switch.run_waiting(Time::ZERO, &mut out) && !switch.can_transmit(1) {
+                break;
+            }
+        }
+        frames.sort_unstable();
+        frames
+    };
+    assert_eq!(frames(None).len(), 4);
+    assert_eq!(frames(Some(10)), frames(None));
 }
 
 #[test]
