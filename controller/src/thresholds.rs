@@ -53,7 +53,7 @@ pub enum EcnError {
     /// Every packet would be marked.
     #[error("kmax is zero; leave ecn out to mark nothing")]
     ZeroKmax,
-    #[error("pmax {0} is above 1")]
+    #[error("pmax {ratio} is above 1{meant}", ratio = .0, meant = .0.percent_suggestion())]
     Probability(Ratio),
     #[error("per is zero")]
     ZeroReferenceRate,

@@ -30,6 +30,10 @@ const SYSTEM: UnitSystem = UnitSystem {
 };
 
 impl Bandwidth {
+    /// Returns a regular expression (ECMA 262) for the text form, for JSON Schemas. It does not check range and precision.
+    pub fn pattern() -> String {
+        SYSTEM.pattern()
+    }
     /// 0 bit/s.
     pub const ZERO: Bandwidth = Bandwidth(0);
 
@@ -151,5 +155,26 @@ mod tests {
         assert_eq!("10 Mbit/s".parse(), Ok(Bandwidth::from_mbps(10)));
         let error = "100".parse::<Bandwidth>().unwrap_err().to_string();
         assert_eq!(error, "rate \"100\" has no unit, write it like 100Gbps or 10Mbps");
+    }
+
+    #[test]
+    fn a_unit_in_another_case_or_shortened_has_a_suggestion() {
+        let error = |text: &str| text.parse::<Bandwidth>().unwrap_err().to_string();
+        assert_eq!(
+            error("100gbps"),
+            "rate \"100gbps\" has an unknown unit \"gbps\"; did you mean \"100Gbps\"?"
+        );
+        assert!(error("1.5 MBIT/S").ends_with("; did you mean \"1.5Mbit/s\"?"));
+        assert!(error("100Gb").ends_with("; did you mean \"100Gbps\"?"));
+        assert!(error("1K").ends_with("; did you mean \"1Kbps\"?"));
+        assert!(error("100parsecs").ends_with(", write it like 100Gbps or 10Mbps"));
+        let bytes = |text: &str| text.parse::<Bytes>().unwrap_err().to_string();
+        assert!(bytes("64kb").ends_with("; did you mean \"64KB\"?") && bytes("2mib").contains("\"2MiB\""));
+        assert!(!bytes("64K").contains("mean"), "KB and KiB differ");
+        let time = |text: &str| text.parse::<Time>().unwrap_err().to_string();
+        assert!(
+            time("5US").ends_with("; did you mean \"5us\"?") && !time("5m").contains("mean"),
+            "ms or min"
+        );
     }
 }

@@ -22,6 +22,10 @@ const SYSTEM: UnitSystem = UnitSystem {
 };
 
 impl Bytes {
+    /// Returns a regular expression (ECMA 262) for the text form, for JSON Schemas. It does not check range and precision.
+    pub fn pattern() -> String {
+        SYSTEM.pattern()
+    }
     /// 0 bytes.
     pub const ZERO: Bytes = Bytes(0);
     /// The largest value; used for "no limit", such as a window that is switched off.

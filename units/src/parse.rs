@@ -16,7 +16,11 @@ enum ParseErrorKind {
     NotANumber,
     Negative,
     NoUnit,
-    UnknownUnit(String),
+    UnknownUnit {
+        unit: String,
+        /// The text with the unit that was probably meant.
+        meant: Option<String>,
+    },
     TooLarge,
     TooFine,
 }
@@ -28,8 +32,11 @@ impl fmt::Display for ParseUnitError {
             ParseErrorKind::NotANumber => write!(f, "\"{text}\" is not a {quantity}")?,
             ParseErrorKind::Negative => write!(f, "{quantity} \"{text}\" is negative")?,
             ParseErrorKind::NoUnit => write!(f, "{quantity} \"{text}\" has no unit")?,
-            ParseErrorKind::UnknownUnit(unit) => {
-                write!(f, "{quantity} \"{text}\" has an unknown unit \"{unit}\"")?
+            ParseErrorKind::UnknownUnit { unit, meant } => {
+                write!(f, "{quantity} \"{text}\" has an unknown unit \"{unit}\"")?;
+                if let Some(meant) = meant {
+                    return write!(f, "; did you mean \"{meant}\"?");
+                }
             }
             ParseErrorKind::TooLarge => write!(f, "{quantity} \"{text}\" is too large")?,
             ParseErrorKind::TooFine => {
@@ -52,6 +59,27 @@ pub(crate) struct UnitSystem {
 }
 
 impl UnitSystem {
+    /// Returns a regular expression (ECMA 262) for what [`parse`](Self::parse) accepts, apart from its range and precision.
+    pub(crate) fn pattern(&self) -> String {
+        let suffixes: Vec<&str> = self.suffixes.iter().map(|(suffix, _)| *suffix).collect();
+        const NUMBER: &str = r"([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)";
+        format!(r"^\s*({NUMBER}\s*({})|[0_]*0[0_]*(\.[0_]*)?)\s*$", suffixes.join("|"))
+    }
+
+    /// Returns the suffix that `wrong` is in another case, or of which it is the beginning: `Gbps` for `gbps` or `Gb`. `None` if
+    /// suffixes with different values are possible.
+    fn closest_suffix(&self, wrong: &str) -> Option<&'static str> {
+        let wrong = wrong.to_lowercase();
+        let equal = |suffix: &str| suffix.to_lowercase() == wrong;
+        let longer = |suffix: &str| suffix.to_lowercase().starts_with(&wrong);
+        let candidates = |is_candidate: &dyn Fn(&str) -> bool| {
+            let mut found = self.suffixes.iter().filter(|(suffix, _)| is_candidate(suffix));
+            let first = found.next()?;
+            found.all(|(_, scale)| *scale == first.1).then_some(first.0)
+        };
+        candidates(&equal).or_else(|| candidates(&longer))
+    }
+
     /// Parses `<decimal><suffix>` into an exact integer count of the smallest unit.
     pub(crate) fn parse(&self, text: &str) -> Result<u64, ParseUnitError> {
         let error = |problem| ParseUnitError {
@@ -79,7 +107,10 @@ impl UnitSystem {
             Some(&(_, scale)) => u128::from(scale),
             None if suffix.is_empty() && is_zero => return Ok(0),
             None if suffix.is_empty() => return Err(error(ParseErrorKind::NoUnit)),
-            None => return Err(error(ParseErrorKind::UnknownUnit(suffix.to_owned()))),
+            None => {
+                let meant = self.closest_suffix(suffix).map(|meant| format!("{number}{meant}"));
+                return Err(error(ParseErrorKind::UnknownUnit { unit: suffix.to_owned(), meant }));
+            }
         };
         let fraction = fraction.trim_end_matches('0');
         // Keeps `numerator * scale` within u128. Decimal units never need more than 14 digits; a fraction of a binary

@@ -12,6 +12,14 @@ impl Ratio {
     pub fn new(value: f64) -> Option<Ratio> {
         (value.is_finite() && value >= 0.0).then_some(Ratio(value))
     }
+    /// A regular expression (ECMA 262) for the text form, for JSON Schemas.
+    pub const PATTERN: &str = r"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*%?\s*$";
+
+    /// Returns `; did you mean 60%?` for a share that exceeds 1 and is at most 100, else an empty string.
+    pub fn percent_suggestion(self) -> String {
+        if self.0 > 1.0 && self.0 <= 100.0 { format!("; did you mean {self}%?") } else { String::new() }
+    }
+
     /// Returns the ratio as a float.
     pub const fn get(self) -> f64 {
         self.0
@@ -42,6 +50,13 @@ impl FromStr for Ratio {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_was_meant_in_percent_has_a_suggestion() {
+        let suggestion = |value| Ratio::new(value).unwrap().percent_suggestion();
+        assert_eq!(suggestion(60.0), "; did you mean 60%?");
+        assert_eq!((suggestion(1.0), suggestion(101.0)), (String::new(), String::new()));
+    }
 
     #[test]
     fn parses_fractions_and_percent() {

@@ -22,6 +22,10 @@ const SYSTEM: UnitSystem = UnitSystem {
 };
 
 impl Time {
+    /// Returns a regular expression (ECMA 262) for the text form, for JSON Schemas. It does not check range and precision.
+    pub fn pattern() -> String {
+        SYSTEM.pattern()
+    }
     /// Start of a run, or an empty duration.
     pub const ZERO: Time = Time(0);
     /// The largest value; used for "never". Additions to it must saturate.

@@ -101,7 +101,7 @@ pub fn read_value<T: DeserializeOwned>(value: Value, positions: &Positions) -> R
 
 /// Reads the keys of a workload or topology. An error has the path of the key, empty for the whole map, and the reason.
 pub(crate) fn read_keys<T: DeserializeOwned>(keys: Value) -> Result<T, (String, String)> {
-    read_value(keys, &Positions(HashMap::new())).map_err(|error| (error.key_path, error.reason))
+    read_value(keys, &Positions::default()).map_err(|error| (error.key_path, error.reason))
 }
 
 /// Converts an error of serde. For an unknown key, the path is that of the unknown key itself (serde reports its parent), and
@@ -127,7 +127,7 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
         if key_path != word && !key_path.ends_with(&format!(".{word}")) {
             key_path = join_path(&key_path, word);
         }
-        let reason = format!("{reason}{}", did_you_mean(word, words));
+        let reason = positions.with_assignment(&key_path, format!("{reason}{}", did_you_mean(word, words)));
         return KeyError { position: positions.part(&key_path, EntryPart::Key), key_path, reason };
     }
     if reason.starts_with("missing field")
@@ -164,7 +164,12 @@ fn without_rust_types(reason: &str) -> String {
 }
 
 /// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
-pub struct Positions(HashMap<String, KeyEntry>);
+#[derive(Default)]
+pub struct Positions {
+    entries: HashMap<String, KeyEntry>,
+    /// Paths whose values are from the command line, with the assignment: `topology.hosts` and `topology.hosts=4`.
+    overrides: Vec<(String, String)>,
+}
 
 /// A key or a list entry of a text.
 struct KeyEntry {
@@ -205,7 +210,7 @@ impl Positions {
     /// If the text is not YAML, is nested too deeply, or has a duplicate key.
     pub fn from_text(text: &str) -> Result<Positions, KeyError> {
         let error_at = |at, reason| KeyError { position: Some(at), key_path: String::new(), reason };
-        let mut positions = HashMap::new();
+        let mut positions: HashMap<String, KeyEntry> = HashMap::new();
         let mut open: Vec<OpenCollection> = Vec::new();
         for event in Parser::new_from_str(text) {
             let (event, span) =
@@ -250,30 +255,46 @@ impl Positions {
                 _ => {}
             }
         }
-        Ok(Positions(positions))
+        Ok(Positions { entries: positions, overrides: Vec::new() })
     }
 
-    /// Marks the value at `path` as given on the command line, so that errors about it have no position.
-    pub fn mark_overridden(&mut self, path: &str) {
-        let is_below = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
-        self.0.retain(|key, _| !is_below(key));
-        self.0.insert(path.to_owned(), KeyEntry { position: None, key: None, scalar: None });
+    /// Marks the value at `path` as given on the command line by `assignment`, such as `flows.1.start=200us`: errors about it
+    /// quote the assignment and have no position.
+    pub fn mark_overridden(&mut self, path: &str, assignment: &str) {
+        self.entries.retain(|key, _| !is_within(key, path));
+        let value = assignment.split_once('=').map_or("", |(_, value)| value);
+        // A value that is not YAML is reported when it is applied.
+        let values = Positions::from_text(value).map(|positions| positions.entries).unwrap_or_default();
+        for (key, KeyEntry { scalar, .. }) in values {
+            let key = if key.starts_with('[') { format!("{path}{key}") } else { join_path(path, &key) };
+            self.entries.insert(key, KeyEntry { position: None, key: None, scalar });
+        }
+        self.entries.entry(path.to_owned()).or_insert(KeyEntry { position: None, key: None, scalar: None });
+        self.overrides.push((path.to_owned(), assignment.to_owned()));
+    }
+
+    /// Adds the assignment from which the value at `key_path` is, if it is from the command line.
+    pub(crate) fn with_assignment(&self, key_path: &str, reason: String) -> String {
+        match self.overrides.iter().rev().find(|(path, _)| is_within(key_path, path)) {
+            Some((_, assignment)) => format!("{reason} (--set {assignment})"),
+            None => reason,
+        }
     }
 
     /// Returns an error about the value of a key.
     pub fn error(&self, key_path: String, reason: String) -> KeyError {
-        KeyError { position: self.get(&key_path), key_path, reason }
+        KeyError { position: self.get(&key_path), reason: self.with_assignment(&key_path, reason), key_path }
     }
 
     /// Returns the position of the key or of the value at `path`; for list entries always that of the value.
     pub(crate) fn part(&self, path: &str, part: EntryPart) -> Option<Position> {
-        let key = self.0.get(path).and_then(|found| found.key).filter(|_| part == EntryPart::Key);
+        let key = self.entries.get(path).and_then(|found| found.key).filter(|_| part == EntryPart::Key);
         key.or_else(|| self.get(path))
     }
 
     /// Returns the key of the map at `key_path` that is probably a misspelling of `missing`.
     fn misspelt(&self, key_path: &str, missing: &str) -> Option<String> {
-        let keys = self.0.keys().filter_map(|path| match key_path {
+        let keys = self.entries.keys().filter_map(|path| match key_path {
             "" => Some(path.as_str()),
             _ => path.strip_prefix(key_path)?.strip_prefix('.'),
         });
@@ -284,16 +305,25 @@ impl Positions {
     /// Returns the path of the scalar below `key_path` that the message `reason` quotes, if there is exactly one. In maps with a
     /// `kind`, serde reports no path below the map.
     fn quoted(&self, key_path: &str, reason: &str) -> Option<String> {
-        let words: Vec<&str> = reason.split('"').skip(1).step_by(2).collect();
-        let is_below = |path: &str| {
-            key_path.is_empty()
-                || path.strip_prefix(key_path).is_some_and(|rest| rest.starts_with(['.', '[']))
-        };
+        let mut words: Vec<&str> = reason.split('"').skip(1).step_by(2).collect();
+        // serde quotes numbers and booleans in backticks, but also the names of fields.
+        if reason.starts_with("invalid value: ") || reason.starts_with("invalid type: ") {
+            words.extend(reason.split('`').skip(1).step_by(2));
+        }
+        let is_below = |path: &str| path != key_path && is_within(path, key_path);
         let is_quoted =
             |found: &KeyEntry| found.scalar.as_deref().is_some_and(|scalar| words.contains(&scalar));
-        let mut paths =
-            self.0.iter().filter(|(path, found)| is_below(path) && is_quoted(found)).map(|(path, _)| path);
-        Some(paths.next()?.clone()).filter(|_| paths.next().is_none())
+        let mut found: Vec<_> =
+            self.entries.iter().filter(|(path, found)| is_below(path) && is_quoted(found)).collect();
+        // No key takes a negative number, so the first of several is the one that serde rejected.
+        if words.iter().all(|word| word.starts_with('-')) {
+            found.sort_by_key(|(path, entry)| (entry.position.map(|at| (at.line, at.column)), *path));
+            found.truncate(1);
+        }
+        match *found {
+            [(path, _)] => Some(path.clone()),
+            _ => None,
+        }
     }
 
     /// Returns the position of the value at `path`, or of the key if the value is a list or map. For a path that is not in the
@@ -301,7 +331,7 @@ impl Positions {
     pub fn get(&self, path: &str) -> Option<Position> {
         let mut path = path;
         loop {
-            match self.0.get(path) {
+            match self.entries.get(path) {
                 Some(found) => return found.position,
                 None => path = &path[..path.rfind(['.', '['])?],
             }
@@ -317,10 +347,16 @@ pub fn with_file_position(file: &str, text: &str, message: &str) -> String {
         return format!("{file}:{message}");
     }
     let positions = if prefix.contains(' ') { None } else { Positions::from_text(text).ok() };
-    match positions.and_then(|positions| positions.0.get(prefix)?.position) {
+    match positions.and_then(|positions| positions.entries.get(prefix)?.position) {
         Some(position) => format!("{file}:{position}: {message}"),
         None => format!("{file}: {message}"),
     }
+}
+
+/// Returns whether `path` is `outer` or the path of a key or list entry in it. The root has an empty path.
+fn is_within(path: &str, outer: &str) -> bool {
+    outer.is_empty()
+        || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Returns the path of the value that starts now, and advances to the next key or entry.
@@ -388,7 +424,7 @@ workloads:
     #[test]
     fn a_value_from_the_command_line_has_no_position() {
         let mut positions = Positions::from_text(TEXT).unwrap();
-        positions.mark_overridden("topology");
+        positions.mark_overridden("topology", "topology={kind: star}");
         assert_eq!(positions.get("topology.hosts"), None);
         assert!(positions.get("schemes[0]").is_some());
     }
@@ -429,6 +465,18 @@ workloads:
         assert_eq!(
             spec("{kind: star, hosts: nine, rate: 1Gbps}"),
             "1:21: hosts: invalid type: string \"nine\", expected a whole number"
+        );
+        assert_eq!(
+            spec("{kind: star, hosts: -4, rate: 1Gbps}"),
+            "1:21: hosts: invalid value: integer `-4`, expected a whole number"
+        );
+        assert_eq!(
+            spec("{kind: dumbbell, switches: 2, senders: -4, receivers: -4}"),
+            "1:40: senders: invalid value: integer `-4`, expected a whole number"
+        );
+        assert_eq!(
+            spec("{kind: star, hosts: 4.5, rate: 1Gbps}"),
+            "1:21: hosts: invalid type: floating point `4.5`, expected a whole number"
         );
     }
 

@@ -75,6 +75,11 @@ pub enum Change {
 /// Maximum number of packets of an attack. More would make the simulation slow: all threads synchronise at each packet.
 const MAX_ATTACK_PACKETS: u64 = 100_000;
 
+/// Returns the reason why a probability is invalid.
+fn exceeds_one(ratio: Ratio) -> String {
+    format!("must be at most 100 %, found {ratio}{}", ratio.percent_suggestion())
+}
+
 /// Returns all changes, sorted by time. Changes at the same time are in the order of the file, policies last.
 pub(super) fn resolve(
     spec: &ExperimentSpec,
@@ -99,7 +104,7 @@ pub(super) fn resolve(
             FaultSpec::Loss { rate, links: names, from, to } => {
                 check_order(*from, *to)?;
                 if *rate > Ratio::ONE {
-                    return Err(invalid(&key_path("rate"), format!("must be at most 100 %, found {rate}")));
+                    return Err(invalid(&key_path("rate"), exceeds_one(*rate)));
                 }
                 let links = links_or_all(names, &key_path("links"))?;
                 let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
@@ -141,7 +146,7 @@ pub(super) fn resolve(
                     return Err(invalid(&key_path("kind"), reason.to_owned()));
                 }
                 if let Some((key, ratio)) = impairment.ratios().find(|(_, ratio)| *ratio > Ratio::ONE) {
-                    return Err(invalid(&key_path(key), format!("must be at most 100 %, found {ratio}")));
+                    return Err(invalid(&key_path(key), exceeds_one(ratio)));
                 }
                 let links = links_or_all(names, &key_path("links"))?;
                 add(*from, Change::Impair(links.clone(), impairment));

@@ -63,10 +63,11 @@ impl ExperimentError {
         self
     }
 
-    /// Adds line and column, if the text contains the key.
+    /// Adds line and column if the text contains the key, or the assignment if the value is from the command line.
     pub(super) fn located(mut self, positions: &Positions) -> ExperimentError {
-        if let ExperimentError::Key { position: position @ None, key_path, part, .. } = &mut self {
+        if let ExperimentError::Key { position: position @ None, key_path, part, reason, .. } = &mut self {
             *position = positions.part(key_path, *part);
+            *reason = positions.with_assignment(key_path, std::mem::take(reason));
         }
         self
     }

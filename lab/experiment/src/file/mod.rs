@@ -100,7 +100,9 @@ impl Experiment {
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
         let mut positions = Positions::from_text(text).map_err(|error| ExperimentError::key(file, error))?;
-        overrides.iter().for_each(|assignment| positions.mark_overridden(&overrides::key_path(assignment)));
+        for assignment in overrides {
+            positions.mark_overridden(&overrides::key_path(assignment), assignment);
+        }
         let locate = |error: ExperimentError| error.located(&positions);
         let mut spec = read(catalogue, text, file, overrides, &positions)?;
         resolve_paths(catalogue, &mut spec, file).map_err(locate)?;

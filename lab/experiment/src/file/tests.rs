@@ -101,6 +101,14 @@ fn errors_have_key_path_and_reason() {
         (&["duration=0s"], &["duration"]),
         (&["duration=-1ms"], &["duration", "negative"]),
         (&["observe.interval=0s"], &["observe.interval"]),
+        (&["schemes=[FNCC]"], &["schemes[0]", "did you mean \"fncc\"?"]),
+        (&["topology.rate=100gbps"], &["topology.rate: ", "did you mean \"100Gbps\"?"]),
+        (
+            &["workload={kind: poisson, sizes: 1KB, load: 60}"],
+            &["workload.load: must be above 0 and at most 100 %, found 60; did you mean 60%?"],
+        ),
+        (&["ecn={kmin: 1KB, kmax: 2KB, pmax: 20}"], &["ecn", "did you mean 20%?"]),
+        (&["faults=[{kind: loss, rate: 5}]"], &["faults[0].rate", "did you mean 5%?"]),
         (&["transport.ack_every=0"], &["transport.ack_every"]),
         (&["pfc=on"], &["pfc"]),
         (&["ecn={kmin: 2KB, kmax: 1KB, pmax: 1%}"], &["ecn", "kmin"]),
@@ -167,6 +175,34 @@ fn errors_have_key_path_and_reason() {
         }
         assert!(!text.contains('\n'), "{overrides:?}: more than one line: {text}");
     }
+}
+
+/// The file does not contain the value, so its lines would mislead.
+#[test]
+fn an_error_in_an_override_quotes_the_assignment() {
+    for (assignment, expected) in [
+        (
+            "topology.senders=-4",
+            "x.yaml: topology.senders: invalid value: integer `-4`, expected a whole number",
+        ),
+        (
+            "topology.rate=100",
+            "x.yaml: topology.rate: rate \"100\" has no unit, write it like 100Gbps or 10Mbps",
+        ),
+        (
+            "topology={kind: star, hosts: -4}",
+            "x.yaml: topology.hosts: invalid value: integer `-4`, expected a whole number",
+        ),
+        ("flavour=mint", "x.yaml: flavour: unknown field `flavour`"),
+        ("flows.1.from=h9", "x.yaml: flows[1].from: host \"h9\" is not declared"),
+        ("schemes=[bbr]", "x.yaml: schemes[0]"),
+    ] {
+        let text = message(GOOD, &[assignment]);
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.ends_with(&format!(" (--set {assignment})")), "{text}");
+    }
+    let text = message(&GOOD.replace("1.5us", "1.5"), &["duration=2ms"]);
+    assert!(text.starts_with("x.yaml:2:") && !text.contains("--set"), "{text}");
 }
 
 #[test]

@@ -101,7 +101,10 @@ impl RandomStreams {
 pub(super) fn check_load(load: Ratio) -> Result<f64, InvalidKey> {
     match load.get() {
         share if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err(InvalidKey::new("load", format!("must be above 0 and at most 100 %, found {load}"))),
+        _ => {
+            let meant = load.percent_suggestion();
+            Err(InvalidKey::new("load", format!("must be above 0 and at most 100 %, found {load}{meant}")))
+        }
     }
 }
 

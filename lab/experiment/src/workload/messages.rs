@@ -46,7 +46,11 @@ impl Workload for MessagesSpec {
         let size = nonzero_size("size", self.size)?;
         let within = fabric.within(self.start, self.stop)?;
         if self.load.get() > 1.0 {
-            return Err(InvalidKey::new("load", format!("must be at most 100 %, found {}", self.load)));
+            let meant = self.load.percent_suggestion();
+            return Err(InvalidKey::new(
+                "load",
+                format!("must be at most 100 %, found {}{meant}", self.load),
+            ));
         }
         let stream = stream_seed(fabric.seed, "messages");
         let span = within.end - within.start;
