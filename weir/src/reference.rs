@@ -156,7 +156,7 @@ fn collect_keys(root: &Value, object: &Value, prefix: &str, keys: &mut Vec<Key>)
             value_type: value_type(root, schema),
             default: match required.contains(&name.as_str()) {
                 true => "required".to_owned(),
-                false => format_default(&schema["default"]),
+                false => format_default(schema),
             },
             about: first_paragraph(schema, root),
             path: path.clone(),
@@ -235,17 +235,27 @@ fn type_name(root: &Value, schema: &Value, kind: &Value) -> String {
     }
 }
 
-fn format_default(value: &Value) -> String {
-    match value {
+fn format_default(schema: &Value) -> String {
+    match &schema["default"] {
         Value::Null => String::new(),
         Value::Array(list) if list.is_empty() => String::new(),
         // The keys of a nested object have their own defaults.
+        // One of several forms, such as `off` or a map: the default is this map, and not the defaults of its keys.
+        Value::Object(keys) if schema["anyOf"].is_array() || is_off_or_keys(schema) => {
+            let keys = keys.iter().map(|(key, value)| format!("{key}: {}", format_value(value)));
+            format!("{{{}}}", keys.collect::<Vec<_>>().join(", "))
+        }
         Value::Object(_) => String::new(),
         other => format_value(other),
     }
 }
 
 fn format_value(value: &Value) -> String {
+/// Returns true for the values of a key that takes `off` or a map of keys.
+fn is_off_or_keys(schema: &Value) -> bool {
+    schema["$ref"].as_str().is_some_and(|path| path.starts_with("#/$defs/OffOr"))
+}
+
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -51,19 +51,13 @@ impl RunDescription {
 pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescription {
     let spec = &experiment.spec;
     let is_requested = |file: CsvFile| spec.observe.csv.contains(&file);
-    let pfc = match spec.pfc.on() {
-        None => "off".to_owned(),
-        Some(pfc) => {
-            pfc.threshold.map_or("dynamic threshold".to_owned(), |threshold| format!("at {threshold}"))
-        }
-    };
     let facts = [
         ("topology", topology(experiment)),
         ("scale", scale(experiment)),
         ("traffic", traffic(experiment)),
         ("duration", spec.duration.to_string()),
         ("MTU", format!("{} B", spec.mtu.get())),
-        ("PFC", pfc),
+        ("PFC", pfc(experiment)),
         ("routes", routes(experiment).unwrap_or_default()),
     ];
     RunDescription {
@@ -115,6 +109,15 @@ pub fn traffic(experiment: &Experiment) -> String {
 
 /// Describes the routes: `6 spanning trees, as ECMP is not symmetric here`; `None` unless trees replace ECMP.
 pub fn routes(experiment: &Experiment) -> Option<String> {
+/// Describes priority flow control: `off`, `at 500KB` or `dynamic threshold`.
+pub fn pfc(experiment: &Experiment) -> String {
+    match experiment.spec.pfc.on().map(|pfc| pfc.threshold) {
+        None => "off".to_owned(),
+        Some(None) => "dynamic threshold".to_owned(),
+        Some(Some(threshold)) => format!("at {threshold}"),
+    }
+}
+
     let trees = match experiment.trees_instead_of_ecmp()? {
         1 => "1 spanning tree".to_owned(),
         trees => format!("{trees} spanning trees"),

@@ -213,7 +213,7 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
     let estimate = estimate.transpose().map_err(at_file)?;
     backend(experiment, args, None)?.check(experiment).map_err(at_file)?;
     let traffic = report::describe::traffic(experiment);
-    let routes = report::describe::routes(experiment);
+    let (pfc, routes) = (report::describe::pfc(experiment), report::describe::routes(experiment));
     if console.style.json {
         let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
         let estimate = estimate.map(|estimate| {
@@ -223,12 +223,12 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
             })
         });
         return console.print_json(&json!({
-            "file": file, "schemes": schemes, "traffic": traffic, "routes": routes, "estimate": estimate,
+            "file": file, "schemes": schemes, "traffic": traffic, "pfc": pfc, "routes": routes, "estimate": estimate,
         }));
     }
     let schemes = experiment.schemes.len();
     let schemes = if schemes == 1 { "1 scheme".to_owned() } else { format!("{schemes} schemes") };
-    write!(console.out, "{}: ok, {schemes}, {traffic}", file.display())?;
+    write!(console.out, "{}: ok, {schemes}, {traffic}; PFC {pfc}", file.display())?;
     if let Some(routes) = routes {
         write!(console.out, "; routes: {routes}")?;
     }

@@ -284,7 +284,7 @@ fn a_flow_file_that_starts_after_the_end_is_rejected() {
         .get_output()
         .clone();
     let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(printed.contains("about 1 thousand packet-hops, "), "{printed}");
+    assert!(printed.contains("; PFC at 500KB; about 1 thousand packet-hops, "), "{printed}");
 }
 
 #[test]

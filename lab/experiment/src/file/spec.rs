@@ -52,7 +52,8 @@ pub struct ExperimentSpec {
     #[serde_as(as = "AsText")]
     #[serde(default = "default_mtu")]
     pub mtu: Bytes,
-    /// Priority flow control; with `off`, a switch whose buffer is full drops packets.
+    /// Priority flow control; absent: a static threshold of 500 KB; `{}`: the dynamic threshold with headroom of the HPCC
+    /// simulator; `off`: none, so that a switch whose buffer is full drops packets.
     #[serde(default = "default_pfc")]
     pub pfc: OffOr<PfcSpec>,
     /// Packet buffer of each switch, shared by its ports.
@@ -205,12 +206,12 @@ impl ExperimentSpec {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PfcSpec {
-    /// Buffer usage of an ingress port above which the switch pauses the neighbour; absent: the dynamic threshold with
-    /// headroom of the HPCC simulator.
+    /// Buffer usage of an ingress port above which the switch pauses the neighbour; absent, although `pfc` is present: the
+    /// dynamic threshold with headroom of the HPCC simulator.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Bytes>,
-    /// The switch resumes the neighbour when usage has fallen this far below the threshold.
+    /// The switch resumes the neighbour when usage has fallen this far below the threshold; absent: 3,072 B.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_offset: Option<Bytes>,
@@ -349,6 +350,7 @@ pub struct ObserveSpec {
     pub csv: Vec<CsvFile>,
     /// Format of the tables: `csv` or `parquet`.
     #[serde(skip_serializing_if = "TableFormat::is_default")]
+    #[schemars(extend("default" = "csv"))]
     pub format: TableFormat,
     /// Upper bounds of flow size classes, in ascending order; completion times are also summarised per class.
     #[serde_as(as = "Vec<AsText>")]
