@@ -26,6 +26,7 @@ pub struct EcnConfig {
     pub kmax: Bytes,
     /// Marking probability just below `kmax`.
     #[serde_as(as = "AsText")]
+    #[schemars(extend("maximum" = 1))]
     pub pmax: Ratio,
     /// Port rate for which the thresholds are given; they scale with each port's rate. Absent: they apply unscaled.
     #[serde_as(as = "Option<AsText>")]

@@ -470,7 +470,7 @@ pub fn reads_and_writes_its_parameters(mut scheme: SchemeRef) {
     let scheme = Arc::get_mut(&mut scheme).expect("there is no other reference to the scheme");
     let name = scheme.name();
     let mut names = Vec::new();
-    for Parameter { info, default } in scheme.parameters() {
+    for Parameter { info, default, .. } in scheme.parameters() {
         let default = default.as_str();
         assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
         scheme.set(info.name, default).unwrap();

@@ -84,7 +84,8 @@ const HEADING: &str = "\
 # Keys of an experiment file
 
 `weir schema --markdown` writes this page from the types that read the file, and `weir schema` the JSON Schema for editors:
-with `# yaml-language-server: $schema=weir.schema.json` in the first line, an editor completes and checks the keys.
+with `# yaml-language-server: $schema=weir.schema.json` in the first line, an editor completes and checks the keys and
+their values. The experiments of this repository have this line and the schema, `experiments/weir.schema.json`.
 Unknown keys are errors. Quantities have units: `1.5us`, `500KB`, `100Gbps`.
 
 ";
@@ -239,23 +240,23 @@ fn format_default(schema: &Value) -> String {
     match &schema["default"] {
         Value::Null => String::new(),
         Value::Array(list) if list.is_empty() => String::new(),
-        // The keys of a nested object have their own defaults.
         // One of several forms, such as `off` or a map: the default is this map, and not the defaults of its keys.
         Value::Object(keys) if schema["anyOf"].is_array() || is_off_or_keys(schema) => {
             let keys = keys.iter().map(|(key, value)| format!("{key}: {}", format_value(value)));
             format!("{{{}}}", keys.collect::<Vec<_>>().join(", "))
         }
+        // The keys of a nested object have their own defaults.
         Value::Object(_) => String::new(),
         other => format_value(other),
     }
 }
 
-fn format_value(value: &Value) -> String {
 /// Returns true for the values of a key that takes `off` or a map of keys.
 fn is_off_or_keys(schema: &Value) -> bool {
     schema["$ref"].as_str().is_some_and(|path| path.starts_with("#/$defs/OffOr"))
 }
 
+fn format_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::str::FromStr;
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// A value written as text (`100Gbps`, `1us`), for `#[serde_as(as = "AsText")]`.
 ///
@@ -54,11 +55,13 @@ impl<T> JsonSchemaAs<T> for AsText {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         match <AsText as JsonSchemaAs<T>>::schema_name().as_ref() {
-            "Time" => quantity("a time: 1.5us, 20ms"),
-            "Bytes" => quantity("bytes: 64KB, 1MiB"),
-            "Bandwidth" => quantity("a rate: 100Gbps"),
-            "Ratio" => schemars::json_schema!({"type": ["string", "number"], "format": "a share: 0.4, 40%"}),
-            _ => quantity("text"),
+            "Time" => quantity("a time: 1.5us, 20ms", &Time::pattern()),
+            "Bytes" => quantity("bytes: 64KB, 1MiB", &Bytes::pattern()),
+            "Bandwidth" => quantity("a rate: 100Gbps", &Bandwidth::pattern()),
+            "Ratio" => schemars::json_schema!({
+                "type": ["string", "number"], "format": "a share: 0.4, 40%", "pattern": Ratio::PATTERN, "minimum": 0,
+            }),
+            _ => schemars::json_schema!({"type": "string", "format": "text"}),
         }
     }
     fn inline_schema() -> bool {
@@ -66,7 +69,9 @@ impl<T> JsonSchemaAs<T> for AsText {
     }
 }
 
-/// Returns the schema of a number with a unit; `format` is its description.
-fn quantity(format: &str) -> Schema {
-    schemars::json_schema!({"type": "string", "format": format})
+/// Returns the schema of a number with a unit; `format` is its description. Only 0 needs no unit.
+fn quantity(format: &str, pattern: &str) -> Schema {
+    schemars::json_schema!({
+        "type": ["string", "number"], "format": format, "pattern": pattern, "minimum": 0, "maximum": 0,
+    })
 }

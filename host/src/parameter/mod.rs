@@ -6,8 +6,8 @@ mod declare;
 mod value;
 
 pub use value::{
-    EnumParameter, HostDefault, Keyword, KeywordOr, Off, OnDequeue, ParameterValue, RateSpec, VariantDefault,
-    parse_fraction, read_within,
+    EnumParameter, HostDefault, Keyword, KeywordOr, Off, OnDequeue, ParameterValue, RateSpec, ValueSyntax,
+    VariantDefault, parse_fraction, read_within,
 };
 
 use crate::suggest::did_you_mean;
@@ -45,17 +45,19 @@ pub trait Parameters: fmt::Debug + Clone + Default + Send + Sync + 'static {
 }
 
 /// A parameter of a scheme, with its default.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Description of the parameter.
     pub info: ParameterInfo,
+    /// The values that a JSON Schema accepts.
+    pub syntax: ValueSyntax,
     /// The default, in the form that [`SchemeConfig::set`](crate::scheme::SchemeConfig::set) accepts.
     pub default: String,
 }
 
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parameter { info: ParameterInfo { name, unit, range, symbol, source, help }, default } = self;
+        let Parameter { info: ParameterInfo { name, unit, range, symbol, source, help }, default, .. } = self;
         write!(f, "{name} ({symbol}, {unit}, {range}; default {default}, from {source}): {help}")
     }
 }
@@ -67,6 +69,8 @@ type Set<C> = Box<dyn Fn(&mut C, &str) -> Result<(), String>>;
 pub struct ParameterDef<C> {
     /// Description of the parameter.
     pub info: ParameterInfo,
+    /// The values that a JSON Schema accepts.
+    pub syntax: ValueSyntax,
     get: Get<C>,
     set: Set<C>,
 }
@@ -76,6 +80,7 @@ impl<C: 'static> ParameterDef<C> {
     pub fn new<V: ParameterValue>(info: ParameterInfo, field: fn(&mut C) -> &mut V) -> Self {
         ParameterDef {
             info,
+            syntax: V::syntax(),
             get: Box::new(move |c| field(c).to_text()),
             set: Box::new(move |c, text| V::parse(text).map(|value| *field(c) = value)),
         }
@@ -87,8 +92,10 @@ impl<C: 'static> ParameterDef<C> {
         limits: RangeInclusive<V>,
         field: fn(&mut C) -> &mut V,
     ) -> Self {
+        let numbers = limits.start().as_number().zip(limits.end().as_number());
         ParameterDef {
             info,
+            syntax: ValueSyntax { limits: numbers, ..V::syntax() },
             get: Box::new(move |c| field(c).to_text()),
             set: Box::new(move |c, text| read_within(text, &limits).map(|value| *field(c) = value)),
         }
@@ -124,8 +131,9 @@ pub fn nested<P: 'static, C: 'static>(
     parameters: Vec<ParameterDef<P>>,
     field: fn(&mut C) -> &mut P,
 ) -> impl Iterator<Item = ParameterDef<C>> {
-    parameters.into_iter().map(move |ParameterDef { info, get, set }| ParameterDef {
+    parameters.into_iter().map(move |ParameterDef { info, syntax, get, set }| ParameterDef {
         info,
+        syntax,
         get: Box::new(move |c: &mut C| get(field(c))),
         set: Box::new(move |c: &mut C, text: &str| set(field(c), text)),
     })

@@ -13,6 +13,32 @@ pub trait ParameterValue: Copy + 'static {
     fn parse(text: &str) -> Result<Self, String>;
     /// Returns the value in a form that [`parse`](Self::parse) accepts.
     fn to_text(self) -> String;
+    /// Returns which values of a JSON Schema may be valid. The default accepts every text, number and boolean.
+    fn syntax() -> ValueSyntax {
+        ValueSyntax { types: &["string", "number", "boolean"], pattern: None, limits: None }
+    }
+    /// Returns the value as a number, for the limits in the JSON Schema; `None` if it has a unit or is not a number.
+    fn as_number(self) -> Option<f64> {
+        None
+    }
+}
+
+/// The values of a parameter as a JSON Schema describes them. An editor rejects others; [`ParameterValue::parse`] may
+/// reject more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueSyntax {
+    /// The accepted JSON types.
+    pub types: &'static [&'static str],
+    /// Regular expression (ECMA 262) for texts; `None`: any text.
+    pub pattern: Option<String>,
+    /// Smallest and largest number.
+    pub limits: Option<(f64, f64)>,
+}
+
+impl ValueSyntax {
+    fn new(types: &'static [&'static str], pattern: impl Into<String>) -> ValueSyntax {
+        ValueSyntax { types, pattern: Some(pattern.into()), limits: None }
+    }
 }
 
 impl ParameterValue for bool {
@@ -26,6 +52,9 @@ impl ParameterValue for bool {
     fn to_text(self) -> String {
         if self { "on" } else { "off" }.to_owned()
     }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::new(&["boolean", "string"], "^(on|off|true|false)$")
+    }
 }
 
 /// A count above 0.
@@ -35,6 +64,15 @@ impl ParameterValue for u32 {
     }
     fn to_text(self) -> String {
         self.to_string()
+    }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax {
+            limits: Some((1.0, f64::INFINITY)),
+            ..ValueSyntax::new(&["integer", "string"], "^[0-9]*[1-9][0-9]*$")
+        }
+    }
+    fn as_number(self) -> Option<f64> {
+        Some(self.into())
     }
 }
 
@@ -46,6 +84,15 @@ impl ParameterValue for f64 {
     fn to_text(self) -> String {
         self.to_string()
     }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax {
+            limits: Some((0.0, f64::INFINITY)),
+            ..ValueSyntax::new(&["number", "string"], Ratio::PATTERN)
+        }
+    }
+    fn as_number(self) -> Option<f64> {
+        Some(self)
+    }
 }
 
 /// A ratio from 0 to 1. `Ratio` itself may be larger.
@@ -56,6 +103,12 @@ impl ParameterValue for Ratio {
     }
     fn to_text(self) -> String {
         self.to_string()
+    }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax { limits: Some((0.0, 1.0)), ..f64::syntax() }
+    }
+    fn as_number(self) -> Option<f64> {
+        Some(self.get())
     }
 }
 
@@ -70,6 +123,9 @@ impl ParameterValue for Time {
     fn to_text(self) -> String {
         self.to_string()
     }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::new(&["string"], Time::pattern())
+    }
 }
 
 /// A size above 0.
@@ -82,6 +138,9 @@ impl ParameterValue for Bytes {
     }
     fn to_text(self) -> String {
         self.to_string()
+    }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::new(&["string"], Bytes::pattern())
     }
 }
 
@@ -121,6 +180,9 @@ impl ParameterValue for RateSpec {
             RateSpec::NicOver(n) => format!("nic/{n}"),
         }
     }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::new(&["string"], format!("^nic/[0-9]*[1-9][0-9]*$|{}", Bandwidth::pattern()))
+    }
 }
 
 /// The keyword, or a value.
@@ -133,6 +195,25 @@ impl<W: Keyword, S: ParameterValue> ParameterValue for KeywordOr<W, S> {
             KeywordOr::Word(_) => W::WORD.to_owned(),
             KeywordOr::Value(value) => value.to_text(),
         }
+    }
+    fn syntax() -> ValueSyntax {
+        let value = S::syntax();
+        // YAML 1.1 reads `off` as a boolean.
+        let types: &[&str] = match value.types {
+            types if types.contains(&"boolean") => types,
+            types if types.contains(&"number") => &["number", "string", "boolean"],
+            types if types.contains(&"integer") => &["integer", "string", "boolean"],
+            _ => &["string", "boolean"],
+        };
+        let types = if W::WORD == "off" { types } else { value.types };
+        ValueSyntax {
+            types,
+            pattern: value.pattern.map(|pattern| format!("^{}$|{pattern}", W::WORD)),
+            limits: value.limits,
+        }
+    }
+    fn as_number(self) -> Option<f64> {
+        self.value().and_then(S::as_number)
     }
 }
 
@@ -219,6 +300,11 @@ impl<T: EnumParameter> ParameterValue for T {
     fn to_text(self) -> String {
         let found = T::NAMES.iter().find(|(_, value)| *value == self);
         found.map_or_else(String::new, |(word, _)| (*word).to_owned())
+    }
+    fn syntax() -> ValueSyntax {
+        let words: Vec<&str> = T::NAMES.iter().map(|(word, _)| *word).collect();
+        let types: &[&str] = if words.contains(&"off") { &["string", "boolean"] } else { &["string"] };
+        ValueSyntax::new(types, format!("^({})$", words.join("|")))
     }
 }
 

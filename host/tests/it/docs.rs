@@ -12,7 +12,7 @@ fn docs_have_the_table_of_every_scheme() {
             String::from("| parameter | symbol | unit | default | takes | source | what it does |\n");
         table += "|---|---|---|---|---|---|---|\n";
         for parameter in scheme.parameters() {
-            let Parameter { info: k, default } = &parameter;
+            let Parameter { info: k, default, .. } = &parameter;
             let cells = [k.name, k.symbol, k.unit, default, k.range, k.source, k.help];
             table += &format!("| {} |\n", cells.join(" | "));
         }

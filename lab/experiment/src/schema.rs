@@ -4,6 +4,7 @@ use crate::catalogue::Catalogue;
 use crate::file::ExperimentSpec;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
+use weir_host::parameter::ValueSyntax;
 use weir_host::scheme::SchemeConfig;
 
 impl Catalogue {
@@ -28,7 +29,30 @@ impl Catalogue {
         let names: Vec<&str> = self.schemes.schemes().map(|scheme| scheme.name()).collect();
         definitions["SchemeEntry"] =
             json!({"anyOf": [{"title": "a scheme's name", "enum": names}, {"oneOf": schemes}]});
+        add_false(&mut schema);
         schema
+    }
+}
+
+/// Adds the default `false` to optional booleans, which schemars leaves out of types that do not write defaults.
+fn add_false(schema: &mut Value) {
+    match schema {
+        Value::Array(schemas) => schemas.iter_mut().for_each(add_false),
+        Value::Object(keywords) => {
+            let required = keywords.get("required").cloned().unwrap_or_default();
+            let is_required = |name: &str| {
+                required.as_array().is_some_and(|names| names.iter().any(|required| required == name))
+            };
+            if let Some(Value::Object(properties)) = keywords.get_mut("properties") {
+                for (name, property) in properties {
+                    if property["type"] == "boolean" && property["default"].is_null() && !is_required(name) {
+                        property["default"] = false.into();
+                    }
+                }
+            }
+            keywords.values_mut().for_each(add_false);
+        }
+        _ => {}
     }
 }
 
@@ -37,12 +61,24 @@ fn long_form(scheme: &dyn SchemeConfig) -> Value {
     let mut set = json!({});
     for parameter in scheme.parameters() {
         let info = parameter.info;
-        set[info.name] = json!({
-            "type": ["string", "number", "boolean"],
+        let ValueSyntax { types, pattern, limits } = parameter.syntax;
+        let mut value = json!({
+            "type": types,
             "format": info.range,
             "default": parameter.default,
             "description": format!("{} ({})", info.help, info.source),
         });
+        if let Some(pattern) = pattern {
+            value["pattern"] = pattern.into();
+        }
+        // Infinity is no JSON number and no limit.
+        let limits = limits.map_or([f64::NEG_INFINITY, f64::INFINITY], |(min, max)| [min, max]);
+        for (key, limit) in
+            ["minimum", "maximum"].into_iter().zip(limits).filter(|(_, limit)| limit.is_finite())
+        {
+            value[key] = limit.into();
+        }
+        set[info.name] = value;
     }
     json!({
         "title": scheme.name(),

@@ -4,7 +4,7 @@ use super::api_types::{CounterValue, EntryHandle, MeterRates, ObjectKind, TableE
 use super::meter::Meter;
 use super::table_api::{index_by_name, unknown_table};
 use super::{Pipeline, values};
-use crate::program::{ExternArray, RegisterArray, TableId, limbs};
+use crate::program::{ExternArray, RegisterArray, TableId, limb_count};
 use std::ops::Range;
 
 fn array_index(arrays: &[ExternArray], kind: ObjectKind, name: &str) -> Result<usize, TableError> {
@@ -275,7 +275,7 @@ impl Pipeline {
 /// Returns `bits` bits of a number, starting at bit `low`, as limbs.
 fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
     let limb = |index: u32| number.get(index as usize).copied().unwrap_or(0);
-    (0..limbs(bits) as u32).map(move |index| {
+    (0..limb_count(bits) as u32).map(move |index| {
         let bit = low + 64 * index;
         let upper = if bit.is_multiple_of(64) { 0 } else { limb(bit / 64 + 1) << (64 - bit % 64) };
         let remaining = bits - (64 * index).min(bits);

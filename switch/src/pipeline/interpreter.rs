@@ -190,7 +190,7 @@ impl<T: Tracer> ExecContext<'_, T> {
         }
         let (action_ref, args) = state.row(table, entry);
         if !args.is_empty() {
-            slots[usize::from(program.params)..][..args.len()].copy_from_slice(args);
+            slots[usize::from(program.first_param_slot)..][..args.len()].copy_from_slice(args);
         }
         if T::ENABLED {
             self.trace_table(slots, TableId(index), entry as usize, action_ref.code, action_ref.action);

@@ -393,7 +393,7 @@ fn apply_truncate(packet: &mut Packet) {
 fn digest(program: &Program, list: usize, slots: &[u64]) -> Digest {
     let list = &program.learn_lists[list];
     let value = |(slot, bits): &(u16, u32)| {
-        values::to_bytes(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)], *bits)
+        values::to_bytes(&slots[usize::from(*slot)..][..crate::program::limb_count(*bits)], *bits)
     };
     Digest { list: list.name.clone(), values: list.fields.iter().map(value).collect() }
 }

@@ -447,7 +447,7 @@ unsafe extern "C" fn lookup_key(call: *mut NativeCall, index: u64) -> LookupResu
     let program = call.program;
     let (mut context, slots) = call.interpreter();
     let action_ref = context.apply_slow(slots, index as u16, entry as usize);
-    let args = &slots[usize::from(program.params)..][..table.params];
+    let args = &slots[usize::from(program.first_param_slot)..][..table.max_arg_words];
     let row = &mut context.state.scratch.row;
     row.clear();
     row.push(action_ref.pack(program, table));

@@ -13,7 +13,7 @@ use crate::drops::DropReason;
 use crate::packet::Packet;
 use crate::program::{
     Checksum, ComputedSlot, FRAME_OFFSET_SLOT, HeaderId, HeaderMoves, Keyset, LOOP_BUDGET, MAX_SELECT_WORDS,
-    PHV_CAPACITIES, ParseOp, Pc, Program, SelectPart, VALID_SLOT, limbs, low_mask,
+    PHV_CAPACITIES, ParseOp, Pc, Program, SelectPart, VALID_SLOT, limb_count, low_mask,
 };
 
 /// The width of v1model's timestamp fields.
@@ -233,11 +233,11 @@ impl<T: Tracer> PacketContext<'_, T> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
-            ParseOp::Extract { header, base, union, length } => {
+            ParseOp::Extract { header, base, in_union, length } => {
                 let moves = &program.header_moves[usize::from(header.0)];
                 let length = length.map(|length| self.eval(length, *position));
                 self.extract(moves, header, base, length, position)?;
-                if union {
+                if in_union {
                     self.invalidate_siblings(header);
                 }
                 Ok(())
@@ -252,7 +252,7 @@ impl<T: Tracer> PacketContext<'_, T> {
                     return Err(errors.packet_too_short.into());
                 }
                 let (frame, _, phv) = self.packet.frame_and_phv();
-                let to = &mut phv.slots[usize::from(slot)..][..limbs(width)];
+                let to = &mut phv.slots[usize::from(slot)..][..limb_count(width)];
                 read_bits(frame, begin, bits, to);
                 for (index, limb) in to.iter_mut().enumerate() {
                     *limb &= low_mask(width.saturating_sub(64 * index as u32));
@@ -364,7 +364,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         let (frame, _, phv) = self.packet.frame_and_phv();
         let from = begin + usize::from(varbit.offset);
         let to = from + bytes;
-        let words = &mut phv.slots[usize::from(base + varbit.slot)..][..usize::from(varbit.limbs)];
+        let words = &mut phv.slots[usize::from(base + varbit.slot)..][..usize::from(varbit.slot_count)];
         words.fill(0);
         words[0] = bytes as u64 * 8;
         for (word, bytes) in words[1..].iter_mut().zip(frame[from..to].chunks(8)) {
@@ -379,8 +379,8 @@ impl<T: Tracer> PacketContext<'_, T> {
     #[inline]
     fn invalidate_siblings(&mut self, header: HeaderId) {
         let layout = &self.program.layout;
-        if let Some((union, _)) = layout.header(header).union {
-            for other in layout.unions[union].headers.iter().filter(|other| **other != header) {
+        if let Some(place) = layout.header(header).union_member {
+            for other in layout.unions[place.union].headers.iter().filter(|other| **other != header) {
                 self.slots()[usize::from(layout.header(*other).first_slot + VALID_SLOT)] = 0;
             }
         }
@@ -440,7 +440,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     pub fn verify_checksums(&mut self) -> bool {
         let program = self.program;
         let mut all_correct = true;
-        for checksum in program.checksums.iter().filter(|checksum| checksum.verify) {
+        for checksum in program.checksums.iter().filter(|checksum| checksum.is_verified) {
             all_correct &= self.verify(checksum);
         }
         all_correct
@@ -467,7 +467,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     fn update_checksums(&mut self) {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
-        for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
+        for checksum in program.checksums.iter().filter(|checksum| checksum.is_updated) {
             if checksum.condition.is_some_and(|condition| self.eval(condition, parsed) == 0) {
                 continue;
             }

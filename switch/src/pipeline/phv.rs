@@ -2,7 +2,7 @@
 
 use super::state::State;
 use crate::packet::Packet;
-use crate::program::{Program, limbs};
+use crate::program::{Program, limb_count};
 
 /// Attaches a header vector of this program to the packet, unless it has one. Constants are in place; all
 /// other slots are undefined.
@@ -23,7 +23,7 @@ pub(super) fn recycle_vector(state: &mut State, packet: &mut Packet) {
 pub(super) fn init_phv(program: &Program, state: &mut State, packet: &mut Packet) {
     reset_phv(packet);
     attach_vector(program, state, packet);
-    packet.phv.slots[..program.vars].fill(0);
+    packet.phv.slots[..program.zeroed_slots].fill(0);
 }
 
 /// Resets the packet's values of the previous run, except for its slots. Returns the packet's length.
@@ -42,7 +42,7 @@ pub(super) fn reset_phv(packet: &mut Packet) -> u32 {
 pub(super) fn save_fields(program: &Program, state: &mut State, slots: &[u64], list: u64) {
     state.scratch.saved_fields.clear();
     for (slot, bits) in fields(program, list) {
-        state.scratch.saved_fields.extend_from_slice(&slots[usize::from(*slot)..][..limbs(*bits)]);
+        state.scratch.saved_fields.extend_from_slice(&slots[usize::from(*slot)..][..limb_count(*bits)]);
     }
 }
 
@@ -55,12 +55,12 @@ pub(super) fn restore_fields(
     list: u64,
     instance_type: u64,
 ) {
-    for (base, len) in &program.metadata {
+    for (base, len) in &program.metadata_blocks {
         slots[usize::from(*base)..][..usize::from(*len)].fill(0);
     }
     let mut saved = state.scratch.saved_fields.as_slice();
     for (slot, bits) in fields(program, list) {
-        let (value, rest) = saved.split_at(limbs(*bits));
+        let (value, rest) = saved.split_at(limb_count(*bits));
         slots[usize::from(*slot)..][..value.len()].copy_from_slice(value);
         saved = rest;
     }

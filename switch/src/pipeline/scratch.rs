@@ -139,7 +139,7 @@ impl FreeList {
 #[inline(never)]
 fn new_vector(program: &Program) -> SlotVec {
     let mut words = Vec::with_capacity(program.capacity);
-    words.resize(program.vars + program.temps, 0);
+    words.resize(program.zeroed_slots + program.temp_count, 0);
     words.extend_from_slice(&program.consts);
     words.resize(program.capacity, 0);
     SlotVec::new(program.layout_id, words)

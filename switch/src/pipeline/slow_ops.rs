@@ -53,7 +53,7 @@ impl<T: Tracer> ExecContext<'_, T> {
             Opcode::SetInvalid => {
                 let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
                 if slots[base + usize::from(VALID_SLOT)] != 0 {
-                    let varbit_len = header.varbit.map_or(0, |offset| slots[base + usize::from(offset)] / 8);
+                    let varbit_len = header.varbit_length_slot.map_or(0, |offset| slots[base + usize::from(offset)] / 8);
                     *self.length = self.length.saturating_sub(u32::from(header.bytes) + varbit_len as u32);
                     slots[base + usize::from(VALID_SLOT)] = 0;
                 }
@@ -169,7 +169,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                 *last_hit = self.now;
             }
         }
-        let params = usize::from(program.params);
+        let params = usize::from(program.first_param_slot);
         let action_ref = match (table.profile, extras.profile_refs[entry]) {
             (Some(profile), profile_ref) if profile_ref != ProfileRef::None => {
                 let profile = usize::from(profile);

@@ -7,7 +7,7 @@ use super::api_types::{
 use super::lookup::{Lookup, Match};
 use super::table_state::{EntryInfo, ProfileRef};
 use super::{Pipeline, values};
-use crate::program::{ActionId, MatchKind, Table, TableDefinition, TableId, limbs, mask_limbs, prefix_mask};
+use crate::program::{ActionId, MatchKind, Table, TableDefinition, TableId, limb_count, mask_limbs, prefix_mask};
 use std::ops::Range;
 
 /// An action call with its names and handles resolved.
@@ -366,7 +366,7 @@ impl Pipeline {
             let read = |value: &[u8]| {
                 values::to_limbs(value, part.bits, || format!("table {name}: key {}", info.name))
             };
-            let full_mask = || mask_limbs(part.bits, limbs(part.bits));
+            let full_mask = || mask_limbs(part.bits, limb_count(part.bits));
             let check_mask =
                 |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
                     true => Ok(()),
@@ -417,11 +417,11 @@ impl Pipeline {
                     continue;
                 }
                 (KeyMatch::Any, MatchKind::Range) => {
-                    ranges.push((element, vec![0; limbs(part.bits)], full_mask()));
+                    ranges.push((element, vec![0; limb_count(part.bits)], full_mask()));
                     continue;
                 }
                 (KeyMatch::Any, MatchKind::Lpm | MatchKind::Ternary) => {
-                    (vec![0; limbs(part.bits)], vec![0; limbs(part.bits)])
+                    (vec![0; limb_count(part.bits)], vec![0; limb_count(part.bits)])
                 }
                 (key_match, kind) => {
                     return Err(TableError::Invalid(format!(

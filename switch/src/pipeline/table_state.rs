@@ -247,12 +247,12 @@ impl TableState {
     /// Returns the row of an entry: the packed action, then its arguments.
     #[inline]
     pub fn row_words(&self, table: &Table, entry: u32) -> &[u64] {
-        let width = table.params + 1;
+        let width = table.max_arg_words + 1;
         &self.rows[entry as usize * width..][..width]
     }
 
     fn set_row(&mut self, program: &Program, table: &Table, entry: u32, action_ref: ActionRef, args: &[u64]) {
-        let row = &mut self.rows[entry as usize * (table.params + 1)..];
+        let row = &mut self.rows[entry as usize * (table.max_arg_words + 1)..];
         row[0] = action_ref.pack(program, table);
         row[1..][..args.len()].copy_from_slice(args);
     }
@@ -288,7 +288,7 @@ impl TableState {
         if let Some(free) = extras.free.pop() {
             return free;
         }
-        self.rows.resize(self.rows.len() + table.params + 1, 0);
+        self.rows.resize(self.rows.len() + table.max_arg_words + 1, 0);
         extras.profile_refs.push(ProfileRef::None);
         extras.entries.push(None);
         if table.info.direct_counters {

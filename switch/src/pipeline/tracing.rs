@@ -4,7 +4,7 @@ use super::api_types::EntryHandle;
 use super::interpreter::ExecContext;
 use super::trace::Tracer;
 use super::values;
-use crate::program::{ActionId, Pc, TableId, TracePoint, limbs};
+use crate::program::{ActionId, Pc, TableId, TracePoint, limb_count};
 
 impl<T: Tracer> ExecContext<'_, T> {
     pub(super) fn trace_assign(&mut self, slots: &[u64], slot: u16, value: u64) {
@@ -53,11 +53,11 @@ impl<T: Tracer> ExecContext<'_, T> {
         let program = self.program;
         let table = &program.tables[usize::from(id.0)];
         let value = |slot: u16, bits: u32| {
-            let limbs = &slots[usize::from(slot)..][..limbs(bits)];
+            let limbs = &slots[usize::from(slot)..][..limb_count(bits)];
             values::to_bytes(limbs, bits)
         };
         let key: Vec<Vec<u8>> = table.key.iter().map(|key| value(key.slot, key.bits)).collect();
-        let args = &slots[usize::from(program.params)..];
+        let args = &slots[usize::from(program.first_param_slot)..];
         let args = values::split_args(program, action, args);
         let handle = (entry != 0).then(|| EntryHandle(entry as u32 - 1));
         let (action, args) = if code == 0 { (None, Vec::new()) } else { (Some(action), args) };

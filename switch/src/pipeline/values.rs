@@ -1,7 +1,7 @@
 //! Conversion of values between the runtime API (big-endian bytes) and slots (limbs, least significant first).
 
 use super::api_types::TableError;
-use crate::program::{ActionId, Program, limbs, limbs_from_be_bytes};
+use crate::program::{ActionId, Program, limb_count, limbs_from_be_bytes};
 
 /// Returns the limbs of a value, or an error if it does not fit `bits`. `what` names the value in the error.
 pub(super) fn to_limbs(
@@ -16,7 +16,7 @@ pub(super) fn to_limbs(
         let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
         return Err(TableError::TooWide { what: format!("{} 0x{hex}", what()), bits });
     }
-    Ok(limbs_from_be_bytes(digits, limbs(bits)).collect())
+    Ok(limbs_from_be_bytes(digits, limb_count(bits)).collect())
 }
 
 /// Returns the value as ceil(bits / 8) bytes, at least one.
@@ -31,7 +31,7 @@ pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> V
     let (mut remaining, mut values) = (args, Vec::new());
     let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
     for (_, bits) in params {
-        let (value, rest) = remaining.split_at(limbs(*bits).min(remaining.len()));
+        let (value, rest) = remaining.split_at(limb_count(*bits).min(remaining.len()));
         values.push(to_bytes(value, *bits));
         remaining = rest;
     }

@@ -8,7 +8,7 @@
 use super::declarations::FieldList;
 use super::hash::{Calculation, Checksum, HashInput};
 use super::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
-use super::limbs::limbs;
+use super::limbs::limb_count;
 use super::link::LinkedProgram;
 use super::native::row_actions;
 use super::op::{ComputedSlot, Op, Opcode, OperandRole, Pc, Slot, WideOpcode, WideSlot};
@@ -22,7 +22,7 @@ pub(super) struct Access {
     pub read: BTreeSet<Slot>,
     pub written: BTreeSet<Slot>,
     /// Slots of headers and stacks that may be read and written, because an operation accesses the whole block.
-    pub whole: BTreeSet<Slot>,
+    pub whole_blocks: BTreeSet<Slot>,
     /// Slots that only a trace reads: the values of `log_msg`.
     pub logged: BTreeSet<Slot>,
 }
@@ -37,7 +37,7 @@ impl Access {
             state.key.iter().for_each(|part| access.key_part(program, *part));
             state.ops.iter().for_each(|op| access.parse_op(program, op));
         }
-        for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.verify) {
+        for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.is_verified) {
             access.checksum(program, checksum);
             access.read.insert(checksum.target.slot);
         }
@@ -83,7 +83,7 @@ impl Access {
     /// and of the deparser.
     pub fn deparser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, program.deparser.code));
-        for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.update) {
+        for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.is_updated) {
             access.checksum(program, checksum);
             access.written.insert(checksum.target.slot);
         }
@@ -111,7 +111,7 @@ impl Access {
     pub fn extend(&mut self, other: Access) {
         self.read.extend(other.read);
         self.written.extend(other.written);
-        self.whole.extend(other.whole);
+        self.whole_blocks.extend(other.whole_blocks);
         self.logged.extend(other.logged);
     }
 
@@ -178,7 +178,7 @@ impl Access {
                 HashInput::Varbit { slot, valid } => {
                     let layout = &program.layout;
                     let block = |header: &Header| {
-                        header.first_slot..header.first_slot + layout.types[header.ty].slots
+                        header.first_slot..header.first_slot + layout.types[header.ty].block_len
                     };
                     let header = layout.headers.iter().find(|header| block(header).contains(slot));
                     self.read.extend(header.into_iter().flat_map(block));
@@ -222,13 +222,13 @@ impl Access {
             ParseOp::ExtractNext { stack, .. } => {
                 self.read.insert(program.layout.stacks[usize::from(stack)].next_index_slot);
             }
-            ParseOp::Lookahead { slot, width, .. } => self.written.extend(slot..slot + limbs(width) as u16),
+            ParseOp::Lookahead { slot, width, .. } => self.written.extend(slot..slot + limb_count(width) as u16),
             ParseOp::Extract { .. } | ParseOp::Advance(_) | ParseOp::Run(_) | ParseOp::Verify { .. } => {}
         }
     }
 
     fn number(&mut self, slot: Slot, bits: u32) {
-        self.read.extend(slot..slot + limbs(bits) as u16);
+        self.read.extend(slot..slot + limb_count(bits) as u16);
     }
 
     /// Adds the block of the header whose base is the value of `slot`, and the validity of the other members of
@@ -237,8 +237,8 @@ impl Access {
         let Some(base) = program.const_base(slot) else { return self.stacks(program) };
         let op = &program.header_ops[usize::from(index)];
         let siblings = op.siblings.iter().map(|offset| i32::from(base) + offset);
-        self.whole.extend(base..base + op.slots);
-        self.whole
+        self.whole_blocks.extend(base..base + op.slots);
+        self.whole_blocks
             .extend(siblings.filter_map(|base| Slot::try_from(base).ok()).map(|base| base + VALID_SLOT));
         self.read.insert(base + VALID_SLOT);
     }
@@ -247,12 +247,12 @@ impl Access {
     fn stacks(&mut self, program: &LinkedProgram) {
         let layout = &program.layout;
         for stack in &layout.stacks {
-            self.whole
+            self.whole_blocks
                 .extend((stack.base..stack.base + stack.size * stack.stride).chain([stack.next_index_slot]));
         }
-        let widest = layout.types.iter().map(|ty| ty.slots);
+        let widest = layout.types.iter().map(|ty| ty.block_len);
         let widest = widest.chain(layout.stacks.iter().map(|stack| stack.stride)).max().unwrap_or(0);
-        self.whole.extend(layout.dummy_block..layout.dummy_block + widest);
+        self.whole_blocks.extend(layout.dummy_block..layout.dummy_block + widest);
     }
 
     fn wide(&mut self, program: &LinkedProgram, index: usize) {
@@ -264,7 +264,7 @@ impl Access {
             WideOpcode::EqHeader(slots) => {
                 for side in [op.a.slot, op.b.slot] {
                     match program.const_base(side) {
-                        Some(base) => self.whole.extend(base..base + slots),
+                        Some(base) => self.whole_blocks.extend(base..base + slots),
                         None => self.stacks(program),
                     }
                 }

@@ -67,8 +67,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 "_jump" => {
                     let [target] = node.get("parameters")?.tuple()?;
                     let target = self.jump_target(&target, primitives.len())?;
-                    let code = if target <= index { Opcode::JumpBack } else { Opcode::Jump };
-                    jumps.push((self.builder.emit_jump(code, 0, 0), target));
+                    let opcode = if target <= index { Opcode::JumpBack } else { Opcode::Jump };
+                    jumps.push((self.builder.emit_jump(opcode, 0, 0), target));
                 }
                 "_jump_if_zero" => {
                     let [cond, target] = node.get("parameters")?.tuple()?;
@@ -163,10 +163,10 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     }
 
     /// Emits an operation that may leave its `d` unchanged, with the l-value at `node` as `d`.
-    fn emit_in_out(&mut self, node: &JsonNode, code: Opcode, a: u16, b: u16) -> Result<(), LoadError> {
+    fn emit_in_out(&mut self, node: &JsonNode, opcode: Opcode, a: u16, b: u16) -> Result<(), LoadError> {
         match self.assign_target(node)? {
             AssignTarget::Slot(slot_ref) if slot_ref.bits <= 64 => {
-                self.builder.emit(code, slot_ref.bits as u8, slot_ref.slot, a, b);
+                self.builder.emit(opcode, slot_ref.bits as u8, slot_ref.slot, a, b);
                 Ok(())
             }
             target => {
@@ -174,7 +174,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let temp = SlotRef::unsigned(slot, 64);
                 let old = self.bindings.num(node)?;
                 self.builder.assign(node, temp, &old)?;
-                self.builder.emit(code, 64, slot, a, b);
+                self.builder.emit(opcode, 64, slot, a, b);
                 self.assign(node, target, &NumExpr::Slot(temp))
             }
         }
@@ -259,9 +259,9 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let [header] = parameters.tuple()?;
                 let header = self.bindings.header(&header)?;
                 let base = self.builder.header_base(node, &header)?;
-                let code = if name == "remove_header" { Opcode::SetInvalid } else { Opcode::SetValid };
+                let opcode = if name == "remove_header" { Opcode::SetInvalid } else { Opcode::SetValid };
                 let index = self.builder.header_op(&header);
-                self.builder.emit(code, 64, 0, base, index);
+                self.builder.emit(opcode, 64, 0, base, index);
                 Ok(())
             }
             "assign_header" | "copy_header" => {
@@ -293,8 +293,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let [stack, count] = parameters.tuple()?;
                 let (stack, count) = (self.stack_index(&stack)?, self.lower_index(&count)?);
                 self.builder.mark_stack_address_taken(stack);
-                let code = if name == "push" { Opcode::Push } else { Opcode::Pop };
-                self.builder.emit(code, 64, 0, stack as u16, count);
+                let opcode = if name == "push" { Opcode::Push } else { Opcode::Pop };
+                self.builder.emit(opcode, 64, 0, stack as u16, count);
                 Ok(())
             }
             "register_read" => {
@@ -442,9 +442,9 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
         if let (HeaderExpr::Static(to), HeaderExpr::Static(from)) = (to, from) {
             let (to, from) = (self.builder.layout.header(*to), self.builder.layout.header(*from));
-            if to.metadata && from.metadata {
+            if to.is_metadata && from.is_metadata {
                 // Metadata has no validity bit to copy: it is always valid.
-                let limbs = self.builder.layout.types[to.ty].slots - FIRST_FIELD_SLOT;
+                let limbs = self.builder.layout.types[to.ty].block_len - FIRST_FIELD_SLOT;
                 self.copy_slots(to.first_slot + FIRST_FIELD_SLOT, from.first_slot + FIRST_FIELD_SLOT, limbs);
                 return Ok(());
             }
@@ -473,11 +473,11 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         let layout = self.builder.layout;
         let (to_node, from_node) = (to.get("value")?, from.get("value")?);
         let (to, from) = (layout.field(&to_node)?, layout.field(&from_node)?);
-        let (to_type, from_type) = (layout.field_type(to), layout.field_type(from));
-        if !to_type.varbit || !from_type.varbit || to_type.limbs != from_type.limbs {
+        let (to_type, from_type) = (layout.field_info(to), layout.field_info(from));
+        if !to_type.is_varbit || !from_type.is_varbit || to_type.slot_count != from_type.slot_count {
             return parameters.err("expected two varbit fields of the same maximum width");
         }
-        self.copy_slots(layout.slot(to), layout.slot(from), to_type.limbs);
+        self.copy_slots(layout.slot(to), layout.slot(from), to_type.slot_count);
         Ok(())
     }
 

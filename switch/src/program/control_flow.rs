@@ -4,7 +4,7 @@ use super::action::ActionCompiler;
 use super::error::LoadError;
 use super::expr::NumExpr;
 use super::json::JsonNode;
-use super::limbs::limbs;
+use super::limbs::limb_count;
 use super::op::{Opcode, Pc, TracePoint};
 use super::signatures::{ActionId, ActionInfo};
 use super::table::{Successors, Table, TableDefinition};
@@ -212,7 +212,7 @@ fn inline(
 ) -> Result<(), LoadError> {
     let (mut rest, mut params) = (args, Vec::new());
     for (_, bits) in &compiler.declared.actions[usize::from(action.0)].params {
-        let Some((value, tail)) = rest.split_at_checked(limbs(*bits)) else {
+        let Some((value, tail)) = rest.split_at_checked(limb_count(*bits)) else {
             return node.err("the action has parameters, but is called without arguments");
         };
         params.push(NumExpr::from_limbs(value));

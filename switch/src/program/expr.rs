@@ -186,8 +186,8 @@ impl Bindings<'_> {
 
     fn stack_field(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
         let [stack, field] = node.tuple()?;
-        let stack = self.layout.stack(&stack)?;
-        self.header_field(&field, HeaderExpr::StackLast(stack), |ty| self.layout.types[ty].field(&field))
+        let stack = self.layout.stack_index(&stack)?;
+        self.header_field(&field, HeaderExpr::StackLast(stack), |ty| self.layout.types[ty].field_index(&field))
     }
 
     fn header_field(
@@ -199,7 +199,7 @@ impl Bindings<'_> {
         let ty = header.ty(self.layout);
         let field = find(ty)?;
         match self.layout.types[ty].fields.get(field) {
-            Some(found) if !found.varbit => {}
+            Some(found) if !found.is_varbit => {}
             Some(_) => return node.err("a varbit field cannot be used as a number"),
             None => return node.err("the header has no fields"),
         }
@@ -231,9 +231,9 @@ impl Bindings<'_> {
             "bool" => Expr::Bool(BoolExpr::Const(value.bool()?)),
             "local" | "runtime_data" => Expr::Num(self.param(&value)?),
             "header" => Expr::Header(HeaderExpr::Static(self.layout.header_id(&value)?)),
-            "header_stack" => Expr::Stack(self.layout.stack(&value)?),
-            "header_union" => Expr::Union(UnionExpr::Static(self.layout.union(&value)?)),
-            "header_union_stack" => Expr::Stack(self.layout.union_stack(&value)?),
+            "header_stack" => Expr::Stack(self.layout.stack_index(&value)?),
+            "header_union" => Expr::Union(UnionExpr::Static(self.layout.union_index(&value)?)),
+            "header_union_stack" => Expr::Stack(self.layout.union_stack_index(&value)?),
             "stack_field" => Expr::Num(self.stack_field(&value)?),
             "register" => {
                 let [array, index] = value.tuple()?;
@@ -391,8 +391,8 @@ impl Bindings<'_> {
                 return Ok(None);
             }
             let found = self.layout.field(&name)?;
-            let field = self.layout.field_type(found);
-            Ok(field.varbit.then(|| (self.layout.slot(found), field.limbs)))
+            let field = self.layout.field_info(found);
+            Ok(field.is_varbit.then(|| (self.layout.slot(found), field.slot_count)))
         };
         match (field("left")?, field("right")?) {
             (Some((left, limbs)), Some((right, others))) if limbs == others => {

@@ -2,7 +2,7 @@
 
 use super::error::LoadError;
 use super::json::JsonNode;
-use super::limbs::limbs;
+use super::limbs::limb_count;
 use std::ops::Range;
 
 /// The most cells of an array.
@@ -37,8 +37,8 @@ impl RegisterArray {
         let mut groups = Vec::<(usize, usize)>::new();
         for (array, bits) in &declared {
             match groups.iter_mut().find(|(size, _)| *size == array.size) {
-                Some((_, stride)) => *stride += limbs(*bits),
-                None => groups.push((array.size, limbs(*bits))),
+                Some((_, stride)) => *stride += limb_count(*bits),
+                None => groups.push((array.size, limb_count(*bits))),
             }
         }
         let begin = |end: &mut usize, (size, stride): &(usize, usize)| {
@@ -50,7 +50,7 @@ impl RegisterArray {
         let allocate = |(ExternArray { name, size, .. }, bits): (ExternArray, u32)| {
             let group = groups.iter().position(|(known, _)| *known == size).unwrap_or_default();
             let base = bases[group];
-            bases[group] += limbs(bits);
+            bases[group] += limb_count(bits);
             RegisterArray { name, size, bits, base, stride: groups[group].1 }
         };
         Ok(declared.into_iter().map(allocate).collect())
@@ -60,7 +60,7 @@ impl RegisterArray {
     #[inline]
     pub fn cell(&self, index: u64) -> Option<Range<usize>> {
         let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.stride;
-        Some(begin..begin + limbs(self.bits))
+        Some(begin..begin + limb_count(self.bits))
     }
 }
 

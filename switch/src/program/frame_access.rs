@@ -47,7 +47,7 @@ pub(crate) struct HeaderExtract {
     pub bytes: u16,
     /// Whether fields that the program does not use stay in the frame, so that its frame offset must be
     /// recorded.
-    pub lazy: bool,
+    pub is_lazy: bool,
     pub loads: Vec<FieldLoad>,
 }
 
@@ -104,7 +104,7 @@ impl FrameAccess {
         };
         let deparses = program.deparser.order.iter().all(is_flat);
         let frame_checksums: Vec<usize> = checksums()
-            .filter(|(index, checksum)| candidates[*index].is_some() && (deparses || !checksum.update))
+            .filter(|(index, checksum)| candidates[*index].is_some() && (deparses || !checksum.is_updated))
             .map(|(index, _)| index)
             .collect();
         let access = Access::program(program, &frame_checksums);
@@ -113,7 +113,7 @@ impl FrameAccess {
         let over_frame = |index: usize| candidates[index].filter(|_| frame_checksums.contains(&index));
         let emission = |(header, base): &(HeaderId, Slot)| {
             let moves = &used_moves[usize::from(header.0)];
-            let updates = checksums().filter(|(_, checksum)| checksum.update);
+            let updates = checksums().filter(|(_, checksum)| checksum.is_updated);
             let mut of_header =
                 updates.filter_map(|(index, _)| over_frame(index).filter(|checksum| checksum.base == *base));
             Some(HeaderEmit {
@@ -139,10 +139,10 @@ impl FrameAccess {
                 .map(|(index, moves)| extraction(moves, base(index)))
                 .collect(),
             verified: checksums()
-                .map(|(index, checksum)| over_frame(index).filter(|_| checksum.verify))
+                .map(|(index, checksum)| over_frame(index).filter(|_| checksum.is_verified))
                 .collect(),
             has_slot_checksum_updates: checksums()
-                .any(|(index, checksum)| checksum.update && over_frame(index).is_none()),
+                .any(|(index, checksum)| checksum.is_updated && over_frame(index).is_none()),
             deparser: deparser.filter(|_| deparses),
             unloaded: header_moves.iter().enumerate().map(unloaded).collect(),
             written,
@@ -153,7 +153,7 @@ impl FrameAccess {
 /// Returns the loads that extract a header with these moves; `None` if the interpreter has to extract it.
 pub(crate) fn extraction(moves: &HeaderMoves, base: Slot) -> Option<HeaderExtract> {
     let loads = field_loads(&moves.extract, base).filter(|_| moves.varbit.is_none())?;
-    Some(HeaderExtract { bytes: moves.bytes, lazy: moves.keeps_frame_bytes, loads })
+    Some(HeaderExtract { bytes: moves.bytes, is_lazy: moves.keeps_frame_bytes, loads })
 }
 
 /// Returns moves as one flat list; `None` if one begins beyond the first window or a field is moved in two
@@ -206,8 +206,8 @@ fn store_groups(moves: &MoveWindows, base: Slot) -> Option<Vec<StoreGroup>> {
 
 /// Returns whether code or a lookahead of the parser may write any of these slots.
 fn parser_writes(program: &LinkedProgram, slots: Range<Slot>) -> bool {
-    let Access { written, whole, .. } = Access::parser(program, &[]);
-    written.iter().chain(&whole).any(|slot| slots.contains(slot))
+    let Access { written, whole_blocks, .. } = Access::parser(program, &[]);
+    written.iter().chain(&whole_blocks).any(|slot| slots.contains(slot))
 }
 
 /// Returns the plan of a checksum over the frame, if it covers one header without gaps and nothing else reads
@@ -222,8 +222,8 @@ pub(super) fn frame_checksum(program: &LinkedProgram, checksum: &Checksum) -> Op
     let ty = &program.layout.types[header.ty];
     if !is_unconditional
         || header.in_stack
-        || header.union.is_some()
-        || ty.varbit.is_some()
+        || header.union_member.is_some()
+        || ty.varbit_index.is_some()
         || !ty.bytes.is_multiple_of(4)
     {
         return None;
@@ -238,14 +238,14 @@ pub(super) fn frame_checksum(program: &LinkedProgram, checksum: &Checksum) -> Op
     });
     // The sum is stored when the header is emitted. A field list, another checksum or deparser code would
     // still read the old value from the slot.
-    let is_read = checksum.update
+    let is_read = checksum.is_updated
         && {
             let is_target = |(slot, _): &(Slot, u32)| *slot == checksum.target.slot;
             let lists = program.field_lists.iter().any(|list| list.fields.iter().any(is_target));
             let reads = |other: &Checksum| {
                 let inputs = &program.calculations[usize::from(other.calculation)].inputs;
                 let is_input = |input: &HashInput| matches!(input, HashInput::Field { slot, .. } if *slot == checksum.target.slot);
-                other.update
+                other.is_updated
                     && (inputs.iter().any(is_input)
                         || !std::ptr::eq(other, checksum) && other.target == checksum.target)
             };
@@ -253,7 +253,7 @@ pub(super) fn frame_checksum(program: &LinkedProgram, checksum: &Checksum) -> Op
         };
     let emitted = program.deparser.order.iter().filter(|(_, block)| *block == base).count();
     // Code of the parser must not change a field that is verified against the frame.
-    let is_unmodified = !checksum.verify || !parser_writes(program, base..base + ty.slots);
-    (expected.eq(inputs.iter().cloned()) && !is_read && is_unmodified && (emitted == 1 || !checksum.update))
+    let is_unmodified = !checksum.is_verified || !parser_writes(program, base..base + ty.block_len);
+    (expected.eq(inputs.iter().cloned()) && !is_read && is_unmodified && (emitted == 1 || !checksum.is_updated))
         .then_some(FrameChecksum { base, bytes: ty.bytes as u16, offset: (field.offset / 8) as u16 })
 }

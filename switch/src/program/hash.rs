@@ -84,8 +84,8 @@ pub(crate) struct Checksum {
     /// The validity slot of the target's header; the checksum is skipped while it is 0. `None` for metadata.
     pub valid: Option<Slot>,
     pub condition: Option<ComputedSlot>,
-    pub verify: bool,
-    pub update: bool,
+    pub is_verified: bool,
+    pub is_updated: bool,
 }
 
 /// The most bytes of input of [`Calculation::byte_fields`].
@@ -173,10 +173,10 @@ fn load_input(node: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> 
 
 fn field_input(layout: &Layout, id: HeaderId, field: usize) -> HashInput {
     let header = layout.header(id);
-    let valid = (!header.metadata).then_some(header.first_slot + VALID_SLOT);
+    let valid = (!header.is_metadata).then_some(header.first_slot + VALID_SLOT);
     let slot = layout.slot((id, field));
-    let field = layout.field_type((id, field));
-    if field.varbit {
+    let field = layout.field_info((id, field));
+    if field.is_varbit {
         HashInput::Varbit { slot, valid }
     } else {
         HashInput::Field { slot, bits: field.bits, valid }

@@ -43,7 +43,7 @@ pub(crate) type MoveWindows = Vec<MoveWindow>;
 fn add(moves: &mut MoveWindows, field: &Field, start: u32) {
     let end = field.offset + field.bits - start;
     let begin = field.offset - start;
-    for limb in 0..field.limbs {
+    for limb in 0..field.slot_count {
         let high = end - 64 * u32::from(limb);
         let low = high.saturating_sub(64).max(begin);
         if low >= high {
@@ -124,7 +124,7 @@ impl HeaderMoves {
     /// Plans the moves of headers of a type. `used` has two predicates: whether the program reads a slot, and
     /// whether it writes it. With `None`, or for a header with a varbit field, all fields are moved.
     pub fn new(ty: &HeaderType, used: Option<(SlotPredicate, SlotPredicate)>) -> HeaderMoves {
-        let used = used.filter(|_| ty.varbit.is_none());
+        let used = used.filter(|_| ty.varbit_index.is_none());
         let mut moves = HeaderMoves {
             bytes: ty.bytes as u16,
             max_bytes: ty.max_bytes as u16,
@@ -133,9 +133,9 @@ impl HeaderMoves {
             varbit: None,
             keeps_frame_bytes: used.is_some(),
         };
-        let split = ty.varbit.unwrap_or(ty.fields.len());
+        let split = ty.varbit_index.unwrap_or(ty.fields.len());
         for field in &ty.fields[..split] {
-            let any = |predicate: &dyn Fn(u16) -> bool| (field.slot..field.slot + field.limbs).any(predicate);
+            let any = |predicate: &dyn Fn(u16) -> bool| (field.slot..field.slot + field.slot_count).any(predicate);
             let (read, written) = used.map_or((true, true), |(read, written)| (any(read), any(written)));
             // A written field is extracted too: on paths that do not write it, the deparser must restore its
             // old value.
@@ -146,7 +146,7 @@ impl HeaderMoves {
                 add(&mut moves.update, field, 0);
             }
         }
-        if let Some(index) = ty.varbit {
+        if let Some(index) = ty.varbit_index {
             let (field, mut tail) = (&ty.fields[index], MoveWindows::default());
             for following in &ty.fields[index + 1..] {
                 add(&mut tail, following, field.offset);
@@ -154,7 +154,7 @@ impl HeaderMoves {
             moves.varbit = Some(Varbit {
                 offset: (field.offset / 8) as u16,
                 slot: field.slot,
-                limbs: field.limbs,
+                limbs: field.slot_count,
                 tail,
                 tail_bytes: (ty.bytes - field.offset / 8) as u16,
             });

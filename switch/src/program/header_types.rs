@@ -1,5 +1,9 @@
 //! Loads header types: the width of each field, and its position in the header and in the header's block of
 //! slots.
+//!
+//! A slot is one 64-bit word of the packet header vector (PHV), which has the headers and metadata of one packet
+//! while the program processes it. Each header owns a block of consecutive slots: its validity, its frame offset,
+//! then its fields. A number of more than 64 bits takes several slots, its limbs, least significant first.
 
 use super::error::LoadError;
 use super::json::JsonNode;
@@ -7,12 +11,12 @@ use super::json::JsonNode;
 /// The slot of a block at which the fields begin, after [`VALID_SLOT`](super::VALID_SLOT) and
 /// [`FRAME_OFFSET_SLOT`](super::FRAME_OFFSET_SLOT).
 pub(crate) const FIRST_FIELD_SLOT: u16 = 2;
-/// The most slots of headers and metadata. Operands are 16 bits wide; before linking, the numbers from here on
-/// stand for temporaries and constants.
+/// Maximum number of PHV slots of headers and metadata. Operand indices (16 bits) at and above it denote
+/// temporaries and constants until linking.
 pub(crate) const MAX_PHV_SLOTS: usize = 0x4000;
-/// The widest field. It bounds the width of intermediate results.
+/// Maximum width of a field. Intermediate results of expressions may be twice as wide.
 const MAX_FIELD_BITS: usize = 4096;
-/// The longest header.
+/// Maximum length of a header.
 const MAX_HEADER_BYTES: usize = 2048;
 
 #[derive(Clone, Debug)]
@@ -23,14 +27,13 @@ pub(crate) struct Field {
     pub signed: bool,
     /// Whether assignments saturate instead of wrapping around.
     pub saturating: bool,
-    pub varbit: bool,
+    pub is_varbit: bool,
     /// Offset in bits from the start of the header, with a varbit field of length 0.
     pub offset: u32,
-    /// First slot, relative to the block. In a varbit field this slot has the length in bits, and the following
-    /// slots have the bytes.
+    /// First slot, relative to the block. The first slot of a varbit field has its current length in bits, and
+    /// the following slots have its bytes.
     pub slot: u16,
-    /// Number of slots.
-    pub limbs: u16,
+    pub slot_count: u16,
 }
 
 #[derive(Clone, Debug)]
@@ -39,12 +42,12 @@ pub(crate) struct HeaderType {
     pub fields: Vec<Field>,
     /// Length in bytes without the varbit field.
     pub bytes: u32,
-    /// Maximum length in bytes including the varbit field. Read only for types that have one.
+    /// Maximum length in bytes including the varbit field. Unused in types without a varbit field.
     pub max_bytes: u32,
     /// Index of the varbit field.
-    pub varbit: Option<usize>,
-    /// Number of slots of a header's block.
-    pub slots: u16,
+    pub varbit_index: Option<usize>,
+    /// Length of a header's block in slots.
+    pub block_len: u16,
 }
 
 impl HeaderType {
@@ -62,7 +65,7 @@ impl HeaderType {
 
     fn load(node: &JsonNode) -> Result<HeaderType, LoadError> {
         let name = node.name()?;
-        let (mut fields, mut offset, mut slot, mut varbit) =
+        let (mut fields, mut offset, mut slot, mut varbit_index) =
             (Vec::<Field>::new(), 0u32, FIRST_FIELD_SLOT, None);
         for field in node.get("fields")?.items()? {
             let parts = field.items()?;
@@ -76,14 +79,15 @@ impl HeaderType {
                 if offset % 8 != 0 {
                     return field.err("a varbit field must begin at a byte boundary");
                 }
-                if varbit.replace(fields.len()).is_some() {
+                if varbit_index.replace(fields.len()).is_some() {
                     return field.err("a header can have only one varbit field");
                 }
                 max as u32 * 8
             } else {
                 bits.usize_at_most(MAX_FIELD_BITS)? as u32
             };
-            let limbs = if is_varbit { varbit_limbs(bits) } else { bits.div_ceil(64).max(1) as u16 };
+            // A field of width 0 has a slot too, so that every field has an address.
+            let slot_count = if is_varbit { varbit_slot_count(bits) } else { bits.div_ceil(64).max(1) as u16 };
             let name = name.str()?.to_string();
             if fields.iter().any(|field| field.name == name) {
                 return field.err(format_args!("duplicate field {name:?}"));
@@ -93,11 +97,13 @@ impl HeaderType {
                 return field.err("a signed field needs at least 2 bits");
             }
             let saturating = flag(1)?;
-            fields.push(Field { name, bits, signed, saturating, varbit: is_varbit, offset, slot, limbs });
+            fields.push(Field { name, bits, signed, saturating, is_varbit, offset, slot, slot_count });
             if !is_varbit {
                 offset += bits;
             }
-            slot = match slot.checked_add(limbs) {
+            // `<`, unlike in `SlotAllocator::alloc`: a header that fills the vector alone could not be loaded, since
+            // `Layout::dummy_block` is as large as the largest header.
+            slot = match slot.checked_add(slot_count) {
                 Some(slot)
                     if usize::from(slot) < MAX_PHV_SLOTS && offset as usize <= MAX_HEADER_BYTES * 8 =>
                 {
@@ -115,7 +121,7 @@ impl HeaderType {
         }
         let max_bytes =
             node.get_opt("max_length").map_or(Ok(0), |node| node.usize_at_most(MAX_HEADER_BYTES))? as u32;
-        if let Some(index) = varbit {
+        if let Some(index) = varbit_index {
             if max_bytes * 8 < offset {
                 return node.err("max_length is less than the length of the fixed fields");
             }
@@ -124,23 +130,24 @@ impl HeaderType {
             // number of slots.
             let field = &mut fields[index];
             field.bits = max_bytes * 8 - offset;
-            let unused = field.limbs - varbit_limbs(field.bits);
-            field.limbs -= unused;
+            let unused = field.slot_count - varbit_slot_count(field.bits);
+            field.slot_count -= unused;
             fields[index + 1..].iter_mut().for_each(|field| field.slot -= unused);
             slot -= unused;
         }
-        Ok(HeaderType { name, fields, bytes: offset / 8, max_bytes, varbit, slots: slot })
+        Ok(HeaderType { name, fields, bytes: offset / 8, max_bytes, varbit_index, block_len: slot })
     }
 
     /// Returns the index of the field with the name at `node`.
-    pub fn field(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub fn field_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         let name = node.str()?;
         let field = self.fields.iter().position(|field| field.name == name);
         field.ok_or_else(|| node.error(format_args!("header type {} has no field {name:?}", self.name)))
     }
 }
 
-/// Returns the number of slots of a varbit field of at most `bits` bits: its length, then its bytes.
-fn varbit_limbs(bits: u32) -> u16 {
+/// Returns the number of slots of a varbit field of at most `bits` bits: one for its length, the others for its
+/// bytes.
+fn varbit_slot_count(bits: u32) -> u16 {
     1 + bits.div_ceil(64).max(1) as u16
 }

@@ -1,7 +1,7 @@
 //! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element spans
 //! two words only if it is wider than one.
 
-use super::limbs::{limbs, low_mask, prefix_mask};
+use super::limbs::{limb_count, low_mask, prefix_mask};
 use super::op::Slot;
 use super::signatures::MatchKind;
 
@@ -44,7 +44,7 @@ impl KeyLayout {
         let (mut parts, mut elements) = (Vec::new(), Vec::new());
         let (mut word, mut used) = (0usize, 0u32);
         for key in keys {
-            let count = limbs(key.bits);
+            let count = limb_count(key.bits);
             if used > 0 && (count > 1 || used + key.bits > 64) {
                 (word, used) = (word + 1, 0);
             }

@@ -1,4 +1,7 @@
-//! The layout of the header vector: the slots of fields, validity bits and stack counters.
+//! The layout of the packet header vector: which slots hold the fields, validity bits and stack counters.
+//!
+//! A slot is one 64-bit word of the vector. Each header owns a block of consecutive slots. The index of a block's
+//! first slot is the header's base, which stands for the header in bytecode.
 
 use super::error::LoadError;
 use super::header_types::{FIRST_FIELD_SLOT, Field, HeaderType, MAX_PHV_SLOTS};
@@ -9,27 +12,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The slot of a header's block that is 1 if the header is valid, otherwise 0.
 pub(crate) const VALID_SLOT: u16 = 0;
-/// The slot of a header's block with the frame offset at which the header was extracted, plus 1; 0 if it was
-/// not extracted from this frame.
+/// The slot of a header's block with the frame offset in bytes at which the header was extracted, plus 1; 0 if it
+/// was not extracted from this frame.
 pub(crate) const FRAME_OFFSET_SLOT: u16 = 1;
 
-/// The most elements of a header stack.
+/// Maximum number of elements of a header stack.
 const MAX_STACK_SIZE: usize = 1024;
 
-/// The sizes of header vectors, in slots. The interpreter is compiled for each, so that masking an operand
-/// replaces its bounds check.
+/// The sizes of header vectors, in slots. A program gets the smallest that fits. The interpreter is compiled for
+/// each size, so that masking an operand replaces its bounds check.
 pub(crate) const PHV_CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
-/// The next id of a layout of header vectors or bridged words, unique in the process. Ids have no effect on
-/// results.
+/// The next id of a layout: of a program's header vector, or of the words that machine code passes from ingress to
+/// egress. Ids are unique in the process and have no effect on results.
 static NEXT_LAYOUT_ID: AtomicU32 = AtomicU32::new(1);
 
-/// Returns an unused id. Relaxed suffices: only uniqueness matters, not the order.
+/// Returns an unused id. `Relaxed` suffices: only uniqueness matters, not the order.
 pub(super) fn next_layout_id() -> u32 {
     NEXT_LAYOUT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The location and type of a number in the header vector: a field, an action parameter or a validity bit.
+/// The first slot and the type of a number in the header vector: a field, an action parameter or a validity bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotRef {
     pub slot: Slot,
@@ -56,11 +59,20 @@ pub(crate) struct Header {
     pub name: String,
     /// Index of the header type.
     pub ty: usize,
-    pub metadata: bool,
+    pub is_metadata: bool,
     pub first_slot: Slot,
-    /// The union of which the header is a member, and its index there.
-    pub union: Option<(usize, usize)>,
+    /// Its place in a header union; `None` if it belongs to none.
+    pub union_member: Option<UnionMember>,
     pub in_stack: bool,
+}
+
+/// The place of a header in a header union.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnionMember {
+    /// Index of the union.
+    pub union: usize,
+    /// Index of the member in the union.
+    pub member: usize,
 }
 
 /// A header stack, or a stack of header unions.
@@ -73,10 +85,10 @@ pub(crate) struct HeaderStack {
     /// Number of slots from one element to the next.
     pub stride: u16,
     pub size: u16,
-    /// The slot with the index of the next element to extract to.
+    /// The slot with P4's `nextIndex`: the number of extracted elements.
     pub next_index_slot: Slot,
-    /// The blocks of an element, as offset from its first slot and header type: one for a header stack, one
-    /// for each member of a union.
+    /// The blocks of an element: one for a header stack, one for each member of a union. Each is a pair: the slot
+    /// offset from the element's first slot, and the index of the header type.
     pub member_blocks: Vec<(u16, usize)>,
 }
 
@@ -85,8 +97,8 @@ pub(crate) struct HeaderStack {
 pub(crate) struct HeaderUnion {
     name: String,
     pub headers: Vec<HeaderId>,
-    /// The names of the members, in the order of `headers`.
-    members: Vec<String>,
+    /// In the order of `headers`.
+    member_names: Vec<String>,
 }
 
 /// Allocates the slots that are 0 at the beginning of each packet.
@@ -97,11 +109,11 @@ pub(crate) struct SlotAllocator {
 }
 
 impl SlotAllocator {
-    /// Allocates the next `slots` slots and returns the first. Beyond [`MAX_PHV_SLOTS`] it fails with an error at
+    /// Allocates the next `count` slots and returns the first. Beyond [`MAX_PHV_SLOTS`] it fails with an error at
     /// `node`.
-    pub fn alloc(&mut self, node: &JsonNode, slots: u16) -> Result<Slot, LoadError> {
+    pub fn alloc(&mut self, node: &JsonNode, count: u16) -> Result<Slot, LoadError> {
         let first = self.len;
-        self.len += usize::from(slots);
+        self.len += usize::from(count);
         if self.len > MAX_PHV_SLOTS {
             return node.err(format_args!(
                 "the program's headers and metadata exceed {MAX_PHV_SLOTS} slots of 64 bits"
@@ -118,37 +130,38 @@ pub(crate) struct Layout {
     pub headers: Vec<Header>,
     pub stacks: Vec<HeaderStack>,
     pub unions: Vec<HeaderUnion>,
-    /// The block that accesses to stack elements out of bounds use. It is cleared with the other slots.
+    /// First slot of the block that accesses to stack elements out of bounds use, as long as the largest element.
+    /// It is cleared with the other slots.
     pub dummy_block: Slot,
     header_names: HashMap<String, HeaderId>,
 }
 
 impl Layout {
-    pub fn load(root: &JsonNode, slots: &mut SlotAllocator) -> Result<Layout, LoadError> {
+    pub fn load(root: &JsonNode, allocator: &mut SlotAllocator) -> Result<Layout, LoadError> {
         let types = HeaderType::load_all(root)?;
         let instances = Instances::load(root, &types)?;
         let (unions, members) = load_unions(root, &types, &instances)?;
-        let mut placer = HeaderPlacer { types: &types, instances: &instances, slots, bases: HashMap::new() };
-        let mut stacks = placer.stacks(root, &members)?;
+        let mut placer = HeaderPlacer { types: &types, instances: &instances, allocator, bases: HashMap::new() };
+        let mut stacks = placer.place_stacks(root, &members)?;
         let in_stacks: HashSet<HeaderId> = placer.bases.keys().copied().collect();
-        let stacked = placer.union_stacks(root, &unions, &mut stacks)?;
-        for (_, union) in unions.iter().enumerate().filter(|(index, _)| !stacked.contains(index)) {
-            placer.union(root, union)?;
+        let unions_in_stacks = placer.place_union_stacks(root, &unions, &mut stacks)?;
+        for (_, union) in unions.iter().enumerate().filter(|(index, _)| !unions_in_stacks.contains(index)) {
+            placer.place_union(root, union)?;
         }
         let bases = placer.bases;
         let mut headers = Vec::new();
         for (id, instance) in (0..).map(HeaderId).zip(instances.list) {
-            let Instance { name, ty, metadata } = instance;
+            let Instance { name, ty, is_metadata } = instance;
             let base = match bases.get(&id) {
                 Some(base) => *base,
-                None => slots.alloc(root, types[ty].slots)?,
+                None => allocator.alloc(root, types[ty].block_len)?,
             };
-            let (union, in_stack) = (members.get(&id).copied(), in_stacks.contains(&id));
-            headers.push(Header { name, ty, metadata, first_slot: base, union, in_stack });
+            let (union_member, in_stack) = (members.get(&id).copied(), in_stacks.contains(&id));
+            headers.push(Header { name, ty, is_metadata, first_slot: base, union_member, in_stack });
         }
-        let blocks = types.iter().map(|ty| ty.slots).chain(stacks.iter().map(|stack| stack.stride));
-        let dummy_block = slots.alloc(root, blocks.max().unwrap_or(FIRST_FIELD_SLOT))?;
-        Ok(Layout { types, headers, stacks, unions, dummy_block, header_names: instances.names })
+        let block_lens = types.iter().map(|ty| ty.block_len).chain(stacks.iter().map(|stack| stack.stride));
+        let dummy_block = allocator.alloc(root, block_lens.max().unwrap_or(FIRST_FIELD_SLOT))?;
+        Ok(Layout { types, headers, stacks, unions, dummy_block, header_names: instances.by_name })
     }
 
     /// Returns the header with the name at `node`.
@@ -156,27 +169,27 @@ impl Layout {
         node.find("header", |name| self.header_names.get(name).copied())
     }
     /// Returns the index of the header stack with the name at `node`.
-    pub fn stack(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub fn stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         let find =
             |name: &str| self.stacks.iter().position(|stack| !stack.is_union_stack && stack.name == name);
         node.find("header stack", find)
     }
     /// Returns the index of the header union with the name at `node`.
-    pub fn union(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub fn union_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         node.find("header union", |name| self.unions.iter().position(|union| union.name == name))
     }
     /// Returns the index of the stack of header unions with the name at `node`.
-    pub fn union_stack(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub fn union_stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         let find =
             |name: &str| self.stacks.iter().position(|stack| stack.is_union_stack && stack.name == name);
         node.find("stack of header unions", find)
     }
-    /// Returns the index of the union member with the name at `node`; all elements of a stack have the same
+    /// Returns the index of the union member with the name at `node`, for any element of a stack: all have the same
     /// members.
-    pub fn union_stack_member(&self, stack: usize, node: &JsonNode) -> Result<usize, LoadError> {
+    pub fn union_stack_member_index(&self, stack: usize, node: &JsonNode) -> Result<usize, LoadError> {
         let base = self.stacks[stack].base;
         let union = self.unions.iter().find(|union| self.header(union.headers[0]).first_slot == base);
-        let members = union.map(|union| union.members.as_slice()).unwrap_or_default();
+        let members = union.map(|union| union.member_names.as_slice()).unwrap_or_default();
         let name = node.str()?;
         let member = members.iter().position(|member| member == name);
         member.ok_or_else(|| node.error(format_args!("the union has no member {name:?}")))
@@ -185,16 +198,16 @@ impl Layout {
     pub fn header(&self, id: HeaderId) -> &Header {
         &self.headers[usize::from(id.0)]
     }
-    /// Returns the header and the field to which a slot belongs.
+    /// Returns the header and the field to which a slot belongs; `None` for slots that belong to no field.
     pub fn field_at(&self, slot: Slot) -> Option<(&Header, &Field)> {
-        let rel = |header: &Header| {
-            slot.checked_sub(header.first_slot).filter(|rel| *rel < self.types[header.ty].slots)
+        let offset_in = |header: &Header| {
+            slot.checked_sub(header.first_slot).filter(|offset| *offset < self.types[header.ty].block_len)
         };
-        let (header, rel) = self.headers.iter().find_map(|header| Some((header, rel(header)?)))?;
-        let field = self.types[header.ty].fields.iter().rfind(|field| field.slot <= rel)?;
+        let (header, offset) = self.headers.iter().find_map(|header| Some((header, offset_in(header)?)))?;
+        let field = self.types[header.ty].fields.iter().rfind(|field| field.slot <= offset)?;
         Some((header, field))
     }
-    /// Returns the header whose block begins at `base`.
+    /// Returns the header whose block begins at `base`. Every element of a header stack is a header, so one exists.
     pub fn header_at(&self, base: Slot) -> HeaderId {
         let index = self.headers.iter().position(|header| header.first_slot == base);
         HeaderId(index.unwrap_or_default() as u16)
@@ -206,9 +219,9 @@ impl Layout {
     pub fn field(&self, node: &JsonNode) -> Result<(HeaderId, usize), LoadError> {
         let [header, field] = node.tuple()?;
         let header = self.header_id(&header)?;
-        Ok((header, self.header_type(header).field(&field)?))
+        Ok((header, self.header_type(header).field_index(&field)?))
     }
-    /// Returns the field with these names of header and field; `None` if there is none.
+    /// Same as [`Layout::field`], for names that may not exist.
     pub fn find(&self, header: &str, field: &str) -> Option<(HeaderId, usize)> {
         let id = *self.header_names.get(header)?;
         let index = self.header_type(id).fields.iter().position(|candidate| candidate.name == field)?;
@@ -218,7 +231,7 @@ impl Layout {
     pub fn slot(&self, (header, field): (HeaderId, usize)) -> Slot {
         self.header(header).first_slot + self.header_type(header).fields[field].slot
     }
-    pub fn field_type(&self, (header, field): (HeaderId, usize)) -> &Field {
+    pub fn field_info(&self, (header, field): (HeaderId, usize)) -> &Field {
         &self.header_type(header).fields[field]
     }
 
@@ -231,51 +244,51 @@ impl Layout {
             return Ok(SlotRef::unsigned(self.header(id).first_slot + VALID_SLOT, 1));
         }
         let found = self.field(node)?;
-        let Field { bits, signed, saturating, varbit, .. } = *self.field_type(found);
-        if varbit {
+        let Field { bits, signed, saturating, is_varbit, .. } = *self.field_info(found);
+        if is_varbit {
             return node.err("a varbit field cannot be used as a number");
         }
         Ok(SlotRef { slot: self.slot(found), bits, signed, saturating })
     }
 }
 
-/// A header instance without slots.
+/// A header instance before its slots are allocated.
 struct Instance {
     name: String,
     ty: usize,
-    metadata: bool,
+    is_metadata: bool,
 }
 
-/// The header instances of a program, by name and by id.
+/// The header instances of a program, by name and by their id in the JSON.
 struct Instances {
     list: Vec<Instance>,
-    names: HashMap<String, HeaderId>,
-    ids: HashMap<i64, HeaderId>,
+    by_name: HashMap<String, HeaderId>,
+    by_json_id: HashMap<i64, HeaderId>,
 }
 
 impl Instances {
     fn load(root: &JsonNode, types: &[HeaderType]) -> Result<Instances, LoadError> {
-        let (mut list, mut names, mut ids) = (Vec::new(), HashMap::new(), HashMap::new());
+        let (mut list, mut by_name, mut by_json_id) = (Vec::new(), HashMap::new(), HashMap::new());
         for node in root.get("headers")?.items()? {
             let (name, ty) = (node.name()?, type_index(types, &node.get("header_type")?)?);
             if list.len() >= MAX_PHV_SLOTS {
                 return node.err(format_args!("more than {MAX_PHV_SLOTS} headers"));
             }
             let id = HeaderId(list.len() as u16);
-            if names.insert(name.clone(), id).is_some() {
+            if by_name.insert(name.clone(), id).is_some() {
                 return node.err(format_args!("duplicate header {name:?}"));
             }
-            if ids.insert(node.get("id")?.int()?, id).is_some() {
+            if by_json_id.insert(node.get("id")?.int()?, id).is_some() {
                 return node.err("another header has this id");
             }
-            list.push(Instance { name, ty, metadata: node.flag("metadata", false)? });
+            list.push(Instance { name, ty, is_metadata: node.flag("metadata", false)? });
         }
-        Ok(Instances { list, names, ids })
+        Ok(Instances { list, by_name, by_json_id })
     }
 
-    fn by_id(&self, node: &JsonNode) -> Result<HeaderId, LoadError> {
+    fn find_by_json_id(&self, node: &JsonNode) -> Result<HeaderId, LoadError> {
         let id = node.int()?;
-        let header = self.ids.get(&id).copied();
+        let header = self.by_json_id.get(&id).copied();
         header.ok_or_else(|| node.error(format_args!("there is no header with id {id}")))
     }
 
@@ -288,14 +301,14 @@ fn type_index(types: &[HeaderType], node: &JsonNode) -> Result<usize, LoadError>
     node.find("header type", |name| types.iter().position(|ty| ty.name == name))
 }
 
-/// For each header that is a member of a union, the index of the union and the index of the member.
-type Members = HashMap<HeaderId, (usize, usize)>;
+/// The places of headers in unions; headers outside unions are missing.
+type UnionMembers = HashMap<HeaderId, UnionMember>;
 
 fn load_unions(
     root: &JsonNode,
     types: &[HeaderType],
     instances: &Instances,
-) -> Result<(Vec<HeaderUnion>, Members), LoadError> {
+) -> Result<(Vec<HeaderUnion>, UnionMembers), LoadError> {
     let mut union_types = Vec::new();
     for node in root.list("header_union_types")? {
         let mut members = Vec::new();
@@ -306,14 +319,14 @@ fn load_unions(
         }
         union_types.push((node.name()?, members));
     }
-    let (mut unions, mut union_members) = (Vec::<HeaderUnion>::new(), Members::new());
+    let (mut unions, mut union_members) = (Vec::<HeaderUnion>::new(), UnionMembers::new());
     for node in root.list("header_unions")? {
         let (name, type_node) = (node.name()?, node.get("union_type")?);
         let (_, members) = type_node.find("union type", |name| union_types.iter().find(|ty| ty.0 == name))?;
         let mut headers = Vec::new();
         for (member, id) in node.get("header_ids")?.items()?.iter().enumerate() {
-            let header = instances.by_id(id)?;
-            if union_members.insert(header, (unions.len(), member)).is_some() {
+            let header = instances.find_by_json_id(id)?;
+            if union_members.insert(header, UnionMember { union: unions.len(), member }).is_some() {
                 return id.err("the header is already a member of a union");
             }
             headers.push(header);
@@ -324,7 +337,7 @@ fn load_unions(
         if unions.iter().any(|known| known.name == name) {
             return node.err("another header union has this name");
         }
-        unions.push(HeaderUnion { name, headers, members: members.clone() });
+        unions.push(HeaderUnion { name, headers, member_names: members.clone() });
     }
     Ok((unions, union_members))
 }
@@ -334,20 +347,21 @@ fn load_unions(
 struct HeaderPlacer<'s> {
     types: &'s [HeaderType],
     instances: &'s Instances,
-    slots: &'s mut SlotAllocator,
+    allocator: &'s mut SlotAllocator,
+    /// First slots of the headers that have been placed.
     bases: HashMap<HeaderId, Slot>,
 }
 
 impl HeaderPlacer<'_> {
     /// Allocates the slots of the header stacks.
-    fn stacks(&mut self, root: &JsonNode, members: &Members) -> Result<Vec<HeaderStack>, LoadError> {
+    fn place_stacks(&mut self, root: &JsonNode, members: &UnionMembers) -> Result<Vec<HeaderStack>, LoadError> {
         let mut stacks = Vec::<HeaderStack>::new();
         for node in root.list("header_stacks")? {
             let (name, ty) = (node.name()?, type_index(self.types, &node.get("header_type")?)?);
-            let (base, stride) = (self.slots.len as Slot, self.types[ty].slots);
+            let (base, stride) = (self.slots.len as Slot, self.types[ty].block_len);
             let ids = node.get("header_ids")?.items()?;
             for id in &ids {
-                let header = self.instances.by_id(id)?;
+                let header = self.instances.find_by_json_id(id)?;
                 let slot = self.slots.alloc(&node, stride)?;
                 if self.instances.header_type_index(header) != ty
                     || members.contains_key(&header)
@@ -374,13 +388,13 @@ impl HeaderPlacer<'_> {
     }
 
     /// Allocates the slots of the stacks of header unions. Returns the indices of the unions in stacks.
-    fn union_stacks(
+    fn place_union_stacks(
         &mut self,
         root: &JsonNode,
         unions: &[HeaderUnion],
         stacks: &mut Vec<HeaderStack>,
     ) -> Result<HashSet<usize>, LoadError> {
-        let mut stacked = HashSet::new();
+        let mut unions_in_stacks = HashSet::new();
         let ids = root.list("header_unions")?;
         let ids = ids.iter().map(|node| node.get("id")?.int()).collect::<Result<Vec<_>, _>>()?;
         for node in root.list("header_union_stacks")? {
@@ -392,11 +406,11 @@ impl HeaderPlacer<'_> {
                 let Some(union) = ids.iter().position(|known| *known == id) else {
                     return element.err(format_args!("there is no union with id {id}"));
                 };
-                if !stacked.insert(union) || index > 0 && unions[union].headers.len() != blocks.len() {
+                if !unions_in_stacks.insert(union) || index > 0 && unions[union].headers.len() != blocks.len() {
                     return element.err("the union has another type, or already belongs to a stack");
                 }
                 let start = self.slots.len as Slot;
-                blocks = self.union(&node, &unions[union])?;
+                blocks = self.place_union(&node, &unions[union])?;
                 stride = self.slots.len as Slot - start;
             }
             let (size, next_index_slot) = self.alloc_next_index(&node, elements.len())?;
@@ -413,16 +427,16 @@ impl HeaderPlacer<'_> {
                 member_blocks: blocks,
             });
         }
-        Ok(stacked)
+        Ok(unions_in_stacks)
     }
 
     /// Allocates the slots of a union's members, one after the other. Returns the offset and header type of
     /// each.
-    fn union(&mut self, node: &JsonNode, union: &HeaderUnion) -> Result<Vec<(u16, usize)>, LoadError> {
+    fn place_union(&mut self, node: &JsonNode, union: &HeaderUnion) -> Result<Vec<(u16, usize)>, LoadError> {
         let (start, mut blocks) = (self.slots.len as Slot, Vec::new());
         for id in &union.headers {
             let ty = self.instances.header_type_index(*id);
-            let base = self.slots.alloc(node, self.types[ty].slots)?;
+            let base = self.slots.alloc(node, self.types[ty].block_len)?;
             self.bases.insert(*id, base);
             blocks.push((base - start, ty));
         }

@@ -10,7 +10,7 @@ pub(crate) fn low_mask(bits: u32) -> u64 {
 }
 
 /// Returns the number of limbs of a value of `bits` bits; at least 1.
-pub(crate) fn limbs(bits: u32) -> usize {
+pub(crate) fn limb_count(bits: u32) -> usize {
     bits.div_ceil(64).max(1) as usize
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn mask_limbs(bits: u32, limbs: usize) -> Vec<u64> {
 
 /// Returns a mask of the highest `prefix` of `bits` bits, as limbs.
 pub(crate) fn prefix_mask(bits: u32, prefix: u32) -> Vec<u64> {
-    let limbs = limbs(bits);
+    let limbs = limb_count(bits);
     let below = mask_limbs(bits.saturating_sub(prefix), limbs);
     mask_limbs(bits, limbs).iter().zip(below).map(|(all, below)| all & !below).collect()
 }

@@ -9,7 +9,7 @@ use super::hash::{Calculation, Checksum};
 use super::header_moves::{HeaderMoves, WINDOW_LEN};
 use super::json::JsonNode;
 use super::layout::{HeaderId, Layout, PHV_CAPACITIES};
-use super::limbs::limbs;
+use super::limbs::limb_count;
 use super::lower::{Deparser, LoweredProgram, Pipelines};
 use super::op::{
     Assertion, ComputedSlot, HeaderInfo, LogMessage, Op, OperandRole, Pc, Slot, TracePoint, WideOp, WideSlot,
@@ -109,13 +109,13 @@ impl LinkedProgram {
         let slots = declared.vars + (usize::from(temps) + consts.len()).max(WINDOW_LEN);
         let capacity = PHV_CAPACITIES.into_iter().find(|capacity| slots <= *capacity);
         let layout = declared.layout;
-        let metadata = layout.headers.iter().filter(|header| header.metadata);
+        let metadata = layout.headers.iter().filter(|header| header.is_metadata);
         let Pipelines { tables, profiles, trace_points, ingress, egress } = lowered.pipelines;
         Ok(LinkedProgram {
             capacity: capacity.ok_or_else(|| {
                 root.error("headers, metadata, temporaries and constants exceed 65536 slots")
             })?,
-            metadata: metadata.map(|header| (header.first_slot, layout.types[header.ty].slots)).collect(),
+            metadata: metadata.map(|header| (header.first_slot, layout.types[header.ty].block_len)).collect(),
             type_moves: layout.types.iter().map(|ty| HeaderMoves::new(ty, None)).collect(),
             layout,
             vars: declared.vars,
@@ -129,12 +129,12 @@ impl LinkedProgram {
             trace_points,
             standard: declared.standard,
             control_slots: declared.control_slots,
-            params: declared.params,
+            params: declared.first_param_slot,
             parser: Parser { states, ..lowered.parser },
             deparser: lowered.deparser,
             checksums: lowered.checksums.into_iter().map(checksum).collect(),
             calculations: declared.calculations.into_iter().chain(lowered.calculations).collect(),
-            register_words: declared.registers.iter().map(|array| array.size * limbs(array.bits)).sum(),
+            register_words: declared.registers.iter().map(|array| array.size * limb_count(array.bits)).sum(),
             registers: declared.registers,
             counters: declared.counters,
             meters: declared.meters,
@@ -152,7 +152,7 @@ impl LinkedProgram {
 
     /// Returns the number in a slot, if it is a constant.
     pub(crate) fn const_value(&self, slot: Slot) -> Option<u64> {
-        let index = usize::from(slot).checked_sub(self.vars + self.temps)?;
+        let index = usize::from(slot).checked_sub(self.zeroed_slots + self.temp_count)?;
         self.consts.get(index).copied()
     }
 

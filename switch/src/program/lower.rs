@@ -10,7 +10,7 @@ use super::expr::NumExpr;
 use super::hash::{Calculation, Checksum};
 use super::json::JsonNode;
 use super::layout::{HeaderId, Layout, SlotRef, VALID_SLOT};
-use super::limbs::limbs;
+use super::limbs::limb_count;
 use super::op::{Opcode, Pc, Slot, TracePoint};
 use super::parser::Parser;
 use super::signatures::ActionId;
@@ -60,10 +60,10 @@ impl LoweredProgram {
 fn lower_actions(compiler: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
     let (declared, mut starts) = (compiler.declared, Vec::new());
     for (id, action) in (0..).map(ActionId).zip(&declared.actions) {
-        let mut slot = declared.params;
+        let mut slot = declared.first_param_slot;
         let param = |(_, bits): &(String, u32)| {
-            slot += limbs(*bits) as u16;
-            NumExpr::Slot(SlotRef::unsigned(slot - limbs(*bits) as u16, *bits))
+            slot += limb_count(*bits) as u16;
+            NumExpr::Slot(SlotRef::unsigned(slot - limb_count(*bits) as u16, *bits))
         };
         let params: Vec<NumExpr> = action.params.iter().map(param).collect();
         starts.push(compiler.builder.bind_label());
@@ -198,10 +198,10 @@ fn load_checksums(
             name: node.name()?,
             calculation: calculation as u16,
             target,
-            valid: (!header.metadata).then_some(header.first_slot + VALID_SLOT),
+            valid: (!header.is_metadata).then_some(header.first_slot + VALID_SLOT),
             condition,
-            verify: node.flag("verify", true)?,
-            update: node.flag("update", true)?,
+            is_verified: node.flag("verify", true)?,
+            is_updated: node.flag("update", true)?,
         });
     }
     Ok((checksums, own_calculations))
@@ -215,7 +215,7 @@ fn ipv4_checksum(target: &JsonNode, layout: &Layout) -> Result<Calculation, Load
     let ty = layout.header_type(id);
     let field = &ty.fields[index];
     // BMv2 always uses these bytes as the checksum, regardless of the target.
-    if (field.offset, field.bits) != (OFFSET, BITS) || ty.varbit.is_some_and(|varbit| varbit <= index) {
+    if (field.offset, field.bits) != (OFFSET, BITS) || ty.varbit_index.is_some_and(|varbit| varbit <= index) {
         return target.err("the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header");
     }
     Ok(Calculation::load_header(layout, (id, index)))

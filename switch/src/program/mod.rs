@@ -51,7 +51,7 @@ pub(crate) use header_moves::{BitMove, HeaderMoves, MoveWindows, WINDOW_LEN};
 pub(crate) use key_layout::{Key, KeyLayout};
 pub use layout::HeaderId;
 pub(crate) use layout::{FRAME_OFFSET_SLOT, HeaderStack, PHV_CAPACITIES, VALID_SLOT};
-pub(crate) use limbs::{limbs, limbs_from_be_bytes, low_mask, mask_limbs, prefix_mask};
+pub(crate) use limbs::{limb_count, limbs_from_be_bytes, low_mask, mask_limbs, prefix_mask};
 pub(crate) use native::{
     CallFrame, CrcTables, DIRECT_KEY_BITS, EXIT_ACTION_LOOP, EXIT_ASSERTION, EXIT_DEPARSE, EXIT_DROP,
     EXIT_INTERPRET, EXIT_MULTICAST, EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, Helpers, INPUTS,

@@ -259,7 +259,7 @@ pub(crate) struct HeaderInfo {
     /// Length in bytes without the varbit field.
     pub bytes: u16,
     /// The slot of the varbit field's length, relative to the block.
-    pub varbit: Option<u16>,
+    pub varbit_length_slot: Option<u16>,
     /// Offsets of the blocks of the union's other members, in slots.
     pub siblings: Vec<i32>,
 }

@@ -50,7 +50,7 @@ pub(crate) enum ParseOp {
         header: HeaderId,
         base: Slot,
         /// Whether the header is a member of a union, whose other members become invalid.
-        union: bool,
+        in_union: bool,
         length: Option<ComputedSlot>,
     },
     /// Extracts to the next element of a stack. If the elements are unions, `block` is the index of the member,
@@ -90,8 +90,8 @@ impl ParseOp {
     /// Returns the operation with `change` applied to each of its conditions, lengths and errors.
     pub fn map_conditions(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
         match self {
-            ParseOp::Extract { header, base, union, length } => {
-                ParseOp::Extract { header, base, union, length: length.map(change) }
+            ParseOp::Extract { header, base, in_union, length } => {
+                ParseOp::Extract { header, base, in_union, length: length.map(change) }
             }
             ParseOp::ExtractNext { stack, block, length } => {
                 ParseOp::ExtractNext { stack, block, length: length.map(change) }
@@ -445,14 +445,14 @@ fn load_key_part(node: &JsonNode, layout: &Layout) -> Result<SelectPart, LoadErr
         }
         "stack_field" => {
             let [stack, field] = value.tuple()?;
-            let stack = layout.stack(&stack)?;
+            let stack = layout.stack_index(&stack)?;
             let ty = layout.stacks[stack].member_blocks[0].1;
             stack_last(layout, &field, stack, 0, ty)?
         }
         "union_stack_field" => {
             let [stack, member, field] = value.tuple()?;
-            let stack = layout.union_stack(&stack)?;
-            let member = layout.union_stack_member(stack, &member)?;
+            let stack = layout.union_stack_index(&stack)?;
+            let member = layout.union_stack_member_index(stack, &member)?;
             let (offset, ty) = layout.stacks[stack].member_blocks[member];
             stack_last(layout, &field, stack, offset, ty)?
         }
@@ -472,8 +472,8 @@ fn stack_last(
     ty: usize,
 ) -> Result<SelectPart, LoadError> {
     let ty = &layout.types[ty];
-    let field = &ty.fields[ty.field(node)?];
-    if field.varbit {
+    let field = &ty.fields[ty.field_index(node)?];
+    if field.is_varbit {
         return node.err("a varbit field cannot be used in a select key");
     }
     Ok(SelectPart::StackLast { stack: stack as u16, offset: block + field.slot, bits: field.bits })
@@ -512,7 +512,7 @@ fn load_op(node: &JsonNode, compiler: &mut ActionCompiler, ops: &mut Vec<ParseOp
             let varbit = target.get("type")?.str()? == "field" && {
                 let (field, layout) = (target.get("value")?, &compiler.declared.layout);
                 let [_, name] = field.tuple()?;
-                name.str()? != "$valid$" && layout.field_type(layout.field(&field)?).varbit
+                name.str()? != "$valid$" && layout.field_info(layout.field(&field)?).is_varbit
             };
             push_run(node, compiler, ops, |compiler| {
                 compiler.lower_primitive(node, if varbit { "assign_VL" } else { "assign" })
@@ -586,7 +586,7 @@ fn load_extract(
     length: Option<ComputedSlot>,
 ) -> Result<ParseOp, LoadError> {
     let (kind, value, layout) = (node.get("type")?, node.get("value")?, &compiler.declared.layout);
-    let check = |ty: usize| match (layout.types[ty].varbit, length) {
+    let check = |ty: usize| match (layout.types[ty].varbit_index, length) {
         (Some(_), None) => node.err("a header with a varbit field must be extracted with extract_VL"),
         (None, Some(_)) => node.err("extract_VL requires a header with a varbit field"),
         _ => Ok(()),
@@ -595,14 +595,14 @@ fn load_extract(
         "regular" => {
             let header = layout.header_id(&value)?;
             check(layout.header(header).ty)?;
-            let (base, union) = (layout.header(header).first_slot, layout.header(header).union.is_some());
-            return Ok(ParseOp::Extract { header, base, union, length });
+            let (base, in_union) = (layout.header(header).first_slot, layout.header(header).union_member.is_some());
+            return Ok(ParseOp::Extract { header, base, in_union, length });
         }
-        "stack" => (layout.stack(&value)?, 0),
+        "stack" => (layout.stack_index(&value)?, 0),
         "union_stack" => {
             let [stack, member] = value.tuple()?;
-            let stack = layout.union_stack(&stack)?;
-            (stack, layout.union_stack_member(stack, &member)?)
+            let stack = layout.union_stack_index(&stack)?;
+            (stack, layout.union_stack_member_index(stack, &member)?)
         }
         other => return kind.err(format_args!("extraction to a {other:?} is not supported")),
     };

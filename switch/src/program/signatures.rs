@@ -1,6 +1,6 @@
 //! The signatures of tables and actions, as the runtime API shows them.
 
-use super::limbs::limbs;
+use super::limbs::limb_count;
 
 /// The index of a table in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +22,7 @@ pub struct ActionInfo {
 impl ActionInfo {
     /// Returns the number of 64-bit words that the arguments take.
     pub(crate) fn words(&self) -> usize {
-        self.params.iter().map(|(_, bits)| limbs(*bits)).sum()
+        self.params.iter().map(|(_, bits)| limb_count(*bits)).sum()
     }
 }
 

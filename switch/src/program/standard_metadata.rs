@@ -62,7 +62,7 @@ impl StandardMetadata {
         let find_field = |header: &str, field: &str| {
             let alias = aliases.get(&format!("{header}.{field}")).copied();
             let found = alias.or_else(|| layout.find(header, field))?;
-            let bits = layout.field_type(found).bits;
+            let bits = layout.field_info(found).bits;
             (bits <= 64).then(|| SlotRef::unsigned(layout.slot(found), bits))
         };
         let find_required = |field: &str| {

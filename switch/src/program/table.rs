@@ -6,7 +6,7 @@ use super::hash::Calculation;
 use super::json::JsonNode;
 use super::key_layout::{Key, KeyLayout};
 use super::layout::{Layout, SlotRef, VALID_SLOT};
-use super::limbs::{and, limbs, mask_limbs, prefix_mask};
+use super::limbs::{and, limb_count, mask_limbs, prefix_mask};
 use super::op::Pc;
 use super::signatures::{ActionId, KeyInfo, MatchKind, TableInfo};
 use std::ops::Deref;
@@ -252,7 +252,7 @@ impl TableLoader<'_> {
         if bits == 0 {
             return target.err("a zero-width field cannot be a key");
         }
-        let limbs = limbs(bits);
+        let limbs = limb_count(bits);
         let mask = match node.get_opt("mask") {
             Some(mask) => limbs_at_width(&mask, bits)?,
             None => mask_limbs(bits, limbs),
@@ -298,7 +298,7 @@ impl TableLoader<'_> {
             let kind_node = element.get("match_type")?;
             let value = |name: &str| limbs_at_width(&element.get(name)?, key.bits);
             let element = match (kind_node.str()?, key.kind) {
-                ("exact", MatchKind::Exact) => (value("key")?, mask_limbs(key.bits, limbs(key.bits))),
+                ("exact", MatchKind::Exact) => (value("key")?, mask_limbs(key.bits, limb_count(key.bits))),
                 ("valid", MatchKind::Exact) => (vec![u64::from(element.get("key")?.bool()?)], vec![1]),
                 ("lpm", MatchKind::Lpm) => {
                     prefix = element.get("prefix_length")?.usize_at_most(key.bits as usize)? as u16;
@@ -368,6 +368,6 @@ fn limbs_at_width(node: &JsonNode, bits: u32) -> Result<Vec<u64>, LoadError> {
     if big.bits() > bits || big.negative && !fits_signed {
         return node.err(format_args!("the value does not fit {bits} bits"));
     }
-    let limbs = big.twos_complement(limbs(bits));
+    let limbs = big.twos_complement(limb_count(bits));
     Ok(and(&limbs, &mask_limbs(bits, limbs.len())))
 }

@@ -187,7 +187,7 @@ fn field_values(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedV
 fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)> {
     let Some(instance) = program.layout.headers.get(usize::from(header.0)) else { return Vec::new() };
     let fields = program.layout.types[instance.ty].fields.iter();
-    fields.map(|field| (field.name.as_str(), (!field.varbit).then_some(field.bits))).collect()
+    fields.map(|field| (field.name.as_str(), (!field.is_varbit).then_some(field.bits))).collect()
 }
 
 /// Returns `len` bits from bit `offset`, right-aligned. Bits beyond `bytes` are 0.

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Random v1model programs on BMv2 and on the embedded switch: the same bytes by the same ports, in order per port, and with
---cli the same counters and registers at the end.
+"""Random v1model programs on BMv2 and on both engines of the embedded switch, the compiled one and the interpreter: the same
+bytes by the same ports, in order per port, the same log messages; with --cli the same counters and registers at the end, and
+with --digests the same digests.
 
   compare.py --programs 1000 [--first 0] [--packets 30] [--jobs 2] [--keep DIR] [--cli simple_switch_CLI]
 
 Each number is a program, with random entries, and its packets. p4c-bm2-ss compiles it, simple_switch_grpc (or
-simple_switch) reads the packets from a pipe, and what it sends becomes an STF test that `weir stf` must pass. Neither
-root nor interfaces are needed. A program that differs is kept and named: `weir trace` shows a packet's path through it.
+simple_switch) reads the packets from a pipe, and what it sends becomes an STF test that `weir stf` must pass with both
+engines. Neither root nor interfaces are needed. A program that differs is kept and named: `weir trace` shows a packet's path
+through it. With --cli, BMv2 also gets clone sessions, multicast groups and meters; without it, there are none in either
+switch. --digests needs libnanomsg, which BMv2 is built with, and p4runtime-shell from PyPI. With --switch none, the interpreter
+takes BMv2's place.
 """
 
 import argparse
@@ -28,12 +32,20 @@ from generate import MARKERS, PORTS, Program
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TIMEOUT_S = 60
 POLL_S = 0.0005
+PROMPT = b"RuntimeCmd: "
+ENGINES = ["compiled", "interpreter"]
+# A log message that a generated program writes: the value's name, and two numbers.
+LOGGED = re.compile(r"\b((?:meta|hdr\.\w+)\.o\d+ \d+ \d+)$", re.MULTILINE)
 FILE_HEADER, RECORD_HEADER = struct.Struct("<IHHiIII"), struct.Struct("<IIII")
 PCAP_HEADER = FILE_HEADER.pack(0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 
 
 class Failure(Exception):
     """The reason why BMv2 gives no result."""
+
+
+class Difference(Exception):
+    """What the embedded switch does otherwise."""
 
 
 class Output:
@@ -57,25 +69,68 @@ class Output:
                 yield frame
 
 
+class Cli:
+    """A running simple_switch_CLI."""
+
+    def __init__(self, command, port):
+        # It does not wait for the server.
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise Failure("BMv2 has no Thrift server") from None
+                time.sleep(10 * POLL_S)
+        self.process = subprocess.Popen([command, "--thrift-port", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        self.answers(1)
+
+    def ask(self, commands):
+        """Returns the answers."""
+        self.process.stdin.write("".join(f"{command}\n" for command in commands).encode())
+        self.process.stdin.flush()
+        return self.answers(len(commands))
+
+    def answers(self, count):
+        read = b""
+        while read.count(PROMPT) < count:
+            part = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not part:
+                raise Failure(f"simple_switch_CLI has ended: {read[-500:].decode()}")
+            read += part
+        return [answer.decode().strip() for answer in read.split(PROMPT)[:count]]
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Bmv2:
     """A running BMv2. It reads packets from a pipe. A packet is followed by markers for all egress threads, once per pass
     that it may make; the next packet is sent when all markers have left."""
 
-    def __init__(self, options, program, port_in, folder):
+    def __init__(self, options, program, port_in, folder, logs, setup):
         self.outputs = {port: Output(folder / f"p{port}_out.pcap") for port in PORTS}
         for port in PORTS:
             path = folder / f"p{port}_in.pcap"
             os.mkfifo(path) if port == port_in else path.write_bytes(PCAP_HEADER)
         thrift, grpc = free_ports(2)
-        self.cli = options.cli and [options.cli, "--thrift-port", str(thrift)]
         command = [options.switch, "--use-files", "0", "--thrift-port", str(thrift), "--device-id", str(thrift)]
-        command += [word for port in PORTS for word in ("-i", f"{port}@p{port}")] + ["--log-level", "off", str(program)]
+        command += [word for port in PORTS for word in ("-i", f"{port}@p{port}")] + ["--notifications-addr", notes(folder)]
+        command += ["--log-level", "info", "--log-flush", "--log-file", "log"] if logs else ["--log-level", "off"]
+        command += [str(program)]
         if "grpc" in pathlib.Path(options.switch).name:
             command += ["--", "--grpc-server-addr", f"127.0.0.1:{grpc}"]
         self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self.pipe = os.open(folder / f"p{port_in}_in.pcap", os.O_RDWR)
             os.write(self.pipe, PCAP_HEADER)
+            self.cli = Cli(options.cli, thrift) if options.cli else None
+            for command, answer in zip(setup, self.cli.ask(setup) if setup else []):
+                if re.search("error|invalid|exception|usage", answer, re.IGNORECASE):
+                    raise Failure(f"simple_switch_CLI answers {command!r} with {answer!r}")
         except BaseException:
             self.end()
             raise
@@ -119,10 +174,10 @@ class Bmv2:
         registers = [(it["name"], index) for it in document["register_arrays"] if it["bitwidth"] < 64 for index in range(it["size"])]
         commands = [f"counter_read {name} {index}" for name, index in counters]
         commands += [f"register_read {name} {index}" for name, index in registers]
-        done = subprocess.run(self.cli, input="\n".join(commands) + "\n", capture_output=True, text=True)
-        read = re.findall(r"\]= *(.*)", done.stdout)
-        if len(read) != len(commands):
-            raise Failure(f"simple_switch_CLI answers {len(read)} of {len(commands)} commands: {done.stderr[-500:]}")
+        found = [re.search(r"\]= *(.*)", answer) for answer in self.cli.ask(commands)]
+        if None in found:
+            raise Failure(f"simple_switch_CLI does not answer {commands[found.index(None)]!r}")
+        read = [match[1].strip() for match in found]
         for (name, index), value in zip(counters, read):
             packets, octets = sorted(map(int, re.findall(r"\d+", value)))
             yield f"check_counter {name}({index}) packets == {packets}"
@@ -131,10 +186,16 @@ class Bmv2:
             yield f"register_check {name} {index} {value}"
 
     def end(self):
+        if getattr(self, "cli", None):
+            self.cli.end()
         self.process.kill()
         self.process.wait()
         if hasattr(self, "pipe"):
             os.close(self.pipe)
+
+
+def notes(folder):
+    return f"ipc://{folder}/notes"
 
 
 def free_ports(count):
@@ -147,42 +208,120 @@ def free_ports(count):
     return ports
 
 
+def weir(options, *words):
+    """Runs a command of weir. Returns its output, or raises a Difference."""
+    done = subprocess.run([options.weir, *map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        raise Difference("\n".join((done.stdout + done.stderr).splitlines()[:8]))
+    return done.stdout
+
+
+def cells(compiled):
+    """Returns statements that print all counters and registers."""
+    document = json.loads(compiled.read_text())
+    kinds = [("counter", it) for it in document["counter_arrays"] if not it.get("is_direct")]
+    kinds += [("register", it) for it in document["register_arrays"]]
+    return [f"{kind}_read {it['name']} {index}" for kind, it in kinds for index in range(it["size"])]
+
+
+def interpreted(options, program, compiled, folder):
+    """Returns the statements of a test that expects what the interpreter does."""
+    lines, test = list(program.setup), folder / "packets.stf"
+    packets = [f"packet {program.port_in} {frame.hex()}" for frame in program.packets(options.packets)]
+    test.write_text("\n".join([*lines, *packets]) + "\n")
+    # One section for each packet: what leaves is followed by a hex dump, with offsets.
+    traces = re.split(r"^packet \d+ .*\n", weir(options, "trace", compiled, "--stf", test), flags=re.MULTILINE)[1:]
+    for packet, trace in zip(packets, traces, strict=True):
+        lines.append(packet)
+        for port, dump in re.findall(r"^leaves by port (\d+): .*\n((?:    [0-9a-f]{4}  .*\n?)*)", trace, re.MULTILINE):
+            data = "".join(line.split("  ", 3)[-1] for line in dump.splitlines())
+            lines.append(f"expect {port} {data.replace(' ', '')} $")
+    return lines
+
+
+def digests_of_weir(options, program, compiled, folder, frames, setup, expected):
+    """Returns the digests of the embedded switch, which gets the frames as packet-outs."""
+    thrift, grpc = free_ports(2)
+    others = [port for port in PORTS if port != program.port_in]
+    for port in others:
+        (folder / f"w{port}_in.pcap").write_bytes(PCAP_HEADER)
+    command = [options.weir, "switch", "--use-files", "0", "--thrift-port", thrift, "--log-level", "off"]
+    command += [word for port in others for word in ("-i", f"{port}@w{port}")]
+    command += [compiled, "--", "--grpc-server-addr", f"127.0.0.1:{grpc}", "--cpu-port", program.port_in]
+
+    def prepare():
+        if setup:
+            cli = Cli(options.cli, thrift)
+            try:
+                cli.ask(setup)
+            finally:
+                cli.end()
+
+    return digests.weir_digests(list(map(str, command)), compiled, folder / "p4info.txtpb", grpc, frames, prepare, expected)
+
+
 def compare(options, number):
     """Returns the number of frames that BMv2 sends, and None if the embedded switch sends the same, else a description."""
     program = Program(number)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"weir-random-{number}-", dir=options.keep))
     source, compiled, test = (folder / f"program.{kind}" for kind in ("p4", "json", "stf"))
+    reads = folder / "state.stf"
     source.write_text(program.text)
-    done = subprocess.run([options.p4c, *options.p4c_flags.split(), "--Wdisable", "-o", str(compiled), str(source)],
-                          capture_output=True, text=True)
+    done = subprocess.run([options.p4c, *options.p4c_flags.split(), "--Wdisable", "--p4runtime-files", str(folder / "p4info.txtpb"),
+                           "-o", str(compiled), str(source)], capture_output=True, text=True)
     if done.returncode:
         return 0, f"{folder}: p4c rejects the program:\n" + done.stderr[:2000]
-    lines = []
-    bmv2 = Bmv2(options, compiled, program.port_in, folder)
+    logs, setup, learned = "log_msg" in program.text, program.setup if options.cli else [], []
     try:
-        for frame in program.packets(options.packets):
-            lines.append(f"packet {program.port_in} {frame.hex()}")
-            lines += [f"expect {port} {out.hex()} $" for port, out in bmv2.pass_through(frame, program.passes)]
-        sent = len(lines) - options.packets
-        lines += bmv2.state(compiled) if options.cli else []
+        if options.switch == "none":
+            lines = interpreted(options, program, compiled, folder)
+        else:
+            lines, frames = list(setup), list(program.packets(options.packets))
+            bmv2 = Bmv2(options, compiled, program.port_in, folder, logs, setup)
+            try:
+                received = digests.Bmv2Digests(notes(folder), program.digest) if options.digests and program.digest else None
+                for frame in frames:
+                    lines.append(f"packet {program.port_in} {frame.hex()}")
+                    lines += [f"expect {port} {out.hex()} $" for port, out in bmv2.pass_through(frame, program.passes)]
+                lines += bmv2.state(compiled) if options.cli else []
+                learned = received.collect() if received else []
+            finally:
+                bmv2.end()
+        test.write_text("\n".join([*lines, "no_packet"]) + "\n")
+        reads.write_text("\n".join([*lines, *cells(compiled)]) + "\n")
+        found = []
+        for engine in ENGINES:
+            try:
+                weir(options, "stf", "--quiet", "--engine", engine, compiled, test)
+                found.append(json.loads(weir(options, "stf", "--json", "--engine", engine, compiled, reads))["tests"][0]["notes"])
+            except Difference as difference:
+                raise Difference(f"the {engine} engine differs:\n{difference}") from None
+        if wrong := [pair for pair in zip(*found) if pair[0] != pair[1]]:
+            raise Difference(f"the engines differ: {wrong[:4]}")
+        if learned:
+            others = digests_of_weir(options, program, compiled, folder, frames, setup, len(learned))
+            if learned != others:
+                raise Difference(f"the digests differ: BMv2 has {learned[:4]}, weir {others[:4]}")
+        if logs and options.switch != "none":
+            sides = (sorted(LOGGED.findall(text)) for text in ((folder / "log.txt").read_text(), weir(options, "trace", compiled, "--stf", test)))
+            left, right = sides
+            if left != right:
+                raise Difference(f"the log messages differ: BMv2 has {sorted(set(left) - set(right))[:4]}, weir {sorted(set(right) - set(left))[:4]}")
     except Failure as failure:
         return 0, f"{folder}: {failure}"
-    finally:
-        bmv2.end()
-    test.write_text("\n".join([*lines, "no_packet"]) + "\n")
-    done = subprocess.run([options.weir, "stf", "--quiet", str(compiled), str(test)], capture_output=True, text=True)
-    if done.returncode:
-        return 0, f"{folder}: the embedded switch differs:\n" + "\n".join((done.stdout + done.stderr).splitlines()[:8])
+    except Difference as difference:
+        return 0, f"{folder}: {difference}"
     shutil.rmtree(folder)
-    return sent, None
+    return sum(line.startswith("expect") for line in lines), None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--switch", default="simple_switch_grpc")
+    parser.add_argument("--switch", default="simple_switch_grpc", help='BMv2, or "none" [%(default)s]')
     parser.add_argument("--p4c", default="p4c-bm2-ss")
     parser.add_argument("--p4c-flags", default="")
     parser.add_argument("--cli", help="simple_switch_CLI; without it, counters and registers are not compared")
+    parser.add_argument("--digests", action="store_true", help="compare digests too")
     parser.add_argument("--weir", default=str(ROOT / "target/release/weir"))
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first program [%(default)s]")
@@ -190,11 +329,15 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path, help="directory for programs that differ")
     options = parser.parse_args()
+    if options.digests:
+        global digests
+        import digests
     for name in ("switch", "p4c", "weir", *(["cli"] if options.cli else [])):
         found = shutil.which(getattr(options, name))
-        if not found:
+        if not found and (name, options.switch) != ("switch", "none"):
             parser.error(f"{getattr(options, name)} not found; see --help")
-        setattr(options, name, str(pathlib.Path(found).resolve()))
+        if found:
+            setattr(options, name, str(pathlib.Path(found).resolve()))
     if options.keep:
         options.keep = options.keep.resolve()
         options.keep.mkdir(parents=True, exist_ok=True)
@@ -207,7 +350,7 @@ def main():
                 wrong += 1
                 print(f"program {number}: {failure}", flush=True)
     print(f"{options.programs} programs from {options.first}, {options.packets * options.programs} packets in, {sent} frames out: "
-          + ("both switches send the same" if not wrong else f"{wrong} programs differ"))
+          + (f"{'BMv2 and ' * (options.switch != 'none')}both engines do the same" if not wrong else f"{wrong} programs differ"))
     return 1 if wrong else 0
 
 

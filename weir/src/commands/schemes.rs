@@ -67,7 +67,7 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
         TelemetrySource::RateNotifications => "rates from switches",
     };
     if console.style.json {
-        let parameters = scheme.parameters().into_iter().map(|Parameter { info, default }| {
+        let parameters = scheme.parameters().into_iter().map(|Parameter { info, default, .. }| {
             let optional = |text: &'static str| (text != "-").then_some(text);
             json!({
                 "name": info.name, "default": default, "symbol": optional(info.symbol), "unit": optional(info.unit),
@@ -82,7 +82,7 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
     let out = &mut console.out;
     writeln!(out, "{}", scheme.about())?;
     writeln!(out, "Requires {telemetry}{}.", if needs.ecn.is_some() { " and ECN marks" } else { "" })?;
-    for Parameter { info, default } in scheme.parameters() {
+    for Parameter { info, default, .. } in scheme.parameters() {
         // `-` means that the parameter has no symbol or no unit.
         let unit = if info.unit == "-" { String::new() } else { format!(", in {}", info.unit) };
         let suffix = match info.symbol {

@@ -50,15 +50,20 @@ fn every_fault_has_a_test() {
 }
 
 #[test]
-fn generated_pages_are_up_to_date() {
-    for (page, command) in [("keys.md", ["schema", "--markdown"]), ("commands.md", ["man", "--markdown"])] {
+fn generated_files_are_up_to_date() {
+    let generated: [(&str, &[&str]); 3] = [
+        ("docs/keys.md", &["schema", "--markdown"]),
+        ("docs/commands.md", &["man", "--markdown"]),
+        ("experiments/weir.schema.json", &["schema"]),
+    ];
+    for (file, command) in generated {
         let mut weir = assert_cmd::Command::cargo_bin("weir").unwrap();
         let output = weir.args(command).assert().success().get_output().clone();
-        let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+        let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
         let written = fs::read_to_string(written).unwrap();
         assert!(
             String::from_utf8(output.stdout).unwrap() == written,
-            "update it with: weir {} >docs/{page}",
+            "update it with: weir {} >{file}",
             command.join(" ")
         );
     }

@@ -13,6 +13,7 @@ mod output;
 mod quickstart;
 mod run_dirs;
 mod running_fabric;
+mod schema;
 mod serve;
 mod snippets;
 mod switch;

@@ -15,6 +15,7 @@ pub enum FaultSpec {
     Loss {
         /// Probability that a frame is lost.
         #[serde_as(as = "AsText")]
+        #[schemars(extend("maximum" = 1))]
         rate: Ratio,
         /// Links: `<node>-<node>`, or a node for all of its links; absent: all links.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,6 +34,7 @@ pub enum FaultSpec {
         /// Probability that a frame is lost.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("maximum" = 1))]
         loss: Option<Ratio>,
         /// Maximum additional delay, uniformly distributed from 0; frames are not reordered.
         #[serde_as(as = "Option<AsText>")]
@@ -41,6 +43,7 @@ pub enum FaultSpec {
         /// Probability that a frame is delayed by `reorder_by`, so that later frames overtake it.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("maximum" = 1))]
         reorder: Option<Ratio>,
         /// Additional delay of a reordered frame.
         #[serde_as(as = "Option<AsText>")]
@@ -49,10 +52,12 @@ pub enum FaultSpec {
         /// Probability that a frame arrives twice.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("maximum" = 1))]
         duplicate: Option<Ratio>,
         /// Probability that one bit of a frame is inverted.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("maximum" = 1))]
         corrupt: Option<Ratio>,
         /// Links: `<node>-<node>`, or a node for all of its links; absent: all links.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

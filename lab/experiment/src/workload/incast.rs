@@ -52,6 +52,7 @@ pub(super) struct IncastSpec {
     /// In place of `every`: mean load of incasts at random times, as a share of the capacity of all hosts' links.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
+    #[schemars(extend("maximum" = 1))]
     load: Option<Ratio>,
     /// No incast starts at or after this time; absent: the end of the run.
     #[serde_as(as = "Option<AsText>")]

@@ -21,6 +21,7 @@ pub(super) struct MessagesSpec {
     size: Bytes,
     /// Payload that a host sends, as a share of the capacity of its link.
     #[serde_as(as = "AsText")]
+    #[schemars(extend("maximum" = 1))]
     load: Ratio,
     /// No message starts before this time.
     #[serde_as(as = "AsText")]

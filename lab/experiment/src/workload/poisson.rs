@@ -28,6 +28,7 @@ pub(super) struct PoissonSpec {
     /// Mean payload that a host sends, as a share of the capacity of its link.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
+    #[schemars(extend("maximum" = 1))]
     load: Option<Ratio>,
     /// In place of `load`: mean time between flows of a host. The resulting load may exceed the capacity of the link.
     #[serde_as(as = "Option<AsText>")]

@@ -137,7 +137,7 @@ impl CodeBuilder<'_> {
             NumExpr::Slot(slot_ref) => self.load(*slot_ref, range),
             NumExpr::Field(header, field) => {
                 let field = &self.layout.types[field.ty].fields[field.field];
-                let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.limbs);
+                let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.slot_count);
                 if let HeaderExpr::Static(id) = **header {
                     let slot = self.layout.header(id).first_slot + rel;
                     return Ok(self.load(SlotRef { slot, bits, signed, saturating: false }, range));
@@ -174,12 +174,12 @@ impl CodeBuilder<'_> {
                     return node.err("division of signed numbers is not defined in P4");
                 }
                 let (left, right) = (self.lower_num(node, left, None)?, self.lower_num(node, right, None)?);
-                let (code, kind) = match op {
+                let (opcode, kind) = match op {
                     BinOp::Div => (Opcode::Div, WideOpcode::Div),
                     _ => (Opcode::Mod, WideOpcode::Mod),
                 };
                 if left.limbs == 1 && right.limbs == 1 {
-                    return Ok(exact(self.emit_to_temp(code, 64, left.slot, right.slot)));
+                    return Ok(exact(self.emit_to_temp(opcode, 64, left.slot, right.slot)));
                 }
                 self.wide_op(node, kind, range, left, Some(right))?
             }
@@ -275,7 +275,7 @@ impl CodeBuilder<'_> {
         let shift = op == BinOp::Shl;
         let left = self.lower_num(node, left, demanded_bits)?;
         let right = self.lower_num(node, right, if shift { None } else { demanded_bits })?;
-        let (code, kind) = match op {
+        let (opcode, kind) = match op {
             BinOp::Add => (Opcode::Add, WideOpcode::Add),
             BinOp::Sub => (Opcode::Sub, WideOpcode::Sub),
             BinOp::Mul => (Opcode::Mul, WideOpcode::Mul),
@@ -288,7 +288,7 @@ impl CodeBuilder<'_> {
         }
         let modular = left.is_modular || (right.is_modular && !shift);
         if range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64) {
-            let slot = self.emit_to_temp(code, 64, left.slot, right.slot);
+            let slot = self.emit_to_temp(opcode, 64, left.slot, right.slot);
             return Ok(Operand { slot, limbs: 1, range, is_modular: modular || range.limbs() > 1 });
         }
         let limbs = demanded_bits.map_or(range.limbs(), |n| (n.div_ceil(64) as u16).min(range.limbs()));
@@ -371,8 +371,8 @@ impl CodeBuilder<'_> {
             return node.err("shift amounts wider than 64 bits are not supported");
         }
         if left.limbs == 1 {
-            let code = if left.range.may_be_negative { Opcode::Sar } else { Opcode::Shr };
-            let slot = self.emit_to_temp(code, 64, left.slot, right.slot);
+            let opcode = if left.range.may_be_negative { Opcode::Sar } else { Opcode::Shr };
+            let slot = self.emit_to_temp(opcode, 64, left.slot, right.slot);
             return Ok(Operand { slot, limbs: 1, range, is_modular: false });
         }
         self.wide_op(node, WideOpcode::Shr, range, left, Some(right))
@@ -384,13 +384,13 @@ impl CodeBuilder<'_> {
         inner: &NumExpr,
         width: u32,
         range: ValueRange,
-        code: Opcode,
+        opcode: Opcode,
         kind: WideOpcode,
     ) -> Result<Operand, LoadError> {
         let value = self.lower_num(node, inner, None)?;
         let signed = value.range.may_be_negative || value.range.bits < 64;
         if value.limbs == 1 && signed && width <= 64 {
-            let slot = self.emit_to_temp(code, width as u8, value.slot, 0);
+            let slot = self.emit_to_temp(opcode, width as u8, value.slot, 0);
             return Ok(Operand { slot, limbs: 1, range, is_modular: false });
         }
         self.emit_wide_resize(node, kind, width, range, value, None)
@@ -526,7 +526,7 @@ impl CodeBuilder<'_> {
         num: &NumExpr,
     ) -> Result<(), LoadError> {
         let field = &self.layout.types[ty].fields[field];
-        let (rel, bits, limbs) = (field.slot, field.bits, field.limbs);
+        let (rel, bits, limbs) = (field.slot, field.bits, field.slot_count);
         let (signed, saturating) = (field.signed, field.saturating);
         if let HeaderExpr::Static(id) = header {
             let slot = self.layout.header(*id).first_slot + rel;
@@ -547,15 +547,15 @@ impl CodeBuilder<'_> {
 }
 
 /// Returns whether an operation truncates its result to 64 - `clear_high` bits.
-fn truncates_result(code: Opcode) -> bool {
+fn truncates_result(opcode: Opcode) -> bool {
     use Opcode::*;
-    matches!(code, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)
+    matches!(opcode, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)
 }
 
 /// Returns whether an operation overwrites its destination without reading it.
-fn is_pure_def(code: Opcode) -> bool {
+fn is_pure_def(opcode: Opcode) -> bool {
     use Opcode::*;
-    matches!(code, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)
+    matches!(opcode, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)
 }
 
 impl NumExpr {

@@ -101,14 +101,14 @@ impl CodeBuilder<'_> {
         let (are_unsigned, fit_signed) =
             (!l.may_be_negative && !r.may_be_negative, l.bits < 64 && r.bits < 64);
         if left.limbs == 1 && right.limbs == 1 && (are_unsigned || fit_signed) {
-            let code = match (op, are_unsigned) {
+            let opcode = match (op, are_unsigned) {
                 (CmpOp::Eq, _) => Opcode::Eq,
                 (CmpOp::Lt, true) => Opcode::LtU,
                 (CmpOp::Lt, false) => Opcode::LtS,
                 (CmpOp::Le, true) => Opcode::LeU,
                 (CmpOp::Le, false) => Opcode::LeS,
             };
-            return Ok(self.emit_to_temp(code, 64, left.slot, right.slot));
+            return Ok(self.emit_to_temp(opcode, 64, left.slot, right.slot));
         }
         let kind = match op {
             CmpOp::Eq => WideOpcode::Eq,
@@ -135,7 +135,7 @@ impl CodeBuilder<'_> {
         left: &HeaderExpr,
         right: &HeaderExpr,
     ) -> Result<Slot, LoadError> {
-        let slots = self.layout.types[left.ty(self.layout)].slots;
+        let slots = self.layout.types[left.ty(self.layout)].block_len;
         let (left, right) = (self.escaping_header_base(node, left)?, self.escaping_header_base(node, right)?);
         self.wide_compare(node, WideOpcode::EqHeader(slots), word_operand(left), word_operand(right))
     }

@@ -5,7 +5,7 @@ use crate::program::expr::{HeaderExpr, NumExpr, UnionExpr};
 use crate::program::externs::RegisterArray;
 use crate::program::header_types::MAX_PHV_SLOTS;
 use crate::program::json::JsonNode;
-use crate::program::layout::{HeaderId, Layout};
+use crate::program::layout::{HeaderId, Layout, UnionMember};
 use crate::program::op::{Assertion, ComputedSlot, HeaderInfo, LogMessage, Op, Opcode, Pc, Slot, WideOp};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::AtomicBool;
@@ -29,7 +29,7 @@ pub(crate) struct UnlinkedCode {
     pub assertions: Vec<Assertion>,
     pub consts: Vec<u64>,
     /// Number of temporaries: the maximum of all statements.
-    pub temps: u16,
+    pub temp_count: u16,
     /// Headers whose fields may all be read and written, because an operation accesses the whole header, or a
     /// header by its address or index.
     pub address_taken: BTreeSet<HeaderId>,
@@ -102,11 +102,11 @@ impl<'p> CodeBuilder<'p> {
     /// Fails if the code has outgrown its addresses. Checked after each statement; until then indices
     /// saturate.
     pub fn check_size(&self, node: &JsonNode) -> Result<(), LoadError> {
-        let UnlinkedCode { code, wide, header_ops, consts, temps, .. } = &self.unlinked;
+        let UnlinkedCode { code, wide, header_ops, consts, temp_count, .. } = &self.unlinked;
         let is_full = code.len() >= usize::from(Pc::MAX)
             || consts.len() >= usize::from(u16::MAX - FIRST_CONST)
             || header_ops.len().max(wide.len()) >= usize::from(u16::MAX)
-            || *temps >= MAX_TEMPS;
+            || *temp_count >= MAX_TEMPS;
         if is_full {
             node.err("the program exceeds the limits of 16-bit code addresses or side tables")
         } else {
@@ -115,12 +115,12 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Emits an operation whose result is truncated to `bits` bits.
-    pub fn emit(&mut self, code: Opcode, bits: u8, d: u16, a: u16, b: u16) {
-        self.unlinked.code.push(Op::new(code, bits, d, a, b));
+    pub fn emit(&mut self, opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) {
+        self.unlinked.code.push(Op::new(opcode, bits, d, a, b));
     }
     /// Emits a jump and returns its index, for [`CodeBuilder::patch`] to set the target.
-    pub fn emit_jump(&mut self, code: Opcode, a: u16, b: u16) -> usize {
-        self.emit(code, 64, 0, a, b);
+    pub fn emit_jump(&mut self, opcode: Opcode, a: u16, b: u16) -> usize {
+        self.emit(opcode, 64, 0, a, b);
         self.unlinked.code.len() - 1
     }
     /// Sets the target of a jump to the next operation.
@@ -133,7 +133,7 @@ impl<'p> CodeBuilder<'p> {
     pub fn temp(&mut self, limbs: u16) -> Slot {
         let slot = FIRST_TEMP + self.next_temp;
         self.next_temp = (self.next_temp + limbs).min(MAX_TEMPS);
-        self.unlinked.temps = self.unlinked.temps.max(self.next_temp);
+        self.unlinked.temp_count = self.unlinked.temp_count.max(self.next_temp);
         slot
     }
     pub fn constant(&mut self, value: u64) -> Slot {
@@ -149,9 +149,9 @@ impl<'p> CodeBuilder<'p> {
         FIRST_CONST + index
     }
 
-    pub(super) fn emit_to_temp(&mut self, code: Opcode, bits: u8, a: Slot, b: Slot) -> Slot {
+    pub(super) fn emit_to_temp(&mut self, opcode: Opcode, bits: u8, a: Slot, b: Slot) -> Slot {
         let d = self.temp(1);
-        self.emit(code, bits, d, a, b);
+        self.emit(opcode, bits, d, a, b);
         d
     }
 
@@ -226,15 +226,18 @@ impl<'p> CodeBuilder<'p> {
         let ty = &self.layout.types[header.ty(self.layout)];
         let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
         let siblings = match header {
-            HeaderExpr::Static(id) => match self.layout.header(*id).union {
-                Some((union, member)) => self.sibling_offsets(&UnionExpr::Static(union), member, offset),
+            HeaderExpr::Static(id) => match self.layout.header(*id).union_member {
+                Some(UnionMember { union, member }) => {
+                    self.sibling_offsets(&UnionExpr::Static(union), member, offset)
+                }
                 None => Vec::new(),
             },
             HeaderExpr::Member(union, member) => self.sibling_offsets(union, *member, offset),
             HeaderExpr::StackElement(..) | HeaderExpr::StackLast(_) => Vec::new(),
         };
-        let varbit = ty.varbit.map(|field| ty.fields[field].slot);
-        let op = HeaderInfo { slots: ty.slots, bytes: ty.bytes as u16, varbit, siblings };
+        let varbit_length_slot = ty.varbit_index.map(|field| ty.fields[field].slot);
+        let bytes = ty.bytes as u16;
+        let op = HeaderInfo { slots: ty.block_len, bytes, varbit_length_slot, siblings };
         let index = self.unlinked.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
             self.unlinked.header_ops.push(op);
             self.unlinked.header_ops.len() - 1

@@ -116,7 +116,7 @@ impl<'a> NativeCompiler<'a> {
             .zip(&frame_access.verified)
             .filter_map(|(index, checksum)| checksum.map(|_| index))
             .collect();
-        let conditions = program.checksums.iter().filter(|checksum| checksum.verify);
+        let conditions = program.checksums.iter().filter(|checksum| checksum.is_verified);
         let conditions = conditions.filter_map(|checksum| checksum.condition?.code);
         let starts = parser.into_iter().chain(conditions).chain([program.ingress]);
         let mut ingress = Stage {
@@ -142,11 +142,11 @@ impl<'a> NativeCompiler<'a> {
         let isa = isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)?;
         let mut written = [&ingress, &egress].map(|Stage { access, .. }| {
             let mut written_slots = SlotSet::new(program.capacity);
-            written_slots.extend(access.written.iter().chain(&access.whole).copied());
+            written_slots.extend(access.written.iter().chain(&access.whole_blocks).copied());
             written_slots
         });
         let mut never_invalidated = SlotSet::new(program.capacity);
-        let is_standalone = |header: &&Header| !header.metadata && header.union.is_none() && !header.in_stack;
+        let is_standalone = |header: &&Header| !header.is_metadata && header.union_member.is_none() && !header.in_stack;
         let bases = program.layout.headers.iter().filter(is_standalone).map(|header| header.first_slot);
         never_invalidated.extend(bases.filter(|base| !memory.contains(base + VALID_SLOT)));
         for base in all.ops(program).filter_map(|op| match op.opcode {
@@ -163,10 +163,10 @@ impl<'a> NativeCompiler<'a> {
             for op in &state.ops {
                 match op {
                     ParseOp::Extract { header, base, .. } => {
-                        written[0].extend(*base..*base + program.layout.header_type(*header).slots);
+                        written[0].extend(*base..*base + program.layout.header_type(*header).block_len);
                         if frame_access.headers[usize::from(header.0)]
                             .as_ref()
-                            .is_none_or(|header| !header.lazy)
+                            .is_none_or(|header| !header.is_lazy)
                         {
                             maybe_created.insert(*base);
                         }
@@ -230,7 +230,7 @@ impl<'a> NativeCompiler<'a> {
     /// vector already holds the value of a slot.
     fn resume_point(&self, bridged: &[Slot], is_defined: impl Fn(Slot) -> bool) -> ResumePoint {
         let missing = |slot: &Slot| !is_defined(*slot);
-        let slots = 0..self.program.vars as Slot;
+        let slots = 0..self.program.zeroed_slots as Slot;
         ResumePoint {
             bridged: bridged.iter().copied().enumerate().filter(|(_, slot)| missing(slot)).collect(),
             undefined: slots.filter(|slot| missing(slot) && !bridged.contains(slot)).collect(),
@@ -241,7 +241,7 @@ impl<'a> NativeCompiler<'a> {
     /// an earlier pass through egress survives in it.
     fn is_zero_at_egress(&self, slot: Slot) -> bool {
         let program = self.program;
-        let is_metadata = program.metadata.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
+        let is_metadata = program.metadata_blocks.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
         let is_set_before = self.written[0].contains(slot) || self.is_set_by_target(slot);
         // Of the values of an earlier pass, a clone keeps all headers, and only the metadata in its field list.
         let is_reset = is_metadata && !self.preserved.contains(slot);
@@ -286,18 +286,18 @@ impl<'a> NativeCompiler<'a> {
         let mut slots = self.slots(read.iter().chain(written));
         slots.extend(bridged.iter().chain(&results).copied());
         slots.extend(Access::lists(program.field_lists.iter().chain(&program.learn_lists)).read);
-        for header in program.layout.headers.iter().filter(|header| !header.metadata) {
+        for header in program.layout.headers.iter().filter(|header| !header.is_metadata) {
             slots.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
         }
         let zero = emitter.iconst(0);
-        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars && !memory.contains(*slot)) {
+        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.zeroed_slots && !memory.contains(*slot)) {
             if self.written[0].contains(slot) || self.is_set_by_target(slot) {
                 emitter.declare_slot(slot, zero);
             } else {
                 emitter.declare_zero(slot);
             }
         }
-        emitter.clear_slots(memory.iter().filter(|slot| usize::from(*slot) < program.vars));
+        emitter.clear_slots(memory.iter().filter(|slot| usize::from(*slot) < program.zeroed_slots));
         let now = emitter.load_input(NativeInput::Now);
         let now = emitter.truncate(now, 64 - TIMESTAMP_BITS);
         for (slot, input) in [
@@ -312,8 +312,8 @@ impl<'a> NativeCompiler<'a> {
         let mut stored_on_finish = emitter.variables();
         stored_on_finish
             .extend(slots.iter().filter(|slot| emitter.is_known_zero(*slot) || memory.contains(*slot)));
-        let (bail, end) = (emitter.create_cold_block(), emitter.builder.create_block());
-        emitter.parser(bail)?;
+        let (interpreter_exit, end) = (emitter.create_cold_block(), emitter.builder.create_block());
+        emitter.parser(interpreter_exit)?;
         emitter.emit_code(program.ingress, end)?;
 
         emitter.switch_to(end);
@@ -355,7 +355,7 @@ impl<'a> NativeCompiler<'a> {
         emitter.set_imm(standard.instance_type, NORMAL);
         emitter.store_bridged(bridged);
         emitter.emit_return_verdict(EXIT_UNICAST, port, priority);
-        emitter.switch_to(bail);
+        emitter.switch_to(interpreter_exit);
         emitter.emit_return(EXIT_INTERPRET);
         emitter.complete()?;
         Ok(IngressCode { code: self.compile(function)?, stored_on_finish, bridged_homes })
@@ -367,7 +367,7 @@ impl<'a> NativeCompiler<'a> {
     fn ingress_memory(&self, bridged: &[Slot], results: &[Slot]) -> SlotSet {
         let mut read = self.slots(self.ingress.access.read.iter());
         read.extend(results.iter().copied());
-        for header in self.program.layout.headers.iter().filter(|header| !header.metadata) {
+        for header in self.program.layout.headers.iter().filter(|header| !header.is_metadata) {
             read.remove(header.first_slot + VALID_SLOT..header.first_slot + VALID_SLOT + 1);
             read.remove(header.first_slot + FRAME_OFFSET_SLOT..header.first_slot + FRAME_OFFSET_SLOT + 1);
         }
@@ -408,10 +408,10 @@ impl<'a> NativeCompiler<'a> {
         // trace.
         let mut needed = SlotSet::new(program.capacity);
         let headers = program.layout.headers.iter().zip(&self.frame_access.headers);
-        for (header, extraction) in headers.filter(|(header, _)| !header.metadata) {
+        for (header, extraction) in headers.filter(|(header, _)| !header.is_metadata) {
             needed.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
-            let is_lazy = extraction.as_ref().is_some_and(|extract| extract.lazy);
-            let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].slots;
+            let is_lazy = extraction.as_ref().is_some_and(|extract| extract.is_lazy);
+            let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].block_len;
             needed.extend(fields.filter(|slot| !is_lazy || self.frame_access.written.contains(slot)));
         }
         let from_frame: HashSet<Slot> =
@@ -420,7 +420,7 @@ impl<'a> NativeCompiler<'a> {
         needed.extend(deparsed.iter().chain(logged).copied().filter(|slot| !from_frame.contains(slot)));
         slots.extend(needed.iter());
         let (mut loads, zero) = (Vec::new(), emitter.iconst(0));
-        let is_variable = |slot: &Slot| usize::from(*slot) < program.vars;
+        let is_variable = |slot: &Slot| usize::from(*slot) < program.zeroed_slots;
         let mut bridged: Vec<Slot> = self.memory.iter().filter(is_variable).collect();
         let helper_slots = slot_storage::memory_slots(program, self.frame_access, &self.egress.reachable);
         let mut in_vector = Vec::new();
@@ -540,8 +540,8 @@ impl<'a> NativeCompiler<'a> {
                 )?;
                 let is_needed = |slot: &Slot| {
                     let block = |header: &Header| {
-                        !header.metadata
-                            && (header.first_slot..header.first_slot + program.layout.types[header.ty].slots)
+                        !header.is_metadata
+                            && (header.first_slot..header.first_slot + program.layout.types[header.ty].block_len)
                                 .contains(slot)
                     };
                     program.layout.headers.iter().any(block)
@@ -585,7 +585,7 @@ impl<'a> NativeCompiler<'a> {
         let mut set = SlotSet::new(self.program.capacity);
         set.extend(slots.copied());
         let arguments = self.program.actions.iter().map(ActionInfo::words).max().unwrap_or(0);
-        set.remove(self.program.params..self.program.params + arguments as u16);
+        set.remove(self.program.first_param_slot..self.program.first_param_slot + arguments as u16);
         set
     }
 

@@ -66,7 +66,7 @@ pub(super) struct Emitter<'a, 'f> {
     /// End of the furthest access to the frame so far, in bytes.
     max_frame_access: &'a Cell<usize>,
     /// Address of the [`CallFrame`].
-    pub call: Value,
+    pub call_frame: Value,
     /// Address of the header vector.
     pub slots: Value,
     /// Address of the bridged words.
@@ -94,9 +94,9 @@ impl<'a, 'f> Emitter<'a, 'f> {
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
-        let call = builder.block_params(entry)[0];
+        let call_frame = builder.block_params(entry)[0];
         let pointer = |b: &mut FunctionBuilder, offset: usize| {
-            b.ins().load(types::I64, readonly(CALL), call, offset as i32)
+            b.ins().load(types::I64, readonly(CALL), call_frame, offset as i32)
         };
         let slots = pointer(&mut builder, offset_of!(CallFrame, slots));
         let bridged = pointer(&mut builder, offset_of!(CallFrame, bridged));
@@ -114,7 +114,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
             bridged_homes: HashMap::new(),
             frame_flags,
             max_frame_access,
-            call,
+            call_frame,
             slots,
             bridged,
             frame,
@@ -265,7 +265,7 @@ impl Emitter<'_, '_> {
             // Only temporaries should reach this branch, and code writes a temporary before it reads it. But
             // Cranelift needs a definition on every path.
             None => {
-                self.reads_undeclared |= usize::from(slot) < self.program.vars;
+                self.reads_undeclared |= usize::from(slot) < self.program.zeroed_slots;
                 let zero = self.iconst(0);
                 self.declare_slot(slot, zero);
                 zero
@@ -280,7 +280,7 @@ impl Emitter<'_, '_> {
             self.store_slot(slot, value);
         } else if let Some(variable) = self.vars.get(&slot) {
             self.builder.def_var(*variable, value);
-        } else if usize::from(slot) >= self.program.vars {
+        } else if usize::from(slot) >= self.program.zeroed_slots {
             self.declare_slot(slot, value);
         }
     }
@@ -367,22 +367,22 @@ impl Emitter<'_, '_> {
 
 // Accesses to the call, and calls of helpers.
 impl Emitter<'_, '_> {
-    pub fn load_call(&mut self, ty: Type, offset: usize) -> Value {
-        self.builder.ins().load(ty, CALL, self.call, offset as i32)
+    pub fn load_call_field(&mut self, ty: Type, offset: usize) -> Value {
+        self.builder.ins().load(ty, CALL, self.call_frame, offset as i32)
     }
 
-    pub fn store_call(&mut self, value: Value, offset: usize) {
-        self.builder.ins().store(CALL, value, self.call, offset as i32);
+    pub fn store_call_field(&mut self, value: Value, offset: usize) {
+        self.builder.ins().store(CALL, value, self.call_frame, offset as i32);
     }
 
     /// Loads a pointer from the call. It does not change while the code runs.
     pub fn load_pointer(&mut self, offset: usize) -> Value {
-        self.builder.ins().load(types::I64, readonly(CALL), self.call, offset as i32)
+        self.builder.ins().load(types::I64, readonly(CALL), self.call_frame, offset as i32)
     }
 
     pub fn load_input(&mut self, input: NativeInput) -> Value {
         let offset = offset_of!(CallFrame, inputs) + 8 * input as usize;
-        self.builder.ins().load(types::I64, readonly(CALL), self.call, offset as i32)
+        self.builder.ins().load(types::I64, readonly(CALL), self.call_frame, offset as i32)
     }
 
     /// Stores a word of the key to [`CallFrame::key`], where helpers read it.
@@ -404,7 +404,7 @@ impl Emitter<'_, '_> {
             self.builder.import_signature(signature)
         });
         let address = self.iconst(address as u64);
-        let args: Vec<Value> = [self.call].into_iter().chain(args.iter().copied()).collect();
+        let args: Vec<Value> = [self.call_frame].into_iter().chain(args.iter().copied()).collect();
         self.builder.ins().call_indirect(signature, address, &args)
     }
 

@@ -146,7 +146,7 @@ impl Emitter<'_, '_> {
             }
             None => {
                 let (parsed, done) =
-                    (self.load_call(types::I64, offset_of!(CallFrame, parsed)), self.builder.create_block());
+                    (self.load_call_field(types::I64, offset_of!(CallFrame, parsed)), self.builder.create_block());
                 let end = self.iconst(u64::from(offset));
                 let is_all = self.compare(IntCC::Equal, parsed, end);
                 self.brif(is_all, done, rest);
@@ -199,9 +199,9 @@ impl Emitter<'_, '_> {
         self.switch_to(next);
         let first = self.chain_block(new_blocks, (index, offset))?;
         let (in_headroom, grow) = (self.builder.create_block(), self.create_cold_block());
-        let parsed = self.load_call(types::I64, offset_of!(CallFrame, parsed));
+        let parsed = self.load_call_field(types::I64, offset_of!(CallFrame, parsed));
         let growth = self.builder.ins().isub(total, parsed);
-        let headroom = self.load_call(types::I64, offset_of!(CallFrame, headroom));
+        let headroom = self.load_call_field(types::I64, offset_of!(CallFrame, headroom));
         // `growth` wraps around if the headers shrink: the unsigned comparison then fails, and `grow_front`
         // handles that case too.
         let fits = self.compare(IntCC::UnsignedLessThanOrEqual, growth, headroom);
@@ -209,7 +209,7 @@ impl Emitter<'_, '_> {
         self.switch_to(in_headroom);
         let frame = self.builder.ins().isub(self.frame, growth);
         self.emit_copy_front(frame, offset)?;
-        self.store_call(growth, offset_of!(CallFrame, headroom_used));
+        self.store_call_field(growth, offset_of!(CallFrame, headroom_used));
         self.builder.def_var(new_frame, frame);
         self.jump(first);
         self.switch_to(grow);

@@ -12,7 +12,7 @@ use super::slot_storage::needs_helper;
 use crate::program::externs::RegisterArray;
 use crate::program::hash::MAX_HASH_BYTES;
 use crate::program::layout::VALID_SLOT;
-use crate::program::limbs::{limbs, low_mask};
+use crate::program::limbs::{limb_count, low_mask};
 use crate::program::op::{LOOP_BUDGET, Op, Opcode, Pc, Slot};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Type, Value, types};
@@ -332,13 +332,13 @@ impl Emitter<'_, '_> {
     }
 
     fn load_length(&mut self) -> Value {
-        let length = self.load_call(types::I32, offset_of!(CallFrame, length));
+        let length = self.load_call_field(types::I32, offset_of!(CallFrame, length));
         self.builder.ins().uextend(types::I64, length)
     }
 
     fn store_length(&mut self, length: Value) {
         let length = self.builder.ins().ireduce(types::I32, length);
-        self.store_call(length, offset_of!(CallFrame, length));
+        self.store_call_field(length, offset_of!(CallFrame, length));
     }
 
     /// Emits an access to a register without a branch on the index. Out of bounds, a read leaves the
@@ -349,7 +349,7 @@ impl Emitter<'_, '_> {
             return Ok(());
         }
         let words = self.program.register_words;
-        if limbs(array.bits) != 1 || array.base + (array.size - 1) * array.stride >= words {
+        if limb_count(array.bits) != 1 || array.base + (array.size - 1) * array.stride >= words {
             return Err(Unsupported);
         }
         let cells = self.load_pointer(offset_of!(CallFrame, registers));
@@ -382,7 +382,7 @@ impl Emitter<'_, '_> {
             self.def_slot(op.d, value);
         } else {
             let cell = self.cell_address(cells, index, array);
-            let sink = self.add_imm(self.call, offset_of!(CallFrame, discard) as u64);
+            let sink = self.add_imm(self.call_frame, offset_of!(CallFrame, discard) as u64);
             let cell = self.builder.ins().select(exists, cell, sink);
             self.builder.ins().store(CELLS, value, cell, 0);
         }
@@ -393,7 +393,7 @@ impl Emitter<'_, '_> {
     /// replaces the bounds check.
     fn is_always_below(&self, slot: Slot, size: usize) -> bool {
         let field = self.program.layout.field_at(slot).map(|(_, field)| field);
-        let field = field.filter(|field| field.limbs == 1 && !field.signed && !field.varbit);
+        let field = field.filter(|field| field.slot_count == 1 && !field.signed && !field.is_varbit);
         size.is_power_of_two() && field.is_some_and(|field| field.bits <= size.ilog2())
     }
 
@@ -477,7 +477,7 @@ impl Emitter<'_, '_> {
     /// Returns the address of an entry's row.
     fn row_address(&mut self, table: usize, entry: Value) -> Value {
         let rows = self.load_table_field(table, types::I64, offset_of!(NativeTable, rows));
-        let offset = self.builder.ins().imul_imm(entry, 8 * (1 + self.program.tables[table].params as i64));
+        let offset = self.builder.ins().imul_imm(entry, 8 * (1 + self.program.tables[table].max_arg_words as i64));
         self.builder.ins().iadd(rows, offset)
     }
 
@@ -603,8 +603,8 @@ impl Emitter<'_, '_> {
             self.brif(is_selected, start, other);
             self.switch_to(start);
             let info = &self.program.actions[usize::from(action.0)];
-            for argument in 0..info.words().min(table.params) {
-                let slot = self.program.params + argument as u16;
+            for argument in 0..info.words().min(table.max_arg_words) {
+                let slot = self.program.first_param_slot + argument as u16;
                 let value = self.builder.ins().load(types::I64, flags, row, 8 * (1 + argument as i32));
                 self.declare_slot(slot, value);
             }

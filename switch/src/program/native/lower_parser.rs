@@ -6,7 +6,7 @@ use super::code::Unsupported;
 use super::emitter::{Emitter, MAX_BLOCKS};
 use crate::program::frame_access::{HeaderExtract, extraction};
 use crate::program::layout::{FRAME_OFFSET_SLOT, VALID_SLOT};
-use crate::program::limbs::{limbs, low_mask};
+use crate::program::limbs::{limb_count, low_mask};
 use crate::program::link::LinkedProgram;
 use crate::program::op::{LOOP_BUDGET, Slot};
 use crate::program::parser::{Keyset, PackedSelect, ParseOp, ParserState, SelectCase, SelectPart};
@@ -27,7 +27,7 @@ pub(super) struct ParserEmitter {
     /// The block of accepted packets.
     accept: Block,
     /// The block that exits to the interpreter.
-    bail: Block,
+    interpreter_exit: Block,
     /// For each checksum that is verified over the frame, a variable that is 1 if the checksum is wrong,
     /// otherwise 0.
     checksum_error: Vec<Option<Variable>>,
@@ -131,7 +131,7 @@ fn windows(parser: &ParserEmitter, select: &PackedSelect, key: &[SelectPart]) ->
 impl Emitter<'_, '_> {
     /// Emits the parser and the verification of checksums. Afterwards `parser_error` and `checksum_error` are
     /// set, and control can follow.
-    pub fn parser(&mut self, bail: Block) -> Result<(), Unsupported> {
+    pub fn parser(&mut self, interpreter_exit: Block) -> Result<(), Unsupported> {
         let zero = self.iconst(0);
         let checksum_error = self.frame_access.verified.iter().map(|checksum| {
             checksum.as_ref().map(|_| {
@@ -146,7 +146,7 @@ impl Emitter<'_, '_> {
             blocks: HashMap::new(),
             waiting: Vec::new(),
             accept,
-            bail,
+            interpreter_exit,
             checksum_error,
             budget: self.parser_budget(),
             unmodified: HashMap::new(),
@@ -182,7 +182,7 @@ impl Emitter<'_, '_> {
             return *block;
         }
         if parser.blocks.len() >= MAX_BLOCKS {
-            return parser.bail;
+            return parser.interpreter_exit;
         }
         let block = self.builder.create_block();
         parser.blocks.insert(point.clone(), block);
@@ -195,7 +195,7 @@ impl Emitter<'_, '_> {
         let program = self.program;
         let Some(state) = state.and_then(|state| program.parser.states.get(usize::from(state))) else {
             let parsed = self.iconst(u64::from(begin));
-            self.store_call(parsed, offset_of!(CallFrame, parsed));
+            self.store_call_field(parsed, offset_of!(CallFrame, parsed));
             self.jump(parser.accept);
             return Ok(());
         };
@@ -205,7 +205,7 @@ impl Emitter<'_, '_> {
         parser.unmodified.clear();
         for op in &state.ops {
             if !self.emit_parse_op(parser, op, &mut begin, &mut counts)? {
-                self.jump(parser.bail);
+                self.jump(parser.interpreter_exit);
                 return Ok(());
             }
         }
@@ -214,11 +214,11 @@ impl Emitter<'_, '_> {
 
     /// Emits an exit to the interpreter if the frame has fewer than `bytes` bytes.
     fn emit_length_check(&mut self, parser: &ParserEmitter, bytes: u32) {
-        let len = self.load_call(types::I64, offset_of!(CallFrame, len));
+        let len = self.load_call_field(types::I64, offset_of!(CallFrame, len));
         let bytes = self.iconst(u64::from(bytes));
         let is_short = self.compare(IntCC::UnsignedLessThan, len, bytes);
         let next = self.builder.create_block();
-        self.brif(is_short, parser.bail, next);
+        self.brif(is_short, parser.interpreter_exit, next);
         self.switch_to(next);
     }
 
@@ -233,7 +233,7 @@ impl Emitter<'_, '_> {
     ) -> Result<bool, Unsupported> {
         let program = self.program;
         match *op {
-            ParseOp::Extract { header, base, union: false, length: None } => {
+            ParseOp::Extract { header, base, in_union: false, length: None } => {
                 let Some(header) = &self.frame_access.headers[usize::from(header.0)] else {
                     return Ok(false);
                 };
@@ -261,7 +261,7 @@ impl Emitter<'_, '_> {
                 Ok(true)
             }
             ParseOp::Lookahead { slot, width, offset, bits }
-                if limbs(width) == 1
+                if limb_count(width) == 1
                     && (1..=MAX_UNALIGNED_BITS).contains(&bits)
                     && is_in_room(*begin + (offset + bits) / 8) =>
             {
@@ -287,7 +287,7 @@ impl Emitter<'_, '_> {
                     self.switch_to(next);
                 }
                 let (holds, next) = (self.use_slot(condition.slot), self.builder.create_block());
-                self.brif(holds, next, parser.bail);
+                self.brif(holds, next, parser.interpreter_exit);
                 self.switch_to(next);
                 Ok(true)
             }
@@ -318,7 +318,7 @@ impl Emitter<'_, '_> {
             }
         }
         self.set_imm(base + VALID_SLOT, 1);
-        self.set_imm(base + FRAME_OFFSET_SLOT, if header.lazy { u64::from(*begin) + 1 } else { 0 });
+        self.set_imm(base + FRAME_OFFSET_SLOT, if header.is_lazy { u64::from(*begin) + 1 } else { 0 });
         for (checksum, error) in self.frame_access.verified.iter().zip(&parser.checksum_error) {
             let (Some(checksum), Some(error)) = (checksum.filter(|checksum| checksum.base == base), error)
             else {
@@ -372,14 +372,14 @@ impl Emitter<'_, '_> {
                 let mut key = Vec::new();
                 for part in &state.key {
                     let Some(value) = self.emit_key_part(parser, *part, begin, counts)? else {
-                        self.jump(parser.bail);
+                        self.jump(parser.interpreter_exit);
                         return Ok(());
                     };
                     key.push(value);
                 }
                 for SelectCase { pattern, next } in &state.cases {
                     let Keyset::Masked { value, mask } = pattern else {
-                        self.jump(parser.bail);
+                        self.jump(parser.interpreter_exit);
                         return Ok(());
                     };
                     let parts = key.iter().zip(mask).zip(value);
@@ -469,7 +469,7 @@ impl Emitter<'_, '_> {
     fn emit_verification(&mut self, parser: &ParserEmitter) -> Result<(), Unsupported> {
         let program = self.program;
         let mut any_error = self.iconst(0);
-        for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, checksum)| checksum.verify)
+        for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, checksum)| checksum.is_verified)
         {
             let error = match parser.checksum_error[index] {
                 Some(variable) => self.builder.use_var(variable),

@@ -44,7 +44,7 @@ pub(super) fn needs_helper(program: &LinkedProgram, op: &Op) -> bool {
     match op.opcode {
         Opcode::SetValid => program.const_base(op.a).is_none(),
         Opcode::SetInvalid => {
-            program.const_base(op.a).is_none() || program.header_ops[usize::from(op.b)].varbit.is_some()
+            program.const_base(op.a).is_none() || program.header_ops[usize::from(op.b)].varbit_length_slot.is_some()
         }
         Opcode::Hash => program.calculations[usize::from(op.a)].byte_fields.is_none(),
         code => matches!(
@@ -81,17 +81,17 @@ pub(super) fn memory_slots(
     }
     let verified = program.checksums.iter().zip(&frame_access.verified);
     for (checksum, _) in
-        verified.filter(|(checksum, frame_checksum)| checksum.verify && frame_checksum.is_none())
+        verified.filter(|(checksum, frame_checksum)| checksum.is_verified && frame_checksum.is_none())
     {
         access.calculation(program, &program.calculations[usize::from(checksum.calculation)]);
     }
     let mut memory = SlotSet::new(program.capacity);
-    memory.extend(access.read.into_iter().chain(access.written).chain(access.whole));
+    memory.extend(access.read.into_iter().chain(access.written).chain(access.whole_blocks));
     // Helpers address all limbs of a wide number in memory, so the limbs are stored together.
     for header in &program.layout.headers {
         for field in &program.layout.types[header.ty].fields {
-            let slots = header.first_slot + field.slot..header.first_slot + field.slot + field.limbs;
-            if field.limbs > 1 && slots.clone().any(|slot| memory.contains(slot)) {
+            let slots = header.first_slot + field.slot..header.first_slot + field.slot + field.slot_count;
+            if field.slot_count > 1 && slots.clone().any(|slot| memory.contains(slot)) {
                 memory.extend(slots);
             }
         }
