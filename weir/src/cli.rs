@@ -4,12 +4,12 @@ use crate::commands::CommandLine;
 use crate::console::Console;
 use crate::{huge_pages, interrupt};
 use clap::FromArgMatches as _;
+use std::path::Path;
 use std::process::ExitCode;
 use weir_experiment::topologies::TopologyKind;
 use weir_experiment::workload::Workload;
 use weir_host::scheme::Scheme;
-use weir_report::Extensions;
-use weir_report::SectionBuilder;
+use weir_report::{Extensions, ProgramInfo, SectionBuilder};
 
 /// The command line of Weir, extended with schemes, workloads, topologies and charts of another crate.
 ///
@@ -40,13 +40,23 @@ use weir_report::SectionBuilder;
 #[derive(Clone, Debug)]
 pub struct Cli {
     extensions: Extensions,
+    /// Whether this program knows schemes, workloads, topologies or charts that `weir` does not know.
+    is_extended: bool,
+}
+
+/// Returns the name by which the user calls this program.
+fn program_name() -> Option<String> {
+    let path = std::env::args_os().next()?;
+    Some(Path::new(&path).file_name()?.to_string_lossy().into_owned())
 }
 
 impl Cli {
     /// Returns the command line with the extensions that are part of Weir.
     #[must_use]
     pub fn new() -> Cli {
-        Cli { extensions: Extensions::default() }
+        let commit = Some(env!("WEIR_COMMIT").to_owned()).filter(|commit| !commit.is_empty());
+        let program = ProgramInfo { commit, ..ProgramInfo::default() };
+        Cli { extensions: Extensions { program, ..Extensions::default() }, is_extended: false }
     }
 
     /// Adds a scheme.
@@ -57,6 +67,7 @@ impl Cli {
     #[must_use]
     #[track_caller]
     pub fn scheme<S: Scheme>(mut self) -> Cli {
+        self.is_extended = true;
         self.extensions.catalogue.schemes = self.extensions.catalogue.schemes.with::<S>();
         self
     }
@@ -69,6 +80,7 @@ impl Cli {
     #[must_use]
     #[track_caller]
     pub fn workload<W: Workload>(mut self) -> Cli {
+        self.is_extended = true;
         self.extensions.catalogue.workloads = self.extensions.catalogue.workloads.with::<W>();
         self
     }
@@ -81,6 +93,7 @@ impl Cli {
     #[must_use]
     #[track_caller]
     pub fn topology<T: TopologyKind>(mut self) -> Cli {
+        self.is_extended = true;
         self.extensions.catalogue.topologies = self.extensions.catalogue.topologies.with::<T>();
         self
     }
@@ -88,6 +101,7 @@ impl Cli {
     /// Adds a section to every report.
     #[must_use]
     pub fn chart(mut self, chart: SectionBuilder) -> Cli {
+        self.is_extended = true;
         self.extensions.charts.push(chart);
         self
     }
@@ -104,11 +118,17 @@ impl Cli {
             Ok(command_line) => command_line,
             Err(error) => return report_parse_error(&error),
         };
+        let mut extensions = self.extensions;
+        if self.is_extended
+            && let Some(name) = program_name()
+        {
+            extensions.program.name = name;
+        }
         if command_line.runs_in_virtual_time() {
             huge_pages::reexec_with_huge_pages();
         }
         interrupt::catch_file_limit();
-        let mut console = Console::standard(self.extensions);
+        let mut console = Console::standard(extensions);
         let outcome = command_line.run(&mut console);
         console.close(outcome)
     }

@@ -1,10 +1,11 @@
 //! Compares several runs on one page: their schemes side by side, and the differences of their experiment files.
 
 use super::chart::sample_line;
-use super::describe::{RunDescription, VERSION};
+use super::describe::RunDescription;
 use super::figures::{self, LineStyle};
 use super::load::LoadedRun;
 use super::metrics::{BetterWhen, Metric, bottleneck, metrics_at, port_name};
+use super::program::VERSION;
 use super::{format, interactive, page, paper_value};
 use maud::{Markup, html};
 use serde_yaml::Value;
@@ -132,6 +133,8 @@ fn ports(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
 }
 
 fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
+    // Earlier versions did not write the program.
+    let has_program = runs.iter().any(|run| run.results.summary.program.is_some());
     html! {
         section {
             h2 { "Runs" }
@@ -139,7 +142,9 @@ fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
                 table.published {
                     thead { tr {
                         th scope="col" { "run" } th scope="col" { "what" } th scope="col" { "seed" }
-                        th scope="col" { "simulated" } th scope="col" { "digest" }
+                        th scope="col" { "simulated" }
+                        @if has_program { th scope="col" { "program" } }
+                        th scope="col" { "digest" }
                     } }
                     tbody {
                         @for (run, name) in runs.iter().zip(names) {
@@ -150,6 +155,7 @@ fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
                                 td data-label="what" { @for (i, (what, value)) in run.run.facts.iter().take(3).enumerate() { @if i > 0 { ", " } (what) " " (value) } }
                                 td data-label="seed" { (summary.seed) }
                                 td data-label="simulated" { (page::simulated(&run.results)) " (" (summary.backend) ")" @if summary.partial { ", " strong { "partial" } } }
+                                @if has_program { td data-label="program" { (summary.program.as_deref().unwrap_or("-")) } }
                                 td data-label="digest" { code { (summary.digest.get(..12).unwrap_or(&summary.digest)) } @if same { " same bytes" } }
                             }
                         }

@@ -2,15 +2,13 @@
 
 use super::figures::{self, Section};
 use super::paper_value::PaperValue;
+use super::program::ProgramInfo;
 use super::tables::TableSelection;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_experiment::Experiment;
 use weir_experiment::file::CsvFile;
 use weir_experiment::results::Results;
-
-/// Weir's version, shown in every report.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Creates a section of the report from the results of a run; `None` if the results have no data for it.
 pub type SectionBuilder = fn(&Results) -> Option<Section>;
@@ -23,6 +21,8 @@ pub struct RunDescription {
     pub about: Option<String>,
     /// Facts about the experiment as pairs of name and value: topology, duration...
     pub facts: Vec<(String, String)>,
+    /// The program that makes the run.
+    pub program: ProgramInfo,
     /// The experiment with every default filled in.
     pub yaml: String,
     /// The tables to write.
@@ -37,7 +37,8 @@ pub struct RunDescription {
 impl RunDescription {
     /// Returns the content of `run.yaml`.
     pub fn file(&self) -> String {
-        format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", self.yaml)
+        let ProgramInfo { name, .. } = &self.program;
+        format!("# {}: `{name} run run.yaml` repeats this run.\n{}", self.program, self.yaml)
     }
 
     /// Returns the sections of the run's charts.
@@ -47,7 +48,7 @@ impl RunDescription {
     }
 }
 
-/// Returns the description of an experiment, which does not depend on its results.
+/// Returns the description of an experiment, which does not depend on its results. The program is `weir` without a commit.
 pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescription {
     let spec = &experiment.spec;
     let is_requested = |file: CsvFile| spec.observe.csv.contains(&file);
@@ -68,6 +69,7 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
             .filter(|(_, value)| !value.is_empty())
             .map(|(what, value)| (what.to_owned(), value))
             .collect(),
+        program: ProgramInfo::default(),
         yaml: experiment.resolved_yaml(),
         charts: charts.to_vec(),
         tables: TableSelection {
@@ -107,8 +109,6 @@ pub fn traffic(experiment: &Experiment) -> String {
         .join("; ")
 }
 
-/// Describes the routes: `6 spanning trees, as ECMP is not symmetric here`; `None` unless trees replace ECMP.
-pub fn routes(experiment: &Experiment) -> Option<String> {
 /// Describes priority flow control: `off`, `at 500KB` or `dynamic threshold`.
 pub fn pfc(experiment: &Experiment) -> String {
     match experiment.spec.pfc.on().map(|pfc| pfc.threshold) {
@@ -118,6 +118,8 @@ pub fn pfc(experiment: &Experiment) -> String {
     }
 }
 
+/// Describes the routes: `6 spanning trees, as ECMP is not symmetric here`; `None` unless trees replace ECMP.
+pub fn routes(experiment: &Experiment) -> Option<String> {
     let trees = match experiment.trees_instead_of_ecmp()? {
         1 => "1 spanning tree".to_owned(),
         trees => format!("{trees} spanning trees"),

@@ -1,6 +1,6 @@
 //! Artificial results for the tests of the report.
 
-use super::{PaperValue, RunDescription, TableSelection};
+use super::{PaperValue, ProgramInfo, RunDescription, TableSelection};
 use std::collections::BTreeMap;
 use weir_experiment::results::{
     Fct, FctBucket, FlowRecord, PauseRecord, Percentiles, PortSeries, QueueSummary, RateSeries, Results,
@@ -16,6 +16,7 @@ pub fn run() -> RunDescription {
         name: "quickstart".into(),
         about: Some("Two flows share a bottleneck; the second joins after 300 us.".into()),
         facts: facts.map(|(a, b)| (a.into(), b.into())).into(),
+        program: ProgramInfo::default(),
         yaml: "name: quickstart\nseed: 1\n".into(),
         tables: TableSelection { flows: true, queues: true, rates: true, ..TableSelection::default() },
         addresses: BTreeMap::new(),
@@ -245,6 +246,7 @@ fn results<const N: usize>(schemes: [(&str, SchemeSummary, SchemeTrace); N]) -> 
     }
     let summary = Summary {
         experiment: "quickstart".into(),
+        program: Some(ProgramInfo::default().to_string()),
         backend: "sim".into(),
         seed: 1,
         digest: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d".into(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io;
 use std::path::Path;
 use weir_experiment::backend::FabricReport;
-use weir_experiment::results::Results;
+use weir_experiment::results::{Results, Summary};
 
 /// Writes all files of a run into `dir`.
 ///
@@ -18,7 +18,8 @@ use weir_experiment::results::Results;
 /// If a file cannot be written.
 pub fn write(dir: &Path, run: &RunDescription, results: &Results) -> io::Result<()> {
     put(dir, "run.yaml", &run.file())?;
-    put(dir, names::SUMMARY, &pretty(&results.summary)?)?;
+    let summary = Summary { program: Some(run.program.to_string()), ..results.summary.clone() };
+    put(dir, names::SUMMARY, &pretty(&summary)?)?;
     tables::write(dir, run.tables, &run.addresses, results)?;
     let sections = run.sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {

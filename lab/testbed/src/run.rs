@@ -143,6 +143,7 @@ fn tables(
 fn empty_summary(experiment: &Experiment) -> Summary {
     Summary {
         experiment: experiment.spec.name.clone(),
+        program: None,
         backend: "mininet".to_owned(),
         seed: experiment.spec.seed,
         digest: String::new(),

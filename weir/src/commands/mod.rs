@@ -39,7 +39,7 @@ use weir_experiment::Catalogue;
 /// Real P4 programs run packet by packet on an embedded switch, with real host transport and congestion
 /// control at the ends, at any link rate. The same file and seed give the same bytes.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "weir", version = env!("WEIR_VERSION"), max_term_width = 100, after_help = EXAMPLES)]
 pub struct CommandLine {
     #[command(subcommand)]
     command: Command,

@@ -324,7 +324,7 @@ fn run_one(
         ProgressView::Live(live) => live.close(),
         ProgressView::Bars(_) => (Ok(()), Vec::new()),
     };
-    let RunOutcome { results, fabric, failure } = match outcome {
+    let RunOutcome { mut results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
             checkpoints.discard();
@@ -351,6 +351,7 @@ fn run_one(
             // If the results cannot be saved, for example because the disk is full, at least print them.
             if !console.style.json && !console.style.quiet {
                 print(&results, &description, None, console)?;
+    results.summary.program = Some(description.program.to_string());
             }
             let earlier_results = match partial.join(names::SUMMARY).exists() {
                 true => format!("; {} has earlier results of this run", partial.display()),

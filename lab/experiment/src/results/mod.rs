@@ -81,8 +81,18 @@ impl Results {
         let RunHeader { experiment, seed, wall_s, partial } = header;
         let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let backend = "sim".to_owned();
-        let summary =
-            Summary { experiment, backend, seed, digest, virtual_s, wall_s, packet_hops, partial, schemes };
+        let summary = Summary {
+            experiment,
+            program: None,
+            backend,
+            seed,
+            digest,
+            virtual_s,
+            wall_s,
+            packet_hops,
+            partial,
+            schemes,
+        };
         Results { summary, traces, order }
     }
 }

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 pub struct Summary {
     /// Name of the experiment.
     pub experiment: String,
+    /// The program that made the run, with its version and, if it was built in a git checkout, its commit. Not part of the
+    /// digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// `sim` or `mininet`.
     pub backend: String,
     pub seed: u64,

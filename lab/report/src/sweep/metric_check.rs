@@ -59,6 +59,7 @@ fn summary(experiment: &Experiment) -> Summary {
     let scheme = scheme(ports.collect());
     Summary {
         experiment: String::new(),
+        program: None,
         backend: String::new(),
         seed: 1,
         digest: String::new(),

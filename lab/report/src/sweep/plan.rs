@@ -11,7 +11,7 @@ use super::task::{self, RunResult, RunTask};
 use crate::dir::{RUNS, lock};
 use crate::files::{MODE_PUBLIC, write_atomic};
 use crate::lock::DirLock;
-use crate::{Extensions, file_name};
+use crate::{Extensions, ProgramInfo, file_name};
 use std::io;
 use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
@@ -70,6 +70,7 @@ pub struct Sweep {
     pub dirs: Vec<String>,
     /// Arguments of `weir` for this sweep, without output directory and engine.
     pub words: Vec<String>,
+    program: ProgramInfo,
     grid: Grid,
     metrics: Vec<String>,
     tasks: Vec<RunTask>,
@@ -137,7 +138,8 @@ impl Sweep {
         let _lock = lock(&dir, &dir)?;
         dir::remove_drafts(&dir)?;
         let words = request.words(&over);
-        Ok(Sweep { name, title, dir, dirs, words, grid, metrics, tasks, outcomes, _lock })
+        let program = request.extensions.program.clone();
+        Ok(Sweep { name, title, dir, dirs, words, program, grid, metrics, tasks, outcomes, _lock })
     }
 
     /// Executes a single run of a sweep, by its index from 0, unless it is done. Does not lock the directory of the
@@ -212,7 +214,7 @@ impl Sweep {
     pub fn write(&self, results: &SweepResults<'_>) -> Result<PathBuf, Error> {
         let put = |name: &str, content: &[u8]| write_atomic(&self.dir.join(name), content, MODE_PUBLIC);
         let command = format!("weir {}", shell_quote(&self.words));
-        let about = About { name: &self.name, title: &self.title, command: &command };
+        let about = About { name: &self.name, title: &self.title, command: &command, program: &self.program };
         let all = || -> io::Result<()> {
             put(TABLE, &results.csv()?)?;
             put(RUNS_TABLE, &results.runs_csv()?)?;

@@ -4,7 +4,6 @@ pub use super::task::{RunResult, RunTask, check};
 
 use super::engine::{Engine, PendingRun, TaskResult};
 use crate::checkpoint::{CheckpointWriter, CheckpointingObserver};
-use crate::describe::describe;
 use crate::dir::RunDir;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -84,7 +83,7 @@ impl Pool {
     /// Executes one run; returns `None` if it was interrupted.
     fn run_one(&self, task: &RunTask, cores: &Arc<CorePool>, bar: &Bar, index: usize) -> TaskResult {
         let experiment = task.load()?;
-        let run = describe(&experiment, &task.extensions.charts);
+        let run = task.extensions.describe(&experiment);
         let run_dir = RunDir::at(&task.dir).map_err(Error::input)?;
         let checkpoints = CheckpointWriter::new(run_dir, &run, &experiment)?;
         let inner = ProgressObserver { bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };

@@ -1,10 +1,11 @@
 //! The runs of a sweep ([`RunTask`]), each with its own directory, and their outcomes.
 
-use crate::describe::{RunDescription, describe};
+use crate::describe::RunDescription;
 use crate::dir::RunDir;
 use crate::extensions::Extensions;
 use crate::manifest::{self, Integrity, IntegrityError};
 use crate::names::{MANIFEST, SUMMARY};
+use crate::program::is_same_program;
 use serde_yaml::Mapping;
 use std::fs;
 use std::path::PathBuf;
@@ -69,19 +70,21 @@ impl RunTask {
     /// Returns the results of exactly this run, if the directory has them and they are complete.
     fn load_completed(&self, run: &RunDescription) -> Option<Summary> {
         let existing = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
-        let is_same = run_identity(&existing)? == run_identity(&run.file())?;
+        let file = run.file();
+        let ((program, keys), (own_program, own_keys)) = (run_identity(&existing)?, run_identity(&file)?);
+        let is_same = is_same_program(program, own_program) && keys == own_keys;
         let summary: Summary =
             serde_json::from_str(&fs::read_to_string(self.dir.join(SUMMARY)).ok()?).ok()?;
         (is_same && !summary.partial).then_some(summary)
     }
 }
 
-/// Returns the part of `run.yaml` that determines the results: the version, and all keys except the paper's values.
+/// Returns the parts of `run.yaml` that determine the results: the line with the program, and all keys except the paper's values.
 fn run_identity(file: &str) -> Option<(&str, Mapping)> {
-    let (version, yaml) = file.split_once('\n')?;
+    let (program, yaml) = file.split_once('\n')?;
     let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
     keys.remove("paper");
-    Some((version, keys))
+    Some((program, keys))
 }
 
 /// Outcome of a task.
@@ -109,7 +112,7 @@ pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
         let experiment = task.load()?;
         RunDir::at(&task.dir).map_err(Error::input)?;
         let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
-        let run = describe(&experiment, &task.extensions.charts);
+        let run = task.extensions.describe(&experiment);
         Ok(RunResult { order, summary: None, failure: None, cached: false, run })
     };
     tasks.iter().map(outcome).collect()
