@@ -17,7 +17,7 @@ mod watch;
 
 use crate::console::{Console, Failure};
 use clap::Subcommand;
-pub use fabric::{imported_topology, topology};
+pub use fabric::{imported_topology, model_topology, topology};
 pub use switches::{Protocol, SwitchArgs, block_on, failure};
 pub use thrift::ThriftArgs;
 

@@ -2,7 +2,7 @@
 
 mod reader;
 
-use super::controller::{Protocol, SwitchArgs, ThriftArgs, imported_topology};
+use super::controller::{Protocol, SwitchArgs, ThriftArgs, model_topology};
 use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use weir_client::{ClientOptions, Target, ThriftClient, ThriftError};
 use weir_controller::topology::{SwitchIx, Topology};
-use weir_units::{Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// Time to wait for a key before new readings are checked.
 const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -43,6 +43,7 @@ link down or up, space freezes the display, q quits.
 Examples:
   weir top --topology fabric.yaml
   weir top --topology fabric.yaml --json
+  weir top --topology experiments/quickstart.yaml --rate 10Mbps
   weir top --topology fabric.yaml --serve 127.0.0.1:8080
 
 Exit status: 0 success; 1 the terminal or a switch failed; 2 invalid input.")]
@@ -54,6 +55,12 @@ pub struct Args {
     /// Polling interval
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     interval: Time,
+
+    /// Rate of the slowest hosts, if the switches run a scale model [default: the file's `model_rate`]
+    ///
+    /// `weir run --backend mininet` runs an experiment whose hosts are faster than 100Mbps at 10Mbps.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Bandwidth>,
 
     #[command(flatten)]
     switches: SwitchArgs,
@@ -78,7 +85,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.interval < MIN_INTERVAL {
         return Err(Failure::Input(format!("--interval {}: must be at least {MIN_INTERVAL}", args.interval)));
     }
-    let (topology, imported) = imported_topology(&args.topology, &console.extensions.catalogue.topologies)?;
+    let kinds = &console.extensions.catalogue.topologies;
+    let (topology, imported) = model_topology(&args.topology, kinds, args.rate)?;
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let options = args.switches.options()?;
     let thrift = |ix| args.thrift.address(ix);

@@ -9,7 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::scalar::{OffOr, SchemeEntry};
 use std::fmt;
 use weir_controller::thresholds::EcnConfig;
-use weir_controller::topology::Topology;
+use weir_controller::topology::{Topology, TopologySpec};
 use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
 
@@ -49,7 +49,7 @@ impl Scale {
     }
 
     /// Scales the reference rate of the thresholds; the thresholds in bytes are unchanged.
-    pub(super) fn ecn(self, ecn: EcnConfig) -> EcnConfig {
+    pub fn ecn(self, ecn: EcnConfig) -> EcnConfig {
         EcnConfig { reference_rate: ecn.reference_rate.map(|rate| self.rate(rate)), ..ecn }
     }
 
@@ -57,6 +57,26 @@ impl Scale {
     fn parameter(self, value: &str) -> Option<String> {
         let time = value.parse().map(|time| self.time(time).to_string());
         time.ok().or_else(|| value.parse().ok().map(|rate| self.rate(rate).to_string()))
+    }
+
+    /// Returns the scale of a model whose slowest hosts have the rate `to`.
+    ///
+    /// # Errors
+    ///
+    /// If `to` is 0 or above the rate of the slowest hosts.
+    pub fn of_model(topology: &Topology, to: Bandwidth) -> Result<Scale, String> {
+        let from = host_rate(topology);
+        match to > Bandwidth::ZERO && to <= from {
+            true => Ok(Scale { from, to }),
+            false => Err(format!("must be above 0 and at most the file's {from}")),
+        }
+    }
+
+    /// Scales the rates and delays of links.
+    pub fn apply_to_topology(self, topology: &mut TopologySpec) {
+        let (rates, delays) = topology.quantities();
+        rates.into_iter().for_each(|rate| *rate = self.rate(*rate));
+        delays.into_iter().for_each(|delay| *delay = self.time(*delay));
     }
 
     /// Scales all times and rates of an experiment, and removes the paper's values, which do not apply to the model.
@@ -69,9 +89,7 @@ impl Scale {
         spec: &mut ExperimentSpec,
         catalogue: &Catalogue,
     ) -> Result<(), (String, String)> {
-        let (rates, delays) = spec.topology.quantities();
-        rates.into_iter().for_each(|rate| *rate = self.rate(*rate));
-        delays.into_iter().for_each(|delay| *delay = self.time(*delay));
+        self.apply_to_topology(&mut spec.topology);
         let mut times = vec![&mut spec.duration, &mut spec.observe.interval];
         times.extend(&mut spec.observe.fairness_window);
         times.extend(&mut spec.transport.base_rtt);

@@ -16,9 +16,10 @@ use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build, build_parts};
 use weir_controller::{PlanOptions, Routes, routes};
 use weir_experiment::artifacts::find_p4info;
-use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec};
+use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec, Scale};
 use weir_experiment::topologies::Topologies;
 use weir_experiment::yaml::{self, Positions, join_path, with_file_position};
+use weir_units::Bandwidth;
 
 #[derive(Debug, clap::Args)]
 pub struct FabricArgs {
@@ -84,7 +85,7 @@ impl FabricArgs {
     /// Reads the topology file and computes the routes. `kinds` are the topology kinds that the file may use.
     pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
         let ParsedTopology { mut file, imported, topology, text } =
-            ParsedTopology::read(&self.topology, kinds)?;
+            ParsedTopology::read(&self.topology, kinds, None)?;
         let invalid = |reason: String| input_error(&self.topology, &text, &reason);
         let options = PlanOptions {
             ecn: file.ecn.on().copied(),
@@ -106,12 +107,22 @@ impl FabricArgs {
 
 /// Reads a topology in any format that `--topology` accepts.
 pub fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
-    ParsedTopology::read(path, kinds).map(|parsed| parsed.topology)
+    ParsedTopology::read(path, kinds, None).map(|parsed| parsed.topology)
 }
 
 /// Like [`topology`], and also returns the contents of a file in another tool's format.
 pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, Option<Imported>), Failure> {
-    ParsedTopology::read(path, kinds).map(|parsed| (parsed.topology, parsed.imported))
+    ParsedTopology::read(path, kinds, None).map(|parsed| (parsed.topology, parsed.imported))
+}
+
+/// Like [`imported_topology`], for switches that run a scale model whose slowest hosts have this rate. `None`: that of the
+/// file.
+pub fn model_topology(
+    path: &Path,
+    kinds: &Topologies,
+    rate: Option<Bandwidth>,
+) -> Result<(Topology, Option<Imported>), Failure> {
+    ParsedTopology::read(path, kinds, rate).map(|parsed| (parsed.topology, parsed.imported))
 }
 
 /// A topology file, and the topology that it describes.
@@ -123,7 +134,8 @@ struct ParsedTopology {
 }
 
 impl ParsedTopology {
-    fn read(path: &Path, kinds: &Topologies) -> Result<ParsedTopology, Failure> {
+    /// Reads a file. `rate` is that of a scale model's slowest hosts, instead of the file's `model_rate`.
+    fn read(path: &Path, kinds: &Topologies, rate: Option<Bandwidth>) -> Result<ParsedTopology, Failure> {
         let text = read(path)?;
         let invalid = |reason: String| input_error(path, &text, &reason);
         let mut imported = import(&text).map_err(|error| invalid(error.to_string()))?;
@@ -147,7 +159,19 @@ impl ParsedTopology {
         // If the file lists the switches' entries, the routes are not used, and the topology need not be connected.
         let has_entries = imported.as_ref().is_some_and(|it| !it.runtime.is_empty());
         let build = if has_entries { build_parts } else { build };
-        let topology = build(&file.topology).map_err(|error| invalid(format!("topology: {error}")))?;
+        let build = |spec: &TopologySpec| build(spec).map_err(|error| invalid(format!("topology: {error}")));
+        let mut topology = build(&file.topology)?;
+        if let Some(to) = rate.or(file.model_rate) {
+            let scale = Scale::of_model(&topology, to).map_err(|reason| match rate {
+                Some(rate) => Failure::Input(format!("--rate {rate}: {reason}")),
+                None => invalid(format!("model_rate: {reason}")),
+            })?;
+            scale.apply_to_topology(&mut file.topology);
+            if let Some(ecn) = file.ecn.on_mut() {
+                *ecn = scale.ecn(*ecn);
+            }
+            topology = build(&file.topology)?;
+        }
         Ok(ParsedTopology { file, imported, topology, text })
     }
 }
@@ -266,6 +290,9 @@ fn method(text: &str) -> Result<RoutingMethod, String> {
 #[derive(Deserialize)]
 struct FabricFile {
     topology: TopologySpec,
+    /// The switches run a scale model whose slowest hosts have this rate.
+    #[serde(default, deserialize_with = "deserialize_rate")]
+    model_rate: Option<Bandwidth>,
     #[serde(default)]
     routing: RoutingMethod,
     #[serde(default = "default_ecn")]
@@ -287,6 +314,11 @@ fn default_lossless() -> bool {
 }
 fn deserialize_lossless<'de, D: serde::Deserializer<'de>>(pfc: D) -> Result<bool, D::Error> {
     OffOr::<PfcSpec>::deserialize(pfc).map(|pfc| pfc.on().is_some())
+}
+
+fn deserialize_rate<'de, D: serde::Deserializer<'de>>(rate: D) -> Result<Option<Bandwidth>, D::Error> {
+    let text = String::deserialize(rate)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 fn default_ecn() -> OffOr<EcnConfig> {
@@ -320,6 +352,7 @@ impl FabricFile {
     fn from_topology(topology: TopologySpec) -> FabricFile {
         FabricFile {
             topology,
+            model_rate: None,
             routing: RoutingMethod::Auto,
             ecn: default_ecn(),
             ack_priority: false,
@@ -327,5 +360,42 @@ impl FabricFile {
             entries: Vec::new(),
             lossless: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_experiment::Catalogue;
+
+    /// Otherwise loads are shares of a rate that the model's links do not have.
+    #[test]
+    fn a_scale_model_has_the_rates_of_its_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.yaml");
+        let text = "topology: {kind: star, hosts: 2, rate: 100Gbps, delay: 1us}\n\
+                    ecn: {kmin: 1KB, kmax: 2KB, pmax: 1, per: 100Gbps}\n";
+        let kinds = Catalogue::builtin().topologies;
+        let read = |text: &str, rate: Option<&str>| {
+            std::fs::write(&file, text).unwrap();
+            let parsed = ParsedTopology::read(&file, &kinds, rate.map(|rate| rate.parse().unwrap()))?;
+            let ecn = parsed.file.ecn.on().copied().unwrap();
+            Ok((parsed.topology.links[0].rate.to_string(), parsed.topology.links[0].delay, ecn.per.unwrap()))
+        };
+        let rate_of = |text: &str, rate| {
+            let (link, delay, ecn): (String, _, Bandwidth) =
+                read(text, rate).map_err(|error: Failure| error).unwrap();
+            assert_eq!(link, ecn.to_string());
+            (link, delay.to_string())
+        };
+        assert_eq!(rate_of(text, None), ("100Gbps".into(), "1us".into()));
+        assert_eq!(rate_of(text, Some("10Mbps")), ("10Mbps".into(), "10ms".into()));
+        let model = format!("{text}model_rate: 1Gbps\n");
+        assert_eq!(rate_of(&model, None), ("1Gbps".into(), "100us".into()));
+        assert_eq!(rate_of(&model, Some("10Mbps")), ("10Mbps".into(), "10ms".into()));
+        let error = read(text, Some("1Tbps")).unwrap_err().to_string();
+        assert_eq!(error, "--rate 1Tbps: must be above 0 and at most the file's 100Gbps");
+        let error = read(&format!("{text}model_rate: 1Tbps\n"), None).unwrap_err().to_string();
+        assert!(error.contains("x.yaml:3:13: model_rate: must be above 0"), "{error}");
     }
 }
