@@ -7,6 +7,7 @@ use crate::Experiment;
 use crate::results::{Results, SchemeSnapshot};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use weir_controller::topology::LinkIx;
 use weir_units::Time;
 
@@ -194,6 +195,12 @@ pub trait Observer {
     /// in virtual time, and only if schemes run one after the other.
     fn link_change(&mut self) -> Option<LinkChange> {
         None
+    }
+
+    /// Returns for how long the observer has blocked the run so far because a user paused it. Not counted as wall time of
+    /// the run.
+    fn paused(&self) -> Duration {
+        Duration::ZERO
     }
 }
 

@@ -149,4 +149,7 @@ impl<O: Observer> Observer for CheckpointingObserver<'_, O> {
     fn link_change(&mut self) -> Option<LinkChange> {
         self.inner.link_change()
     }
+    fn paused(&self) -> Duration {
+        self.inner.paused()
+    }
 }

@@ -133,6 +133,10 @@ pub struct Args {
     #[command(flatten)]
     serve: ServeOptions,
 
+    /// With --serve: start at once, instead of when the user of the page continues the run
+    #[arg(long, requires = "serve")]
+    serve_now: bool,
+
     /// Check the files and estimate packet-hops, time and memory, without running anything
     #[arg(long)]
     check: bool,
@@ -145,6 +149,12 @@ impl Args {
     /// Returns true if this process runs experiments in virtual time.
     pub fn runs_in_virtual_time(&self) -> bool {
         self.backend == BackendKind::Sim && !self.check
+    }
+
+    /// Returns true if a run starts only when the user of a page continues it: it could end before the page is loaded. Real
+    /// time cannot be paused.
+    fn waits_for_browser(&self) -> bool {
+        self.serve.is_given() && !self.serve_now && self.backend == BackendKind::Sim
     }
 
     /// Returns true if a live view is shown, on the terminal or in browsers.
@@ -196,6 +206,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let web = args.serve.open()?;
     if let Some(web) = &web {
         let _ = writeln!(io::stderr(), "Live view {}", web.url());
+        if args.waits_for_browser() {
+            let start = if args.live {
+                "space or the button on the page starts it"
+            } else {
+                "the button on the page starts it"
+            };
+            let _ = writeln!(io::stderr(), "The run is paused: {start}; with --serve-now it starts at once.");
+        }
     }
     for experiment in &experiments {
         run_one(experiment, args, web.as_ref(), console)?;
@@ -309,9 +327,7 @@ fn run_one(
     let view = match args.has_live_view() {
         true => {
             let view = View::open(args.live, !console.styled, web)?;
-            // If a browser shows the view, virtual time waits for the user: the run could end before the page
-            // is loaded.
-            let live = Live::open(experiment, view, web.is_some());
+            let live = Live::open(experiment, view, args.waits_for_browser());
             let live = if args.backend == BackendKind::Mininet { live.for_mininet()? } else { live };
             ProgressView::Live(Box::new(live))
         }

@@ -37,6 +37,9 @@ impl ServedRun {
         errors.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("Live view http://").and_then(|url| url.strip_suffix('/'));
         let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+        let mut waiting = String::new();
+        errors.read_line(&mut waiting).unwrap();
+        assert!(waiting.starts_with("The run is paused: the button on the page starts it"), "{waiting}");
         ServedRun { child, errors, address }
     }
 
@@ -88,6 +91,8 @@ fn a_run_pauses_until_a_browser_continues_it_and_has_the_same_results() {
     let served = ServedRun::start(dir);
     assert!(served.request("GET", "/").contains("/scene.json"));
     let first = served.wait_for(|state| state["is_paused"] == true);
+    let paused = Duration::from_secs(5);
+    std::thread::sleep(paused);
     assert!(
         first["progress"].as_f64().unwrap() < 0.5 && first["title"].as_str().unwrap().contains("fncc"),
         "{first}"
@@ -102,6 +107,20 @@ fn a_run_pauses_until_a_browser_continues_it_and_has_the_same_results() {
     assert!(output.status.success(), "{printed}");
     assert!(String::from_utf8(output.stdout).unwrap().contains("Report x/report.html"));
     assert_eq!(digest(dir), expected);
+    let summary: Value = serde_json::from_slice(&fs::read(dir.join("x/summary.json")).unwrap()).unwrap();
+    assert!(summary["wall_s"].as_f64().unwrap() < paused.as_secs_f64(), "a pause is no wall time: {summary}");
+}
+
+#[test]
+fn with_serve_now_a_run_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("served.yaml"), EXPERIMENT).unwrap();
+    let mut command = Command::new(cargo_bin!("weir"));
+    command.current_dir(&dir).args(["run", "served.yaml", "--out", "x", "--serve-now"]);
+    assert_eq!(command.output().unwrap().status.code(), Some(2), "--serve-now requires --serve");
+    let output = command.args(["--serve", "0"]).output().unwrap();
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !printed.contains("paused"), "{printed}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ pub fn run_on(
             }
         }
     }
-    let wall_s = started_at.elapsed().as_secs_f64();
+    let wall_s = started_at.elapsed().saturating_sub(observer.paused()).as_secs_f64();
     let header = RunHeader { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial: is_partial };
     Ok(Results::from_parts(header, snapshots))
 }

@@ -54,6 +54,12 @@ impl Observer for ProgressView<'_> {
             ProgressView::Live(live) => live.link_change(),
         }
     }
+    fn paused(&self) -> Duration {
+        match self {
+            ProgressView::Bars(_) => Duration::ZERO,
+            ProgressView::Live(live) => live.paused(),
+        }
+    }
 }
 
 /// The live view of a run, and the user's pending requests.
@@ -67,6 +73,8 @@ pub struct Live<'a> {
     began: Instant,
     drawn: Instant,
     mode: Mode,
+    /// Time for which the user has paused the run.
+    paused: Duration,
     /// Links of the running scheme that the user has taken down.
     links_down: BTreeSet<LinkIx>,
     /// Link changes that the backend has not yet fetched; they apply when virtual time continues.
@@ -114,6 +122,7 @@ impl<'a> Live<'a> {
             began: now,
             drawn: now,
             mode,
+            paused: Duration::ZERO,
             links_down: BTreeSet::new(),
             changes: VecDeque::new(),
             link_changes: Vec::new(),
@@ -178,6 +187,7 @@ impl<'a> Live<'a> {
             if self.mode != Mode::Paused {
                 if was_paused {
                     self.began += start.elapsed();
+                    self.paused += start.elapsed();
                 }
                 return Ok(ControlFlow::Continue(()));
             }
@@ -262,6 +272,10 @@ impl Observer for Live<'_> {
 
     fn link_change(&mut self) -> Option<LinkChange> {
         self.changes.pop_front()
+    }
+
+    fn paused(&self) -> Duration {
+        self.paused
     }
 }
 
