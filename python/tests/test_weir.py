@@ -145,6 +145,16 @@ def test_a_sweep_has_means_and_complete_runs_are_not_repeated(tmp_path):
 
 
 @pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR is not set to the path of the command")
+def test_an_experiment_in_a_dictionary_is_swept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep = weir.sweep(INCAST, {"seed": [1, 2]}, metrics=["peak queue"])
+    assert not sweep.failures and sweep.dir == Path("runs/experiment-sweep")
+    assert weir.load(sweep.runs[0]).digest == weir.run(INCAST, seed=1).digest
+    named = weir.sweep(INCAST | {"name": "incast"}, {"seed": [1]}, out=tmp_path / "s")
+    assert named.name == "incast"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["runs", "s"], "the temporary file is removed"
+
+
 def test_ray_gives_the_tables_of_a_local_sweep(tmp_path, monkeypatch):
     stand_in = str(Path(__file__).parent / "stand_in")
     monkeypatch.syspath_prepend(stand_in)

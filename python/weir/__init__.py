@@ -10,10 +10,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from . import _weir
@@ -53,7 +55,7 @@ def run(
 
 
 def sweep(
-    experiment: str | os.PathLike[str],
+    experiment: Experiment,
     over: Mapping[str, Iterable[Any]] | None = None,
     *,
     metrics: Iterable[str] = (),
@@ -67,7 +69,7 @@ def sweep(
 ) -> Sweep:
     """Runs an experiment for every combination of values and returns means with 95 % confidence intervals.
 
-    ``over`` has the values of each key, for example ``{"workload.load": [0.2, 0.4], "seed": range(1, 6)}``; default: the
+    ``experiment`` is the path of a file, or a dictionary with the same keys, as in ``run``. ``over`` has the values of each key, for example ``{"workload.load": [0.2, 0.4], "seed": range(1, 6)}``; default: the
     file's ``sweep``. Means are taken over seeds, and over keys with the prefix ``~``. ``metrics`` selects metrics, in the
     syntax of ``weir sweep --metric``. Complete runs in ``out`` (default: ``runs/<name>-sweep``) are not repeated, unless
     ``fresh``. With ``engine="ray"`` runs are Ray tasks, on the cluster of ``ray.init()`` or RAY_ADDRESS, or on this
@@ -83,9 +85,23 @@ def sweep(
         run_tasks = functools.partial(on_ray.outcomes, retries=retries)
     elif engine != "local":
         raise InputError(f'engine: "{engine}" is neither "local" nor "ray"; for slurm, use `weir sweep`')
-    return _weir.sweep(
-        experiment, _assignments(set), _labels(schemes), axes, list(metrics), out, jobs, fresh, run_tasks
-    )
+    with _file(experiment) as file:
+        return _weir.sweep(
+            file, _assignments(set), _labels(schemes), axes, list(metrics), out, jobs, fresh, run_tasks
+        )
+
+
+@contextlib.contextmanager
+def _file(experiment: Experiment) -> Iterator[str | os.PathLike[str]]:
+    """Provides the file of an experiment. For a dictionary it is a temporary one in the current directory, because paths in
+    an experiment are relative to its file, and every run of a sweep reads it."""
+    if not isinstance(experiment, Mapping):
+        yield experiment
+        return
+    with tempfile.NamedTemporaryFile("w", prefix=".weir-", suffix=".json", dir=".", encoding="utf-8") as file:
+        json.dump({"name": "experiment"} | dict(experiment), file, indent=1)
+        file.flush()
+        yield file.name
 
 
 def _labels(schemes: Iterable[str] | None) -> list[str]:
