@@ -2,7 +2,7 @@
 
 use super::format;
 use std::collections::BTreeMap;
-use weir_experiment::results::{Results, SchemeSummary, Summary};
+use weir_experiment::results::{JobTimes, Results, SchemeSummary, Summary};
 
 /// A metric with its value for every scheme.
 pub struct Metric {
@@ -223,6 +223,38 @@ pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
             "flows with a size that had not finished at the end",
         ));
     }
+    if schemes.iter().any(|s| s.jobs.is_some()) {
+        let time = |value: fn(&JobTimes) -> f64| per_scheme(&|s| s.jobs.as_ref().map(value));
+        list.push(neutral("jobs", "", 0, time(|jobs| jobs.count as f64), "jobs that finished"));
+        list.push(lower_is_better(
+            "JCT p50",
+            "us",
+            1,
+            time(|jobs| jobs.p50_us),
+            "completion time of jobs, from the first request to the last byte of the last response, median",
+        ));
+        list.push(lower_is_better("JCT p99", "us", 1, time(|jobs| jobs.p99_us), "the same, 99th percentile"));
+    }
     list.retain(|metric| metric.values.iter().any(Option::is_some));
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn completion_times_of_jobs_are_compared() {
+        let mut results = fixtures::dumbbell();
+        let names = |results: &Results| metrics(results).iter().map(|metric| metric.name).collect::<Vec<_>>();
+        assert!(!names(&results).contains(&"JCT p99"));
+        let jobs = JobTimes { count: 7, mean_us: 3.0, p50_us: 2.0, p90_us: 5.0, p99_us: 6.0 };
+        results.summary.schemes.get_mut("fncc").unwrap().jobs = Some(jobs);
+        assert!(names(&results).ends_with(&["jobs", "JCT p50", "JCT p99"]), "{:?}", names(&results));
+        let all = metrics(&results);
+        let last = all.last().unwrap();
+        let fncc = results.order.iter().position(|scheme| scheme == "fncc").unwrap();
+        assert_eq!((last.unit, last.values[fncc]), ("us", Some(6.0)));
+    }
 }
