@@ -24,6 +24,8 @@ use weir_report::files::create;
 
 /// Time limit for the start of all switches, ample for a loaded machine.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Name of a fabric without `--name`.
+const DEFAULT_NAME: &str = "weir";
 /// Address at which the switches' servers listen.
 const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Polling interval while waiting for the switches.
@@ -61,8 +63,15 @@ enum Task {
 #[derive(Debug, clap::Args)]
 struct NameArgs {
     /// Name of the fabric: host h1 of fabric x is the network namespace x-h1
-    #[arg(long, value_name = "NAME", default_value = "weir")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
     name: String,
+}
+
+impl NameArgs {
+    /// Returns the option by which further commands select the fabric, with a space before it; empty for the default name.
+    fn option(&self) -> String {
+        if self.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", self.name) }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -187,7 +196,8 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     )?;
     writeln!(
         console.out,
-        "weir fabric exec {host} -- COMMAND runs a command on a host; weir fabric down stops the fabric"
+        "weir fabric exec {host}{option} -- COMMAND runs a command on a host; weir fabric down{option} stops the fabric",
+        option = args.name.option(),
     )?;
     Ok(())
 }

@@ -143,6 +143,10 @@ pub fn a_fabric_comes_up_without_mininet_and_leaves_nothing() {
         "{}",
         output_text(&up)
     );
+    // The commands that it prints are those for this fabric.
+    for command in ["weir fabric exec h1 --name ", "weir fabric down --name "] {
+        assert!(output_text(&up).contains(&format!("{command}{}", netns.name)), "{}", output_text(&up));
+    }
     let again = netns.weir("up", &["fabric.yaml"]);
     assert_eq!(again.status.code(), Some(2), "{}", output_text(&again));
     let ping = netns.weir("exec", &["h1", "--", "ping", "-c", "2", "-W", "5", "10.0.2.1"]);

@@ -84,7 +84,8 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Differs(format!(
-        "{} of {} switches differ from the plan, {steps} updates",
+        "{} of {} switches differ from the plan, {steps} updates; the plan is for a fabric whose links are all up, and \
+         `weir controller watch` changes routes while a link is down",
         differing.len(),
         outcomes.len()
     )))

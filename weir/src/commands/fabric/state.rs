@@ -18,6 +18,9 @@ const RUN_DIR: &str = "/run/weir";
 const NAMESPACES: &str = "/run/netns";
 /// Time for the switches to exit after SIGTERM, and again after SIGKILL.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Attempts to remove the namespaces, and the time between them.
+const REMOVE_ATTEMPTS: usize = 10;
+const REMOVE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The objects of one fabric.
 #[derive(Debug, Deserialize, Serialize)]
@@ -204,11 +207,8 @@ impl State {
             .map_err(|error| Failure::Work(format!("{}: {error}", self.file().display())))
     }
 
-    /// Stops the switches and removes all recorded objects that still exist, then the record.
-    pub fn remove(self) -> Result<(), Failure> {
-        if let Some((id, start)) = self.process {
-            terminate(id, start);
-        }
+    /// Removes the namespaces that still exist, with their links.
+    fn remove_namespaces(&self) -> Result<(), Failure> {
         let mut batch = String::new();
         for Namespace { name, .. } in self.namespaces.iter().filter(|namespace| namespace.exists()) {
             // The link is deleted explicitly: the kernel removes those of a deleted namespace asynchronously, and the
@@ -216,9 +216,24 @@ impl State {
             let _ = run_ip(&["-n", name], "link del dev eth0\n");
             batch += &format!("netns del {name}\n");
         }
-        if !batch.is_empty() {
-            run_ip(&["-force"], &batch)?;
+        if batch.is_empty() { Ok(()) } else { run_ip(&["-force"], &batch) }
+    }
+
+    /// Stops the switches and removes all recorded objects that still exist, then the record.
+    pub fn remove(self) -> Result<(), Failure> {
+        if let Some((id, start)) = self.process {
+            terminate(id, start);
         }
+        // A process that ends in a namespace, or another that unmounts it, can make its file busy for a moment.
+        let mut removed = self.remove_namespaces();
+        for _ in 1..REMOVE_ATTEMPTS {
+            if removed.is_ok() {
+                break;
+            }
+            std::thread::sleep(REMOVE_INTERVAL);
+            removed = self.remove_namespaces();
+        }
+        removed?;
         if let Some(name) = self.making.as_deref().filter(|name| namespace_exists(name)) {
             warn(&format!(
                 "network namespace {name} not removed: created by a killed `weir fabric up` or by another program; \
