@@ -6,7 +6,7 @@ use super::section::{Figure, Layout, Section};
 use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement, Picture, Unit};
 use crate::format;
-use crate::metrics::port_name;
+use crate::metrics::{port_name, ports_by_congestion};
 use crate::names::file_name;
 use weir_experiment::results::Results;
 
@@ -17,7 +17,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,
-        0 => Some("No ports observed; select them with observe.ports in the experiment.".to_owned()),
+        0 => Some(none_observed(results)),
         n if n > MAX_PORTS => Some(format!("The {MAX_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
@@ -64,6 +64,20 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     let shares = ports.first().and_then(|port| tail(port, &port_name(results, port), schemes));
     figures.splice(figures.len().min(1)..figures.len().min(1), zoom.into_iter().chain(shares));
     Some(Section { title: "Queue length".into(), note, figures })
+}
+
+/// Returns the note of a report without time series: how to record those of the most congested ports.
+fn none_observed(results: &Results) -> String {
+    let ports: Vec<&str> = ports_by_congestion(&results.summary).into_iter().take(MAX_PORTS).collect();
+    let all =
+        "No port was observed over time: the flows cross more than 8 ports, and observe.ports selects none.";
+    if ports.is_empty() {
+        return all.to_owned();
+    }
+    format!(
+        "{all} The same run with --set 'observe.ports=[{}]' records the most congested ones.",
+        ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Returns the complementary distribution of a port's queue length. Both axes are logarithmic, because most queues

@@ -178,3 +178,13 @@ fn an_event_of_one_run_is_marked_only_where_that_run_is_drawn() {
     assert_eq!(marks("queue-s2-2"), ["h2→h3 starts"], "the chart shows only the run with the event");
     assert_eq!(marks("rates-fncc"), [""; 0]);
 }
+
+/// In a large fabric nobody knows the congested ports before the run.
+#[test]
+fn a_report_without_series_says_which_ports_to_observe() {
+    let mut results = fixtures::dumbbell();
+    results.traces.values_mut().for_each(|trace| trace.ports.clear());
+    let sections = sections(&results);
+    let note = sections.iter().find(|section| section.title == "Queue length").unwrap().note.clone().unwrap();
+    assert!(note.contains("--set 'observe.ports=[\"s1:3\", "), "{note}");
+}
