@@ -15,6 +15,9 @@ const PAGE_CSS: &str = include_str!("page.css");
 /// Maximum number of ports on the page; `summary.json` has all.
 const MAX_PORT_ROWS: usize = 24;
 
+/// Number of flows from which on a 99th percentile is not the maximum.
+pub const ENOUGH_FOR_P99: u64 = 100;
+
 /// Returns an HTML page with this content.
 pub fn html_page(title: &str, content: &Markup) -> String {
     let markup = html! {
@@ -93,6 +96,23 @@ pub fn failures(results: &Results) -> Vec<String> {
     sentences
 }
 
+/// Returns a sentence if the 99th percentile of a scheme is over so few flows that it is the maximum or close to it.
+pub fn small_samples(results: &Results) -> Option<String> {
+    let few: Vec<String> = results
+        .order
+        .iter()
+        .filter_map(|label| Some((label, results.summary.schemes.get(label)?.fct.count)))
+        .filter(|(_, count)| (1..ENOUGH_FOR_P99).contains(count))
+        .map(|(label, count)| format!("{label} {count}"))
+        .collect();
+    (!few.is_empty()).then(|| {
+        format!(
+            "Percentiles over fewer than {ENOUGH_FOR_P99} flows ({}): p99 is close to the slowest flow",
+            few.join(", ")
+        )
+    })
+}
+
 /// Returns the simulated time, such as `2 schemes of 1 ms` if it is the same for all.
 pub fn simulated(results: &Results) -> String {
     let (seconds, schemes) = (results.summary.virtual_s, results.order.len());
@@ -129,6 +149,7 @@ fn comparison(results: &Results) -> Markup {
                     ", the port with the longest queue. Bold: the best value of a row."
                 }
             }
+            @if let Some(sentence) = small_samples(results) { p.note { (sentence) "." } }
             @for (label, scheme) in &results.summary.schemes {
                 @if !scheme.drops.is_empty() {
                     p.note {
@@ -327,6 +348,18 @@ mod tests {
         assert_eq!(simulated(&results), "2 schemes, together 1.4 ms");
         results.order.truncate(1);
         assert_eq!(simulated(&results), "1.4 ms");
+    }
+
+    #[test]
+    fn percentiles_of_few_flows_have_a_note() {
+        let mut results = fixtures::dumbbell();
+        assert_eq!(small_samples(&results), None, "no flow has a size");
+        for (label, count) in results.order.clone().into_iter().zip([43, 100]) {
+            results.summary.schemes.get_mut(&label).unwrap().fct.count = count;
+        }
+        let sentence = small_samples(&results).unwrap();
+        assert!(sentence.contains(&format!("fewer than 100 flows ({} 43):", results.order[0])), "{sentence}");
+        assert!(page(&fixtures::run(), &results, &[]).contains("fewer than 100 flows"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use weir_controller::hash::PathHash;
 use weir_controller::topology::HostIx;
 use weir_experiment::backend::Error;
 use weir_experiment::{Experiment, Observer, Progress};
+use weir_report::page::ENOUGH_FOR_P99;
 use weir_sim::Simulation;
 use weir_switch::program::Engine;
 use weir_units::{Bytes, Time};
@@ -34,6 +35,8 @@ const BUSY_UTILISATION: f64 = 0.95;
 pub struct Estimate {
     /// Number of switches on the path, summed over all packets of all schemes except policy packets.
     pub packet_hops: f64,
+    /// Number of flows with a size of one scheme; `None` if the file lists all flows.
+    pub flows: Option<f64>,
     /// True if the values are upper bounds, because flows start when others end and links may be idle.
     pub at_most: bool,
     /// Wall-clock time; `None` if the trial run was too short to measure the speed.
@@ -59,7 +62,7 @@ impl Estimate {
         let schemes = experiment.schemes.len();
         let jobs = jobs.clamp(1, schemes.max(1));
         let traffic = Traffic::from_experiment(experiment);
-        let Total { packet_hops, flows, unfinished } = traffic.total();
+        let Total { packet_hops, flows, sized, unfinished } = traffic.total();
         let before = memory_bytes("VmRSS:");
         let mut trial = SpeedProbe::default();
         let began = Instant::now();
@@ -83,6 +86,7 @@ impl Estimate {
         });
         Ok(Estimate {
             packet_hops,
+            flows: experiment.has_dynamic_flows().then_some(sized),
             at_most: traffic.is_closed && !is_complete,
             // `None` if the estimate exceeds the range of `Duration`.
             time: Duration::try_from_secs_f64(seconds / threads.max(1) as f64).ok(),
@@ -96,6 +100,7 @@ impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = if self.at_most { "at most" } else { "about" };
         match self.packet_hops {
+            hops if hops < 1e3 => write!(f, "{about} {hops:.0} packet-hops")?,
             hops if hops < 1e5 => write!(f, "{about} {:.0} thousand packet-hops", hops / 1e3)?,
             hops => write!(f, "{about} {:.1} million packet-hops", hops / 1e6)?,
         }
@@ -108,7 +113,12 @@ impl fmt::Display for Estimate {
             Some(_) => write!(f, ", less than a second")?,
             None => {}
         }
-        self.memory.map_or(Ok(()), |bytes| write!(f, ", {:.0} MB", bytes / 1e6))
+        self.memory.map_or(Ok(()), |bytes| write!(f, ", {:.0} MB", bytes / 1e6))?;
+        if let Some(flows) = self.flows.filter(|flows| (0.5..ENOUGH_FOR_P99 as f64).contains(flows)) {
+            let word = if flows < 1.5 { "flow" } else { "flows" };
+            write!(f, "; {about} {flows:.0} {word}, few for a p99 ({ENOUGH_FOR_P99} or more are better)")?;
+        }
+        Ok(())
     }
 }
 
@@ -163,6 +173,8 @@ struct Traffic<'e> {
     access: HashMap<HostIx, [AccessLink; 2]>,
     /// The initial flows of closed-loop workloads, whose later flows start when others end.
     closed: Demand,
+    /// Number of flows with a size.
+    sized: f64,
     is_closed: bool,
     /// Time until which flows were examined.
     until: Time,
@@ -172,6 +184,8 @@ struct Traffic<'e> {
 struct Total {
     packet_hops: f64,
     flows: f64,
+    /// Flows with a size.
+    sized: f64,
     /// Flows that cannot finish, because the hosts' links lack the capacity.
     unfinished: f64,
 }
@@ -185,6 +199,7 @@ impl<'e> Traffic<'e> {
             pairs: BTreeMap::new(),
             access: HashMap::new(),
             closed: Demand::default(),
+            sized: 0.0,
             is_closed: feed.is_closed_loop(),
             until: end,
         };
@@ -217,6 +232,7 @@ impl<'e> Traffic<'e> {
         let sent = size.map_or(full, |size| size.as_f64().min(full));
         let packets = (sent / payload).ceil();
         let demand = Demand { flows: 1.0, packets, bytes: sent + packets * HEADERS as f64 };
+        self.sized += f64::from(u8::from(size.is_some()));
         self.pairs.entry((from, to)).or_default().add(demand);
         for (host, side) in [(from, 0), (to, 1)] {
             self.access.entry(host).or_default()[side].add(demand.bytes, within.start);
@@ -239,7 +255,7 @@ impl<'e> Traffic<'e> {
 
     fn total(&self) -> Total {
         let mut hop_counts = HopCounts { experiment: self.experiment, cache: HashMap::new() };
-        let mut total = Total { packet_hops: 0.0, flows: 0.0, unfinished: 0.0 };
+        let mut total = Total { packet_hops: 0.0, flows: 0.0, sized: self.sized, unfinished: 0.0 };
         for (&(from, to), demand) in &self.pairs {
             let share = self.share(from, 0).min(self.share(to, 1));
             total.packet_hops += demand.packets * share * hop_counts.between(from, to);
@@ -247,13 +263,15 @@ impl<'e> Traffic<'e> {
             total.unfinished += demand.flows * (1.0 - share);
         }
         let examined = self.until.as_secs_f64() / self.experiment.spec.duration.as_secs_f64();
-        for sum in [&mut total.packet_hops, &mut total.flows, &mut total.unfinished] {
+        for sum in [&mut total.packet_hops, &mut total.flows, &mut total.sized, &mut total.unfinished] {
             *sum /= examined.max(f64::MIN_POSITIVE);
         }
         if self.is_closed {
             let (packets, packet_hops) = self.closed_loop_total(&mut hop_counts);
             total.packet_hops += packet_hops;
-            total.flows += packets * self.closed.flows / self.closed.packets.max(1.0);
+            let flows = packets * self.closed.flows / self.closed.packets.max(1.0);
+            total.flows += flows;
+            total.sized += flows;
         }
         total
     }
@@ -395,6 +413,21 @@ mod tests {
     }
 
     #[test]
+    fn few_flows_are_pointed_out() {
+        let star = |traffic: &str| {
+            let text = format!(
+                "topology: {{kind: star, hosts: 6, rate: 1Gbps}}\nschemes: [dctcp, hpcc]\nduration: 2ms\n{traffic}\n"
+            );
+            estimate(&text).1.to_string()
+        };
+        let few = star("workload: {kind: poisson, sizes: 1KB, load: 20%, count: 43}");
+        assert!(few.contains("; about 43 flows, few for a p99 (100 or more are better)"), "{few}");
+        let many = star("workload: {kind: poisson, sizes: 1KB, load: 20%}");
+        assert!(!many.contains("p99"), "{many}");
+        assert!(!star("flows: [{from: h2, to: h3, size: 1KB}]").contains("p99"), "the file lists the flows");
+    }
+
+    #[test]
     fn a_first_flow_that_starts_late_is_estimated() {
         let (_, estimate) = estimate(
             "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 200ms\n\
@@ -418,6 +451,6 @@ mod tests {
         let (_, estimate) = estimate(
             "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 20ms\npolicy: {}\n",
         );
-        assert!(estimate.to_string().starts_with("about 0 thousand packet-hops"), "{estimate}");
+        assert!(estimate.to_string().starts_with("about 0 packet-hops"), "{estimate}");
     }
 }

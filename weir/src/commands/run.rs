@@ -236,7 +236,7 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
         let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
         let estimate = estimate.map(|estimate| {
             json!({
-                "packet_hops": estimate.packet_hops, "at_most": estimate.at_most,
+                "packet_hops": estimate.packet_hops, "flows": estimate.flows, "at_most": estimate.at_most,
                 "seconds": estimate.time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory,
             })
         });
@@ -471,6 +471,9 @@ fn print(
         writeln!(out, "{line}.")?;
     }
     if let Some(port) = metrics::bottleneck(summary) {
+    if let Some(line) = report::page::small_samples(results) {
+        writeln!(out, "{line}.")?;
+    }
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
     }
