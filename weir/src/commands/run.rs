@@ -312,7 +312,11 @@ fn run_one(
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let mut description = report::describe(experiment, &console.extensions.charts);
+    let mut description = console.extensions.describe(experiment);
+    if let (Some(about), false) = (&mut description.about, args.set.is_empty()) {
+        // The title describes the file, which these keys change.
+        *about += &format!(" (with {})", args.set.join(", "));
+    }
     let initial_description = description.clone();
     let pcaps = args.pcap.as_deref().map(create_dir).transpose()?;
     if args.backend == BackendKind::Mininet {
@@ -347,6 +351,7 @@ fn run_one(
             return Err(error.into());
         }
     };
+    results.summary.program = Some(description.program.to_string());
     description.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
     if !link_changes.is_empty() {
         // The experiment file alone does not reproduce these results.
@@ -367,7 +372,6 @@ fn run_one(
             // If the results cannot be saved, for example because the disk is full, at least print them.
             if !console.style.json && !console.style.quiet {
                 print(&results, &description, None, console)?;
-    results.summary.program = Some(description.program.to_string());
             }
             let earlier_results = match partial.join(names::SUMMARY).exists() {
                 true => format!("; {} has earlier results of this run", partial.display()),
@@ -467,13 +471,13 @@ fn print(
     for line in report::failures(results) {
         writeln!(out, "{line}.")?;
     }
+    if let Some(line) = report::page::small_samples(results) {
+        writeln!(out, "{line}.")?;
+    }
     for line in policy::lines(results) {
         writeln!(out, "{line}.")?;
     }
     if let Some(port) = metrics::bottleneck(summary) {
-    if let Some(line) = report::page::small_samples(results) {
-        writeln!(out, "{line}.")?;
-    }
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
     }
