@@ -115,7 +115,7 @@ pub struct ExperimentSpec {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepSpec {
-    /// Keys and their values, in the syntax of `--over`: `load=0.2,0.4`, `seed=1..5`.
+    /// Keys and their values, in the syntax of `--over`: `workload.load=0.2,0.4`, `seed=1..5`.
     pub over: Vec<String>,
     /// Metrics to show for every run, in the syntax of `--metric`.
     pub metrics: Vec<String>,

@@ -39,8 +39,9 @@ impl SweepAxis {
     ///
     /// If the key or a value is missing, a value is duplicate, or a range is invalid.
     pub fn parse(text: &str) -> Result<SweepAxis, String> {
-        let invalid =
-            |reason: &str| Err(format!("{text}: {reason}; write for example load=0.2,0.4 or seed=1..5"));
+        let invalid = |reason: &str| {
+            Err(format!("{text}: {reason}; write for example workload.load=0.2,0.4 or seed=1..5"))
+        };
         let Some((key, list)) = text.split_once('=') else { return invalid("expected KEY=VALUES") };
         let (key, list) = (key.trim(), list.trim());
         if key.is_empty() {
