@@ -6,6 +6,7 @@
 //! a b rate delay error-rate       once for each link
 //! ```
 
+use super::formats::FORMATS;
 use super::imported::{ImportError, Imported};
 use crate::topology::{Custom, LinkSpec, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +39,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         _ => {
             let problem = "the header is not \"nodes switches links\", \"nodes switches tors links\" or \"nodes switches \
                            tors links server_rate fabric_rate\" (SimAI's with GPUs and NVSwitches is not supported)";
-            return Err(ImportError::at(line(header_line), problem));
+            return Err(ImportError::at(line(header_line), format!("{problem}; {FORMATS}")));
         }
     };
     if nodes > MAX_NODES || switch_count > nodes {

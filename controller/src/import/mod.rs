@@ -9,14 +9,17 @@
 //! [`import`] recognises a format by the content of the file, since several formats share file names. A feature that
 //! Weir lacks is a warning if the topology is correct without it, and an error otherwise.
 
+mod formats;
 mod hpcc;
 mod imported;
 mod mininet;
 mod p4utils;
 mod tutorials;
 
+pub use formats::with_formats;
 pub use imported::{ImportError, Imported, SwitchAddress};
 
+use formats::{FORMATS, is_p4sim};
 use serde_json::Value;
 
 /// Imports the topology file of another tool: the HPCC simulator, p4-utils or the P4 tutorials. Returns `None` if the
@@ -27,13 +30,16 @@ use serde_json::Value;
 /// The text is in one of these formats but invalid, or it is a `p4app.json` of p4lang/p4app, which is not supported.
 pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
     if text.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+        if is_p4sim(text) {
+            let problem = format!("a topology of p4sim: not supported; {FORMATS}");
+            return Err(ImportError::at("line 2", problem));
+        }
         return hpcc::import(text).map(Some);
     }
     let Ok(Value::Object(tree)) = serde_json::from_str(text) else { return Ok(None) };
     let has = |key: &str| tree.contains_key(key);
     if has("targets") && has("program") {
-        let problem =
-            "p4app.json of p4lang/p4app is not supported; use a file of p4-utils or of the p4 tutorials";
+        let problem = format!("p4app.json of p4lang/p4app is not supported; {FORMATS}");
         return Err(ImportError::at("targets", problem));
     }
     if has("nodes") && (has("links") || has("edges")) {
@@ -48,16 +54,4 @@ pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
         }
         _ => Ok(None),
     }
-}
-
-/// Appends the list of supported formats to an error message, unless the file looks like Weir's own YAML.
-pub fn with_formats(text: &str, error: impl std::fmt::Display) -> String {
-    if ["kind:", "topology:"].iter().any(|key| text.contains(key)) {
-        return error.to_string();
-    }
-    format!(
-        "{error}; supported topology files are Weir's YAML, topology.json of the p4 tutorials, p4app.json and topology.json \
-         of p4-utils, and files of the HPCC simulator, but not htsim's .topo, containerlab, GraphML, netcfg.json and ns-3's \
-         own formats"
-    )
 }

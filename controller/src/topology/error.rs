@@ -53,7 +53,7 @@ pub enum TopologyProblem {
     SelfLink(String),
     #[error("\"{0}\" and \"{1}\" are both hosts; a host is linked to a switch")]
     HostToHost(String, String),
-    #[error("host \"{0}\" already has a link; hosts with more than one link (NIC) are not supported")]
+    #[error("host \"{0}\" already has a link; hosts with several links (NICs) are not supported yet")]
     SecondHostLink(String),
     #[error("host \"{0}\" has no link")]
     Unlinked(String),

@@ -140,6 +140,22 @@ fn errors_list_the_formats_unless_the_file_is_weirs_own() {
         assert!(message.contains(word), "{message}");
     }
     assert_eq!(with_formats("kind: star\n", "wrong"), "wrong");
+    // containerlab has both keys, with another meaning.
+    let containerlab = "name: x\ntopology:\n  nodes:\n    leaf1:\n      kind: nokia_srlinux\n";
+    assert!(with_formats(containerlab, "wrong").contains("containerlab"));
+}
+
+#[test]
+fn a_topology_of_p4sim_is_not_taken_for_one_of_the_hpcc_simulator() {
+    let error = import_error(
+        "2 2 3\n0 s 1 s 1000Mbps 0.01ms\n0 s 2 h 1000Mbps 0.01ms\n1 s 3 h 1Gbps 0.01ms\n0 BASIC\n",
+    );
+    assert!(
+        error.starts_with("line 2: a topology of p4sim: not supported; supported topology files are "),
+        "{error}"
+    );
+    let error = import_error("16 hosts\n");
+    assert!(error.contains("the header is not") && error.contains("htsim's .topo"), "{error}");
 }
 
 #[test]

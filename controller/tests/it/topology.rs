@@ -167,7 +167,7 @@ fn invalid_values_are_rejected_with_their_location() {
     );
     assert_eq!(
         custom("[[h1, s1], [s2, h1]]"),
-        "link 2: host \"h1\" already has a link; hosts with more than one link (NIC) are not supported"
+        "link 2: host \"h1\" already has a link; hosts with several links (NICs) are not supported yet"
     );
     assert_eq!(custom("[[h1, s1]]"), "host \"h2\" has no link");
     assert_eq!(custom("[[h1, s1], [h2, s2]]"), "no path between \"h1\" and \"h2\"");

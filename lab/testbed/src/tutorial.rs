@@ -245,7 +245,10 @@ fn p4_utils(
     let Some(Imported { topology, switch_addresses, warnings, .. }) =
         imported.filter(|imported| !imported.switch_addresses.is_empty())
     else {
-        return Err(format!("not a topology.json of the p4 tutorials or a file of p4-utils: {error}"));
+        return Err(format!(
+            "not a topology.json of the p4 tutorials, nor p4app.json or topology.json of p4-utils: {error}; \
+             `weir fabric up` also reads other formats"
+        ));
     };
     let topology = build_parts(&topology).map_err(|error| format!("topology: {error}"))?;
     let program =

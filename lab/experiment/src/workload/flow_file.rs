@@ -38,7 +38,7 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
     let count: usize = header.trim().parse().map_err(|_| {
         format!(
             "line {line_number}: \"{header}\" is not a number of flows; flow files of the HPCC simulator and \
-                 conweave-ns3 are supported, htsim's .cm files are not"
+                 conweave-ns3 are supported, htsim's .cm files are not yet"
         )
     })?;
     // Topologies imported from the HPCC simulator have names with its ids, from 0; otherwise id n is the n-th host.

@@ -263,7 +263,7 @@ fn flow_files_give_the_flows_they_list() {
             "1\n0 2 3 1000\n",
             "line 2: a flow is \"source destination priority port bytes start\", with or without",
         ),
-        ("Nodes 4\nConnections 1\n0->1 start 0 size 1000\n", "htsim's .cm files are not"),
+        ("Nodes 4\nConnections 1\n0->1 start 0 size 1000\n", "htsim's .cm files are not yet"),
         ("0\n", "has no flows"),
         ("1\n0 2 3 1000 2.5\n", "its first flow starts at 500ms, not before the end of the run, 1ms"),
     ] {
