@@ -27,6 +27,14 @@ drop_reasons! {
     Truncated = "truncated",
     /// The frame is not Ethernet with IPv4.
     NotIpv4 = "not_ipv4",
+    /// The frame belongs to a VLAN. Agents serve the untagged interface; tags with VLAN 0 have a priority only.
+    Vlan = "vlan",
+    /// The Ethernet destination is not this host, or the source is a group address.
+    WrongMac = "wrong_mac",
+    /// The IPv4 source is no host's address, or this host's own (RFC 1122 section 3.2.1.3).
+    BadSource = "bad_source",
+    /// The UDP checksum is neither 0 nor correct.
+    BadUdpChecksum = "udp_checksum",
     /// The IPv4 header has options or an invalid header length.
     BadIpHeader = "ip_header",
     /// The IPv4 checksum is wrong.

@@ -26,6 +26,12 @@ const PROTOCOL_OFFSET: u32 = ETHERNET_LEN as u32 + 9;
 const FRAGMENT_OFFSET_BITS: u32 = 0x1fff;
 /// Return value that keeps the whole packet.
 const ACCEPT_ALL: u32 = u32::MAX;
+/// Ancillary offset of the VLAN tag that the kernel has taken out of the frame (SKF_AD_OFF + SKF_AD_VLAN_TAG).
+const VLAN_TAG: u32 = (-0x1000_i32 + 44) as u32;
+/// Bits of the VLAN in a tag; the others are priority and DEI.
+const VLAN_BITS: u32 = 0xfff;
+/// The filter cuts frames of a VLAN to this length. No other frame is as short.
+pub(super) const VLAN_MARK_LEN: usize = 1;
 
 /// An instruction that is not a jump (BPF_STMT in linux/filter.h).
 const fn stmt(code: u16, k: u32) -> SockFilter {
@@ -33,8 +39,9 @@ const fn stmt(code: u16, k: u32) -> SockFilter {
 }
 
 /// Accepts received UDP packets over IPv4 with Weir's port as source or destination. Rejects all else: fragments
-/// other than the first, and copies of packets that this machine sends through the interface.
-pub(super) fn weir_frames() -> [SockFilter; 15] {
+/// other than the first, and copies of packets that this machine sends through the interface. The kernel delivers frames of
+/// every VLAN without their tags; of these only [`VLAN_MARK_LEN`] bytes are kept, for the agent to count.
+pub(super) fn weir_frames() -> [SockFilter; 18] {
     let port = u32::from(WEIR_PORT);
     // The two numbers of a jump are the instructions to skip if the condition holds, and if not.
     [
@@ -48,11 +55,14 @@ pub(super) fn weir_frames() -> [SockFilter; 15] {
         SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS), // to `RETURN 0`
         stmt(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
         stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
-        SockFilter::new(JUMP_EQUAL, 3, 0, port),       // to `RETURN ACCEPT_ALL`
+        SockFilter::new(JUMP_EQUAL, 3, 0, port),       // to `LOAD_WORD VLAN_TAG`
         stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32 + 2), // destination port
-        SockFilter::new(JUMP_EQUAL, 1, 0, port),       // to `RETURN ACCEPT_ALL`
+        SockFilter::new(JUMP_EQUAL, 1, 0, port),       // to `LOAD_WORD VLAN_TAG`
         stmt(RETURN, 0),
+        stmt(LOAD_WORD, VLAN_TAG),
+        SockFilter::new(JUMP_ANY_BIT, 1, 0, VLAN_BITS), // to `RETURN VLAN_MARK_LEN`
         stmt(RETURN, ACCEPT_ALL),
+        stmt(RETURN, VLAN_MARK_LEN as u32),
     ]
 }
 

@@ -12,6 +12,7 @@
 //!
 //! `docs/agent.md` describes the design and the measurements.
 
+mod admission;
 mod clock;
 mod counters;
 mod error;

@@ -1,3 +1,4 @@
+use super::admission;
 use super::counters::{ReceivedTotals, host_counters, lateness_result};
 use super::netlink::Netlink;
 use super::nic::{Nic, SendOutcome};
@@ -324,8 +325,11 @@ impl Agent {
         for received in 0..MAX_BATCH {
             let now = self.clock.now();
             self.last_host_time = self.last_host_time.max(now);
-            let Agent { nic, host, recorder, reply_macs, .. } = self;
+            let Agent { config, nic, host, recorder, reply_macs, .. } = self;
             let was_received = nic.receive(|frame| {
+                if let Err(reason) = admission::check(frame, config.interface.mac, config.interface.addr) {
+                    return host.count_drop(reason);
+                }
                 let before = ReceivedTotals::of(host.stats());
                 host.receive(now, frame, NO_VIRTUAL_PAYLOAD);
                 let after = ReceivedTotals::of(host.stats());

@@ -97,6 +97,11 @@ impl Host {
         }
     }
 
+    /// Counts a frame that the driver has dropped for the host.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.stats.drops.count(reason);
+    }
+
     fn try_receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) -> Result<(), DropReason> {
         let frame = FrameView::new(frame, virtual_payload)?;
         let is_to_group = self.policy.is_some() && frame.ip.destination() == POLICY_GROUP;

@@ -1,3 +1,4 @@
+use super::checksum::internet_checksum;
 use super::ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 use super::int::RecordFormat;
 use super::ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
@@ -94,6 +95,20 @@ impl<'a> FrameView<'a> {
             weir_payload_len.checked_sub(records_len).ok_or(DropReason::RecordsLengthMismatch)? as u32;
         let records = weir.payload().get(..records_len).ok_or(DropReason::Truncated)?;
         Ok(FrameView { ethernet, ip, udp, weir, records, payload_len })
+    }
+    /// Returns whether the UDP checksum is 0 or correct (RFC 768). The payload must not be virtual.
+    pub fn has_valid_udp_checksum(&self) -> bool {
+        if self.udp.checksum() == 0 {
+            return true;
+        }
+        let mut pseudo_header = [0; 12];
+        pseudo_header[..4].copy_from_slice(&self.ip.source().octets());
+        pseudo_header[4..8].copy_from_slice(&self.ip.destination().octets());
+        pseudo_header[9] = PROTOCOL_UDP;
+        pseudo_header[10..].copy_from_slice(&self.udp.length().to_be_bytes());
+        // One's complement sums, added with end-around carry.
+        let [a, b] = [&pseudo_header, self.ip.payload()].map(|bytes| u32::from(!internet_checksum(bytes)));
+        (a + b) % 0xffff == 0
     }
     /// Returns the telemetry records in wire format, newest first.
     pub fn records(&self) -> &'a [u8] {

@@ -28,6 +28,10 @@ impl<'a> UdpView<'a> {
     pub fn length(&self) -> u16 {
         self.u16_at(4)
     }
+    /// Checksum; 0 if the sender computed none.
+    pub fn checksum(&self) -> u16 {
+        self.u16_at(6)
+    }
     /// Returns the bytes behind the header that are not virtual.
     pub fn payload(&self) -> &'a [u8] {
         self.payload

@@ -6,12 +6,17 @@ use crate::probe::{open_raw, ping};
 use crate::{cpu_wait, end_with_flows, flow, start};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use weir_agent::AgentConfig;
 use weir_agent::results::{Ended, FlowResult, FlowState};
 use weir_host::schemes::Registry;
-use weir_host::wire::{Ecn, FrameRepr, IntRecord, MAX_HEADER_LEN, PacketKind, RateCode, WeirRepr};
+use weir_host::wire::{
+    Ecn, Flags, FrameRepr, FrameView, IntRecord, MAX_HEADER_LEN, MacAddr, PacketKind, RateCode, WeirRepr,
+    internet_checksum,
+};
 use weir_units::Bytes;
 
 pub const TESTS: &[Test] = &[
@@ -22,6 +27,7 @@ pub const TESTS: &[Test] = &[
         forged_nacks_and_cnps_slow_one_flow_while_they_last,
     ),
     ("replayed_data_is_delivered_once", replayed_data_is_delivered_once),
+    ("frames_that_a_network_stack_discards_are_counted", frames_that_a_network_stack_discards_are_counted),
 ];
 
 const ATTACK_DURATION: Duration = Duration::from_millis(800);
@@ -223,4 +229,86 @@ fn replayed_data_is_delivered_once() {
     assert!(replayed > 1_000 && duplicates > 1_000, "{replayed} replayed, {duplicates} duplicates");
     let messages: Vec<u64> = received.received.iter().map(|message| message.bytes).collect();
     assert_eq!(messages, [size], "delivered once, whole");
+}
+
+fn frames_that_a_network_stack_discards_are_counted() {
+    const OWN_MAC: MacAddr = [2, 0, 10, 99, 0, 1];
+    const PEER_MAC: MacAddr = [2, 0, 10, 99, 0, 2];
+    const BROADCAST: MacAddr = [0xff; 6];
+    const TAG_OFFSET: usize = 12;
+    const UDP_CHECKSUM_OFFSET: usize = 40;
+    // DATA of 64 bytes to side 0. Each frame is a message of its own.
+    let data = |message: u32| FrameRepr {
+        source_mac: PEER_MAC,
+        destination_mac: OWN_MAC,
+        entropy_port: 20_000,
+        payload_len: 64,
+        weir: WeirRepr { flags: Flags::END, message, ..WeirRepr::of(PacketKind::Data) },
+        ..ack(message, 20_000)
+    };
+    let tagged = |message, tags: &[u8]| {
+        let mut frame = emit(&data(message), &[]);
+        frame.splice(TAG_OFFSET..TAG_OFFSET, tags.iter().copied());
+        frame
+    };
+    let with_checksum = |message, error: u16| {
+        let mut frame = emit(&data(message), &[]);
+        let datagram = &frame[34..];
+        let length = datagram.len() as u8;
+        let [a, b] = [ADDRS[1].octets(), ADDRS[0].octets()];
+        let pseudo_header = [&a[..], &b, &[0, 17, 0, length], datagram].concat();
+        let checksum = internet_checksum(&pseudo_header) ^ error;
+        frame[UDP_CHECKSUM_OFFSET..][..2].copy_from_slice(&checksum.to_be_bytes());
+        frame
+    };
+    let from = |message, source: [u8; 4]| emit(&FrameRepr { source: source.into(), ..data(message) }, &[]);
+    let frames = [
+        ("", tagged(1, &[])),
+        ("", tagged(2, &[0x81, 0, 0xe0, 0])), // VLAN 0 has a priority only
+        ("", with_checksum(3, 0)),
+        ("vlan", tagged(4, &[0x81, 0, 0, 5])),
+        ("vlan", tagged(5, &[0x81, 0, 0xf0, 5])),
+        ("vlan", tagged(6, &[0x88, 0xa8, 0, 5])),
+        ("wrong_mac", emit(&FrameRepr { destination_mac: BROADCAST, ..data(7) }, &[])),
+        ("wrong_mac", emit(&FrameRepr { destination_mac: [2, 0, 10, 99, 0, 9], ..data(8) }, &[])),
+        ("wrong_mac", emit(&FrameRepr { source_mac: BROADCAST, ..data(9) }, &[])),
+        ("bad_source", from(10, [0, 0, 0, 0])),
+        ("bad_source", from(11, [127, 0, 0, 1])),
+        ("bad_source", from(12, [224, 1, 1, 1])),
+        ("bad_source", from(13, [255; 4])),
+        ("bad_source", from(14, ADDRS[0].octets())),
+        ("udp_checksum", with_checksum(15, 1)),
+    ];
+    // Two tags: one stays in the frame, which is then not IPv4 for the filter.
+    let filtered = tagged(16, &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]);
+    let mut expected: BTreeMap<Cow<str>, u64> = BTreeMap::new();
+    for (reason, _) in frames.iter().filter(|(reason, _)| !reason.is_empty()) {
+        *expected.entry((*reason).into()).or_insert(0) += 1;
+    }
+    let net = Net::new();
+    let receiver = start(&net, 0, vec![], |_| ());
+    let attack = net.spawn(1, move || {
+        let (mut out, mut wire) = open_raw();
+        for frame in frames.iter().map(|(_, frame)| frame).chain([&filtered]) {
+            assert!(out.send_to(frame, None).is_some_and(|sent| sent.is_ok()));
+        }
+        // All replies go to the sender of the three good frames.
+        let until = Instant::now() + ATTACK;
+        let mut replies = Vec::new();
+        while Instant::now() < until {
+            if let Ok(frame) = wire.next()
+                && FrameView::new(frame, 0).is_ok()
+                && frame[6..12] == OWN_MAC
+            {
+                replies.push(MacAddr::try_from(&frame[..6]).unwrap());
+            }
+        }
+        replies
+    });
+    let replies = attack.join().expect("the attacker thread panicked");
+    let results = receiver.stop();
+    let messages: Vec<u32> = results.received.iter().map(|message| message.message).collect();
+    assert_eq!(messages, [1, 2, 3], "{:?}", results.drops);
+    assert_eq!(results.drops, expected);
+    assert_eq!(replies, [PEER_MAC; 3]);
 }
