@@ -1,6 +1,8 @@
 //! Statistics of one flow: packets by path, round-trip times, range of the concurrency.
 
 use super::results::{PathResult, RangeResult, RttResult};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use weir_units::Time;
 
 /// Maximum number of paths recorded per flow. A flow has one path, or two after a link failure; the bound limits the
@@ -21,6 +23,36 @@ impl PathCounts {
     }
     pub fn result(&self) -> Vec<PathResult> {
         self.0.clone()
+    }
+}
+
+/// Recognises replayed ACKs of a flow. An ACK that acknowledges no more than an earlier one is new only if it echoes the
+/// timestamp of a later packet, as duplicate ACKs do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReplayFilter {
+    /// The highest acknowledgement and the latest echo, by subflow.
+    latest: BTreeMap<u8, (u32, u32)>,
+}
+
+impl ReplayFilter {
+    /// Returns whether the ACK is new.
+    pub fn accept(&mut self, subflow: u8, seq: u32, echo: u32) -> bool {
+        // Both wrap (RFC 1982).
+        let is_later = |a: u32, b: u32| a.wrapping_sub(b).cast_signed() > 0;
+        let (last_seq, last_echo) = match self.latest.entry(subflow) {
+            Entry::Vacant(entry) => {
+                entry.insert((seq, echo));
+                return true;
+            }
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        let is_new = is_later(seq, *last_seq) || is_later(echo, *last_echo);
+        for (latest, value) in [(last_seq, seq), (last_echo, echo)] {
+            if is_later(value, *latest) {
+                *latest = value;
+            }
+        }
+        is_new
     }
 }
 
@@ -116,6 +148,23 @@ impl RttHistogram {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn replayed_acks_are_recognised() {
+        let mut filter = ReplayFilter::default();
+        let near_wrap = u32::MAX - 1;
+        for (subflow, seq, echo, is_new) in [
+            (0, 1_000, near_wrap, true),
+            (0, 1_000, near_wrap, false),
+            (0, 1_000, 5, true), // a duplicate ACK for a later packet, after the timestamp has wrapped
+            (0, 1_000, near_wrap, false),
+            (0, 2_000, near_wrap, true), // reordered, but acknowledges more
+            (0, 2_000, 5, false),
+            (1, 1_000, 5, true),
+        ] {
+            assert_eq!(filter.accept(subflow, seq, echo), is_new, "{subflow} {seq} {echo}");
+        }
+    }
 
     #[test]
     fn percentiles_are_upper_edges() {

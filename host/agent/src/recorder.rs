@@ -1,5 +1,5 @@
 use super::FlowPlan;
-use super::flow_stats::{MinMaxLast, PathCounts, RttHistogram};
+use super::flow_stats::{MinMaxLast, PathCounts, ReplayFilter, RttHistogram};
 use super::results::{FlowResult, FlowState, ReceivedResult, SeriesResult};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -69,6 +69,7 @@ struct FlowTrack {
     /// `acked` at the last sample.
     acked_at_sample: Bytes,
     retransmits: u64,
+    replay_filter: ReplayFilter,
     rtts: RttHistogram,
     data_paths: PathCounts,
     ack_paths: PathCounts,
@@ -105,6 +106,7 @@ impl Recorder {
             acked: Bytes::ZERO,
             acked_at_sample: Bytes::ZERO,
             retransmits: 0,
+            replay_filter: ReplayFilter::default(),
             rtts: RttHistogram::default(),
             data_paths: PathCounts::default(),
             ack_paths: PathCounts::default(),
@@ -165,6 +167,10 @@ impl Recorder {
         let index = frame.weir.message().wrapping_sub(self.first_message) as usize;
         let Some(track) = self.flows.get_mut(index) else { return };
         let Some(opened) = track.opened_at else { return };
+        let weir = &frame.weir;
+        if !track.replay_filter.accept(weir.subflow(), weir.seq(), weir.timestamp()) {
+            return;
+        }
         let rtt = (now.as_ns() as u32).wrapping_sub(frame.weir.timestamp());
         // A timestamp from before the flow was opened is not an echo of this flow's packets.
         if u64::from(rtt) <= now.saturating_sub(opened).as_ns() {
