@@ -68,7 +68,10 @@ fn run_until_interrupted(
     };
     let mut raised = None;
     let outcomes = thread::scope(|scope| {
-        let runs = scope.spawn(run);
+        let runs = match thread::Builder::new().spawn_scoped(scope, run) {
+            Ok(runs) => runs,
+            Err(error) => return Err(Error::thread(&error)),
+        };
         while !runs.is_finished() {
             thread::sleep(INTERVAL);
             if raised.is_none()

@@ -41,8 +41,19 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
             process::exit(130);
         }
     };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))
+    on_signal(handler)
+}
+
+/// Calls `handler` on a thread of its own for each Ctrl-C, SIGTERM and SIGHUP.
+///
+/// # Errors
+///
+/// If the handler cannot be installed.
+pub fn on_signal(handler: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    ctrlc::set_handler(handler).map_err(|error| match error {
+        ctrlc::Error::System(error) => Failure::Work(format!("cannot install signal handler: {error}")),
+        other => Failure::Work(format!("cannot install signal handler: {other}")),
+    })
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk; by default SIGXFSZ kills

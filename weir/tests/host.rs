@@ -1,9 +1,10 @@
-//! `weir host`: invalid input, results on interrupts and full disks, and privileges. Needs root, except for the tests of
-//! invalid input.
+//! `weir host`: invalid input, results on interrupts and full disks, and privileges; all commands: limits of threads.
+//! Needs root, except for the tests of invalid input.
 
 use assert_cmd::Command;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
-use std::process::{Command as StdCommand, ExitCode, Stdio};
+use std::process::{Command as StdCommand, ExitCode, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use std::{env, fs};
@@ -34,6 +35,7 @@ const ROOT_TESTS: &[harness::Test] = &[
         a_switch_attaches_an_interface_again_without_other_privileges,
     ),
     ("without_the_capability_the_error_names_it", without_the_capability_the_error_names_it),
+    ("a_thread_that_cannot_start_is_an_error", a_thread_that_cannot_start_is_an_error),
 ];
 
 fn stderr_of_rejected(args: &[&str]) -> String {
@@ -247,4 +249,60 @@ fn without_the_capability_the_error_names_it() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("needs root or CAP_NET_RAW"), "{stderr}");
+}
+
+/// A limit of processes (`ulimit -u`, the limit of a cgroup) counts threads. Under each limit a command does its work, or
+/// ends with an error, and SIGTERM ends a switch.
+fn a_thread_that_cannot_start_is_an_error() {
+    // The limit does not apply to root, and counts all processes of a user: no other has this one.
+    const USER: u32 = 54_321;
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = "topology: {kind: star, hosts: 3, rate: 100Gbps}\nschemes: [hpcc, fncc]\nduration: 100us\n\
+                      flows: [{from: h1, to: h3, size: 1MB}, {from: h2, to: h3, size: 1MB}]\n";
+    fs::write(dir.path().join("x.yaml"), experiment).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_weir"), dir.path().join("weir")).unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(USER), Some(USER)).unwrap();
+    let user = USER.to_string();
+    let run = |limit: u32, args: &[&str]| {
+        let mut command = StdCommand::new("setpriv");
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+        command.args(["prlimit", &format!("--nproc={limit}"), "./weir"]).args(args);
+        let command = command.current_dir(dir.path()).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        // Ends with the output of a command, or with the first line of a switch that runs.
+        let _ = stdout.read_line(&mut line);
+        if args[0] == "switch" && !line.is_empty() {
+            let killed = StdCommand::new("kill").args(["-TERM", &child.id().to_string()]).status();
+            assert!(killed.is_ok_and(|status| status.success()));
+        }
+        for _ in 0..200 {
+            if child.try_wait().unwrap().is_some() {
+                let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+                return (status.code(), String::from_utf8_lossy(&stderr).into_owned());
+            }
+            sleep(Duration::from_millis(100));
+        }
+        child.kill().unwrap();
+        panic!("limit {limit}: {args:?} does not end");
+    };
+    let switch = ["switch", "--no-p4", "--thrift-addr", "127.0.0.1", "--thrift-port", "0", "--"];
+    for args in [
+        &["run", "x.yaml", "--quiet", "--threads", "3"][..],
+        &["sweep", "x.yaml", "--over", "seed=1..3", "--threads", "3", "--out", "sweep"],
+        &[&switch[..], &["--grpc-server-addr", "127.0.0.1:0"]].concat(),
+        &["controller", "tables", "--topology", "x.yaml", "--grpc-base-port", "1"],
+    ] {
+        let outcomes: Vec<_> = (1..=9).map(|limit| run(limit, args)).collect();
+        for (limit, (code, stderr)) in (1..).zip(&outcomes) {
+            assert!(matches!(code, Some(0 | 1)), "limit {limit}: {args:?}: {code:?} {stderr}");
+            assert!(!stderr.contains("panicked"), "limit {limit}: {args:?}: {stderr}");
+            assert!(*code == Some(0) || stderr.contains("error: "), "limit {limit}: {args:?}: {stderr}");
+        }
+        let too_few = "Resource temporarily unavailable";
+        assert!(outcomes[0].1.contains(too_few), "{args:?}: {}", outcomes[0].1);
+        // A client has one thread per core.
+        assert!(args[0] == "controller" || outcomes[8].0 == Some(0), "{args:?}: {:?}", outcomes[8]);
+    }
 }

@@ -74,6 +74,13 @@ impl Error {
         Error::Work(reason.to_string())
     }
 
+    /// Returns the error of a thread that the system does not start, for lack of memory or because of a limit.
+    pub fn thread(error: &std::io::Error) -> Error {
+        Error::Work(format!(
+            "cannot start a thread: {error}; raise the limits of processes and memory (ulimit -u, ulimit -v, the cgroup)"
+        ))
+    }
+
     /// Prefixes the message with `location` and a colon.
     #[must_use]
     pub fn at(self, location: impl std::fmt::Display) -> Error {

@@ -50,7 +50,8 @@ impl Observer for ObserverProxy<'_> {
 
 /// Calls `run_scheme` for the index of each scheme, up to `jobs` at a time and limited by `cores`. Returns the results,
 /// in the order in which schemes finished, and whether all schemes ran to their end. A thread that finds no further
-/// scheme releases its core to the worker pools of the schemes that still run.
+/// scheme releases its core to the worker pools of the schemes that still run. If the system starts only some of the
+/// threads, these run all schemes.
 pub(crate) fn run_schemes(
     labels: &[&str],
     (jobs, cores): (usize, &CorePool),
@@ -62,12 +63,12 @@ pub(crate) fn run_schemes(
     let (mut snapshots, mut is_complete, mut error) = (Vec::new(), true, None);
     thread::scope(|scope| {
         let (sender, messages) = channel();
-        for _ in 0..jobs.min(labels.len()) {
+        for started in 0..jobs.min(labels.len()) {
             let Some(core) = cores.try_share(&working) else { break };
             let mut proxy =
                 ObserverProxy { sender: sender.clone(), stop: &stop, snapshot_wanted: &snapshot_wanted };
             let (next, stop, run_scheme) = (&next, &stop, &run_scheme);
-            scope.spawn(move || {
+            let worker = move || {
                 let _core = core;
                 while !stop.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +85,13 @@ pub(crate) fn run_schemes(
                         return;
                     }
                 }
-            });
+            };
+            if let Err(reason) = thread::Builder::new().spawn_scoped(scope, worker) {
+                if started == 0 {
+                    error = Some(Error::thread(&reason));
+                }
+                break;
+            }
         }
         drop(sender);
         for message in messages {

@@ -261,7 +261,11 @@ impl<'c, 'n> Coordinator<'c, 'n> {
             return;
         }
         let seen = pool.epoch.load(Ordering::Relaxed);
-        self.workers.push(scope.spawn(move || pool.worker_loop(me, seen)).thread().clone());
+        match thread::Builder::new().spawn_scoped(scope, move || pool.worker_loop(me, seen)) {
+            Ok(worker) => self.workers.push(worker.thread().clone()),
+            // The system starts no more threads. Those that run suffice; a later window tries again.
+            Err(_) => pool.cores.release(),
+        }
     }
 
     /// Runs the processes `due` up to `end` and returns the number of events. `due` must contain every process with

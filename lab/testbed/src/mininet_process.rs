@@ -97,7 +97,7 @@ impl MininetProcess {
         let (requests_reader, requests) = pipe()?;
         let (replies, replies_writer) = pipe()?;
         let process = spawn(python, work_dir.path(), &requests_reader, &replies_writer)?;
-        let replies = spawn_reader(replies);
+        let replies = spawn_reader(replies)?;
         Ok(MininetProcess { process, requests: Some(requests), replies, python, work_dir, signals })
     }
 
@@ -292,9 +292,9 @@ fn spawn(python: &str, work_dir: &Path, requests: &PipeReader, replies: &PipeWri
 }
 
 /// Reads replies in a thread, so that waiting for a reply can be interrupted.
-fn spawn_reader(replies: PipeReader) -> Receiver<Value> {
+fn spawn_reader(replies: PipeReader) -> Result<Receiver<Value>, Error> {
     let (sender, receiver) = sync_channel(16);
-    std::thread::spawn(move || {
+    let read = move || {
         for line in BufReader::new(replies).lines() {
             let Ok(line) = line else { return };
             let reply = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "error": line }));
@@ -302,8 +302,9 @@ fn spawn_reader(replies: PipeReader) -> Receiver<Value> {
                 return;
             }
         }
-    });
-    receiver
+    };
+    std::thread::Builder::new().name("replies".into()).spawn(read).map_err(|error| Error::thread(&error))?;
+    Ok(receiver)
 }
 
 fn cleanup(python: &str, work_dir: &Path) -> Result<u64, Error> {

@@ -5,4 +5,5 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 pub mod p4runtime;
+pub mod runtime;
 pub mod thrift;

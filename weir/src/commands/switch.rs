@@ -15,6 +15,7 @@ use super::link;
 use super::program::{Engine, load_program};
 use crate::console::{Console, Failure};
 use crate::control::Socket;
+use crate::interrupt;
 use crate::privilege;
 use caps::Capability;
 use checks::{check, warn, warnings};
@@ -31,7 +32,9 @@ use std::time::Duration;
 use weir_server::p4runtime::{Programs, ServerConfig};
 use weir_server::thrift::ThriftConfig;
 use weir_switch::Switch;
-use weir_switch::driver::{CaptureConfig, DataplaneConfig, FabricDataplane, FabricMember, FrameSource};
+use weir_switch::driver::{
+    CaptureConfig, DataplaneConfig, FabricDataplane, FabricMember, FrameSource, StartError,
+};
 use weir_switch::tm::QueueLimits;
 use weir_testbed::links::{LINKS, socket};
 use weir_units::Time;
@@ -86,11 +89,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let metrics_listener = args.metrics.open()?;
     enter_sandbox(args, pcap)?;
     let (quit, quit_requested) = sync_channel(1);
-    ctrlc::set_handler(move || {
+    interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
         let _ = quit.try_send(());
-    })
-    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
+    })?;
 
     let interfaces = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interfaces);
     let config = DataplaneConfig {
@@ -124,7 +126,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         Some(fabric) => fabric.members(&config)?,
     };
-    let dataplane = FabricDataplane::start(members).map_err(Failure::input)?;
+    let dataplane = FabricDataplane::start(members).map_err(|error| match error {
+        StartError::System(_) => Failure::work(error),
+        StartError::Dataplane(_) => Failure::input(error),
+    })?;
     let programs = Arc::new(Programs::default());
     let (mut servers, mut thrift, mut sources) = (Vec::new(), Vec::new(), Vec::new());
     for (n, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
@@ -153,6 +158,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         // links.
         link::serve(control, fabric.link_controller(dataplane.handles()))
     });
+    let links = links.transpose()?;
     let p4runtime = endpoints.serve(servers)?;
     for ((name, address), thrift) in names.iter().zip(p4runtime.addresses()).zip(&thrift) {
         // The wording is BMv2's. With port 0 the line is the only way to learn the port.

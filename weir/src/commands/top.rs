@@ -2,7 +2,7 @@
 
 mod reader;
 
-use super::controller::{Protocol, SwitchArgs, ThriftArgs, model_topology};
+use super::controller::{Protocol, SwitchArgs, ThriftArgs, model_topology, runtime};
 use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
@@ -121,7 +121,7 @@ impl Readings {
         let interval = Duration::from_nanos(interval.as_ns());
         // At most one result is queued while another is shown; the poller blocks until there is room.
         let (sender, results) = sync_channel(1);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime = runtime(2)?;
         runtime.spawn(async move {
             let mut tick = tokio::time::interval(interval);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

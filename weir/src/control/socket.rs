@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_experiment::backend::Error;
 use weir_testbed::control;
 
 /// Maximum number of connections that have not been accepted yet.
@@ -91,13 +92,17 @@ impl Socket {
     }
 
     /// Starts a thread that calls `respond` for each request, one at a time, and sends the reply.
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no thread.
     pub fn serve<Q: DeserializeOwned, R: Serialize>(
         self,
         mut respond: impl FnMut(Q) -> Result<R, String> + Send + 'static,
-    ) -> SocketServer {
+    ) -> Result<SocketServer, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         let (address, stopped) = (self.address.clone(), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
+        let serve = move || {
             for stream in self.listener.incoming() {
                 // Relaxed suffices: no other memory depends on the flag.
                 if stopped.load(Ordering::Relaxed) {
@@ -114,8 +119,10 @@ impl Socket {
                 // The client may have closed the connection before the reply.
                 let _ = control::respond(&stream, &mut respond);
             }
-        });
-        SocketServer { address, stop, thread: Some(thread) }
+        };
+        let thread = std::thread::Builder::new().name("control".into()).spawn(serve);
+        let thread = thread.map_err(|error| Error::thread(&error))?;
+        Ok(SocketServer { address, stop, thread: Some(thread) })
     }
 }
 

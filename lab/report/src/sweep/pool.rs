@@ -49,7 +49,7 @@ impl Engine for Pool {
         let &Pool { is_cancelled, verbose, .. } = self;
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         thread::scope(|scope| {
-            for _ in 0..self.jobs.min(pending.len()) {
+            for started in 0..self.jobs.min(pending.len()) {
                 let Some(share) = cores.try_share(&working) else { break };
                 let (next, done, cores, bar) = (&next, &done, &cores, &bar);
                 let worker = move || {
@@ -67,12 +67,15 @@ impl Engine for Pool {
                         done.lock().expect("no worker panics while it holds this lock").insert(index, result);
                     }
                 };
-                thread::Builder::new()
-                    .stack_size(STACK_BYTES)
-                    .spawn_scoped(scope, worker)
-                    .expect("the thread starts");
+                // If the system starts only some of the threads, these execute all runs.
+                match thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker) {
+                    Ok(_) => {}
+                    Err(error) if started == 0 => return Err(Error::thread(&error)),
+                    Err(_) => break,
+                }
             }
-        });
+            Ok(())
+        })?;
         bar.bar.finish_and_clear();
         let mut done = done.into_inner().expect("no worker panics while it holds this lock");
         Ok((0..pending.len()).map(|index| done.remove(&index).unwrap_or(Ok(None))).collect())

@@ -7,6 +7,7 @@ use super::device::Device;
 use super::notifications;
 use super::service::Service;
 use super::sync::lock;
+use crate::runtime;
 use p4runtime::server::p4_runtime_server::P4RuntimeServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -30,12 +31,16 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of threads of the servers. Loading programs and decoding large requests use tokio's blocking threads, table
 /// operations the data-plane thread.
 const WORKER_THREADS: usize = 2;
+/// Maximum number of blocking threads; they compute and do not wait.
+const BLOCKING_THREADS: usize = 16;
 
 /// The reason why a server did not start, or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
     #[error("cannot serve P4Runtime: {0}")]
     System(#[from] io::Error),
+    #[error("cannot start the threads of P4Runtime: {0}")]
+    Thread(#[source] io::Error),
     #[error("cannot serve P4Runtime over TLS: {0}")]
     Tls(String),
     #[error(transparent)]
@@ -145,11 +150,8 @@ impl Server {
     ) -> Result<Server, ServeError> {
         let addresses = switches.iter().map(|(_, _, listener)| listener.local_addr());
         let addresses = addresses.collect::<Result<_, _>>()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKER_THREADS)
-            .thread_name("p4runtime")
-            .enable_all()
-            .build()?;
+        let runtime = runtime::multi_thread("p4runtime", WORKER_THREADS, BLOCKING_THREADS);
+        let runtime = runtime.map_err(ServeError::Thread)?;
         if let Some(tls) = switches.iter().find_map(|(_, config, _)| config.tls.as_ref()) {
             // Check the certificates here, so that the caller gets the error.
             let checked = tonic::transport::Server::builder().tls_config(tls.server());

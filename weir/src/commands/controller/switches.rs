@@ -8,10 +8,13 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use weir_client::fleet::Outcomes;
 use weir_client::{ClientOptions, ClientTls, Program, Target};
 use weir_controller::import::Imported;
 use weir_controller::topology::Topology;
+use weir_experiment::backend::Error;
+use weir_report::sweep::pool::cores;
 use weir_units::Time;
 
 /// P4Runtime port of the first switch, as in the p4 tutorials; further switches have consecutive ports.
@@ -210,10 +213,17 @@ pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     Err(Failure::Work(all.join("; ")))
 }
 
+/// Starts a runtime with as many worker threads.
+pub fn runtime(workers: usize) -> Result<Runtime, Failure> {
+    /// Tokio's default. Resolving a name takes a blocking thread.
+    const BLOCKING_THREADS: usize = 512;
+    let runtime = weir_server::runtime::multi_thread("client", workers, BLOCKING_THREADS);
+    runtime.map_err(|error| Error::thread(&error).into())
+}
+
 /// Runs a future to completion on a new multi-threaded runtime.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::work)?;
-    Ok(runtime.block_on(work))
+    Ok(runtime(cores())?.block_on(work))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::fabric::{FabricArgs, ProgramArgs};
 use super::metrics::Totals;
 use super::switches::{Protocol, SwitchArgs, block_on};
 use crate::console::{Console, Failure};
+use crate::interrupt;
 use crate::metrics::{self, MetricsOptions};
 use crate::output::QueryOutput;
 use serde_json::json;
@@ -111,11 +112,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let _metrics =
         metrics.map(|listener| metrics::serve(listener, move || lock(&exported).page())).transpose()?;
     let (quit, mut quit_requested) = mpsc::channel(1);
-    ctrlc::set_handler(move || {
+    interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
         let _ = quit.try_send(());
-    })
-    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
+    })?;
 
     let json = console.style.json;
     let (lines, mut to_print) = mpsc::channel::<String>(LINES);

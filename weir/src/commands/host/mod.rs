@@ -7,6 +7,7 @@ mod output;
 pub(super) mod policy;
 
 use crate::console::{Console, Failure};
+use crate::interrupt;
 use crate::privilege;
 use options::{HostOptions, Mac, RunOptions};
 use policy::{PolicyEndpoints, PolicyOptions};
@@ -218,7 +219,7 @@ fn run_agent(
         None => None,
     };
     let interrupted = catch_interrupts()?;
-    let service = match endpoints.map(PolicyEndpoints::serve) {
+    let service = match endpoints.map(PolicyEndpoints::serve).transpose()? {
         Some((service, channel)) => {
             agent = agent.with_policy(channel).map_err(agent_failure)?;
             Some(service)
@@ -237,12 +238,11 @@ fn run_agent(
 /// From now on Ctrl-C and SIGTERM end the run and keep its results; a second signal exits immediately.
 fn catch_interrupts() -> Result<&'static AtomicBool, Failure> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    ctrlc::set_handler(|| {
+    interrupt::on_signal(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-    })
-    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
+    })?;
     Ok(&INTERRUPTED)
 }
 

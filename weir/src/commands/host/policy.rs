@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 use weir_agent::policy::{PolicyCall, PolicyChannel, PolicyRequest, SavedPolicyState};
+use weir_experiment::backend::Error;
 use weir_host::policy::{DEFAULT_DOUBLINGS, DEFAULT_REDUNDANCY, PolicyConfig, PolicyKey};
 use weir_host::trickle::TrickleConfig;
 use weir_report::files::MODE_PRIVATE;
@@ -102,18 +103,19 @@ impl PolicyEndpoints {
     }
 
     /// Starts the threads for the control socket and the state file.
-    pub fn serve(self) -> (PolicyService, PolicyChannel) {
+    pub fn serve(self) -> Result<(PolicyService, PolicyChannel), Failure> {
         let (calls, requests) = channel();
         let (state_tx, writer) = match self.state {
             None => (None, None),
             Some((path, file)) => {
                 let (state_tx, states) = channel();
-                (Some(state_tx), Some(std::thread::spawn(move || persist_states(&path, &file, &states))))
+                let writer = std::thread::Builder::new().spawn(move || persist_states(&path, &file, &states));
+                (Some(state_tx), Some(writer.map_err(|error| Error::thread(&error))?))
             }
         };
-        let service = PolicyService { socket: Some(serve(self.socket, calls)), writer };
+        let service = PolicyService { socket: Some(serve(self.socket, calls)?), writer };
         let saved_state = self.saved_state.map(|(state, downtime)| SavedPolicyState { state, downtime });
-        (service, PolicyChannel { requests, state_tx, saved_state })
+        Ok((service, PolicyChannel { requests, state_tx, saved_state }))
     }
 }
 
@@ -202,7 +204,7 @@ impl PolicyService {
 }
 
 /// Serves the control socket by forwarding requests to the agent.
-fn serve(socket: Socket, calls: Sender<PolicyCall>) -> SocketServer {
+fn serve(socket: Socket, calls: Sender<PolicyCall>) -> Result<SocketServer, Failure> {
     socket.serve(move |request: PolicyRequest| {
         let (answer, reply) = channel();
         let stopped = || "the agent has stopped".to_owned();
@@ -293,7 +295,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("h1.sock");
         let (calls, requests) = channel::<PolicyCall>();
-        let server = serve(Socket::bind(&path).unwrap(), calls);
+        let server = serve(Socket::bind(&path).unwrap(), calls).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let exchange = |bytes: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();

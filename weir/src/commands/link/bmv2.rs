@@ -6,6 +6,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_client::ThriftClient;
+use weir_experiment::backend::Error;
 use weir_switch::driver::{EmulatedLink, LinkObserver};
 use weir_switch::link::PacketRateController;
 use weir_units::{Bytes, Time};
@@ -103,7 +104,9 @@ impl Bmv2RateController {
         let (rates, requests) = channel();
         let thrift_addresses = std::mem::take(&mut self.thrift_addresses);
         let thread = std::thread::Builder::new().name("rates".into());
-        thread.spawn(move || set_rates(&thrift_addresses, &requests)).map_err(|error| error.to_string())?;
+        thread
+            .spawn(move || set_rates(&thrift_addresses, &requests))
+            .map_err(|error| Error::thread(&error).to_string())?;
         self.rates = Some(rates);
         Ok(Box::new(self))
     }

@@ -7,6 +7,7 @@ use crate::commands::files::read;
 use crate::commands::linux::MAX_IFNAME_LEN;
 use crate::console::{Console, Failure};
 use crate::control::Socket;
+use crate::interrupt;
 use crate::output::QueryOutput;
 use crate::privilege;
 use caps::Capability;
@@ -127,11 +128,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let control = Socket::bind_name(&socket(&args.control))?;
     privilege::sandbox(&[Capability::CAP_NET_RAW], &[])?;
     let (quit, quit_requested) = sync_channel(1);
-    ctrlc::set_handler(move || {
+    interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
         let _ = quit.try_send(());
-    })
-    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
+    })?;
     let count = links.len();
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     let observer = controller.map(Bmv2RateController::start).transpose().map_err(Failure::Work)?;
@@ -140,7 +140,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         other => Failure::input(other),
     })?;
     let handle = emulator.handle();
-    let server = serve(control, EmulatorLinks(handle.clone(), names));
+    let server = serve(control, EmulatorLinks(handle.clone(), names))?;
     if !console.style.json {
         writeln!(console.out, "{count} links run; `weir link show --control {}` shows them", args.control)?;
         console.out.flush()?;

@@ -1,6 +1,7 @@
 //! The control socket of a process that carries links, used by `weir link show` and `set`.
 
 use super::LinkReport;
+use crate::console::Failure;
 use crate::control::{Socket, SocketServer};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ enum Reply {
 }
 
 /// Serves requests about links on the control socket.
-pub fn serve(control: Socket, links: impl LinkController + 'static) -> SocketServer {
+pub fn serve(control: Socket, links: impl LinkController + 'static) -> Result<SocketServer, Failure> {
     let names = links.names();
     control.serve(move |request| {
         let stats = || links.stats().map_err(|error| error.to_string());

@@ -8,8 +8,10 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 use weir_agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
+use weir_experiment::backend::Error;
 use weir_report::format;
 use weir_report::table::fit;
 use weir_testbed::control;
@@ -138,10 +140,16 @@ fn request_all(
     let (mut reports, mut outcome) = (Vec::new(), Ok(()));
     // In parallel, because an agent that is idle checks for requests only from time to time.
     std::thread::scope(|scope| {
-        let requests: Vec<_> =
-            sockets.iter().map(|path| (path, scope.spawn(|| send_request(path, request)))).collect();
+        let requests: Vec<_> = sockets
+            .iter()
+            .map(|path| (path, Builder::new().spawn_scoped(scope, || send_request(path, request))))
+            .collect();
         for (path, thread) in requests {
-            match thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            let result = match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(error) => Err(Error::thread(&error).into()),
+            };
+            match result {
                 Ok(report) => reports.push((socket_path::name(path), report)),
                 Err(failure) => outcome = outcome.clone().and(Err(failure)),
             }

@@ -36,7 +36,7 @@ impl Engine for Ray {
         }
         let tasks: Vec<Value> = pending.iter().map(task).collect();
         let mut child = start(&json!({"tasks": tasks, "retries": self.retries}))?;
-        let results = self.collect(&mut child, pending.len());
+        let results = self.collect(&mut child, pending.len())?;
         let status = child.wait().map_err(Error::work)?;
         if results.is_empty() && !status.success() && !interrupted() {
             return Err(Error::Work(format!(
@@ -54,14 +54,15 @@ impl Engine for Ray {
 
 impl Ray {
     /// Collects the results of runs until the process exits. On Ctrl-C, makes the process exit.
-    fn collect(&self, child: &mut Child, total: usize) -> BTreeMap<usize, Option<String>> {
+    fn collect(&self, child: &mut Child, total: usize) -> Result<BTreeMap<usize, Option<String>>, Error> {
         const POLL_INTERVAL: Duration = Duration::from_millis(200);
         let bar = bar(total, self.show_progress);
         let mut input = child.stdin.take();
         let lines =
             BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
         let (sender, receiver) = mpsc::channel();
-        let reader = thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
+        let reader = thread::Builder::new().spawn(move || lines.for_each(|line| drop(sender.send(line))));
+        let reader = reader.map_err(|error| Error::thread(&error))?;
         let mut results = BTreeMap::new();
         loop {
             match receiver.recv_timeout(POLL_INTERVAL) {
@@ -79,7 +80,7 @@ impl Ray {
         }
         bar.finish_and_clear();
         reader.join().expect("the reader thread does not panic");
-        results
+        Ok(results)
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::time::SystemTime;
-use weir_server::p4runtime::{Server, ServerConfig, TlsConfig};
+use weir_server::p4runtime::{ServeError, Server, ServerConfig, TlsConfig};
 use weir_switch::driver::DataplaneHandle;
 
 /// The default of simple_switch_grpc (main.cpp); 9559 is the port that IANA assigned to P4Runtime.
@@ -50,7 +50,10 @@ impl Endpoints {
         let switches = switches.into_iter().zip(self.listeners).map(|((handle, config), listener)| {
             (handle, ServerConfig { tls: self.tls.clone(), ..config }, listener)
         });
-        let server = Server::start_all(switches.collect()).map_err(Failure::input)?;
+        let server = Server::start_all(switches.collect()).map_err(|error| match error {
+            ServeError::System(_) | ServeError::Thread(_) => Failure::work(error),
+            ServeError::Tls(_) | ServeError::Dataplane(_) => Failure::input(error),
+        })?;
         let address = server.address();
         if is_open && !address.ip().is_loopback() {
             warn(&format!(

@@ -4,6 +4,8 @@ use super::checks::warn;
 use super::fabric::nth_address;
 use super::options::Options;
 use crate::console::Failure;
+use std::io;
+use weir_experiment::backend::Error;
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
 
@@ -31,6 +33,7 @@ pub fn start(
             }
             Ok(Some(server))
         }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::thread(&error).into()),
         Err(error) if args.thrift_port.is_none() => {
             warn(&format!(
                 "port {port}: {error}: Thrift server not started; choose a port with --thrift-port"
