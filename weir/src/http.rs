@@ -3,21 +3,25 @@
 //! Requests have no bodies, and a connection serves one request (`Connection: close`, RFC 9112 section 9.6).
 
 use crate::console::{Failure, warn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_experiment::backend::Error;
 
 /// Time limit for reading a request, and again for writing the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of concurrent connections. More than one is necessary because browsers open connections before they
-/// send a request.
-const WORKERS: usize = 4;
+/// Maximum number of concurrent connections. A further one replaces the oldest of the peer that has most of them.
+const MAX_CONNECTIONS: usize = 128;
 /// Maximum number of bytes read of a request.
 const MAX_REQUEST_HEAD: usize = 8 << 10;
+/// Pause after a connection could not be accepted, for example because there is no file descriptor left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,107 +105,155 @@ impl BoundListener {
         self.address
     }
 
-    /// Serves the responses of `handler` on [`WORKERS`] threads.
+    /// Serves the responses of `handler` on a thread of its own.
     pub fn serve(
         self,
         handler: impl Fn(&Request<'_>) -> Response + Send + Sync + 'static,
     ) -> Result<Server, Failure> {
-        let mut server = Server {
-            listener: self.listener,
-            is_stopped: Arc::new(AtomicBool::new(false)),
-            threads: Vec::new(),
+        self.listener.set_nonblocking(true)?;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (listener, stopped) = (self.listener.try_clone()?, is_stopped.clone());
+        let serve = move || {
+            let mut connections = Vec::new();
+            while !stopped.load(Ordering::SeqCst) {
+                wait(&listener, &connections);
+                accept(&listener, &mut connections);
+                let now = Instant::now();
+                connections.retain_mut(|connection| connection.advance(now, &handler));
+            }
         };
-        let handler = Arc::new(handler);
-        for _ in 0..WORKERS {
-            let (listener, is_stopped, handler) =
-                (server.listener.try_clone()?, server.is_stopped.clone(), handler.clone());
-            let serve = move || {
-                while !is_stopped.load(Ordering::SeqCst) {
-                    match listener.accept() {
-                        // Errors mean that the client has closed the connection.
-                        Ok((stream, _)) => drop(exchange(stream, &*handler)),
-                        Err(_) => std::thread::sleep(REQUEST_TIMEOUT / 10),
-                    }
-                }
-            };
-            server.threads.push(std::thread::Builder::new().name("http".into()).spawn(serve)?);
-        }
-        Ok(server)
+        let thread = std::thread::Builder::new().name("http".into()).spawn(serve);
+        let thread = Some(thread.map_err(|error| Error::thread(&error))?);
+        Ok(Server { listener: self.listener, is_stopped, thread })
     }
 }
 
-/// A running server. Dropping it stops the threads.
+/// A running server. Dropping it stops the thread.
 pub struct Server {
     listener: TcpListener,
     is_stopped: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::SeqCst);
-        // On Linux, shutdown(2) makes `accept` on a listening socket return with EINVAL; closing the
-        // descriptor would not. The error of a second shutdown is harmless.
+        // On Linux, shutdown(2) makes a listening socket readable, and `accept` return EINVAL; closing the
+        // descriptor would do neither. The error of a second shutdown is harmless.
         let _ = shutdown(&self.listener, Shutdown::Both);
-        for thread in self.threads.drain(..) {
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// A connection with a deadline for all reads and writes together, so that slow clients cannot occupy a
-/// thread.
-struct DeadlineStream {
+/// An accepted connection. Waiting for a slow client delays no other, since all are served as data arrives.
+struct Connection {
     stream: TcpStream,
+    peer: IpAddr,
+    /// End of the time for the request or, once it is complete, for the response.
     deadline: Instant,
+    request: Vec<u8>,
+    /// The rest of the response; `None` until the request is complete.
+    response: Option<Vec<u8>>,
 }
 
-impl DeadlineStream {
-    fn remaining(&self) -> io::Result<Option<Duration>> {
-        let remaining = self.deadline.saturating_duration_since(Instant::now());
-        if remaining.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(remaining)) }
-    }
+/// Waits until a connection arrives, or one that is open can be served or has reached its deadline.
+fn wait(listener: &TcpListener, connections: &[Connection]) {
+    let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
+    fds.extend(connections.iter().map(|connection| {
+        let events = if connection.response.is_some() { PollFlags::OUT } else { PollFlags::IN };
+        PollFd::new(&connection.stream, events)
+    }));
+    let deadline = connections.iter().map(|connection| connection.deadline).min();
+    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    // After an error, such as a signal, the loop tries all connections.
+    let _ = poll(&mut fds, timeout.as_ref());
 }
 
-impl Read for DeadlineStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.remaining()?)?;
-        self.stream.read(buffer)
-    }
-}
-
-impl Write for DeadlineStream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.remaining()?)?;
-        self.stream.write(bytes)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
-    }
-}
-
-/// Reads a request and writes the response.
-fn exchange(stream: TcpStream, handler: &impl Fn(&Request<'_>) -> Response) -> io::Result<()> {
-    let mut stream = DeadlineStream { stream, deadline: Instant::now() + REQUEST_TIMEOUT };
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    let is_complete = |request: &[u8]| request.windows(4).any(|bytes| bytes == b"\r\n\r\n");
-    while !is_complete(&request) && request.len() < MAX_REQUEST_HEAD {
-        match stream.read(&mut buffer)? {
-            0 => break,
-            read => request.extend_from_slice(&buffer[..read]),
+/// Accepts all connections that wait.
+fn accept(listener: &TcpListener, connections: &mut Vec<Connection>) {
+    loop {
+        match listener.accept() {
+            Ok((stream, peer)) if stream.set_nonblocking(true).is_ok() => {
+                if connections.len() >= MAX_CONNECTIONS {
+                    remove_oldest_of_busiest(connections);
+                }
+                let (peer, deadline) = (peer.ip(), Instant::now() + REQUEST_TIMEOUT);
+                connections.push(Connection { stream, peer, deadline, request: Vec::new(), response: None });
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => return std::thread::sleep(ACCEPT_RETRY_DELAY),
         }
     }
-    let head = String::from_utf8_lossy(&request);
-    let Response { status, content_type, body } = handler(&Request::parse(&head));
-    stream.deadline = Instant::now() + REQUEST_TIMEOUT;
+}
+
+/// Removes the oldest connection of the peer with the most connections, so that one peer cannot displace the others.
+fn remove_oldest_of_busiest(connections: &mut Vec<Connection>) {
+    let mut counts = BTreeMap::<IpAddr, usize>::new();
+    connections.iter().for_each(|connection| *counts.entry(connection.peer).or_default() += 1);
+    let busiest = counts.into_iter().max_by_key(|(_, count)| *count).map(|(peer, _)| peer);
+    // Connections are in the order in which they were accepted.
+    if let Some(oldest) = connections.iter().position(|connection| Some(connection.peer) == busiest) {
+        connections.remove(oldest);
+    }
+}
+
+impl Connection {
+    /// Reads and writes what is possible without waiting. Returns false if the connection is to be closed: the response
+    /// is complete, the client has gone, or the deadline has passed.
+    fn advance(&mut self, now: Instant, handler: &impl Fn(&Request<'_>) -> Response) -> bool {
+        if now >= self.deadline {
+            return false;
+        }
+        let would_block = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        if self.response.is_none() {
+            match self.read_request() {
+                Ok(()) => {}
+                Err(error) => return would_block(&error),
+            }
+            let head = String::from_utf8_lossy(&self.request);
+            self.response = Some(format_response(&handler(&Request::parse(&head))));
+            self.deadline = Instant::now() + REQUEST_TIMEOUT;
+        }
+        self.write_response().is_err_and(|error| would_block(&error))
+    }
+
+    /// Reads until the end of the head. Fails with `WouldBlock` if it is incomplete.
+    fn read_request(&mut self) -> io::Result<()> {
+        let is_complete = |request: &[u8]| request.windows(4).any(|bytes| bytes == b"\r\n\r\n");
+        let mut buffer = [0; 1024];
+        while !is_complete(&self.request) && self.request.len() < MAX_REQUEST_HEAD {
+            match self.stream.read(&mut buffer)? {
+                0 => break,
+                read => self.request.extend_from_slice(&buffer[..read]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest of the response. Fails with `WouldBlock` if the client does not take all of it yet.
+    fn write_response(&mut self) -> io::Result<()> {
+        while let Some(rest) = self.response.as_mut().filter(|rest| !rest.is_empty()) {
+            let written = self.stream.write(rest)?;
+            rest.drain(..written);
+        }
+        Ok(())
+    }
+}
+
+fn format_response(response: &Response) -> Vec<u8> {
+    let Response { status, content_type, body } = response;
     let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
                   img-src data:; frame-ancestors 'none'";
-    write!(
-        stream,
+    let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {policy}\r\nConnection: close\r\n\r\n{body}",
         body.len()
-    )
+    );
+    text.into_bytes()
 }
 
 #[cfg(test)]
@@ -254,10 +306,37 @@ pub mod tests {
         for request in [long, fields] {
             send_request(address, &request);
         }
-        // Silent clients, one of which sends a single byte, occupy all workers: others wait for at most
-        // REQUEST_TIMEOUT.
-        let mut clients: Vec<_> = (0..2 * WORKERS).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let _ = clients[0].write(b"G");
-        assert!(send_request(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    /// As many clients as can be connected, and twice as many, send a byte of their requests from time to time.
+    #[test]
+    fn slow_clients_delay_no_other() {
+        let (address, _server) = echo();
+        for count in [MAX_CONNECTIONS / 2, 2 * MAX_CONNECTIONS] {
+            let mut clients: Vec<_> = (0..count).map(|_| TcpStream::connect(address).unwrap()).collect();
+            for _ in 0..5 {
+                // Those that the server has closed cannot write.
+                clients.iter_mut().for_each(|client| drop(client.write(b"G")));
+                let start = Instant::now();
+                assert!(send_request(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+                // A busy machine delays the threads. The limit for slow clients is longer.
+                assert!(start.elapsed() < REQUEST_TIMEOUT / 2, "{count}: {:?}", start.elapsed());
+            }
+        }
+    }
+
+    #[test]
+    fn a_peer_with_many_connections_loses_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connection = |peer: [u8; 4]| {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let deadline = Instant::now();
+            Connection { stream, peer: peer.into(), deadline, request: Vec::new(), response: None }
+        };
+        let [few, many] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+        let mut connections: Vec<_> = [few, many, many, few, many].map(connection).into();
+        remove_oldest_of_busiest(&mut connections);
+        let peers: Vec<_> = connections.iter().map(|connection| connection.peer).collect();
+        assert_eq!(peers, [few, many, few, many].map(IpAddr::from));
     }
 }
