@@ -139,8 +139,11 @@ impl<S: Scheme> SchemeConfig for S {
     }
     fn parameters(&self) -> Vec<Parameter> {
         let defaults = S::default();
-        let with_default =
-            |def: ParameterDef<S>| Parameter { info: def.info, default: def.get(&defaults), syntax: def.syntax };
+        let with_default = |def: ParameterDef<S>| Parameter {
+            info: def.info,
+            default: def.get(&defaults),
+            syntax: def.syntax,
+        };
         S::parameters().into_iter().map(with_default).collect()
     }
     fn get(&self, name: &str) -> Option<String> {

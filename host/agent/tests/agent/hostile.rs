@@ -293,7 +293,7 @@ fn frames_that_a_network_stack_discards_are_counted() {
             assert!(out.send_to(frame, None).is_some_and(|sent| sent.is_ok()));
         }
         // All replies go to the sender of the three good frames.
-        let until = Instant::now() + ATTACK;
+        let until = Instant::now() + ATTACK_DURATION;
         let mut replies = Vec::new();
         while Instant::now() < until {
             if let Ok(frame) = wire.next()

@@ -380,7 +380,7 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let parsed = ParsedTopology::read(&file, &kinds, rate.map(|rate| rate.parse().unwrap()))?;
             let ecn = parsed.file.ecn.on().copied().unwrap();
-            Ok((parsed.topology.links[0].rate.to_string(), parsed.topology.links[0].delay, ecn.per.unwrap()))
+            Ok((parsed.topology.links[0].rate.to_string(), parsed.topology.links[0].delay, ecn.reference_rate.unwrap()))
         };
         let rate_of = |text: &str, rate| {
             let (link, delay, ecn): (String, _, Bandwidth) =
