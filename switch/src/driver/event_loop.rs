@@ -82,7 +82,7 @@ impl EventLoop {
                 break;
             }
             did_work |= self.receive_round();
-            did_work |= self.run_waiting();
+            did_work |= self.run_reentries();
             rounds += 1;
             if !did_work && self.sleep_or_spin() {
                 rounds = 0;
@@ -127,10 +127,10 @@ impl EventLoop {
     }
 
     /// Runs packets of each switch that wait for another pass, a portion per round. Returns whether there were any.
-    fn run_waiting(&mut self) -> bool {
+    fn run_reentries(&mut self) -> bool {
         let mut did_work = false;
-        for switch in self.switches.iter_mut().filter(|switch| switch.out.has_waiting) {
-            switch.run_waiting(&mut self.timers);
+        for switch in self.switches.iter_mut().filter(|switch| switch.out.has_reentries) {
+            switch.run_reentries(&mut self.timers);
             did_work = true;
         }
         did_work

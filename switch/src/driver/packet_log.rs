@@ -42,16 +42,16 @@ pub(super) fn transmit(
     packet
 }
 
-/// Same as [`Switch::run_waiting`], with log output.
+/// Same as [`Switch::run_reentries`], with log output.
 #[cold]
-pub(super) fn run_waiting(
+pub(super) fn run_reentries(
     switch: &mut Switch,
     config: &DataplaneConfig,
     now: Time,
     out: &mut impl SwitchOutput,
 ) -> bool {
     let mut trace = PacketTrace::new();
-    let is_waiting = switch.run_waiting_traced(now, out, &mut trace);
+    let is_waiting = switch.run_reentries_traced(now, out, &mut trace);
     log(config, &trace);
     is_waiting
 }

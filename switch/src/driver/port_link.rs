@@ -19,7 +19,7 @@ pub struct PortLinkConfig {
 }
 
 impl PortLinkConfig {
-    /// The longest delay. It is limited because frames in flight are in memory.
+    /// Maximum delay, because frames in flight take memory.
     pub const MAX_DELAY: Time = LinkParameters::MAX_DELAY;
 
     /// Creates a link without impairments: frames are lost only to a full queue.

@@ -23,7 +23,7 @@ use weir_units::Time;
 /// full speed fits into an empty queue.
 pub(super) const RX_BATCH: usize = 32;
 /// Passes of packets that run again per switch and round.
-const REENTRY_PORTION: u32 = 256;
+const REENTRY_BATCH: u32 = 256;
 /// The time for which a switch takes no packets after a loop of its program did not end, so that other switches run and
 /// commands are handled.
 const OVERRUN_PAUSE: Time = Time::from_ms(5);
@@ -49,9 +49,9 @@ pub(super) struct Output {
     pub subscribers: Subscribers,
     pub digests_lost: u64,
     /// True if packets wait for another pass.
-    pub has_waiting: bool,
+    pub has_reentries: bool,
     /// True after a loop of the program did not end.
-    overran: bool,
+    loop_stopped: bool,
 }
 
 impl SwitchOutput for Output {
@@ -73,11 +73,11 @@ impl SwitchOutput for Output {
     fn recycle(&mut self, packet: Box<Packet>) {
         self.pool.put(packet);
     }
-    fn waiting(&mut self) {
-        self.has_waiting = true;
+    fn reentry_deferred(&mut self) {
+        self.has_reentries = true;
     }
-    fn overran(&mut self) {
-        self.overran = true;
+    fn loop_stopped(&mut self) {
+        self.loop_stopped = true;
     }
     fn digest(&mut self, digest: Digest) {
         self.digests_lost += u64::from(!self.subscribers.notify(DataplaneEvent::Digest(&digest)));
@@ -162,8 +162,8 @@ impl Runtime {
                 pool: PacketPool::new(),
                 subscribers: Subscribers::default(),
                 digests_lost: 0,
-                has_waiting: false,
-                overran: false,
+                has_reentries: false,
+                loop_stopped: false,
             },
             epoll_set,
             replay: Replay::default(),
@@ -188,7 +188,7 @@ impl Runtime {
     /// Returns whether the switch must not take packets now, because a loop of its program did not end.
     #[inline]
     pub fn is_paused(&mut self) -> bool {
-        if std::mem::take(&mut self.out.overran) {
+        if std::mem::take(&mut self.out.loop_stopped) {
             self.paused_until = self.clock.now().saturating_add(OVERRUN_PAUSE);
         }
         self.paused_until > Time::ZERO && self.is_pause_running()
@@ -204,23 +204,23 @@ impl Runtime {
 
     /// Installs a switch, which replaces the old one.
     pub fn replace_switch(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
-        switch.set_reentry_portion(REENTRY_PORTION);
-        (self.out.has_waiting, self.out.overran, self.paused_until) = (false, false, Time::ZERO);
+        switch.set_reentry_batch(REENTRY_BATCH);
+        (self.out.has_reentries, self.out.loop_stopped, self.paused_until) = (false, false, Time::ZERO);
         self.switch.replace(switch)
     }
 
     /// Runs the packets that wait for another pass, as far as a portion goes.
-    pub fn run_waiting(&mut self, timers: &mut Timers) {
+    pub fn run_reentries(&mut self, timers: &mut Timers) {
         if self.is_paused() {
             return;
         }
         self.sync_time();
         let Runtime { switch, out, config, virtual_now, .. } = self;
-        out.has_waiting = false;
+        out.has_reentries = false;
         if let Some(switch) = switch {
-            out.has_waiting = match config.is_logged() {
-                true => packet_log::run_waiting(switch, config, *virtual_now, out),
-                false => switch.run_waiting(*virtual_now, out),
+            out.has_reentries = match config.is_logged() {
+                true => packet_log::run_reentries(switch, config, *virtual_now, out),
+                false => switch.run_reentries(*virtual_now, out),
             };
         }
         self.transmit_ready(timers);
@@ -243,7 +243,7 @@ impl Runtime {
                 let now = clock.now();
                 *virtual_now = now;
                 receive(switch, config, now, number, frame, out);
-                !out.overran
+                !out.loop_stopped
             }
             None => {
                 without_program += 1;

@@ -31,7 +31,7 @@ impl Clock {
         }
     }
     /// Returns the number of ticks per second.
-    pub(super) fn per_second(self) -> u64 {
+    pub(super) fn ticks_per_second(self) -> u64 {
         self.ticks(Time::from_secs(1))
     }
 }
@@ -40,7 +40,7 @@ impl Clock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
     pub ports: Vec<PortConfig>,
-    /// Number of strict priorities per port; the highest number is served first.
+    /// Number of queues per port, one for each priority; the highest number is served first.
     pub priorities: u8,
     /// Weights of the queues 1, 2, ... of each port for deficit round robin; empty: strict priorities only
     /// ([`TmConfig::weights`]).

@@ -8,8 +8,8 @@
 //! - after ingress: clone, digest, then one of resubmit, multicast, drop, unicast;
 //! - after egress: clone, then one of drop, recirculate, send.
 //!
-//! Unlike in BMv2, resubmission and recirculation are limited (at 65,535 passes of a packet, see `reentry`), and a packet
-//! for a port that does not exist is dropped. Both are counted.
+//! Unlike in BMv2, resubmission and recirculation are limited: a packet enters the pipeline again at most 65,535 times (see
+//! `reentry`). A packet for a port that does not exist is dropped. Both are counted.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -34,7 +34,7 @@ use crate::program::Program;
 use crate::tm::{QueueLimits, Rate, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
 use queues::{CallContext, Origin, SwitchQueues};
-use reentry::{Reentries, Reentry, WaitingPacket};
+use reentry::{Reentries, ReentryDecision, WaitingPacket};
 use replication::Replication;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub struct Switch {
     replication: Replication,
     effects: SideEffects,
     reentries: Reentries,
-    /// True if a loop of the program was stopped.
-    overran: bool,
+    /// True after a loop of the program exceeded its budget, until [`Switch::transmit`] has taken note.
+    loop_stopped: bool,
     clock: Clock,
     received: u64,
     sent: u64,
@@ -66,7 +66,7 @@ pub struct SwitchCounters {
     /// Frames returned by [`Switch::transmit`].
     pub sent: u64,
     pub dropped: Drops,
-    /// Packets in queues, and packets that wait for another pass ([`Switch::set_reentry_portion`]).
+    /// Packets in queues, and packets that wait to enter the pipeline again ([`Switch::set_reentry_batch`]).
     pub queued: u64,
 }
 
@@ -95,14 +95,14 @@ impl Switch {
         let queues = SwitchQueues::new(&config.tm_config()?)?;
         let mut pipeline = Pipeline::new(program, seed);
         pipeline.set_drop_port(config.drop_port);
-        pipeline.set_ticks_per_second(config.clock.per_second());
+        pipeline.set_ticks_per_second(config.clock.ticks_per_second());
         Ok(Switch {
             pipeline,
             queues,
             replication: Replication::default(),
             effects: SideEffects::default(),
             reentries: Reentries::default(),
-            overran: false,
+            loop_stopped: false,
             clock: config.clock,
             received: 0,
             sent: 0,
@@ -127,8 +127,8 @@ impl Switch {
         self.receive_with(CallContext { now, out, tracer }, port, packet);
     }
 
-    /// [`Switch::receive`] without a tracer. The output is `dyn`, so this is compiled once, in this crate,
-    /// and not once per driver.
+    /// [`Switch::receive`] without a tracer. Because the output is `dyn`, this is compiled once, in this crate, and not once per
+    /// driver.
     fn receive_untraced(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut dyn SwitchOutput) {
         self.receive_with(CallContext { now, out, tracer: &mut NoTrace }, port, packet);
     }
@@ -163,8 +163,8 @@ impl Switch {
     /// the highest priority that is not paused and runs egress on it. If egress drops or recirculates it, the
     /// next packet follows.
     ///
-    /// `None`: nothing may be sent now (but see [`Switch::set_reentry_portion`]). If a rate is the reason, [`Switch::next_ready`] returns the time;
-    /// otherwise [`SwitchOutput::ready`] will be called.
+    /// Returns `None` if nothing may be sent now (but see [`Switch::set_reentry_batch`]). If the reason is a rate,
+    /// [`Switch::next_ready`] returns the time to call again; otherwise [`SwitchOutput::ready`] will be called.
     pub fn transmit(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) -> Option<Box<Packet>> {
         self.transmit_untraced(now, port, out)
     }
@@ -195,8 +195,8 @@ impl Switch {
         self.dequeue_and_process(call, port)?.or_else(|| self.transmit_next(call, port))
     }
 
-    /// Dequeues until egress sends a packet. Out of line: few packets are dropped in egress. If the driver has set a
-    /// portion, it also stops after a packet whose loop did not end: each takes milliseconds.
+    /// Dequeues until egress sends a packet. Out of line, because few packets are dropped in egress. If the driver has set a
+    /// batch size, this also stops after a packet whose loop did not terminate: each takes milliseconds.
     #[cold]
     #[inline(never)]
     fn transmit_next<T: SwitchTracer>(
@@ -204,7 +204,7 @@ impl Switch {
         call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Box<Packet>> {
-        while !(std::mem::take(&mut self.overran) && self.reentries.has_portions()) {
+        while !(std::mem::take(&mut self.loop_stopped) && self.reentries.is_batched()) {
             if let Some(packet) = self.dequeue_and_process(call, port)? {
                 return Some(packet);
             }
@@ -268,45 +268,44 @@ impl Switch {
             EgressVerdict::Recirculate => {
                 let mut origin = origin;
                 match self.reentries.admit(&mut origin, self.received) {
-                    Reentry::Now => {
+                    ReentryDecision::Now => {
                         call.tracer.step(Step::Reentered { packet: &packet });
                         self.ingress(call, packet, origin);
                     }
-                    Reentry::Later => self.wait(call, WaitingPacket::Ingress(packet), origin),
-                    Reentry::Refused => self.refuse(call, packet, DropReason::RecirculateLimit),
+                    ReentryDecision::Later => self.defer_reentry(call, WaitingPacket::Ingress(packet), origin),
+                    ReentryDecision::Refused => self.drop_reentry(call, packet, DropReason::RecirculateLimit),
                 }
             }
         }
         None
     }
 
-    /// Makes calls short whatever the program does, for a driver that has other work. `passes` is the most passes, by
-    /// resubmission, recirculation and clones of egress, that take place until the next call of
-    /// [`Switch::run_waiting`]. Packets for which more are due wait, and [`SwitchOutput::waiting`] is called. After
-    /// [`SwitchOutput::overran`], [`Switch::transmit`] may return `None` although [`Switch::next_ready`] is due. By
-    /// default nothing waits.
-    pub fn set_reentry_portion(&mut self, passes: u32) {
-        self.reentries.set_portion(passes);
+    /// Bounds the duration of calls whatever the program does, for a driver that has other work. Until the next call of
+    /// [`Switch::run_reentries`], at most `passes` packets enter the pipeline again (by resubmission, recirculation or a clone
+    /// in egress). Further ones wait, and [`SwitchOutput::reentry_deferred`] is called. After
+    /// [`SwitchOutput::loop_stopped`], [`Switch::transmit`] may return `None` although the time of [`Switch::next_ready`] has
+    /// come. By default no packet waits.
+    pub fn set_reentry_batch(&mut self, passes: u32) {
+        self.reentries.set_batch(passes);
     }
 
-    /// Runs the packets that wait, up to the limit of [`Switch::set_reentry_portion`]. Returns whether packets still
-    /// wait.
-    pub fn run_waiting(&mut self, now: Time, out: &mut impl SwitchOutput) -> bool {
-        self.run_waiting_with(&mut CallContext { now, out, tracer: &mut NoTrace })
+    /// Runs packets that wait, at most as many as [`Switch::set_reentry_batch`] allows. Returns whether packets still wait.
+    pub fn run_reentries(&mut self, now: Time, out: &mut impl SwitchOutput) -> bool {
+        self.run_reentries_with(&mut CallContext { now, out, tracer: &mut NoTrace })
     }
 
-    /// Same as [`Switch::run_waiting`], with a tracer.
-    pub fn run_waiting_traced<T: SwitchTracer>(
+    /// Same as [`Switch::run_reentries`], with a tracer.
+    pub fn run_reentries_traced<T: SwitchTracer>(
         &mut self,
         now: Time,
         out: &mut impl SwitchOutput,
         tracer: &mut T,
     ) -> bool {
-        self.run_waiting_with(&mut CallContext { now, out, tracer })
+        self.run_reentries_with(&mut CallContext { now, out, tracer })
     }
 
-    fn run_waiting_with<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>) -> bool {
-        self.reentries.start_portion();
+    fn run_reentries_with<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>) -> bool {
+        self.reentries.start_batch();
         while let Some((packet, origin)) = self.reentries.next() {
             match packet {
                 WaitingPacket::Ingress(packet) => {
@@ -319,18 +318,19 @@ impl Switch {
         !self.reentries.waiting.is_empty()
     }
 
+    /// Lets a packet wait for the next batch.
     #[cold]
-    fn wait<T: SwitchTracer>(
+    fn defer_reentry<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         packet: WaitingPacket,
         origin: Origin,
     ) {
         self.reentries.waiting.push_back((packet, origin));
-        call.out.waiting();
+        call.out.reentry_deferred();
     }
 
-    /// Drops a packet for which the program was stopped.
+    /// Drops a packet for which the program was stopped: a loop exceeded its budget, or an assertion failed.
     #[cold]
     fn abort<T: SwitchTracer>(
         &mut self,
@@ -345,15 +345,15 @@ impl Switch {
                     reason.name()
                 );
             }
-            self.overran = true;
-            call.out.overran();
+            self.loop_stopped = true;
+            call.out.loop_stopped();
         }
         self.drop(call, packet, reason);
     }
 
-    /// Drops a packet that exceeds the limit of passes.
+    /// Drops a packet that may not enter the pipeline again.
     #[cold]
-    fn refuse<T: SwitchTracer>(
+    fn drop_reentry<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         packet: Box<Packet>,
@@ -402,13 +402,13 @@ impl Switch {
             let pool = &mut self.effects.pool;
             return match verdict {
                 IngressVerdict::Resubmit => match self.reentries.admit(&mut origin, self.received) {
-                    Reentry::Now => {
+                    ReentryDecision::Now => {
                         call.tracer.step(Step::Reentered { packet: &packet });
                         outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
                         continue;
                     }
-                    Reentry::Later => self.wait(call, WaitingPacket::Ingress(packet), origin),
-                    Reentry::Refused => self.refuse(call, packet, DropReason::ResubmitLimit),
+                    ReentryDecision::Later => self.defer_reentry(call, WaitingPacket::Ingress(packet), origin),
+                    ReentryDecision::Refused => self.drop_reentry(call, packet, DropReason::ResubmitLimit),
                 },
                 IngressVerdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
                 IngressVerdict::Abort(reason) => self.abort(call, packet, reason),
@@ -424,7 +424,7 @@ impl Switch {
         }
     }
 
-    /// Queues the clones and sends the digests of the last run.
+    /// Queues the clones and sends the digests that ingress or egress has just made.
     #[inline]
     fn flush_effects<T: SwitchTracer>(
         &mut self,
@@ -463,15 +463,16 @@ impl Switch {
     ) {
         self.queues.copied += 1;
         call.tracer.step(Step::Cloned { session: clone.session });
-        // Clones of egress run egress again, so they count as recirculated, which ends chains of clones.
-        let admitted = match source {
-            CloneSource::Ingress => Reentry::Now,
+        // A clone made in egress runs egress again and can make the next. It counts as recirculated, so that such a chain
+        // ends.
+        let decision = match source {
+            CloneSource::Ingress => ReentryDecision::Now,
             CloneSource::Egress => self.reentries.admit(&mut origin, self.received),
         };
-        match admitted {
-            Reentry::Now => self.queue_clone(call, clone, origin),
-            Reentry::Later => self.wait(call, WaitingPacket::Clone(clone), origin),
-            Reentry::Refused => self.refuse(call, clone.packet, DropReason::RecirculateLimit),
+        match decision {
+            ReentryDecision::Now => self.queue_clone(call, clone, origin),
+            ReentryDecision::Later => self.defer_reentry(call, WaitingPacket::Clone(clone), origin),
+            ReentryDecision::Refused => self.drop_reentry(call, clone.packet, DropReason::RecirculateLimit),
         }
     }
 
@@ -568,8 +569,8 @@ impl Switch {
     pub fn clone_sessions(&self) -> &BTreeMap<u16, CloneSession> {
         self.replication.sessions()
     }
-    /// Records a PFC frame from the neighbour on this port. Returns whether this gave a port without sendable
-    /// packets one to send: then treat it like a call of [`SwitchOutput::ready`].
+    /// Records a PFC frame from the neighbour on this port. Returns whether the port had no sendable packet before and has one
+    /// now: then do the same as for [`SwitchOutput::ready`].
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         self.queues.tm.set_paused(port, priority, paused)
     }

@@ -1,4 +1,4 @@
-//! The driver's side of a switch: methods that the switch calls while it processes a packet.
+//! The interface from a switch to its driver: methods that the switch calls while it processes a packet.
 
 use crate::packet::Packet;
 use crate::pipeline::Digest;
@@ -16,13 +16,12 @@ pub trait SwitchOutput {
     fn recycle(&mut self, packet: Box<Packet>);
     /// The program sent a digest message to its controller.
     fn digest(&mut self, digest: Digest);
-    /// A packet waits for its next pass: call [`super::Switch::run_waiting`] soon. Only called after
-    /// [`super::Switch::set_reentry_portion`].
-    fn waiting(&mut self) {}
-    /// A loop of the program was stopped ([`DropReason::ParserLoop`](crate::drops::DropReason::ParserLoop),
-    /// [`ActionLoop`](crate::drops::DropReason::ActionLoop)), so that this call took milliseconds: a driver of several
-    /// switches lets the others run.
-    fn overran(&mut self) {}
+    /// A packet waits to enter the pipeline again: call [`super::Switch::run_reentries`] soon. Called only if
+    /// [`super::Switch::set_reentry_batch`] was called.
+    fn reentry_deferred(&mut self) {}
+    /// A loop of the program was stopped after milliseconds ([`DropReason::ParserLoop`](crate::drops::DropReason::ParserLoop),
+    /// [`ActionLoop`](crate::drops::DropReason::ActionLoop)). A driver of several switches should run the others next.
+    fn loop_stopped(&mut self) {}
 }
 
 /// Collects ready ports, for drivers that ignore all other output.

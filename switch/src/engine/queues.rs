@@ -9,24 +9,27 @@ use crate::tm::{Departure, EnqueueRequest, TmConfig, TmConfigError, TrafficManag
 use crate::trace::{Step, SwitchTracer};
 use weir_units::Time;
 
+/// Values of the argument `on` of [`SwitchOutput::pause`].
+const PAUSE: bool = true;
+const RESUME: bool = false;
 /// Maximum number of boxes of dropped packets that the switch keeps for copies; further boxes go to the driver.
 const MAX_SPARE_PACKETS: usize = 64;
 
-/// The context of one call by the driver: the time, the receiver of consequences, and the tracer.
+/// The context of one call by the driver.
 pub(super) struct CallContext<'a, T> {
     pub now: Time,
     pub out: &'a mut dyn SwitchOutput,
     pub tracer: &'a mut T,
 }
 
-/// The origin of a packet.
+/// Where a packet came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     /// The port at which the packet arrived.
     pub port: u16,
-    /// The class in which the neighbour sent the packet; `None`: use the priority that the program sets.
+    /// The PFC class in which the neighbour sent the packet; `None`: unknown, the priority that the program sets is used.
     pub class: Option<u8>,
-    /// Passes of the packet after its first one, counting those of the packet from which it was cloned.
+    /// Number of times that the packet entered the pipeline again, including those of the packet from which it was cloned.
     pub reentries: u16,
 }
 
@@ -100,12 +103,13 @@ impl SwitchQueues {
             call.tracer.step(Step::Queued { port: to.port, priority, instance: to.instance, depth });
         }
         match self.tm.enqueue(call.now, request, Queued { packet, origin, instance: to.instance }) {
+            // The neighbour is paused for the class in which it sent the packet, not for the egress priority.
             Ok(admission) => {
                 if admission.ready {
                     call.out.ready(to.port);
                 }
                 if admission.pause {
-                    call.out.pause(origin.port, ingress_priority, true);
+                    call.out.pause(origin.port, ingress_priority, PAUSE);
                 }
             }
             Err(rejected) => self.drop(call, pool, rejected.item.packet, rejected.reason),
@@ -140,10 +144,10 @@ impl SwitchQueues {
         call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Departure<Queued>> {
-        // The packet that is dequeued next has probably left the processor's cache since it was queued.
+        // Prefetch the packet that is dequeued next: it has probably left the processor's cache since it was queued.
         let departure = self.tm.dequeue(call.now, port, |next| next.packet.prefetch())?;
         if let Some((neighbour, priority)) = departure.resume {
-            call.out.pause(neighbour, priority, false);
+            call.out.pause(neighbour, priority, RESUME);
         }
         Some(departure)
     }

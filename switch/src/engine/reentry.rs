@@ -1,6 +1,6 @@
-//! Packets that run again: resubmitted, recirculated, or cloned in egress. BMv2 lets a program repeat this without end.
-//! Here it is limited per packet and per switch, far above what programs that end need, and a driver may have it done
-//! in portions.
+//! Packets that enter the pipeline again: resubmitted, recirculated, or cloned in egress. Each such run of ingress or egress
+//! is a pass. BMv2 sets no limit. Here passes are limited per packet and per switch, far above what programs that
+//! terminate need. A driver may also run them in batches, to do other work in between.
 
 use super::queues::Origin;
 use crate::drops::DropReason;
@@ -8,14 +8,14 @@ use crate::packet::Packet;
 use crate::pipeline::ClonedPacket;
 use std::collections::VecDeque;
 
-/// The most passes of a packet after its first one, counting those of the packet from which it was cloned.
+/// Maximum number of passes of a packet after the first. A clone starts with the count of its original.
 pub(super) const MAX_REENTRIES: u16 = u16::MAX;
-/// The most passes of all packets together that the packets received so far have not paid for.
+/// Maximum of [`Reentries::allowance`]: the passes that a burst may take beyond [`ALLOWANCE_PER_PACKET`].
 const MAX_ALLOWANCE: u64 = 1 << 20;
-/// Passes that each received packet adds to the allowance. A program that never ends therefore costs no more than this
-/// many passes per packet in the long run.
+/// Number of passes that each received packet adds to the allowance. In the long run a program that never terminates
+/// therefore costs at most this many passes per received packet.
 const ALLOWANCE_PER_PACKET: u64 = 1024;
-/// The most packets that wait for the next portion, as in BMv2's input buffer.
+/// Maximum number of packets that wait for the next batch, as in BMv2's input buffer.
 const MAX_WAITING: usize = 1024;
 
 /// A packet that waits for its next pass.
@@ -26,82 +26,89 @@ pub(super) enum WaitingPacket {
     Clone(ClonedPacket),
 }
 
-/// The decision on a packet that is to run again.
-pub(super) enum Reentry {
+/// Whether and when a packet enters the pipeline again.
+pub(super) enum ReentryDecision {
     Now,
-    /// The portion is used up: the packet must wait.
+    /// The batch is used up: the packet must wait for the next one.
     Later,
     /// A limit is exceeded.
     Refused,
 }
 
-/// The limits of a switch, and the packets that wait.
+/// The limits of a switch for passes, and the packets that wait for their next pass.
 pub(super) struct Reentries {
-    /// The passes that are left of the allowance.
+    /// Number of passes that all packets together may still take.
     allowance: u64,
-    /// Packets received when `allowance` was last updated.
-    paid_for: u64,
-    /// The most passes per portion; `None`: all at once.
-    portion: Option<u32>,
-    /// The passes that are left of the portion.
-    left: u32,
+    /// Number of packets received when `allowance` was last updated.
+    last_received: u64,
+    /// Maximum number of passes per batch; `None`: passes are not batched, no packet waits.
+    batch_limit: Option<u32>,
+    /// Number of passes left in the current batch.
+    batch_remaining: u32,
     pub waiting: VecDeque<(WaitingPacket, Origin)>,
 }
 
 impl Default for Reentries {
     fn default() -> Reentries {
-        Reentries { allowance: MAX_ALLOWANCE, paid_for: 0, portion: None, left: 0, waiting: VecDeque::new() }
+        Reentries {
+            allowance: MAX_ALLOWANCE,
+            last_received: 0,
+            batch_limit: None,
+            batch_remaining: 0,
+            waiting: VecDeque::new(),
+        }
     }
 }
 
 impl Reentries {
-    /// Sets the most passes per portion and starts one.
-    pub fn set_portion(&mut self, passes: u32) {
-        (self.portion, self.left) = (Some(passes.max(1)), passes.max(1));
+    /// Sets the maximum number of passes per batch and starts a batch. 0 counts as 1, so that packets make progress.
+    pub fn set_batch(&mut self, passes: u32) {
+        (self.batch_limit, self.batch_remaining) = (Some(passes.max(1)), passes.max(1));
     }
 
-    pub fn has_portions(&self) -> bool {
-        self.portion.is_some()
+    pub fn is_batched(&self) -> bool {
+        self.batch_limit.is_some()
     }
 
-    /// Starts the next portion.
-    pub fn start_portion(&mut self) {
-        self.left = self.portion.unwrap_or_default();
+    /// Starts the next batch.
+    pub fn start_batch(&mut self) {
+        self.batch_remaining = self.batch_limit.unwrap_or_default();
     }
 
-    /// Returns the next packet that waits, unless the portion is used up.
+    /// Removes and returns the next packet that waits; `None` if there is none or the batch is used up.
     pub fn next(&mut self) -> Option<(WaitingPacket, Origin)> {
-        if self.portion.is_some() {
-            self.left = self.left.checked_sub(1)?;
+        if self.batch_limit.is_some() {
+            self.batch_remaining = self.batch_remaining.checked_sub(1)?;
         }
         self.waiting.pop_front()
     }
 
-    /// Counts a pass of a packet and decides when it takes place. `received` is the number of packets that the switch
-    /// has received.
-    pub fn admit(&mut self, origin: &mut Origin, received: u64) -> Reentry {
-        let earned = (received - self.paid_for).saturating_mul(ALLOWANCE_PER_PACKET);
+    /// Decides whether and when a packet takes another pass, and counts the pass unless it is refused. `received` is the
+    /// number of packets that the switch has received.
+    pub fn admit(&mut self, origin: &mut Origin, received: u64) -> ReentryDecision {
+        let earned = (received - self.last_received).saturating_mul(ALLOWANCE_PER_PACKET);
         self.allowance = self.allowance.saturating_add(earned).min(MAX_ALLOWANCE);
-        self.paid_for = received;
+        self.last_received = received;
         let (Some(reentries), Some(allowance)) =
             (origin.reentries.checked_add(1), self.allowance.checked_sub(1))
         else {
-            return Reentry::Refused;
+            return ReentryDecision::Refused;
         };
-        if self.portion.is_some() && (self.left == 0 || !self.waiting.is_empty()) {
+        // While packets wait, others wait too, so that their order is kept.
+        if self.batch_limit.is_some() && (self.batch_remaining == 0 || !self.waiting.is_empty()) {
             if self.waiting.len() == MAX_WAITING {
-                return Reentry::Refused;
+                return ReentryDecision::Refused;
             }
             (origin.reentries, self.allowance) = (reentries, allowance);
-            return Reentry::Later;
+            return ReentryDecision::Later;
         }
         (origin.reentries, self.allowance) = (reentries, allowance);
-        self.left = self.left.saturating_sub(1);
-        Reentry::Now
+        self.batch_remaining = self.batch_remaining.saturating_sub(1);
+        ReentryDecision::Now
     }
 }
 
-/// Logs the first packet that a limit stops.
+/// Logs that a packet exceeded a limit. Called only for the first such packet.
 #[cold]
 pub(super) fn log_first(reason: DropReason) {
     tracing::warn!(

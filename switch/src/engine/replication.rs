@@ -15,7 +15,7 @@ pub struct Replica {
 /// The destinations of the clones of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneSession {
-    /// The multicast group whose replicas get copies, before `replicas` (BMv2's `mirroring_add_mc`).
+    /// A multicast group whose replicas get copies too, before `replicas` (BMv2's `mirroring_add_mc`).
     pub group: Option<u16>,
     /// Replicas that get copies (P4Runtime's replicas, BMv2's `mirroring_add`).
     pub replicas: Vec<Replica>,
@@ -110,16 +110,16 @@ mod tests {
 
     #[test]
     fn invalid_groups_and_sessions_are_rejected_and_the_old_ones_stay() {
-        let mut engine = Replication::default();
+        let mut replication = Replication::default();
         let replica = |port, instance| Replica { port, instance };
-        engine.set_group(1, vec![replica(1, 0), replica(1, 1)]).unwrap();
-        let error = engine.set_group(1, vec![replica(2, 5), replica(2, 5)]).unwrap_err().to_string();
+        replication.set_group(1, vec![replica(1, 0), replica(1, 1)]).unwrap();
+        let error = replication.set_group(1, vec![replica(2, 5), replica(2, 5)]).unwrap_err().to_string();
         assert!(error.contains("port 2 with instance 5 twice"), "{error}");
-        assert_eq!(engine.group(1), [replica(1, 0), replica(1, 1)]);
-        assert!(engine.set_group(0, vec![]).unwrap_err().to_string().contains("use 1 or higher"));
+        assert_eq!(replication.group(1), [replica(1, 0), replica(1, 1)]);
+        assert!(replication.set_group(0, vec![]).unwrap_err().to_string().contains("use 1 or higher"));
         let empty_clones = CloneSession { truncate: Some(0), ..CloneSession::default() };
-        assert_eq!(engine.set_session(1, empty_clones.clone()), Err(ReplicationError::EmptyClones(1)));
-        assert_eq!(engine.set_session(1 << 15, empty_clones), Err(ReplicationError::SessionTooHigh(1 << 15)));
-        assert!(engine.delete_group(1) && !engine.delete_group(1) && !engine.delete_session(1));
+        assert_eq!(replication.set_session(1, empty_clones.clone()), Err(ReplicationError::EmptyClones(1)));
+        assert_eq!(replication.set_session(1 << 15, empty_clones), Err(ReplicationError::SessionTooHigh(1 << 15)));
+        assert!(replication.delete_group(1) && !replication.delete_group(1) && !replication.delete_session(1));
     }
 }

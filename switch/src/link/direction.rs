@@ -1,4 +1,4 @@
-//! One direction of a link: decides the fate of each frame, and holds the frames in flight.
+//! One direction of a link: decides when each frame arrives or whether it is lost, and has the frames in flight.
 
 use super::LinkParameters;
 use crate::drops::PacketCount;
@@ -33,7 +33,7 @@ impl LinkDrop {
     }
 }
 
-/// The counters of one direction: `offered + duplicated = delivered + dropped + in flight`.
+/// The counters of one direction, in frames: `offered + duplicated = delivered + dropped + in flight`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames that were sent on the link.
@@ -68,9 +68,9 @@ impl LinkCounters {
 pub struct LinkChannel {
     /// The time at which the transmitter becomes idle.
     free_at: Time,
-    /// The latest arrival among the frames that were not reordered.
-    latest: Time,
-    /// Frames by arrival; equal arrivals in the order of sending.
+    /// The latest arrival among the frames that were not reordered: later frames do not arrive before it.
+    latest_arrival: Time,
+    /// Frames with their arrival times, sorted by them; frames with equal times in the order of sending.
     in_flight: VecDeque<(Time, Box<Packet>)>,
     random: Pcg64Mcg,
     counters: LinkCounters,
@@ -80,6 +80,7 @@ impl LinkChannel {
     /// Returns the seed for the direction of link number `link` that leads away from `end` (0 or 1). Every direction
     /// has its own random stream, so that it does not depend on the traffic of others.
     pub fn seed(seed: u64, link: usize, end: usize) -> u64 {
+        // Multiplication by the golden ratio of 64 bits spreads consecutive numbers over all bits of the seed.
         seed ^ (2 * link as u64 + end as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
@@ -87,7 +88,7 @@ impl LinkChannel {
     pub fn new(seed: u64) -> LinkChannel {
         LinkChannel {
             free_at: Time::ZERO,
-            latest: Time::ZERO,
+            latest_arrival: Time::ZERO,
             in_flight: VecDeque::new(),
             random: Pcg64Mcg::seed_from_u64(seed),
             counters: LinkCounters::default(),
@@ -103,6 +104,7 @@ impl LinkChannel {
                 let arrival = self.arrival(link);
                 if self.draw(link.corrupt) {
                     self.counters.corrupted += 1;
+                    // `max(1)`: the range must not be empty, even for a frame without bytes.
                     let bit = self.random.random_range(0..frame.bytes().len().max(1) * 8);
                     frame.invert_bit(bit);
                 }
@@ -120,7 +122,7 @@ impl LinkChannel {
         pool.put(frame);
     }
 
-    /// Serialises a frame. Returns the reason if the frame is dropped before that.
+    /// Serialises a frame. Returns the reason if the link does not accept it.
     fn transmit(&mut self, link: &LinkParameters, now: Time, len: u32) -> Result<(), LinkDrop> {
         if !link.up {
             return Err(LinkDrop::Down);
@@ -130,8 +132,8 @@ impl LinkChannel {
             self.free_at = now;
             return Ok(());
         };
-        let waiting = rate.bytes_in(self.free_at.saturating_sub(now));
-        if waiting + len > link.queue {
+        let backlog = rate.bytes_in(self.free_at.saturating_sub(now));
+        if backlog + len > link.queue {
             return Err(LinkDrop::QueueFull);
         }
         self.free_at = self.free_at.max(now) + rate.tx_time(len);
@@ -151,12 +153,12 @@ impl LinkChannel {
             Time::ZERO => Time::ZERO,
             max => Time::from_ps(self.random.random_range(0..=max.as_ps())),
         };
-        self.latest = self.latest.max(self.free_at + link.delay + jitter);
-        self.latest
+        self.latest_arrival = self.latest_arrival.max(self.free_at + link.delay + jitter);
+        self.latest_arrival
     }
 
-    /// Returns `true` with this probability. A probability of 0 draws no random number, so that adding one
-    /// fault does not change the others.
+    /// Returns `true` with this probability. A probability of 0 draws no random number, so that a fault that is not
+    /// configured does not change the random numbers of the others.
     fn draw(&mut self, probability: Ratio) -> bool {
         probability > Ratio::default() && self.random.random::<f64>() < probability.get()
     }
@@ -190,10 +192,10 @@ impl LinkChannel {
         while let Some((_, frame)) = self.in_flight.pop_front() {
             pool.put(frame);
         }
-        (self.free_at, self.latest) = (Time::ZERO, Time::ZERO);
+        (self.free_at, self.latest_arrival) = (Time::ZERO, Time::ZERO);
     }
 
-    /// Returns the number of frames that wait or propagate.
+    /// Returns the number of frames that are queued, in transmission or propagating.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }

@@ -3,27 +3,27 @@
 //! BMv2's rate-limited queues keep the same interval between any two packets, whatever their lengths
 //! (`set_queue_rate`). A packet's departure is fixed when it is queued: one interval after the previous
 //! departure, or now. A link of R bit/s needs the serialisation time of the previous packet instead.
-//! [`PacketRateController`] computes both for each queued packet. Whenever they differ by more than a full
-//! frame, it corrects the packet rate: to the mean over the mix of lengths, plus a term that removes the
+//! [`PacketRateController`] computes both for each queued packet. Whenever they differ by more than the time of a full
+//! frame, it corrects the packet rate: to the rate for the mean packet length, plus a term that removes the
 //! difference.
 
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Number of packets over which the mean length is averaged, and over which a difference is removed.
-const WINDOW: i64 = 16;
+const AVERAGING_PACKETS: i64 = 16;
 
 /// A packet-by-packet model of BMv2's queue and of the link that it emulates.
 #[derive(Clone, Debug)]
 pub struct PacketRateController {
     rate: Bandwidth,
-    /// The largest difference that is tolerated, in ps: the time of a full frame.
-    tolerance: i64,
+    /// The largest difference that is not corrected, in ps: the time of a full frame.
+    tolerance_ps: i64,
     /// The mean serialisation time of a packet, in ps.
-    mean_tx_time: i64,
+    mean_tx_ps: i64,
     /// The time at which the link becomes idle, in ps.
-    link_free_at: i64,
+    link_free_at_ps: i64,
     /// The time at which the limiter releases the last packet, in ps.
-    last_departure: i64,
+    last_departure_ps: i64,
     packets_per_second: u64,
 }
 
@@ -31,14 +31,14 @@ impl PacketRateController {
     /// Creates the controller for a link with this rate and maximum frame length. The first packet rate assumes
     /// full frames.
     pub fn new(rate: Bandwidth, max_frame: Bytes) -> PacketRateController {
-        let longest = ps(rate.tx_time(max_frame));
+        let max_tx_ps = ps(rate.tx_time(max_frame));
         PacketRateController {
             rate,
-            tolerance: longest,
-            mean_tx_time: longest,
-            link_free_at: 0,
-            last_departure: 0,
-            packets_per_second: per_second(longest),
+            tolerance_ps: max_tx_ps,
+            mean_tx_ps: max_tx_ps,
+            link_free_at_ps: 0,
+            last_departure_ps: 0,
+            packets_per_second: per_second(max_tx_ps),
         }
     }
 
@@ -49,36 +49,40 @@ impl PacketRateController {
 
     /// Accounts for a packet that is queued at `now`. Returns the new packet rate if it changes.
     pub fn on_enqueue(&mut self, now: Time, len: u32) -> Option<u64> {
-        let (now, tx_time) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
-        self.last_departure = now.max(self.last_departure + self.packet_interval());
-        self.link_free_at = now.max(self.link_free_at) + tx_time;
-        self.mean_tx_time += (tx_time - self.mean_tx_time) / WINDOW;
-        let late = self.last_departure + self.packet_interval() - self.link_free_at;
-        if late.abs() <= self.tolerance {
+        let (now, tx_ps) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
+        self.last_departure_ps = now.max(self.last_departure_ps + self.interval_ps());
+        self.link_free_at_ps = now.max(self.link_free_at_ps) + tx_ps;
+        self.mean_tx_ps += (tx_ps - self.mean_tx_ps) / AVERAGING_PACKETS;
+        // How much later than the link the limiter is ready for the next packet.
+        let late_ps = self.last_departure_ps + self.interval_ps() - self.link_free_at_ps;
+        if late_ps.abs() <= self.tolerance_ps {
             return None;
         }
-        let interval = (self.mean_tx_time - late / WINDOW)
-            .clamp(self.mean_tx_time / 4, self.tolerance.max(self.mean_tx_time) * 2);
-        let rate = per_second(interval);
+        // The bounds keep the rate sensible when the difference is large, for example after the lengths changed.
+        let interval_ps = (self.mean_tx_ps - late_ps / AVERAGING_PACKETS)
+            .clamp(self.mean_tx_ps / 4, self.tolerance_ps.max(self.mean_tx_ps) * 2);
+        let rate = per_second(interval_ps);
         let changes = rate != self.packets_per_second;
         self.packets_per_second = rate;
         changes.then_some(rate)
     }
 
-    fn packet_interval(&self) -> i64 {
-        SECOND / i64::try_from(self.packets_per_second).unwrap_or(i64::MAX).max(1)
+    /// Returns the interval that the limiter keeps between packets, in ps.
+    fn interval_ps(&self) -> i64 {
+        PS_PER_SECOND / i64::try_from(self.packets_per_second).unwrap_or(i64::MAX).max(1)
     }
 }
 
-const SECOND: i64 = Time::from_secs(1).as_ps() as i64;
+const PS_PER_SECOND: i64 = Time::from_secs(1).as_ps() as i64;
 
+/// Returns a time in ps, limited so that the sum of two times does not overflow.
 fn ps(time: Time) -> i64 {
     i64::try_from(time.as_ps()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }
 
 /// Returns packets per second for an interval in ps: at least 1, since 0 means unlimited.
-fn per_second(interval: i64) -> u64 {
-    ((SECOND as f64 / interval.max(1) as f64).round() as u64).max(1)
+fn per_second(interval_ps: i64) -> u64 {
+    ((PS_PER_SECOND as f64 / interval_ps.max(1) as f64).round() as u64).max(1)
 }
 
 #[cfg(test)]
@@ -88,9 +92,17 @@ mod tests {
     const FULL: Bytes = Bytes::new(1_518);
     const MBPS: Bandwidth = Bandwidth::from_mbps(1);
 
+    #[derive(PartialEq)]
+    enum RateMode {
+        /// The first packet rate is kept.
+        Fixed,
+        /// The packet rate follows the controller.
+        Adaptive,
+    }
+
     /// Queues packets in a model of BMv2's limiter. Returns the last departure, and the time at which an ideal link
     /// would be idle.
-    fn departures(lengths: &[u32], adapt: bool) -> (Time, Time) {
+    fn departures(lengths: &[u32], rate_mode: RateMode) -> (Time, Time) {
         let mut limiter = PacketRateController::new(MBPS, FULL);
         let mut interval = Time::from_ps(Time::from_secs(1).as_ps() / limiter.packets_per_second());
         let (mut last, mut free) = (Time::ZERO, Time::ZERO);
@@ -98,7 +110,7 @@ mod tests {
             let now = Time::from_us(i as u64); // all at once: the queue is never empty
             last = now.max(last + interval);
             free = free.max(now) + MBPS.tx_time(Bytes::new(u64::from(len)));
-            if let Some(rate) = limiter.on_enqueue(now, len).filter(|_| adapt) {
+            if let Some(rate) = limiter.on_enqueue(now, len).filter(|_| rate_mode == RateMode::Adaptive) {
                 interval = Time::from_ps(Time::from_secs(1).as_ps() / rate);
             }
         }
@@ -111,27 +123,27 @@ mod tests {
         let frame = MBPS.tx_time(FULL).as_secs_f64();
         let mixed: Vec<u32> = (0..400).map(|i| if i % 2 == 0 { 1_518 } else { 90 }).collect();
         assert!(
-            difference(departures(&mixed, false)) > 150.0 * frame,
+            difference(departures(&mixed, RateMode::Fixed)) > 150.0 * frame,
             "a fixed rate is nearly half too slow"
         );
         assert!(
-            difference(departures(&mixed, true)).abs() < 10.0 * frame,
+            difference(departures(&mixed, RateMode::Adaptive)).abs() < 10.0 * frame,
             "{}",
-            difference(departures(&mixed, true)) / frame
+            difference(departures(&mixed, RateMode::Adaptive)) / frame
         );
         // The mix changes: first data alone, then ACKs alone.
         let changing: Vec<u32> = (0..400).map(|i| if i < 200 { 1_518 } else { 90 }).collect();
         assert!(
-            difference(departures(&changing, true)).abs() < 10.0 * frame,
+            difference(departures(&changing, RateMode::Adaptive)).abs() < 10.0 * frame,
             "{}",
-            difference(departures(&changing, true)) / frame
+            difference(departures(&changing, RateMode::Adaptive)) / frame
         );
     }
 
     #[test]
     fn the_rounding_of_packets_per_second_is_compensated() {
         // 82.3 full frames a second: neither 82 nor 83 fills the link for long.
-        let (last, free) = departures(&[1_518; 2_000], true);
+        let (last, free) = departures(&[1_518; 2_000], RateMode::Adaptive);
         assert!((last.as_secs_f64() - free.as_secs_f64()).abs() < 3.0 * MBPS.tx_time(FULL).as_secs_f64());
     }
 

@@ -1,8 +1,8 @@
-//! A model of a link with rate, delay and faults.
+//! A model of a link with rate, delay and faults, without a clock and sockets.
 //!
 //! - [`LinkParameters`] describe a link, [`LinkChange`] is a change to some of them.
-//! - [`LinkChannel`] holds the frames in flight in one direction. Time and seed are arguments, so equal calls
-//!   give equal results; [`crate::driver::LinkEmulator`] calls it in real time.
+//! - [`LinkChannel`] is one direction with its frames in flight. Time and seed are arguments, so equal calls give equal
+//!   results; [`crate::driver::LinkEmulator`] calls it in real time.
 //! - [`PacketRateController`] makes a limiter that counts packets, such as BMv2's, keep a rate in bits per
 //!   second.
 

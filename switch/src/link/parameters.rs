@@ -7,7 +7,7 @@ use weir_units::{Bandwidth, Bytes, Ratio, Time};
 /// The parameters of a link, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkParameters {
-    /// Bits of the frame per second; `None`: serialisation takes no time.
+    /// Rate of the transmitter, counting the bits of frames only; `None`: serialisation takes no time.
     pub rate: Option<Bandwidth>,
     /// Propagation delay.
     pub delay: Time,
@@ -17,8 +17,8 @@ pub struct LinkParameters {
     pub jitter: Time,
     /// Probability that a frame is lost.
     pub loss: Ratio,
-    /// Probability that a frame is reordered. It overtakes others by arriving without delay and jitter; if
-    /// `reorder_by` is not 0, it is delayed by that much instead.
+    /// Probability that a frame is reordered. A reordered frame arrives without delay and jitter, so that it overtakes
+    /// others; if `reorder_by` is not 0, it arrives later by that time, so that others overtake it.
     pub reorder: Ratio,
     /// Additional delay of a reordered frame; 0: reordered frames overtake.
     pub reorder_by: Time,
@@ -31,7 +31,7 @@ pub struct LinkParameters {
 }
 
 impl LinkParameters {
-    /// The longest delay and jitter. They are limited because frames in flight are in memory.
+    /// Maximum delay, jitter and `reorder_by`, because frames in flight take memory.
     pub const MAX_DELAY: Time = Time::from_secs(60);
     /// The default queue: 1,000 full frames, as in Linux' `pfifo`.
     pub const QUEUE: Bytes = Bytes::new(1_518_000);
@@ -55,7 +55,7 @@ impl Default for LinkParameters {
     }
 }
 
-/// Declares the keys once: name and type.
+/// Declares [`LinkChange`] from one list of keys with their types.
 macro_rules! keys {
     ($($field:ident: $kind:ty,)+) => {
         /// A change to a link's parameters; `None` keeps a parameter.

@@ -210,10 +210,10 @@ mod tests {
         for (algorithm, len) in
             algorithms.iter().flat_map(|algorithm| (0..=bytes.len()).map(move |len| (*algorithm, len)))
         {
-            let CrcTables { zeros: of_zeros, of_byte } = crc_tables(algorithm).unwrap();
-            let contribution = |(i, byte): (usize, &u8)| of_byte[len - 1 - i][usize::from(*byte)];
+            let CrcTables { zeros, byte_contributions } = crc_tables(algorithm).unwrap();
+            let contribution = |(i, byte): (usize, &u8)| byte_contributions[len - 1 - i][usize::from(*byte)];
             let crc =
-                bytes[..len].iter().enumerate().map(contribution).fold(of_zeros[len], |crc, part| crc ^ part);
+                bytes[..len].iter().enumerate().map(contribution).fold(zeros[len], |crc, part| crc ^ part);
             assert_eq!(u64::from(crc), digest(algorithm, &bytes[..len]), "{algorithm:?} of {len} bytes");
         }
         assert!(crc_tables(Algorithm::Xor16).is_none());

@@ -333,7 +333,7 @@ impl LpmIndex {
     #[inline]
     fn find_packed(&self, layout: &KeyLayout, word: u64) -> u32 {
         for (length, _) in &self.lengths {
-            let mask = layout.prefixes[usize::from(*length)][0];
+            let mask = layout.prefix_masks[usize::from(*length)][0];
             let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
             if entry != 0 {
                 return entry;
@@ -346,7 +346,7 @@ impl LpmIndex {
         key.resize(layout.words * 2 + 1, 0);
         let (key, masked) = key.split_at_mut(layout.words);
         for (length, _) in &self.lengths {
-            let mask = &layout.prefixes[usize::from(*length)];
+            let mask = &layout.prefix_masks[usize::from(*length)];
             for ((masked, word), mask) in masked.iter_mut().zip(&*key).zip(mask) {
                 *masked = word & mask;
             }

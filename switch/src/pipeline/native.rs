@@ -267,11 +267,11 @@ fn materialize_slots(
     for slot in &native.resume_points[point].undefined {
         phv.slots[usize::from(*slot)] = 0;
     }
-    for (header, unloaded) in program.layout.headers.iter().zip(&program.frame_access.unloaded) {
+    for (header, left_in_frame) in program.layout.headers.iter().zip(&program.frame_access.left_in_frame) {
         let slot = |offset: Slot| phv.slots[usize::from(header.first_slot + offset)];
         let origin = (slot(FRAME_OFFSET_SLOT) as usize).checked_sub(1).filter(|_| slot(VALID_SLOT) != 0);
         let Some(bytes) = origin.and_then(|origin| frame.get(origin..)) else { continue };
-        for load in unloaded {
+        for load in left_in_frame {
             let word = bytes.get(usize::from(load.offset)..).and_then(|rest| rest.first_chunk());
             let word = word.map_or(0, |word| u64::from_be_bytes(*word));
             phv.slots[usize::from(load.slot)] = word << load.left >> load.right;

@@ -53,7 +53,8 @@ impl<T: Tracer> ExecContext<'_, T> {
             Opcode::SetInvalid => {
                 let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
                 if slots[base + usize::from(VALID_SLOT)] != 0 {
-                    let varbit_len = header.varbit_length_slot.map_or(0, |offset| slots[base + usize::from(offset)] / 8);
+                    let varbit_len =
+                        header.varbit_length_slot.map_or(0, |offset| slots[base + usize::from(offset)] / 8);
                     *self.length = self.length.saturating_sub(u32::from(header.bytes) + varbit_len as u32);
                     slots[base + usize::from(VALID_SLOT)] = 0;
                 }

@@ -56,7 +56,7 @@ impl State {
                 .iter()
                 .map(|array| vec![Meter::default(); cells(array.size, array.is_direct)])
                 .collect(),
-            value_lists: vec![Vec::new(); program.parser.value_lists],
+            value_lists: vec![Vec::new(); program.parser.value_list_count],
             round_robin_calls: vec![0; program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
             drop_port: DROP_PORT,

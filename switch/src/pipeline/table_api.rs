@@ -7,7 +7,9 @@ use super::api_types::{
 use super::lookup::{Lookup, Match};
 use super::table_state::{EntryInfo, ProfileRef};
 use super::{Pipeline, values};
-use crate::program::{ActionId, MatchKind, Table, TableDefinition, TableId, limb_count, mask_limbs, prefix_mask};
+use crate::program::{
+    ActionId, MatchKind, Table, TableDefinition, TableId, limb_count, mask_limbs, prefix_mask,
+};
 use std::ops::Range;
 
 /// An action call with its names and handles resolved.

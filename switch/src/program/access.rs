@@ -1,9 +1,9 @@
-//! The slots that the stages of the pipeline read and write. All decisions about live slots derive from this
-//! module.
+//! The slots (64-bit words of the header vector) that the stages of the pipeline read and write. Everything that depends
+//! on which slots are live derives from this module.
 //!
 //! [`field_usage`](super::field_usage) decides which fields the parser has to load from the frame, and `native`
-//! which slots machine code has to define and which are bridged from ingress to egress. If a new part of the
-//! pipeline uses slots, add them here.
+//! which slots machine code has to define and which are bridged, that is, passed from ingress to egress. If a new
+//! part of the pipeline uses slots, add them here.
 
 use super::declarations::FieldList;
 use super::hash::{Calculation, Checksum, HashInput};
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 pub(super) struct Access {
     pub read: BTreeSet<Slot>,
     pub written: BTreeSet<Slot>,
-    /// Slots of headers and stacks that may be read and written, because an operation accesses the whole block.
+    /// Slots of headers and stacks that may be read or written, because an operation accesses the whole block.
     pub whole_blocks: BTreeSet<Slot>,
     /// Slots that only a trace reads: the values of `log_msg`.
     pub logged: BTreeSet<Slot>,
@@ -29,12 +29,12 @@ pub(super) struct Access {
 
 // The stages of the pipeline, in the order in which a packet passes through them.
 impl Access {
-    /// Returns the accesses of the parser, without the fields that it extracts, and of the checksums that are
-    /// verified after it, except those with an index in `frame_checksums`.
+    /// Returns the accesses of the parser, without the fields that it extracts, and of the verification of checksums after
+    /// it. Checksums with an index in `frame_checksums` are left out: they are computed over the bytes of the frame.
     pub fn parser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, parser_code(program)));
         for state in &program.parser.states {
-            state.key.iter().for_each(|part| access.key_part(program, *part));
+            state.key.iter().for_each(|part| access.select_part(program, *part));
             state.ops.iter().for_each(|op| access.parse_op(program, op));
         }
         for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.is_verified) {
@@ -49,8 +49,8 @@ impl Access {
         Access::code(program, &ReachableCode::new(program, [start]))
     }
 
-    /// Returns the accesses of the target after ingress: clone, digest, resubmit and the choice of the port. The
-    /// fields of lists are not included.
+    /// Returns the accesses of the target after ingress: clone, digest, resubmit and the choice of the port, without the
+    /// fields of field lists (see [`Access::lists`]).
     pub fn after_ingress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
@@ -60,8 +60,8 @@ impl Access {
         access
     }
 
-    /// Returns the accesses of the target after egress: clone, recirculate and drop. The fields of lists are not
-    /// included.
+    /// Returns the accesses of the target after egress: clone, recirculate and drop, without the fields of field lists
+    /// (see [`Access::lists`]).
     pub fn after_egress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
@@ -70,11 +70,11 @@ impl Access {
         access
     }
 
-    /// Returns the fields of lists, which digests send, and which clones and re-entering packets keep.
+    /// Returns the fields of field lists: digests send them, clones and re-entering packets keep them.
     pub fn lists<'a>(lists: impl IntoIterator<Item = &'a FieldList>) -> Access {
         let mut access = Access::default();
         for (slot, bits) in lists.into_iter().flat_map(|list| &list.fields) {
-            access.number(*slot, *bits);
+            access.read_number(*slot, *bits);
         }
         access
     }
@@ -93,7 +93,7 @@ impl Access {
         access
     }
 
-    /// Returns the accesses of all stages, without the checksums with an index in `frame_checksums`.
+    /// Returns the accesses of all stages, without the checksums of `frame_checksums` (see [`Access::parser`]).
     pub fn program(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::parser(program, frame_checksums);
         access.extend(Access::control(program, program.ingress));
@@ -134,18 +134,18 @@ impl Access {
         match op.opcode {
             Opcode::ApplyTable => {
                 let table = &program.tables[usize::from(op.a)];
-                self.read.extend(table.key_layout.parts.iter().map(|part| part.slot));
-                self.table_extras(program, table);
+                self.read.extend(table.key_layout.segments.iter().map(|part| part.slot));
+                self.table_resources(program, table);
             }
             Opcode::Hash => self.calculation(program, &program.calculations[usize::from(op.a)]),
             Opcode::Log => {
                 let values = program.logs.get(usize::from(op.a)).into_iter().flat_map(|log| &log.values);
-                self.logged.extend(values.flat_map(|value| range(*value)));
+                self.logged.extend(values.flat_map(|value| slots_of(*value)));
             }
-            Opcode::SetValid | Opcode::SetInvalid => self.header(program, op.a, op.b),
+            Opcode::SetValid | Opcode::SetInvalid => self.whole_header(program, op.a, op.b),
             Opcode::CopyHeader => {
-                self.header(program, op.a, op.b);
-                self.header(program, op.d, op.b);
+                self.whole_header(program, op.a, op.b);
+                self.whole_header(program, op.d, op.b);
             }
             Opcode::Push
             | Opcode::Pop
@@ -153,14 +153,14 @@ impl Access {
             | Opcode::StackAt
             | Opcode::StackLast
             | Opcode::LoadAt
-            | Opcode::StoreAt => self.stacks(program),
-            Opcode::Wide => self.wide(program, usize::from(op.d)),
+            | Opcode::StoreAt => self.all_stacks(program),
+            Opcode::Wide => self.wide_op(program, usize::from(op.d)),
             _ => {}
         }
     }
 
-    /// Adds the accesses of applying a table, except those of its key: its action selector and its direct meter.
-    pub fn table_extras(&mut self, program: &LinkedProgram, table: &Table) {
+    /// Adds the accesses of a table's action selector and direct meter. Its key is not included.
+    pub fn table_resources(&mut self, program: &LinkedProgram, table: &Table) {
         let profile = table.profile.and_then(|profile| program.profiles.get(usize::from(profile)));
         if let Some(selector) = profile.and_then(|profile| profile.selector.as_ref()) {
             self.calculation(program, selector);
@@ -172,7 +172,7 @@ impl Access {
         for input in &calculation.inputs {
             match input {
                 HashInput::Field { slot, bits, valid } => {
-                    self.number(*slot, *bits);
+                    self.read_number(*slot, *bits);
                     self.read.extend(*valid);
                 }
                 HashInput::Varbit { slot, valid } => {
@@ -199,14 +199,14 @@ impl Access {
         self.calculation(program, &program.calculations[usize::from(checksum.calculation)]);
     }
 
-    fn key_part(&mut self, program: &LinkedProgram, part: SelectPart) {
+    fn select_part(&mut self, program: &LinkedProgram, part: SelectPart) {
         match part {
-            SelectPart::Slot { slot, bits } => self.number(slot, bits),
+            SelectPart::Slot { slot, bits } => self.read_number(slot, bits),
             SelectPart::StackLast { stack, offset, bits } => {
                 let stack = &program.layout.stacks[usize::from(stack)];
                 let field = |element: u16| stack.base + element * stack.stride + offset;
-                (0..stack.size).for_each(|element| self.number(field(element), bits));
-                self.number(program.layout.dummy_block + offset, bits);
+                (0..stack.size).for_each(|element| self.read_number(field(element), bits));
+                self.read_number(program.layout.dummy_block + offset, bits);
                 self.read.insert(stack.next_index_slot);
             }
             SelectPart::Lookahead { .. } => {}
@@ -214,7 +214,7 @@ impl Access {
     }
 
     fn parse_op(&mut self, program: &LinkedProgram, op: &ParseOp) {
-        op.map_conditions(|condition| {
+        op.map_computed_slots(|condition| {
             self.read.insert(condition.slot);
             condition
         });
@@ -222,19 +222,21 @@ impl Access {
             ParseOp::ExtractNext { stack, .. } => {
                 self.read.insert(program.layout.stacks[usize::from(stack)].next_index_slot);
             }
-            ParseOp::Lookahead { slot, width, .. } => self.written.extend(slot..slot + limb_count(width) as u16),
+            ParseOp::Lookahead { slot, width, .. } => {
+                self.written.extend(slot..slot + limb_count(width) as u16)
+            }
             ParseOp::Extract { .. } | ParseOp::Advance(_) | ParseOp::Run(_) | ParseOp::Verify { .. } => {}
         }
     }
 
-    fn number(&mut self, slot: Slot, bits: u32) {
+    fn read_number(&mut self, slot: Slot, bits: u32) {
         self.read.extend(slot..slot + limb_count(bits) as u16);
     }
 
-    /// Adds the block of the header whose base is the value of `slot`, and the validity of the other members of
-    /// its union. `index` is that in `header_ops`.
-    fn header(&mut self, program: &LinkedProgram, slot: Slot, index: u16) {
-        let Some(base) = program.const_base(slot) else { return self.stacks(program) };
+    /// Adds the block of the header that begins at the slot index in `base_slot`, and the validity of the other members of
+    /// its union. `index` is an index into `header_ops`.
+    fn whole_header(&mut self, program: &LinkedProgram, base_slot: Slot, index: u16) {
+        let Some(base) = program.const_base(base_slot) else { return self.all_stacks(program) };
         let op = &program.header_ops[usize::from(index)];
         let siblings = op.siblings.iter().map(|offset| i32::from(base) + offset);
         self.whole_blocks.extend(base..base + op.slots);
@@ -243,29 +245,29 @@ impl Access {
         self.read.insert(base + VALID_SLOT);
     }
 
-    /// Adds the blocks of all stacks: an operation may access any element, which is known only at run time.
-    fn stacks(&mut self, program: &LinkedProgram) {
+    /// Adds the blocks of all stacks: which element an operation accesses is known only at run time.
+    fn all_stacks(&mut self, program: &LinkedProgram) {
         let layout = &program.layout;
         for stack in &layout.stacks {
             self.whole_blocks
                 .extend((stack.base..stack.base + stack.size * stack.stride).chain([stack.next_index_slot]));
         }
-        let widest = layout.types.iter().map(|ty| ty.block_len);
-        let widest = widest.chain(layout.stacks.iter().map(|stack| stack.stride)).max().unwrap_or(0);
-        self.whole_blocks.extend(layout.dummy_block..layout.dummy_block + widest);
+        let blocks = layout.types.iter().map(|ty| ty.block_len);
+        let dummy_len = blocks.chain(layout.stacks.iter().map(|stack| stack.stride)).max().unwrap_or(0);
+        self.whole_blocks.extend(layout.dummy_block..layout.dummy_block + dummy_len);
     }
 
-    fn wide(&mut self, program: &LinkedProgram, index: usize) {
+    fn wide_op(&mut self, program: &LinkedProgram, index: usize) {
         let op = program.wide[index];
-        self.read.extend(range(op.a).chain(range(op.b)));
-        self.written.extend(range(op.d));
+        self.read.extend(slots_of(op.a).chain(slots_of(op.b)));
+        self.written.extend(slots_of(op.d));
         match op.kind {
-            WideOpcode::LoadAt(_) | WideOpcode::StoreAt(_) => self.stacks(program),
+            WideOpcode::LoadAt(_) | WideOpcode::StoreAt(_) => self.all_stacks(program),
             WideOpcode::EqHeader(slots) => {
                 for side in [op.a.slot, op.b.slot] {
                     match program.const_base(side) {
                         Some(base) => self.whole_blocks.extend(base..base + slots),
-                        None => self.stacks(program),
+                        None => self.all_stacks(program),
                     }
                 }
             }
@@ -274,7 +276,7 @@ impl Access {
     }
 }
 
-fn range(wide: WideSlot) -> std::ops::Range<Slot> {
+fn slots_of(wide: WideSlot) -> std::ops::Range<Slot> {
     wide.slot..wide.slot + wide.limbs
 }
 
@@ -284,15 +286,15 @@ fn checksums<'a>(program: &'a LinkedProgram, excluded: &'a [usize]) -> impl Iter
     checksums.filter(move |(index, _)| !excluded.contains(index)).map(|(_, checksum)| checksum)
 }
 
-/// Returns the start addresses of the code that the parser runs: in its states, and for the lengths and
-/// conditions of their operations.
+/// Returns the start addresses of the code that the parser runs: statements in its states, and the lengths and conditions
+/// of its operations.
 pub(super) fn parser_code(program: &LinkedProgram) -> Vec<Pc> {
     let mut starts = Vec::new();
     for op in program.parser.states.iter().flat_map(|state| &state.ops) {
         if let ParseOp::Run(code) = op {
             starts.push(*code);
         }
-        op.map_conditions(|condition: ComputedSlot| {
+        op.map_computed_slots(|condition: ComputedSlot| {
             starts.extend(condition.code);
             condition
         });
@@ -300,9 +302,9 @@ pub(super) fn parser_code(program: &LinkedProgram) -> Vec<Pc> {
     starts
 }
 
-/// The code that is reachable from given start addresses.
+/// The code that is reachable from some start addresses.
 pub(super) struct ReachableCode {
-    /// The addresses of its operations.
+    /// Addresses of the reachable operations.
     pub code: BTreeSet<Pc>,
     /// The start addresses and the targets of jumps, tables and actions.
     pub targets: BTreeSet<Pc>,

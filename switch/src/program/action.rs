@@ -1,10 +1,10 @@
-//! Compiles the primitives of actions, parsers and deparsers to code.
+//! Compiles the primitives of actions, parsers and deparsers to bytecode. A primitive is one statement in BMv2 JSON.
 
 use super::codegen::CodeBuilder;
 use super::control_slots::CLONE_SESSION_VALID;
 use super::declarations::{Declarations, FieldList};
 use super::error::LoadError;
-use super::expr::{BinOp, Bindings, BoolExpr, Expr, HeaderExpr, NumExpr, UnionExpr};
+use super::expr::{BinOp, Bindings, BoolExpr, Expr, FieldRef, HeaderExpr, NumExpr, UnionExpr};
 use super::header_types::FIRST_FIELD_SLOT;
 use super::json::JsonNode;
 use super::layout::SlotRef;
@@ -12,44 +12,45 @@ use super::op::{LogMessage, Op, Opcode, Pc, WideOp, WideOpcode, WideSlot};
 use super::signatures::ActionId;
 use super::source;
 
-/// Compiles primitives to code of a [`CodeBuilder`].
+/// Compiles primitives and appends their code to a [`CodeBuilder`].
 pub(crate) struct ActionCompiler<'s, 'p> {
     pub builder: &'s mut CodeBuilder<'p>,
     pub declared: &'p Declarations<'p>,
     pub bindings: Bindings<'s>,
-    /// The action, or the part of the program, that a failed assertion reports if its location is unknown.
-    pub place: &'s str,
+    /// The name of the action, or of the part of the program, that a failed assertion reports if its location in the
+    /// source is unknown.
+    pub context: &'s str,
 }
 
 /// An l-value.
 enum AssignTarget {
     Slot(SlotRef),
-    Field(HeaderExpr, (usize, usize)),
+    Field(HeaderExpr, FieldRef),
 }
 
 impl<'s, 'p> ActionCompiler<'s, 'p> {
-    /// Returns a compiler for code outside actions: it has no parameters. `place` is its part of the program, such as
+    /// Returns a compiler for code outside actions, which has no parameters. `context` is the part of the program, such as
     /// "the parser".
     pub fn new(
         declared: &'p Declarations<'p>,
         builder: &'s mut CodeBuilder<'p>,
-        place: &'s str,
+        context: &'s str,
     ) -> ActionCompiler<'s, 'p> {
         let bindings = Bindings { layout: &declared.layout, registers: &declared.registers, params: &[] };
-        ActionCompiler { builder, declared, bindings, place }
+        ActionCompiler { builder, declared, bindings, context }
     }
 
     /// Compiles the body of an action inline, with these values of its parameters.
     pub fn inline_action(&mut self, action: ActionId, params: &[NumExpr]) -> Result<(), LoadError> {
         let primitives = &self.declared.bodies[usize::from(action.0)];
         let bindings = Bindings { params, ..self.bindings };
-        let place = self.declared.actions[usize::from(action.0)].name.as_str();
-        let mut inner = ActionCompiler { builder: self.builder, declared: self.declared, bindings, place };
-        let exits = inner.lower_body(primitives)?;
+        let context = self.declared.actions[usize::from(action.0)].name.as_str();
+        let mut inner = ActionCompiler { builder: self.builder, declared: self.declared, bindings, context };
+        let has_exit = inner.lower_body(primitives)?;
         if let Some(last) = primitives.last() {
             self.builder.check_size(last)?;
         }
-        if exits {
+        if has_exit {
             self.builder.emit(Opcode::EndIfExit, 64, 0, self.declared.control_slots.exit, 0);
         }
         Ok(())
@@ -58,7 +59,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     /// Compiles a list of primitives; control falls through at its end. Returns whether the list contains an
     /// `exit`.
     pub fn lower_body(&mut self, primitives: &[JsonNode]) -> Result<bool, LoadError> {
-        let (mut starts, mut jumps, mut exits) = (Vec::new(), Vec::new(), false);
+        let (mut starts, mut jumps, mut has_exit) = (Vec::new(), Vec::new(), false);
         for (index, node) in primitives.iter().enumerate() {
             self.builder.begin_statement();
             starts.push(self.builder.bind_label());
@@ -75,6 +76,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                     let target = self.jump_target(&target, primitives.len())?;
                     let cond = self.bindings.bool(&cond)?;
                     let mut unless = Vec::new();
+                    // Only `JumpBack` may jump backwards: it counts against the loop budget. A condition that jumps back
+                    // therefore skips a `JumpBack`.
                     if target <= index {
                         self.builder.jump_unless(node, &BoolExpr::Not(Box::new(cond)), &mut unless)?;
                         jumps.push((self.builder.emit_jump(Opcode::JumpBack, 0, 0), target));
@@ -85,7 +88,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                     }
                 }
                 name => {
-                    exits |= name == "exit";
+                    has_exit |= name == "exit";
                     self.lower_primitive(node, name)?;
                 }
             }
@@ -102,17 +105,17 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
             };
             self.builder.unlinked.code[jump] = Op { d: starts[target], a: cost, ..op };
         }
-        Ok(exits)
+        Ok(has_exit)
     }
 
-    /// Returns the cost of operations (see [`LOOP_BUDGET`](super::op::LOOP_BUDGET)): 1 each, more for operations on
+    /// Returns how much operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET): 1 each, more for operations on
     /// many words.
     pub fn cost(&self, ops: &[Op]) -> u32 {
         /// Words that cost as much as one operation.
         const WORDS_PER_COST: u32 = 8;
         let layout = self.builder.layout;
         let words = |op: &Op| match op.opcode {
-            Opcode::Hash => self.declared.calculations[usize::from(op.a)].words(),
+            Opcode::Hash => self.declared.calculations[usize::from(op.a)].max_words(),
             Opcode::Push | Opcode::Pop | Opcode::CopyStack => {
                 let stack = &layout.stacks[usize::from(op.a)];
                 u32::from(stack.size) * u32::from(stack.stride)
@@ -122,7 +125,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let limbs = u32::from(d.limbs.max(a.limbs));
                 match kind {
                     WideOpcode::Mul => limbs * limbs,
-                    // Long division, bit by bit.
+                    // Long division processes one bit at a time.
                     WideOpcode::Div | WideOpcode::Mod => limbs * 4 * u64::BITS * WORDS_PER_COST,
                     _ => 8 * WORDS_PER_COST,
                 }
@@ -132,8 +135,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         ops.iter().map(|op| 1 + words(op) / WORDS_PER_COST).fold(0, u32::saturating_add)
     }
 
-    /// Returns the cost of standalone code: the operations from `start` to the next `End`, which contain no backward
-    /// jumps.
+    /// Returns the cost of [standalone](CodeBuilder::standalone) code: of the operations from `start` to the next `End`.
+    /// They contain no backward jumps, so each runs at most once.
     pub fn cost_from(&self, start: Pc) -> u32 {
         let code = &self.builder.unlinked.code[usize::from(start)..];
         let len = code.iter().position(|op| op.opcode == Opcode::End).unwrap_or(code.len());
@@ -148,9 +151,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     fn assign_target(&self, node: &JsonNode) -> Result<AssignTarget, LoadError> {
         match self.bindings.expr(node)? {
             Expr::Num(NumExpr::Slot(slot_ref)) => Ok(AssignTarget::Slot(slot_ref)),
-            Expr::Num(NumExpr::Field(header, field)) => {
-                Ok(AssignTarget::Field(*header, (field.ty, field.field)))
-            }
+            Expr::Num(NumExpr::Field { header, field }) => Ok(AssignTarget::Field(*header, field)),
             _ => node.err("expected an l-value"),
         }
     }
@@ -162,7 +163,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
     }
 
-    /// Emits an operation that may leave its `d` unchanged, with the l-value at `node` as `d`.
+    /// Emits an operation that writes the l-value at `node` or leaves it unchanged (`OperandRole::ReadWrite`).
     fn emit_in_out(&mut self, node: &JsonNode, opcode: Opcode, a: u16, b: u16) -> Result<(), LoadError> {
         match self.assign_target(node)? {
             AssignTarget::Slot(slot_ref) if slot_ref.bits <= 64 => {
@@ -380,7 +381,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let slot = self.builder.lower_bool(node, &condition)?;
                 let text = match source::location(node.value) {
                     Some(location) => location.to_string(),
-                    None => format!("{name} in {}", self.place),
+                    None => format!("{name} in {}", self.context),
                 };
                 let index = self.builder.assertion(text);
                 self.builder.emit(Opcode::Assert, 64, 0, slot, index);
@@ -418,8 +419,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
     }
 
-    /// Assigns the drop port to `egress_spec` of a header with the type of the standard metadata. The header
-    /// is the standard metadata itself, or the copy that p4c makes for an `inout` parameter of an action.
+    /// Assigns the drop port to `egress_spec`, and 0 to `mcast_grp`, in a header with the type of the standard metadata:
+    /// the standard metadata itself, or the copy that p4c makes for an `inout` parameter of an action.
     fn lower_mark_to_drop(&mut self, node: &JsonNode) -> Result<(), LoadError> {
         let header = self.bindings.header(node)?;
         let ty = header.ty(self.builder.layout);
@@ -429,9 +430,11 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         let Some(spec) = spec else {
             return node.err("the header has no field \"egress_spec\": it is not standard metadata");
         };
-        self.builder.assign_at(node, &header, (ty, spec), &self.drop_port())?;
+        self.builder.assign_at(node, &header, FieldRef { ty, field: spec }, &self.drop_port())?;
         match group {
-            Some(group) => self.builder.assign_at(node, &header, (ty, group), &NumExpr::from_u64(0)),
+            Some(group) => {
+                self.builder.assign_at(node, &header, FieldRef { ty, field: group }, &NumExpr::from_u64(0))
+            }
             None => Ok(()),
         }
     }
@@ -444,8 +447,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
             let (to, from) = (self.builder.layout.header(*to), self.builder.layout.header(*from));
             if to.is_metadata && from.is_metadata {
                 // Metadata has no validity bit to copy: it is always valid.
-                let limbs = self.builder.layout.types[to.ty].block_len - FIRST_FIELD_SLOT;
-                self.copy_slots(to.first_slot + FIRST_FIELD_SLOT, from.first_slot + FIRST_FIELD_SLOT, limbs);
+                let count = self.builder.layout.types[to.ty].block_len - FIRST_FIELD_SLOT;
+                self.copy_slots(to.first_slot + FIRST_FIELD_SLOT, from.first_slot + FIRST_FIELD_SLOT, count);
                 return Ok(());
             }
         }
@@ -481,8 +484,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         Ok(())
     }
 
-    fn copy_slots(&mut self, to: u16, from: u16, limbs: u16) {
-        let wide = |slot| WideSlot { slot, limbs, signed: false };
+    fn copy_slots(&mut self, to: u16, from: u16, count: u16) {
+        let wide = |slot| WideSlot { slot, limbs: count, signed: false };
         let (d, a) = (wide(to), wide(from));
         self.builder.emit_wide_op(WideOp { kind: WideOpcode::CopySlots, bits: 0, d, a, b: a });
     }
@@ -498,7 +501,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
             let index = self.lower_index(index)?;
             return self.emit_in_out(target, Opcode::RegRead, array, index);
         }
-        let value = NumExpr::Register(array, Box::new(self.bindings.num(index)?));
+        let value = NumExpr::Register { array, index: Box::new(self.bindings.num(index)?) };
         let dest = self.assign_target(target)?;
         self.assign(target, dest, &value)
     }
@@ -587,8 +590,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     }
 }
 
-/// Returns the index of the last object whose name is the value of `node`. `kind` names the kind of object in
-/// the error.
+/// Returns the index of the object whose name is the value of `node`; of several objects with this name, the last. `kind`
+/// names the kind of object in the error.
 fn index_of_last<'n>(
     node: &JsonNode,
     kind: &str,

@@ -1,4 +1,4 @@
-//! Lays out the tables, conditions and action calls of a pipeline as code.
+//! Lowers the control-flow graph of a pipeline (tables, conditions and action calls) to code.
 
 use super::action::ActionCompiler;
 use super::error::LoadError;
@@ -10,8 +10,13 @@ use super::signatures::{ActionId, ActionInfo};
 use super::table::{Successors, Table, TableDefinition};
 use std::collections::HashMap;
 
+/// A node of the graph, with its object in the JSON.
 enum Node<'a> {
-    Table(usize, JsonNode<'a>),
+    /// `index` is that of the table in the pipeline.
+    Table {
+        index: usize,
+        node: JsonNode<'a>,
+    },
     Condition(JsonNode<'a>),
     ActionCall(JsonNode<'a>),
 }
@@ -22,8 +27,17 @@ pub(super) struct ControlFlow<'a> {
     start: Option<&'a str>,
 }
 
-/// The address of an `End`, to which a null next node leads.
+/// The address of an `End`, at which a node without successor continues. `LoweredProgram::new` emits it first.
 const END: Pc = 0;
+
+/// The state of a node in a depth-first search.
+#[derive(Clone, Copy)]
+enum Visit {
+    /// On the path from the start to the current node.
+    OnPath,
+    /// All nodes that are reachable from it have been visited.
+    Done,
+}
 
 impl<'a> ControlFlow<'a> {
     /// Loads the nodes and checks that those reachable from the start form no cycle.
@@ -36,7 +50,7 @@ impl<'a> ControlFlow<'a> {
             Some(_) => node.err("another node of the pipeline has this name"),
         };
         for (index, table) in node.list("tables")?.into_iter().enumerate() {
-            add(&table.clone(), Node::Table(index, table))?;
+            add(&table.clone(), Node::Table { index, node: table })?;
         }
         for condition in node.list("conditionals")? {
             add(&condition.clone(), Node::Condition(condition))?;
@@ -50,20 +64,21 @@ impl<'a> ControlFlow<'a> {
         Ok(flow)
     }
 
+    /// Returns the names of all nodes that may follow a node.
     fn successors(&self, name: &str) -> Result<Vec<&'a str>, LoadError> {
-        let mut next = Vec::new();
+        let mut names = Vec::new();
         let mut add = |node: Option<JsonNode<'a>>| {
             if let Some(node) = node {
                 let name = node.str()?;
                 if !self.nodes.contains_key(name) {
                     return node.err(format_args!("there is no node {name:?}"));
                 }
-                next.push(name);
+                names.push(name);
             }
             Ok(())
         };
         match &self.nodes[name] {
-            Node::Table(_, node) => {
+            Node::Table { node, .. } => {
                 for (_, target) in node.get("next_tables")?.entries()? {
                     add((!target.value.is_null()).then_some(target))?;
                 }
@@ -75,32 +90,32 @@ impl<'a> ControlFlow<'a> {
             }
             Node::ActionCall(node) => add(node.get_opt("next_node"))?,
         }
-        Ok(next)
+        Ok(names)
     }
 
-    /// Checks by depth-first search that no cycle is reachable from the start. `done` is false for the nodes
-    /// of the current path.
+    /// Checks by depth-first search that no cycle is reachable from the start.
     fn check_acyclic(&self, node: &JsonNode) -> Result<(), LoadError> {
         let Some(start) = self.start else { return Ok(()) };
         if !self.nodes.contains_key(start) {
             return node.get("init_table")?.err(format_args!("there is no node {start:?}"));
         }
-        let mut done: HashMap<&str, bool> = HashMap::new();
+        let mut visits: HashMap<&str, Visit> = HashMap::new();
+        // The nodes of the current path, each with the successors that have not been visited from it.
         let mut path = vec![(start, self.successors(start)?)];
-        done.insert(start, false);
-        while let Some((name, rest)) = path.last_mut() {
-            let Some(next) = rest.pop() else {
-                done.insert(name, true);
+        visits.insert(start, Visit::OnPath);
+        while let Some((name, unvisited)) = path.last_mut() {
+            let Some(next) = unvisited.pop() else {
+                visits.insert(name, Visit::Done);
                 path.pop();
                 continue;
             };
-            match done.get(next) {
-                Some(true) => {}
-                Some(false) => {
+            match visits.get(next) {
+                Some(Visit::Done) => {}
+                Some(Visit::OnPath) => {
                     return node.err(format_args!("the control flow has a cycle through {next:?}"));
                 }
                 None => {
-                    done.insert(next, false);
+                    visits.insert(next, Visit::OnPath);
                     path.push((next, self.successors(next)?));
                 }
             }
@@ -108,17 +123,17 @@ impl<'a> ControlFlow<'a> {
         Ok(())
     }
 
-    /// Emits the code of the pipeline. Returns its address, and the tables with their successors. `first` is
-    /// the index of the first table in the program.
+    /// Emits the code of the pipeline. Returns its address, and the tables with their successors. `first_table` is the
+    /// index of the pipeline's first table in the program.
     pub fn emit(
         &self,
         compiler: &mut ActionCompiler,
         tables: Vec<TableDefinition>,
-        first: usize,
+        first_table: usize,
         trace_points: &mut Vec<(Pc, TracePoint)>,
     ) -> Result<(Pc, Vec<Table>), LoadError> {
         let mut addresses: HashMap<&str, Pc> = HashMap::new();
-        // Jumps whose targets have no address yet.
+        // Jumps to set when all nodes have addresses: index of the jump, and name of the node to which it leads.
         let mut fixups: Vec<(usize, Option<&'a str>)> = Vec::new();
         let mut successors: HashMap<usize, Successors<Option<&'a str>>> = HashMap::new();
         let mut waiting = Vec::from_iter(self.start);
@@ -128,7 +143,7 @@ impl<'a> ControlFlow<'a> {
             while let Some(name) = current {
                 compiler.builder.begin_statement();
                 addresses.insert(name, compiler.builder.bind_label());
-                let target =
+                let next_name =
                     |node: &JsonNode<'a>, key: &str| node.get_opt(key).map(|node| node.str()).transpose();
                 let (next, node) = match &self.nodes[name] {
                     Node::Condition(node) => {
@@ -137,41 +152,42 @@ impl<'a> ControlFlow<'a> {
                         compiler.builder.jump_unless(node, &value, &mut unless)?;
                         let end = compiler.builder.bind_label();
                         trace_points.push((start, TracePoint::Condition { name: node.name()?, end }));
-                        let otherwise = target(node, "false_next")?;
+                        let otherwise = next_name(node, "false_next")?;
                         fixups.extend(unless.into_iter().map(|jump| (jump, otherwise)));
                         waiting.extend(otherwise);
-                        (target(node, "true_next")?, node)
+                        (next_name(node, "true_next")?, node)
                     }
                     Node::ActionCall(node) => {
                         let id = node.get("action_id")?;
                         let Some(action) = compiler.declared.action_ids.get(&id.int()?) else {
                             return id.err("there is no action with this id");
                         };
-                        inline(compiler, node, *action, &[])?;
-                        (target(node, "next_node")?, node)
+                        inline_action(compiler, node, *action, &[])?;
+                        (next_name(node, "next_node")?, node)
                     }
-                    Node::Table(index, node) if tables[*index].info.hidden => {
+                    Node::Table { index, node } if tables[*index].info.hidden => {
                         let table = &tables[*index];
                         let (action, args) = table.default.clone().unwrap_or_default();
                         let start = compiler.builder.bind_label();
-                        trace_points.push((start, TracePoint::Table((first + index) as u16)));
-                        inline(compiler, node, action, &args)?;
+                        trace_points.push((start, TracePoint::Table((first_table + index) as u16)));
+                        inline_action(compiler, node, action, &args)?;
                         if compiler.builder.bind_label() == start {
                             // A trace point belongs to an address. Without an operation of its own, the hidden
                             // table would share the address of its successor.
                             let jump = compiler.builder.emit_jump(Opcode::Jump, 0, 0);
                             compiler.builder.patch(jump);
                         }
+                        // A hidden table has no key, so it always misses.
                         let next = node.get("next_tables")?;
                         let key = if next.get_opt("__MISS__").is_some() || next.get("__MISS__").is_ok() {
                             "__MISS__"
                         } else {
                             &compiler.declared.actions[usize::from(action.0)].name
                         };
-                        (target(&next, key)?, node)
+                        (next_name(&next, key)?, node)
                     }
-                    Node::Table(index, node) => {
-                        compiler.builder.emit(Opcode::ApplyTable, 64, 0, (first + index) as u16, 0);
+                    Node::Table { index, node } => {
+                        compiler.builder.emit(Opcode::ApplyTable, 64, 0, (first_table + index) as u16, 0);
                         let next = table_successors(&tables[*index], node, &compiler.declared.actions)?;
                         compiler.builder.check_size(node)?;
                         let all = next.actions.iter().chain(&next.hit).chain(&next.miss).chain([&next.base]);
@@ -203,24 +219,25 @@ impl<'a> ControlFlow<'a> {
     }
 }
 
-/// Compiles an action inline with constant arguments.
-fn inline(
+/// Compiles an action inline with constant arguments, as limbs.
+fn inline_action(
     compiler: &mut ActionCompiler,
     node: &JsonNode,
     action: ActionId,
     args: &[u64],
 ) -> Result<(), LoadError> {
-    let (mut rest, mut params) = (args, Vec::new());
+    let (mut remaining, mut params) = (args, Vec::new());
     for (_, bits) in &compiler.declared.actions[usize::from(action.0)].params {
-        let Some((value, tail)) = rest.split_at_checked(limb_count(*bits)) else {
+        let Some((value, rest)) = remaining.split_at_checked(limb_count(*bits)) else {
             return node.err("the action has parameters, but is called without arguments");
         };
         params.push(NumExpr::from_limbs(value));
-        rest = tail;
+        remaining = rest;
     }
     compiler.inline_action(action, &params)
 }
 
+/// Returns the names of the nodes that may follow a table, from its `next_tables` and `base_default_next`.
 fn table_successors<'a>(
     table: &TableDefinition,
     node: &JsonNode<'a>,
@@ -233,8 +250,8 @@ fn table_successors<'a>(
         Some((_, target)) => target.str().map(Some),
         None => next_node.err(format_args!("{key:?} is missing")),
     };
-    let by_action = targets.iter().all(|(name, _)| *name != "__HIT__" && *name != "__MISS__");
-    let (hit, miss, next) = match by_action {
+    let is_by_action = targets.iter().all(|(name, _)| *name != "__HIT__" && *name != "__MISS__");
+    let (hit, miss, next) = match is_by_action {
         true => {
             let name = |action: &ActionId| find(&actions[usize::from(action.0)].name);
             (None, None, table.info.actions.iter().map(name).collect::<Result<_, _>>()?)

@@ -1,20 +1,21 @@
-//! Slots for the state of the target that primitives set.
+//! The slots in which primitives leave requests to the target: drop, clone, resubmit, digest. After ingress and
+//! egress the pipeline reads them.
 
 use super::error::LoadError;
 use super::json::JsonNode;
 use super::layout::SlotAllocator;
 
-/// Slots for the state of the target that primitives set, such as the clone session: in BMv2 these are packet
-/// registers and flags.
+/// The slots in which primitives leave requests to the target, such as the clone session. BMv2 has packet registers
+/// and flags instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ControlSlots {
     /// 1 after `exit`.
     pub exit: u16,
-    /// The number of the drop port; the pipeline sets it.
+    /// The number of the drop port. The pipeline writes it before ingress and egress, for primitives to read.
     pub drop_port: u16,
     /// The clone session, or-ed with [`CLONE_SESSION_VALID`]; 0: no clone.
     pub clone_session: u16,
-    /// Index of the clone's field list, counted from 1; 0: none.
+    /// Index of the field list that a clone keeps, counted from 1; 0: none.
     pub clone_list: u16,
     /// Index of the field list of a resubmit, counted from 1; 0: no resubmit.
     pub resubmit: u16,
@@ -26,6 +27,7 @@ pub(crate) struct ControlSlots {
 
 impl ControlSlots {
     pub fn alloc(root: &JsonNode, slots: &mut SlotAllocator) -> Result<ControlSlots, LoadError> {
+        // One slot for each field below.
         let first = slots.alloc(root, 7)?;
         let [exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest] =
             std::array::from_fn(|index| first + index as u16);

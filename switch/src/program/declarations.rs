@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// The supported major version of the format; minor versions only add to it.
 const MAJOR_VERSION: i64 = 2;
 
-/// A list of fields: of a digest, or to be preserved by a clone, resubmit or recirculation.
+/// A list of fields: those that a digest sends, or those that a clone, resubmit or recirculation keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldList {
     pub name: String,
@@ -28,7 +28,7 @@ pub(crate) struct FieldList {
 pub(crate) struct Declarations<'a> {
     pub layout: Layout,
     /// Number of slots that are 0 at the beginning of each packet.
-    pub vars: usize,
+    pub zeroed_slots: usize,
     pub registers: Vec<RegisterArray>,
     pub counters: Vec<ExternArray>,
     pub meters: Vec<ExternArray>,
@@ -40,7 +40,7 @@ pub(crate) struct Declarations<'a> {
     /// Actions by their id in the JSON.
     pub action_ids: HashMap<i64, ActionId>,
     /// The first slot of action parameters, which all actions share.
-    pub params: Slot,
+    pub first_param_slot: Slot,
     pub control_slots: ControlSlots,
     pub standard: StandardMetadata,
     pub calculations: Vec<Calculation>,
@@ -75,10 +75,10 @@ impl<'a> Declarations<'a> {
             bodies.push(node.list("primitives")?);
             actions.push(ActionInfo { name: node.name()?, params });
         }
-        let params = actions.iter().map(ActionInfo::words).max().unwrap_or(0);
-        let params =
-            u16::try_from(params).map_err(|_| root.error("an action's parameters exceed 65535 slots"))?;
-        let params = slots.alloc(root, params)?;
+        let max_arg_words = actions.iter().map(ActionInfo::arg_words).max().unwrap_or(0);
+        let max_arg_words = u16::try_from(max_arg_words)
+            .map_err(|_| root.error("an action's parameters exceed 65535 slots"))?;
+        let first_param_slot = slots.alloc(root, max_arg_words)?;
         let control_slots = ControlSlots::alloc(root, &mut slots)?;
         let standard = StandardMetadata::load(root, &layout, &aliases, &mut slots)?;
         let calculations = root.list("calculations")?;
@@ -86,7 +86,7 @@ impl<'a> Declarations<'a> {
             calculations.iter().map(|node| Calculation::load(node, &layout)).collect::<Result<_, _>>()?;
         Ok(Declarations {
             layout,
-            vars: slots.len,
+            zeroed_slots: slots.len,
             registers,
             counters,
             meters,
@@ -95,7 +95,7 @@ impl<'a> Declarations<'a> {
             actions,
             bodies,
             action_ids,
-            params,
+            first_param_slot,
             control_slots,
             standard,
             calculations,
@@ -128,7 +128,7 @@ fn load_lists(root: &JsonNode, key: &str, layout: &Layout) -> Result<Vec<FieldLi
                     let slot_ref = layout.slot_ref(&element.get("value")?)?;
                     fields.push((slot_ref.slot, slot_ref.bits));
                 }
-                // A constant in a list of preserved fields has no field to be restored to.
+                // A clone, resubmit or recirculation restores the values of fields; a constant has none to restore.
                 "hexstr" if key == "field_lists" => {}
                 other => {
                     return kind.err(format_args!("a list element of type {other:?} is not supported"));

@@ -12,12 +12,18 @@ pub(crate) enum NumExpr {
     Const(BigInt),
     Slot(SlotRef),
     /// A field of a header that is known only at run time.
-    Field(Box<HeaderExpr>, Box<FieldRef>),
-    /// The cell of a register array at an index.
-    Register(u16, Box<NumExpr>),
+    Field {
+        header: Box<HeaderExpr>,
+        field: FieldRef,
+    },
+    /// A cell of the register array with index `array`.
+    Register {
+        array: u16,
+        index: Box<NumExpr>,
+    },
     Binary(BinOp, Box<NumExpr>, Box<NumExpr>),
     Not(Box<NumExpr>),
-    /// The low bits of a number, as many as given, as a signed number in two's complement.
+    /// The lowest bits of a number, as many as given, read as a number in two's complement.
     SignedWrap(Box<NumExpr>, u32),
     /// A number saturated to the range of an unsigned number of this many bits.
     SatU(Box<NumExpr>, u32),
@@ -25,8 +31,11 @@ pub(crate) enum NumExpr {
     SatS(Box<NumExpr>, u32),
     Select(Box<BoolExpr>, Box<NumExpr>, Box<NumExpr>),
     FromBool(Box<BoolExpr>),
-    /// The number of elements extracted to a stack, plus a constant.
-    StackCount(usize, i8),
+    /// The `nextIndex` of the stack with index `stack`, plus `add`.
+    StackIndex {
+        stack: usize,
+        add: i8,
+    },
 }
 
 /// A field of a header type.
@@ -63,8 +72,12 @@ pub(crate) enum BoolExpr {
     Not(Box<BoolExpr>),
     Eq(Box<BoolExpr>, Box<BoolExpr>),
     Select(Box<BoolExpr>, Box<BoolExpr>, Box<BoolExpr>),
-    /// Equality of two varbit fields: their first slots and their number of slots.
-    VarbitEq(Slot, Slot, u16),
+    /// Equality of two varbit fields that begin at slots `left` and `right`.
+    VarbitEq {
+        left: Slot,
+        right: Slot,
+        slot_count: u16,
+    },
     Valid(HeaderExpr),
     ValidUnion(UnionExpr),
     HeaderEq(HeaderExpr, HeaderExpr),
@@ -78,7 +91,7 @@ pub(crate) enum CmpOp {
     Le,
 }
 
-/// An expression of header type. Stacks, unions and members are indices.
+/// An expression of header type. Stacks, unions and members are given by their indices in the [`Layout`].
 #[derive(Clone, Debug)]
 pub(crate) enum HeaderExpr {
     Static(HeaderId),
@@ -91,7 +104,7 @@ pub(crate) enum HeaderExpr {
 #[derive(Clone, Debug)]
 pub(crate) enum UnionExpr {
     Static(usize),
-    At(usize, Box<NumExpr>),
+    StackElement(usize, Box<NumExpr>),
 }
 
 impl HeaderExpr {
@@ -111,7 +124,7 @@ impl UnionExpr {
     /// Returns for each member the offset of its block from that of the first member, and its header type.
     pub fn members(&self, layout: &Layout) -> Vec<(u16, usize)> {
         match self {
-            UnionExpr::At(stack, _) => layout.stacks[*stack].member_blocks.clone(),
+            UnionExpr::StackElement(stack, _) => layout.stacks[*stack].member_blocks.clone(),
             UnionExpr::Static(union) => {
                 let headers = &layout.unions[*union].headers;
                 let first = layout.header(headers[0]).first_slot;
@@ -187,10 +200,13 @@ impl Bindings<'_> {
     fn stack_field(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
         let [stack, field] = node.tuple()?;
         let stack = self.layout.stack_index(&stack)?;
-        self.header_field(&field, HeaderExpr::StackLast(stack), |ty| self.layout.types[ty].field_index(&field))
+        self.field_of_header(&field, HeaderExpr::StackLast(stack), |ty| {
+            self.layout.types[ty].field_index(&field)
+        })
     }
 
-    fn header_field(
+    /// Returns a field of a header. `find` returns its index in the header type with the given index.
+    fn field_of_header(
         &self,
         node: &JsonNode,
         header: HeaderExpr,
@@ -203,7 +219,7 @@ impl Bindings<'_> {
             Some(_) => return node.err("a varbit field cannot be used as a number"),
             None => return node.err("the header has no fields"),
         }
-        Ok(NumExpr::Field(Box::new(header), Box::new(FieldRef { ty, field })))
+        Ok(NumExpr::Field { header: Box::new(header), field: FieldRef { ty, field } })
     }
 
     fn param(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
@@ -217,12 +233,12 @@ impl Bindings<'_> {
         }
     }
 
-    /// Loads a `{type, value}` object. The recursion is bounded by serde_json's limit of nesting.
+    /// Loads a `{type, value}` object. The recursion is bounded: serde_json limits the nesting of the JSON.
     pub fn expr(&self, node: &JsonNode) -> Result<Expr, LoadError> {
         let (kind_node, value) = (node.get("type")?, node.get("value")?);
         Ok(match kind_node.str()? {
             "expression" => match value.get_opt("op") {
-                Some(_) => self.lower_operator(&value)?,
+                Some(_) => self.operation(&value)?,
                 // p4c nests expressions without an operator.
                 None => self.expr(&value)?,
             },
@@ -240,7 +256,7 @@ impl Bindings<'_> {
                 let register = |name: &str| self.registers.iter().position(|array| array.name == name);
                 let register = array.find("register array", register)? as u16;
                 let index = self.as_num(&index, self.expr(&index)?)?;
-                Expr::Num(NumExpr::Register(register, Box::new(index)))
+                Expr::Num(NumExpr::Register { array: register, index: Box::new(index) })
             }
             other => return kind_node.err(format_args!("a value of type {other:?} is not supported here")),
         })
@@ -248,6 +264,7 @@ impl Bindings<'_> {
 
     fn constant(&self, node: &JsonNode) -> Result<BigInt, LoadError> {
         let big = node.hex_int()?;
+        // Twice the maximum width of a field, as for intermediate results.
         const MAX_CONST_BITS: u32 = 8192;
         if big.bits() > MAX_CONST_BITS {
             return node.err(format_args!("constants of more than {MAX_CONST_BITS} bits are not supported"));
@@ -255,20 +272,18 @@ impl Bindings<'_> {
         Ok(big)
     }
 
-    fn lower_operator(&self, node: &JsonNode) -> Result<Expr, LoadError> {
+    fn operation(&self, node: &JsonNode) -> Result<Expr, LoadError> {
         let op_node = node.get("op")?;
-        let side = |key: &str| {
+        let operand = |key: &str| {
             let node = node.get_opt(key).ok_or_else(|| node.error(format_args!("{key:?} is missing")))?;
             Ok((self.expr(&node)?, node))
         };
-        let number = |key: &str| side(key).and_then(|(expr, node)| self.as_num(&node, expr));
-        let boolean = |key: &str| side(key).and_then(|(expr, node)| self.as_bool(&node, expr));
+        let number = |key: &str| operand(key).and_then(|(expr, node)| self.as_num(&node, expr));
+        let boolean = |key: &str| operand(key).and_then(|(expr, node)| self.as_bool(&node, expr));
         let binary =
             |op| Ok(Expr::Num(NumExpr::Binary(op, Box::new(number("left")?), Box::new(number("right")?))));
-        let compare = |op, swap: bool| {
-            let (left, right) = (number("left")?, number("right")?);
-            let (left, right) = if swap { (right, left) } else { (left, right) };
-            Ok(Expr::Bool(BoolExpr::Compare(op, left, right)))
+        let compare = |op, first: &str, second: &str| {
+            Ok(Expr::Bool(BoolExpr::Compare(op, number(first)?, number(second)?)))
         };
         match op_node.str()? {
             "+" if node.get_opt("left").is_none() => Ok(Expr::Num(number("right")?)),
@@ -287,14 +302,14 @@ impl Bindings<'_> {
             "<<" => binary(BinOp::Shl),
             ">>" => binary(BinOp::Shr),
             "~" => Ok(Expr::Num(NumExpr::Not(Box::new(number("right")?)))),
-            "<" => compare(CmpOp::Lt, false),
-            ">" => compare(CmpOp::Lt, true),
-            "<=" => compare(CmpOp::Le, false),
-            ">=" => compare(CmpOp::Le, true),
+            "<" => compare(CmpOp::Lt, "left", "right"),
+            ">" => compare(CmpOp::Lt, "right", "left"),
+            "<=" => compare(CmpOp::Le, "left", "right"),
+            ">=" => compare(CmpOp::Le, "right", "left"),
             op @ ("==" | "!=") => {
                 let equal = match self.varbit_eq(node)? {
                     Some(equal) => equal,
-                    None => self.equal(&op_node, side("left")?, side("right")?)?,
+                    None => self.equal(&op_node, operand("left")?, operand("right")?)?,
                 };
                 Ok(Expr::Bool(if op == "==" { equal } else { BoolExpr::Not(Box::new(equal)) }))
             }
@@ -304,11 +319,11 @@ impl Bindings<'_> {
             "d2b" => Ok(Expr::Bool(BoolExpr::NotZero(number("right")?))),
             "b2d" => Ok(Expr::Num(NumExpr::FromBool(Box::new(boolean("right")?)))),
             "valid" => {
-                let (expr, node) = side("right")?;
+                let (expr, node) = operand("right")?;
                 Ok(Expr::Bool(BoolExpr::Valid(self.as_header(&node, expr)?)))
             }
             "valid_union" => {
-                let (expr, node) = side("right")?;
+                let (expr, node) = operand("right")?;
                 Ok(Expr::Bool(BoolExpr::ValidUnion(self.as_union(&node, expr)?)))
             }
             op @ ("two_comp_mod" | "usat_cast" | "sat_cast") => {
@@ -329,7 +344,7 @@ impl Bindings<'_> {
             }
             "?" => {
                 let cond = Box::new(boolean("cond")?);
-                match (side("left")?, side("right")?) {
+                match (operand("left")?, operand("right")?) {
                     ((Expr::Bool(left), _), (Expr::Bool(right), _)) => {
                         Ok(Expr::Bool(BoolExpr::Select(cond, Box::new(left), Box::new(right))))
                     }
@@ -341,34 +356,35 @@ impl Bindings<'_> {
                 }
             }
             "dereference_header_stack" | "dereference_stack" | "dereference_union_stack" => {
-                let (Expr::Stack(stack), stack_node) = side("left")? else {
+                let (Expr::Stack(stack), stack_node) = operand("left")? else {
                     return node.get("left")?.err("expected a header stack");
                 };
                 let index = Box::new(number("right")?);
                 let is_union_stack = stack_node.get("type")?.str()? == "header_union_stack";
                 Ok(match is_union_stack {
-                    true => Expr::Union(UnionExpr::At(stack, index)),
+                    true => Expr::Union(UnionExpr::StackElement(stack, index)),
                     false => Expr::Header(HeaderExpr::StackElement(stack, index)),
                 })
             }
             op @ ("last_stack_index" | "size_stack") => {
                 // p4c writes the stack as the right operand; the format's documentation has it on the left.
                 let key = if node.get_opt("right").is_some() { "right" } else { "left" };
-                let (Expr::Stack(stack), _) = side(key)? else {
+                let (Expr::Stack(stack), _) = operand(key)? else {
                     return node.get(key)?.err("expected a header stack");
                 };
-                Ok(Expr::Num(NumExpr::StackCount(stack, if op == "size_stack" { 0 } else { -1 })))
+                // `size_stack` is the number of extracted elements, `last_stack_index` one less.
+                Ok(Expr::Num(NumExpr::StackIndex { stack, add: if op == "size_stack" { 0 } else { -1 } }))
             }
             "access_field" => {
-                let (expr, header_node) = side("left")?;
+                let (expr, header_node) = operand("left")?;
                 let (header, index) = (self.as_header(&header_node, expr)?, node.get("right")?);
-                let field = self.header_field(&index, header, |ty| {
+                let field = self.field_of_header(&index, header, |ty| {
                     index.usize_at_most(self.layout.types[ty].fields.len().saturating_sub(1))
                 })?;
                 Ok(Expr::Num(field))
             }
             "access_union_header" => {
-                let (expr, union_node) = side("left")?;
+                let (expr, union_node) = operand("left")?;
                 let (union, index) = (self.as_union(&union_node, expr)?, node.get("right")?);
                 let member = index.usize_at_most(union.members(self.layout).len() - 1)?;
                 Ok(Expr::Header(HeaderExpr::Member(union, member)))
@@ -377,26 +393,26 @@ impl Bindings<'_> {
         }
     }
 
-    /// Loads an equality of two varbit fields, the only operation on them in expressions. `None` if neither
-    /// operand is a varbit field.
+    /// Loads the comparison of two varbit fields for equality, the only operation on them in expressions. Returns `None`
+    /// if neither operand is a varbit field.
     fn varbit_eq(&self, node: &JsonNode) -> Result<Option<BoolExpr>, LoadError> {
         let field = |key: &str| {
-            let side = node.get(key)?;
-            if side.get("type")?.value.as_str() != Some("field") {
+            let operand = node.get(key)?;
+            if operand.get("type")?.value.as_str() != Some("field") {
                 return Ok(None);
             }
-            let name = side.get("value")?;
+            let name = operand.get("value")?;
             let [_, field] = name.tuple()?;
             if field.str()? == "$valid$" {
                 return Ok(None);
             }
             let found = self.layout.field(&name)?;
-            let field = self.layout.field_info(found);
-            Ok(field.is_varbit.then(|| (self.layout.slot(found), field.slot_count)))
+            let info = self.layout.field_info(found);
+            Ok(info.is_varbit.then(|| (self.layout.slot(found), info.slot_count)))
         };
         match (field("left")?, field("right")?) {
-            (Some((left, limbs)), Some((right, others))) if limbs == others => {
-                Ok(Some(BoolExpr::VarbitEq(left, right, limbs)))
+            (Some((left, slot_count)), Some((right, right_count))) if slot_count == right_count => {
+                Ok(Some(BoolExpr::VarbitEq { left, right, slot_count }))
             }
             (None, None) => Ok(None),
             _ => node.err("a varbit field can only be compared with one of the same maximum width"),

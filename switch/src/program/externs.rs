@@ -5,7 +5,7 @@ use super::json::JsonNode;
 use super::limbs::limb_count;
 use std::ops::Range;
 
-/// The most cells of an array.
+/// Maximum number of cells of an array.
 const MAX_CELLS: usize = 1 << 24;
 
 /// An array of registers.
@@ -18,8 +18,16 @@ pub(crate) struct RegisterArray {
     pub bits: u32,
     /// Index of the first cell's first word in the memory of all registers.
     pub base: usize,
-    /// Number of words from one cell to the next.
+    /// Number of words from one cell to the next: the words of this cell, and of the interleaved cells of other arrays.
     pub stride: usize,
+}
+
+/// Register arrays of the same size, whose cells are interleaved.
+struct Group {
+    /// Number of cells of each array.
+    size: usize,
+    /// Number of words of one cell of all arrays.
+    stride: usize,
 }
 
 impl RegisterArray {
@@ -30,28 +38,29 @@ impl RegisterArray {
             const MAX_REGISTER_BITS: usize = 4096;
             match node.get("bitwidth")?.usize_at_most(MAX_REGISTER_BITS)? {
                 0 => node.get("bitwidth")?.err("a register must be at least 1 bit wide"),
-                bits => Ok((bits as u32, false)),
+                bits => Ok(CellFormat { bits: bits as u32, counts_packets: false }),
             }
         })?;
-        // For each array size: the size, and the number of words of one cell of all these arrays.
-        let mut groups = Vec::<(usize, usize)>::new();
+        // The arrays of one size: their size, and the number of words of one cell of each.
+        let mut groups = Vec::<Group>::new();
         for (array, bits) in &declared {
-            match groups.iter_mut().find(|(size, _)| *size == array.size) {
-                Some((_, stride)) => *stride += limb_count(*bits),
-                None => groups.push((array.size, limb_count(*bits))),
+            let words = limb_count(*bits);
+            match groups.iter_mut().find(|group| group.size == array.size) {
+                Some(group) => group.stride += words,
+                None => groups.push(Group { size: array.size, stride: words }),
             }
         }
-        let begin = |end: &mut usize, (size, stride): &(usize, usize)| {
-            *end += size * stride;
-            Some(*end - size * stride)
+        let begin = |end: &mut usize, group: &Group| {
+            *end += group.size * group.stride;
+            Some(*end - group.size * group.stride)
         };
         // The base of the next array of each group.
         let mut bases: Vec<usize> = groups.iter().scan(0, begin).collect();
         let allocate = |(ExternArray { name, size, .. }, bits): (ExternArray, u32)| {
-            let group = groups.iter().position(|(known, _)| *known == size).unwrap_or_default();
+            let group = groups.iter().position(|group| group.size == size).unwrap_or_default();
             let base = bases[group];
             bases[group] += limb_count(bits);
-            RegisterArray { name, size, bits, base, stride: groups[group].1 }
+            RegisterArray { name, size, bits, base, stride: groups[group].stride }
         };
         Ok(declared.into_iter().map(allocate).collect())
     }
@@ -79,7 +88,7 @@ pub(crate) struct ExternArray {
 impl ExternArray {
     /// Loads all counter arrays.
     pub fn counters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
-        let counters = load(root, "counter_arrays", |_| Ok((0, false)))?;
+        let counters = load(root, "counter_arrays", |_| Ok(CellFormat { bits: 0, counts_packets: false }))?;
         Ok(counters.into_iter().map(|(array, _)| array).collect())
     }
 
@@ -95,7 +104,7 @@ impl ExternArray {
                 None => false,
             };
             match node.get("rate_count")?.int()? {
-                2 => Ok((0, counts_packets)),
+                2 => Ok(CellFormat { bits: 0, counts_packets }),
                 _ => node.get("rate_count")?.err("only meters with two rates are supported"),
             }
         })?;
@@ -103,12 +112,19 @@ impl ExternArray {
     }
 }
 
-/// Loads the arrays at `key`. `read` returns the width of a register (0 for other kinds) and whether a meter
-/// counts packets.
+/// What depends on the kind of an array.
+struct CellFormat {
+    /// Width of a register in bits; 0 for counters and meters.
+    bits: u32,
+    /// Whether a meter counts packets.
+    counts_packets: bool,
+}
+
+/// Loads the arrays at `key`, each with the width of its cells in bits. `read_format` reads what depends on their kind.
 fn load(
     root: &JsonNode,
     key: &str,
-    read: impl Fn(&JsonNode) -> Result<(u32, bool), LoadError>,
+    read_format: impl Fn(&JsonNode) -> Result<CellFormat, LoadError>,
 ) -> Result<Vec<(ExternArray, u32)>, LoadError> {
     let mut arrays = Vec::<(ExternArray, u32)>::new();
     for node in root.list(key)? {
@@ -119,7 +135,7 @@ fn load(
         if arrays.len() >= usize::from(u16::MAX) {
             return node.err("more than 65535 arrays");
         }
-        let (bits, counts_packets) = read(&node)?;
+        let CellFormat { bits, counts_packets } = read_format(&node)?;
         let is_direct = node.flag("is_direct", false)?;
         let size = if is_direct { 0 } else { node.get("size")?.usize_at_most(MAX_CELLS)? };
         arrays.push((ExternArray { name, size, is_direct, counts_packets }, bits));

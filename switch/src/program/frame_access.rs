@@ -1,9 +1,10 @@
-//! Parser, checksums and deparser as lists of frame accesses, from which machine code is generated.
+//! Parser, checksums and deparser as lists of accesses to the frame (the bytes of the packet), from which machine code
+//! is generated.
 //!
-//! The interpreter moves every field that the program names, window by window. Here the moves of a header are
-//! one flat list with absolute slots, and Internet checksums over whole headers are computed over the bytes
-//! of the frame, so that fields which only a checksum reads are not moved at all. A header that does not fit
-//! this form (a varbit field, more than [`WINDOW_LEN`] bytes) is left to the interpreter.
+//! The interpreter moves every field that the program names, window by window ([`MoveWindows`]). Here the moves of a
+//! header are one flat list with absolute slots. Internet checksums over whole headers are computed over the bytes of
+//! the frame; fields that only a checksum reads are not moved. Headers with a varbit field or more than [`WINDOW_LEN`]
+//! bytes do not fit this form and are left to the interpreter.
 
 use super::access::Access;
 use super::field_usage;
@@ -20,7 +21,9 @@ use std::ops::Range;
 pub(crate) struct FieldLoad {
     pub slot: Slot,
     pub offset: u8,
+    /// Shift to the left in bits, which removes the bits before the field.
     pub left: u8,
+    /// Shift to the right in bits, which removes the bits after the field: 64 minus the field's width.
     pub right: u8,
 }
 
@@ -28,7 +31,9 @@ pub(crate) struct FieldLoad {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldStore {
     pub slot: Slot,
+    /// Shift to the left in bits: 64 minus the field's width.
     pub left: u8,
+    /// Shift to the right in bits: the position of the field's first bit in the word.
     pub right: u8,
 }
 
@@ -67,10 +72,11 @@ pub(crate) struct FrameChecksum {
 pub(crate) struct HeaderEmit {
     pub base: Slot,
     pub bytes: u16,
-    /// The stores for a header that keeps its place in the frame: the fields that may have changed.
-    pub updated: Vec<StoreGroup>,
-    /// The fields of a header that the program created: all that are written, with zeros between them.
-    pub created: Vec<FieldLoad>,
+    /// The stores for a header that keeps its position in the frame: the fields that may have changed.
+    pub update: Vec<StoreGroup>,
+    /// All fields, for a header that the program created. Bits between them are stored as 0. The shifts of each are
+    /// those of a load; the deparser inverts them.
+    pub create: Vec<FieldLoad>,
     /// A checksum over the header, computed and stored after its fields.
     pub checksum: Option<FrameChecksum>,
 }
@@ -80,53 +86,53 @@ pub(crate) struct HeaderEmit {
 pub(crate) struct FrameAccess {
     /// For each header instance; `None` if the interpreter has to extract it.
     pub headers: Vec<Option<HeaderExtract>>,
-    /// For each checksum, the plan if it is verified over the frame.
+    /// For each checksum of the program: `Some` if it is verified over the frame.
     pub verified: Vec<Option<FrameChecksum>>,
     /// Whether a checksum that is not computed over the frame has to be updated.
     pub has_slot_checksum_updates: bool,
     /// In the order of the deparser; `None` if the interpreter has to deparse.
     pub deparser: Option<Vec<HeaderEmit>>,
-    /// The slots that code may write, except by accesses to whole headers.
+    /// The slots that the program may write, except by accesses to whole headers.
     pub written: BTreeSet<Slot>,
-    /// For each header instance, the fields that the interpreter expects in slots but machine code leaves in
-    /// the frame.
-    pub unloaded: Vec<Vec<FieldLoad>>,
+    /// For each header instance, the fields that machine code may leave in the frame although the interpreter expects them
+    /// in slots. When the interpreter continues a packet, the pipeline loads them.
+    pub left_in_frame: Vec<Vec<FieldLoad>>,
 }
 
 impl FrameAccess {
-    /// Builds the lists. `header_moves` are the interpreter's moves of each header instance.
+    /// Plans the accesses. `header_moves` are the interpreter's moves of each header instance.
     pub fn new(program: &LinkedProgram, header_moves: &[HeaderMoves]) -> FrameAccess {
         let checksums = || program.checksums.iter().enumerate();
         let candidates: Vec<_> = checksums().map(|(_, checksum)| frame_checksum(program, checksum)).collect();
-        let is_flat = |(id, _): &(HeaderId, Slot)| {
+        let fits_flat_list = |(id, _): &(HeaderId, Slot)| {
             let moves = &header_moves[usize::from(id.0)];
             moves.varbit.is_none() && field_loads(&moves.extract, 0).is_some()
         };
-        let deparses = program.deparser.order.iter().all(is_flat);
+        let can_deparse = program.deparser.order.iter().all(fits_flat_list);
         let frame_checksums: Vec<usize> = checksums()
-            .filter(|(index, checksum)| candidates[*index].is_some() && (deparses || !checksum.is_updated))
+            .filter(|(index, checksum)| candidates[*index].is_some() && (can_deparse || !checksum.is_updated))
             .map(|(index, _)| index)
             .collect();
         let access = Access::program(program, &frame_checksums);
         let used_moves = field_usage::header_moves(program, &access);
         let base = |index: usize| program.layout.headers[index].first_slot;
         let over_frame = |index: usize| candidates[index].filter(|_| frame_checksums.contains(&index));
-        let emission = |(header, base): &(HeaderId, Slot)| {
+        let header_emit = |(header, base): &(HeaderId, Slot)| {
             let moves = &used_moves[usize::from(header.0)];
             let updates = checksums().filter(|(_, checksum)| checksum.is_updated);
-            let mut of_header =
+            let mut checksums_of_header =
                 updates.filter_map(|(index, _)| over_frame(index).filter(|checksum| checksum.base == *base));
             Some(HeaderEmit {
                 base: *base,
                 bytes: moves.bytes,
-                updated: store_groups(&moves.update, *base)?,
-                created: field_loads(&moves.extract, *base)?,
-                checksum: of_header.next(),
+                update: store_groups(&moves.update, *base)?,
+                create: field_loads(&moves.extract, *base)?,
+                checksum: checksums_of_header.next(),
             })
         };
-        let deparser = program.deparser.order.iter().map(emission).collect::<Option<Vec<_>>>();
+        let deparser = program.deparser.order.iter().map(header_emit).collect::<Option<Vec<_>>>();
         let written = access.written;
-        let unloaded = |(index, moves): (usize, &HeaderMoves)| {
+        let left_in_frame = |(index, moves): (usize, &HeaderMoves)| {
             let all = field_loads(&moves.extract, base(index)).filter(|_| moves.keeps_frame_bytes);
             let mut unwritten = all.unwrap_or_default();
             unwritten.retain(|load| !written.contains(&load.slot));
@@ -136,22 +142,22 @@ impl FrameAccess {
             headers: used_moves
                 .iter()
                 .enumerate()
-                .map(|(index, moves)| extraction(moves, base(index)))
+                .map(|(index, moves)| header_extract(moves, base(index)))
                 .collect(),
             verified: checksums()
                 .map(|(index, checksum)| over_frame(index).filter(|_| checksum.is_verified))
                 .collect(),
             has_slot_checksum_updates: checksums()
                 .any(|(index, checksum)| checksum.is_updated && over_frame(index).is_none()),
-            deparser: deparser.filter(|_| deparses),
-            unloaded: header_moves.iter().enumerate().map(unloaded).collect(),
+            deparser: deparser.filter(|_| can_deparse),
+            left_in_frame: header_moves.iter().enumerate().map(left_in_frame).collect(),
             written,
         }
     }
 }
 
 /// Returns the loads that extract a header with these moves; `None` if the interpreter has to extract it.
-pub(crate) fn extraction(moves: &HeaderMoves, base: Slot) -> Option<HeaderExtract> {
+pub(crate) fn header_extract(moves: &HeaderMoves, base: Slot) -> Option<HeaderExtract> {
     let loads = field_loads(&moves.extract, base).filter(|_| moves.varbit.is_none())?;
     Some(HeaderExtract { bytes: moves.bytes, is_lazy: moves.keeps_frame_bytes, loads })
 }
@@ -164,13 +170,13 @@ fn field_loads(moves: &MoveWindows, base: Slot) -> Option<Vec<FieldLoad>> {
         if !window.split.is_empty() {
             return None;
         }
-        for step in &window.single {
-            let offset = usize::from(window.offset) + usize::from(step.offset);
-            let bits = step.mask.count_ones() as u8;
+        for bit_move in &window.single {
+            let offset = usize::from(window.offset) + usize::from(bit_move.offset);
+            let bits = bit_move.mask.count_ones() as u8;
             loads.push(FieldLoad {
-                slot: base + window.slot + u16::from(step.slot),
+                slot: base + window.slot + u16::from(bit_move.slot),
                 offset: u8::try_from(offset).ok().filter(|_| offset < WINDOW_LEN)?,
-                left: 64 - step.shift - bits,
+                left: 64 - bit_move.shift - bits,
                 right: 64 - bits,
             });
         }
@@ -178,19 +184,19 @@ fn field_loads(moves: &MoveWindows, base: Slot) -> Option<Vec<FieldLoad>> {
     Some(loads)
 }
 
-/// Returns the stores for the same moves, with the fields that share a 64-bit word grouped.
+/// Returns the stores for moves, with the fields grouped that share a 64-bit word; `None` as for [`field_loads`].
 fn store_groups(moves: &MoveWindows, base: Slot) -> Option<Vec<StoreGroup>> {
     let mut loads = field_loads(moves, base)?;
     loads.sort_by_key(|load| u32::from(load.offset) * 8 + u32::from(load.left));
     let mut groups = Vec::<StoreGroup>::new();
     for load in loads {
         let bits = 64 - load.right;
-        // The first bit of the field in the group's word, if the field fits.
-        let within = |group: &StoreGroup| {
+        // Returns the first bit of the field in the group's word; `None` if the field does not fit.
+        let position_in = |group: &StoreGroup| {
             let begin = (u32::from(load.offset) - u32::from(group.offset)) * 8 + u32::from(load.left);
             (begin + u32::from(bits) <= 64).then_some(begin as u8)
         };
-        let begin = match groups.last().and_then(within) {
+        let begin = match groups.last().and_then(position_in) {
             Some(begin) => begin,
             None => {
                 groups.push(StoreGroup { offset: load.offset, keep: u64::MAX, fields: Vec::new() });
@@ -210,8 +216,8 @@ fn parser_writes(program: &LinkedProgram, slots: Range<Slot>) -> bool {
     written.iter().chain(&whole_blocks).any(|slot| slots.contains(slot))
 }
 
-/// Returns the plan of a checksum over the frame, if it covers one header without gaps and nothing else reads
-/// its field.
+/// Returns the checksum as one over the frame; `None` if that is not possible, for example because it does not cover
+/// exactly one header, or because something else reads its field after the update.
 pub(super) fn frame_checksum(program: &LinkedProgram, checksum: &Checksum) -> Option<FrameChecksum> {
     let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
     let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;
@@ -252,8 +258,11 @@ pub(super) fn frame_checksum(program: &LinkedProgram, checksum: &Checksum) -> Op
             lists || program.deparser.code.is_some() || program.checksums.iter().any(reads)
         };
     let emitted = program.deparser.order.iter().filter(|(_, block)| *block == base).count();
-    // Code of the parser must not change a field that is verified against the frame.
+    // The checksum is verified over the frame, so the parser must not have changed the fields in their slots.
     let is_unmodified = !checksum.is_verified || !parser_writes(program, base..base + ty.block_len);
-    (expected.eq(inputs.iter().cloned()) && !is_read && is_unmodified && (emitted == 1 || !checksum.is_updated))
+    (expected.eq(inputs.iter().cloned())
+        && !is_read
+        && is_unmodified
+        && (emitted == 1 || !checksum.is_updated))
         .then_some(FrameChecksum { base, bytes: ty.bytes as u16, offset: (field.offset / 8) as u16 })
 }

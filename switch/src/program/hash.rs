@@ -1,4 +1,4 @@
-//! Loads calculations: the inputs and algorithms of hashes and checksums.
+//! Loads calculations, BMv2's name for the input and algorithm of a hash or checksum.
 
 use super::error::LoadError;
 use super::json::JsonNode;
@@ -41,7 +41,7 @@ impl Algorithm {
 /// A part of the input of a calculation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HashInput {
-    /// A field; left out unless the slot `valid` is 1. With `None` it is always included.
+    /// A field, included only if the slot `valid` is 1. `None`: always included.
     Field { slot: Slot, bits: u32, valid: Option<Slot> },
     /// A varbit field: `slot` has its length in bits, the following slots its bytes.
     Varbit { slot: Slot, valid: Option<Slot> },
@@ -60,8 +60,8 @@ pub(crate) struct Calculation {
     /// The terms of an Internet checksum that can be summed without a buffer, grouped by header; `None` for
     /// other calculations.
     pub checksum_terms: Option<Vec<ChecksumTerms>>,
-    /// The input as pairs of slot and number of bytes, if it consists of always valid fields of 1 to 8 whole
-    /// bytes.
+    /// The input as pairs of slot and number of bytes, if it consists of fields of 1 to 8 whole bytes that are always
+    /// included; otherwise `None`. Machine code then reads the slots itself instead of calling the interpreter.
     pub byte_fields: Option<Vec<(Slot, u8)>>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Calculation {
 pub(crate) struct ChecksumTerms {
     /// The header's validity slot; `None` if it is always valid.
     pub valid: Option<Slot>,
-    /// Slot of each field, and the shift that aligns it to the 16-bit words of the input.
+    /// Slot of each field, and the shift in bits that aligns it to the 16-bit words of the input.
     pub fields: Vec<(Slot, u8)>,
 }
 
@@ -83,12 +83,13 @@ pub(crate) struct Checksum {
     pub target: SlotRef,
     /// The validity slot of the target's header; the checksum is skipped while it is 0. `None` for metadata.
     pub valid: Option<Slot>,
+    /// The checksum is skipped if this is 0. `None`: no condition.
     pub condition: Option<ComputedSlot>,
     pub is_verified: bool,
     pub is_updated: bool,
 }
 
-/// The most bytes of input of [`Calculation::byte_fields`].
+/// Maximum length of the input of [`Calculation::byte_fields`].
 pub(crate) const MAX_HASH_BYTES: usize = 64;
 
 impl Calculation {
@@ -98,7 +99,7 @@ impl Calculation {
         for input in node.get("input")?.items()? {
             load_input(&input, layout, &mut inputs)?;
         }
-        // BMv2 appends the payload to the other inputs, wherever the list names it.
+        // BMv2 hashes the payload once, after the other inputs, wherever the list names it.
         inputs.sort_by_key(|input| *input == HashInput::Payload);
         inputs.dedup_by(|a, b| *a == HashInput::Payload && *b == HashInput::Payload);
         Ok(Calculation::new(node.name()?, algorithm, inputs))
@@ -114,8 +115,8 @@ impl Calculation {
         Ok(Calculation::new(String::new(), algorithm, inputs))
     }
 
-    /// Returns the Internet checksum over all fields of a header except `target`.
-    pub fn load_header(layout: &Layout, (id, target): (HeaderId, usize)) -> Calculation {
+    /// Returns the Internet checksum over all fields of a header except `target`, an index of a field.
+    pub fn for_header(layout: &Layout, (id, target): (HeaderId, usize)) -> Calculation {
         let fields = 0..layout.header_type(id).fields.len();
         let inputs = fields.filter(|field| *field != target).map(|field| field_input(layout, id, field));
         Calculation::new(String::new(), Algorithm::Csum16, inputs.collect())
@@ -127,8 +128,9 @@ impl Calculation {
         Calculation { name, algorithm, inputs, checksum_terms, byte_fields }
     }
 
-    /// Returns an upper bound of the input's length in 64-bit words.
-    pub fn words(&self) -> u32 {
+    /// Returns an upper bound of the input's length in 64-bit words. It is a cost, so the bounds of variable-length inputs
+    /// are rough.
+    pub fn max_words(&self) -> u32 {
         const MAX_PAYLOAD_BYTES: u32 = 1 << 16;
         const MAX_VARBIT_BYTES: u32 = 1 << 8;
         let words = |input: &HashInput| match input {
@@ -183,23 +185,23 @@ fn field_input(layout: &Layout, id: HeaderId, field: usize) -> HashInput {
     }
 }
 
-/// Returns the terms of an Internet checksum, if all fields are narrow and their alignment does not depend on
-/// which headers are valid.
+/// Returns the terms of an Internet checksum; `None` if a field is too wide, or if its alignment depends on which headers
+/// are valid.
 fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
-    const WORD: u32 = 16;
+    const WORD_BITS: u32 = 16;
     /// Terms below 2^48 can be added 2^16 times in 64 bits, which is more than a calculation has fields.
     const MAX_TERM_BITS: u32 = 48;
     let (mut offset, mut terms) = (0u32, Vec::<ChecksumTerms>::new());
     for input in inputs {
         let HashInput::Field { slot, bits, valid } = input else { return None };
-        let shift = (WORD - (offset + bits) % WORD) % WORD;
+        let shift = (WORD_BITS - (offset + bits) % WORD_BITS) % WORD_BITS;
         if bits + shift > MAX_TERM_BITS {
             return None;
         }
         match terms.last_mut().filter(|last| last.valid == *valid) {
             Some(last) => last.fields.push((*slot, shift as u8)),
-            // A header that begins within a word would move when an earlier header is invalid.
-            None if offset % WORD != 0 => return None,
+            // If an earlier header is left out, a header that begins within a word has another alignment.
+            None if offset % WORD_BITS != 0 => return None,
             None => terms.push(ChecksumTerms { valid: *valid, fields: vec![(*slot, shift as u8)] }),
         }
         offset += bits;

@@ -86,8 +86,9 @@ impl HeaderType {
             } else {
                 bits.usize_at_most(MAX_FIELD_BITS)? as u32
             };
-            // A field of width 0 has a slot too, so that every field has an address.
-            let slot_count = if is_varbit { varbit_slot_count(bits) } else { bits.div_ceil(64).max(1) as u16 };
+            // At least 1, even for a field of width 0: code loads at least one slot of every number.
+            let slot_count =
+                if is_varbit { varbit_slot_count(bits) } else { bits.div_ceil(64).max(1) as u16 };
             let name = name.str()?.to_string();
             if fields.iter().any(|field| field.name == name) {
                 return field.err(format_args!("duplicate field {name:?}"));

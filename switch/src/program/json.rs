@@ -1,4 +1,4 @@
-//! Reads the JSON, keeping the path of each value, so that every error names its location.
+//! Reads BMv2 JSON. Each value is paired with its path in the JSON, so that every error names its location.
 
 use super::error::LoadError;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 /// The first phase of loading: parses the text. As in BMv2, strings may contain control characters, although
 /// JSON forbids them: p4c writes the line breaks of P4 literals unescaped.
 pub(super) fn parse(text: &str) -> Result<Value, LoadError> {
-    let controls = control_characters(text);
+    let controls = control_offsets(text);
     let (mut escaped, mut copied) = (String::with_capacity(text.len()), 0);
     for offset in &controls {
         let _ = write!(escaped, "{}\\u{:04x}", &text[copied..*offset], text.as_bytes()[*offset]);
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Value, LoadError> {
 const ESCAPE_BYTES: usize = 6;
 
 /// Returns the byte offsets of control characters inside strings.
-fn control_characters(text: &str) -> Vec<usize> {
+fn control_offsets(text: &str) -> Vec<usize> {
     let (mut offsets, mut in_string, mut is_escaped) = (Vec::new(), false, false);
     for (offset, byte) in text.bytes().enumerate() {
         match byte {
@@ -62,7 +62,7 @@ impl<'a> JsonNode<'a> {
         let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
         LoadError { path, message: message.to_string() }
     }
-    /// Same as [`JsonNode::error`], as a result.
+    /// Same as [`JsonNode::error`], wrapped in `Err`.
     pub fn err<T>(&self, message: impl fmt::Display) -> Result<T, LoadError> {
         Err(self.error(message))
     }
@@ -71,7 +71,7 @@ impl<'a> JsonNode<'a> {
         if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Returns a required member of an object.
+    /// Returns a member of an object; an error if it is missing.
     pub fn get(&self, key: &str) -> Result<JsonNode<'a>, LoadError> {
         match self.value.as_object() {
             Some(members) => match members.get(key) {
@@ -161,8 +161,8 @@ impl<'a> JsonNode<'a> {
     }
 }
 
-/// An integer of any width: sign and magnitude. The limbs of the magnitude are 64 bits wide, the least
-/// significant first, and the last is not 0.
+/// An integer of any width: sign and magnitude. The limbs of the magnitude are 64 bits wide, least significant first.
+/// The last limb is not 0, so that equal numbers have equal limbs; 0 has no limbs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BigInt {
     pub negative: bool,
@@ -196,6 +196,7 @@ impl BigInt {
         big.normalize();
         big
     }
+    /// Removes leading zeros, and the sign of 0.
     fn normalize(&mut self) {
         while self.limbs.last() == Some(&0) {
             self.limbs.pop();
@@ -222,6 +223,7 @@ impl BigInt {
         let mut limbs = self.limbs.clone();
         limbs.resize(count, 0);
         if self.negative {
+            // Negation in two's complement: inverted, plus 1.
             let mut carry = true;
             for limb in &mut limbs {
                 let (value, overflow) = (!*limb).overflowing_add(u64::from(carry));

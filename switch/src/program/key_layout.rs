@@ -1,5 +1,5 @@
-//! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element spans
-//! two words only if it is wider than one.
+//! The layout of a table's key: the 64-bit words into which its elements are packed. An element of at most 64 bits
+//! does not cross a word boundary; a wider one begins at a word boundary.
 
 use super::limbs::{limb_count, low_mask, prefix_mask};
 use super::op::Slot;
@@ -15,19 +15,26 @@ pub(crate) struct Key {
     pub mask: Vec<u64>,
 }
 
-/// The positions of a key's elements in the header vector and in the row.
+/// The positions of a key's elements in the header vector and in the words of the key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyLayout {
-    /// Length of the row in words.
+    /// Length of the key in words.
     pub words: usize,
     /// Total width of the elements in bits.
     pub bits: u32,
-    /// The mask of the whole key for each prefix length of its LPM element, from 0 on; empty without such an
+    /// The mask of the whole key for each prefix length of its LPM element, from 0 on; empty for a key without LPM
     /// element.
-    pub prefixes: Vec<Vec<u64>>,
-    pub parts: Vec<KeySegment>,
-    /// The position of each element in the row: first word, shift, number of limbs.
-    pub elements: Vec<(usize, u8, usize)>,
+    pub prefix_masks: Vec<Vec<u64>>,
+    pub segments: Vec<KeySegment>,
+    elements: Vec<ElementPosition>,
+}
+
+/// The position of an element in the words of the key.
+#[derive(Clone, Copy, Debug)]
+struct ElementPosition {
+    first_word: usize,
+    shift: u8,
+    limb_count: usize,
 }
 
 /// The bits of one slot in a word of the key: `(slot & mask) << shift`.
@@ -41,17 +48,17 @@ pub(crate) struct KeySegment {
 
 impl KeyLayout {
     pub fn new(keys: &[Key]) -> KeyLayout {
-        let (mut parts, mut elements) = (Vec::new(), Vec::new());
+        let (mut segments, mut elements) = (Vec::new(), Vec::new());
         let (mut word, mut used) = (0usize, 0u32);
         for key in keys {
             let count = limb_count(key.bits);
             if used > 0 && (count > 1 || used + key.bits > 64) {
                 (word, used) = (word + 1, 0);
             }
-            elements.push((word, used as u8, count));
+            elements.push(ElementPosition { first_word: word, shift: used as u8, limb_count: count });
             for (limb, mask) in key.mask.iter().enumerate() {
                 let (slot, word) = (key.slot + limb as u16, (word + limb) as u16);
-                parts.push(KeySegment { slot, word, shift: used as u8, mask: *mask });
+                segments.push(KeySegment { slot, word, shift: used as u8, mask: *mask });
             }
             used += key.bits;
             if count > 1 || used >= 64 {
@@ -60,9 +67,9 @@ impl KeyLayout {
         }
         let words = word + usize::from(used > 0);
         let bits = keys.iter().map(|key| key.bits).sum();
-        let mut layout = KeyLayout { words, bits, prefixes: Vec::new(), parts, elements };
+        let mut layout = KeyLayout { words, bits, prefix_masks: Vec::new(), segments, elements };
         if let Some(lpm) = keys.iter().find(|key| key.kind == MatchKind::Lpm) {
-            layout.prefixes = (0..=lpm.bits).map(|length| layout.key_prefix_mask(keys, length)).collect();
+            layout.prefix_masks = (0..=lpm.bits).map(|length| layout.key_prefix_mask(keys, length)).collect();
         }
         layout
     }
@@ -81,25 +88,26 @@ impl KeyLayout {
     pub fn build_key(&self, slots: &[u64], key: &mut Vec<u64>) {
         key.clear();
         key.resize(self.words, 0);
-        for part in &self.parts {
-            key[usize::from(part.word)] |= (slots[usize::from(part.slot)] & part.mask) << part.shift;
+        for segment in &self.segments {
+            key[usize::from(segment.word)] |=
+                (slots[usize::from(segment.slot)] & segment.mask) << segment.shift;
         }
     }
 
-    /// Inserts the limbs of an element into a key, whose bits at its position must be 0.
+    /// Inserts the limbs of an element into a key. The key's bits at the position of the element must be 0.
     pub fn insert_element(&self, element: usize, value: &[u64], key: &mut [u64]) {
-        let (word, shift, limbs) = self.elements[element];
-        for (limb, value) in value.iter().enumerate().take(limbs) {
-            key[word + limb] |= value << shift;
+        let ElementPosition { first_word, shift, limb_count } = self.elements[element];
+        for (limb, value) in value.iter().enumerate().take(limb_count) {
+            key[first_word + limb] |= value << shift;
         }
     }
 
     /// Returns the limbs of an element of a key.
     pub fn extract_element(&self, element: usize, bits: u32, key: &[u64]) -> Vec<u64> {
-        let (word, shift, limbs) = self.elements[element];
-        match limbs {
-            1 => vec![key.get(word).map_or(0, |word| word >> shift) & low_mask(bits)],
-            limbs => key[word..word + limbs].to_vec(),
+        let ElementPosition { first_word, shift, limb_count } = self.elements[element];
+        match limb_count {
+            1 => vec![key.get(first_word).map_or(0, |word| word >> shift) & low_mask(bits)],
+            count => key[first_word..first_word + count].to_vec(),
         }
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct HeaderStack {
     /// Number of slots from one element to the next.
     pub stride: u16,
     pub size: u16,
-    /// The slot with P4's `nextIndex`: the number of extracted elements.
+    /// The slot with P4's `nextIndex`, the index of the element that the next extraction fills.
     pub next_index_slot: Slot,
     /// The blocks of an element: one for a header stack, one for each member of a union. Each is a pair: the slot
     /// offset from the element's first slot, and the index of the header type.
@@ -141,7 +141,8 @@ impl Layout {
         let types = HeaderType::load_all(root)?;
         let instances = Instances::load(root, &types)?;
         let (unions, members) = load_unions(root, &types, &instances)?;
-        let mut placer = HeaderPlacer { types: &types, instances: &instances, allocator, bases: HashMap::new() };
+        let mut placer =
+            HeaderPlacer { types: &types, instances: &instances, allocator, bases: HashMap::new() };
         let mut stacks = placer.place_stacks(root, &members)?;
         let in_stacks: HashSet<HeaderId> = placer.bases.keys().copied().collect();
         let unions_in_stacks = placer.place_union_stacks(root, &unions, &mut stacks)?;
@@ -354,15 +355,19 @@ struct HeaderPlacer<'s> {
 
 impl HeaderPlacer<'_> {
     /// Allocates the slots of the header stacks.
-    fn place_stacks(&mut self, root: &JsonNode, members: &UnionMembers) -> Result<Vec<HeaderStack>, LoadError> {
+    fn place_stacks(
+        &mut self,
+        root: &JsonNode,
+        members: &UnionMembers,
+    ) -> Result<Vec<HeaderStack>, LoadError> {
         let mut stacks = Vec::<HeaderStack>::new();
         for node in root.list("header_stacks")? {
             let (name, ty) = (node.name()?, type_index(self.types, &node.get("header_type")?)?);
-            let (base, stride) = (self.slots.len as Slot, self.types[ty].block_len);
+            let (base, stride) = (self.allocator.len as Slot, self.types[ty].block_len);
             let ids = node.get("header_ids")?.items()?;
             for id in &ids {
                 let header = self.instances.find_by_json_id(id)?;
-                let slot = self.slots.alloc(&node, stride)?;
+                let slot = self.allocator.alloc(&node, stride)?;
                 if self.instances.header_type_index(header) != ty
                     || members.contains_key(&header)
                     || self.bases.insert(header, slot).is_some()
@@ -398,7 +403,7 @@ impl HeaderPlacer<'_> {
         let ids = root.list("header_unions")?;
         let ids = ids.iter().map(|node| node.get("id")?.int()).collect::<Result<Vec<_>, _>>()?;
         for node in root.list("header_union_stacks")? {
-            let (name, base) = (node.name()?, self.slots.len as Slot);
+            let (name, base) = (node.name()?, self.allocator.len as Slot);
             let elements = node.get("header_union_ids")?.items()?;
             let (mut stride, mut blocks) = (0, Vec::new());
             for (index, element) in elements.iter().enumerate() {
@@ -406,12 +411,13 @@ impl HeaderPlacer<'_> {
                 let Some(union) = ids.iter().position(|known| *known == id) else {
                     return element.err(format_args!("there is no union with id {id}"));
                 };
-                if !unions_in_stacks.insert(union) || index > 0 && unions[union].headers.len() != blocks.len() {
+                if !unions_in_stacks.insert(union) || index > 0 && unions[union].headers.len() != blocks.len()
+                {
                     return element.err("the union has another type, or already belongs to a stack");
                 }
-                let start = self.slots.len as Slot;
+                let start = self.allocator.len as Slot;
                 blocks = self.place_union(&node, &unions[union])?;
-                stride = self.slots.len as Slot - start;
+                stride = self.allocator.len as Slot - start;
             }
             let (size, next_index_slot) = self.alloc_next_index(&node, elements.len())?;
             if stacks.iter().any(|known| known.is_union_stack && known.name == name) {
@@ -433,10 +439,10 @@ impl HeaderPlacer<'_> {
     /// Allocates the slots of a union's members, one after the other. Returns the offset and header type of
     /// each.
     fn place_union(&mut self, node: &JsonNode, union: &HeaderUnion) -> Result<Vec<(u16, usize)>, LoadError> {
-        let (start, mut blocks) = (self.slots.len as Slot, Vec::new());
+        let (start, mut blocks) = (self.allocator.len as Slot, Vec::new());
         for id in &union.headers {
             let ty = self.instances.header_type_index(*id);
-            let base = self.slots.alloc(node, self.types[ty].block_len)?;
+            let base = self.allocator.alloc(node, self.types[ty].block_len)?;
             self.bases.insert(*id, base);
             blocks.push((base - start, ty));
         }
@@ -448,6 +454,6 @@ impl HeaderPlacer<'_> {
         if size == 0 || size > MAX_STACK_SIZE {
             return node.err(format_args!("a stack must have 1 to {MAX_STACK_SIZE} elements"));
         }
-        Ok((size as u16, self.slots.alloc(node, 1)?))
+        Ok((size as u16, self.allocator.alloc(node, 1)?))
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers as limbs: 64-bit words, least significant first.
+//! Helpers for numbers of any width as a list of limbs: 64-bit words, least significant first.
 
 /// Returns a mask of the low `bits` bits; all 64 if `bits` is larger.
 #[inline]
@@ -9,28 +9,29 @@ pub(crate) fn low_mask(bits: u32) -> u64 {
     }
 }
 
-/// Returns the number of limbs of a value of `bits` bits; at least 1.
+/// Returns the number of limbs of a value of `bits` bits; at least 1, because a value of width 0 has a slot too.
 pub(crate) fn limb_count(bits: u32) -> usize {
     bits.div_ceil(64).max(1) as usize
 }
 
-/// Returns a mask of the lowest `bits` bits, as `limbs` limbs.
-pub(crate) fn mask_limbs(bits: u32, limbs: usize) -> Vec<u64> {
-    (0..limbs as u32).map(|limb| low_mask(bits.saturating_sub(limb * 64))).collect()
+/// Returns a mask of the lowest `bits` bits, as `count` limbs.
+pub(crate) fn mask_limbs(bits: u32, count: usize) -> Vec<u64> {
+    (0..count as u32).map(|limb| low_mask(bits.saturating_sub(limb * 64))).collect()
 }
 
-/// Returns a mask of the highest `prefix` of `bits` bits, as limbs.
-pub(crate) fn prefix_mask(bits: u32, prefix: u32) -> Vec<u64> {
-    let limbs = limb_count(bits);
-    let below = mask_limbs(bits.saturating_sub(prefix), limbs);
-    mask_limbs(bits, limbs).iter().zip(below).map(|(all, below)| all & !below).collect()
+/// Returns a mask of the first `prefix_len` bits of a number of `bits` bits, as limbs.
+pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u64> {
+    let count = limb_count(bits);
+    let low = mask_limbs(bits.saturating_sub(prefix_len), count);
+    mask_limbs(bits, count).iter().zip(low).map(|(all, low)| all & !low).collect()
 }
 
+/// Returns the bitwise AND of two numbers with the same number of limbs.
 pub(crate) fn and(a: &[u64], b: &[u64]) -> Vec<u64> {
     a.iter().zip(b).map(|(a, b)| a & b).collect()
 }
 
-/// Returns `count` limbs of a big-endian number, least significant first. Missing limbs are 0.
+/// Returns the lowest `count` limbs of a big-endian number, least significant first. Limbs beyond its bytes are 0.
 pub(crate) fn limbs_from_be_bytes(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> {
     let mut chunks = bytes.rchunks(8);
     let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));

@@ -1,4 +1,5 @@
-//! The fourth phase of loading: assigns slots to temporaries and constants, after those of the variables.
+//! The fourth phase of loading: assigns slots to temporaries and constants. They follow the slots of headers, metadata and
+//! parameters.
 
 use super::codegen::{FIRST_CONST, FIRST_TEMP, UnlinkedCode};
 use super::control_slots::ControlSlots;
@@ -24,12 +25,12 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub struct LinkedProgram {
     pub(crate) layout: Layout,
-    /// Number of slots that are 0 at the beginning of each packet; temporaries and constants follow them.
-    pub(crate) vars: usize,
-    /// Number of temporaries.
-    pub(crate) temps: usize,
-    /// Slots of a header vector: one of [`PHV_CAPACITIES`]. The last block is followed by at least
-    /// [`WINDOW_LEN`] slots, so that a window of moves never reaches beyond the vector.
+    /// Number of slots that are 0 at the beginning of each packet: headers, metadata and parameters. The slots of
+    /// temporaries follow, then those of constants.
+    pub(crate) zeroed_slots: usize,
+    pub(crate) temp_count: usize,
+    /// Length of a header vector in slots: one of [`PHV_CAPACITIES`]. The last block is followed by at least
+    /// [`WINDOW_LEN`] slots, so that a [window of moves](super::header_moves::MoveWindow) never reaches beyond the vector.
     pub(crate) capacity: usize,
     pub(crate) consts: Vec<u64>,
     pub(crate) code: Vec<Op>,
@@ -41,9 +42,9 @@ pub struct LinkedProgram {
     pub(crate) standard: StandardMetadata,
     pub(crate) control_slots: ControlSlots,
     /// First slot and number of slots of each metadata block, which a resubmit clears.
-    pub(crate) metadata: Vec<(Slot, u16)>,
-    /// The first slot of action parameters.
-    pub(crate) params: Slot,
+    pub(crate) metadata_blocks: Vec<(Slot, u16)>,
+    /// The first slot of the parameters of the action that runs.
+    pub(crate) first_param_slot: Slot,
     pub(crate) parser: Parser,
     /// For each header type, the moves of all fields, used for elements of stacks.
     pub(crate) type_moves: Vec<HeaderMoves>,
@@ -51,7 +52,7 @@ pub struct LinkedProgram {
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) calculations: Vec<Calculation>,
     pub(crate) registers: Vec<RegisterArray>,
-    /// Number of words of all registers.
+    /// Length of the cells of all register arrays in words.
     pub(crate) register_words: usize,
     pub(crate) counters: Vec<ExternArray>,
     pub(crate) meters: Vec<ExternArray>,
@@ -77,12 +78,12 @@ impl LinkedProgram {
         declared: Declarations,
         lowered: LoweredProgram,
     ) -> Result<LinkedProgram, LoadError> {
-        let UnlinkedCode { code, wide, header_ops, logs, assertions, consts, temps, address_taken } =
+        let UnlinkedCode { code, wide, header_ops, logs, assertions, consts, temp_count, address_taken } =
             lowered.unlinked;
-        let vars = declared.vars as u16;
+        let first_temp_slot = declared.zeroed_slots as u16;
         let link_slot = |slot: Slot| match slot {
-            FIRST_CONST.. => vars + temps + (slot - FIRST_CONST),
-            FIRST_TEMP.. => vars + (slot - FIRST_TEMP),
+            FIRST_CONST.. => first_temp_slot + temp_count + (slot - FIRST_CONST),
+            FIRST_TEMP.. => first_temp_slot + (slot - FIRST_TEMP),
             _ => slot,
         };
         let condition = |computed: ComputedSlot| ComputedSlot { slot: link_slot(computed.slot), ..computed };
@@ -102,11 +103,11 @@ impl LinkedProgram {
         let checksum =
             |checksum: Checksum| Checksum { condition: checksum.condition.map(condition), ..checksum };
         let state = |state: parser::ParserState| {
-            let ops = state.ops.into_iter().map(|op| op.map_conditions(condition)).collect();
+            let ops = state.ops.into_iter().map(|op| op.map_computed_slots(condition)).collect();
             parser::ParserState { ops, ..state }
         };
         let states = lowered.parser.states.into_iter().map(state).collect();
-        let slots = declared.vars + (usize::from(temps) + consts.len()).max(WINDOW_LEN);
+        let slots = declared.zeroed_slots + (usize::from(temp_count) + consts.len()).max(WINDOW_LEN);
         let capacity = PHV_CAPACITIES.into_iter().find(|capacity| slots <= *capacity);
         let layout = declared.layout;
         let metadata = layout.headers.iter().filter(|header| header.is_metadata);
@@ -115,11 +116,13 @@ impl LinkedProgram {
             capacity: capacity.ok_or_else(|| {
                 root.error("headers, metadata, temporaries and constants exceed 65536 slots")
             })?,
-            metadata: metadata.map(|header| (header.first_slot, layout.types[header.ty].block_len)).collect(),
+            metadata_blocks: metadata
+                .map(|header| (header.first_slot, layout.types[header.ty].block_len))
+                .collect(),
             type_moves: layout.types.iter().map(|ty| HeaderMoves::new(ty, None)).collect(),
             layout,
-            vars: declared.vars,
-            temps: usize::from(temps),
+            zeroed_slots: declared.zeroed_slots,
+            temp_count: usize::from(temp_count),
             consts,
             code: code.into_iter().map(op).collect(),
             wide: wide.into_iter().map(wide_op).collect(),
@@ -129,7 +132,7 @@ impl LinkedProgram {
             trace_points,
             standard: declared.standard,
             control_slots: declared.control_slots,
-            params: declared.first_param_slot,
+            first_param_slot: declared.first_param_slot,
             parser: Parser { states, ..lowered.parser },
             deparser: lowered.deparser,
             checksums: lowered.checksums.into_iter().map(checksum).collect(),
@@ -150,13 +153,14 @@ impl LinkedProgram {
         })
     }
 
-    /// Returns the number in a slot, if it is a constant.
+    /// Returns the value of a slot that has a constant; `None` for other slots.
     pub(crate) fn const_value(&self, slot: Slot) -> Option<u64> {
         let index = usize::from(slot).checked_sub(self.zeroed_slots + self.temp_count)?;
         self.consts.get(index).copied()
     }
 
-    /// Returns the base of a header in a slot, if the slot is a constant.
+    /// Returns the first slot of the header that an operation addresses through `slot`; `None` if it is known only at run
+    /// time.
     pub(crate) fn const_base(&self, slot: Slot) -> Option<Slot> {
         self.const_value(slot).and_then(|base| Slot::try_from(base).ok())
     }

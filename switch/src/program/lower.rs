@@ -1,5 +1,5 @@
-//! The third phase of loading: lowers parser, checksums, deparser, actions and pipelines to code. Temporaries
-//! and constants are numbered, but have no slots yet.
+//! The third phase of loading: lowers parser, checksums, deparser, actions and pipelines to bytecode. Its operands that
+//! are temporaries or constants have numbers, but no slots yet (see [`UnlinkedCode`]).
 
 use super::action::ActionCompiler;
 use super::codegen::{CodeBuilder, UnlinkedCode};
@@ -33,12 +33,12 @@ impl LoweredProgram {
     /// Lowers a declared program.
     pub fn new(root: &JsonNode, declared: &Declarations) -> Result<LoweredProgram, LoadError> {
         let mut builder = CodeBuilder::new(&declared.layout, &declared.registers);
-        // Address 0 is the end of a pipeline: a null next node leads there.
+        // `control_flow` expects an `End` at address 0: it is the successor of the last node of a pipeline.
         builder.emit(Opcode::End, 64, 0, 0, 0);
         let mut compiler = ActionCompiler::new(declared, &mut builder, "the parser");
         let parser = Parser::load(root, &mut compiler)?;
         let (checksums, calculations) = load_checksums(root, &mut compiler)?;
-        compiler.place = "the deparser";
+        compiler.context = "the deparser";
         let deparser = Deparser::load(root, &mut compiler)?;
         let action_code = lower_actions(&mut compiler)?;
         let pipelines = Pipelines::load(root, &mut compiler)?;
@@ -55,8 +55,8 @@ impl LoweredProgram {
     }
 }
 
-/// Compiles every action, with its parameters in the slots to which an entry's arguments are copied. Returns
-/// the addresses.
+/// Compiles every action and returns the addresses. The parameters of an action are in consecutive slots from
+/// `first_param_slot` on; when a table runs an action, the entry's arguments are copied there.
 fn lower_actions(compiler: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
     let (declared, mut starts) = (compiler.declared, Vec::new());
     for (id, action) in (0..).map(ActionId).zip(&declared.actions) {
@@ -77,7 +77,7 @@ fn lower_actions(compiler: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
 pub(crate) struct Pipelines {
     pub tables: Vec<Table>,
     pub profiles: Vec<ActionProfile>,
-    /// Trace points, ordered by address.
+    /// Ordered by address.
     pub trace_points: Vec<(Pc, TracePoint)>,
     pub ingress: Pc,
     pub egress: Pc,
@@ -117,7 +117,7 @@ impl Pipelines {
     }
 }
 
-/// Returns for each meter the field to which its colour is written; `None` if it is not direct.
+/// Returns for each meter the field to which its colour is written; `None` for meters that are not direct.
 fn meter_targets(root: &JsonNode, declared: &Declarations) -> Result<Vec<Option<SlotRef>>, LoadError> {
     let mut targets = Vec::new();
     for (node, meter) in root.list("meter_arrays")?.iter().zip(&declared.meters) {
@@ -166,6 +166,7 @@ fn load_checksums(
     root: &JsonNode,
     compiler: &mut ActionCompiler,
 ) -> Result<(Vec<Checksum>, Vec<Calculation>), LoadError> {
+    // Calculations that no action uses; their indices follow those of the declared calculations.
     let (declared, mut checksums, mut own_calculations) = (compiler.declared, Vec::new(), Vec::new());
     let (layout, calculations) = (&declared.layout, &declared.calculations);
     for node in root.list("checksums")? {
@@ -185,7 +186,7 @@ fn load_checksums(
         if target.bits > 64 {
             return target_node.err("the checksum's target must be at most 64 bits wide");
         }
-        let [header, _] = target_node.tuple()?;
+        let [header, _field] = target_node.tuple()?;
         let header = layout.header(layout.header_id(&header)?);
         let condition = match node.get_opt("if_cond") {
             Some(node) => {
@@ -209,14 +210,16 @@ fn load_checksums(
 
 /// Returns the calculation of a checksum of type `ipv4`, which covers its whole header.
 fn ipv4_checksum(target: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
-    const OFFSET: u32 = 80;
-    const BITS: u32 = 16;
+    const CHECKSUM_OFFSET_BITS: u32 = 80;
+    const CHECKSUM_BITS: u32 = 16;
     let (id, index) = layout.field(target)?;
     let ty = layout.header_type(id);
     let field = &ty.fields[index];
     // BMv2 always uses these bytes as the checksum, regardless of the target.
-    if (field.offset, field.bits) != (OFFSET, BITS) || ty.varbit_index.is_some_and(|varbit| varbit <= index) {
+    if (field.offset, field.bits) != (CHECKSUM_OFFSET_BITS, CHECKSUM_BITS)
+        || ty.varbit_index.is_some_and(|varbit| varbit <= index)
+    {
         return target.err("the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header");
     }
-    Ok(Calculation::load_header(layout, (id, index)))
+    Ok(Calculation::for_header(layout, (id, index)))
 }

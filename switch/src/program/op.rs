@@ -1,15 +1,18 @@
-//! The bytecode of a program: three-address operations over the slots of the header vector.
+//! The bytecode of a program: three-address operations over the slots (64-bit words) of the header vector.
+//!
+//! Numbers of more than 64 bits take consecutive slots and have operations of their own ([`WideOp`]). Operands that do
+//! not fit an [`Op`] are in side tables of the program, to which it has an index.
 
 use std::sync::atomic::AtomicBool;
 
 /// Index of a 64-bit slot of the header vector.
 pub(crate) type Slot = u16;
-/// Index into the code.
+/// Address of an operation: its index in the code.
 pub(crate) type Pc = u16;
 
 /// One operation. The meaning of `d`, `a` and `b` (a slot, an index, a jump target) depends on `opcode`, see
-/// [`Opcode::roles`]. The upper `clear_high` bits of the result are cleared. The number is a shift count, so
-/// that the interpreter truncates with one shift of a constant.
+/// [`Opcode::roles`]. The upper `clear_high` bits of the result are cleared. Stored as the number of bits to clear,
+/// not to keep: the interpreter uses it as a shift count without a subtraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub opcode: Opcode,
@@ -25,19 +28,20 @@ pub(crate) enum OperandRole {
     None,
     Read,
     Write,
-    /// A slot that is written, or keeps its value.
+    /// A slot that the operation either writes or leaves unchanged.
     ReadWrite,
     /// An index into a side table, or an immediate number.
     Index,
-    /// The address of a jump target.
+    /// The address to which the operation jumps.
     Target,
 }
 
-/// The most operations that a parser may execute for one packet, and that the backward jumps of one execution of
-/// code may repeat. A loop that ends stays far below it: a parser that extracts one byte in each state needs a
-/// quarter of it for the longest frame.
+/// Maximum number of operations that the parser may execute for one packet, and that backward jumps may repeat in one
+/// run of code, from a start address to its `End`. Programs that terminate stay far below it: a parser that extracts one byte in each state needs
+/// a quarter of it for the longest frame.
 pub(crate) const LOOP_BUDGET: u32 = 1 << 20;
 
+/// Defines [`Opcode`] from a list of names with the roles of `d`, `a` and `b`.
 macro_rules! opcodes {
     ($($(#[doc = $doc:literal])* $name:ident($d:ident, $a:ident, $b:ident),)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,9 +161,9 @@ opcodes! {
     Pop(None, Index, Read),
     /// next index and headers of stack d = those of stack a
     CopyStack(Index, Index, None),
-    /// d = base of header `slot b` of stack a; the dummy block if out of bounds
+    /// d = first slot of element `slot b` of stack a; the dummy block if out of bounds
     StackAt(Write, Index, Read),
-    /// d = base of the last header extracted to stack a; the dummy block if the stack is empty
+    /// d = first slot of the last element extracted to stack a; the dummy block if the stack is empty
     StackLast(Write, Index, None),
     /// d = the slot with index `slot a` + b
     LoadAt(Write, Read, Index),
@@ -175,7 +179,8 @@ opcodes! {
 }
 
 impl Op {
-    /// Returns an operation whose result is truncated to `bits` bits (0 counts as 1).
+    /// Returns an operation that truncates its result to `bits` bits; 64 keeps all. 0 counts as 1: `clear_high` must be
+    /// below 64.
     pub fn new(opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
         Op { opcode, clear_high: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
@@ -194,6 +199,7 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WideSlot {
     pub slot: Slot,
+    /// Number of slots.
     pub limbs: u16,
     /// If true, the number is sign-extended beyond its limbs, otherwise zero-extended.
     pub signed: bool,
@@ -251,7 +257,7 @@ pub(crate) enum WideOpcode {
     EqHeader(u16),
 }
 
-/// The layout of a header for operations on whole headers.
+/// The layout of a header, for operations that make it valid or invalid or copy it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeaderInfo {
     /// Number of slots of the block.
@@ -260,7 +266,7 @@ pub(crate) struct HeaderInfo {
     pub bytes: u16,
     /// The slot of the varbit field's length, relative to the block.
     pub varbit_length_slot: Option<u16>,
-    /// Offsets of the blocks of the union's other members, in slots.
+    /// Offsets in slots from this header's block to those of the other members of its union; empty outside unions.
     pub siblings: Vec<i32>,
 }
 
@@ -274,7 +280,8 @@ pub(crate) struct LogMessage {
 /// An `assert` or `assume`.
 #[derive(Debug)]
 pub(crate) struct Assertion {
-    /// The location and text in the P4 source, or else the action: `main.p4:8: assert(h.ttl > 0)`.
+    /// The location and text in the P4 source, such as `main.p4:8: assert(h.ttl > 0)`. If p4c recorded none: the
+    /// primitive and its action, such as `assert in MyIngress.set_ttl`.
     pub text: String,
     /// True after the first failure on any switch with this program: only that one is logged.
     pub is_logged: AtomicBool,
@@ -293,6 +300,6 @@ pub(crate) struct ComputedSlot {
 pub(crate) enum TracePoint {
     /// A condition begins here. If it holds, control reaches `end`.
     Condition { name: String, end: Pc },
-    /// A hidden table, given by its index, begins here: its action is inlined.
+    /// A hidden table with this index begins here: its action is inlined, so no `ApplyTable` reports it.
     Table(u16),
 }

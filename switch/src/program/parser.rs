@@ -1,4 +1,4 @@
-//! Loads the parser: its states, with names resolved to headers, slots and indices.
+//! Loads the parser: its states, with names resolved to headers, slots (64-bit words of the header vector) and indices.
 
 use super::action::ActionCompiler;
 use super::error::LoadError;
@@ -16,8 +16,8 @@ pub(crate) struct Parser {
     /// The first state; `None` if the parser accepts every packet at once.
     pub start: Option<u16>,
     pub value_sets: Vec<ValueSet>,
-    /// Number of lists of values, see [`ValueSet::lists`].
-    pub value_lists: usize,
+    /// Number of [lists of values](ValueSet::lists) of all value sets.
+    pub value_list_count: usize,
     pub errors: ParserErrors,
 }
 
@@ -27,23 +27,24 @@ pub(crate) struct ParserState {
     pub ops: Vec<ParseOp>,
     pub key: Vec<SelectPart>,
     pub cases: Vec<SelectCase>,
-    /// The same select with the key packed into one word, if it fits.
+    /// `key` and `cases` in a faster form, if the key fits one word.
     pub packed: Option<PackedSelect>,
     /// The next state if no case matches; `None` accepts.
     pub default: Option<u16>,
-    /// The most operations that the state executes: its cost in terms of [`LOOP_BUDGET`](super::op::LOOP_BUDGET).
+    /// Upper bound of the operations that the state executes, which count against
+    /// [`LOOP_BUDGET`](super::op::LOOP_BUDGET).
     pub cost: u32,
 }
 
 impl ParserState {
-    /// Returns the states that may follow this one.
+    /// Returns the states that may follow this one, without accept.
     pub fn successors(&self) -> impl Iterator<Item = u16> + '_ {
         self.cases.iter().map(|case| case.next).chain([self.default]).flatten()
     }
 }
 
-/// An operation of a state. The `length` of an extraction is the length in bits of the header's varbit field;
-/// `None` if it has none.
+/// An operation of a state. The `length` of an extraction is the length in bits of the header's varbit field, `None` for a
+/// header without varbit field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseOp {
     Extract {
@@ -53,11 +54,11 @@ pub(crate) enum ParseOp {
         in_union: bool,
         length: Option<ComputedSlot>,
     },
-    /// Extracts to the next element of a stack. If the elements are unions, `block` is the index of the member,
+    /// Extracts to the next element of a stack. If the elements are unions, `block` is the index of the member to extract,
     /// otherwise 0.
     ExtractNext { stack: u16, block: u16, length: Option<ComputedSlot> },
-    /// Reads `bits` bits of the packet, `offset` bits ahead of the cursor, to the slots from `slot` on,
-    /// truncated to `width` bits. The cursor does not move.
+    /// Reads `bits` bits of the packet, `offset` bits after the cursor, to a field of `width` bits that begins at `slot`.
+    /// Higher bits are dropped. The cursor does not move.
     Lookahead { slot: Slot, width: u32, offset: u32, bits: u32 },
     /// Advances the cursor by a number of bits.
     Advance(ComputedSlot),
@@ -77,18 +78,20 @@ pub(crate) enum SelectPart {
     /// A field of the last header extracted to a stack.
     StackLast {
         stack: u16,
+        /// Slot of the field, relative to the element.
         offset: u16,
         bits: u32,
     },
     Lookahead {
+        /// Bits after the cursor.
         offset: u32,
         bits: u32,
     },
 }
 
 impl ParseOp {
-    /// Returns the operation with `change` applied to each of its conditions, lengths and errors.
-    pub fn map_conditions(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
+    /// Returns the operation with `change` applied to each value that it computes: conditions, lengths and errors.
+    pub fn map_computed_slots(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
         match self {
             ParseOp::Extract { header, base, in_union, length } => {
                 ParseOp::Extract { header, base, in_union, length: length.map(change) }
@@ -122,13 +125,15 @@ impl SelectPart {
 /// A select whose key consists of slots and fits one word.
 #[derive(Debug)]
 pub(crate) struct PackedSelect {
-    /// Slot and shift of each part of the key.
+    /// Slot of each part of the key, and its shift in the packed word in bits.
     pub parts: Vec<(Slot, u8)>,
-    /// Mask, value and next state of each case.
+    /// Mask, value and next state of each case; next state `None` accepts.
     pub cases: Vec<(u64, u64, Option<u16>)>,
 }
 
 impl PackedSelect {
+    /// Packs a select. Returns `None` if the key is too wide or has other parts than slots, or if a case refers to a value
+    /// set.
     fn new(key: &[SelectPart], cases: &[SelectCase]) -> Option<PackedSelect> {
         let (mut parts, mut used) = (Vec::new(), 0);
         for part in key {
@@ -140,19 +145,19 @@ impl PackedSelect {
             }
         }
         let pack = |words: &[u64]| {
-            let shifted = words.iter().zip(&parts).zip(key);
-            shifted.fold(0, |all, ((word, (_, shift)), part)| all | (word & low_mask(part.bits())) << shift)
+            let words = words.iter().zip(&parts).zip(key);
+            words.fold(0, |all, ((word, (_, shift)), part)| all | (word & low_mask(part.bits())) << shift)
         };
-        let mut packed = Vec::new();
+        let mut packed_cases = Vec::new();
         for case in cases {
             let Keyset::Masked { value, mask } = &case.pattern else { return None };
-            // A value wider than its field never matches, so its case is dropped.
+            // A value that is wider than its field never matches. Packed, it would overlap the next part.
             if value.iter().zip(key).any(|(word, part)| word & !low_mask(part.bits()) != 0) {
                 continue;
             }
-            packed.push((pack(mask), pack(value), case.next));
+            packed_cases.push((pack(mask), pack(value), case.next));
         }
-        Some(PackedSelect { parts, cases: packed })
+        Some(PackedSelect { parts, cases: packed_cases })
     }
 }
 
@@ -162,15 +167,15 @@ pub(crate) struct SelectCase {
     pub next: Option<u16>,
 }
 
-/// The keyset expression of a case. Values have the words of the key parts in order, least significant first
-/// within a part.
+/// The keyset expression of a case. Values and masks are concatenations of the words of each key part, least significant
+/// word of a part first.
 #[derive(Debug)]
 pub(crate) enum Keyset {
     Masked {
         value: Vec<u64>,
         mask: Vec<u64>,
     },
-    /// Matches if the masked key is in a list of a value set.
+    /// Matches if the key, after masking, equals a value in a list of a value set.
     ValueSet {
         list: u16,
         mask: Option<Vec<u64>>,
@@ -182,8 +187,8 @@ pub(crate) enum Keyset {
 pub(crate) struct ValueSet {
     pub name: String,
     pub bits: u32,
-    /// The lists with the set's members, by index, each with the widths of its key parts: a set has one list for
-    /// every division of its bits into parts that a select uses.
+    /// The lists of the set's members: index of the list, and widths in bits of the parts into which its values are
+    /// divided. Selects may divide the set's bits differently; each division has a list.
     pub lists: Vec<(u16, Vec<u32>)>,
 }
 
@@ -205,8 +210,8 @@ impl ParserErrors {
             let [name, value] = node.tuple()?;
             names.push((value.usize_at_most(i32::MAX as usize)? as u32, name.str()?.to_string()));
         }
-        // Core errors that the program does not list get values just below `i32::MAX`, since p4c numbers from
-        // 0.
+        // Core errors that the program does not list get values just below `i32::MAX`. They cannot collide with those of
+        // p4c, which count from 0.
         let mut next_free = i32::MAX as u32;
         let mut value_of = |name: &str| match names.iter().find(|(_, known)| known == name) {
             Some((value, _)) => *value,
@@ -229,41 +234,40 @@ impl ParserErrors {
     }
 }
 
-/// The most 64-bit words of a select key.
+/// Maximum length of a select key in 64-bit words.
 pub(crate) const MAX_SELECT_WORDS: usize = 16;
 
 impl Parser {
-    /// Returns whether the states have a cycle on which no byte of the packet is extracted.
+    /// Returns whether the states have a cycle on which no byte of the packet is extracted: such a parser may not terminate.
     pub fn has_empty_cycle(&self, layout: &Layout) -> bool {
-        let extracts = |op: &ParseOp| match *op {
+        let consumes_bytes = |op: &ParseOp| match *op {
             ParseOp::Extract { header, .. } => layout.header_type(header).bytes > 0,
-            // An extraction beyond the end of the stack is an error, which ends the parser.
+            // Ends too, even with headers of length 0: an extraction beyond the end of the stack is an error.
             ParseOp::ExtractNext { .. } => true,
             _ => false,
         };
-        // Topological sort of the states that extract nothing (Kahn's algorithm): states that no other state leads
-        // to are removed repeatedly. The remaining states are on a cycle or follow one.
-        let is_empty: Vec<bool> = self.states.iter().map(|state| !state.ops.iter().any(extracts)).collect();
-        let next = |state: usize| {
-            let next = self.states[state].successors().map(usize::from);
-            next.filter(|next| is_empty[*next])
-        };
+        // Topological sort of the states that extract nothing (Kahn's algorithm): repeatedly remove a state that no
+        // remaining state leads to. States that cannot be removed are on a cycle or follow one.
+        let is_empty: Vec<bool> =
+            self.states.iter().map(|state| !state.ops.iter().any(consumes_bytes)).collect();
+        let successors =
+            |state: usize| self.states[state].successors().map(usize::from).filter(|next| is_empty[*next]);
         let mut removable: Vec<usize> = (0..is_empty.len()).filter(|state| is_empty[*state]).collect();
         let mut incoming = vec![0u32; is_empty.len()];
-        removable.iter().flat_map(|state| next(*state)).for_each(|next| incoming[next] += 1);
-        let all = removable.len();
+        removable.iter().flat_map(|state| successors(*state)).for_each(|next| incoming[next] += 1);
+        let empty_count = removable.len();
         removable.retain(|state| incoming[*state] == 0);
         let mut removed = 0;
         while let Some(state) = removable.pop() {
             removed += 1;
-            for next in next(state) {
+            for next in successors(state) {
                 incoming[next] -= 1;
                 if incoming[next] == 0 {
                     removable.push(next);
                 }
             }
         }
-        removed < all
+        removed < empty_count
     }
 
     /// Loads the parser.
@@ -320,13 +324,14 @@ impl Parser {
             states,
             start: start.transpose()?,
             value_sets: sets.into_iter().enumerate().map(value_set).collect(),
-            value_lists: lists.len(),
+            value_list_count: lists.len(),
             errors,
         })
     }
 }
 
-/// Returns the cost of a state's operations in terms of [`LOOP_BUDGET`](super::op::LOOP_BUDGET); at least 1.
+/// Returns how much a state's operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET). At least 1, so that cycles
+/// of states without operations exhaust the budget too.
 fn ops_cost(compiler: &ActionCompiler, ops: &[ParseOp]) -> u32 {
     let layout = &compiler.declared.layout;
     let mut cost = 1u32;
@@ -345,7 +350,7 @@ fn ops_cost(compiler: &ActionCompiler, ops: &[ParseOp]) -> u32 {
         if let ParseOp::Run(start) = *op {
             add_code(Some(start));
         }
-        op.map_conditions(|condition| {
+        op.map_computed_slots(|condition| {
             add_code(condition.code);
             condition
         });
@@ -354,7 +359,7 @@ fn ops_cost(compiler: &ActionCompiler, ops: &[ParseOp]) -> u32 {
     cost
 }
 
-/// The objects that selects refer to by name.
+/// Loads selects. Its fields are the objects that selects refer to by name.
 struct SelectLoader {
     states: HashMap<String, u16>,
     /// Name and width in bits of each value set.
@@ -372,14 +377,14 @@ impl SelectLoader {
     ) -> Result<(Vec<SelectCase>, Option<u16>), LoadError> {
         let (mut cases, mut default) = (Vec::new(), None);
         for node in state.list("transitions")? {
-            let next = self.next(&node)?;
+            let next = self.next_state(&node)?;
             match node.get_opt("type").map_or(Ok("hexstr"), |node| node.str())? {
                 "default" => default = next,
                 "hexstr" if node.get("value")?.str()? == "default" => default = next,
                 "hexstr" => {
-                    let value = words(&node.get("value")?, key)?;
+                    let value = split_into_words(&node.get("value")?, key)?;
                     let mask = match node.get_opt("mask") {
-                        Some(mask) => words(&mask, key)?,
+                        Some(mask) => split_into_words(&mask, key)?,
                         None => vec![u64::MAX; value.len()],
                     };
                     let value = value.iter().zip(&mask).map(|(value, mask)| value & mask).collect();
@@ -392,7 +397,8 @@ impl SelectLoader {
         Ok((cases, default))
     }
 
-    fn next(&self, node: &JsonNode) -> Result<Option<u16>, LoadError> {
+    /// Returns the next state of a transition; `None` accepts.
+    fn next_state(&self, node: &JsonNode) -> Result<Option<u16>, LoadError> {
         match node.get_opt("next_state") {
             None => Ok(None),
             Some(next) => match self.states.get(next.str()?) {
@@ -405,7 +411,7 @@ impl SelectLoader {
     fn value_set(&mut self, node: &JsonNode, key: &[SelectPart]) -> Result<Keyset, LoadError> {
         let set = |name: &str| self.sets.iter().position(|(known, _)| known == name);
         let set = node.get("value")?.find("value set", set)?;
-        let mask = node.get_opt("mask").map(|mask| words(&mask, key)).transpose()?;
+        let mask = node.get_opt("mask").map(|mask| split_into_words(&mask, key)).transpose()?;
         let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
         if self.sets[set].1 != parts.iter().sum::<u32>() {
             return node.err("the value set's width differs from the key's");
@@ -420,17 +426,17 @@ impl SelectLoader {
     }
 }
 
-/// Splits the value of a case, in which each part is padded to whole bytes, into words.
-fn words(node: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
+/// Splits the value or mask of a case into the words of the key parts. In the JSON each part is padded to whole bytes.
+fn split_into_words(node: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
     let bytes = node.hex_bytes()?;
     let expected: usize = key.iter().map(|part| part.bits().div_ceil(8) as usize).sum();
     if bytes.len() != expected {
         return node.err(format_args!("expected {expected} bytes, found {}", bytes.len()));
     }
-    let (mut rest, mut words) = (bytes.as_slice(), Vec::new());
+    let (mut remaining, mut words) = (bytes.as_slice(), Vec::new());
     for part in key {
-        let (value, tail) = rest.split_at(part.bits().div_ceil(8) as usize);
-        rest = tail;
+        let (value, rest) = remaining.split_at(part.bits().div_ceil(8) as usize);
+        remaining = rest;
         words.extend(limbs_from_be_bytes(value, part.words()));
     }
     Ok(words)
@@ -509,13 +515,13 @@ fn load_op(node: &JsonNode, compiler: &mut ActionCompiler, ops: &mut Vec<ParseOp
                 ops.push(ParseOp::Lookahead { slot: slot_ref.slot, width: slot_ref.bits, offset, bits });
                 return Ok(());
             }
-            let varbit = target.get("type")?.str()? == "field" && {
+            let is_varbit = target.get("type")?.str()? == "field" && {
                 let (field, layout) = (target.get("value")?, &compiler.declared.layout);
                 let [_, name] = field.tuple()?;
                 name.str()? != "$valid$" && layout.field_info(layout.field(&field)?).is_varbit
             };
             push_run(node, compiler, ops, |compiler| {
-                compiler.lower_primitive(node, if varbit { "assign_VL" } else { "assign" })
+                compiler.lower_primitive(node, if is_varbit { "assign_VL" } else { "assign" })
             })?;
         }
         "primitive" => {
@@ -529,8 +535,8 @@ fn load_op(node: &JsonNode, compiler: &mut ActionCompiler, ops: &mut Vec<ParseOp
         }
         "shift" => {
             let [bytes] = parameters.tuple()?;
-            const MAX_SHIFT: usize = 1 << 16;
-            let slot = compiler.builder.constant(bytes.usize_at_most(MAX_SHIFT)? as u64 * 8);
+            const MAX_SHIFT_BYTES: usize = 1 << 16;
+            let slot = compiler.builder.constant(bytes.usize_at_most(MAX_SHIFT_BYTES)? as u64 * 8);
             ops.push(ParseOp::Advance(ComputedSlot { code: None, slot }));
         }
         "advance" => {
@@ -544,11 +550,11 @@ fn load_op(node: &JsonNode, compiler: &mut ActionCompiler, ops: &mut Vec<ParseOp
             let [condition, error] = parameters.tuple()?;
             let value = compiler.bindings.bool(&condition)?;
             let condition = compiler.builder.standalone(|builder| builder.lower_bool(&condition, &value))?;
-            let code = match error.int() {
-                Ok(code) => NumExpr::from_u64(code as u64),
+            let error_num = match error.int() {
+                Ok(value) => NumExpr::from_u64(value as u64),
                 Err(_) => compiler.bindings.num(&error)?,
             };
-            let error = compiler.builder.standalone(|builder| builder.lower_to_slot(&error, &code))?;
+            let error = compiler.builder.standalone(|builder| builder.lower_to_slot(&error, &error_num))?;
             ops.push(ParseOp::Verify { condition, error });
         }
         other => return name.err(format_args!("parser operation {other:?} is not supported")),
@@ -556,25 +562,25 @@ fn load_op(node: &JsonNode, compiler: &mut ActionCompiler, ops: &mut Vec<ParseOp
     Ok(())
 }
 
-/// Compiles a statement to [`ParseOp::Run`]. Consecutive statements share one.
+/// Compiles a statement to [`ParseOp::Run`]. Consecutive statements share one `Run`.
 fn push_run(
     node: &JsonNode,
     compiler: &mut ActionCompiler,
     ops: &mut Vec<ParseOp>,
     compile: impl FnOnce(&mut ActionCompiler) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
-    let joins = matches!(ops.last(), Some(ParseOp::Run(_)))
+    let extends_last_run = matches!(ops.last(), Some(ParseOp::Run(_)))
         && compiler.builder.unlinked.code.last().is_some_and(|op| op.opcode == Opcode::End);
-    // Jumps of the previous statement may lead to its `End`. Without the `End` they continue with this
-    // statement, which runs next anyway.
-    if joins {
+    // Jumps of the previous statement may lead to its `End`. After it is removed, they lead to this statement, which runs
+    // next in any case.
+    if extends_last_run {
         compiler.builder.unlinked.code.pop();
     }
     let start = compiler.builder.bind_label();
     compiler.builder.begin_statement();
     compile(compiler)?;
     compiler.builder.emit(Opcode::End, 64, 0, 0, 0);
-    if !joins {
+    if !extends_last_run {
         ops.push(ParseOp::Run(start));
     }
     compiler.builder.check_size(node)
@@ -586,7 +592,7 @@ fn load_extract(
     length: Option<ComputedSlot>,
 ) -> Result<ParseOp, LoadError> {
     let (kind, value, layout) = (node.get("type")?, node.get("value")?, &compiler.declared.layout);
-    let check = |ty: usize| match (layout.types[ty].varbit_index, length) {
+    let check_varbit = |ty: usize| match (layout.types[ty].varbit_index, length) {
         (Some(_), None) => node.err("a header with a varbit field must be extracted with extract_VL"),
         (None, Some(_)) => node.err("extract_VL requires a header with a varbit field"),
         _ => Ok(()),
@@ -594,8 +600,9 @@ fn load_extract(
     let (stack, block) = match kind.str()? {
         "regular" => {
             let header = layout.header_id(&value)?;
-            check(layout.header(header).ty)?;
-            let (base, in_union) = (layout.header(header).first_slot, layout.header(header).union_member.is_some());
+            check_varbit(layout.header(header).ty)?;
+            let (base, in_union) =
+                (layout.header(header).first_slot, layout.header(header).union_member.is_some());
             return Ok(ParseOp::Extract { header, base, in_union, length });
         }
         "stack" => (layout.stack_index(&value)?, 0),
@@ -606,7 +613,7 @@ fn load_extract(
         }
         other => return kind.err(format_args!("extraction to a {other:?} is not supported")),
     };
-    check(layout.stacks[stack].member_blocks[block].1)?;
+    check_varbit(layout.stacks[stack].member_blocks[block].1)?;
     compiler.builder.mark_stack_address_taken(stack);
     Ok(ParseOp::ExtractNext { stack: stack as u16, block: block as u16, length })
 }

@@ -20,8 +20,8 @@ pub struct ActionInfo {
 }
 
 impl ActionInfo {
-    /// Returns the number of 64-bit words that the arguments take.
-    pub(crate) fn words(&self) -> usize {
+    /// Returns the number of 64-bit words of the arguments.
+    pub(crate) fn arg_words(&self) -> usize {
         self.params.iter().map(|(_, bits)| limb_count(*bits)).sum()
     }
 }
@@ -73,11 +73,11 @@ pub struct KeyInfo {
 /// The match kind of a key element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchKind {
-    /// The value is equal.
+    /// The value of the field equals that of the entry.
     Exact,
     /// The longest matching prefix wins.
     Lpm,
-    /// Value and mask with a priority; `optional` keys are loaded as ternary.
+    /// Value and mask with a priority. Keys of kind `optional` are loaded as this kind.
     Ternary,
     /// A range with inclusive bounds and a priority.
     Range,

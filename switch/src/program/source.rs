@@ -1,5 +1,5 @@
 //! Locations in the P4 source, which p4c writes to the JSON with conditions, tables and statements
-//! (`source_info`). Only traces need most of them, so these are read when the first trace is started.
+//! (`source_info`). Most of them are needed only by traces, and are read when the first trace starts.
 
 use super::signatures::ActionId;
 use serde_json::Value;
@@ -22,7 +22,7 @@ impl fmt::Display for SourceLocation {
     /// `controls/forwarding.p4:85: hdr.ipv4.ttl = hdr.ipv4.ttl - 1`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)?;
-        // p4c records only an operator for some statements.
+        // A text of one or two characters is an operator, all that p4c records for some statements.
         if self.text.len() > 2 { write!(f, ": {}", self.text) } else { Ok(()) }
     }
 }

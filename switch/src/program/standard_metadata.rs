@@ -1,4 +1,4 @@
-//! Finds the fields of v1model's standard metadata, which simple_switch itself reads and writes.
+//! Finds the fields of v1model's standard metadata that the target itself (BMv2's simple_switch) reads and writes.
 
 use super::error::LoadError;
 use super::json::JsonNode;
@@ -6,9 +6,8 @@ use super::layout::{HeaderId, Layout, SlotAllocator, SlotRef};
 use super::op::Slot;
 use std::collections::HashMap;
 
-/// The slots of the fields that simple_switch itself reads and writes. A field that the program does not have
-/// gets a slot of its own, which is 0 at the beginning of each packet, so that the pipeline needs no special
-/// case.
+/// The slots of the fields that the target itself reads and writes. A field that the program does not have gets a slot
+/// all the same, which is 0 at the beginning of each packet: the pipeline needs no special case.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StandardMetadata {
     pub ingress_port: Slot,
@@ -59,6 +58,7 @@ impl StandardMetadata {
         slots: &mut SlotAllocator,
     ) -> Result<StandardMetadata, LoadError> {
         const QUEUEING: &str = "queueing_metadata";
+        // Fields of more than 64 bits are treated as missing: the target reads and writes single slots.
         let find_field = |header: &str, field: &str| {
             let alias = aliases.get(&format!("{header}.{field}")).copied();
             let found = alias.or_else(|| layout.find(header, field))?;
@@ -75,11 +75,11 @@ impl StandardMetadata {
         let egress_spec = find_required("egress_spec")?;
         // As in BMv2, the queueing fields are ignored unless the program has all of them
         // (`SimpleSwitch::check_queueing_metadata`).
-        let queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"]
+        let has_queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"]
             .iter()
             .all(|field| find_field(QUEUEING, field).is_some());
         let mut optional = |header: &str, field: &str| match find_field(header, field)
-            .filter(|_| queueing || header != QUEUEING)
+            .filter(|_| has_queueing || header != QUEUEING)
         {
             Some(slot_ref) => Ok((slot_ref.slot, slot_ref.bits)),
             None => slots.alloc(root, 1).map(|slot| (slot, 64)),

@@ -11,7 +11,7 @@ use super::op::Pc;
 use super::signatures::{ActionId, KeyInfo, MatchKind, TableInfo};
 use std::ops::Deref;
 
-/// A table of a program with the addresses of its successors in the control flow.
+/// A table of a program, with the addresses at which control continues after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub definition: TableDefinition,
@@ -62,6 +62,7 @@ pub(crate) struct Successors<T> {
 }
 
 impl<T> Successors<T> {
+    /// Applies `change` to each successor.
     pub fn map<U>(self, change: impl Fn(T) -> U) -> Successors<U> {
         Successors {
             actions: self.actions.into_iter().map(&change).collect(),
@@ -78,28 +79,31 @@ pub(crate) struct TableDefinition {
     pub info: TableInfo,
     pub key: Vec<Key>,
     pub key_layout: KeyLayout,
-    /// The number of words of a row's arguments: the most that an action of the table takes.
-    pub params: usize,
+    /// Length in words of the longest arguments of any action of the table.
+    pub max_arg_words: usize,
     /// Whether applying the table involves more than a lookup and an action: direct counters or meters, an
     /// action profile or idle timeouts.
     pub needs_slow_apply: bool,
+    /// The default action and its arguments.
     pub default: Option<(ActionId, Vec<u64>)>,
     pub entries: Vec<ConstEntry>,
     /// The index of the direct meter, and the field to which its colour is written.
     pub meter: Option<(u16, SlotRef)>,
+    /// The index of the action profile.
     pub profile: Option<u16>,
 }
 
 /// A constant entry of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct ConstEntry {
-    /// For each key element, value and mask or the two bounds of a range; least significant limb first.
+    /// For each key element: value and mask, or the lower and upper bound of a range. Each is a list of limbs (64-bit
+    /// words, least significant first).
     pub key: Vec<(Vec<u64>, Vec<u64>)>,
     /// For each key element, whether `key` has a range.
     pub ranges: Vec<bool>,
     /// Length of the prefix in bits, if an element is matched by longest prefix.
     pub prefix: u16,
-    /// Priority as in the JSON: the entry with the smallest wins.
+    /// The `priority` of the JSON. Of several matching entries the one with the smallest value wins, unlike in P4Runtime.
     pub rank: i64,
     pub action: ActionId,
     pub args: Vec<u64>,
@@ -112,7 +116,7 @@ pub(crate) struct ActionProfile {
     pub selector: Option<Calculation>,
 }
 
-/// Loads table definitions, with the objects that they refer to by name or id.
+/// Loads table definitions. Its fields are the objects that tables refer to by name or id.
 pub(super) struct TableLoader<'a> {
     pub declared: &'a Declarations<'a>,
     /// For each meter, the field to which its colour is written; `None` if the meter is not direct.
@@ -137,6 +141,8 @@ impl TableLoader<'_> {
         let actions = self.table_actions(node)?;
         let type_node = node.get("type")?;
         let profile = match type_node.str()? {
+            // `simple`: entries have actions. `indirect`: entries refer to members of an action profile; `indirect_ws`: or
+            // to groups of an action selector.
             "simple" => None,
             kind @ ("indirect" | "indirect_ws") => {
                 let name = profile_name(node).map_or_else(|| node.get("action_profile"), Ok)?;
@@ -150,7 +156,7 @@ impl TableLoader<'_> {
             other => return type_node.err(format_args!("a table of type {other:?} is not supported")),
         };
         let default_node = node.get_opt("default_entry");
-        let default = default_node.as_ref().map(|entry| self.entry(entry)).transpose()?;
+        let default = default_node.as_ref().map(|entry| self.action_entry(entry)).transpose()?;
         let const_default = match &default_node {
             Some(node) => node.flag("action_entry_const", false)?,
             None => false,
@@ -178,8 +184,9 @@ impl TableLoader<'_> {
             }
             None => None,
         };
-        let counters = node.flag("with_counters", false)?;
-        let hidden = key.is_empty() && const_default && profile.is_none() && !counters && meter.is_none();
+        let direct_counters = node.flag("with_counters", false)?;
+        let hidden =
+            key.is_empty() && const_default && profile.is_none() && !direct_counters && meter.is_none();
         let info = TableInfo {
             name: node.name()?,
             key: key_info,
@@ -188,17 +195,18 @@ impl TableLoader<'_> {
             profile: profile.map(|index| self.profiles[usize::from(index)].name.clone()),
             const_entries: !entries.is_empty(),
             const_default,
-            direct_counters: counters,
+            direct_counters,
             direct_meter: meter_node.map(|node| node.str().map(str::to_string)).transpose()?,
             idle_timeout: node.flag("support_timeout", false)?,
             hidden,
         };
-        let words = |action: &ActionId| self.declared.actions[usize::from(action.0)].words();
-        let params = info.actions.iter().map(words).max().unwrap_or(0);
+        let words = |action: &ActionId| self.declared.actions[usize::from(action.0)].arg_words();
+        let max_arg_words = info.actions.iter().map(words).max().unwrap_or(0);
         Ok(TableDefinition {
             key_layout: KeyLayout::new(&key),
-            params: params.max(default.as_ref().map_or(0, |(_, args)| args.len())),
-            needs_slow_apply: counters || meter.is_some() || profile.is_some() || info.idle_timeout,
+            // The default action of a table need not be in its list of actions.
+            max_arg_words: max_arg_words.max(default.as_ref().map_or(0, |(_, args)| args.len())),
+            needs_slow_apply: direct_counters || meter.is_some() || profile.is_some() || info.idle_timeout,
             info,
             key,
             default,
@@ -210,21 +218,22 @@ impl TableLoader<'_> {
 
     /// Resolves the actions of a table by id, or by name in older JSON without ids.
     fn table_actions(&self, node: &JsonNode) -> Result<Vec<ActionId>, LoadError> {
-        let (list, by_name) = match node.get_opt("action_ids") {
+        let (list, is_by_name) = match node.get_opt("action_ids") {
             Some(ids) => (ids.items()?, false),
             None => (node.list("actions")?, true),
         };
-        let find = |action: &JsonNode| if by_name { self.named_action(action) } else { self.action(action) };
+        let find =
+            |node: &JsonNode| if is_by_name { self.action_by_name(node) } else { self.action_by_id(node) };
         list.iter().map(find).collect()
     }
 
-    fn named_action(&self, node: &JsonNode) -> Result<ActionId, LoadError> {
+    fn action_by_name(&self, node: &JsonNode) -> Result<ActionId, LoadError> {
         let action = |name: &str| self.declared.actions.iter().position(|action| action.name == name);
         let index = node.find("action", action)?;
         Ok(ActionId(index as u16))
     }
 
-    fn action(&self, node: &JsonNode) -> Result<ActionId, LoadError> {
+    fn action_by_id(&self, node: &JsonNode) -> Result<ActionId, LoadError> {
         let id = node.int()?;
         let action = self.declared.action_ids.get(&id).copied();
         action.ok_or_else(|| node.error(format_args!("there is no action with id {id}")))
@@ -233,6 +242,7 @@ impl TableLoader<'_> {
     fn key(&self, node: &JsonNode) -> Result<(Key, KeyInfo), LoadError> {
         let (kind_node, target) = (node.get("match_type")?, node.get("target")?);
         let (slot, bits, kind) = match kind_node.str()? {
+            // A match on the validity of a header: an exact match of its validity bit.
             "valid" => {
                 let header = self.declared.layout.header_id(&target)?;
                 (self.declared.layout.header(header).first_slot + VALID_SLOT, 1, MatchKind::Exact)
@@ -252,10 +262,9 @@ impl TableLoader<'_> {
         if bits == 0 {
             return target.err("a zero-width field cannot be a key");
         }
-        let limbs = limb_count(bits);
         let mask = match node.get_opt("mask") {
             Some(mask) => limbs_at_width(&mask, bits)?,
-            None => mask_limbs(bits, limbs),
+            None => mask_limbs(bits, limb_count(bits)),
         };
         let name = match node.get_opt("name") {
             Some(name) => name.str()?.to_string(),
@@ -271,8 +280,8 @@ impl TableLoader<'_> {
     }
 
     /// Loads an action with its arguments, as limbs.
-    fn entry(&self, node: &JsonNode) -> Result<(ActionId, Vec<u64>), LoadError> {
-        let action = self.action(&node.get("action_id")?)?;
+    fn action_entry(&self, node: &JsonNode) -> Result<(ActionId, Vec<u64>), LoadError> {
+        let action = self.action_by_id(&node.get("action_id")?)?;
         let data_node = node.get("action_data")?;
         let data = data_node.items()?;
         let params = &self.declared.actions[usize::from(action.0)].params;
@@ -287,7 +296,7 @@ impl TableLoader<'_> {
     }
 
     fn const_entry(&self, node: &JsonNode, key: &[Key]) -> Result<ConstEntry, LoadError> {
-        let (action, args) = self.entry(&node.get("action_entry")?)?;
+        let (action, args) = self.action_entry(&node.get("action_entry")?)?;
         let key_node = node.get("match_key")?;
         let elements = key_node.items()?;
         if elements.len() != key.len() {
@@ -347,8 +356,8 @@ impl ActionProfile {
             let Some(name) = profile_name(&node).filter(|_| node.get_opt("action_profile").is_none()) else {
                 continue;
             };
-            let with_selector = node.get("type")?.str()? == "indirect_ws";
-            let selector = if with_selector { selector(&node)? } else { None };
+            let has_selector = node.get("type")?.str()? == "indirect_ws";
+            let selector = if has_selector { selector(&node)? } else { None };
             add(&node, name.str()?.to_string(), selector)?;
         }
         Ok(())

@@ -7,8 +7,8 @@ use crate::drops::PacketCount;
 impl<T> TrafficManager<T> {
     /// Returns the counters of one port; zero for a port that does not exist.
     pub fn port_counters(&self, port: u16) -> QueueCounters {
-        let Some(slot) = self.slot(port) else { return QueueCounters::default() };
-        let port = &self.ports[slot];
+        let Some(port_index) = self.port_index(port) else { return QueueCounters::default() };
+        let port = &self.ports[port_index];
         let queued = PacketCount { packets: u64::from(port.occupancy.packets), bytes: port.occupancy.bytes };
         QueueCounters { offered: port.offered, sent: port.sent, dropped: port.extras.dropped.clone(), queued }
     }
@@ -39,11 +39,11 @@ impl<T> TrafficManager<T> {
         let check = |holds: bool, what, port| if holds { Ok(()) } else { Err(Imbalance { what, port }) };
         let mut buffered = 0;
         let mut charged_bytes = vec![0u64; self.queues.len()];
-        for (slot, port) in self.ports.iter().enumerate() {
+        for (port_index, port) in self.ports.iter().enumerate() {
             let location = Some(port.number);
             let mut in_port = PacketCount::default();
             for priority in 0..self.priorities {
-                let queue = &self.queues[slot * self.priorities + priority];
+                let queue = &self.queues[port_index * self.priorities + priority];
                 let mut in_queue = PacketCount::default();
                 for queued in self.slab.iter(&queue.fifo) {
                     in_queue.count(queued.len);
@@ -53,7 +53,7 @@ impl<T> TrafficManager<T> {
                 }
                 check(in_queue.packets == u64::from(queue.fifo.packets), "packets of a queue", location)?;
                 check(in_queue.bytes == queue.fifo.bytes, "bytes of a queue", location)?;
-                let is_waiting = port.waiting & (1 << priority) != 0;
+                let is_waiting = port.backlog_mask & (1 << priority) != 0;
                 check(is_waiting == (in_queue.packets > 0), "mask of waiting priorities", location)?;
                 in_port += in_queue;
             }
@@ -66,9 +66,9 @@ impl<T> TrafficManager<T> {
         check(self.counters().is_balanced(), "offered = sent + dropped + queued", None)?;
         let Some(pfc) = &self.pfc else { return Ok(()) };
         for (account, &bytes) in (0..).zip(&charged_bytes) {
-            let (slot, priority) = pfc.ingress_queue(account);
-            let entry = pfc.usage(slot, priority);
-            let location = Some(self.ports[slot].number);
+            let (port_index, priority) = pfc.ingress_queue(account);
+            let entry = pfc.usage(port_index, priority);
+            let location = Some(self.ports[port_index].number);
             check(entry.pooled + entry.headroom == bytes, "ingress use", location)?;
         }
         check(pfc.pool_balances(), "shared pool", None)

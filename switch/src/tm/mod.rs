@@ -38,8 +38,8 @@ pub(crate) use shaper::MAX_CATCH_UP;
 use shaper::Shaper;
 use weir_units::{Bytes, Time};
 
-/// Marks a missing port in `slot_by_port`.
-const NO_SLOT: u16 = u16::MAX;
+/// Marks a missing port in `index_by_port`.
+const NO_PORT_INDEX: u16 = u16::MAX;
 
 /// The ports, classes and length of a packet to queue.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +120,9 @@ impl Queue {
 struct Port {
     number: u16,
     /// Priorities that have packets, that the neighbour paused, and that have a rate; one bit each.
-    waiting: u8,
-    paused: u8,
-    shaped: u8,
+    backlog_mask: u8,
+    paused_mask: u8,
+    shaped_mask: u8,
     shaper: Shaper,
     occupancy: Occupancy,
     offered: PacketCount,
@@ -143,7 +143,7 @@ impl Port {
     /// Returns the priorities that have packets and are not paused, one bit each.
     #[inline]
     fn sendable(&self) -> u8 {
-        self.waiting & !self.paused
+        self.backlog_mask & !self.paused_mask
     }
 }
 
@@ -181,10 +181,10 @@ fn admit(
 /// The queues of a switch.
 #[derive(Debug)]
 pub struct TrafficManager<T> {
-    /// Index into `ports` by port number; [`NO_SLOT`] if the port is not configured.
-    slot_by_port: Box<[u16]>,
+    /// Index into `ports` by port number; [`NO_PORT_INDEX`] if the port is not configured.
+    index_by_port: Box<[u16]>,
     ports: Vec<Port>,
-    /// Indexed by `slot * priorities + priority`.
+    /// Indexed by `port_index * priorities + priority`.
     queues: Vec<Queue>,
     priorities: usize,
     weights: DrrWeights,
@@ -205,15 +205,15 @@ impl<T> TrafficManager<T> {
     /// The configuration is invalid: the error names the value and what to use instead.
     pub fn new(config: &TmConfig) -> Result<TrafficManager<T>, TmConfigError> {
         config.check()?;
-        let mut slots = vec![NO_SLOT; usize::from(MAX_PORT) + 1].into_boxed_slice();
-        for (slot, port) in config.ports.iter().enumerate() {
-            slots[usize::from(port.port)] = slot as u16;
+        let mut indices = vec![NO_PORT_INDEX; usize::from(MAX_PORT) + 1].into_boxed_slice();
+        for (port_index, port) in config.ports.iter().enumerate() {
+            indices[usize::from(port.port)] = port_index as u16;
         }
         let ports = config.ports.iter().map(|port| Port {
             number: port.port,
-            waiting: 0,
-            paused: 0,
-            shaped: 0,
+            backlog_mask: 0,
+            paused_mask: 0,
+            shaped_mask: 0,
             shaper: Shaper::new(port.rate),
             occupancy: Occupancy::default(),
             offered: PacketCount::default(),
@@ -226,7 +226,7 @@ impl<T> TrafficManager<T> {
             std::iter::repeat_with(move || Queue::new(limits)).take(priorities)
         };
         Ok(TrafficManager {
-            slot_by_port: slots,
+            index_by_port: indices,
             ports: ports.collect(),
             queues: config.ports.iter().flat_map(port_queues).collect(),
             priorities,
@@ -240,23 +240,23 @@ impl<T> TrafficManager<T> {
     }
 
     #[inline]
-    fn slot(&self, port: u16) -> Option<usize> {
-        match self.slot_by_port.get(usize::from(port)) {
-            None | Some(&NO_SLOT) => None,
-            Some(&slot) => Some(usize::from(slot)),
+    fn port_index(&self, port: u16) -> Option<usize> {
+        match self.index_by_port.get(usize::from(port)) {
+            None | Some(&NO_PORT_INDEX) => None,
+            Some(&port_index) => Some(usize::from(port_index)),
         }
     }
 
     #[inline]
-    fn queue_index(&self, slot: usize, priority: u8) -> Option<usize> {
+    fn queue_index(&self, port_index: usize, priority: u8) -> Option<usize> {
         let priority = usize::from(priority);
-        (priority < self.priorities).then_some(slot * self.priorities + priority)
+        (priority < self.priorities).then_some(port_index * self.priorities + priority)
     }
 
     /// Prefetches the state of a port to which a packet will be queued soon.
     #[inline]
     pub fn prefetch(&self, port: u16) {
-        if let Some(port) = self.slot(port).and_then(|slot| self.ports.get(slot)) {
+        if let Some(port) = self.port_index(port).and_then(|port_index| self.ports.get(port_index)) {
             prefetch_all(port);
         }
     }
@@ -274,16 +274,16 @@ impl<T> TrafficManager<T> {
         request: EnqueueRequest,
         item: T,
     ) -> Result<Admission, RejectedPacket<T>> {
-        let Some(slot) = self.slot(request.egress) else {
+        let Some(port_index) = self.port_index(request.egress) else {
             self.unroutable.count(DropReason::NoSuchPort, request.len);
             return Err(RejectedPacket { item, reason: DropReason::NoSuchPort });
         };
-        let Some(index) = self.queue_index(slot, request.priority) else {
+        let Some(index) = self.queue_index(port_index, request.priority) else {
             self.unroutable.count(DropReason::NoSuchPriority, request.len);
             return Err(RejectedPacket { item, reason: DropReason::NoSuchPriority });
         };
-        let ingress = self.slot(request.ingress);
-        let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
+        let ingress = self.port_index(request.ingress);
+        let (port, queue) = (&mut self.ports[port_index], &mut self.queues[index]);
         port.offered.count(request.len);
         let full = self.buffered + u64::from(request.len) > self.buffer;
         let account = match admit(queue, full, &mut self.pfc, ingress, &request) {
@@ -296,11 +296,11 @@ impl<T> TrafficManager<T> {
         let queued = QueuedItem { item, len: request.len, enqueued: now, depth: queue.fifo.packets, account };
         // A rate-limited port waits for the release time of another queue; a packet in this one can be due
         // earlier, so the driver must ask again.
-        let maybe_earlier = port.shaped != 0 && queue.fifo.packets == 0;
+        let maybe_earlier = port.shaped_mask != 0 && queue.fifo.packets == 0;
         self.slab.push(&mut queue.fifo, queued);
         queue.peak = queue.peak.max(queue.fifo.bytes);
         let idle = port.sendable() == 0;
-        port.waiting |= 1 << request.priority;
+        port.backlog_mask |= 1 << request.priority;
         port.occupancy.packets += 1;
         port.occupancy.bytes += u64::from(request.len);
         port.occupancy.peak_bytes = port.occupancy.peak_bytes.max(port.occupancy.bytes);
@@ -318,22 +318,22 @@ impl<T> TrafficManager<T> {
     /// caller can prefetch it.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Time, port: u16, on_next: impl FnOnce(&T)) -> Option<Departure<T>> {
-        let slot = self.slot(port)?;
-        let (mut priority, due) = self.next_queue(slot, now)?;
+        let port_index = self.port_index(port)?;
+        let (mut priority, due) = self.next_queue(port_index, now)?;
         if due > now {
             return None;
         }
         // Weighted queues are adjacent priorities. If the highest sendable queue is one of them, DRR chooses
         // among all of them; otherwise strict priority holds.
         if self.weights.mask & 1 << priority != 0 {
-            priority = self.select_weighted(slot, now);
+            priority = self.select_weighted(port_index, now);
         }
-        let index = self.queue_index(slot, priority)?;
-        let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
+        let index = self.queue_index(port_index, priority)?;
+        let (port, queue) = (&mut self.ports[port_index], &mut self.queues[index]);
         let queued = self.slab.pop(&mut queue.fifo)?;
         match self.slab.first(&queue.fifo) {
             Some(next) => on_next(&next.item),
-            None => port.waiting &= !(1 << priority),
+            None => port.backlog_mask &= !(1 << priority),
         }
         port.shaper.record(now, queued.enqueued, queued.len);
         queue.shaper.record(now, queued.enqueued, queued.len);
@@ -356,17 +356,17 @@ impl<T> TrafficManager<T> {
             enqueued: queued.enqueued,
             enqueue_depth: queued.depth,
             dequeue_depth,
-            resume: resume.map(|(slot, priority)| (self.ports[slot].number, priority)),
+            resume: resume.map(|(port_index, priority)| (self.ports[port_index].number, priority)),
         })
     }
 
     /// Returns the queue that deficit round robin serves next among the weighted queues that may send now. At
     /// least one may: the highest sendable queue is weighted.
-    fn select_weighted(&mut self, slot: usize, now: Time) -> u8 {
-        let (port, queues) = (&self.ports[slot], &self.queues[slot * self.priorities..][..self.priorities]);
+    fn select_weighted(&mut self, port_index: usize, now: Time) -> u8 {
+        let (port, queues) = (&self.ports[port_index], &self.queues[port_index * self.priorities..][..self.priorities]);
         let mut waiting = port.sendable() & self.weights.mask;
         for (priority, queue) in queues.iter().enumerate() {
-            if port.shaped & 1 << priority != 0 && queue.shaper.free_at() > now {
+            if port.shaped_mask & 1 << priority != 0 && queue.shaper.free_at() > now {
                 waiting &= !(1 << priority);
             }
         }
@@ -375,22 +375,22 @@ impl<T> TrafficManager<T> {
             first.map_or(0, |queued| u64::from(queued.len))
         };
         let (priority, drr) = port.extras.drr.select(&self.weights, waiting, head);
-        self.ports[slot].extras.drr = drr;
+        self.ports[port_index].extras.drr = drr;
         priority
     }
 
     /// Returns the priority to serve next and the time at which the rates allow it: the highest priority that
     /// is due `now`, otherwise the one that is due first. `None` if no packet is sendable.
     #[inline(always)]
-    fn next_queue(&self, slot: usize, now: Time) -> Option<(u8, Time)> {
-        let port = &self.ports[slot];
+    fn next_queue(&self, port_index: usize, now: Time) -> Option<(u8, Time)> {
+        let port = &self.ports[port_index];
         let sendable = port.sendable();
         if sendable == 0 {
             return None;
         }
         let highest = |mask: u8| (u8::BITS - 1 - mask.leading_zeros()) as u8;
         let port_free_at = port.shaper.free_at();
-        if sendable & port.shaped == 0 {
+        if sendable & port.shaped_mask == 0 {
             return Some((highest(sendable), port_free_at));
         }
         let mut best: Option<(u8, Time)> = None;
@@ -398,7 +398,7 @@ impl<T> TrafficManager<T> {
         while remaining != 0 {
             let priority = highest(remaining);
             remaining &= !(1 << priority);
-            let free_at = self.queues[slot * self.priorities + usize::from(priority)].shaper.free_at();
+            let free_at = self.queues[port_index * self.priorities + usize::from(priority)].shaper.free_at();
             let due = free_at.max(port_free_at);
             if due <= now {
                 return Some((priority, due));
@@ -413,38 +413,38 @@ impl<T> TrafficManager<T> {
     /// Returns the earliest time at which [`Self::dequeue`] has a packet for this port, which may be in the
     /// past; `None` if no packet is queued or all queued packets are paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
-        self.next_queue(self.slot(port)?, Time::ZERO).map(|(_, due)| due)
+        self.next_queue(self.port_index(port)?, Time::ZERO).map(|(_, due)| due)
     }
 
     /// Returns whether [`Self::next_ready`] is `Some`.
     #[inline]
     pub fn has_next(&self, port: u16) -> bool {
-        self.slot(port).is_some_and(|slot| self.ports[slot].sendable() != 0)
+        self.port_index(port).is_some_and(|port_index| self.ports[port_index].sendable() != 0)
     }
 
     /// Records that the neighbour of `port` paused or resumed a priority. Returns whether this gave a port
     /// without sendable packets one to send.
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
-        let Some(slot) = self.slot(port) else { return false };
-        if self.queue_index(slot, priority).is_none() {
+        let Some(port_index) = self.port_index(port) else { return false };
+        if self.queue_index(port_index, priority).is_none() {
             return false;
         }
-        let port = &mut self.ports[slot];
+        let port = &mut self.ports[port_index];
         let idle = port.sendable() == 0;
-        port.paused = port.paused & !(1 << priority) | u8::from(paused) << priority;
+        port.paused_mask = port.paused_mask & !(1 << priority) | u8::from(paused) << priority;
         idle && port.sendable() != 0
     }
 
     /// Returns whether packets are queued in a priority that the neighbour of `port` has paused.
     pub fn has_paused_backlog(&self, port: u16, priority: u8) -> bool {
-        self.slot(port)
-            .is_some_and(|slot| self.ports[slot].waiting & self.ports[slot].paused & 1 << priority != 0)
+        self.port_index(port)
+            .is_some_and(|port_index| self.ports[port_index].backlog_mask & self.ports[port_index].paused_mask & 1 << priority != 0)
     }
 
     /// Returns whether the last PFC frame to the neighbour on `port` paused this priority.
     pub fn is_pausing(&self, port: u16, priority: u8) -> bool {
         let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
-        pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.usage(slot, priority).paused)
+        pfc.zip(self.port_index(port)).is_some_and(|(pfc, port_index)| pfc.usage(port_index, priority).paused)
     }
 
     /// Returns the ingress ports and priorities that stay paused if the queues (port and priority) for which
@@ -456,7 +456,7 @@ impl<T> TrafficManager<T> {
             for (priority, queue) in
                 (0..).zip(queues).filter(|(priority, _)| is_stuck(port.number, *priority))
             {
-                debug_assert!(port.waiting & 1 << priority != 0);
+                debug_assert!(port.backlog_mask & 1 << priority != 0);
                 for queued in self.slab.iter(&queue.fifo) {
                     if let Some(account) = queued.account {
                         stuck_bytes[account as usize] += u64::from(queued.len);
@@ -466,17 +466,17 @@ impl<T> TrafficManager<T> {
         }
         pfc.deadlocked_accounts(&stuck_bytes)
             .map(|account| pfc.ingress_queue(account))
-            .map(|(slot, priority)| (self.ports[slot].number, priority))
+            .map(|(port_index, priority)| (self.ports[port_index].number, priority))
             .collect()
     }
 
     /// Returns the packets of a queue, oldest first, each with the ingress port and priority to which it is
     /// charged.
     pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
-        let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
+        let index = self.port_index(port).and_then(|port_index| self.queue_index(port_index, priority));
         let ingress = |account| {
-            let (slot, priority) = self.pfc.as_ref()?.ingress_queue(account);
-            Some((self.ports[slot].number, priority))
+            let (port_index, priority) = self.pfc.as_ref()?.ingress_queue(account);
+            Some((self.ports[port_index].number, priority))
         };
         let queue = index.map(|index| self.slab.iter(&self.queues[index].fifo));
         queue.into_iter().flatten().map(move |queued| (&queued.item, queued.account.and_then(ingress)))
@@ -484,9 +484,9 @@ impl<T> TrafficManager<T> {
 
     /// Sets the rate of a port. Returns `false` if the port does not exist.
     pub fn set_rate(&mut self, port: u16, rate: Rate) -> bool {
-        let slot = self.slot(port);
-        slot.is_some_and(|slot| {
-            self.ports[slot].shaper.set_rate(rate);
+        let port_index = self.port_index(port);
+        port_index.is_some_and(|port_index| {
+            self.ports[port_index].shaper.set_rate(rate);
             true
         })
     }
@@ -494,20 +494,20 @@ impl<T> TrafficManager<T> {
     /// Sets the rate of one queue, in addition to the port's (BMv2's `set_queue_rate` with a priority).
     /// Returns `false` if the queue does not exist.
     pub fn set_queue_rate(&mut self, port: u16, priority: u8, rate: Rate) -> bool {
-        let Some(slot) = self.slot(port) else { return false };
-        let Some(index) = self.queue_index(slot, priority) else { return false };
+        let Some(port_index) = self.port_index(port) else { return false };
+        let Some(index) = self.queue_index(port_index, priority) else { return false };
         self.queues[index].shaper.set_rate(rate);
-        let port = &mut self.ports[slot];
-        port.shaped = port.shaped & !(1 << priority) | u8::from(rate.is_limited()) << priority;
+        let port = &mut self.ports[port_index];
+        port.shaped_mask = port.shaped_mask & !(1 << priority) | u8::from(rate.is_limited()) << priority;
         true
     }
 
     /// Sets the limits of every queue of a port; queued packets stay. Returns `false` if the port does not
     /// exist.
     pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
-        let slot = self.slot(port);
-        slot.is_some_and(|slot| {
-            let queues = &mut self.queues[slot * self.priorities..][..self.priorities];
+        let port_index = self.port_index(port);
+        port_index.is_some_and(|port_index| {
+            let queues = &mut self.queues[port_index * self.priorities..][..self.priorities];
             queues.iter_mut().for_each(|queue| queue.limits = limits);
             true
         })
@@ -515,7 +515,7 @@ impl<T> TrafficManager<T> {
 
     /// Sets the limits of one queue. Returns `false` if the queue does not exist.
     pub fn set_queue_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) -> bool {
-        let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
+        let index = self.port_index(port).and_then(|port_index| self.queue_index(port_index, priority));
         index.is_some_and(|index| {
             self.queues[index].limits = limits;
             true
@@ -533,12 +533,12 @@ impl<T> TrafficManager<T> {
 
     /// Returns the occupancy of a port over all priorities; zero for a port that does not exist.
     pub fn port_occupancy(&self, port: u16) -> Occupancy {
-        self.slot(port).map_or(Occupancy::default(), |slot| self.ports[slot].occupancy)
+        self.port_index(port).map_or(Occupancy::default(), |port_index| self.ports[port_index].occupancy)
     }
 
     /// Returns the occupancy of one queue; zero for a queue that does not exist.
     pub fn queue_occupancy(&self, port: u16, priority: u8) -> Occupancy {
-        let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
+        let index = self.port_index(port).and_then(|port_index| self.queue_index(port_index, priority));
         index.map_or(Occupancy::default(), |index| {
             let queue = &self.queues[index];
             Occupancy { packets: queue.fifo.packets, bytes: queue.fifo.bytes, peak_bytes: queue.peak }
@@ -563,9 +563,9 @@ impl<T> TrafficManager<T> {
     /// Returns the bytes that the packets of one ingress port and priority occupy in the lossless buffer,
     /// headroom included.
     pub fn ingress_use(&self, port: u16, priority: u8) -> Bytes {
-        match (&self.pfc, self.slot(port)) {
-            (Some(pfc), Some(slot)) if usize::from(priority) < self.priorities => {
-                let entry = pfc.usage(slot, priority);
+        match (&self.pfc, self.port_index(port)) {
+            (Some(pfc), Some(port_index)) if usize::from(priority) < self.priorities => {
+                let entry = pfc.usage(port_index, priority);
                 Bytes::new(entry.pooled + entry.headroom)
             }
             _ => Bytes::ZERO,

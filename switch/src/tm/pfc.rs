@@ -25,7 +25,7 @@ pub(super) struct IngressUsage {
 pub(super) struct Pfc {
     config: PfcConfig,
     priorities: usize,
-    /// Indexed by `slot * priorities + priority`; the index is called an account.
+    /// Indexed by `port_index * priorities + priority`; the index is called an account.
     usage: Vec<IngressUsage>,
     /// Bytes that the dynamic threshold divides: the buffer without headroom and reserve of all ports.
     pool: u64,
@@ -63,8 +63,8 @@ impl Pfc {
 
     /// Returns the account of packets of this ingress port and priority; `None` if the class is lossy.
     #[inline(always)]
-    pub fn account(&self, slot: usize, priority: u8) -> Option<u32> {
-        let account = slot * self.priorities + usize::from(priority);
+    pub fn account(&self, port_index: usize, priority: u8) -> Option<u32> {
+        let account = port_index * self.priorities + usize::from(priority);
         let entry = self.usage.get(account).filter(|_| usize::from(priority) < self.priorities)?;
         entry.lossless.then_some(account as u32)
     }
@@ -193,14 +193,14 @@ impl Pfc {
         (0..).zip(usage).filter(move |(_, entry)| stays_paused(entry)).map(|(account, _)| account)
     }
 
-    /// Returns the port slot and priority of an account.
+    /// Returns the port port_index and priority of an account.
     #[inline(always)]
     pub fn ingress_queue(&self, account: u32) -> (usize, u8) {
         (account as usize / self.priorities, (account as usize % self.priorities) as u8)
     }
 
-    pub fn usage(&self, slot: usize, priority: u8) -> IngressUsage {
-        self.usage[slot * self.priorities + usize::from(priority)]
+    pub fn usage(&self, port_index: usize, priority: u8) -> IngressUsage {
+        self.usage[port_index * self.priorities + usize::from(priority)]
     }
 
     /// Returns whether `pool_used` equals the sum over all accounts.

@@ -1,19 +1,19 @@
 //! Lowers arithmetic.
 //!
 //! BMv2 computes with unbounded integers and truncates a result to its field's width when it is stored. When the
-//! program is loaded, the range of every expression and the number of its low bits that are used are known.
-//! Almost every operation therefore becomes one 64-bit operation, exact or modulo 2^64 where that
-//! suffices; the others become operations on several limbs ([`WideOp`]).
+//! program is loaded, the range of every expression is known, and how many of its low bits are used. Almost every
+//! operation therefore becomes one 64-bit operation: an exact one if the range fits, or one modulo 2^64 if only low
+//! bits are used. The others become operations on several limbs ([`WideOp`]).
 
 use super::builder::{CodeBuilder, FIRST_CONST, FIRST_TEMP};
 use crate::program::error::LoadError;
-use crate::program::expr::{BinOp, HeaderExpr, NumExpr};
+use crate::program::expr::{BinOp, FieldRef, HeaderExpr, NumExpr};
 use crate::program::json::{BigInt, JsonNode};
 use crate::program::layout::SlotRef;
 use crate::program::limbs::low_mask;
 use crate::program::op::{Op, Opcode, Slot, WideOp, WideOpcode, WideSlot};
 
-/// Bound of intermediate results: twice the width of the widest field.
+/// Maximum width of intermediate results: twice that of fields, so that any two fields can be multiplied.
 const MAX_WIDE_BITS: u32 = 8192;
 
 /// The range of a number: from -2^bits (or 0, unless it may be negative) to 2^bits - 1.
@@ -24,9 +24,11 @@ pub(super) struct ValueRange {
 }
 
 impl ValueRange {
+    /// Returns the number of limbs that hold every number of the range in two's complement.
     fn limbs(self) -> u16 {
         (self.bits + u32::from(self.may_be_negative)).div_ceil(64).max(1) as u16
     }
+    /// Returns the smallest range that contains both.
     fn union(self, other: ValueRange) -> ValueRange {
         ValueRange {
             may_be_negative: self.may_be_negative || other.may_be_negative,
@@ -39,9 +41,11 @@ impl ValueRange {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     pub slot: Slot,
+    /// Number of slots.
     pub limbs: u16,
+    /// The range of the exact number.
     pub range: ValueRange,
-    /// If true, the slots hold the number modulo 2^(64 * limbs) only, and `range` does not apply to them.
+    /// If true, the slots hold only the low bits of the number (modulo 2^(64 * limbs)), which may be outside `range`.
     pub is_modular: bool,
 }
 
@@ -62,12 +66,12 @@ impl CodeBuilder<'_> {
         match num {
             NumExpr::Const(big) => ValueRange { may_be_negative: big.negative, bits: big.bits() },
             NumExpr::Slot(slot_ref) => range_of_width(slot_ref.bits, slot_ref.signed),
-            NumExpr::Field(_, field_ref) => {
-                let field = &self.layout.types[field_ref.ty].fields[field_ref.field];
+            NumExpr::Field { field, .. } => {
+                let field = &self.layout.types[field.ty].fields[field.field];
                 range_of_width(field.bits, field.signed)
             }
-            NumExpr::Register(register, _) => {
-                range_of_width(self.registers[usize::from(*register)].bits, false)
+            NumExpr::Register { array, .. } => {
+                range_of_width(self.registers[usize::from(*array)].bits, false)
             }
             NumExpr::Binary(op, left, right) => self.binary_range(*op, left, right),
             NumExpr::Not(num) => ValueRange { may_be_negative: true, ..self.range(num) },
@@ -85,14 +89,15 @@ impl CodeBuilder<'_> {
             }
             NumExpr::Select(_, left, right) => self.range(left).union(self.range(right)),
             NumExpr::FromBool(_) => range_of_width(1, false),
-            NumExpr::StackCount(_, add) => ValueRange { may_be_negative: *add < 0, bits: 16 },
+            NumExpr::StackIndex { add, .. } => ValueRange { may_be_negative: *add < 0, bits: 16 },
         }
     }
 
     fn binary_range(&self, op: BinOp, left: &NumExpr, right: &NumExpr) -> ValueRange {
         let (l, r) = (self.range(left), self.range(right));
         let both = l.union(r);
-        let shift = match right {
+        // The largest possible shift amount in bits.
+        let max_shift = match right {
             NumExpr::Const(big) => big.to_u64().unwrap_or(u64::MAX).min(u64::from(MAX_WIDE_BITS)) as u32,
             _ if r.bits < MAX_WIDE_BITS.ilog2() => (1 << r.bits) - 1,
             _ => MAX_WIDE_BITS,
@@ -111,9 +116,9 @@ impl CodeBuilder<'_> {
                 (true, true) => both,
             },
             BinOp::Or | BinOp::Xor => both,
-            BinOp::Shl => ValueRange { bits: l.bits.saturating_add(shift), ..l },
+            BinOp::Shl => ValueRange { bits: l.bits.saturating_add(max_shift), ..l },
             BinOp::Shr => match right {
-                NumExpr::Const(_) => ValueRange { bits: l.bits.saturating_sub(shift), ..l },
+                NumExpr::Const(_) => ValueRange { bits: l.bits.saturating_sub(max_shift), ..l },
                 _ => l,
             },
         }
@@ -135,7 +140,7 @@ impl CodeBuilder<'_> {
                 exact(self.constants(limbs))
             }
             NumExpr::Slot(slot_ref) => self.load(*slot_ref, range),
-            NumExpr::Field(header, field) => {
+            NumExpr::Field { header, field } => {
                 let field = &self.layout.types[field.ty].fields[field.field];
                 let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.slot_count);
                 if let HeaderExpr::Static(id) = **header {
@@ -151,18 +156,18 @@ impl CodeBuilder<'_> {
                 }
                 self.load(SlotRef { slot, bits, signed, saturating: false }, range)
             }
-            NumExpr::Register(register, index) => {
+            NumExpr::Register { array, index } => {
                 let index = self.lower_to_slot(node, index)?;
                 let (slot, bits) = (self.temp(range.limbs()), range.bits);
                 // BMv2 throws on an index out of bounds; here it reads as 0.
                 let zero = self.constants(vec![0; usize::from(range.limbs())]);
                 if range.limbs() == 1 {
                     self.emit(Opcode::Mov, 64, slot, zero, 0);
-                    self.emit(Opcode::RegRead, bits as u8, slot, *register, index);
+                    self.emit(Opcode::RegRead, bits as u8, slot, *array, index);
                 } else {
                     let zero = Operand { slot: zero, limbs: range.limbs(), range, is_modular: false };
                     self.emit_wide(WideOpcode::Mov, bits, (slot, range.limbs()), Some(zero), None);
-                    let kind = WideOpcode::RegRead(*register);
+                    let kind = WideOpcode::RegRead(*array);
                     self.emit_wide(kind, bits, (slot, range.limbs()), None, Some(index));
                 }
                 exact(slot)
@@ -236,10 +241,10 @@ impl CodeBuilder<'_> {
                 Operand { is_modular: modular, ..chosen }
             }
             NumExpr::FromBool(value) => exact(self.lower_bool(node, value)?),
-            NumExpr::StackCount(stack, add) => {
-                let count = self.layout.stacks[*stack].next_index_slot;
+            NumExpr::StackIndex { stack, add } => {
+                let next_index = self.layout.stacks[*stack].next_index_slot;
                 let add = self.constant(*add as i64 as u64);
-                exact(self.emit_to_temp(Opcode::Add, 64, count, add))
+                exact(self.emit_to_temp(Opcode::Add, 64, next_index, add))
             }
         })
     }
@@ -305,6 +310,7 @@ impl CodeBuilder<'_> {
         range: ValueRange,
         demanded_bits: Option<u32>,
     ) -> Result<Operand, LoadError> {
+        // The high bits of an operand do not matter if the other operand has zeros there.
         let min = |demanded_bits: Option<u32>, other: ValueRange| match (demanded_bits, other.may_be_negative)
         {
             (demanded_bits, true) => demanded_bits,
@@ -328,19 +334,21 @@ impl CodeBuilder<'_> {
             }
         }
         let r = self.lower_num(node, right, min(demanded_bits, left_range))?;
-        let bounded =
+        // The result is exact if one operand is exact and not negative: its zeros clear the high bits, in which a modular
+        // operand may be wrong.
+        let is_bounded =
             (!left_range.may_be_negative && !l.is_modular) || (!right_range.may_be_negative && !r.is_modular);
         if range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64) {
             let slot = self.emit_to_temp(Opcode::And, 64, l.slot, r.slot);
-            let modular = range.limbs() > 1 || (!bounded && (l.is_modular || r.is_modular));
+            let modular = range.limbs() > 1 || (!is_bounded && (l.is_modular || r.is_modular));
             return Ok(Operand { slot, limbs: 1, range, is_modular: modular });
         }
         let value = self.wide_op(node, WideOpcode::And, range, l, Some(r))?;
-        Ok(Operand { is_modular: !bounded && (l.is_modular || r.is_modular), ..value })
+        Ok(Operand { is_modular: !is_bounded && (l.is_modular || r.is_modular), ..value })
     }
 
-    /// Truncates the result of the last operation to `bits`, if that operation defined `slot` and its opcode
-    /// truncates. Returns whether it did.
+    /// Truncates the result of the last operation to `bits`, if that operation defined `slot` and its opcode truncates.
+    /// Returns whether this was possible.
     fn truncate_def(&mut self, slot: Slot, bits: u32) -> bool {
         match self.last_def(slot).filter(|last| truncates_result(last.opcode) && (1..=64).contains(&bits)) {
             Some(last) => {
@@ -351,12 +359,12 @@ impl CodeBuilder<'_> {
         }
     }
 
-    /// Returns the last operation if it defined this temporary and no label was bound since: otherwise
-    /// another path could reach the use.
+    /// Returns the last operation if it defined this temporary and no label was bound since. After a label, another path
+    /// could lead to the use of the temporary.
     fn last_def(&mut self, slot: Slot) -> Option<&mut Op> {
-        let reachable =
+        let may_change =
             self.unlinked.code.len() > self.last_label && (FIRST_TEMP..FIRST_CONST).contains(&slot);
-        self.unlinked.code.last_mut().filter(|last| reachable && last.d == slot)
+        self.unlinked.code.last_mut().filter(|last| may_change && last.d == slot)
     }
 
     fn shift_right(
@@ -388,14 +396,16 @@ impl CodeBuilder<'_> {
         kind: WideOpcode,
     ) -> Result<Operand, LoadError> {
         let value = self.lower_num(node, inner, None)?;
-        let signed = value.range.may_be_negative || value.range.bits < 64;
-        if value.limbs == 1 && signed && width <= 64 {
+        // The narrow operations read their operand as a signed number.
+        let fits_signed = value.range.may_be_negative || value.range.bits < 64;
+        if value.limbs == 1 && fits_signed && width <= 64 {
             let slot = self.emit_to_temp(opcode, width as u8, value.slot, 0);
             return Ok(Operand { slot, limbs: 1, range, is_modular: false });
         }
         self.emit_wide_resize(node, kind, width, range, value, None)
     }
 
+    /// Emits a wide operation into new temporaries, with as many limbs as `range` needs. Returns the result.
     fn wide_op(
         &mut self,
         node: &JsonNode,
@@ -407,6 +417,7 @@ impl CodeBuilder<'_> {
         self.wide_limbs(node, kind, range.limbs(), range, a, b)
     }
 
+    /// Same as [`CodeBuilder::wide_op`], with a result of `limbs` limbs.
     pub(super) fn wide_limbs(
         &mut self,
         node: &JsonNode,
@@ -445,13 +456,14 @@ impl CodeBuilder<'_> {
         Ok(value)
     }
 
+    /// Replaces operand `b` of the last wide operation by a wide number.
     fn set_wide_b(&mut self, b: Operand) {
         if let Some(op) = self.unlinked.wide.last_mut() {
             op.b = b.wide();
         }
     }
 
-    /// Emits a wide operation whose operand `b` is a single slot.
+    /// Emits a wide operation. `d` is the first slot and the number of limbs of the result; operand `b` is a single slot.
     fn emit_wide(
         &mut self,
         kind: WideOpcode,
@@ -460,6 +472,7 @@ impl CodeBuilder<'_> {
         a: Option<Operand>,
         b: Option<Slot>,
     ) {
+        // An operand of 0 limbs is not accessed.
         let none = WideSlot { slot: d.0, limbs: 0, signed: false };
         let d = WideSlot { slot: d.0, limbs: d.1, signed: false };
         let a = a.map_or(none, Operand::wide);
@@ -477,7 +490,7 @@ impl CodeBuilder<'_> {
         Ok(self.lower_num(node, num, None)?.wide())
     }
 
-    /// Emits the assignment of a number to a slot that is known when the program is loaded.
+    /// Emits the assignment of a number to a field whose slot is known when the program is loaded.
     pub fn assign(&mut self, node: &JsonNode, slot_ref: SlotRef, num: &NumExpr) -> Result<(), LoadError> {
         if slot_ref.saturating {
             let inner = Box::new(num.clone());
@@ -522,10 +535,10 @@ impl CodeBuilder<'_> {
         &mut self,
         node: &JsonNode,
         header: &HeaderExpr,
-        (ty, field): (usize, usize),
+        field: FieldRef,
         num: &NumExpr,
     ) -> Result<(), LoadError> {
-        let field = &self.layout.types[ty].fields[field];
+        let field = &self.layout.types[field.ty].fields[field.field];
         let (rel, bits, limbs) = (field.slot, field.bits, field.slot_count);
         let (signed, saturating) = (field.signed, field.saturating);
         if let HeaderExpr::Static(id) = header {
@@ -540,19 +553,21 @@ impl CodeBuilder<'_> {
         } else {
             let range = ValueRange { may_be_negative: false, bits };
             let value = Operand { slot, limbs, range, is_modular: false };
+            // `d` has 0 limbs: the operation writes the slots that `base` selects.
             self.emit_wide(WideOpcode::StoreAt(rel), bits, (slot, 0), Some(value), Some(base));
         }
         Ok(())
     }
 }
 
-/// Returns whether an operation truncates its result to 64 - `clear_high` bits.
+/// Returns whether `clear_high` of an operation is the truncation of its result. Other operations ignore it or use it as a
+/// parameter.
 fn truncates_result(opcode: Opcode) -> bool {
     use Opcode::*;
     matches!(opcode, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)
 }
 
-/// Returns whether an operation overwrites its destination without reading it.
+/// Returns whether an operation that does not truncate overwrites its destination without reading it.
 fn is_pure_def(opcode: Opcode) -> bool {
     use Opcode::*;
     matches!(opcode, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)

@@ -1,4 +1,4 @@
-//! Lowers conditions, to values or to jumps.
+//! Lowers conditions: to a slot with 0 or 1, or to jumps.
 
 use super::arith::{Operand, ValueRange};
 use super::builder::CodeBuilder;
@@ -67,8 +67,8 @@ impl CodeBuilder<'_> {
                 }
                 any
             }
-            BoolExpr::VarbitEq(left, right, limbs) => {
-                let wide = |slot| WideSlot { slot, limbs: *limbs, signed: false };
+            BoolExpr::VarbitEq { left, right, slot_count } => {
+                let wide = |slot| WideSlot { slot, limbs: *slot_count, signed: false };
                 let slot = self.temp(1);
                 let d = WideSlot { slot, limbs: 1, signed: false };
                 let (a, b) = (wide(*left), wide(*right));
@@ -140,9 +140,9 @@ impl CodeBuilder<'_> {
         self.wide_compare(node, WideOpcode::EqHeader(slots), word_operand(left), word_operand(right))
     }
 
-    /// Emits jumps that are taken unless a condition holds, and adds them to `jumps` for
-    /// [`CodeBuilder::patch`]. Control falls through if the condition holds. Operands are evaluated from left
-    /// to right, the right one only if the left one does not decide.
+    /// Emits code that jumps unless a condition holds, and falls through if it holds. The targets of the jumps are open:
+    /// their indices are added to `jumps`, for [`CodeBuilder::patch`]. The right operand of `and` and `or` is evaluated
+    /// only if the left one does not decide.
     pub fn jump_unless(
         &mut self,
         node: &JsonNode,
@@ -166,6 +166,7 @@ impl CodeBuilder<'_> {
                 let (left, right) = (self.lower_num(node, left, None)?, self.lower_num(node, right, None)?);
                 let jump = match (op, fit_unsigned_words(left, right)) {
                     (CmpOp::Eq, true) => self.emit_jump(Opcode::JumpNe, left.slot, right.slot),
+                    // The negation of left < right is right <= left, and vice versa.
                     (CmpOp::Lt, true) => self.emit_jump(Opcode::JumpLe, right.slot, left.slot),
                     (CmpOp::Le, true) => self.emit_jump(Opcode::JumpLt, right.slot, left.slot),
                     (_, false) => {
@@ -176,7 +177,7 @@ impl CodeBuilder<'_> {
                 jumps.push(jump);
             }
             _ => {
-                let slot = self.lower_truth(node, value)?;
+                let slot = self.lower_to_nonzero(node, value)?;
                 jumps.push(self.emit_jump(Opcode::JumpZ, slot, 0));
             }
         }
@@ -217,15 +218,16 @@ impl CodeBuilder<'_> {
                 jumps.push(jump);
             }
             _ => {
-                let slot = self.lower_truth(node, value)?;
+                let slot = self.lower_to_nonzero(node, value)?;
                 jumps.push(self.emit_jump(Opcode::JumpNz, slot, 0));
             }
         }
         Ok(())
     }
 
-    /// Lowers a condition to a slot that is 0 if it does not hold, otherwise any other value.
-    fn lower_truth(&mut self, node: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
+    /// Lowers a condition to a slot that is 0 if it does not hold and not 0 if it holds: for a jump, a number need not be
+    /// reduced to 0 or 1.
+    fn lower_to_nonzero(&mut self, node: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
         if let BoolExpr::NotZero(num) = value {
             let value = self.lower_num(node, num, None)?;
             if value.limbs == 1 {

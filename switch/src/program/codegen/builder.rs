@@ -10,12 +10,13 @@ use crate::program::op::{Assertion, ComputedSlot, HeaderInfo, LogMessage, Op, Op
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::AtomicBool;
 
-/// The number of the first temporary in unlinked code.
-/// [`LinkedProgram::new`](crate::program::link::LinkedProgram::new) replaces these numbers by slots.
+/// The operand index of the first temporary in unlinked code.
+/// [`LinkedProgram::new`](crate::program::link::LinkedProgram::new) replaces these indices by slots.
 pub(crate) const FIRST_TEMP: u16 = MAX_PHV_SLOTS as u16;
-/// The number of the first constant in unlinked code.
+/// The operand index of the first constant in unlinked code.
 pub(crate) const FIRST_CONST: u16 = 0x8000;
-/// The most temporaries of a statement. The margin below [`FIRST_CONST`] has room for the widest number.
+/// Maximum number of temporaries of a statement. The margin below [`FIRST_CONST`] has room for one more number of any
+/// width, since the limit is checked only after a statement.
 const MAX_TEMPS: u16 = FIRST_CONST - FIRST_TEMP - 256;
 
 /// Code with its side tables, in which temporaries and constants are numbered from [`FIRST_TEMP`] and
@@ -28,10 +29,10 @@ pub(crate) struct UnlinkedCode {
     pub logs: Vec<LogMessage>,
     pub assertions: Vec<Assertion>,
     pub consts: Vec<u64>,
-    /// Number of temporaries: the maximum of all statements.
+    /// Maximum number of temporaries of any statement. Statements share the slots of temporaries.
     pub temp_count: u16,
-    /// Headers whose fields may all be read and written, because an operation accesses the whole header, or a
-    /// header by its address or index.
+    /// Headers whose fields may all be read and written: an operation accesses the whole header, or computes which header
+    /// it accesses.
     pub address_taken: BTreeSet<HeaderId>,
 }
 
@@ -46,8 +47,8 @@ pub(crate) struct CodeBuilder<'p> {
     assertion_index: HashMap<String, u16>,
     /// Number of temporaries of the current statement.
     next_temp: u16,
-    /// Index of the first operation after the last label. Only operations from there on may be changed, because
-    /// earlier operations need not run on every path to a use.
+    /// Index of the first operation after the last label (jump target). Only operations from there on may be changed
+    /// afterwards: another path may reach the label without running the earlier ones.
     pub(super) last_label: usize,
 }
 
@@ -65,7 +66,7 @@ impl<'p> CodeBuilder<'p> {
         }
     }
 
-    /// Returns the index of the assertion with this text. Where an action is inlined, its assertions are the same.
+    /// Returns the index of the assertion with this text. The copies of an assertion in an inlined action share one.
     pub fn assertion(&mut self, text: String) -> u16 {
         let assertions = &mut self.unlinked.assertions;
         *self.assertion_index.entry(text).or_insert_with_key(|text| {
@@ -80,22 +81,22 @@ impl<'p> CodeBuilder<'p> {
         self.last_label = self.unlinked.code.len();
         self.unlinked.code.len().min(usize::from(Pc::MAX)) as Pc
     }
-    /// Builds standalone code, which ends with `End`, to compute a value. Emits nothing if the value is already in
-    /// a slot.
+    /// Builds standalone code, which computes one value and ends with `End`. Emits nothing if the value is already in a
+    /// slot.
     pub fn standalone(
         &mut self,
         value: impl FnOnce(&mut Self) -> Result<Slot, LoadError>,
     ) -> Result<ComputedSlot, LoadError> {
         self.begin_statement();
-        let (start, before) = (self.bind_label(), self.unlinked.code.len());
+        let (start, old_len) = (self.bind_label(), self.unlinked.code.len());
         let slot = value(self)?;
-        if self.unlinked.code.len() == before {
+        if self.unlinked.code.len() == old_len {
             return Ok(ComputedSlot { code: None, slot });
         }
         self.emit(Opcode::End, 64, 0, 0, 0);
         Ok(ComputedSlot { code: Some(start), slot })
     }
-    /// Starts a statement: the temporaries of earlier statements are reused.
+    /// Starts a statement, which reuses the temporaries of earlier statements.
     pub fn begin_statement(&mut self) {
         self.next_temp = 0;
     }
@@ -114,7 +115,7 @@ impl<'p> CodeBuilder<'p> {
         }
     }
 
-    /// Emits an operation whose result is truncated to `bits` bits.
+    /// Emits an operation whose result is truncated to `bits` bits; 64 truncates nothing.
     pub fn emit(&mut self, opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) {
         self.unlinked.code.push(Op::new(opcode, bits, d, a, b));
     }
@@ -136,9 +137,11 @@ impl<'p> CodeBuilder<'p> {
         self.unlinked.temp_count = self.unlinked.temp_count.max(self.next_temp);
         slot
     }
+    /// Returns the operand index of a constant.
     pub fn constant(&mut self, value: u64) -> Slot {
         self.constants(vec![value])
     }
+    /// Returns the operand index of the first limb of a constant. Equal constants are stored once.
     pub fn constants(&mut self, limbs: Vec<u64>) -> Slot {
         if let Some(index) = self.const_index.get(&limbs) {
             return FIRST_CONST + index;
@@ -161,7 +164,7 @@ impl<'p> CodeBuilder<'p> {
         self.emit(Opcode::Wide, 64, index, 0, 0);
     }
 
-    /// Returns a slot whose value is the first slot of a header.
+    /// Returns a slot whose value is the base (the index of the first slot) of a header.
     pub fn header_base(&mut self, node: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
         Ok(match header {
             HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).first_slot)),
@@ -174,7 +177,7 @@ impl<'p> CodeBuilder<'p> {
                         let id = self.layout.unions[*union].headers[*member];
                         return self.header_base(node, &HeaderExpr::Static(id));
                     }
-                    UnionExpr::At(stack, index) => self.element_base(node, *stack, Some(index))?,
+                    UnionExpr::StackElement(stack, index) => self.element_base(node, *stack, Some(index))?,
                 };
                 let offset = self.constant(u64::from(offset));
                 self.emit_to_temp(Opcode::Add, 64, base, offset)
@@ -182,7 +185,7 @@ impl<'p> CodeBuilder<'p> {
         })
     }
 
-    /// Returns a slot whose value is the first slot of a stack element; `None` is the last one extracted.
+    /// Returns a slot whose value is the base of a stack element. Without `index` it is the last extracted element.
     fn element_base(
         &mut self,
         node: &JsonNode,
@@ -221,18 +224,17 @@ impl<'p> CodeBuilder<'p> {
         self.unlinked.address_taken.extend(ids);
     }
 
-    /// Returns the index in `header_ops` for operations on a header.
+    /// Returns the index in `header_ops` of the layout of a header.
     pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
         let ty = &self.layout.types[header.ty(self.layout)];
-        let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
         let siblings = match header {
             HeaderExpr::Static(id) => match self.layout.header(*id).union_member {
                 Some(UnionMember { union, member }) => {
-                    self.sibling_offsets(&UnionExpr::Static(union), member, offset)
+                    self.sibling_offsets(&UnionExpr::Static(union), member)
                 }
                 None => Vec::new(),
             },
-            HeaderExpr::Member(union, member) => self.sibling_offsets(union, *member, offset),
+            HeaderExpr::Member(union, member) => self.sibling_offsets(union, *member),
             HeaderExpr::StackElement(..) | HeaderExpr::StackLast(_) => Vec::new(),
         };
         let varbit_length_slot = ty.varbit_index.map(|field| ty.fields[field].slot);
@@ -245,10 +247,11 @@ impl<'p> CodeBuilder<'p> {
         index as u16
     }
 
-    fn sibling_offsets(&self, union: &UnionExpr, member: usize, offset: fn(u16, u16) -> i32) -> Vec<i32> {
+    /// Returns the offsets in slots from the block of a union's member to those of the other members.
+    fn sibling_offsets(&self, union: &UnionExpr, member: usize) -> Vec<i32> {
         let members = union.members(self.layout);
         let from = members[member].0;
         let others = members.iter().enumerate().filter(|(other, _)| *other != member);
-        others.map(|(_, (to, _))| offset(from, *to)).collect()
+        others.map(|(_, (to, _))| i32::from(*to) - i32::from(from)).collect()
     }
 }

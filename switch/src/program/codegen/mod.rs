@@ -1,4 +1,4 @@
-//! Lowers expressions to flat code, with helpers to emit operations and jumps.
+//! Lowers expressions (trees) to bytecode. [`CodeBuilder`] emits the operations and jumps.
 
 mod arith;
 mod branch;

@@ -7,19 +7,21 @@ use crate::program::table::Table;
 use std::array::from_fn;
 use std::mem::MaybeUninit;
 
-/// Upper bound of the frame bytes that code may access, counted from the frame's first byte.
-/// [`Native::frame_room`](super::Native::frame_room) is the bound for one program; both hold for frames of
-/// any length.
+/// Code accesses only the first bytes of a frame, at most this many.
+/// [`Native::frame_room`](super::Native::frame_room) is the bound for one program. Both hold for frames of any length: the
+/// memory behind a short frame must be accessible.
 pub(crate) const MAX_FRAME_ACCESS: usize = 512;
 
-/// The most words of a key that machine code can build.
+/// Maximum length of a table key in words that machine code can build.
 pub(crate) const MAX_KEY_WORDS: usize = 16;
 
 /// The values that the pipeline passes to machine code, as indices of [`CallFrame::inputs`].
 #[derive(Clone, Copy)]
 pub(crate) enum NativeInput {
+    /// The ingress port in ingress, the egress port in egress.
     Port,
     PacketLength,
+    /// The time in ticks of the pipeline's clock.
     Now,
     DropPort,
     EnqTimestamp,
@@ -27,6 +29,7 @@ pub(crate) enum NativeInput {
     DeqTimedelta,
     DeqDepth,
     Qid,
+    /// The egress replication id of a multicast copy.
     Rid,
 }
 
@@ -53,8 +56,7 @@ pub(crate) struct NativeTable {
 /// key that is not below [`NativeTable::len`] misses.
 pub(crate) const DIRECT_KEY_BITS: u32 = 8;
 
-/// The first part of a call, which machine code addresses at constant offsets. Pointers are valid for the
-/// duration of the call.
+/// The arguments of machine code, which it addresses at constant offsets. Pointers are valid for the duration of the call.
 #[repr(C)]
 pub(crate) struct CallFrame {
     /// The header vector, with exactly as many slots as the program's `capacity`.
@@ -65,7 +67,8 @@ pub(crate) struct CallFrame {
     /// The frame: at least [`Native::frame_room`](super::Native::frame_room) bytes of memory, whatever its
     /// length.
     pub frame: *mut u8,
-    /// Bytes of the frame that are stored, not counting its virtual tail.
+    /// Length of the stored part of the frame in bytes. A frame may end with a virtual tail: bytes that are counted but
+    /// not stored.
     pub len: u64,
     /// Free bytes before the frame.
     pub headroom: u64,
@@ -73,11 +76,11 @@ pub(crate) struct CallFrame {
     pub headroom_used: u64,
     /// The cells of all register arrays.
     pub registers: *mut u64,
-    /// Bytes that the parser consumed; set by ingress, read by egress.
+    /// Number of bytes that the parser consumed; set by ingress, read by egress.
     pub parsed: u64,
-    /// The packet's length in bytes as headers are added and removed, BMv2's packet register 0.
+    /// The packet's length in bytes, adjusted when headers become valid or invalid: BMv2's packet register 0.
     pub length: u32,
-    /// Target of register writes beyond the end of an array.
+    /// Register writes beyond the end of an array go here, so that they need no branch.
     pub discard: u64,
     /// One for each table of the program.
     pub tables: *const NativeTable,
@@ -112,8 +115,8 @@ pub(crate) fn row_actions(program: &LinkedProgram, table: &Table) -> Vec<ActionI
     actions
 }
 
-/// The result of a lookup: the matched entry, 0 for a miss, and its row of words (see
-/// [`ROW_ACTION_SHIFT`]).
+/// The result of a lookup: the index of the matched entry (0 for a miss) and the address of its row. A row is a word with
+/// action and next node (see [`ROW_ACTION_SHIFT`]), followed by the action's arguments.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct LookupResult {
@@ -121,30 +124,30 @@ pub(crate) struct LookupResult {
     pub entry: u64,
 }
 
-/// Lookup tables for a CRC of short inputs. The CRC is that of as many zero bytes, XORed with the contribution
-/// of each byte.
+/// Lookup tables for a CRC of short inputs. The CRC of an input is the CRC of as many zero bytes, XORed with the
+/// contribution of each byte.
 pub(crate) struct CrcTables {
-    /// The CRC of this number of zero bytes.
+    /// The CRC of zero bytes, indexed by their number.
     pub zeros: [u32; CrcTables::MAX_BYTES + 1],
     /// The contribution of a byte, indexed by the number of bytes that follow it, then by the byte's value.
-    pub of_byte: [[u32; 256]; CrcTables::MAX_BYTES],
+    pub byte_contributions: [[u32; 256]; CrcTables::MAX_BYTES],
 }
 
 impl CrcTables {
-    /// The longest input: IPv6 addresses, ports and protocol are 37 bytes. Each byte costs a table of 1 KiB,
-    /// which competes for the L1 cache.
+    /// Maximum length of the input. The usual key for IPv6 flows (addresses, ports, protocol) has 37 bytes. Each byte costs a
+    /// table of 1 KiB, which competes for the L1 cache.
     pub const MAX_BYTES: usize = 40;
 
     /// Computes the tables of a CRC function.
     pub fn from_crc<W: Into<u32>>(crc: impl Fn(&[u8]) -> W) -> Box<CrcTables> {
         let mut bytes = [0; CrcTables::MAX_BYTES];
-        let of_zeros = from_fn(|len| crc(&bytes[..len]).into());
+        let zeros = from_fn(|len| crc(&bytes[..len]).into());
         let mut crc_tables =
-            Box::new(CrcTables { zeros: of_zeros, of_byte: [[0; 256]; CrcTables::MAX_BYTES] });
-        for (following, of_byte) in crc_tables.of_byte.iter_mut().enumerate() {
-            for (byte, contribution) in (0..=u8::MAX).zip(of_byte) {
+            Box::new(CrcTables { zeros, byte_contributions: [[0; 256]; CrcTables::MAX_BYTES] });
+        for (following, contributions) in crc_tables.byte_contributions.iter_mut().enumerate() {
+            for (byte, contribution) in (0..=u8::MAX).zip(contributions) {
                 bytes[0] = byte;
-                *contribution = crc(&bytes[..=following]).into() ^ of_zeros[following + 1];
+                *contribution = crc(&bytes[..=following]).into() ^ zeros[following + 1];
             }
         }
         crc_tables
@@ -166,7 +169,7 @@ pub(crate) struct Helpers {
     pub digest: usize,
     /// Returns the tables of a CRC, which code reads inline; `None` for algorithms that have none.
     pub crc_tables: fn(Algorithm) -> Option<&'static CrcTables>,
-    /// Executes an operation that has no machine code. Argument: its address.
+    /// Executes a bytecode operation that has no machine code. Argument: its address.
     pub exec_op: usize,
     /// Counts the packet in a counter. Arguments: array, index.
     pub count_packet: usize,
@@ -180,8 +183,8 @@ pub(crate) struct Helpers {
 
 /// Nothing was changed; the interpreter runs the packet from the start.
 pub(crate) const EXIT_INTERPRET: u64 = 0;
-/// Control has run and every slot that is not bridged is in the header vector. The pipeline does the rest:
-/// clone, digest, resubmit or recirculate, verdict, deparser.
+/// The control (ingress or egress) has run. Every slot that is not bridged is in the header vector. The pipeline does the
+/// rest: clone, digest, resubmit or recirculate, verdict, deparser.
 pub(crate) const EXIT_FINISH: u64 = 1;
 /// The packet goes to the port in bits 16 to 31 of the return value, with the priority class in bits 8 to 15.
 pub(crate) const EXIT_UNICAST: u64 = 2;

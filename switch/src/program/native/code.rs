@@ -7,8 +7,8 @@ use memmap2::{Mmap, MmapMut};
 /// Alignment of a function, in bytes: one cache line.
 const ALIGNMENT: usize = 64;
 
-/// The error of code generation: the program uses a feature that is not compiled, or the host is not x86-64
-/// Unix. The interpreter then runs everything.
+/// The error of code generation: the program uses a feature without machine code, or the system refuses executable memory.
+/// The interpreter then runs everything.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsupported;
 
@@ -18,15 +18,15 @@ pub(crate) struct Native {
     /// Identifies the layout of the bridged words. Only the code that stored a packet's words may load them.
     pub layout_id: u32,
     code: Mmap,
-    /// Offset of egress; ingress is at offset 0.
-    egress: usize,
-    /// The bridged slots: their values travel with the packet from ingress to egress, one word each in this
-    /// order, while the header vector stays with the switch.
+    /// Offset of egress in `code` in bytes; ingress is at offset 0.
+    egress_offset: usize,
+    /// The bridged slots: the packet takes their values from ingress to egress, one word each in this order. The header vector
+    /// stays with the switch.
     pub bridged: Vec<Slot>,
-    /// Bytes of memory that must be accessible at the frame's address, whatever the frame's length.
+    /// Number of bytes that must be accessible at the frame's address, even if the frame is shorter.
     pub frame_room: usize,
-    /// Points at which the interpreter may continue: after ingress, after ingress that returned
-    /// [`EXIT_FINISH`](super::abi::EXIT_FINISH), after egress that did, and after egress that returned
+    /// The points at which the interpreter may continue, in this order: after a completed ingress; after ingress that returned
+    /// [`EXIT_FINISH`](super::abi::EXIT_FINISH); after egress that returned the same; after egress that returned
     /// [`EXIT_DEPARSE`](super::abi::EXIT_DEPARSE).
     pub resume_points: [ResumePoint; 4],
 }
@@ -57,7 +57,14 @@ impl Native {
         // W^X: the memory is never writable and executable at once. Systems that forbid executable anonymous
         // memory make this fail; the interpreter then runs everything.
         let code = memory.make_exec().map_err(|_| Unsupported)?;
-        Ok(Native { layout_id: next_layout_id(), code, egress: start, bridged, frame_room, resume_points })
+        Ok(Native {
+            layout_id: next_layout_id(),
+            code,
+            egress_offset: start,
+            bridged,
+            frame_room,
+            resume_points,
+        })
     }
 
     /// Returns the address of the ingress function.
@@ -67,6 +74,6 @@ impl Native {
 
     /// Returns the address of the egress function.
     pub fn egress(&self) -> *const u8 {
-        self.code.as_ptr().wrapping_add(self.egress)
+        self.code.as_ptr().wrapping_add(self.egress_offset)
     }
 }

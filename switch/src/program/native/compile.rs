@@ -1,6 +1,6 @@
-//! Drives the compilation of a program: decides which slots are bridged from ingress to egress and which
-//! slots each function has to define, and emits the prologue and epilogue of both functions. The parser, the
-//! operations and the deparser are lowered by other modules.
+//! Compiles a program to two functions, ingress and egress: decides which slots are bridged (passed from ingress to egress
+//! with the packet) and which slots each function has to define, and emits the beginning and end of both functions. The
+//! parser, the operations and the deparser are lowered by other modules.
 
 use super::abi::{
     EXIT_DEPARSE, EXIT_DROP, EXIT_FINISH, EXIT_INTERPRET, EXIT_MULTICAST, EXIT_UNICAST, Helpers,
@@ -43,7 +43,7 @@ struct EgressCode {
     /// Bridged slots, in the order of the bridged words.
     bridged: Vec<Slot>,
     /// Bridged slots that egress copies to the header vector when it starts.
-    in_vector: Vec<Slot>,
+    copied_to_vector: Vec<Slot>,
     /// Slots that are stored to the header vector before [`EXIT_FINISH`].
     spilled_on_finish: Vec<Slot>,
     /// Slots that are stored to the header vector before [`EXIT_DEPARSE`].
@@ -53,11 +53,10 @@ struct EgressCode {
 /// The machine code of ingress, with the slots that it stores.
 struct IngressCode {
     code: Vec<u8>,
-    /// Slots that are in the header vector, or in the word of `bridged_homes`, on [`EXIT_FINISH`].
+    /// Slots that are in the header vector, or in their bridged word (see `bridged_indices`), on [`EXIT_FINISH`].
     stored_on_finish: Vec<Slot>,
-    /// Slots that ingress keeps in the bridged words instead of the header vector, with the index of their
-    /// word.
-    bridged_homes: HashMap<Slot, usize>,
+    /// For the slots that ingress keeps in a bridged word instead of the header vector: the index of the word.
+    bridged_indices: HashMap<Slot, usize>,
 }
 
 /// Generates the machine code of a program.
@@ -84,8 +83,10 @@ struct NativeCompiler<'a> {
     egress: Stage,
     /// Slots that stay in memory because helpers access them.
     memory: SlotSet,
-    /// Slots that may be written before egress (index 0) and in egress (index 1).
-    written: [SlotSet; 2],
+    /// Slots that the program may write before egress.
+    written_before_egress: SlotSet,
+    /// Slots that the program may write in egress.
+    written_in_egress: SlotSet,
     /// First slots of headers that the program may create, or that are extracted with all their fields: they may
     /// be valid with a frame offset of 0.
     maybe_created: SlotSet,
@@ -140,13 +141,15 @@ impl<'a> NativeCompiler<'a> {
         set("unwind_info", "false")?;
         let isa = isa::lookup_by_name("x86_64").map_err(|_| Unsupported)?;
         let isa = isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)?;
-        let mut written = [&ingress, &egress].map(|Stage { access, .. }| {
-            let mut written_slots = SlotSet::new(program.capacity);
-            written_slots.extend(access.written.iter().chain(&access.whole_blocks).copied());
-            written_slots
-        });
+        let [mut written_before_egress, written_in_egress] =
+            [&ingress, &egress].map(|Stage { access, .. }| {
+                let mut written_slots = SlotSet::new(program.capacity);
+                written_slots.extend(access.written.iter().chain(&access.whole_blocks).copied());
+                written_slots
+            });
         let mut never_invalidated = SlotSet::new(program.capacity);
-        let is_standalone = |header: &&Header| !header.is_metadata && header.union_member.is_none() && !header.in_stack;
+        let is_standalone =
+            |header: &&Header| !header.is_metadata && header.union_member.is_none() && !header.in_stack;
         let bases = program.layout.headers.iter().filter(is_standalone).map(|header| header.first_slot);
         never_invalidated.extend(bases.filter(|base| !memory.contains(base + VALID_SLOT)));
         for base in all.ops(program).filter_map(|op| match op.opcode {
@@ -163,7 +166,8 @@ impl<'a> NativeCompiler<'a> {
             for op in &state.ops {
                 match op {
                     ParseOp::Extract { header, base, .. } => {
-                        written[0].extend(*base..*base + program.layout.header_type(*header).block_len);
+                        written_before_egress
+                            .extend(*base..*base + program.layout.header_type(*header).block_len);
                         if frame_access.headers[usize::from(header.0)]
                             .as_ref()
                             .is_none_or(|header| !header.is_lazy)
@@ -174,9 +178,9 @@ impl<'a> NativeCompiler<'a> {
                     ParseOp::ExtractNext { stack, .. } => {
                         let stack = &program.layout.stacks[usize::from(*stack)];
                         let elements = stack.base..stack.base + stack.size * stack.stride;
-                        // An element is extracted with all its fields, so its frame offset is 0.
+                        // An element is extracted with all its fields, so its frame offset slot is 0.
                         maybe_created.extend(elements.clone());
-                        written[0].extend(elements.chain([stack.next_index_slot]));
+                        written_before_egress.extend(elements.chain([stack.next_index_slot]));
                     }
                     _ => {}
                 }
@@ -184,8 +188,8 @@ impl<'a> NativeCompiler<'a> {
         }
         let flags = &program.control_slots;
         let can_reenter =
-            [flags.clone_session, flags.recirculate].iter().any(|flag| written[1].contains(*flag))
-                || written[0].contains(flags.recirculate);
+            [flags.clone_session, flags.recirculate].iter().any(|flag| written_in_egress.contains(*flag))
+                || written_before_egress.contains(flags.recirculate);
         let mut preserved = SlotSet::new(program.capacity);
         preserved.extend(Access::lists(&program.field_lists).read);
         let max_frame_access = Cell::new(0);
@@ -197,7 +201,8 @@ impl<'a> NativeCompiler<'a> {
             ingress,
             egress,
             memory,
-            written,
+            written_before_egress,
+            written_in_egress,
             maybe_created,
             never_invalidated,
             preserved,
@@ -207,23 +212,24 @@ impl<'a> NativeCompiler<'a> {
     }
 
     fn finish(&self) -> Result<Native, Unsupported> {
-        let EgressCode { code: egress, bridged, in_vector, spilled_on_finish, spilled_on_deparse } =
+        let EgressCode { code: egress, bridged, copied_to_vector, spilled_on_finish, spilled_on_deparse } =
             self.egress()?;
-        let IngressCode { code: ingress, stored_on_finish, bridged_homes } = self.ingress(&bridged)?;
-        let points = [
+        let IngressCode { code: ingress, stored_on_finish, bridged_indices } = self.ingress(&bridged)?;
+        // In the order of `Native::resume_points`.
+        let resume_points = [
             self.resume_point(&bridged, |_| false),
             self.resume_point(&bridged, |slot| {
-                !bridged_homes.contains_key(&slot)
+                !bridged_indices.contains_key(&slot)
                     && (stored_on_finish.contains(&slot) || self.memory.contains(slot))
             }),
             self.resume_point(&bridged, |slot| {
-                spilled_on_finish.contains(&slot) || in_vector.contains(&slot)
+                spilled_on_finish.contains(&slot) || copied_to_vector.contains(&slot)
             }),
             self.resume_point(&bridged, |slot| {
-                spilled_on_deparse.contains(&slot) || in_vector.contains(&slot)
+                spilled_on_deparse.contains(&slot) || copied_to_vector.contains(&slot)
             }),
         ];
-        Native::load(&ingress, &egress, bridged, self.max_frame_access.get(), points)
+        Native::load(&ingress, &egress, bridged, self.max_frame_access.get(), resume_points)
     }
 
     /// Describes a point at which the interpreter may continue. `is_defined` returns whether the header
@@ -237,18 +243,19 @@ impl<'a> NativeCompiler<'a> {
         }
     }
 
-    /// Returns whether a slot is 0 whenever egress starts: nothing before egress writes it, and no value of
-    /// an earlier pass through egress survives in it.
+    /// Returns whether a slot is 0 whenever egress starts: nothing before egress writes it, and if the packet went through
+    /// egress before, no value of that time is left in it.
     fn is_zero_at_egress(&self, slot: Slot) -> bool {
         let program = self.program;
-        let is_metadata = program.metadata_blocks.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
-        let is_set_before = self.written[0].contains(slot) || self.is_set_by_target(slot);
-        // Of the values of an earlier pass, a clone keeps all headers, and only the metadata in its field list.
+        let is_metadata =
+            program.metadata_blocks.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
+        let is_set_before = self.written_before_egress.contains(slot) || self.is_set_by_target(slot);
+        // Of the values of an earlier time in egress, a clone keeps all headers, but only the metadata in its field list.
         let is_reset = is_metadata && !self.preserved.contains(slot);
-        !is_set_before && (is_reset || !self.can_reenter || !self.written[1].contains(slot))
+        !is_set_before && (is_reset || !self.can_reenter || !self.written_in_egress.contains(slot))
     }
 
-    /// Returns whether the pipeline, and not the program's code, writes this slot before egress.
+    /// Returns whether the target, not the program's code, writes this slot before egress.
     fn is_set_by_target(&self, slot: Slot) -> bool {
         let (standard, flags) = (&self.program.standard, &self.program.control_slots);
         [
@@ -271,8 +278,8 @@ impl<'a> NativeCompiler<'a> {
         let results: Vec<Slot> = after.read.into_iter().chain(after.written).collect();
         let memory = self.ingress_memory(bridged, &results);
         let words = bridged.iter().copied().enumerate();
-        let bridged_homes = words.filter(|(_, slot)| memory.contains(*slot) && !self.memory.contains(*slot));
-        let bridged_homes: HashMap<Slot, usize> = bridged_homes.map(|(word, slot)| (slot, word)).collect();
+        let in_words = words.filter(|(_, slot)| memory.contains(*slot) && !self.memory.contains(*slot));
+        let bridged_indices: HashMap<Slot, usize> = in_words.map(|(word, slot)| (slot, word)).collect();
         let mut context = FunctionBuilderContext::new();
         let mut function = empty_function();
         let mut emitter = Emitter::new(
@@ -281,7 +288,7 @@ impl<'a> NativeCompiler<'a> {
             (&self.ingress.reachable.targets, &memory),
             (readonly(FRAME), &self.max_frame_access),
         );
-        emitter.bridged_homes.clone_from(&bridged_homes);
+        emitter.bridged_indices.clone_from(&bridged_indices);
         let Access { read, written, .. } = &self.ingress.access;
         let mut slots = self.slots(read.iter().chain(written));
         slots.extend(bridged.iter().chain(&results).copied());
@@ -290,8 +297,10 @@ impl<'a> NativeCompiler<'a> {
             slots.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
         }
         let zero = emitter.iconst(0);
-        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.zeroed_slots && !memory.contains(*slot)) {
-            if self.written[0].contains(slot) || self.is_set_by_target(slot) {
+        for slot in
+            slots.iter().filter(|slot| usize::from(*slot) < program.zeroed_slots && !memory.contains(*slot))
+        {
+            if self.written_before_egress.contains(slot) || self.is_set_by_target(slot) {
                 emitter.declare_slot(slot, zero);
             } else {
                 emitter.declare_zero(slot);
@@ -358,7 +367,7 @@ impl<'a> NativeCompiler<'a> {
         emitter.switch_to(interpreter_exit);
         emitter.emit_return(EXIT_INTERPRET);
         emitter.complete()?;
-        Ok(IngressCode { code: self.compile(function)?, stored_on_finish, bridged_homes })
+        Ok(IngressCode { code: self.compile(function)?, stored_on_finish, bridged_indices })
     }
 
     /// Returns the slots that stay in memory in ingress: the slots that always do, and the bridged slots that
@@ -373,7 +382,9 @@ impl<'a> NativeCompiler<'a> {
         }
         let mut memory = self.memory.clone();
         let is_write_only = |slot: &Slot| {
-            self.written[0].contains(*slot) && !self.is_set_by_target(*slot) && !read.contains(*slot)
+            self.written_before_egress.contains(*slot)
+                && !self.is_set_by_target(*slot)
+                && !read.contains(*slot)
         };
         memory.extend(bridged.iter().copied().filter(is_write_only));
         memory
@@ -394,55 +405,55 @@ impl<'a> NativeCompiler<'a> {
         let Access { read, written, logged, .. } = &self.egress.access;
         let mut slots = self.slots(read.iter().chain(written));
         slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);
-        for emission in self.frame_access.deparser.iter().flatten() {
-            slots.extend([emission.base + VALID_SLOT, emission.base + FRAME_OFFSET_SLOT]);
-            slots.extend(emission.created.iter().map(|field| field.slot));
-            slots.extend(emission.updated.iter().flat_map(|group| &group.fields).map(|field| field.slot));
+        for header_emit in self.frame_access.deparser.iter().flatten() {
+            slots.extend([header_emit.base + VALID_SLOT, header_emit.base + FRAME_OFFSET_SLOT]);
+            slots.extend(header_emit.create.iter().map(|field| field.slot));
+            slots.extend(header_emit.update.iter().flat_map(|group| &group.fields).map(|field| field.slot));
         }
-        // A clone or recirculated packet keeps the fields of a list for its next pass.
+        // A clone or a recirculated packet keeps the fields of its field list when it enters the pipeline again.
         if self.can_reenter {
             slots.extend(Access::after_egress(program).read);
             slots.extend(self.preserved.iter());
         }
-        // Slots that the interpreter reads afterwards: to deparse the packet, if this code does not, and for a
-        // trace.
+        // Slots that the interpreter reads afterwards, to deparse the packet (if this code does not) and for a trace.
         let mut needed = SlotSet::new(program.capacity);
         let headers = program.layout.headers.iter().zip(&self.frame_access.headers);
-        for (header, extraction) in headers.filter(|(header, _)| !header.is_metadata) {
+        for (header, extract) in headers.filter(|(header, _)| !header.is_metadata) {
             needed.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
-            let is_lazy = extraction.as_ref().is_some_and(|extract| extract.is_lazy);
+            let is_lazy = extract.as_ref().is_some_and(|extract| extract.is_lazy);
             let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].block_len;
             needed.extend(fields.filter(|slot| !is_lazy || self.frame_access.written.contains(slot)));
         }
         let from_frame: HashSet<Slot> =
-            self.frame_access.unloaded.iter().flatten().map(|field| field.slot).collect();
+            self.frame_access.left_in_frame.iter().flatten().map(|field| field.slot).collect();
         let deparsed = Access::deparser(program, &[]).read;
         needed.extend(deparsed.iter().chain(logged).copied().filter(|slot| !from_frame.contains(slot)));
         slots.extend(needed.iter());
         let (mut loads, zero) = (Vec::new(), emitter.iconst(0));
-        let is_variable = |slot: &Slot| usize::from(*slot) < program.zeroed_slots;
-        let mut bridged: Vec<Slot> = self.memory.iter().filter(is_variable).collect();
+        // Not a temporary or constant.
+        let is_zeroed = |slot: &Slot| usize::from(*slot) < program.zeroed_slots;
+        let mut bridged: Vec<Slot> = self.memory.iter().filter(is_zeroed).collect();
         let helper_slots = slot_storage::memory_slots(program, self.frame_access, &self.egress.reachable);
-        let mut in_vector = Vec::new();
+        let mut copied_to_vector = Vec::new();
         for (word, slot) in bridged.iter().enumerate() {
             if slots.contains(*slot) || helper_slots.contains(*slot) {
                 let value = emitter.load_bridged(word);
                 emitter.store_slot(*slot, value);
-                in_vector.push(*slot);
+                copied_to_vector.push(*slot);
             }
         }
-        for slot in slots.iter().filter(is_variable) {
+        for slot in slots.iter().filter(is_zeroed) {
             if self.memory.contains(slot) {
                 continue;
             }
             if !self.is_zero_at_egress(slot) {
-                // The index of the bridged word is patched below: which slots are bridged is known only when
-                // the live loads are known. A dead load keeps index 0 and is removed by Cranelift. Nothing
-                // may merge loads before the patch; GVN runs in `compile`.
+                // Which slots are bridged is known only when the live loads are known, so the index of the bridged word
+                // is patched below. A dead load keeps index 0 and is removed by Cranelift. Until the patch, all these
+                // loads look equal and must not be merged; GVN, which merges, runs later, in `compile`.
                 let value = emitter.load_bridged(0);
                 loads.push((slot, value));
                 emitter.declare_slot(slot, value);
-            } else if self.written[1].contains(slot) {
+            } else if self.written_in_egress.contains(slot) {
                 emitter.declare_slot(slot, zero);
             } else {
                 emitter.declare_zero(slot);
@@ -465,16 +476,17 @@ impl<'a> NativeCompiler<'a> {
             let value = emitter.mask(value, low_mask(bits));
             emitter.declare_slot(slot, value);
         }
-        // Any value but the drop port: the packet is dropped only if egress itself assigns the drop port.
+        // Ingress may have left the drop port in `egress_spec`. Any other value will do: the packet is dropped only if egress
+        // itself assigns the drop port.
         let not_drop = emitter.load_input(NativeInput::DropPort);
         let not_drop = emitter.add_imm(not_drop, 1);
         let not_drop = emitter.mask(not_drop, low_mask(standard.port_bits));
         emitter.declare_slot(standard.egress_spec, not_drop);
         emitter.declare_slot(flags.exit, zero);
-        // The pipeline makes a clone and clears this slot when ingress or egress returns, so none is pending
-        // when egress starts.
+        // No clone is pending when egress starts: the pipeline makes it, and clears this slot, when ingress or egress
+        // returns.
         emitter.declare_slot(flags.clone_session, zero);
-        let preset = [standard.egress_spec, flags.clone_session];
+        let always_declared = [standard.egress_spec, flags.clone_session];
         // The deparser is compiled only if it consists of frame accesses alone: it updates no checksum over
         // slots and runs no code of its own.
         let compiled_deparser = self
@@ -482,21 +494,21 @@ impl<'a> NativeCompiler<'a> {
             .deparser
             .as_ref()
             .filter(|_| !self.frame_access.has_slot_checksum_updates && program.deparser.code.is_none());
-        let bytes = |emissions: &&Vec<HeaderEmit>| {
-            emissions.iter().map(|emit| usize::from(emit.bytes)).sum::<usize>()
+        let bytes = |header_emits: &&Vec<HeaderEmit>| {
+            header_emits.iter().map(|emit| usize::from(emit.bytes)).sum::<usize>()
         };
-        // `frame_offset` refuses a larger offset too, but that would cost the whole program its machine code.
-        // With this test only the deparser is left to the interpreter.
+        // Checked here although `frame_offset` refuses larger offsets: that error would reject the whole program, this test
+        // leaves only the deparser to the interpreter.
         let compiled_deparser =
-            compiled_deparser.filter(|emissions| bytes(emissions) + WINDOW_LEN <= MAX_FRAME_ACCESS);
-        // Slots to store when the interpreter finishes the run. With a compiled deparser, headers that are
-        // unchanged need not be stored, but slots that another pass preserves do.
+            compiled_deparser.filter(|header_emits| bytes(header_emits) + WINDOW_LEN <= MAX_FRAME_ACCESS);
+        // Slots to store when the interpreter finishes egress. With a compiled deparser, unchanged headers need not be
+        // stored, but slots that a clone or recirculated packet keeps must be.
         let mut spilled_on_finish = emitter.variables();
         let is_preserved =
             |slot: &Slot| self.can_reenter && (*slot == standard.priority || self.preserved.contains(*slot));
         if compiled_deparser.is_some() {
             spilled_on_finish.retain(|slot| {
-                self.written[1].contains(*slot) || is_preserved(slot) || preset.contains(slot)
+                self.written_in_egress.contains(*slot) || is_preserved(slot) || always_declared.contains(slot)
             });
         }
         let end = emitter.builder.create_block();
@@ -504,9 +516,10 @@ impl<'a> NativeCompiler<'a> {
 
         emitter.switch_to(end);
         let rare_flags = [flags.clone_session, flags.recirculate];
-        let may_be_pending =
-            rare_flags.iter().any(|flag| !emitter.is_known_zero(*flag) && self.written[1].contains(*flag))
-                || !emitter.is_known_zero(flags.recirculate);
+        let may_be_pending = rare_flags
+            .iter()
+            .any(|flag| !emitter.is_known_zero(*flag) && self.written_in_egress.contains(*flag))
+            || !emitter.is_known_zero(flags.recirculate);
         if may_be_pending {
             let (finish, usual) = (emitter.create_cold_block(), emitter.builder.create_block());
             let (session, recirculate) =
@@ -529,9 +542,9 @@ impl<'a> NativeCompiler<'a> {
         let slow = emitter.create_cold_block();
         let mut spilled_on_deparse = Vec::new();
         match compiled_deparser {
-            Some(emissions) => {
+            Some(header_emits) => {
                 emitter.deparser(
-                    emissions,
+                    header_emits,
                     &HeaderSets {
                         maybe_created: &self.maybe_created,
                         never_invalidated: &self.never_invalidated,
@@ -541,11 +554,12 @@ impl<'a> NativeCompiler<'a> {
                 let is_needed = |slot: &Slot| {
                     let block = |header: &Header| {
                         !header.is_metadata
-                            && (header.first_slot..header.first_slot + program.layout.types[header.ty].block_len)
+                            && (header.first_slot
+                                ..header.first_slot + program.layout.types[header.ty].block_len)
                                 .contains(slot)
                     };
                     program.layout.headers.iter().any(block)
-                        || preset.contains(slot)
+                        || always_declared.contains(slot)
                         || *slot == flags.recirculate
                 };
                 emitter.switch_to(slow);
@@ -574,7 +588,7 @@ impl<'a> NativeCompiler<'a> {
         Ok(EgressCode {
             code: self.compile(function)?,
             bridged,
-            in_vector,
+            copied_to_vector,
             spilled_on_finish,
             spilled_on_deparse,
         })
@@ -584,7 +598,7 @@ impl<'a> NativeCompiler<'a> {
     fn slots<'s>(&self, slots: impl Iterator<Item = &'s Slot>) -> SlotSet {
         let mut set = SlotSet::new(self.program.capacity);
         set.extend(slots.copied());
-        let arguments = self.program.actions.iter().map(ActionInfo::words).max().unwrap_or(0);
+        let arguments = self.program.actions.iter().map(ActionInfo::arg_words).max().unwrap_or(0);
         set.remove(self.program.first_param_slot..self.program.first_param_slot + arguments as u16);
         set
     }

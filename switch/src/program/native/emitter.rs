@@ -1,4 +1,4 @@
-//! The emitter of Cranelift IR: values, slots, memory accesses and helper calls.
+//! Emits Cranelift IR: values, slots, memory accesses and helper calls.
 
 use super::abi::{CallFrame, Helpers, MAX_FRAME_ACCESS, MAX_KEY_WORDS, NativeInput};
 use super::code::Unsupported;
@@ -18,17 +18,18 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
-/// The most blocks for parser states, and for headers of each chain of the deparser. A state or header needs
-/// one block for each frame offset at which it can begin.
+/// Maximum number of blocks of the parser, and of each chain of blocks of the deparser. A parser state or a header needs one
+/// block for each frame offset at which it can begin, so without a limit a loop would need endlessly many.
 pub(super) const MAX_BLOCKS: usize = 512;
 
-// Cranelift's alias analysis assumes that accesses of different regions never touch the same memory, and "no
-// region" is a region of its own. The header vector and the bridged words share `Table`, the call is `Vmctx`,
-// the frame `Heap`; register cells, rows, keys and hash input are separate allocations in the fourth. Memory
-// must always be accessed through the same constant; a helper call orders all regions.
+// Flags of memory accesses. Cranelift's alias analysis assumes that accesses of different regions never touch the same
+// memory; `None` is a region of its own. So each piece of memory must always be accessed with the same region: `Table` is the
+// header vector and the bridged words, `Vmctx` the call frame, `Heap` the frame, and `None` everything else (register cells,
+// rows, keys, hash input). Helper calls are barriers for all regions. `aligned` promises natural alignment, which frame
+// bytes do not have.
 /// The header vector and the bridged words.
 pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned();
-/// Two adjacent slots as one value of 16 bytes, which is aligned to 8 bytes only.
+/// Two adjacent slots as one value of 16 bytes. Not `aligned`: the pair is aligned to 8 bytes only.
 const SLOT_PAIRS: MemFlags = memory(Some(AliasRegion::Table));
 /// The [`CallFrame`], and the native tables.
 pub(super) const CALL: MemFlags = memory(Some(AliasRegion::Vmctx)).with_aligned();
@@ -43,7 +44,7 @@ const fn memory(region: Option<AliasRegion>) -> MemFlags {
     MemFlags::new().with_notrap().with_alias_region(region)
 }
 
-/// Returns flags for memory that does not change while the code runs: its loads may move to their uses.
+/// Returns flags for memory that does not change while the code runs: Cranelift may move its loads to their uses.
 pub(super) const fn readonly(flags: MemFlags) -> MemFlags {
     flags.with_readonly().with_can_move()
 }
@@ -58,9 +59,9 @@ pub(super) struct Emitter<'a, 'f> {
     pub targets: &'a BTreeSet<Pc>,
     /// Slots that stay in memory; all others are Cranelift variables.
     pub memory_slots: &'a SlotSet,
-    /// Slots of `memory_slots` whose memory is a bridged word instead of the header vector, with the index of
-    /// the word.
-    pub bridged_homes: HashMap<Slot, usize>,
+    /// For the slots of `memory_slots` that are stored in a bridged word instead of the header vector: the index of the
+    /// word.
+    pub bridged_indices: HashMap<Slot, usize>,
     /// Flags of loads from the frame.
     pub frame_flags: MemFlags,
     /// End of the furthest access to the frame so far, in bytes.
@@ -74,10 +75,11 @@ pub(super) struct Emitter<'a, 'f> {
     /// Address of the frame.
     pub frame: Value,
     pub code_worklist: CodeWorklist,
-    vars: HashMap<Slot, Variable>,
+    /// The variables of declared slots.
+    variables: HashMap<Slot, Variable>,
     /// Slots that are 0 whenever they are read.
     known_zero: SlotSet,
-    /// An operation reads a field that was neither declared nor is in memory.
+    /// True after an operation read a field that is neither declared nor in memory.
     reads_undeclared: bool,
     /// The signatures of helpers, by number of arguments and number of results.
     signatures: HashMap<(usize, usize), SigRef>,
@@ -111,7 +113,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
             helpers,
             targets,
             memory_slots,
-            bridged_homes: HashMap::new(),
+            bridged_indices: HashMap::new(),
             frame_flags,
             max_frame_access,
             call_frame,
@@ -119,15 +121,15 @@ impl<'a, 'f> Emitter<'a, 'f> {
             bridged,
             frame,
             code_worklist,
-            vars: HashMap::new(),
+            variables: HashMap::new(),
             known_zero: SlotSet::new(program.capacity),
             reads_undeclared: false,
             signatures: HashMap::new(),
         }
     }
 
-    /// Completes the function. Fails if code reads an undeclared field: it would read as 0, so the interpreter has
-    /// to run the program.
+    /// Completes the function. Fails if an operation read an undeclared field, which has no value: the interpreter then runs
+    /// the program.
     pub fn complete(mut self) -> Result<(), Unsupported> {
         debug_assert!(!self.reads_undeclared, "code reads a field that `Access` does not list");
         self.builder.seal_all_blocks();
@@ -212,36 +214,37 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 }
 
-/// Bytes that have just been stored to the frame, in memory order. A load that spans several of these stores
-/// could not be forwarded from the store buffer, so the checksum uses the values instead.
+/// Bytes that have just been stored to the frame. The checksum uses `value` instead of loading them again: a load that spans
+/// several stores cannot be forwarded from the store buffer and would stall.
 pub(super) struct StoredBytes {
     /// First byte, counted from the frame's first byte.
     offset: u32,
+    /// Number of bytes.
     bytes: u32,
+    /// The bytes as a number in native byte order.
     value: Value,
 }
 
 impl Emitter<'_, '_> {
-    /// Binds a slot to a Cranelift variable with this initial value. A slot of `memory_slots` is stored
-    /// instead.
+    /// Declares a slot with an initial value: as a Cranelift variable, or in memory if it is one of `memory_slots`.
     pub fn declare_slot(&mut self, slot: Slot, value: Value) {
         self.known_zero.remove(slot..slot + 1);
         if self.memory_slots.contains(slot) {
             self.store_slot(slot, value);
             return;
         }
-        let variable = match self.vars.get(&slot) {
+        let variable = match self.variables.get(&slot) {
             Some(variable) => *variable,
             None => {
                 let variable = self.builder.declare_var(types::I64);
-                self.vars.insert(slot, variable);
+                self.variables.insert(slot, variable);
                 variable
             }
         };
         self.builder.def_var(variable, value);
     }
 
-    /// Declares that a slot is 0 wherever it is read. It needs no variable then.
+    /// Declares that a slot is 0 whenever it is read, so that it needs no variable.
     pub fn declare_zero(&mut self, slot: Slot) {
         self.known_zero.insert(slot);
     }
@@ -260,7 +263,7 @@ impl Emitter<'_, '_> {
         if self.is_known_zero(slot) {
             return self.iconst(0);
         }
-        match self.vars.get(&slot) {
+        match self.variables.get(&slot) {
             Some(variable) => self.builder.use_var(*variable),
             // Only temporaries should reach this branch, and code writes a temporary before it reads it. But
             // Cranelift needs a definition on every path.
@@ -278,7 +281,7 @@ impl Emitter<'_, '_> {
     pub fn def_slot(&mut self, slot: Slot, value: Value) {
         if self.memory_slots.contains(slot) {
             self.store_slot(slot, value);
-        } else if let Some(variable) = self.vars.get(&slot) {
+        } else if let Some(variable) = self.variables.get(&slot) {
             self.builder.def_var(*variable, value);
         } else if usize::from(slot) >= self.program.zeroed_slots {
             self.declare_slot(slot, value);
@@ -287,9 +290,10 @@ impl Emitter<'_, '_> {
 
     /// Returns whether an assignment to the slot has an effect: the slot is in memory or declared.
     pub fn is_live(&self, slot: Slot) -> bool {
-        self.memory_slots.contains(slot) || self.vars.contains_key(&slot)
+        self.memory_slots.contains(slot) || self.variables.contains_key(&slot)
     }
 
+    /// Assigns a constant to a slot, if the assignment has an effect.
     pub fn set_imm(&mut self, slot: Slot, value: u64) {
         if self.is_live(slot) {
             let value = self.iconst(value);
@@ -300,7 +304,7 @@ impl Emitter<'_, '_> {
     /// Returns the base address and the byte offset of a slot in memory.
     fn slot_address(&self, slot: Slot) -> (Value, i32) {
         debug_assert!(usize::from(slot) < self.program.capacity);
-        match self.bridged_homes.get(&slot) {
+        match self.bridged_indices.get(&slot) {
             Some(index) => (self.bridged, 8 * *index as i32),
             None => (self.slots, 8 * i32::from(slot)),
         }
@@ -316,8 +320,8 @@ impl Emitter<'_, '_> {
         self.builder.ins().store(SLOTS, value, base, offset);
     }
 
-    /// Loads the bridged word at `index`. The load is read-only and movable, so Cranelift may move it to its
-    /// uses: the function must not store to the bridged words.
+    /// Loads the bridged word at `index`. Cranelift may move the load to its uses, so the function must not store to the
+    /// bridged words.
     pub fn load_bridged(&mut self, index: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(SLOTS), self.bridged, 8 * index as i32)
     }
@@ -346,11 +350,11 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Stores these slots to the bridged words, in order. Slots of `bridged_homes` are skipped: their memory is
-    /// the bridged word.
+    /// Stores these slots to the bridged words, in order. Slots of `bridged_indices` are skipped: they are
+    /// already there.
     pub fn store_bridged(&mut self, slots: &[Slot]) {
         for (offset, slot) in (0..).step_by(8).zip(slots) {
-            if !self.bridged_homes.contains_key(slot) {
+            if !self.bridged_indices.contains_key(slot) {
                 let value = self.use_slot(*slot);
                 self.builder.ins().store(SLOTS, value, self.bridged, offset);
             }
@@ -359,13 +363,13 @@ impl Emitter<'_, '_> {
 
     /// Returns the slots that are variables, in ascending order.
     pub fn variables(&self) -> Vec<Slot> {
-        let mut slots: Vec<Slot> = self.vars.keys().copied().collect();
+        let mut slots: Vec<Slot> = self.variables.keys().copied().collect();
         slots.sort_unstable();
         slots
     }
 }
 
-// Accesses to the call, and calls of helpers.
+// Accesses to the `CallFrame`, and calls of helpers.
 impl Emitter<'_, '_> {
     pub fn load_call_field(&mut self, ty: Type, offset: usize) -> Value {
         self.builder.ins().load(ty, CALL, self.call_frame, offset as i32)
@@ -375,7 +379,7 @@ impl Emitter<'_, '_> {
         self.builder.ins().store(CALL, value, self.call_frame, offset as i32);
     }
 
-    /// Loads a pointer from the call. It does not change while the code runs.
+    /// Loads a pointer from the [`CallFrame`]. Pointers there do not change while the code runs.
     pub fn load_pointer(&mut self, offset: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(CALL), self.call_frame, offset as i32)
     }
@@ -408,6 +412,7 @@ impl Emitter<'_, '_> {
         self.builder.ins().call_indirect(signature, address, &args)
     }
 
+    /// Returns a result of a helper call.
     pub fn result(&mut self, call: Inst, index: usize) -> Value {
         self.builder.inst_results(call)[index]
     }
@@ -425,9 +430,8 @@ pub(super) fn int_type(bytes: u32) -> Type {
 
 // Accesses to the frame.
 impl Emitter<'_, '_> {
-    /// Returns the offset of an access to the frame and records its end, which becomes
-    /// [`Native::frame_room`](super::Native::frame_room). An access beyond [`MAX_FRAME_ACCESS`] is
-    /// [`Unsupported`].
+    /// Checks an access to `bytes` bytes of the frame and returns its offset. The furthest end of all accesses becomes
+    /// [`Native::frame_room`](super::Native::frame_room). Fails beyond [`MAX_FRAME_ACCESS`].
     pub fn frame_offset(&self, offset: u32, bytes: u32) -> Result<i32, Unsupported> {
         let end = offset as usize + bytes as usize;
         if end > MAX_FRAME_ACCESS {
@@ -444,8 +448,8 @@ impl Emitter<'_, '_> {
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// Same as [`Emitter::load_ne`], for a value that is used at once. Because the load may not move, Cranelift
-    /// fuses it with the zero extension, which saves an instruction.
+    /// Same as [`Emitter::load_ne`], for a value that is used at once. The flags do not let the load move, so Cranelift fuses
+    /// it with the zero extension, which saves an instruction.
     fn load_ne_in_place(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
         let checked = self.frame_offset(offset, bytes)?;
         Ok(match bytes {
@@ -466,7 +470,8 @@ impl Emitter<'_, '_> {
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// Stores the low `bytes` bytes (1, 2, 4 or 8) of a number to a frame, big-endian.
+    /// Stores the low `bytes` bytes (1, 2, 4 or 8) of a number to `frame`, big-endian. `frame` is the old frame, or the new
+    /// one of a packet with added headers.
     pub fn store_be(
         &mut self,
         frame: Value,
@@ -531,6 +536,7 @@ impl Emitter<'_, '_> {
             let limit = if position < skipped { skipped } else { end };
             let fits =
                 |stored: &&StoredBytes| stored.offset == position && stored.offset + stored.bytes <= limit;
+            // One sum for words at even offsets, one for words at odd offsets (see below).
             let sum = &mut sums[(position - header) as usize % 2];
             if let Some(StoredBytes { bytes, value, .. }) = stored.iter().find(fits) {
                 // A value of 8 bytes is added in halves, so that the sum cannot overflow.

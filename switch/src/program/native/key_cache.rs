@@ -1,11 +1,11 @@
-//! The key caches of tables, in which machine code finds the entries of recent keys without a helper.
+//! The key caches of tables. Machine code finds the entries of recently used keys there without calling the interpreter.
 
 use super::abi::DIRECT_KEY_BITS;
 use crate::program::table::Table;
 
-/// The format of a table's key cache: [`KeyCacheFormat::WORDS`] words. Each key has two candidate slots. It
-/// is stored in the slot that its hash selects; the key that was there moves to the neighbouring slot (index
-/// XOR 1).
+/// The format of a table's key cache: [`KeyCacheFormat::WORDS`] words, divided into cache slots of one or two words. A key is
+/// inserted into the cache slot that its hash selects. The key that was there moves to the neighbouring slot (index XOR 1),
+/// so each key has two candidate slots.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyCacheFormat {
     /// Keys of up to 32 bits: each word has the key in its upper half and the entry in its lower half.
@@ -15,7 +15,7 @@ pub(crate) enum KeyCacheFormat {
 }
 
 impl KeyCacheFormat {
-    /// Words of the cache of one table: 1 KiB, so that the caches of several tables fit the L1 cache.
+    /// Length of the cache of one table in words: 1 KiB, so that the caches of several tables fit the L1 cache.
     pub const WORDS: usize = 128;
     /// The multiplier of the hash, 2^64 divided by the golden ratio (Fibonacci hashing): it mixes all bits of
     /// the key into the upper bits of the product, whichever bits the keys of a table differ in.
@@ -28,7 +28,7 @@ impl KeyCacheFormat {
         if mask >> KeyCacheFormat::NARROW_BITS == 0 { KeyCacheFormat::Narrow } else { KeyCacheFormat::Wide }
     }
 
-    /// Returns the number of words of a cache slot, which has a key and its entry.
+    /// Returns the number of words of a cache slot.
     pub const fn slot_words(self) -> usize {
         match self {
             KeyCacheFormat::Narrow => 1,
@@ -59,8 +59,8 @@ impl KeyCacheFormat {
         }
     }
 
-    /// Empties the cache: each slot gets a key that hashes to another slot, so that no lookup matches it. This
-    /// is key 1 everywhere except in the two candidate slots of key 1, which get key 0.
+    /// Empties the cache. Each cache slot gets a key whose candidate slots are others, so that no lookup matches it: key 1
+    /// everywhere, except in the two candidate slots of key 1, which get key 0.
     pub fn clear(self, words: &mut [u64]) {
         words.fill(match self {
             KeyCacheFormat::Narrow => 1 << KeyCacheFormat::NARROW_BITS,
@@ -81,7 +81,7 @@ impl Table {
 
     pub fn key_cache_format(&self) -> KeyCacheFormat {
         KeyCacheFormat::for_mask(
-            self.key_layout.parts.iter().fold(0, |bits, part| bits | part.mask << part.shift),
+            self.key_layout.segments.iter().fold(0, |bits, part| bits | part.mask << part.shift),
         )
     }
 }

@@ -1,5 +1,9 @@
-//! Lowers the deparser: one block for each header and each frame offset at which the header can stand, so
-//! that every offset is a constant.
+//! Lowers the deparser: one block for each header and each frame offset at which the header can be, so that every
+//! offset is a constant.
+//!
+//! A header that the parser extracted at this offset stays where it is in the frame; only its changed fields are stored. From
+//! the first header that is new or moved on, headers are written to the new frame, which begins earlier if the headers
+//! became longer. So the blocks form two chains: one for the old frame, one for the new frame.
 
 use super::abi::{CallFrame, EXIT_SEND};
 use super::code::Unsupported;
@@ -19,7 +23,7 @@ use std::mem::offset_of;
 /// An index into the emit order, and the frame offset in bytes at which that header would begin.
 type DeparsePoint = (usize, u32);
 
-/// Facts about headers that are known when code is generated, as sets of first slots.
+/// What is known about headers when code is generated, as sets of first slots.
 pub(super) struct HeaderSets<'a> {
     /// Headers that may be valid without having been extracted from the frame.
     pub maybe_created: &'a SlotSet,
@@ -27,7 +31,7 @@ pub(super) struct HeaderSets<'a> {
     pub never_invalidated: &'a SlotSet,
 }
 
-/// The blocks of one chain of the deparser, and a worklist of those still to be emitted.
+/// The blocks of one chain, and a worklist of those still to be emitted.
 #[derive(Default)]
 struct BlockMap {
     blocks: HashMap<DeparsePoint, Block>,
@@ -35,29 +39,27 @@ struct BlockMap {
 }
 
 impl Emitter<'_, '_> {
-    /// Emits code that deparses the packet and returns. Cases that it does not cover jump to `slow`; the
-    /// frame is then unchanged, except for fields of headers that keep their place.
+    /// Emits code that deparses the packet and returns. In cases that it does not cover, it jumps to `slow`; until then the
+    /// frame is unchanged, except for fields of headers that stay where they are.
     pub fn deparser(
         &mut self,
-        emissions: &[HeaderEmit],
+        header_emits: &[HeaderEmit],
         headers: &HeaderSets,
         slow: Block,
     ) -> Result<(), Unsupported> {
         let offsets = lower_parser::extract_offsets(self.program);
         let new_frame = self.builder.declare_var(types::I64);
-        // A header that keeps its place is updated in the old frame; after the first that does not, the frame
-        // may have moved, so every store goes to `new_frame`. The same (header, offset) needs code for both
-        // cases.
-        let (mut kept_blocks, mut new_blocks) = (BlockMap::default(), BlockMap::default());
-        let first = self.chain_block(&mut kept_blocks, (0, 0))?;
+        // The two chains of the module documentation: the same header and offset may need a block in both.
+        let (mut in_place_blocks, mut new_blocks) = (BlockMap::default(), BlockMap::default());
+        let first = self.chain_block(&mut in_place_blocks, (0, 0))?;
         self.jump(first);
-        while let Some(point) = kept_blocks.waiting.pop() {
-            let block = self.chain_block(&mut kept_blocks, point)?;
+        while let Some(point) = in_place_blocks.waiting.pop() {
+            let block = self.chain_block(&mut in_place_blocks, point)?;
             self.switch_to(block);
             self.emit_in_place(
-                emissions,
+                header_emits,
                 point,
-                (&mut kept_blocks, &mut new_blocks),
+                (&mut in_place_blocks, &mut new_blocks),
                 (&offsets, headers),
                 (new_frame, slow),
             )?;
@@ -65,11 +67,12 @@ impl Emitter<'_, '_> {
         while let Some(point) = new_blocks.waiting.pop() {
             let block = self.chain_block(&mut new_blocks, point)?;
             self.switch_to(block);
-            self.emit_new_header(emissions, point, &mut new_blocks, (new_frame, headers.maybe_created))?;
+            self.emit_new_header(header_emits, point, &mut new_blocks, (new_frame, headers.maybe_created))?;
         }
         Ok(())
     }
 
+    /// Returns the block of a point in a chain. The first call also adds it to the worklist.
     fn chain_block(&mut self, chain: &mut BlockMap, point: DeparsePoint) -> Result<Block, Unsupported> {
         if let Some(block) = chain.blocks.get(&point) {
             return Ok(*block);
@@ -83,31 +86,31 @@ impl Emitter<'_, '_> {
         Ok(block)
     }
 
-    /// Emits the block of a header that may keep its place. If it is valid and was extracted at this offset,
-    /// its changed fields are stored in place; if it is invalid, the next header follows at the same offset;
-    /// otherwise [`Emitter::emit_insertion`] takes over.
+    /// Emits a block of the in-place chain. If the header is valid and was extracted at this offset, its changed fields are
+    /// stored in place. If it is invalid, the next header follows at the same offset. Otherwise the code of
+    /// [`Emitter::emit_insertion`] follows.
     fn emit_in_place(
         &mut self,
-        emissions: &[HeaderEmit],
+        header_emits: &[HeaderEmit],
         (index, offset): DeparsePoint,
-        (kept_blocks, new_blocks): (&mut BlockMap, &mut BlockMap),
+        (in_place_blocks, new_blocks): (&mut BlockMap, &mut BlockMap),
         (offsets, headers): (&HashSet<(Slot, u32)>, &HeaderSets),
         (new_frame, slow): (Variable, Block),
     ) -> Result<(), Unsupported> {
         let rest = self.builder.create_block();
-        match emissions.get(index) {
-            Some(emission) => {
-                let next = self.chain_block(kept_blocks, (index + 1, offset))?;
-                if self.is_known_zero(emission.base + VALID_SLOT) {
+        match header_emits.get(index) {
+            Some(header_emit) => {
+                let next = self.chain_block(in_place_blocks, (index + 1, offset))?;
+                if self.is_known_zero(header_emit.base + VALID_SLOT) {
                     self.jump(next);
                     return Ok(());
                 }
-                // The parser never extracts this header at this offset, so it cannot keep its place.
-                if !offsets.contains(&(emission.base, offset)) {
-                    let valid = self.use_slot(emission.base + VALID_SLOT);
+                // The parser never extracts this header at this offset, so it cannot stay in place.
+                if !offsets.contains(&(header_emit.base, offset)) {
+                    let valid = self.use_slot(header_emit.base + VALID_SLOT);
                     self.brif(valid, rest, next);
                     return self.emit_insertion(
-                        emissions,
+                        header_emits,
                         (index, offset),
                         new_blocks,
                         (rest, headers.maybe_created),
@@ -116,46 +119,50 @@ impl Emitter<'_, '_> {
                 }
                 // A header that is never invalidated is valid if its frame offset matches, which saves the
                 // test of its validity in the common case.
-                let (is_valid, other) = (self.builder.create_block(), self.builder.create_block());
-                let never_invalidated = headers.never_invalidated.contains(emission.base);
+                let (maybe_in_place, other) = (self.builder.create_block(), self.builder.create_block());
+                let never_invalidated = headers.never_invalidated.contains(header_emit.base);
                 if never_invalidated {
-                    self.jump(is_valid);
+                    self.jump(maybe_in_place);
                 } else {
-                    let valid = self.use_slot(emission.base + VALID_SLOT);
-                    self.brif(valid, is_valid, next);
+                    let valid = self.use_slot(header_emit.base + VALID_SLOT);
+                    self.brif(valid, maybe_in_place, next);
                 }
-                self.switch_to(is_valid);
+                self.switch_to(maybe_in_place);
                 let (recorded, expected) =
-                    (self.use_slot(emission.base + FRAME_OFFSET_SLOT), self.iconst(u64::from(offset) + 1));
+                    (self.use_slot(header_emit.base + FRAME_OFFSET_SLOT), self.iconst(u64::from(offset) + 1));
                 let (is_unmoved, in_place) =
                     (self.compare(IntCC::Equal, recorded, expected), self.builder.create_block());
                 self.brif(is_unmoved, in_place, other);
                 self.switch_to(other);
                 if never_invalidated {
-                    let valid = self.use_slot(emission.base + VALID_SLOT);
+                    let valid = self.use_slot(header_emit.base + VALID_SLOT);
                     self.brif(valid, rest, next);
                 } else {
                     self.jump(rest);
                 }
                 self.switch_to(in_place);
                 let update = |group| self.emit_update(offset, group);
-                let stored: Vec<_> = emission.updated.iter().map(update).collect::<Result<_, _>>()?;
-                self.emit_checksum(emission, self.frame, offset, &stored)?;
-                let next = self.chain_block(kept_blocks, (index + 1, offset + u32::from(emission.bytes)))?;
+                let stored: Vec<_> = header_emit.update.iter().map(update).collect::<Result<_, _>>()?;
+                self.emit_checksum(header_emit, self.frame, offset, &stored)?;
+                let next =
+                    self.chain_block(in_place_blocks, (index + 1, offset + u32::from(header_emit.bytes)))?;
                 self.jump(next);
             }
             None => {
-                let (parsed, done) =
-                    (self.load_call_field(types::I64, offset_of!(CallFrame, parsed)), self.builder.create_block());
+                // All headers are in place. If the parser consumed exactly these bytes, the frame is complete.
+                let (parsed, done) = (
+                    self.load_call_field(types::I64, offset_of!(CallFrame, parsed)),
+                    self.builder.create_block(),
+                );
                 let end = self.iconst(u64::from(offset));
-                let is_all = self.compare(IntCC::Equal, parsed, end);
-                self.brif(is_all, done, rest);
+                let is_complete = self.compare(IntCC::Equal, parsed, end);
+                self.brif(is_complete, done, rest);
                 self.switch_to(done);
                 self.emit_return(EXIT_SEND);
             }
         }
         self.emit_insertion(
-            emissions,
+            header_emits,
             (index, offset),
             new_blocks,
             (rest, headers.maybe_created),
@@ -163,11 +170,11 @@ impl Emitter<'_, '_> {
         )
     }
 
-    /// Emits the insertion of new headers after those that kept their place. Exits to `slow` if one of the
+    /// Emits, at block `rest`, the insertion of new headers after those that stay in place. Jumps to `slow` if one of the
     /// remaining valid headers came from the frame, since it would have to move.
     fn emit_insertion(
         &mut self,
-        emissions: &[HeaderEmit],
+        header_emits: &[HeaderEmit],
         (index, offset): DeparsePoint,
         new_blocks: &mut BlockMap,
         (rest, maybe_created): (Block, &SlotSet),
@@ -176,17 +183,17 @@ impl Emitter<'_, '_> {
         self.switch_to(rest);
         let (mut moved, zero) = (self.iconst(0), self.iconst(0));
         let mut total = self.iconst(u64::from(offset));
-        for emission in emissions.get(index..).unwrap_or_default() {
-            if self.is_known_zero(emission.base + VALID_SLOT) {
+        for header_emit in header_emits.get(index..).unwrap_or_default() {
+            if self.is_known_zero(header_emit.base + VALID_SLOT) {
                 continue;
             }
-            let valid = self.use_slot(emission.base + VALID_SLOT);
-            if !self.can_be_new(emission, maybe_created) {
+            let valid = self.use_slot(header_emit.base + VALID_SLOT);
+            if !self.can_be_new(header_emit, maybe_created) {
                 moved = self.builder.ins().bor(moved, valid);
                 continue;
             }
-            let frame_offset = self.use_slot(emission.base + FRAME_OFFSET_SLOT);
-            let bytes = self.iconst(u64::from(emission.bytes));
+            let frame_offset = self.use_slot(header_emit.base + FRAME_OFFSET_SLOT);
+            let bytes = self.iconst(u64::from(header_emit.bytes));
             let bytes = self.builder.ins().select(valid, bytes, zero);
             total = self.builder.ins().iadd(total, bytes);
             // The frame offset of an invalid header is stale: only valid headers that came from the frame
@@ -221,9 +228,9 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Emits a copy of the frame's first `bytes` bytes to `frame`, its new address. The areas may overlap:
-    /// the copy goes to a lower address, first bytes first, and loads each piece before it stores it, so that
-    /// no byte is overwritten before it is read.
+    /// Emits a copy of the frame's first `bytes` bytes to `frame`, its new address. The areas may overlap: the new address is
+    /// lower, bytes are copied in ascending order, and each piece is loaded before it is stored. So no byte is
+    /// overwritten before it is read.
     fn emit_copy_front(&mut self, frame: Value, bytes: u32) -> Result<(), Unsupported> {
         let sizes = [(types::I8X16, 16), (types::I64, 8), (types::I32, 4), (types::I16, 2), (types::I8, 1)];
         let mut position = 0;
@@ -238,35 +245,35 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether a valid header may be one that the program created.
-    fn can_be_new(&self, emission: &HeaderEmit, maybe_created: &SlotSet) -> bool {
-        maybe_created.contains(emission.base) || self.memory_slots.contains(emission.base + VALID_SLOT)
+    /// Returns whether the header, if it is valid, may be one that the program created.
+    fn can_be_new(&self, header_emit: &HeaderEmit, maybe_created: &SlotSet) -> bool {
+        maybe_created.contains(header_emit.base) || self.memory_slots.contains(header_emit.base + VALID_SLOT)
     }
 
-    /// Emits the block of a header after the first one that did not keep its place.
+    /// Emits a block of the chain for the new frame.
     fn emit_new_header(
         &mut self,
-        emissions: &[HeaderEmit],
+        header_emits: &[HeaderEmit],
         (index, offset): DeparsePoint,
         new_blocks: &mut BlockMap,
         (new_frame, maybe_created): (Variable, &SlotSet),
     ) -> Result<(), Unsupported> {
-        let Some(emission) = emissions.get(index) else {
+        let Some(header_emit) = header_emits.get(index) else {
             self.emit_return(EXIT_SEND);
             return Ok(());
         };
         let next = self.chain_block(new_blocks, (index + 1, offset))?;
-        if !self.can_be_new(emission, maybe_created) || self.is_known_zero(emission.base + VALID_SLOT) {
+        if !self.can_be_new(header_emit, maybe_created) || self.is_known_zero(header_emit.base + VALID_SLOT) {
             self.jump(next);
             return Ok(());
         }
-        let (valid, is_valid) = (self.use_slot(emission.base + VALID_SLOT), self.builder.create_block());
-        self.brif(valid, is_valid, next);
-        self.switch_to(is_valid);
+        let (valid, store) = (self.use_slot(header_emit.base + VALID_SLOT), self.builder.create_block());
+        self.brif(valid, store, next);
+        self.switch_to(store);
         let frame = self.builder.use_var(new_frame);
-        self.emit_header(frame, offset, u32::from(emission.bytes), &emission.created)?;
-        self.emit_checksum(emission, frame, offset, &[])?;
-        let next = self.chain_block(new_blocks, (index + 1, offset + u32::from(emission.bytes)))?;
+        self.emit_header(frame, offset, u32::from(header_emit.bytes), &header_emit.create)?;
+        self.emit_checksum(header_emit, frame, offset, &[])?;
+        let next = self.chain_block(new_blocks, (index + 1, offset + u32::from(header_emit.bytes)))?;
         self.jump(next);
         Ok(())
     }
@@ -275,12 +282,13 @@ impl Emitter<'_, '_> {
     /// frame. `stored` has the bytes of the header that have just been stored.
     fn emit_checksum(
         &mut self,
-        emission: &HeaderEmit,
+        header_emit: &HeaderEmit,
         frame: Value,
         header: u32,
         stored: &[StoredBytes],
     ) -> Result<(), Unsupported> {
-        let Some(checksum) = &emission.checksum else { return Ok(()) };
+        let Some(checksum) = &header_emit.checksum else { return Ok(()) };
+        // `internet_checksum` loads from `self.frame`, but this header may be in the new frame.
         let old_frame = std::mem::replace(&mut self.frame, frame);
         let sum =
             self.internet_checksum(header, u32::from(checksum.bytes), u32::from(checksum.offset), stored);
@@ -297,6 +305,7 @@ impl Emitter<'_, '_> {
         let changed = !group.keep;
         let (first, last) = (changed.leading_zeros() / 8, 7 - changed.trailing_zeros() / 8);
         let bytes = (last - first + 1).next_power_of_two();
+        // The rounding up must not lead beyond the 8 bytes of the word.
         let first = first.min(8 - bytes);
         // Bits of the 64-bit word below these bytes.
         let low_bits = 64 - 8 * (first + bytes);

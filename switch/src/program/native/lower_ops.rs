@@ -20,7 +20,7 @@ use cranelift_frontend::Variable;
 use std::mem::offset_of;
 
 impl Emitter<'_, '_> {
-    /// Emits the code at `start` and everything that it reaches. At its end, control continues at the block `end`.
+    /// Emits the code at `start` and all code that it reaches. After its `End`, control continues at the block `end`.
     pub fn emit_code(&mut self, start: Pc, end: Block) -> Result<(), Unsupported> {
         let budget = self.iconst(u64::from(LOOP_BUDGET));
         self.builder.def_var(self.code_worklist.budget, budget);
@@ -35,17 +35,17 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Emits the subtraction of a cost from a budget. If the budget is exhausted, the code returns with `exit`.
+    /// Emits the subtraction of a cost from a budget. If the budget is exhausted, the code returns with the exit code `exit`.
     pub fn emit_budget_check(&mut self, budget: Variable, cost: u32, exit: u64) {
-        let (left, cost) = (self.builder.use_var(budget), self.iconst(u64::from(cost)));
-        let is_enough = self.compare(IntCC::UnsignedGreaterThan, left, cost);
+        let (remaining, cost) = (self.builder.use_var(budget), self.iconst(u64::from(cost)));
+        let is_enough = self.compare(IntCC::UnsignedGreaterThan, remaining, cost);
         let (next, exhausted) = (self.builder.create_block(), self.create_cold_block());
         self.brif(is_enough, next, exhausted);
         self.switch_to(exhausted);
         self.emit_return(exit);
         self.switch_to(next);
-        let left = self.builder.ins().isub(left, cost);
-        self.builder.def_var(budget, left);
+        let remaining = self.builder.ins().isub(remaining, cost);
+        self.builder.def_var(budget, remaining);
     }
 
     fn add_instance(&mut self, instance: InlineInstance) -> usize {
@@ -53,6 +53,7 @@ impl Emitter<'_, '_> {
         self.code_worklist.instances.len() - 1
     }
 
+    /// Returns the block of an operation of an inlined instance. The first call also adds it to the worklist.
     fn block_of(&mut self, pc: Pc, instance: usize) -> Block {
         if let Some(block) = self.code_worklist.blocks.get(&(pc, instance)) {
             return *block;
@@ -91,9 +92,9 @@ impl Emitter<'_, '_> {
             Opcode::JumpLe => Some((IntCC::UnsignedLessThanOrEqual, Some(op.b))),
             _ => None,
         };
-        if let Some((cc, other)) = jump {
+        if let Some((cc, b)) = jump {
             let a = self.use_slot(op.a);
-            let b = match other {
+            let b = match b {
                 Some(slot) => self.use_slot(slot),
                 None => self.iconst(0),
             };
@@ -137,7 +138,6 @@ impl Emitter<'_, '_> {
 
     fn emit_op(&mut self, pc: Pc, op: &Op) -> Result<(), Unsupported> {
         if needs_helper(self.program, op) {
-            let pc = self.iconst(u64::from(pc));
             match op.opcode {
                 Opcode::Hash => {
                     let index = self.iconst(u64::from(op.a));
@@ -147,12 +147,14 @@ impl Emitter<'_, '_> {
                     self.def_slot(op.d, value);
                 }
                 _ => {
+                    let pc = self.iconst(u64::from(pc));
                     self.call_helper(self.helpers.exec_op, &[pc], 0);
                 }
             }
             return Ok(());
         }
         match op.opcode {
+            // Only traces show log messages, and the interpreter runs traced packets.
             Opcode::Log => return Ok(()),
             Opcode::Assert => {
                 self.emit_assertion(pc, op);
@@ -173,7 +175,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Emits an assertion. If it fails, a helper counts that, and the code returns.
+    /// Emits an assertion. If it fails, a helper records the failure and the code returns [`EXIT_ASSERTION`].
     fn emit_assertion(&mut self, pc: Pc, op: &Op) {
         let holds = self.use_slot(op.a);
         let (next, failed) = (self.builder.create_block(), self.create_cold_block());
@@ -251,6 +253,7 @@ impl Emitter<'_, '_> {
                     Opcode::Or => self.builder.ins().bor(a, b),
                     Opcode::Xor => self.builder.ins().bxor(a, b),
                     Opcode::Div | Opcode::Mod => {
+                        // Division by 0 would raise a CPU exception, and P4 programs get 0.
                         let one = self.iconst(1);
                         let divisor = self.builder.ins().select(b, b, one);
                         let result = match op.opcode {
@@ -318,13 +321,13 @@ impl Emitter<'_, '_> {
         self.brif(valid, was_valid, next);
         self.switch_to(was_valid);
         self.set_imm(base + VALID_SLOT, 0);
-        // The length does not become negative.
+        // The length saturates at 0.
         let length = self.load_length();
-        let less = self.add_imm(length, bytes.wrapping_neg());
+        let shorter = self.add_imm(length, bytes.wrapping_neg());
         let bytes = self.iconst(bytes);
         let fits = self.compare(IntCC::UnsignedGreaterThanOrEqual, length, bytes);
         let zero = self.iconst(0);
-        let length = self.builder.ins().select(fits, less, zero);
+        let length = self.builder.ins().select(fits, shorter, zero);
         self.store_length(length);
         self.jump(next);
         self.switch_to(next);
@@ -354,8 +357,8 @@ impl Emitter<'_, '_> {
         }
         let cells = self.load_pointer(offset_of!(CallFrame, registers));
         if self.is_always_below(op.b, array.size) {
-            // The mask repeats the bound that the field's width implies: memory safety does not depend on the
-            // slot.
+            // The field's width already bounds the index. The mask repeats the bound, so that memory safety does not depend
+            // on the value of the slot.
             let index = self.use_slot(op.b);
             let index = self.mask(index, array.size as u64 - 1);
             let cell = self.cell_address(cells, index, array);
@@ -370,20 +373,20 @@ impl Emitter<'_, '_> {
             return Ok(());
         }
         let (index, size) = (self.use_slot(op.b), self.iconst(array.size as u64));
-        let exists = self.compare(IntCC::UnsignedLessThan, index, size);
+        let is_in_bounds = self.compare(IntCC::UnsignedLessThan, index, size);
         let value = self.use_slot(op.d);
         if op.opcode == Opcode::RegRead {
             let zero = self.iconst(0);
-            let index = self.builder.ins().select(exists, index, zero);
+            let index = self.builder.ins().select(is_in_bounds, index, zero);
             let cell = self.cell_address(cells, index, array);
             let read = self.builder.ins().load(types::I64, CELLS, cell, 0);
             let read = self.truncate(read, op.clear_high);
-            let value = self.builder.ins().select(exists, read, value);
+            let value = self.builder.ins().select(is_in_bounds, read, value);
             self.def_slot(op.d, value);
         } else {
             let cell = self.cell_address(cells, index, array);
-            let sink = self.add_imm(self.call_frame, offset_of!(CallFrame, discard) as u64);
-            let cell = self.builder.ins().select(exists, cell, sink);
+            let discard = self.add_imm(self.call_frame, offset_of!(CallFrame, discard) as u64);
+            let cell = self.builder.ins().select(is_in_bounds, cell, discard);
             self.builder.ins().store(CELLS, value, cell, 0);
         }
         Ok(())
@@ -403,7 +406,7 @@ impl Emitter<'_, '_> {
         self.add_imm(cell, array.base as u64 * 8)
     }
 
-    /// Emits a calculation over fields of whole bytes, each of at most 64 bits. Returns its value.
+    /// Emits a calculation over its [`byte_fields`](crate::program::Calculation::byte_fields). Returns its value.
     fn emit_byte_hash(&mut self, index: usize) -> Result<Value, Unsupported> {
         let calculation = &self.program.calculations[index];
         let fields = calculation.byte_fields.as_ref().ok_or(Unsupported)?;
@@ -440,10 +443,10 @@ impl Emitter<'_, '_> {
         Ok(self.result(call, 0))
     }
 
-    /// Computes a CRC as the CRC of `len` zero bytes, XORed with one table value per byte. A CRC is affine in
-    /// its input, so the contribution of a byte depends only on its value and its distance from the end.
+    /// Emits a CRC: that of `len` zero bytes, XORed with one table value per byte. A CRC is affine in its input, so the
+    /// contribution of a byte depends only on its value and its distance from the end.
     fn emit_crc(&mut self, crc_tables: &'static CrcTables, fields: &[(Slot, u8)], len: usize) -> Value {
-        let (mut following, tables) = (len, self.iconst(crc_tables.of_byte.as_ptr() as u64));
+        let (mut following, tables) = (len, self.iconst(crc_tables.byte_contributions.as_ptr() as u64));
         let mut sum = self.builder.ins().iconst(types::I32, i64::from(crc_tables.zeros[len]));
         for (slot, bytes) in fields {
             let value = self.use_slot(*slot);
@@ -453,7 +456,7 @@ impl Emitter<'_, '_> {
                 let byte = self.mask(byte, u64::from(u8::MAX));
                 let offset = self.shift_left(byte, size_of::<u32>().ilog2());
                 let address = self.builder.ins().iadd(tables, offset);
-                let table = (following * size_of_val(&crc_tables.of_byte[0])) as i32;
+                let table = (following * size_of_val(&crc_tables.byte_contributions[0])) as i32;
                 let contribution = self.builder.ins().load(types::I32, readonly(CELLS), address, table);
                 sum = self.builder.ins().bxor(sum, contribution);
             }
@@ -477,7 +480,8 @@ impl Emitter<'_, '_> {
     /// Returns the address of an entry's row.
     fn row_address(&mut self, table: usize, entry: Value) -> Value {
         let rows = self.load_table_field(table, types::I64, offset_of!(NativeTable, rows));
-        let offset = self.builder.ins().imul_imm(entry, 8 * (1 + self.program.tables[table].max_arg_words as i64));
+        let offset =
+            self.builder.ins().imul_imm(entry, 8 * (1 + self.program.tables[table].max_arg_words as i64));
         self.builder.ins().iadd(rows, offset)
     }
 
@@ -503,6 +507,7 @@ impl Emitter<'_, '_> {
             self.switch_to(other);
         }
         if !table.has_key_cache() {
+            // `entries` has every key that has an entry, so any other key misses.
             let miss = self.iconst(0);
             let row = self.row_address(index, miss);
             self.builder.ins().jump(found, &[row.into(), miss.into()]);
@@ -562,7 +567,7 @@ impl Emitter<'_, '_> {
         let key_layout = &table.key_layout;
         let zero = self.iconst(0);
         let mut words = vec![zero; key_layout.words];
-        for part in &key_layout.parts {
+        for part in &key_layout.segments {
             let value = self.use_slot(part.slot);
             let value = self.mask(value, part.mask);
             let value = self.shift_left(value, u32::from(part.shift));
@@ -570,7 +575,7 @@ impl Emitter<'_, '_> {
             *word = self.builder.ins().bor(*word, value);
         }
         let (row, entry) = match words.as_slice() {
-            // A table without a key always misses: entry 0, whose row is the first.
+            // A table without a key always misses: entry 0, the first row.
             [] if !table.needs_slow_apply => {
                 (self.load_table_field(index, types::I64, offset_of!(NativeTable, rows)), zero)
             }
@@ -584,14 +589,14 @@ impl Emitter<'_, '_> {
                 (self.result(call, 0), self.result(call, 1))
             }
         };
-        // Rows do not change while code runs, so their words may be loaded late. A table that needs the slow
-        // path returns the row in a scratch buffer, which its next application overwrites.
+        // Rows do not change while code runs, so loads of their words may move. For a table that needs the slow path, the
+        // helper copies the row to a scratch buffer, which the next application overwrites: these loads must not move.
         let flags = if table.needs_slow_apply { CELLS } else { readonly(CELLS) };
-        let action_ref = self.builder.ins().load(types::I64, flags, row, 0);
-        let row_action = self.shift_right(action_ref, ROW_ACTION_SHIFT);
+        let first_word = self.builder.ins().load(types::I64, flags, row, 0);
+        let row_action = self.shift_right(first_word, ROW_ACTION_SHIFT);
         let actions = row_actions(self.program, table);
         for (position, action) in (1u64..).zip(&actions) {
-            let next = |hit| table.successor(*action, hit);
+            let next = |is_hit| table.successor(*action, is_hit);
             let return_target = ReturnTarget { instance, hit: next(true), miss: next(false), entry };
             let inlined = self.add_instance(InlineInstance {
                 end: self.code_worklist.instances[instance].end,
@@ -603,7 +608,7 @@ impl Emitter<'_, '_> {
             self.brif(is_selected, start, other);
             self.switch_to(start);
             let info = &self.program.actions[usize::from(action.0)];
-            for argument in 0..info.words().min(table.max_arg_words) {
+            for argument in 0..info.arg_words().min(table.max_arg_words) {
                 let slot = self.program.first_param_slot + argument as u16;
                 let value = self.builder.ins().load(types::I64, flags, row, 8 * (1 + argument as i32));
                 self.declare_slot(slot, value);
@@ -613,9 +618,9 @@ impl Emitter<'_, '_> {
             self.jump(first);
             self.switch_to(other);
         }
-        // The row has no action: its word contains the address of the next node.
+        // The row has no action: its first word has the address of the next node.
         let successors = &table.successors;
-        let next = self.shift_right(action_ref, ROW_NEXT_SHIFT);
+        let next = self.shift_right(first_word, ROW_NEXT_SHIFT);
         let next = self.mask(next, u64::from(Pc::MAX));
         for target in
             successors.hit.iter().chain(&successors.miss).filter(|target| **target != successors.base)

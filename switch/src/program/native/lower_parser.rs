@@ -4,7 +4,7 @@
 use super::abi::{CallFrame, EXIT_PARSER_LOOP, MAX_FRAME_ACCESS};
 use super::code::Unsupported;
 use super::emitter::{Emitter, MAX_BLOCKS};
-use crate::program::frame_access::{HeaderExtract, extraction};
+use crate::program::frame_access::{HeaderExtract, header_extract};
 use crate::program::layout::{FRAME_OFFSET_SLOT, VALID_SLOT};
 use crate::program::limbs::{limb_count, low_mask};
 use crate::program::link::LinkedProgram;
@@ -16,8 +16,8 @@ use cranelift_frontend::Variable;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// A point of the parser's execution: the state (`None`: accept), the frame offset in bytes, and the number of
-/// elements extracted to each stack.
+/// A point of the parser's execution, for which one block is generated: the state (`None`: accept), the frame offset in
+/// bytes, and the number of elements extracted to each stack.
 type ParsePoint = (Option<u16>, u32, Vec<u16>);
 
 /// The blocks of the parser, and a worklist of those still to be emitted.
@@ -26,22 +26,25 @@ pub(super) struct ParserEmitter {
     waiting: Vec<ParsePoint>,
     /// The block of accepted packets.
     accept: Block,
-    /// The block that exits to the interpreter.
+    /// The block that leaves the packet to the interpreter.
     interpreter_exit: Block,
-    /// For each checksum that is verified over the frame, a variable that is 1 if the checksum is wrong,
-    /// otherwise 0.
+    /// For each checksum of the program: if it is verified over the frame, a variable that is 1 if it is wrong, otherwise
+    /// 0.
     checksum_error: Vec<Option<Variable>>,
-    /// What is left of [`LOOP_BUDGET`]; `None` if the parser cannot exhaust it.
+    /// The remaining [`LOOP_BUDGET`]; `None` if the parser cannot exhaust it.
     budget: Option<Variable>,
-    /// For each slot that the current state has loaded from the frame and not changed since, the frame offset in
-    /// bits from which it was loaded.
-    unmodified: HashMap<Slot, u32>,
+    /// For each slot that still has the value which the current state loaded from the frame: the frame offset in bits of
+    /// that value.
+    frame_bits: HashMap<Slot, u32>,
 }
 
-/// Up to eight consecutive bytes of the frame that contain parts of a select key.
+/// Up to eight consecutive bytes of the frame that contain parts of a select key. The cases are compared with the bytes as they
+/// are in the frame: the masks and values are swapped to native byte order when code is generated, instead of the key at
+/// run time.
 struct SelectWindow {
+    /// Frame offset of the first byte.
     first: u32,
-    /// 1, 2, 4 or 8.
+    /// Number of bytes: 1, 2, 4 or 8.
     bytes: u32,
     /// For each part of the key in this window: its shift in the key, its shift in the window's big-endian
     /// number, and its width in bits.
@@ -49,7 +52,7 @@ struct SelectWindow {
 }
 
 impl SelectWindow {
-    /// Returns the bits of a mask or value of a case that fall in this window, in native byte order.
+    /// Returns the bits of `word`, a mask or value of a case, that belong to this window, in native byte order.
     fn in_native_order(&self, word: u64) -> u64 {
         let part = |(key_shift, shift, bits): &(u8, u32, u32)| (word >> key_shift & low_mask(*bits)) << shift;
         let window = self.parts.iter().map(part).fold(0, |all, part| all | part);
@@ -60,15 +63,15 @@ impl SelectWindow {
 /// The widest field that one 64-bit load holds at every bit offset within a byte: 64 - 7.
 const MAX_UNALIGNED_BITS: u32 = 57;
 
-/// Returns whether an 8-byte load from the byte after a field is within [`MAX_FRAME_ACCESS`]: then so is
-/// every load of the field.
+/// Returns whether an 8-byte load from `end`, the byte after a field, is within [`MAX_FRAME_ACCESS`]. Then every load of the
+/// field is too.
 fn is_in_room(end: u32) -> bool {
     end as usize + 8 <= MAX_FRAME_ACCESS
 }
 
-/// Returns the pairs (first slot of a header, frame offset) at which the parser can extract. States after a
-/// variable-length extraction or an `advance` are not followed, since their offset is not known when code is
-/// generated.
+/// Returns which headers the parser can extract at which frame offsets, as pairs of the header's first slot and the offset in
+/// bytes. States after a variable-length extraction or an `advance` are not followed, since their offset is not known when
+/// code is generated.
 pub(super) fn extract_offsets(program: &LinkedProgram) -> HashSet<(Slot, u32)> {
     let (mut offsets, mut visited) = (HashSet::new(), HashSet::new());
     let mut waiting = vec![(program.parser.start, 0)];
@@ -103,34 +106,38 @@ pub(super) fn extract_offsets(program: &LinkedProgram) -> HashSet<(Slot, u32)> {
     offsets
 }
 
-/// Returns the windows of the frame that cover a select key, or `None` if a part of the key is not an
-/// unmodified field of the frame.
-fn windows(parser: &ParserEmitter, select: &PackedSelect, key: &[SelectPart]) -> Option<Vec<SelectWindow>> {
+/// Returns the windows of the frame that cover a select key; `None` if a part of the key does not have its value from the
+/// frame.
+fn select_windows(
+    parser: &ParserEmitter,
+    select: &PackedSelect,
+    key: &[SelectPart],
+) -> Option<Vec<SelectWindow>> {
     // For each part of the key: its first bit in the frame, its width in bits, and its shift in the key.
     let source = |((slot, key_shift), part): (&(Slot, u8), &SelectPart)| {
-        Some((*parser.unmodified.get(slot)?, part.bits(), *key_shift))
+        Some((*parser.frame_bits.get(slot)?, part.bits(), *key_shift))
     };
     let mut sources = select.parts.iter().zip(key).map(source).collect::<Option<Vec<_>>>()?;
     sources.sort_unstable();
     let mut windows = Vec::new();
-    let mut rest = sources.as_slice();
-    while let [(first, ..), ..] = rest {
+    let mut remaining = sources.as_slice();
+    while let [(first, ..), ..] = remaining {
         let first = first / 8;
         let end = |(begin, bits, _): &(u32, u32, u8)| begin + bits;
-        let fits = rest.iter().take_while(|part| end(part) <= 8 * (first + 8)).count();
-        let (inside, outside) = rest.split_at(fits);
+        let fits = remaining.iter().take_while(|part| end(part) <= 8 * (first + 8)).count();
+        let (inside, outside) = remaining.split_at(fits);
         let bytes = inside.iter().map(end).max()?.div_ceil(8) - first;
         let bytes = bytes.next_power_of_two();
         let part = |part: &(u32, u32, u8)| (part.2, 8 * (first + bytes) - end(part), part.1);
         windows.push(SelectWindow { first, bytes, parts: inside.iter().map(part).collect() });
-        rest = outside;
+        remaining = outside;
     }
     Some(windows)
 }
 
 impl Emitter<'_, '_> {
-    /// Emits the parser and the verification of checksums. Afterwards `parser_error` and `checksum_error` are
-    /// set, and control can follow.
+    /// Emits the parser and the verification of checksums. Afterwards the slots `parser_error` and `checksum_error` are set, and
+    /// the code of the ingress control can follow.
     pub fn parser(&mut self, interpreter_exit: Block) -> Result<(), Unsupported> {
         let zero = self.iconst(0);
         let checksum_error = self.frame_access.verified.iter().map(|checksum| {
@@ -149,7 +156,7 @@ impl Emitter<'_, '_> {
             interpreter_exit,
             checksum_error,
             budget: self.parser_budget(),
-            unmodified: HashMap::new(),
+            frame_bits: HashMap::new(),
         };
         let start = (self.program.parser.start, 0, vec![0; self.program.layout.stacks.len()]);
         let first = self.state_block(&mut parser, start);
@@ -163,7 +170,8 @@ impl Emitter<'_, '_> {
         self.emit_verification(&parser)
     }
 
-    /// Declares the variable of [`LOOP_BUDGET`]; `None` if no path through the blocks can exhaust it.
+    /// Declares the variable for the remaining [`LOOP_BUDGET`]; `None` if no path through at most [`MAX_BLOCKS`] blocks can exhaust
+    /// it.
     fn parser_budget(&mut self) -> Option<Variable> {
         let parser = &self.program.parser;
         let is_costly =
@@ -176,7 +184,8 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Returns the block of a point of the parser; beyond [`MAX_BLOCKS`], the block that exits to the interpreter.
+    /// Returns the block of a point of the parser; beyond [`MAX_BLOCKS`], the block that leaves the packet to the interpreter. The
+    /// first call for a point also adds its block to the worklist.
     fn state_block(&mut self, parser: &mut ParserEmitter, point: ParsePoint) -> Block {
         if let Some(block) = parser.blocks.get(&point) {
             return *block;
@@ -202,7 +211,7 @@ impl Emitter<'_, '_> {
         if let Some(budget) = parser.budget {
             self.emit_budget_check(budget, state.cost, EXIT_PARSER_LOOP);
         }
-        parser.unmodified.clear();
+        parser.frame_bits.clear();
         for op in &state.ops {
             if !self.emit_parse_op(parser, op, &mut begin, &mut counts)? {
                 self.jump(parser.interpreter_exit);
@@ -212,7 +221,7 @@ impl Emitter<'_, '_> {
         self.emit_select(parser, state, begin, &counts)
     }
 
-    /// Emits an exit to the interpreter if the frame has fewer than `bytes` bytes.
+    /// Emits a check that the frame has at least `bytes` bytes. The interpreter gets shorter frames.
     fn emit_length_check(&mut self, parser: &ParserEmitter, bytes: u32) {
         let len = self.load_call_field(types::I64, offset_of!(CallFrame, len));
         let bytes = self.iconst(u64::from(bytes));
@@ -247,7 +256,7 @@ impl Emitter<'_, '_> {
                     return Ok(false);
                 }
                 let element = stack.base + element_index * stack.stride;
-                let Some(header) = extraction(&program.type_moves[ty], element + offset) else {
+                let Some(header) = header_extract(&program.type_moves[ty], element + offset) else {
                     return Ok(false);
                 };
                 if !self.emit_extract(parser, &header, element + offset, begin)? {
@@ -270,11 +279,11 @@ impl Emitter<'_, '_> {
                 let value = self.load_bits(from, bits)?;
                 let value = self.mask(value, low_mask(width));
                 self.def_slot(slot, value);
-                parser.unmodified.remove(&slot);
+                parser.frame_bits.remove(&slot);
                 Ok(true)
             }
             ParseOp::Run(code) => {
-                parser.unmodified.clear();
+                parser.frame_bits.clear();
                 let next = self.builder.create_block();
                 self.emit_code(code, next)?;
                 self.switch_to(next);
@@ -311,7 +320,7 @@ impl Emitter<'_, '_> {
         self.emit_length_check(parser, *begin + bytes);
         for field in &header.loads {
             let first_bit = (*begin + u32::from(field.offset)) * 8 + u32::from(field.left);
-            parser.unmodified.insert(field.slot, first_bit);
+            parser.frame_bits.insert(field.slot, first_bit);
             if self.is_live(field.slot) {
                 let value = self.load_field(*begin, field)?;
                 self.def_slot(field.slot, value);
@@ -343,13 +352,14 @@ impl Emitter<'_, '_> {
         counts: &[u16],
     ) -> Result<(), Unsupported> {
         let point_of = |next: Option<u16>| (next, begin, counts.to_vec());
-        let windows = state.packed.as_ref().and_then(|select| windows(parser, select, &state.key));
+        let windows = state.packed.as_ref().and_then(|select| select_windows(parser, select, &state.key));
         match &state.packed {
             Some(select) if windows.is_some() => {
                 for (mask, value, next) in &select.cases {
                     let mut parts = Vec::new();
                     for window in windows.iter().flatten() {
                         let (mask, value) = (window.in_native_order(*mask), window.in_native_order(*value));
+                        // A window that the case does not compare needs no load.
                         if (mask, value) != (0, 0) {
                             let raw = self.load_ne(window.first, window.bytes)?;
                             parts.push((self.mask(raw, mask), value));
@@ -413,7 +423,7 @@ impl Emitter<'_, '_> {
         self.switch_to(other);
     }
 
-    /// Returns a select key packed into one word, without the parts that no case compares.
+    /// Emits a select key packed into one word, without the parts that no case compares (`used` has the compared bits).
     fn emit_packed_key(&mut self, select: &PackedSelect, used: u64) -> Value {
         let mut key = None;
         for (index, (slot, shift)) in select.parts.iter().enumerate() {
@@ -469,7 +479,8 @@ impl Emitter<'_, '_> {
     fn emit_verification(&mut self, parser: &ParserEmitter) -> Result<(), Unsupported> {
         let program = self.program;
         let mut any_error = self.iconst(0);
-        for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, checksum)| checksum.is_verified)
+        for (index, checksum) in
+            program.checksums.iter().enumerate().filter(|(_, checksum)| checksum.is_verified)
         {
             let error = match parser.checksum_error[index] {
                 Some(variable) => self.builder.use_var(variable),

@@ -1,29 +1,29 @@
 //! The compiled engine: machine code for a program. Ingress (parser, checksums, control) is one function, and
 //! egress (control, checksums, deparser) another.
 //!
-//! The code is generated from the same operations that the interpreter runs. The compiler specialises them:
-//! fields are read from the frame where they are used, slots that no operation reads are not written, actions
-//! are inlined where their table is applied, and every offset into the frame is a constant. For operations
-//! without machine code of their own (see `slot_storage::needs_helper`) the code calls helpers of the
-//! interpreter, or it returns before it has changed anything ([`EXIT_INTERPRET`]) and the interpreter runs
-//! the packet.
+//! The code is generated from the same bytecode that the interpreter runs. The compiler specialises it: fields are read
+//! from the frame where they are used, slots (64-bit words of the header vector) that no operation reads are not
+//! written, actions are inlined where their table is applied, and every offset into the frame is a constant. For
+//! operations without machine code of their own (see `slot_storage::needs_helper`) the code calls helpers, which are
+//! functions of the interpreter, or it returns [`EXIT_INTERPRET`] before it has changed anything and the interpreter
+//! runs the packet.
 //!
 //! # What the code may touch
 //!
 //! The code is generated in this module only, and accesses these pieces of memory:
 //!
-//! - Slots of the header vector and bridged words, at constant offsets below the number of slots and of
-//!   bridged words.
+//! - Slots of the header vector, and bridged words (the slots that pass from ingress to egress), at constant offsets
+//!   below the number of slots or bridged words.
 //! - The frame, at constant offsets. `Emitter::frame_offset` records the highest, which does not depend on
 //!   the packet, and the pipeline runs code only on memory of at least as many bytes
 //!   ([`Native::frame_room`]). A frame that grows at the front uses the headroom only after a comparison with
 //!   its size.
 //! - Register cells. An index is compared with the size of its array, or masked if the size is a power of
 //!   two, and arrays are checked against the memory of all registers.
-//! - Rows of a table: one word and the words of the longest action arguments, which is the length of the rows
-//!   that helpers return. Small keys are looked up without a helper: a key is compared with the number of
-//!   entries, and every entry has a row. The index of a key cache slot is the upper bits of a hash, exactly as
-//!   many as the number of slots needs.
+//! - Rows of a table, one for each entry: a word with the action and the next node, and the words of the longest action
+//!   arguments. Rows that helpers return have this length. Small keys are looked up without a helper: a key is
+//!   compared with the number of entries, and every entry has a row. The index of a key cache slot is the upper bits
+//!   of a hash, exactly as many as the number of slots needs.
 //! - The [`CallFrame`], the words of a key and the input of a hash, at constant offsets.
 //!
 //! The only numbers from the network that become part of an address are indices of registers, bytes of the
@@ -59,9 +59,8 @@ use super::frame_access::FrameAccess;
 use super::link::LinkedProgram;
 
 impl Native {
-    /// Generates the code of a program. Returns `None` if that is not possible: on another host, for a
-    /// program with an operation or layout that is not supported, or where the system forbids new executable
-    /// memory.
+    /// Generates the code of a program. Returns `None` if that is not possible: the host is not x86-64 Unix, the program has
+    /// an operation or layout that is not supported, or the system forbids new executable memory.
     pub fn new(program: &LinkedProgram, frame_access: &FrameAccess, helpers: &Helpers) -> Option<Native> {
         #[cfg(all(target_arch = "x86_64", unix))]
         let native = compile::compile_program(program, frame_access, helpers).ok();

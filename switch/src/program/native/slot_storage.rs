@@ -1,4 +1,5 @@
-//! Decides for each slot between a Cranelift variable and memory of the header vector.
+//! Decides for each slot whether machine code keeps it in a Cranelift variable (a register) or in the memory of the header
+//! vector.
 //!
 //! A slot that only operations with machine code of their own use is a variable. A slot that helpers of the
 //! interpreter read or write stays in memory.
@@ -8,17 +9,17 @@ use crate::program::frame_access::FrameAccess;
 use crate::program::link::LinkedProgram;
 use crate::program::op::{Op, Opcode, Slot};
 
-/// A set of slots below the size given to [`SlotSet::new`]. Other slots are ignored.
+/// A set of slots below the size given to [`SlotSet::new`]. Higher slots are ignored.
 #[derive(Clone, Debug)]
 pub(super) struct SlotSet(Vec<bool>);
 
 impl SlotSet {
-    pub fn new(slots: usize) -> SlotSet {
-        SlotSet(vec![false; slots])
+    pub fn new(size: usize) -> SlotSet {
+        SlotSet(vec![false; size])
     }
     pub fn insert(&mut self, slot: Slot) {
-        if let Some(is_in) = self.0.get_mut(usize::from(slot)) {
-            *is_in = true;
+        if let Some(is_member) = self.0.get_mut(usize::from(slot)) {
+            *is_member = true;
         }
     }
     pub fn extend(&mut self, slots: impl IntoIterator<Item = Slot>) {
@@ -26,8 +27,8 @@ impl SlotSet {
     }
     pub fn remove(&mut self, slots: std::ops::Range<Slot>) {
         slots.for_each(|slot| {
-            if let Some(is_in) = self.0.get_mut(usize::from(slot)) {
-                *is_in = false;
+            if let Some(is_member) = self.0.get_mut(usize::from(slot)) {
+                *is_member = false;
             }
         });
     }
@@ -35,7 +36,7 @@ impl SlotSet {
         self.0.get(usize::from(slot)).copied().unwrap_or(false)
     }
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        (0..).zip(&self.0).filter(|(_, is_in)| **is_in).map(|(slot, _)| slot)
+        (0..).zip(&self.0).filter(|(_, is_member)| **is_member).map(|(slot, _)| slot)
     }
 }
 
@@ -44,7 +45,8 @@ pub(super) fn needs_helper(program: &LinkedProgram, op: &Op) -> bool {
     match op.opcode {
         Opcode::SetValid => program.const_base(op.a).is_none(),
         Opcode::SetInvalid => {
-            program.const_base(op.a).is_none() || program.header_ops[usize::from(op.b)].varbit_length_slot.is_some()
+            program.const_base(op.a).is_none()
+                || program.header_ops[usize::from(op.b)].varbit_length_slot.is_some()
         }
         Opcode::Hash => program.calculations[usize::from(op.a)].byte_fields.is_none(),
         code => matches!(
@@ -74,7 +76,7 @@ pub(super) fn memory_slots(
     let mut access = Access::default();
     for op in reachable.ops(program) {
         if op.opcode == Opcode::ApplyTable {
-            access.table_extras(program, &program.tables[usize::from(op.a)]);
+            access.table_resources(program, &program.tables[usize::from(op.a)]);
         } else if needs_helper(program, &op) {
             access.op(program, &op);
         }
