@@ -253,7 +253,9 @@ impl P4Runtime for Service {
             Status::invalid_argument(format!("unknown response type {}", request.response_type))
         })?;
         let pipelines = self.0.pipelines.read().await;
-        let config = pipelines.config().map(|config| forwarding_pipeline::filter_response(config, kind));
+        // The error of BMv2. Clients such as p4-utils push their program when they receive it.
+        let config = pipelines.config().ok_or_else(no_pipeline)?;
+        let config = Some(forwarding_pipeline::filter_response(config, kind));
         Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
     }
 

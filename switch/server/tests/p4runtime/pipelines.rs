@@ -5,43 +5,57 @@ use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
 use p4runtime::p4::v1::update::Type::{Insert, Modify};
+use p4runtime::p4::v1::write_request::Atomicity;
 use p4runtime::p4::v1::*;
 use p4runtime::p4info::{self, Object};
-use tonic::Code as Grpc;
+use tonic::{Code as Grpc, Status};
 use weir_switch::engine::CloneSession;
 use weir_switch::{Program, Switch};
 
 const OTHER: &str = include_str!("../../../../p4src/build/hpcc.json");
 const OTHER_INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
 
-async fn get(client: &mut Client, kind: ResponseType) -> Option<ForwardingPipelineConfig> {
+async fn try_get(client: &mut Client, kind: ResponseType) -> Result<ForwardingPipelineConfig, Status> {
     let request = GetForwardingPipelineConfigRequest { device_id: DEVICE, response_type: kind.into() };
-    client.stub.get_forwarding_pipeline_config(request).await.unwrap().into_inner().config
+    let response = client.stub.get_forwarding_pipeline_config(request).await?;
+    Ok(response.into_inner().config.expect("a config"))
+}
+
+async fn get(client: &mut Client, kind: ResponseType) -> ForwardingPipelineConfig {
+    try_get(client, kind).await.unwrap()
 }
 
 #[tokio::test]
-async fn reads_and_writes_need_a_pipeline() {
+async fn every_call_on_the_pipeline_needs_one() {
     let bed = TestBed::new().await;
     let mut client = bed.primary(1).await;
-    assert_eq!(get(&mut client, ResponseType::All).await, None);
-    let error = client.write(Insert, l2(1, 1)).await.unwrap_err();
-    assert_eq!(error.code(), Grpc::FailedPrecondition);
-    let error = client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err();
-    assert_eq!(error.code(), Grpc::FailedPrecondition);
-    assert!(error.message().starts_with("No forwarding pipeline config set"), "{error:?}");
+    for error in [
+        try_get(&mut client, ResponseType::All).await.unwrap_err(),
+        try_get(&mut client, ResponseType::CookieOnly).await.unwrap_err(),
+        client.write(Insert, l2(1, 1)).await.unwrap_err(),
+        client.write_all(Vec::new(), Atomicity::ContinueOnError).await.unwrap_err(),
+        client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err(),
+        client.read_messages(Vec::new()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.code(), Grpc::FailedPrecondition);
+        assert!(error.message().starts_with("No forwarding pipeline config set"), "{error:?}");
+    }
+    // As in BMv2, a client that is not the primary is rejected for that reason.
+    client.id = Some(Uint128 { high: 0, low: 9 });
+    assert_eq!(client.write(Insert, l2(1, 1)).await.unwrap_err().code(), Grpc::PermissionDenied);
 }
 
 #[tokio::test]
 async fn a_pipeline_is_returned_in_the_requested_form() {
     let (_bed, mut client) = TestBed::ready().await;
     let all = config();
-    assert_eq!(get(&mut client, ResponseType::All).await.unwrap(), all);
+    assert_eq!(get(&mut client, ResponseType::All).await, all);
     let cookie = ForwardingPipelineConfig { cookie: all.cookie, ..Default::default() };
-    assert_eq!(get(&mut client, ResponseType::CookieOnly).await.unwrap(), cookie);
+    assert_eq!(get(&mut client, ResponseType::CookieOnly).await, cookie);
     let info = ForwardingPipelineConfig { p4_device_config: Vec::new(), ..all.clone() };
-    assert_eq!(get(&mut client, ResponseType::P4infoAndCookie).await.unwrap(), info);
+    assert_eq!(get(&mut client, ResponseType::P4infoAndCookie).await, info);
     let device = ForwardingPipelineConfig { p4info: None, ..all };
-    assert_eq!(get(&mut client, ResponseType::DeviceConfigAndCookie).await.unwrap(), device);
+    assert_eq!(get(&mut client, ResponseType::DeviceConfigAndCookie).await, device);
 }
 
 #[tokio::test]
