@@ -1,16 +1,17 @@
-//! Client arbitration: selects the primary client of a device, the only one that may write (P4Runtime §5).
+//! Client arbitration: selects the primary client of each role of a device, the only one of the role that may write
+//! (P4Runtime §5).
 //!
 //! [`bid`] creates the request of a client. [`Arbitration`] is the state of a server; it is sans-I/O and reads no
 //! clock.
 //!
 //! ```
-//! use p4runtime::arbitration::{Arbitration, bid};
+//! use p4runtime::arbitration::{Arbitration, RoleId, bid};
 //! use p4runtime::p4::v1::stream_message_request::Update;
 //!
 //! let mut device = Arbitration::new(1);
 //! let Some(Update::Arbitration(first)) = bid(1, 5).update else { unreachable!() };
 //! device.bid(100, &first)?;
-//! assert_eq!(device.primary(), Some(100));
+//! assert_eq!(device.primary(&RoleId::Default), Some(100));
 //! # Ok::<(), p4runtime::arbitration::ArbitrationError>(())
 //! ```
 //!
@@ -18,11 +19,16 @@
 //! id among those that are *currently* connected. When it disconnects, the next one becomes primary without a new
 //! bid, even with an id lower than one seen before. By the specification the switch would have no primary until a
 //! client bids at least the highest id ever seen, which would lock out a controller that restarts with a fixed id.
+//!
+//! Roles follow the specification: each has its own primary and its own election ids, and a bid names its role. Any name
+//! is a role, with access to the whole pipeline; a role configuration, which would restrict the access, is rejected.
+//! BMv2 ignores roles.
 
 use crate::google::rpc::{Code, Status};
 use crate::p4::v1::stream_message_request::Update;
 use crate::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use thiserror::Error;
 
 /// Returns the message by which a client bids for a device. The client with the highest election id becomes primary.
@@ -38,8 +44,60 @@ pub type ClientId = u64;
 /// Maximum number of clients per device; BMv2's limit (pi_server.cpp, max_connections).
 pub const MAX_CLIENTS: usize = 16;
 
-/// Maximum number of characters of a name that an error quotes.
-const MAX_QUOTED_NAME: usize = 100;
+/// Maximum length of a role's name in bytes. Each client stores its name, and each notification repeats it.
+const MAX_ROLE_NAME: usize = 256;
+
+/// Identifies a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoleId {
+    /// The role of clients that name none.
+    #[default]
+    Default,
+    /// A role with a name.
+    Named(String),
+    /// A role with a number, as clients of P4Runtime before 1.4 send it.
+    Numbered(u64),
+}
+
+impl RoleId {
+    /// Creates a role from the two fields of a request: the name, and the deprecated number, which has no effect
+    /// beside a name.
+    pub fn new(name: &str, number: u64) -> RoleId {
+        match (name, number) {
+            ("", 0) => RoleId::Default,
+            ("", number) => RoleId::Numbered(number),
+            (name, _) => RoleId::Named(name.to_owned()),
+        }
+    }
+
+    /// Returns the message of an arbitration update; `None` for the default role.
+    fn to_message(&self) -> Option<Role> {
+        #[allow(deprecated)] // repeated to clients that sent it
+        match self {
+            RoleId::Default => None,
+            RoleId::Named(name) => Some(Role { name: name.clone(), ..Role::default() }),
+            RoleId::Numbered(id) => Some(Role { id: *id, ..Role::default() }),
+        }
+    }
+
+    /// Returns " of" and the role for error messages; nothing for the default role.
+    fn of(&self) -> String {
+        match self {
+            RoleId::Default => String::new(),
+            role => format!(" of {role}"),
+        }
+    }
+}
+
+impl fmt::Display for RoleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RoleId::Default => f.write_str("the default role"),
+            RoleId::Named(name) => write!(f, "role {name:?}"),
+            RoleId::Numbered(number) => write!(f, "role {number}"),
+        }
+    }
+}
 
 /// The reason why a bid ends its stream, or a write is not permitted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -60,21 +118,38 @@ pub enum ArbitrationError {
         /// Device of the stream.
         device: u64,
     },
-    /// The bid or request has a role, by name or id.
-    #[error("there is no role {0}: this switch has no roles, leave the role unset for full access")]
-    Role(String),
+    /// A stream cannot change its role.
+    #[error("this stream belongs to {current}; open another one for {requested}")]
+    RoleChanged {
+        /// Role in the bid.
+        requested: RoleId,
+        /// Role of the stream.
+        current: RoleId,
+    },
+    /// The name of the role is longer than 256 bytes.
+    #[error("role.name has {0} bytes; the maximum is {MAX_ROLE_NAME}")]
+    RoleName(usize),
     /// The bid has a role configuration.
-    #[error("role.config is not understood: this switch has no roles, leave the role unset for full access")]
+    #[error(
+        "role.config is not supported: every role has access to the whole pipeline; leave role.config unset"
+    )]
     RoleConfig,
-    /// Another client has this election id.
-    #[error("Election id already exists: another client has {0}, choose another id")]
-    Duplicate(u128),
+    /// Another client of the role has this election id.
+    #[error("Election id already exists: another client{} has {id}, choose another id", .role.of())]
+    Duplicate {
+        /// Role of the two clients.
+        role: RoleId,
+        /// The election id.
+        id: u128,
+    },
     /// [`MAX_CLIENTS`] clients are connected.
     #[error("Too many connections: {MAX_CLIENTS} clients are connected to this device")]
     TooMany,
-    /// The election id is not that of the primary.
-    #[error("Not primary: {given}, and the primary is {primary}")]
+    /// The election id is not that of the role's primary.
+    #[error("Not primary{}: {given}, and the primary is {primary}", .role.of())]
     NotPrimary {
+        /// Role of the request.
+        role: RoleId,
         /// Description of the election id in the request.
         given: String,
         /// Election id of the primary, or "nobody".
@@ -90,9 +165,12 @@ impl ArbitrationError {
     pub fn code(&self) -> Code {
         match self {
             ArbitrationError::OtherDevice { .. } => Code::NotFound,
-            ArbitrationError::DeviceChanged { .. } => Code::FailedPrecondition,
-            ArbitrationError::Role(_) => Code::NotFound,
-            ArbitrationError::RoleConfig | ArbitrationError::Duplicate(_) => Code::InvalidArgument,
+            ArbitrationError::DeviceChanged { .. } | ArbitrationError::RoleChanged { .. } => {
+                Code::FailedPrecondition
+            }
+            ArbitrationError::RoleName(_)
+            | ArbitrationError::RoleConfig
+            | ArbitrationError::Duplicate { .. } => Code::InvalidArgument,
             ArbitrationError::TooMany => Code::ResourceExhausted,
             ArbitrationError::NotPrimary { .. } | ArbitrationError::NoSession => Code::PermissionDenied,
         }
@@ -108,12 +186,19 @@ pub struct ArbitrationNotification {
     pub update: MasterArbitrationUpdate,
 }
 
-/// The clients of one device with their election ids.
+/// The clients of one device with their roles and election ids.
 #[derive(Clone, Debug)]
 pub struct Arbitration {
     device: u64,
-    /// Election id of each client; a client without one never becomes primary.
-    clients: BTreeMap<ClientId, Option<u128>>,
+    clients: BTreeMap<ClientId, Bidder>,
+}
+
+/// The last bid of a client.
+#[derive(Clone, Debug)]
+struct Bidder {
+    role: RoleId,
+    /// A client without an election id never becomes primary.
+    election_id: Option<u128>,
 }
 
 impl Arbitration {
@@ -122,9 +207,20 @@ impl Arbitration {
         Arbitration { device, clients: BTreeMap::new() }
     }
 
-    /// Returns the client that may write; `None` if no client has an election id.
-    pub fn primary(&self) -> Option<ClientId> {
-        self.highest().map(|(client, _)| client)
+    /// Returns the client that may write in this role; `None` if no client of the role has an election id.
+    pub fn primary(&self, role: &RoleId) -> Option<ClientId> {
+        self.highest(role).map(|(client, _)| client)
+    }
+
+    /// Returns the primaries of all roles, in the order of the roles.
+    pub fn primaries(&self) -> Vec<ClientId> {
+        let roles: BTreeSet<&RoleId> = self.clients.values().map(|bidder| &bidder.role).collect();
+        roles.into_iter().filter_map(|role| self.primary(role)).collect()
+    }
+
+    /// Returns whether a client is the primary of its role.
+    pub fn is_primary(&self, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|bidder| self.primary(&bidder.role) == Some(client))
     }
 
     /// Returns whether a client has bid, with or without an election id.
@@ -132,9 +228,14 @@ impl Arbitration {
         self.clients.contains_key(&client)
     }
 
-    fn highest(&self) -> Option<(ClientId, u128)> {
-        let ids = self.clients.iter().filter_map(|(&client, &id)| Some((client, id?)));
-        ids.max_by_key(|&(_, id)| id)
+    /// Returns the clients of a role with their election ids.
+    fn bidders(&self, role: &RoleId) -> impl Iterator<Item = (ClientId, Option<u128>)> {
+        let bidders = self.clients.iter().filter(move |(_, bidder)| bidder.role == *role);
+        bidders.map(|(&client, bidder)| (client, bidder.election_id))
+    }
+
+    fn highest(&self, role: &RoleId) -> Option<(ClientId, u128)> {
+        self.bidders(role).filter_map(|(client, id)| Some((client, id?))).max_by_key(|&(_, id)| id)
     }
 
     /// Handles a bid, the first of a client or a later one. Returns the notifications to send, that of the primary
@@ -142,92 +243,110 @@ impl Arbitration {
     ///
     /// # Errors
     ///
-    /// The bid names another device or a role, another client has the id, or there are [`MAX_CLIENTS`] clients. The
-    /// server must close the client's stream and call [`leave`](Self::leave).
+    /// The bid names another device, a role other than the client's, or a role configuration; another client of the role
+    /// has the id; or there are [`MAX_CLIENTS`] clients. The server must close the client's stream and call
+    /// [`leave`](Self::leave).
     pub fn bid(
         &mut self,
         client: ClientId,
         bid: &MasterArbitrationUpdate,
     ) -> Result<Vec<ArbitrationNotification>, ArbitrationError> {
-        let is_known = self.clients.contains_key(&client);
+        let known = self.clients.get(&client);
         let (requested, device) = (bid.device_id, self.device);
-        match (requested == device, is_known) {
+        match (requested == device, known) {
             (true, _) => {}
-            (false, true) => return Err(ArbitrationError::DeviceChanged { requested, device }),
-            (false, false) => return Err(ArbitrationError::OtherDevice { requested, device }),
+            (false, Some(_)) => return Err(ArbitrationError::DeviceChanged { requested, device }),
+            (false, None) => return Err(ArbitrationError::OtherDevice { requested, device }),
         }
-        check_role(bid.role.as_ref())?;
-        let id = bid.election_id.map(u128::from);
-        if let Some(id) = id
-            && self.clients.iter().any(|(&other, &other_id)| other != client && other_id == Some(id))
+        let role = role_of(bid)?;
+        match known {
+            Some(Bidder { role: current, .. }) if *current != role => {
+                return Err(ArbitrationError::RoleChanged { requested: role, current: current.clone() });
+            }
+            None if self.clients.len() >= MAX_CLIENTS => return Err(ArbitrationError::TooMany),
+            _ => {}
+        }
+        let election_id = bid.election_id.map(u128::from);
+        if let Some(id) = election_id
+            && self.bidders(&role).any(|(other, other_id)| other != client && other_id == Some(id))
         {
-            return Err(ArbitrationError::Duplicate(id));
+            return Err(ArbitrationError::Duplicate { role, id });
         }
-        if !is_known && self.clients.len() >= MAX_CLIENTS {
-            return Err(ArbitrationError::TooMany);
-        }
-        let before = self.highest();
-        self.clients.insert(client, id);
+        let before = self.highest(&role);
+        self.clients.insert(client, Bidder { role: role.clone(), election_id });
         // The specification requires a notification of all clients only when the primary changes.
-        Ok(match self.highest() == before {
-            true => vec![self.notification(client)],
-            false => self.notify_all(),
+        Ok(match self.highest(&role) == before {
+            true => vec![self.notification(client, &role)],
+            false => self.notify_all(&role),
         })
     }
 
     /// Removes a client whose stream has ended. Returns the notifications for the other clients.
     pub fn leave(&mut self, client: ClientId) -> Vec<ArbitrationNotification> {
-        let before = self.highest();
+        let Some(Bidder { role, .. }) = self.clients.get(&client).cloned() else { return Vec::new() };
+        let before = self.highest(&role);
         self.clients.remove(&client);
-        match self.highest() == before {
+        match self.highest(&role) == before {
             true => Vec::new(),
-            false => self.notify_all(),
+            false => self.notify_all(&role),
         }
     }
 
-    /// Checks whether a request with this election id may write. As in BMv2, a request without an id may write while
-    /// no client is connected, so that tools without a session can set up a switch.
+    /// Checks whether a request of a role with this election id may write. As in BMv2, a request without an id may write
+    /// while no client of any role is connected, so that tools without a session can set up a switch.
     ///
     /// # Errors
     ///
-    /// The id is not that of the primary, or there is an id but no client is connected.
-    pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), ArbitrationError> {
+    /// The id is not that of the role's primary, or there is an id but no client is connected.
+    pub fn authorise(&self, role: &RoleId, election_id: Option<&Uint128>) -> Result<(), ArbitrationError> {
         let id = election_id.copied().map(u128::from);
-        match (self.highest(), id) {
+        match (self.highest(role), id) {
             (Some((_, primary)), Some(id)) if id == primary => Ok(()),
             (None, None) if self.clients.is_empty() => Ok(()),
             (None, Some(_)) if self.clients.is_empty() => Err(ArbitrationError::NoSession),
             (primary, id) => Err(ArbitrationError::NotPrimary {
-                given: id
-                    .map_or("the request has no election id".into(), |id| format!("the election id is {id}")),
+                role: role.clone(),
+                given: self.describe(id),
                 primary: primary.map_or("nobody".into(), |(_, id)| id.to_string()),
             }),
         }
     }
 
-    /// Checks the device and the role of a request.
+    /// Describes the election id of a request that may not write. Clients that bid with a role sometimes leave it out of
+    /// their requests, which BMv2 accepts; so the roles in which the id is the primary's are named.
+    fn describe(&self, id: Option<u128>) -> String {
+        let Some(id) = id else { return "the request has no election id".into() };
+        let roles: BTreeSet<&RoleId> = self.clients.values().map(|bidder| &bidder.role).collect();
+        let other = roles.into_iter().find(|role| self.highest(role).is_some_and(|(_, other)| other == id));
+        match other {
+            Some(role) => {
+                format!("the election id is {id}, of the primary of {role}, which the request must name")
+            }
+            None => format!("the election id is {id}"),
+        }
+    }
+
+    /// Checks the device of a request.
     ///
     /// # Errors
     ///
-    /// The request is for another device, or has a role other than the default one.
-    pub fn check_target(&self, device: u64, role: &str) -> Result<(), ArbitrationError> {
-        if device != self.device {
-            return Err(ArbitrationError::OtherDevice { requested: device, device: self.device });
-        }
-        match role {
-            "" => Ok(()),
-            role => Err(ArbitrationError::Role(quoted(role))),
+    /// The request is for another device.
+    pub fn check_device(&self, device: u64) -> Result<(), ArbitrationError> {
+        match device == self.device {
+            true => Ok(()),
+            false => Err(ArbitrationError::OtherDevice { requested: device, device: self.device }),
         }
     }
 
-    fn notify_all(&self) -> Vec<ArbitrationNotification> {
-        let primary = self.primary();
-        let backups = self.clients.keys().copied().filter(|&client| Some(client) != primary);
-        backups.chain(primary).map(|client| self.notification(client)).collect()
+    /// Returns notifications for all clients of a role.
+    fn notify_all(&self, role: &RoleId) -> Vec<ArbitrationNotification> {
+        let primary = self.primary(role);
+        let backups = self.bidders(role).map(|(client, _)| client).filter(|&client| Some(client) != primary);
+        backups.chain(primary).map(|client| self.notification(client, role)).collect()
     }
 
-    fn notification(&self, to: ClientId) -> ArbitrationNotification {
-        let highest = self.highest();
+    fn notification(&self, to: ClientId, role: &RoleId) -> ArbitrationNotification {
+        let highest = self.highest(role);
         let (code, message) = match highest {
             Some((primary, _)) if primary == to => (Code::Ok, "Is primary"),
             Some(_) => (Code::AlreadyExists, "Is backup"),
@@ -236,7 +355,7 @@ impl Arbitration {
         let status = Status { code: code.into(), message: message.into(), details: Vec::new() };
         let update = MasterArbitrationUpdate {
             device_id: self.device,
-            role: None,
+            role: role.to_message(),
             election_id: highest.map(|(_, id)| id.into()),
             status: Some(status),
         };
@@ -244,24 +363,18 @@ impl Arbitration {
     }
 }
 
-fn check_role(role: Option<&Role>) -> Result<(), ArbitrationError> {
-    let Some(role) = role else { return Ok(()) };
+/// Returns the role of a bid.
+fn role_of(bid: &MasterArbitrationUpdate) -> Result<RoleId, ArbitrationError> {
+    let Some(role) = &bid.role else { return Ok(RoleId::Default) };
+    // An empty configuration restricts nothing.
+    if role.config.as_ref().is_some_and(|config| *config != Default::default()) {
+        return Err(ArbitrationError::RoleConfig);
+    }
+    if role.name.len() > MAX_ROLE_NAME {
+        return Err(ArbitrationError::RoleName(role.name.len()));
+    }
     #[allow(deprecated)] // older clients still send it
-    let id = role.id;
-    match (role.name.as_str(), id) {
-        ("", 0) if role.config.is_some() => Err(ArbitrationError::RoleConfig),
-        ("", 0) => Ok(()),
-        ("", id) => Err(ArbitrationError::Role(id.to_string())),
-        (name, _) => Err(ArbitrationError::Role(quoted(name))),
-    }
-}
-
-/// Quotes a name for an error message, truncated if it is long.
-fn quoted(name: &str) -> String {
-    match name.char_indices().nth(MAX_QUOTED_NAME) {
-        Some((end, _)) => format!("{:?}...", &name[..end]),
-        None => format!("{name:?}"),
-    }
+    Ok(RoleId::new(&role.name, role.id))
 }
 
 impl From<Uint128> for u128 {
@@ -307,6 +420,10 @@ mod tests {
         notifications.iter().map(one).collect()
     }
 
+    fn duplicate(id: u128) -> ArbitrationError {
+        ArbitrationError::Duplicate { role: RoleId::Default, id }
+    }
+
     fn with(ids: &[(ClientId, u128)]) -> Arbitration {
         let mut all = Arbitration::new(DEVICE);
         ids.iter().for_each(|&(client, id)| drop(all.bid(client, &bid(id)).unwrap()));
@@ -325,7 +442,7 @@ mod tests {
         let expected =
             [(1, AlreadyExists, Some(high)), (2, AlreadyExists, Some(high)), (3, Primary, Some(high))];
         assert_eq!(summary(&notifications), expected);
-        assert_eq!(all.primary(), Some(3));
+        assert_eq!(all.primary(&RoleId::Default), Some(3));
     }
 
     #[test]
@@ -371,36 +488,25 @@ mod tests {
     fn ids_are_unique_and_0_is_an_id() {
         let mut all = with(&[(1, 5)]);
         let error = all.bid(2, &bid(5)).unwrap_err();
-        assert_eq!((error.code(), error), (Code::InvalidArgument, ArbitrationError::Duplicate(5)));
+        assert_eq!((error.code(), error), (Code::InvalidArgument, duplicate(5)));
         assert_eq!(summary(&all.bid(2, &bid(0)).unwrap()), [(2, AlreadyExists, Some(5))]);
-        assert_eq!(all.bid(3, &bid(0)), Err(ArbitrationError::Duplicate(0)));
+        assert_eq!(all.bid(3, &bid(0)), Err(duplicate(0)));
         // Several clients may have no id.
         assert_eq!(summary(&all.bid(3, &bid(None)).unwrap()), [(3, AlreadyExists, Some(5))]);
         assert_eq!(summary(&all.bid(4, &bid(None)).unwrap()), [(4, AlreadyExists, Some(5))]);
         // A client may take the id of one that has left, or its own old id.
         all.leave(1);
-        assert_eq!(all.primary(), Some(2));
+        assert_eq!(all.primary(&RoleId::Default), Some(2));
         assert_eq!(all.bid(3, &bid(5)).unwrap().len(), 3);
-        assert_eq!(all.primary(), Some(3));
+        assert_eq!(all.primary(&RoleId::Default), Some(3));
     }
 
     #[test]
-    fn wrong_devices_roles_and_too_many_clients_are_rejected() {
+    fn wrong_devices_and_too_many_clients_are_rejected() {
         let mut all = with(&[(1, 5)]);
         let other = MasterArbitrationUpdate { device_id: 8, ..bid(6) };
         assert_eq!(all.bid(2, &other).unwrap_err().code(), Code::NotFound);
         assert_eq!(all.bid(1, &other).unwrap_err().code(), Code::FailedPrecondition);
-        let role = |role: Role| MasterArbitrationUpdate { role: Some(role), ..bid(6) };
-        assert!(all.clone().bid(2, &role(Role::default())).is_ok(), "an empty role is the default one");
-        let named = Role { name: "routing".into(), ..Role::default() };
-        let error = all.bid(2, &role(named)).unwrap_err();
-        assert_eq!(error.code(), Code::NotFound);
-        assert!(error.to_string().contains("no role \"routing\""), "{error}");
-        #[allow(deprecated)]
-        let numbered = Role { id: 3, ..Role::default() };
-        assert_eq!(all.bid(2, &role(numbered)), Err(ArbitrationError::Role("3".into())));
-        let configured = Role { config: Some(Default::default()), ..Role::default() };
-        assert_eq!(all.bid(2, &role(configured)), Err(ArbitrationError::RoleConfig));
         for client in 2..=MAX_CLIENTS as u64 {
             all.bid(client, &bid(u128::from(client) + 100)).unwrap();
         }
@@ -412,7 +518,7 @@ mod tests {
     fn only_the_primary_writes() {
         let mut all = Arbitration::new(DEVICE);
         let id = |id: u128| Some(Uint128::from(id));
-        let may = |all: &Arbitration, id: Option<Uint128>| all.authorise(id.as_ref());
+        let may = |all: &Arbitration, id: Option<Uint128>| all.authorise(&RoleId::Default, id.as_ref());
         assert_eq!(may(&all, None), Ok(()), "without a session, as in BMv2");
         assert_eq!(may(&all, id(5)), Err(ArbitrationError::NoSession));
         all.bid(1, &bid(5)).unwrap();
@@ -427,8 +533,91 @@ mod tests {
         assert_eq!(may(&all, id(3)), Ok(()));
         all.bid(2, &bid(None)).unwrap();
         assert!(may(&all, None).unwrap_err().to_string().contains("the primary is nobody"));
-        assert_eq!(all.check_target(7, ""), Ok(()));
-        assert_eq!(all.check_target(0, "").unwrap_err().code(), Code::NotFound);
-        assert_eq!(all.check_target(7, "x").unwrap_err().code(), Code::NotFound);
+        assert_eq!(all.check_device(7), Ok(()));
+        assert_eq!(all.check_device(0).unwrap_err().code(), Code::NotFound);
+    }
+
+    fn bid_as(role: Role, id: impl Into<Option<u128>>) -> MasterArbitrationUpdate {
+        MasterArbitrationUpdate { role: Some(role), ..bid(id) }
+    }
+
+    fn named(name: &str) -> Role {
+        Role { name: name.into(), ..Role::default() }
+    }
+
+    #[test]
+    fn each_role_has_its_own_primary() {
+        let mut all = with(&[(1, 5), (2, 3)]);
+        // The same id in another role, and a lower one than that of the default role's primary.
+        let notifications = all.bid(3, &bid_as(named("routing"), 5)).unwrap();
+        assert_eq!(summary(&notifications), [(3, Primary, Some(5))]);
+        assert_eq!(notifications[0].update.role, Some(named("routing")), "the answer repeats the role");
+        #[allow(deprecated)]
+        let numbered = Role { id: 3, ..Role::default() };
+        assert_eq!(summary(&all.bid(4, &bid_as(numbered.clone(), 1)).unwrap()), [(4, Primary, Some(1))]);
+        assert_eq!(
+            summary(&all.bid(5, &bid_as(named("routing"), 7)).unwrap()),
+            [(3, AlreadyExists, Some(7)), (5, Primary, Some(7))]
+        );
+        let routing = RoleId::new("routing", 0);
+        assert_eq!((all.primary(&routing), all.primary(&RoleId::Default)), (Some(5), Some(1)));
+        assert_eq!(all.primary(&RoleId::new("", 3)), Some(4));
+        assert_eq!(all.primaries(), [1, 5, 4]);
+        assert_eq!(
+            [1, 2, 3, 4, 5, 9].map(|client| all.is_primary(client)),
+            [true, false, false, true, true, false]
+        );
+        // Ids are unique within a role.
+        let error = all.bid(6, &bid_as(named("routing"), 5)).unwrap_err();
+        assert_eq!(error, ArbitrationError::Duplicate { role: routing.clone(), id: 5 });
+        assert!(error.to_string().contains("another client of role \"routing\" has 5"), "{error}");
+        assert_eq!(summary(&all.leave(5)), [(3, Primary, Some(5))]);
+        assert_eq!(all.leave(4), []);
+        assert_eq!(all.primaries(), [1, 3]);
+        // An empty role, or one with an empty configuration, is the default one.
+        let empty = Role { config: Some(Default::default()), ..Role::default() };
+        assert_eq!(summary(&all.bid(6, &bid_as(Role::default(), 2)).unwrap()), [(6, AlreadyExists, Some(5))]);
+        assert_eq!(summary(&all.bid(7, &bid_as(empty, 1)).unwrap()), [(7, AlreadyExists, Some(5))]);
+    }
+
+    #[test]
+    fn a_role_that_changes_is_too_long_or_has_a_configuration_is_rejected() {
+        let mut all = with(&[(1, 5)]);
+        let error = all.bid(1, &bid_as(named("routing"), 6)).unwrap_err();
+        assert_eq!(error.code(), Code::FailedPrecondition);
+        assert!(error.to_string().contains("belongs to the default role"), "{error}");
+        let config = prost_types::Any { type_url: "type.googleapis.com/x".into(), value: Vec::new() };
+        let configured = Role { config: Some(config), ..named("routing") };
+        assert_eq!(all.bid(2, &bid_as(configured, 6)), Err(ArbitrationError::RoleConfig));
+        let long = bid_as(named(&"x".repeat(MAX_ROLE_NAME + 1)), 6);
+        assert_eq!(all.bid(2, &long).unwrap_err(), ArbitrationError::RoleName(257));
+        assert_eq!(ArbitrationError::RoleConfig.code(), Code::InvalidArgument);
+        assert!(!all.has_bid(2));
+    }
+
+    #[test]
+    fn a_request_needs_the_id_of_the_primary_of_its_role() {
+        let mut all = with(&[(1, 5)]);
+        let routing = RoleId::new("routing", 0);
+        let may = |all: &Arbitration, role: &RoleId, id: Option<u128>| {
+            all.authorise(role, id.map(Uint128::from).as_ref())
+        };
+        assert_eq!(
+            may(&all, &routing, None).unwrap_err().code(),
+            Code::PermissionDenied,
+            "a client is connected"
+        );
+        all.bid(2, &bid_as(named("routing"), 9)).unwrap();
+        assert_eq!(may(&all, &routing, Some(9)), Ok(()));
+        assert_eq!(may(&all, &RoleId::Default, Some(5)), Ok(()));
+        let error = may(&all, &RoleId::Default, Some(9)).unwrap_err();
+        assert_eq!(error.code(), Code::PermissionDenied);
+        assert_eq!(
+            error.to_string(),
+            "Not primary: the election id is 9, of the primary of role \"routing\", which the request must name, \
+             and the primary is 5"
+        );
+        let error = may(&all, &routing, Some(4)).unwrap_err().to_string();
+        assert_eq!(error, "Not primary of role \"routing\": the election id is 4, and the primary is 9");
     }
 }

@@ -11,6 +11,7 @@ use super::reconcile;
 use super::sessions::Sessions;
 use super::status::{from_control, from_dataplane};
 use super::sync::lock;
+use p4runtime::arbitration::ClientId;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::p4::v1::{Entity, ForwardingPipelineConfig, TableEntry, Update};
@@ -129,11 +130,11 @@ impl Device {
         Ok(decoded.map_err(|_| Status::internal("internal error: decoding the request panicked"))??)
     }
 
-    /// Updates the state that depends on the primary. `previous` is the primary before the change.
-    pub fn on_primary_change(&self, sessions: &Sessions, previous: Option<u64>) {
-        let primary = sessions.arbitration.primary();
-        self.subscriptions.packet_in.store(primary.is_some(), Ordering::Relaxed);
-        if primary != previous {
+    /// Updates the state that depends on the primaries. `previous` are the primaries before the change.
+    pub fn on_primary_change(&self, sessions: &Sessions, previous: &[ClientId]) {
+        let primaries = sessions.arbitration.primaries();
+        self.subscriptions.packet_in.store(!primaries.is_empty(), Ordering::Relaxed);
+        if primaries != previous {
             lock(&self.digests).reset();
         }
     }

@@ -1,4 +1,4 @@
-//! Forwards messages of the data plane to the primary: packet-ins, digest lists, idle timeouts. The data plane only
+//! Forwards messages of the data plane to the primary of each role: packet-ins, digest lists, idle timeouts. The data plane only
 //! writes to a bounded queue; the rest happens in the tasks of this module.
 
 use super::device::Device;
@@ -57,7 +57,7 @@ pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, Datapla
     Ok(events)
 }
 
-/// Forwards packet-ins and digests to the primary until the data plane stops.
+/// Forwards packet-ins and digests to the primaries until the data plane stops.
 pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
     loop {
         let due = lock(&device.digests).next_due();
@@ -98,14 +98,14 @@ pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
 fn packet_in(device: &Device, frame: &[u8]) {
     let headers = lock(&device.headers).clone();
     let packet = headers.and_then(|headers| headers.packet_in.packet_in(frame));
-    let sent = packet.is_some_and(|packet| lock(&device.sessions).send_to_primary(Update::Packet(packet)));
+    let sent = packet.is_some_and(|packet| lock(&device.sessions).send_to_primaries(Update::Packet(packet)));
     device.config.lost.packet_in.fetch_add(u64::from(!sent), Ordering::Relaxed);
 }
 
 fn send_digests(device: &Device, list: DigestList) {
     let messages = list.data.len() as u64;
     let list = DigestList { timestamp: wall_clock(), ..list };
-    if !lock(&device.sessions).send_to_primary(Update::Digest(list)) {
+    if !lock(&device.sessions).send_to_primaries(Update::Digest(list)) {
         device.config.lost.digests.fetch_add(messages, Ordering::Relaxed);
     }
 }
@@ -121,7 +121,7 @@ pub async fn notify_idle_timeouts(device: Arc<Device>) {
             for table_entry in expired.chunks(MAX_NOTIFIED_ENTRIES).map(<[_]>::to_vec) {
                 let count = table_entry.len() as u64;
                 let notification = IdleTimeoutNotification { table_entry, timestamp: wall_clock() };
-                if !lock(&device.sessions).send_to_primary(Update::IdleTimeoutNotification(notification)) {
+                if !lock(&device.sessions).send_to_primaries(Update::IdleTimeoutNotification(notification)) {
                     device.config.lost.timeouts.fetch_add(count, Ordering::Relaxed);
                 }
             }

@@ -124,9 +124,13 @@ impl Sessions {
         }
     }
 
-    /// Sends a message to the primary. Returns `false` if there is no primary or the message was dropped.
-    pub fn send_to_primary(&mut self, update: Update) -> bool {
-        self.arbitration.primary().is_some_and(|primary| self.send(primary, update))
+    /// Sends a message to the primary of each role. Returns `false` if there is no primary or one of them did not get the
+    /// message.
+    pub fn send_to_primaries(&mut self, update: Update) -> bool {
+        let mut primaries = self.arbitration.primaries();
+        let Some(last) = primaries.pop() else { return false };
+        let sent = primaries.into_iter().fold(true, |sent, to| self.send(to, update.clone()) && sent);
+        self.send(last, update) && sent
     }
 
     /// Ends all streams, and all that are opened later.

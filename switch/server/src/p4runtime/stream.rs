@@ -45,9 +45,9 @@ pub async fn serve(
     let status = run(&device, client, &mut inbound, ended, &queue, call.as_deref()).await;
     {
         let mut sessions = lock(&device.sessions);
-        let previous = sessions.arbitration.primary();
+        let previous = sessions.arbitration.primaries();
         sessions.close(client);
-        device.on_primary_change(&sessions, previous);
+        device.on_primary_change(&sessions, &previous);
     }
     if let Some(status) = status {
         // If the client does not accept the status, dropping the queue ends its stream.
@@ -103,9 +103,9 @@ async fn run(
 
 fn arbitrate(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
     let mut sessions = lock(&device.sessions);
-    let previous = sessions.arbitration.primary();
+    let previous = sessions.arbitration.primaries();
     let outcome = sessions.arbitrate(client, bid);
-    device.on_primary_change(&sessions, previous);
+    device.on_primary_change(&sessions, &previous);
     Ok(outcome?)
 }
 
@@ -161,7 +161,7 @@ fn digest_ack(device: &Device, client: ClientId, ack: DigestListAck) -> Result<(
 }
 
 fn require_primary(device: &Device, client: ClientId) -> Result<(), ControlError> {
-    match lock(&device.sessions).arbitration.primary() == Some(client) {
+    match lock(&device.sessions).arbitration.is_primary(client) {
         true => Ok(()),
         false => Err(ControlError::new(Code::PermissionDenied, "Not primary")),
     }

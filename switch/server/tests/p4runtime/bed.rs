@@ -91,12 +91,14 @@ impl TestBed {
 pub struct Client {
     pub stub: P4RuntimeClient<Channel>,
     pub id: Option<Uint128>,
+    /// Name of the role in bids and requests.
+    pub role: String,
     stream: Option<(mpsc::Sender<StreamMessageRequest>, Streaming<StreamMessageResponse>)>,
 }
 
 impl Client {
     pub fn new(channel: Channel) -> Client {
-        Client { stub: P4RuntimeClient::new(channel), id: None, stream: None }
+        Client { stub: P4RuntimeClient::new(channel), id: None, role: String::new(), stream: None }
     }
 
     pub async fn send(&mut self, update: Request) {
@@ -114,7 +116,9 @@ impl Client {
     /// Sends an arbitration update with this election id, which later requests carry too.
     pub async fn bid(&mut self, id: impl Into<Option<u64>>) {
         self.id = id.into().map(|low| Uint128 { high: 0, low });
-        let bid = MasterArbitrationUpdate { device_id: DEVICE, election_id: self.id, ..Default::default() };
+        let role = Some(Role { name: self.role.clone(), ..Role::default() });
+        let bid =
+            MasterArbitrationUpdate { device_id: DEVICE, role, election_id: self.id, ..Default::default() };
         self.send(Request::Arbitration(bid)).await;
     }
 
@@ -155,6 +159,7 @@ impl Client {
     ) -> Result<(), Status> {
         let request = SetForwardingPipelineConfigRequest {
             device_id: DEVICE,
+            role: self.role.clone(),
             election_id: self.id,
             action: action.into(),
             config,
@@ -166,6 +171,7 @@ impl Client {
     pub async fn write_all(&mut self, updates: Vec<Update>, atomicity: Atomicity) -> Result<(), Status> {
         let request = WriteRequest {
             device_id: DEVICE,
+            role: self.role.clone(),
             election_id: self.id,
             updates,
             atomicity: atomicity.into(),
@@ -181,7 +187,7 @@ impl Client {
     /// Reads entities. Returns them and the number of messages.
     pub async fn read_messages(&mut self, requests: Vec<Kind>) -> Result<(Vec<Kind>, usize), Status> {
         let entities = requests.into_iter().map(|entity| Entity { entity: Some(entity) }).collect();
-        let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
+        let request = ReadRequest { device_id: DEVICE, entities, role: self.role.clone() };
         let mut stream = self.stub.read(request).await?.into_inner();
         let (mut found, mut messages) = (Vec::new(), 0);
         while let Some(message) = stream.message().await? {
