@@ -20,7 +20,7 @@ use weir_switch::driver::{
 use weir_switch::drops::DropReason;
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::link::LinkDrop;
-use weir_switch::pipeline::Digest;
+use weir_switch::pipeline::{ActionCall, Digest};
 use weir_switch::tm::{QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
 use weir_units::{Bandwidth, Time};
@@ -572,6 +572,53 @@ fn a_fabric_carries_frames_through_four_switches() {
     }
     assert_eq!(read_pcap(&directory.join("s1-eth2_out.pcap")).len(), 50);
     std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Needs no root: the switches have only the link between them.
+#[test]
+fn members_whose_watch_port_is_unplugged_are_not_selected() {
+    let link = PortLinkConfig::new(Bandwidth::from_gbps(1), Time::from_ms(1));
+    let program = Program::from_json(include_str!("data/tables.json")).unwrap();
+    let member = |index: u16| {
+        let internal = FabricPort { port: 1, name: format!("s{index}-eth1"), peer: (1 - index, 1) };
+        let config = DataplaneConfig {
+            port_links: BTreeMap::from([(1, link)]),
+            cpu_port: Some(CPU_PORT),
+            ..DataplaneConfig::default()
+        };
+        let switch = Switch::new(program.clone(), config.switch_config(), 1).unwrap();
+        FabricMember { config, switch: Some(Box::new(switch)), ports: vec![], internal_ports: vec![internal] }
+    };
+    let fabric = FabricDataplane::start((0..2).map(member).collect()).unwrap();
+    let handles = fabric.handles();
+    let watching = |switch: &mut Switch| {
+        let pipeline = switch.pipeline_mut();
+        let result = ActionCall::action("result", [vec![0, 1]]);
+        let members = [0; 3].map(|_| pipeline.member_add("chosen", &result).unwrap());
+        let group = pipeline.group_add("chosen", &members).unwrap();
+        let ports = members.into_iter().zip([1, u32::from(CPU_PORT), 7]).collect();
+        pipeline.group_set_watch_ports("chosen", group, &ports).unwrap();
+        group
+    };
+    let groups = [0, 1].map(|n| handles[n].with(move |switch, _| watching(switch)).unwrap());
+    let selectable = |n: usize| {
+        let group = groups[n];
+        let members = handles[n].with(move |switch, _| switch.pipeline().group_selectable("chosen", group));
+        members.unwrap().unwrap().iter().map(|member| member.0).collect::<Vec<_>>()
+    };
+    assert_eq!([selectable(0), selectable(1)], [[0, 1], [0, 1]], "the link is up, port 7 does not exist");
+    handles[0].remove_port(1).wait().unwrap();
+    wait_for(TIMEOUT, || [selectable(0), selectable(1)] == [[1], [1]]);
+    handles[0].add_port(1, "s0-eth1").wait().unwrap();
+    wait_for(TIMEOUT, || [selectable(0), selectable(1)] == [[0, 1], [0, 1]]);
+    // A new switch gets the port states when it is installed.
+    handles[0].remove_port(1).wait().unwrap();
+    let mut new =
+        Box::new(Switch::new(program.clone(), handles[0].switch_config().wait().unwrap(), 1).unwrap());
+    assert_eq!(watching(&mut new), groups[0]);
+    handles[0].install(new).wait().unwrap();
+    assert_eq!(selectable(0), [1]);
+    fabric.stop();
 }
 
 #[test]

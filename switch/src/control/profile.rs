@@ -17,6 +17,7 @@ use p4runtime::p4::v1::action_profile_group::member::WatchKind;
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{ActionProfileActionSet, ActionProfileGroup, ActionProfileMember};
 use p4runtime::p4info::{Index, Object};
+use p4runtime::value::to_u64;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -128,7 +129,10 @@ impl Control {
             (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has group {id}"))),
             (Type::Insert, None) => {
                 self.reject_if_one_shot(group.action_profile_id)?;
-                pipeline.group_add(&name, &weighted_members(profile, info, group)?)?
+                let (members, watch_ports) = weighted_members(profile, info, group)?;
+                let handle = pipeline.group_add(&name, &members)?;
+                pipeline.group_set_watch_ports(&name, handle, &watch_ports)?;
+                handle
             }
             (_, None) => return Err(unknown_group(id)),
             (Type::Modify, Some(existing)) => {
@@ -137,7 +141,9 @@ impl Control {
                         "{name}: max_size of group {id} cannot change"
                     )));
                 }
-                pipeline.group_modify(&name, existing.handle, &weighted_members(profile, info, group)?)?;
+                let (members, watch_ports) = weighted_members(profile, info, group)?;
+                pipeline.group_modify(&name, existing.handle, &members)?;
+                pipeline.group_set_watch_ports(&name, existing.handle, &watch_ports)?;
                 existing.handle
             }
             (_, Some(existing)) => {
@@ -177,13 +183,16 @@ impl Control {
         let pipeline = switch.pipeline_mut();
         let mut members = Vec::new();
         let mut create = || -> Result<GroupHandle, TableError> {
-            let mut handles = Vec::new();
-            for (call, weight) in &calls {
+            let (mut handles, mut watch_ports) = (Vec::new(), BTreeMap::new());
+            for OneShotAction { call, weight, watch_port } in &calls {
                 let member = pipeline.member_add(&name, call)?;
                 members.push(member);
                 handles.extend(std::iter::repeat_n(member, *weight));
+                watch_ports.extend(watch_port.map(|port| (member, port)));
             }
-            pipeline.group_add(&name, &handles)
+            let group = pipeline.group_add(&name, &handles)?;
+            pipeline.group_set_watch_ports(&name, group, &watch_ports)?;
+            Ok(group)
         };
         match create() {
             Ok(group) => {
@@ -290,12 +299,12 @@ fn contains_member(group: &ActionProfileGroup, member: u32) -> bool {
     group.members.iter().any(|other| other.member_id == member)
 }
 
-/// Checks a group and returns the handles of its members, each repeated by its weight.
+/// Checks a group and returns the handles of its members, each repeated by its weight, and their watch ports.
 fn weighted_members(
     profile: &ProfileEntities,
     info: &ActionProfile,
     group: &ActionProfileGroup,
-) -> Result<Vec<MemberHandle>, ControlError> {
+) -> Result<(Vec<MemberHandle>, BTreeMap<MemberHandle, u32>), ControlError> {
     let (max, max_size) = (info.max_group_size, group.max_size);
     if max_size < 0 || (max > 0 && !(1..=max).contains(&max_size)) {
         let name = &info.preamble().name;
@@ -310,31 +319,39 @@ fn weighted_members(
                 member.member_id
             )));
         }
-        #[allow(deprecated)] // older clients still send it
-        match &member.watch_kind {
-            Some(WatchKind::Watch(port)) => reject_watch_port(*port == 0)?,
-            Some(WatchKind::WatchPort(port)) => reject_watch_port(port.is_empty())?,
-            None => {}
-        }
         weights.push(member.weight);
     }
     let weights = check_weights(info, &weights, max_size)?;
-    let mut handles = Vec::new();
+    let (mut handles, mut watch_ports) = (Vec::new(), BTreeMap::new());
     for (member, weight) in group.members.iter().zip(weights) {
         let handle =
             profile.members.get(&member.member_id).ok_or_else(|| unknown_member(member.member_id))?;
         handles.extend(std::iter::repeat_n(*handle, weight));
+        #[allow(deprecated)] // older clients still send it
+        let watch_port = match &member.watch_kind {
+            Some(WatchKind::Watch(port)) => port_from_number(*port)?,
+            Some(WatchKind::WatchPort(port)) => port_from_bytes(port)?,
+            None => None,
+        };
+        watch_ports.extend(watch_port.map(|port| (*handle, port)));
     }
-    Ok(handles)
+    Ok((handles, watch_ports))
 }
 
-/// Checks a one-shot set and returns its actions with their weights.
+/// An action of a one-shot set.
+struct OneShotAction {
+    call: ActionCall,
+    weight: usize,
+    watch_port: Option<u32>,
+}
+
+/// Checks a one-shot set and returns its actions.
 fn check_one_shot(
     index: &Index,
     table: &Table,
     info: &ActionProfile,
     set: &ActionProfileActionSet,
-) -> Result<Vec<(ActionCall, usize)>, ControlError> {
+) -> Result<Vec<OneShotAction>, ControlError> {
     if !info.with_selector {
         return Err(ControlError::invalid(format!(
             "{} is not an action selector, so it has no groups",
@@ -352,26 +369,38 @@ fn check_one_shot(
     let weights = check_weights(info, &weights, info.max_group_size)?;
     let calls = set.action_profile_actions.iter().zip(weights).map(|(weighted, weight)| {
         #[allow(deprecated)] // older clients still send it
-        match &weighted.watch_kind {
-            Some(ActionWatch::Watch(port)) => reject_watch_port(*port == 0)?,
-            Some(ActionWatch::WatchPort(port)) => reject_watch_port(port.is_empty())?,
-            None => {}
-        }
+        let watch_port = match &weighted.watch_kind {
+            Some(ActionWatch::Watch(port)) => port_from_number(*port)?,
+            Some(ActionWatch::WatchPort(port)) => port_from_bytes(port)?,
+            None => None,
+        };
         let action = weighted
             .action
             .as_ref()
             .ok_or_else(|| ControlError::invalid("an action of the set is missing"))?;
-        Ok((to_call(index, &table.action_refs, action, ActionScope::Entry)?, weight))
+        let call = to_call(index, &table.action_refs, action, ActionScope::Entry)?;
+        Ok(OneShotAction { call, weight, watch_port })
     });
     calls.collect()
 }
 
-/// Rejects watch ports: the switch does not know which ports are up.
-fn reject_watch_port(unset: bool) -> Result<(), ControlError> {
-    match unset {
-        true => Ok(()),
-        false => Err(ControlError::unimplemented("watch ports are not supported; omit them")),
+/// Returns the port in the deprecated field `watch`; `None` for 0, which means that it is unset.
+fn port_from_number(watch: i32) -> Result<Option<u32>, ControlError> {
+    match u32::try_from(watch) {
+        Ok(0) => Ok(None),
+        Ok(port) => Ok(Some(port)),
+        Err(_) => Err(ControlError::invalid(format!("watch {watch} is not a port; use 1 or higher"))),
     }
+}
+
+/// Returns the port in the field `watch_port`; `None` if it is empty. A port that the switch lacks is valid, as in
+/// BMv2, and down.
+fn port_from_bytes(watch_port: &[u8]) -> Result<Option<u32>, ControlError> {
+    if watch_port.is_empty() {
+        return Ok(None);
+    }
+    let port = to_u64(watch_port).and_then(|port| u32::try_from(port).ok());
+    port.map(Some).ok_or_else(|| ControlError::invalid("watch_port is not a port: it exceeds 32 bits"))
 }
 
 /// Checks weights against the selector's limits and returns how often each member is repeated. A `max_size` of

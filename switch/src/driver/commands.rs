@@ -42,6 +42,7 @@ impl Runtime {
             switch.set_limits(port, Some(priority), limits);
         }
         let old = self.replace_switch(switch);
+        self.update_watch_ports();
         // The due times of the old switch's rates do not apply to the new one.
         (0..PORTS as u16).for_each(|port| self.wake_port(port));
         old
@@ -184,6 +185,7 @@ impl Runtime {
         self.port_index[usize::from(port.number)] = self.ports.len() as u16;
         self.ports.push(port);
         self.ports_changed = true;
+        self.update_watch_ports();
     }
 
     fn open_capture(&self, interface: &str) -> Result<Option<Capture>, String> {
@@ -228,6 +230,7 @@ impl Runtime {
             self.port_index[usize::from(port.number)] = index as u16;
         }
         self.wake_port(number);
+        self.update_watch_ports();
         Ok(())
     }
 

@@ -574,7 +574,15 @@ impl Runtime {
     fn notify_port_state(&mut self, number: u16, up: bool) {
         let name = self.port(number).map_or("", |port| port.name.as_str());
         tracing::info!(port = number, interface = %name, up, "port state changed");
+        self.update_watch_ports();
         self.out.subscribers.notify(DataplaneEvent::Port { port: number, up });
+    }
+
+    /// Tells the switch which ports are up, for the watch ports of its groups. The CPU port always is.
+    pub fn update_watch_ports(&mut self) {
+        let Some(switch) = &mut self.switch else { return };
+        let ports = self.ports.iter().filter(|port| port.up).map(|port| port.number);
+        switch.pipeline_mut().set_ports_up(Some(ports.chain(self.config.cpu_port).collect()));
     }
 
     /// Flushes capture and output files to the operating system.

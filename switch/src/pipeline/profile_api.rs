@@ -2,11 +2,12 @@
 
 use super::api_types::{ActionCall, GroupHandle, MemberHandle, ObjectKind, TableError};
 use super::table_api::index_by_name;
-use super::table_state::{Member, ProfileRef};
+use super::table_state::{Member, ProfileRef, WatchedGroup};
 use super::{Pipeline, values};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Pipeline {
-    fn profile(&self, name: &str) -> Result<usize, TableError> {
+    pub(super) fn profile(&self, name: &str) -> Result<usize, TableError> {
         let names = self.program.profiles.iter().map(|profile| profile.name.as_str());
         index_by_name(names, ObjectKind::ActionProfile, name)
     }
@@ -40,7 +41,7 @@ impl Pipeline {
         }
     }
 
-    fn resolve_member(&self, profile: usize, action: &ActionCall) -> Result<Member, TableError> {
+    pub(super) fn resolve_member(&self, profile: usize, action: &ActionCall) -> Result<Member, TableError> {
         let object = self.profile_label(profile);
         let (action, args) = self.resolve(&object, &self.program.profile_actions(profile), action)?;
         Ok(Member { action, args })
@@ -87,7 +88,8 @@ impl Pipeline {
     pub fn member_delete(&mut self, profile: &str, member: MemberHandle) -> Result<(), TableError> {
         let profile = self.profile(profile)?;
         self.check_member(profile as u16, member)?;
-        let mut groups = self.state.profiles[profile].groups.iter().flatten();
+        let state = &self.state.profiles[profile];
+        let mut groups = (0..state.groups.len() as u32).filter_map(|group| state.group_members(group));
         if groups.any(|members| members.contains(&member.0))
             || self.is_referenced(profile, ProfileRef::Member(member.0))
         {
@@ -125,7 +127,7 @@ impl Pipeline {
         Ok(GroupHandle(insert(&mut self.state.profiles[profile].groups, members)))
     }
 
-    /// Replaces the members of a group.
+    /// Replaces the members of a group. Members that stay keep their watch ports.
     ///
     /// # Errors
     ///
@@ -139,8 +141,66 @@ impl Pipeline {
         let profile = self.profile(profile)?;
         self.check_group(profile as u16, group)?;
         let members = self.check_members(profile, members)?;
-        self.state.profiles[profile].groups[group.0 as usize] = Some(members);
+        let state = &mut self.state.profiles[profile];
+        match state.watched.get_mut(&group.0) {
+            Some(watched) => {
+                watched.members = members;
+                self.refresh_group(profile, group.0);
+            }
+            None => state.groups[group.0 as usize] = Some(members),
+        }
         Ok(())
+    }
+
+    /// Sets the watch ports of a group, which replace earlier ones: a packet selects a member with a watch port
+    /// only while that port is up. See [`Self::set_ports_up`].
+    ///
+    /// # Errors
+    ///
+    /// Unknown profile or group.
+    pub fn group_set_watch_ports(
+        &mut self,
+        profile: &str,
+        group: GroupHandle,
+        ports: &BTreeMap<MemberHandle, u32>,
+    ) -> Result<(), TableError> {
+        let profile = self.profile(profile)?;
+        self.check_group(profile as u16, group)?;
+        let state = &mut self.state.profiles[profile];
+        let members = state.group_members(group.0).unwrap_or_default().to_vec();
+        if ports.is_empty() {
+            state.watched.remove(&group.0);
+            state.groups[group.0 as usize] = Some(members);
+        } else {
+            let ports = ports.iter().map(|(member, &port)| (member.0, port)).collect();
+            state.watched.insert(group.0, WatchedGroup { members, ports });
+            self.refresh_group(profile, group.0);
+        }
+        Ok(())
+    }
+
+    /// Sets the ports that are up, for the watch ports of groups. `None`, the initial state, means that the port
+    /// states are unknown: every port counts as up.
+    pub fn set_ports_up(&mut self, ports: Option<BTreeSet<u16>>) {
+        if self.state.ports_up == ports {
+            return;
+        }
+        self.state.ports_up = ports;
+        for profile in 0..self.state.profiles.len() {
+            let groups: Vec<u32> = self.state.profiles[profile].watched.keys().copied().collect();
+            groups.into_iter().for_each(|group| self.refresh_group(profile, group));
+        }
+    }
+
+    /// Selects again the members of a group whose watch port is up.
+    fn refresh_group(&mut self, profile: usize, group: u32) {
+        let ports_up = self.state.ports_up.as_ref();
+        let is_up =
+            |port: u32| ports_up.is_none_or(|up| u16::try_from(port).is_ok_and(|port| up.contains(&port)));
+        let state = &mut self.state.profiles[profile];
+        let Some(WatchedGroup { members, ports }) = state.watched.get(&group) else { return };
+        let is_selectable = |member: &u32| ports.get(member).is_none_or(|&port| is_up(port));
+        state.groups[group as usize] = Some(members.iter().copied().filter(is_selectable).collect());
     }
 
     /// Removes a group that no entry refers to.
@@ -155,6 +215,7 @@ impl Pipeline {
             return Err(self.in_use(profile, ObjectKind::Group, group.0));
         }
         self.state.profiles[profile].groups[group.0 as usize] = None;
+        self.state.profiles[profile].watched.remove(&group.0);
         Ok(())
     }
 
@@ -164,16 +225,35 @@ impl Pipeline {
     ///
     /// Unknown profile.
     pub fn groups(&self, profile: &str) -> Result<Vec<(GroupHandle, Vec<MemberHandle>)>, TableError> {
-        let profile = self.profile(profile)?;
-        let groups = self.state.profiles[profile].groups.iter().enumerate();
-        let list = |(handle, members): (usize, &Option<Vec<u32>>)| {
-            let members = members.as_ref()?.iter().map(|member| MemberHandle(*member)).collect();
-            Some((GroupHandle(handle as u32), members))
+        let state = &self.state.profiles[self.profile(profile)?];
+        let list = |group: u32| {
+            let members = state.group_members(group)?.iter().map(|member| MemberHandle(*member)).collect();
+            Some((GroupHandle(group), members))
         };
-        Ok(groups.filter_map(list).collect())
+        Ok((0..state.groups.len() as u32).filter_map(list).collect())
     }
 
-    fn check_members(&self, profile: usize, members: &[MemberHandle]) -> Result<Vec<u32>, TableError> {
+    /// Returns the members of a group that packets may select: those without a watch port, or whose port is up.
+    ///
+    /// # Errors
+    ///
+    /// Unknown profile or group.
+    pub fn group_selectable(
+        &self,
+        profile: &str,
+        group: GroupHandle,
+    ) -> Result<Vec<MemberHandle>, TableError> {
+        let profile = self.profile(profile)?;
+        self.check_group(profile as u16, group)?;
+        let members = self.state.profiles[profile].groups[group.0 as usize].iter().flatten();
+        Ok(members.map(|member| MemberHandle(*member)).collect())
+    }
+
+    pub(super) fn check_members(
+        &self,
+        profile: usize,
+        members: &[MemberHandle],
+    ) -> Result<Vec<u32>, TableError> {
         if self.program.profiles[profile].selector.is_none() {
             return Err(TableError::NoSelector { profile: self.program.profiles[profile].name.clone() });
         }

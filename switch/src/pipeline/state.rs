@@ -8,6 +8,7 @@ use crate::program::{Engine, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use std::collections::BTreeSet;
 /// BMv2's default drop port.
 const DROP_PORT: u16 = 511;
 /// BMv2's clock counts microseconds.
@@ -36,6 +37,8 @@ pub(super) struct State {
     /// Memory for this program.
     pub scratch: Box<Scratch>,
 }
+    /// The ports that are up, for the watch ports of groups; `None` if the port states are unknown.
+    pub ports_up: Option<BTreeSet<u16>>,
 
 impl State {
     pub fn new(program: &Program, seed: u64) -> State {
@@ -68,6 +71,7 @@ impl State {
         }
     }
 }
+            ports_up: None,
 
 impl CounterValue {
     /// Counts one packet of this many bytes.

@@ -8,6 +8,7 @@ use crate::program::{
     ActionId, ActionProfile, KeyCacheFormat, NativeTable, Pc, Program, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT,
     Table, row_actions,
 };
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 /// The action of an entry: its code, and the point at which control flow continues.
@@ -352,8 +353,19 @@ pub(super) struct ProfileState {
     pub members: Vec<Option<Member>>,
     /// Members of each group, indexed by handle, in ascending order as in BMv2.
     pub groups: Vec<Option<Vec<u32>>>,
+    /// The groups with watch ports, by handle. For these, `groups` lacks the members whose port is down.
+    pub watched: BTreeMap<u32, WatchedGroup>,
     /// Number of selections; only a round-robin selector counts them.
     calls: u64,
+}
+
+/// A group whose members are selected only while their watch port is up.
+#[derive(Clone, Debug)]
+pub(super) struct WatchedGroup {
+    /// All members, in ascending order.
+    pub members: Vec<u32>,
+    /// The watch port of each member that has one.
+    pub ports: BTreeMap<u32, u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -363,6 +375,12 @@ pub(super) struct Member {
 }
 
 impl ProfileState {
+    /// Returns all members of a group, also those whose watch port is down; `None` if there is no such group.
+    pub fn group_members(&self, group: u32) -> Option<&[u32]> {
+        let selectable = self.groups.get(group as usize)?.as_ref()?;
+        Some(self.watched.get(&group).map_or(selectable, |watched| &watched.members))
+    }
+
     /// Returns the member for this packet: the member itself, or one of the group, selected by the selector's
     /// hash. `None` if the group is empty.
     pub fn select_member(

@@ -120,6 +120,84 @@ fn members_and_groups_are_created_and_deleted_in_order_of_reference() {
     device.expect_error(Insert, direct, Code::InvalidArgument, "use a member or a group");
 }
 
+/// Returns the number of members of each group of `paths` that packets may select.
+fn selectable(device: &Device) -> Vec<usize> {
+    let pipeline = device.switch.pipeline();
+    let name = &device.index().action_profiles.named("paths").unwrap().preamble().name;
+    let groups = pipeline.groups(name).unwrap();
+    groups.iter().map(|(group, _)| pipeline.group_selectable(name, *group).unwrap().len()).collect()
+}
+
+#[test]
+fn a_member_whose_watch_port_is_down_is_not_selected() {
+    use p4runtime::p4::v1::action_profile_group::member::WatchKind;
+    let mut device = Device::new();
+    let send = |device: &Device, port| Some(device.action("send", &[port]));
+    let watched = |device: &Device, watch: &[Option<WatchKind>]| {
+        let Kind::ActionProfileGroup(mut group) = group(device, "paths", 9, &[(1, 1), (2, 3)]) else {
+            panic!()
+        };
+        group.members.iter_mut().zip(watch).for_each(|(member, kind)| member.watch_kind = kind.clone());
+        Kind::ActionProfileGroup(group)
+    };
+    let port = |port: &[u8]| Some(WatchKind::WatchPort(port.to_vec()));
+    #[allow(deprecated)]
+    let legacy = |port| Some(WatchKind::Watch(port));
+    let ports_up = |device: &mut Device, ports: &[u16]| {
+        device.switch.pipeline_mut().set_ports_up(Some(ports.iter().copied().collect()));
+    };
+    device.apply(Insert, member(&device, "paths", 1, send(&device, 1)));
+    device.apply(Insert, member(&device, "paths", 2, send(&device, 2)));
+    let both = watched(&device, &[port(&[1]), legacy(2)]);
+    device.apply(Insert, both.clone());
+    assert_eq!(selectable(&device), [4], "port states are unknown");
+    ports_up(&mut device, &[1]);
+    assert_eq!(selectable(&device), [1]);
+    ports_up(&mut device, &[2, 7]);
+    assert_eq!(selectable(&device), [3]);
+    ports_up(&mut device, &[]);
+    assert_eq!(selectable(&device), [0]);
+    // Reads return the group as written, and a member that is down is still in it.
+    assert_eq!(device.read(group(&device, "paths", 9, &[])).unwrap(), std::slice::from_ref(&both));
+    device.expect_error(Delete, member(&device, "paths", 1, None), Code::FailedPrecondition, "is in group 9");
+    // A port that does not exist is down; port 0 exists; an empty or unset watch port watches nothing.
+    let cases = [
+        ([port(&[0x40, 0, 0, 1]), port(&[0])], 3),
+        ([port(&[]), legacy(0)], 4),
+        ([None, port(&[5])], 1),
+        ([None, None], 4),
+    ];
+    ports_up(&mut device, &[0, 3]);
+    for (watch, expected) in cases {
+        device.apply(Modify, watched(&device, &watch));
+        assert_eq!(selectable(&device), [expected], "{watch:?}");
+    }
+    for (watch, expected) in
+        [(legacy(-1), "watch -1 is not a port"), (port(&[1, 0, 0, 0, 0]), "exceeds 32 bits")]
+    {
+        device.expect_error(Modify, watched(&device, &[watch, None]), Code::InvalidArgument, expected);
+    }
+    device.apply(Delete, group(&device, "paths", 9, &[]));
+    device.apply(Delete, member(&device, "paths", 1, None));
+    device.apply(Delete, member(&device, "paths", 2, None));
+
+    // A one-shot set.
+    let action = |weight, watch_port: &[u8]| ActionProfileAction {
+        action: send(&device, 1),
+        weight,
+        watch_kind: Some(action_profile_action::WatchKind::WatchPort(watch_port.to_vec())),
+    };
+    let action_profile_actions = vec![action(1, &[3]), action(2, &[4])];
+    let set = ActionProfileActionSet { action_profile_actions, ..ActionProfileActionSet::default() };
+    let set = TableAction { r#type: Some(ActionType::ActionProfileActionSet(set)) };
+    let entry = Kind::TableEntry(device.entry("by_selector", &[exact(1)], 0, Some(set)));
+    device.apply(Insert, entry.clone());
+    assert_eq!(selectable(&device), [1]);
+    ports_up(&mut device, &[3, 4]);
+    assert_eq!(selectable(&device), [3]);
+    device.apply(Delete, entry);
+}
+
 #[test]
 fn a_one_shot_set_is_read_back_and_deleted_completely() {
     let mut device = Device::new();
