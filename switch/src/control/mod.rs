@@ -122,7 +122,7 @@ impl Control {
             Kind::PacketReplicationEngineEntry(entry) => {
                 wrap(self.read_replication(switch, entry)?, Kind::PacketReplicationEngineEntry)
             }
-            Kind::ValueSetEntry(entry) => wrap(self.read_value_sets(entry)?, Kind::ValueSetEntry),
+            Kind::ValueSetEntry(entry) => wrap(self.read_value_sets(switch, entry)?, Kind::ValueSetEntry),
             Kind::DigestEntry(entry) => wrap(self.read_digests(entry)?, Kind::DigestEntry),
             Kind::ExternEntry(_) => {
                 Err(ControlError::unimplemented("the program's architecture has no such extern"))

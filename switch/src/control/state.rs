@@ -5,9 +5,7 @@ use super::widths::check_widths;
 use crate::Switch;
 use crate::pipeline::{EntryHandle, GroupHandle, MemberHandle};
 use crate::program::TableId;
-use p4runtime::p4::v1::{
-    ActionProfileActionSet, ActionProfileGroup, MulticastGroupEntry, ValueSetMember, digest_entry,
-};
+use p4runtime::p4::v1::{ActionProfileActionSet, ActionProfileGroup, MulticastGroupEntry, digest_entry};
 use p4runtime::p4info::{Index, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,8 +25,6 @@ pub struct Control {
     pub(super) multicast: BTreeMap<u16, MulticastGroupEntry>,
     /// Clone sessions whose replicas were written with the deprecated `egress_port`.
     pub(super) legacy_clone_sessions: BTreeSet<u16>,
-    /// The members of value sets as written, in canonical form.
-    pub(super) value_sets: BTreeMap<u32, Vec<ValueSetMember>>,
     /// Configurations of the enabled digests, by id.
     pub(super) digests: BTreeMap<u32, digest_entry::Config>,
 }
@@ -58,7 +54,6 @@ impl Control {
             timeout_entries: 0,
             multicast: BTreeMap::new(),
             legacy_clone_sessions: BTreeSet::new(),
-            value_sets: BTreeMap::new(),
             digests: BTreeMap::new(),
         })
     }

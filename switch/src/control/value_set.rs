@@ -1,19 +1,19 @@
-//! Writes and reads value sets of the parser. A write replaces the whole set. The pipeline stores the values;
-//! this module stores the members as written, for reads.
+//! Writes and reads value sets of the parser. A write replaces the whole set. Only exact fields are supported, so the
+//! values in the pipeline are enough to read the members back in canonical form.
 
 use super::error::ControlError;
 use super::externs::{object_by_id, objects_by_id};
-use super::key::canonicalise;
 use super::state::Control;
 use super::value::to_width;
 use crate::Switch;
 use p4runtime::google::rpc::Code;
-use p4runtime::p4::config::v1::ValueSet;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
-use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::config::v1::{MatchField, ValueSet};
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
 use p4runtime::p4::v1::update::Type;
-use p4runtime::p4::v1::{ValueSetEntry, ValueSetMember};
+use p4runtime::p4::v1::{FieldMatch, ValueSetEntry, ValueSetMember};
 use p4runtime::p4info::Object;
+use p4runtime::value::canonical;
 
 impl Control {
     pub(super) fn write_value_set(
@@ -35,12 +35,7 @@ impl Control {
         let values = entry.members.iter().map(|member| member_value(set, member));
         let values =
             values.collect::<Result<Vec<_>, _>>().map_err(|e| e.context(format_args!("value set {name}")))?;
-        let mut members = entry.members.clone();
-        for member in &mut members {
-            member.r#match.iter_mut().for_each(canonicalise);
-            member.r#match.sort_by_key(|field| field.field_id);
-        }
-        if (1..members.len()).any(|i| members[..i].contains(&members[i])) {
+        if (1..values.len()).any(|i| values[..i].contains(&values[i])) {
             return Err(ControlError::exists(format!("value set {name}: duplicate member")));
         }
         let pipeline = switch.pipeline_mut();
@@ -48,21 +43,47 @@ impl Control {
         for value in values {
             pipeline.value_set_insert(name, &value)?;
         }
-        self.value_sets.insert(entry.value_set_id, members);
         Ok(())
     }
 
     pub(super) fn read_value_sets(
         &self,
+        switch: &Switch,
         request: &ValueSetEntry,
     ) -> Result<Vec<ValueSetEntry>, ControlError> {
         let found = objects_by_id(&self.index.value_sets, request.value_set_id)?.into_iter().map(|set| {
-            let value_set_id = set.preamble().id;
-            let members = self.value_sets.get(&value_set_id).cloned().unwrap_or_default();
-            ValueSetEntry { value_set_id, members }
+            // A set that no state of the parser uses may be missing in the pipeline.
+            let values = switch.pipeline().value_set_values(&set.preamble().name).unwrap_or_default();
+            let members = values.iter().map(|value| member(set, value)).collect();
+            ValueSetEntry { value_set_id: set.preamble().id, members }
         });
         Ok(found.collect())
     }
+}
+
+/// Returns the member with this value: splits it into the set's fields.
+fn member(set: &ValueSet, value: &[u8]) -> ValueSetMember {
+    let bits =
+        value.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect::<Vec<u8>>();
+    let mut start = bits.len().saturating_sub(set.r#match.iter().map(width).sum());
+    let field = |field: &MatchField| {
+        let end = (start + width(field)).min(bits.len());
+        let exact = Exact { value: canonical(&pack(&bits[start.min(end)..end])) };
+        start = end;
+        FieldMatch { field_id: field.id, field_match_type: Some(FieldMatchType::Exact(exact)) }
+    };
+    let mut fields: Vec<FieldMatch> = set.r#match.iter().map(field).collect();
+    fields.sort_by_key(|field| field.field_id);
+    ValueSetMember { r#match: fields }
+}
+
+fn width(field: &MatchField) -> usize {
+    usize::try_from(field.bitwidth).unwrap_or(0)
+}
+
+/// Packs bits into bytes, right-aligned.
+fn pack(bits: &[u8]) -> Vec<u8> {
+    bits.rchunks(8).rev().map(|octet| octet.iter().fold(0, |byte, bit| byte << 1 | bit)).collect()
 }
 
 /// Returns a member as one number: its fields concatenated without padding.
@@ -90,7 +111,5 @@ fn member_value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, Cont
         let padded = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
         bits.extend(padded.skip(padding));
     }
-    let padding = bits.len().next_multiple_of(8) - bits.len();
-    bits.splice(0..0, std::iter::repeat_n(0, padding));
-    Ok(bits.chunks(8).map(|octet| octet.iter().fold(0, |byte, bit| byte << 1 | bit)).collect())
+    Ok(pack(&bits))
 }

@@ -111,6 +111,7 @@ pub enum ObjectKind {
     MeterArray,
     RegisterArray,
     ValueSet,
+    Calculation,
 }
 
 /// A part of a table that the program can declare const.
@@ -179,6 +180,7 @@ impl fmt::Display for ObjectKind {
             ObjectKind::MeterArray => "meter array",
             ObjectKind::RegisterArray => "register array",
             ObjectKind::ValueSet => "value set",
+            ObjectKind::Calculation => "calculation",
         })
     }
 }

@@ -1,10 +1,11 @@
-//! Runtime API of registers, counters, meters and parser value sets.
+//! Runtime API of registers, counters, meters, parser value sets and custom CRCs.
 
 use super::api_types::{CounterValue, EntryHandle, MeterRates, ObjectKind, TableError};
+use super::custom_crc::{CrcParameters, CustomCrc};
 use super::meter::Meter;
 use super::table_api::{index_by_name, unknown_table};
 use super::{Pipeline, values};
-use crate::program::{ExternArray, RegisterArray, TableId, limb_count};
+use crate::program::{Algorithm, ExternArray, RegisterArray, TableId, limb_count};
 use std::ops::Range;
 
 fn array_index(arrays: &[ExternArray], kind: ObjectKind, name: &str) -> Result<usize, TableError> {
@@ -243,20 +244,38 @@ impl Pipeline {
     ///
     /// Unknown value set, or the value is too wide.
     pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
-        let definition = &self.program.parser.value_sets[self.value_set(set)?];
-        let member = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
-        for (list, parts) in &definition.lists {
-            let (mut high, mut words) = (definition.bits, Vec::new());
-            for bits in parts {
-                high -= bits;
-                words.extend(slice(&member, high, *bits));
-            }
-            let list = &mut self.state.value_lists[usize::from(*list)];
-            if !list.contains(&words) {
-                list.push(words);
-            }
+        let (index, member) = self.value_set_member(set, value)?;
+        if !self.state.value_sets[index].contains(&member) {
+            self.list_member(index, &member);
+            self.state.value_sets[index].push(member);
         }
         Ok(())
+    }
+
+    /// Removes a value from a parser value set. Removing a value that is not in the set has no effect.
+    ///
+    /// # Errors
+    ///
+    /// Unknown value set, or the value is too wide.
+    pub fn value_set_remove(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
+        let (index, member) = self.value_set_member(set, value)?;
+        let mut members = std::mem::take(&mut self.state.value_sets[index]);
+        members.retain(|other| *other != member);
+        self.clear_lists(index);
+        members.iter().for_each(|member| self.list_member(index, member));
+        self.state.value_sets[index] = members;
+        Ok(())
+    }
+
+    /// Returns the values of a parser value set, big-endian, in the order in which they were added.
+    ///
+    /// # Errors
+    ///
+    /// Unknown value set.
+    pub fn value_set_values(&self, set: &str) -> Result<Vec<Vec<u8>>, TableError> {
+        let index = self.value_set(set)?;
+        let bits = self.program.parser.value_sets[index].bits;
+        Ok(self.state.value_sets[index].iter().map(|member| values::to_bytes(member, bits)).collect())
     }
 
     /// Removes all values of a parser value set.
@@ -265,10 +284,71 @@ impl Pipeline {
     ///
     /// Unknown value set.
     pub fn value_set_clear(&mut self, set: &str) -> Result<(), TableError> {
-        for (list, _) in &self.program.parser.value_sets[self.value_set(set)?].lists {
+        let index = self.value_set(set)?;
+        self.state.value_sets[index].clear();
+        self.clear_lists(index);
+        Ok(())
+    }
+
+    /// Returns the index of a value set, and a value as its member.
+    fn value_set_member(&self, set: &str, value: &[u8]) -> Result<(usize, Vec<u64>), TableError> {
+        let index = self.value_set(set)?;
+        let bits = self.program.parser.value_sets[index].bits;
+        Ok((index, values::to_limbs(value, bits, || format!("value set {set}"))?))
+    }
+
+    /// Adds a member to the lists that selects compare.
+    fn list_member(&mut self, set: usize, member: &[u64]) {
+        let definition = &self.program.parser.value_sets[set];
+        for (list, parts) in &definition.lists {
+            let (mut high, mut words) = (definition.bits, Vec::new());
+            for bits in parts {
+                high -= bits;
+                words.extend(slice(member, high, *bits));
+            }
+            self.state.value_lists[usize::from(*list)].push(words);
+        }
+    }
+
+    fn clear_lists(&mut self, set: usize) {
+        for (list, _) in &self.program.parser.value_sets[set].lists {
             self.state.value_lists[usize::from(*list)].clear();
         }
+    }
+
+    /// Sets the parameters of a calculation with the algorithm `crc16_custom` or `crc32_custom`.
+    ///
+    /// # Errors
+    ///
+    /// Unknown calculation, or another algorithm or width.
+    pub fn set_crc_parameters(
+        &mut self,
+        calculation: &str,
+        parameters: CrcParameters,
+    ) -> Result<(), TableError> {
+        let index = self.calculation(calculation)?;
+        let width = match self.program.calculations[index].algorithm {
+            Algorithm::Crc16Custom => 16,
+            Algorithm::Crc32Custom => 32,
+            _ => 0,
+        };
+        if width != parameters.width {
+            let algorithm = format!("crc{}_custom", parameters.width);
+            let what = format!("calculation {calculation} does not have the algorithm {algorithm}");
+            return Err(TableError::Invalid(what));
+        }
+        self.state.calculations[index].crc = Some(Box::new(CustomCrc::new(parameters)));
         Ok(())
+    }
+
+    /// Returns whether the program has a calculation with this name.
+    pub fn has_calculation(&self, name: &str) -> bool {
+        self.calculation(name).is_ok()
+    }
+
+    fn calculation(&self, name: &str) -> Result<usize, TableError> {
+        let names = self.program.calculations.iter().map(|calculation| calculation.name.as_str());
+        index_by_name(names, ObjectKind::Calculation, name)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Hashes and checksums over header fields, bit for bit as in BMv2.
 
+use super::custom_crc::CustomCrc;
 use crate::program::{Algorithm, Calculation, CrcTables, HashInput, MAX_HASH_BYTES, low_mask};
 use crc::{CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc};
 use std::sync::LazyLock;
@@ -13,14 +14,22 @@ pub(super) struct Payload<'a> {
     pub virtual_len: u32,
 }
 
-/// Returns the value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin
-/// calculation.
+/// The state of a calculation between packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CalculationState {
+    /// Number of calls; only a round-robin calculation counts them.
+    calls: u64,
+    /// The CRC of a custom algorithm, if a controller has set its parameters.
+    pub crc: Option<Box<CustomCrc>>,
+}
+
+/// Returns the value of a calculation. `buffer` is scratch space.
 pub(super) fn compute(
     calculation: &Calculation,
     slots: &[u64],
     payload: Payload,
     buffer: &mut Vec<u8>,
-    calls: &mut u64,
+    state: &mut CalculationState,
 ) -> u64 {
     if let Some(headers) = &calculation.checksum_terms {
         let mut sum = 0;
@@ -35,8 +44,8 @@ pub(super) fn compute(
         return u64::from(!fold(u128::from(sum)));
     }
     if calculation.algorithm == Algorithm::RoundRobin {
-        *calls += 1;
-        return *calls - 1;
+        state.calls += 1;
+        return state.calls - 1;
     }
     if let Some(fields) = &calculation.byte_fields {
         // Each field is written as a whole word; the next field overwrites the zeros after it.
@@ -48,17 +57,22 @@ pub(super) fn compute(
             }
             len += usize::from(*size);
         }
-        return digest(calculation.algorithm, &bytes[..len]);
+        return digest(calculation.algorithm, state, &bytes[..len]);
     }
     pack_inputs(calculation, slots, payload, buffer);
-    digest(calculation.algorithm, buffer)
+    digest(calculation.algorithm, state, buffer)
 }
 
 #[inline]
-pub(super) fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
+pub(super) fn digest(algorithm: Algorithm, state: &CalculationState, bytes: &[u8]) -> u64 {
     match algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(CRC16.checksum(bytes)),
-        Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(CRC32.checksum(bytes)),
+        Algorithm::Crc16 => u64::from(CRC16.checksum(bytes)),
+        Algorithm::Crc32 => u64::from(CRC32.checksum(bytes)),
+        Algorithm::Crc16Custom | Algorithm::Crc32Custom => match &state.crc {
+            Some(crc) => crc.checksum(bytes),
+            None if algorithm == Algorithm::Crc16Custom => u64::from(CRC16.checksum(bytes)),
+            None => u64::from(CRC32.checksum(bytes)),
+        },
         Algorithm::CrcCcitt => u64::from(CRC_CCITT.checksum(bytes)),
         Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
         Algorithm::Xor16 => {
@@ -170,7 +184,8 @@ static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
 static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 
-/// Returns the byte tables of a CRC; `None` for other algorithms.
+/// Returns the byte tables of a CRC; `None` for other algorithms. Machine code contains their addresses, so the custom
+/// CRCs, whose parameters can change at run time, have none.
 pub(super) fn crc_tables(algorithm: Algorithm) -> Option<&'static CrcTables> {
     static CRC16_TABLES: LazyLock<Box<CrcTables>> =
         LazyLock::new(|| CrcTables::from_crc(|bytes| CRC16.checksum(bytes)));
@@ -179,8 +194,8 @@ pub(super) fn crc_tables(algorithm: Algorithm) -> Option<&'static CrcTables> {
     static CCITT_TABLES: LazyLock<Box<CrcTables>> =
         LazyLock::new(|| CrcTables::from_crc(|bytes| CRC_CCITT.checksum(bytes)));
     match algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => Some(&CRC16_TABLES),
-        Algorithm::Crc32 | Algorithm::Crc32Custom => Some(&CRC32_TABLES),
+        Algorithm::Crc16 => Some(&CRC16_TABLES),
+        Algorithm::Crc32 => Some(&CRC32_TABLES),
         Algorithm::CrcCcitt => Some(&CCITT_TABLES),
         _ => None,
     }
@@ -193,7 +208,7 @@ mod tests {
     /// The check values of the catalogue of parametrised CRC algorithms, and RFC 1071's example.
     #[test]
     fn check_values_match() {
-        let check = |algorithm| digest(algorithm, b"123456789");
+        let check = |algorithm| digest(algorithm, &CalculationState::default(), b"123456789");
         assert_eq!(check(Algorithm::Crc16), 0xbb3d);
         assert_eq!(check(Algorithm::CrcCcitt), 0x29b1);
         assert_eq!(check(Algorithm::Crc32), 0xcbf4_3926);
@@ -214,7 +229,11 @@ mod tests {
             let contribution = |(i, byte): (usize, &u8)| byte_contributions[len - 1 - i][usize::from(*byte)];
             let crc =
                 bytes[..len].iter().enumerate().map(contribution).fold(zeros[len], |crc, part| crc ^ part);
-            assert_eq!(u64::from(crc), digest(algorithm, &bytes[..len]), "{algorithm:?} of {len} bytes");
+            assert_eq!(
+                u64::from(crc),
+                digest(algorithm, &CalculationState::default(), &bytes[..len]),
+                "{algorithm:?} of {len} bytes"
+            );
         }
         assert!(crc_tables(Algorithm::Xor16).is_none());
     }
@@ -228,8 +247,8 @@ mod tests {
             inputs.push(HashInput::Field { slot: index as u16, bits, valid: None });
         }
         let calculation = Calculation::new(String::new(), Algorithm::Identity, inputs);
-        let value =
-            compute(&calculation, &slots, Payload { bytes: &[], virtual_len: 0 }, &mut buffer, &mut 0);
+        let payload = Payload { bytes: &[], virtual_len: 0 };
+        let value = compute(&calculation, &slots, payload, &mut buffer, &mut CalculationState::default());
         // 0101 1111111111 1 00010010001101000101011001111000 0
         assert_eq!(buffer, [0x5f, 0xfe, 0x24, 0x68, 0xac, 0xf0]);
         assert_eq!(value, 0x5ffe_2468_acf0);

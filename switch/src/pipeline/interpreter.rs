@@ -170,9 +170,9 @@ impl<T: Tracer> ExecContext<'_, T> {
 
     pub(super) fn hash(&mut self, slots: &[u64], calculation: u16) -> u64 {
         let index = usize::from(calculation);
-        let State { scratch, round_robin_calls: calls, .. } = &mut *self.state;
+        let State { scratch, calculations, .. } = &mut *self.state;
         let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.hash_input);
-        hash::compute(calculation, slots, self.payload, buffer, &mut calls[index])
+        hash::compute(calculation, slots, self.payload, buffer, &mut calculations[index])
     }
 
     /// Looks up a table and loads the arguments of the action. Returns the address of the action's code (0:

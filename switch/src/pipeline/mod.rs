@@ -3,6 +3,7 @@
 //! A pipeline has no ports, no queues and no clock: [`crate::engine`] provides them.
 
 mod api_types;
+mod custom_crc;
 #[cfg(test)]
 mod differential_tests;
 mod extern_api;
@@ -34,6 +35,7 @@ pub use api_types::{
     ObjectKind, TableEntry, TableError,
 };
 pub use io::{ClonedPacket, Digest, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
+pub use custom_crc::CrcParameters;
 pub use scratch::Scratch;
 pub use trace::{NoTrace, Tracer};
 

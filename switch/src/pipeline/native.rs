@@ -465,7 +465,8 @@ unsafe extern "C" fn hash(call: *mut NativeCall, calculation: u64) -> u64 {
 unsafe extern "C" fn digest(call: *mut NativeCall, calculation: u64, len: u64) -> u64 {
     let call = unsafe { &mut *call };
     let algorithm = call.program.calculations[calculation as usize].algorithm;
-    hash::digest(algorithm, &call.state.scratch.native_hash_input[..len as usize])
+    let State { calculations, scratch, .. } = &*call.state;
+    hash::digest(algorithm, &calculations[calculation as usize], &scratch.native_hash_input[..len as usize])
 }
 
 unsafe extern "C" fn exec_op(call: *mut NativeCall, pc: u64) {

@@ -481,9 +481,9 @@ impl<T: Tracer> PacketContext<'_, T> {
         let virtual_len = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
         let payload = Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), virtual_len };
-        let State { scratch, round_robin_calls: calls, .. } = &mut *self.state;
+        let State { scratch, calculations, .. } = &mut *self.state;
         let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.hash_input);
-        hash::compute(calculation, &phv.slots, payload, buffer, &mut calls[index])
+        hash::compute(calculation, &phv.slots, payload, buffer, &mut calculations[index])
     }
 
     /// Updates checksums, then emits the valid headers before the payload.

@@ -1,14 +1,15 @@
 //! The state of a pipeline that persists between packets.
 
 use super::api_types::CounterValue;
+use super::hash::CalculationState;
 use super::meter::Meter;
 use super::scratch::Scratch;
 use super::table_state::{ProfileState, Tables};
 use crate::program::{Engine, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-
 use std::collections::BTreeSet;
+
 /// BMv2's default drop port.
 const DROP_PORT: u16 = 511;
 /// BMv2's clock counts microseconds.
@@ -23,9 +24,11 @@ pub(super) struct State {
     pub registers: Box<[u64]>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
+    /// The members of each parser value set, as limbs, in the order in which they were added.
+    pub value_sets: Vec<Vec<Vec<u64>>>,
+    /// The members in the form that selects compare; see `lists` of the program's value sets.
     pub value_lists: Vec<Vec<Vec<u64>>>,
-    /// Number of calls of each calculation; only round-robin calculations count.
-    pub round_robin_calls: Vec<u64>,
+    pub calculations: Vec<CalculationState>,
     pub rng: Pcg64Mcg,
     pub drop_port: u16,
     pub engine: Engine,
@@ -34,11 +37,11 @@ pub(super) struct State {
     pub now: u64,
     /// Number of failures of each assertion.
     pub failed_assertions: Vec<u64>,
+    /// The ports that are up, for the watch ports of groups; `None` if the port states are unknown.
+    pub ports_up: Option<BTreeSet<u16>>,
     /// Memory for this program.
     pub scratch: Box<Scratch>,
 }
-    /// The ports that are up, for the watch ports of groups; `None` if the port states are unknown.
-    pub ports_up: Option<BTreeSet<u16>>,
 
 impl State {
     pub fn new(program: &Program, seed: u64) -> State {
@@ -59,19 +62,20 @@ impl State {
                 .iter()
                 .map(|array| vec![Meter::default(); cells(array.size, array.is_direct)])
                 .collect(),
+            value_sets: vec![Vec::new(); program.parser.value_sets.len()],
             value_lists: vec![Vec::new(); program.parser.value_list_count],
-            round_robin_calls: vec![0; program.calculations.len()],
+            calculations: vec![CalculationState::default(); program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
             drop_port: DROP_PORT,
             engine: program.engine,
             ticks_per_second: TICKS_PER_SECOND,
             now: 0,
             failed_assertions: vec![0; program.assertions.len()],
+            ports_up: None,
             scratch,
         }
     }
 }
-            ports_up: None,
 
 impl CounterValue {
     /// Counts one packet of this many bytes.

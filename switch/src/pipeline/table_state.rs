@@ -1,7 +1,7 @@
 //! The tables and action profiles of one switch: their entries, and the actions that a lookup yields.
 
 use super::api_types::CounterValue;
-use super::hash::{self, Payload};
+use super::hash::{self, CalculationState, Payload};
 use super::lookup::{Lookup, Match};
 use super::meter::Meter;
 use crate::program::{
@@ -351,12 +351,12 @@ impl TableState {
 pub(super) struct ProfileState {
     /// Indexed by handle.
     pub members: Vec<Option<Member>>,
-    /// Members of each group, indexed by handle, in ascending order as in BMv2.
+    /// The members of each group that packets may select, indexed by handle, in ascending order as in BMv2.
     pub groups: Vec<Option<Vec<u32>>>,
     /// The groups with watch ports, by handle. For these, `groups` lacks the members whose port is down.
     pub watched: BTreeMap<u32, WatchedGroup>,
-    /// Number of selections; only a round-robin selector counts them.
-    calls: u64,
+    /// The state of the selector's hash.
+    calculation: CalculationState,
 }
 
 /// A group whose members are selected only while their watch port is up.
@@ -397,7 +397,7 @@ impl ProfileState {
             ProfileRef::Group(group) => {
                 let members = self.groups.get(group as usize)?.as_ref()?;
                 let selector = profile.selector.as_ref()?;
-                let hash = hash::compute(selector, slots, payload, buffer, &mut self.calls);
+                let hash = hash::compute(selector, slots, payload, buffer, &mut self.calculation);
                 *members.get(hash.checked_rem(members.len() as u64)? as usize)?
             }
         };

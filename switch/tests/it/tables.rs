@@ -4,10 +4,11 @@
 use crate::one_packet::{pipeline, program, run, send};
 use weir_switch::drops::DropReason;
 use weir_switch::pipeline::{
-    ActionCall, CounterValue, Digest, EgressMeta, EgressVerdict, EntryHandle, IngressMeta, IngressVerdict,
-    KeyMatch, MeterRates, SideEffects,
+    ActionCall, CounterValue, CrcParameters, Digest, EgressMeta, EgressVerdict, EntryHandle, IngressMeta,
+    IngressVerdict, KeyMatch, MeterRates, SideEffects,
 };
-use weir_switch::{Packet, Pipeline};
+use weir_switch::program::Engine;
+use weir_switch::{Packet, Pipeline, Program};
 
 /// `tables.p4`'s header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -339,6 +340,33 @@ fn digest_and_random_and_hash() {
     let again = |seed| draw(&mut Pipeline::new(program("tables"), seed));
     assert_eq!(again(7), again(7));
     assert_ne!(again(7), again(8));
+}
+
+/// `digest_and_random_and_hash` with CRCs whose parameters a controller sets, in both engines.
+#[test]
+fn a_custom_crc_has_the_parameters_that_were_set() {
+    let text = include_str!("../data/tables.json").replacen("\"crc32\"", "\"crc32_custom\"", 1);
+    let key = Key { what: 15, addr: 0x0a00_0001, port: 0x1ff, ..Key::default() };
+    for engine in [Engine::Compiled, Engine::Interpreter] {
+        let mut pipeline = Pipeline::new(Program::load(&text, engine).unwrap(), 1);
+        let hash = |pipeline: &mut Pipeline| process(pipeline, key).unwrap().result;
+        assert_eq!(hash(&mut pipeline), 100 + (0x2582_363eu32 % 1000) as u16, "the default is CRC-32");
+        // CRC-32C of 0a 00 00 01 01 ff.
+        let mut parameters = CrcParameters {
+            width: 32,
+            polynomial: 0x1edc_6f41,
+            initial: u32::MAX,
+            final_xor: u32::MAX,
+            reflect_input: true,
+            reflect_output: true,
+        };
+        pipeline.set_crc_parameters("calc", parameters).unwrap();
+        assert_eq!(hash(&mut pipeline), 100 + (0xf73e_9d0eu32 % 1000) as u16, "{engine:?}");
+        parameters.width = 16;
+        assert!(pipeline.set_crc_parameters("calc", parameters).is_err());
+        assert!(pipeline.set_crc_parameters("nowhere", parameters).is_err());
+        assert!(pipeline.has_calculation("calc") && !pipeline.has_calculation("nowhere"));
+    }
 }
 
 #[test]

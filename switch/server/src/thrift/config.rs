@@ -16,7 +16,6 @@ use weir_switch::{Program, Switch};
 const CONFIG_SWAP_DISABLED: i32 = 1;
 const ONGOING_SWAP: i32 = 2;
 const NO_ONGOING_SWAP: i32 = 3;
-const INVALID_CALCULATION_NAME: i32 = 1;
 const LEARN_ERROR: i32 = 3;
 const INVALID_RESOURCE_TYPE: i32 = 0;
 const INVALID_RESOURCE_NAME: i32 = 1;
@@ -42,10 +41,6 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         | "bm_learning_ack_buffer"
         | "bm_learning_set_timeout"
         | "bm_learning_set_buffer_size" => Err(CallError::Exception(LEARN_ERROR)),
-        // The hash functions of a program cannot be changed at run time.
-        "bm_set_crc16_custom_parameters" | "bm_set_crc32_custom_parameters" | "bm_set_toeplitz_hash_key" => {
-            Err(CallError::Exception(INVALID_CALCULATION_NAME))
-        }
         "bm_serialize_state" => Err(CallError::Application(
             ApplicationErrorKind::UnknownMethod,
             "saving state is not supported; the controller has to write it again".into(),

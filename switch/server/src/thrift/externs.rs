@@ -1,18 +1,23 @@
-//! Arrays of counters, meters and registers.
+//! Arrays of counters, meters and registers, parser value sets, and the parameters of hashes.
 
 use super::service::{CallError, CallResult, Service, check_context};
 use super::structs::{decode_counter, decode_rates, encode_counter, encode_rates};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
-use weir_switch::pipeline::{CounterValue, Pipeline, TableError};
+use weir_switch::pipeline::{CounterValue, CrcParameters, Pipeline, TableError};
 
 /// Codes that counters, meters and registers share (`CounterOperationErrorCode` and others, standard.thrift).
 const INVALID_NAME: i32 = 1;
 const INVALID_INDEX: i32 = 2;
 /// `RegisterOperationErrorCode` and `CounterOperationErrorCode`.
 const ERROR: i32 = 3;
-/// `ParseVSetOperationErrorCode`.
+/// `ParseVSetOperationErrorCode`. Its code for an unknown name is [`INVALID_NAME`] too.
 const VALUE_SET_ERROR: i32 = 2;
+/// `CrcErrorCode` and `ToeplitzHashErrorCode`. Their code for an unknown name is [`INVALID_NAME`] too.
+const WRONG_TYPE_CALCULATION: i32 = 2;
+
+/// Maximum number of values in a value set. BMv2 has no limit; each value costs memory and time per packet.
+const MAX_VALUES: usize = 1 << 16;
 
 /// Number of cells read or written between two batches of frames.
 const CELLS_AT_ONCE: usize = 4096;
@@ -46,10 +51,28 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
                 pipeline.register_write(name, index, &[0])
             })
         }
-        // Value sets are supported only over P4Runtime.
-        "bm_parse_vset_add" | "bm_parse_vset_remove" | "bm_parse_vset_get" | "bm_parse_vset_clear" => {
-            Err(CallError::Exception(VALUE_SET_ERROR))
-        }
+        "bm_parse_vset_add" => on_value_set(service, args, value(args), |pipeline, name, value| {
+            if pipeline.value_set_values(name)?.len() >= MAX_VALUES {
+                return Err(TableError::Invalid(format!("value set {name} has {MAX_VALUES} values")));
+            }
+            pipeline.value_set_insert(name, &value)?;
+            Ok(Value::Void)
+        }),
+        "bm_parse_vset_remove" => on_value_set(service, args, value(args), |pipeline, name, value| {
+            pipeline.value_set_remove(name, &value)?;
+            Ok(Value::Void)
+        }),
+        "bm_parse_vset_get" => on_value_set(service, args, Ok(()), |pipeline, name, ()| {
+            let values = pipeline.value_set_values(name)?.into_iter().map(Value::Binary);
+            Ok(Value::List(TType::String, values.collect()))
+        }),
+        "bm_parse_vset_clear" => on_value_set(service, args, Ok(()), |pipeline, name, ()| {
+            pipeline.value_set_clear(name)?;
+            Ok(Value::Void)
+        }),
+        "bm_set_crc16_custom_parameters" => set_crc(service, args, 16),
+        "bm_set_crc32_custom_parameters" => set_crc(service, args, 32),
+        "bm_set_toeplitz_hash_key" => toeplitz_key(service, args),
         _ => return None,
     };
     Some(answer)
@@ -180,4 +203,65 @@ fn register_write_range(service: &mut Service, args: &Fields) -> CallResult {
         })?;
     }
     Ok(Value::Void)
+}
+
+// Value sets.
+
+fn value(args: &Fields) -> thrift::Result<Vec<u8>> {
+    args.binary(3)
+}
+
+/// Runs an operation on the value set named in field 2.
+fn on_value_set<A: Send + 'static>(
+    service: &mut Service,
+    args: &Fields,
+    argument: thrift::Result<A>,
+    operation: impl FnOnce(&mut Pipeline, &str, A) -> Result<Value, TableError> + Send + 'static,
+) -> CallResult {
+    check_context(args)?;
+    let (name, argument) = (args.text(2)?, argument?);
+    let code = |error: &TableError| match error {
+        TableError::Unknown { .. } => INVALID_NAME,
+        _ => VALUE_SET_ERROR,
+    };
+    service.on_pipeline(INVALID_NAME, code, move |pipeline| operation(pipeline, &name, argument))
+}
+
+// Hashes.
+
+/// Sets the parameters of the custom CRC named in field 2 from a `BmCrc16Config` or `BmCrc32Config`. Thrift's integers
+/// are signed, the parameters are their bits.
+fn set_crc(service: &mut Service, args: &Fields, width: u32) -> CallResult {
+    check_context(args)?;
+    let (name, config) = (args.text(2)?, args.fields(3)?);
+    let number = |id| match width {
+        16 => config.i16(id).map(|value| u32::from(value as u16)),
+        _ => config.i32(id).map(|value| value as u32),
+    };
+    let parameters = CrcParameters {
+        width,
+        polynomial: number(1)?,
+        initial: number(2)?,
+        final_xor: number(3)?,
+        reflect_input: config.bool(4)?,
+        reflect_output: config.bool(5)?,
+    };
+    let code = |error: &TableError| match error {
+        TableError::Unknown { .. } => INVALID_NAME,
+        _ => WRONG_TYPE_CALCULATION,
+    };
+    service.on_pipeline(INVALID_NAME, code, move |pipeline| {
+        pipeline.set_crc_parameters(&name, parameters)?;
+        Ok(Value::Void)
+    })
+}
+
+/// Rejects the key of a Toeplitz hash: no calculation has that algorithm, which the loader does not support.
+fn toeplitz_key(service: &mut Service, args: &Fields) -> CallResult {
+    check_context(args)?;
+    let name = args.text(2)?;
+    match service.on_program(INVALID_NAME, move |pipeline| pipeline.has_calculation(&name))? {
+        true => Err(CallError::Exception(WRONG_TYPE_CALCULATION)),
+        false => Err(CallError::Exception(INVALID_NAME)),
+    }
 }

@@ -490,3 +490,68 @@ fn the_client_that_was_idle_longest_is_evicted() {
     drop(server);
     assert!(clients[0].is_closed(), "a stopped server closes its connections");
 }
+
+#[test]
+fn value_sets_are_changed_as_in_bmv2() {
+    let server = TestServer::new(Some(OTHER));
+    let mut client = server.connect();
+    let name = || Value::text("TheParser.control_types");
+    let values = |client: &mut Client| match client.result("bm_parse_vset_get", [name()]) {
+        Value::List(_, values) => values,
+        other => panic!("{other:?}"),
+    };
+    for value in [[0x08, 0x00], [0x86, 0xdd], [0x08, 0x00]] {
+        assert_eq!(client.standard("bm_parse_vset_add", [name(), bytes(&value)]), VOID);
+    }
+    assert_eq!(values(&mut client), [bytes(&[0x08, 0x00]), bytes(&[0x86, 0xdd])]);
+    assert_eq!(client.standard("bm_parse_vset_remove", [name(), bytes(&[0x08, 0x00])]), VOID);
+    assert_eq!(
+        client.standard("bm_parse_vset_remove", [name(), bytes(&[0x08, 0x00])]),
+        VOID,
+        "no such value"
+    );
+    assert_eq!(values(&mut client), [bytes(&[0x86, 0xdd])]);
+    let wide = client.standard("bm_parse_vset_add", [name(), bytes(&[1, 0, 0])]);
+    assert_eq!(wide, Reply::Exception(2), "ERROR");
+    assert_eq!(client.standard("bm_parse_vset_clear", [name()]), VOID);
+    assert_eq!(values(&mut client), []);
+    for method in ["bm_parse_vset_get", "bm_parse_vset_clear"] {
+        assert_eq!(client.standard(method, [Value::text("nowhere")]), Reply::Exception(1), "INVALID_NAME");
+    }
+}
+
+#[test]
+fn parameters_of_custom_crcs_are_set_by_name() {
+    const HASHES: &str = include_str!("../../../tests/data/tables.json");
+    let custom = HASHES.replacen("\"crc32\"", "\"crc32_custom\"", 1);
+    let config16 = Value::structure([
+        (1, Value::I16(0x8005u16 as i16)),
+        (2, Value::I16(-1)),
+        (3, Value::I16(0)),
+        (4, Value::Bool(true)),
+        (5, Value::Bool(true)),
+    ]);
+    let config32 = Value::structure([
+        (1, Value::I32(0x04c1_1db7)),
+        (2, Value::I32(-1)),
+        (3, Value::I32(-1)),
+        (4, Value::Bool(true)),
+        (5, Value::Bool(false)),
+    ]);
+    for (program, expected) in [(custom.as_str(), VOID), (HASHES, Reply::Exception(2))] {
+        let server = TestServer::new(Some(program));
+        let mut client = server.connect();
+        let mut set = |method: &str, name: &str, config: &Value| {
+            client.standard(method, [Value::text(name), config.clone()])
+        };
+        assert_eq!(set("bm_set_crc32_custom_parameters", "calc", &config32), expected);
+        assert_eq!(
+            set("bm_set_crc16_custom_parameters", "calc", &config16),
+            Reply::Exception(2),
+            "WRONG_TYPE"
+        );
+        assert_eq!(set("bm_set_crc32_custom_parameters", "nowhere", &config32), Reply::Exception(1));
+        assert_eq!(set("bm_set_toeplitz_hash_key", "calc", &bytes(&[0; 40])), Reply::Exception(2));
+        assert_eq!(set("bm_set_toeplitz_hash_key", "nowhere", &bytes(&[0; 40])), Reply::Exception(1));
+    }
+}

@@ -167,7 +167,8 @@ pub(crate) struct Helpers {
     /// Returns the value of a calculation over the bytes at [`CallFrame::bytes`]. Arguments: calculation,
     /// number of bytes.
     pub digest: usize,
-    /// Returns the tables of a CRC, which code reads inline; `None` for algorithms that have none.
+    /// Returns the tables of a CRC, which code reads inline; `None` for algorithms that have none,
+    /// or whose parameters change at run time.
     pub crc_tables: fn(Algorithm) -> Option<&'static CrcTables>,
     /// Executes a bytecode operation that has no machine code. Argument: its address.
     pub exec_op: usize,
