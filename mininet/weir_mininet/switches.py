@@ -80,7 +80,7 @@ def servers(plan: Plan) -> List[Server]:
         return []
     if plan.one_process:
         return [Server(plan, "the process of the switches", plan.switches, fabric_command(plan))]
-    notifies = plan.switch == "bmv2" and sends_notifications(plan.exe)
+    notifies = plan.switch == "weir" or sends_notifications(plan.exe)
     return [Server(plan, switch.name, [switch], command(plan, switch, notifies)) for switch in plan.switches]
 
 
@@ -116,7 +116,7 @@ def command(plan: Plan, switch: Switch, notifies: bool) -> List[str]:
         arguments += ["--log-file", os.path.join(plan.logs, switch.name), "--log-flush"]
     if plan.switch == "weir":
         arguments += ["--thrift-addr", LOOPBACK] + switch.options
-    elif notifies:
+    if notifies:
         # The default is a socket in /tmp, which is not removed and may conflict with another switch of the same device id.
         arguments += ["--notifications-addr", f"ipc://{plan.work}/{switch.name}.ipc"]
     arguments += [switch.program] if switch.program else ["--no-p4"]

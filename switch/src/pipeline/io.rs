@@ -85,6 +85,8 @@ pub struct ClonedPacket {
 pub struct Digest {
     /// Name of the learn list, as in the P4Info.
     pub list: String,
+    /// Id of the learn list in the program's JSON.
+    pub list_id: i64,
     /// The values in order: big-endian, each of ceil(width / 8) bytes.
     pub values: Vec<Vec<u8>>,
 }

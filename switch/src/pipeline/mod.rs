@@ -34,8 +34,8 @@ pub use api_types::{
     ActionCall, ConstPart, CounterValue, EntryHandle, GroupHandle, KeyMatch, MemberHandle, MeterRates,
     ObjectKind, TableEntry, TableError,
 };
-pub use io::{ClonedPacket, Digest, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
 pub use custom_crc::CrcParameters;
+pub use io::{ClonedPacket, Digest, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
 pub use scratch::Scratch;
 pub use trace::{NoTrace, Tracer};
 
@@ -397,5 +397,5 @@ fn digest(program: &Program, list: usize, slots: &[u64]) -> Digest {
     let value = |(slot, bits): &(u16, u32)| {
         values::to_bytes(&slots[usize::from(*slot)..][..crate::program::limb_count(*bits)], *bits)
     };
-    Digest { list: list.name.clone(), values: list.fields.iter().map(value).collect() }
+    Digest { list: list.name.clone(), list_id: list.id, values: list.fields.iter().map(value).collect() }
 }

@@ -171,6 +171,10 @@ impl Program {
     pub fn json(&self) -> &str {
         &self.json
     }
+    /// Returns the ids of the learn lists, as in the JSON.
+    pub fn learn_list_ids(&self) -> impl Iterator<Item = i64> {
+        self.learn_lists.iter().map(|list| list.id)
+    }
     /// Returns the name of a table; empty for an unknown id.
     pub fn table_name(&self, table: TableId) -> &str {
         self.tables.get(usize::from(table.0)).map_or("", |table| &table.info.name)

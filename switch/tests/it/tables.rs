@@ -322,7 +322,8 @@ fn digest_and_random_and_hash() {
     let (mut pipeline, mut effects) = (pipeline("tables"), SideEffects::default());
     let key = Key { what: 11, addr: 0x0a00_0001, port: 0x1ff, ..Key::default() };
     send(&mut pipeline, &key.bytes(), &mut effects).unwrap();
-    let digest = Digest { list: "learned_t".into(), values: vec![vec![10, 0, 0, 1], vec![1, 0xff]] };
+    let values = vec![vec![10, 0, 0, 1], vec![1, 0xff]];
+    let digest = Digest { list: "learned_t".into(), list_id: 1, values };
     assert_eq!(effects.digests, [digest]);
 
     // CRC-32 of 0a 00 00 01 01 ff by zlib.

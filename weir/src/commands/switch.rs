@@ -87,6 +87,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let control = args.control.as_deref().or(args.plan.as_ref().map(|_| LINKS));
     let control = control.map(|name| Socket::bind_name(&socket(name))).transpose()?;
     let metrics_listener = args.metrics.open()?;
+    let notifications = match &fabric {
+        None => thrift::notification_socket(args)?,
+        Some(_) => None,
+    };
     enter_sandbox(args, pcap)?;
     let (quit, quit_requested) = sync_channel(1);
     interrupt::on_signal(move || {
@@ -141,6 +145,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             seed,
             allow_config_swap: !target.disable_swap,
             programs: programs.clone(),
+            notifications: notifications.clone(),
         };
         thrift.push(thrift::start(args, n, config, handle.clone())?);
         let programs = programs.clone();

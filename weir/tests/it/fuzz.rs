@@ -246,8 +246,14 @@ fn thrift_calls() {
     let switch = Switch::new(Program::from_json(&program).unwrap(), config.switch_config(), 1).unwrap();
     let dataplane = Dataplane::start(config, Some(Box::new(switch)), &[]).unwrap();
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
-    let config =
-        ThriftConfig { listen, device_id: 0, seed: 1, allow_config_swap: true, programs: Arc::default() };
+    let config = ThriftConfig {
+        listen,
+        device_id: 0,
+        seed: 1,
+        allow_config_swap: true,
+        programs: Arc::default(),
+        notifications: None,
+    };
     let server = ThriftServer::start(dataplane.handle(), &config).unwrap();
     let methods = [
         "bm_get_config",

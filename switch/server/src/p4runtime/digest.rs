@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn message(value: u16) -> Digest {
-        Digest { list: "learn_t".into(), values: vec![value.to_be_bytes().to_vec(), vec![0]] }
+        Digest { list: "learn_t".into(), list_id: 1, values: vec![value.to_be_bytes().to_vec(), vec![0]] }
     }
 
     /// Returns the first values of a list's messages.
@@ -300,7 +300,7 @@ mod tests {
         let mut digests = digests(0, 1, 1_000_000);
         for n in 0..MAX_OUTSTANDING as u32 + 10 {
             let values = vec![n.to_be_bytes().to_vec()];
-            digests.push(Time::ZERO, Digest { list: "learn_t".into(), values });
+            digests.push(Time::ZERO, Digest { list: "learn_t".into(), list_id: 1, values });
         }
         assert_eq!(digests.dropped, 10);
         assert!(digests.push(Time::from_secs(2000), message(9)).is_some(), "timeouts make room");

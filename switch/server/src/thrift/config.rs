@@ -1,5 +1,6 @@
 //! Calls on the program: its JSON and program swaps. Also rejects calls for functions that are configured elsewhere.
 
+use super::learning::Learning;
 use super::nodes::Pre;
 use super::service::{CallError, CallResult, Service, check_context};
 use super::value::{Fields, Value};
@@ -7,15 +8,19 @@ use md5::{Digest, Md5};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use thrift::ApplicationErrorKind;
 use weir_switch::driver::DataplaneError;
 use weir_switch::engine::CloneSession;
+use weir_switch::pipeline::Pipeline;
 use weir_switch::{Program, Switch};
 
 /// Error codes of standard.thrift.
 const CONFIG_SWAP_DISABLED: i32 = 1;
 const ONGOING_SWAP: i32 = 2;
 const NO_ONGOING_SWAP: i32 = 3;
+/// `LearnOperationErrorCode`.
+const INVALID_LIST_ID: i32 = 1;
 const LEARN_ERROR: i32 = 3;
 const INVALID_RESOURCE_TYPE: i32 = 0;
 const INVALID_RESOURCE_NAME: i32 = 1;
@@ -36,11 +41,19 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         }
         "bm_load_new_config" => load(service, args),
         "bm_swap_configs" => swap(service),
-        // Digests are configured over P4Runtime.
-        "bm_learning_ack"
-        | "bm_learning_ack_buffer"
-        | "bm_learning_set_timeout"
-        | "bm_learning_set_buffer_size" => Err(CallError::Exception(LEARN_ERROR)),
+        "bm_learning_ack" => acknowledge(service, args),
+        "bm_learning_ack_buffer" => on_learn_list(service, args, args.i64(3), |learning, list, buffer| {
+            learning.acknowledge_buffer(list, buffer as u64);
+        }),
+        "bm_learning_set_timeout" => on_learn_list(service, args, args.i32(3), |learning, list, ms| {
+            // As in BMv2, a negative number is read as a large unsigned one.
+            learning.set_timeout(list, Duration::from_millis(u64::from(ms as u32)));
+        }),
+        "bm_learning_set_buffer_size" => {
+            on_learn_list(service, args, args.i32(3), |learning, list, samples| {
+                learning.set_buffer_size(list, samples as u32 as usize);
+            })
+        }
         "bm_serialize_state" => Err(CallError::Application(
             ApplicationErrorKind::UnknownMethod,
             "saving state is not supported; the controller has to write it again".into(),
@@ -125,6 +138,37 @@ fn set_sessions(switch: &mut Switch, sessions: BTreeMap<u16, CloneSession>) -> R
     Ok(())
 }
 
+/// Runs an operation on the learn list with the id in field 2 of the program that was loaded last. Without a
+/// notifications socket there are no notifications to configure or acknowledge.
+fn on_learn_list<A>(
+    service: &mut Service,
+    args: &Fields,
+    argument: thrift::Result<A>,
+    operation: impl FnOnce(&mut Learning, i32, A),
+) -> CallResult {
+    check_context(args)?;
+    let (list, argument) = (args.i32(2)?, argument?);
+    let exists =
+        move |pipeline: &mut Pipeline| pipeline.program().learn_list_ids().any(|id| id == i64::from(list));
+    if !service.on_program(INVALID_LIST_ID, exists)? {
+        return Err(CallError::Exception(INVALID_LIST_ID));
+    }
+    let notifier = service.notifier.as_ref().ok_or(CallError::Exception(LEARN_ERROR))?;
+    notifier.with_learning(|learning| operation(learning, list, argument));
+    Ok(Value::Void)
+}
+
+fn acknowledge(service: &mut Service, args: &Fields) -> CallResult {
+    let samples = args.list(4)?.iter().map(|sample| match sample {
+        Value::I32(sample) => *sample as u32 as usize,
+        _ => usize::MAX,
+    });
+    let samples: Vec<usize> = samples.collect();
+    on_learn_list(service, args, args.i64(3), |learning, list, buffer| {
+        learning.acknowledge(list, buffer as u64, samples);
+    })
+}
+
 /// Resets tables, cells and multicast groups to the initial state of the program. As in BMv2
 /// (`SimpleSwitch::reset_target_state_`), clone sessions are kept; queued packets are lost.
 fn reset_state(service: &mut Service) -> CallResult {
@@ -143,5 +187,8 @@ fn reset_state(service: &mut Service) -> CallResult {
     set_sessions(&mut switch, sessions)?;
     service.handle.install(switch).wait()?;
     service.pre = Pre::default();
+    if let Some(notifier) = &service.notifier {
+        notifier.with_learning(Learning::reset);
+    }
     Ok(Value::Void)
 }

@@ -14,9 +14,12 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_dev_mgr_remove_port" => remove(service, args),
         "bm_dev_mgr_show_ports" => show(service),
         "bm_mgmt_get_info" => {
-            // `BmConfig` without the sockets for notifications, events and the debugger, which the switch lacks.
+            // `BmConfig` without the sockets for events and the debugger, which the switch lacks.
             let (device, port) = (service.device_id as i64, i32::from(service.port));
-            Ok(Value::structure([(1, Value::I64(device)), (2, Value::I32(port))]))
+            let notifications =
+                service.notifier.as_ref().map(|notifier| (3, Value::text(notifier.address())));
+            let fields = [(1, Value::I64(device)), (2, Value::I32(port))];
+            Ok(Value::structure(fields.into_iter().chain(notifications)))
         }
         _ => return None,
     };

@@ -15,7 +15,9 @@ mod dev_mgr;
 mod dispatch;
 mod entries;
 mod externs;
+mod learning;
 mod nodes;
+mod notifications;
 mod profiles;
 mod service;
 mod simple_pre_lag;
@@ -27,9 +29,12 @@ mod tables;
 mod tests;
 mod value;
 
+pub use notifications::NotificationSocket;
+
 use crate::p4runtime::Programs;
 use connection::{ConnectionPermit, Connections};
 use nodes::Pre;
+use notifications::Notifier;
 use service::Service;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -53,6 +58,8 @@ pub struct ThriftConfig {
     pub allow_config_swap: bool,
     /// Loaded programs of the process, shared with the P4Runtime servers.
     pub programs: Arc<Programs>,
+    /// Socket on which digests are published; `None` for no notifications.
+    pub notifications: Option<Arc<NotificationSocket>>,
 }
 
 impl ThriftConfig {
@@ -78,8 +85,12 @@ impl ThriftServer {
     pub fn start(handle: DataplaneHandle, config: &ThriftConfig) -> io::Result<ThriftServer> {
         let listener = TcpListener::bind(config.listen)?;
         let address = listener.local_addr()?;
+        let notifications = config.notifications.clone();
+        let notifier =
+            notifications.map(|socket| Notifier::start(&handle, config.device_id, socket)).transpose()?;
         let service = Service {
             handle,
+            notifier,
             device_id: config.device_id,
             port: address.port(),
             seed: config.seed,

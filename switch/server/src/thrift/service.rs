@@ -1,6 +1,7 @@
 //! The common part of all Thrift services: state and errors.
 
 use super::nodes::Pre;
+use super::notifications::Notifier;
 use super::value::{Fields, Value};
 use crate::p4runtime::Programs;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ impl From<DataplaneError> for CallError {
 /// The state of all services of one switch.
 pub(super) struct Service {
     pub handle: DataplaneHandle,
+    /// Publishes digests; `None` without a notifications socket.
+    pub notifier: Option<Notifier>,
     pub device_id: u64,
     /// Port of this server, for `bm_mgmt_get_info`.
     pub port: u16,

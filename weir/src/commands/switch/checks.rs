@@ -42,8 +42,8 @@ pub fn warnings(args: &Options, target: &TargetOptions, has_program: bool) -> Ve
     let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));
     warn(args.nanolog.is_some(), "--nanolog is ignored: nanomsg is not supported; see --log-file");
     warn(
-        args.notifications_addr.is_some(),
-        "--notifications-addr is ignored: digests and idle timeouts are sent over P4Runtime",
+        args.notifications_addr.is_some() && (args.fabric.is_some() || args.plan.is_some()),
+        "--notifications-addr has no effect with several switches: their digests are sent over P4Runtime",
     );
     warn(args.no_p4 && has_program, "the program is not loaded, because of --no-p4");
     warn(args.log_file.is_none() && args.log_flush, "--log-flush has no effect without --log-file");

@@ -108,7 +108,9 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub log_file_max_files: usize,
 
-    /// Accepted and ignored
+    /// Address at which digests are published over nanomsg: ipc://PATH or tcp://ADDRESS:PORT
+    ///
+    /// Default: ipc:///tmp/bmv2-DEVICE_ID-notifications.ipc, none with --fabric
     #[arg(long, value_name = "ADDR")]
     pub notifications_addr: Option<String>,
 

@@ -5,9 +5,25 @@ use super::fabric::nth_address;
 use super::options::Options;
 use crate::console::Failure;
 use std::io;
+use std::sync::Arc;
 use weir_experiment::backend::Error;
-use weir_server::thrift::{ThriftConfig, ThriftServer};
+use weir_server::thrift::{NotificationSocket, ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
+
+/// Binds the socket on which digests are published: that of `--notifications-addr`, or BMv2's default. If the default
+/// cannot be bound, as with two switches of the same device id, the result is `None`.
+pub fn notification_socket(args: &Options) -> Result<Option<Arc<NotificationSocket>>, Failure> {
+    let default = NotificationSocket::default_address(args.device_id);
+    let address = args.notifications_addr.as_ref().unwrap_or(&default);
+    match NotificationSocket::bind(address) {
+        Ok(socket) => Ok(Some(Arc::new(socket))),
+        Err(error) if args.notifications_addr.is_none() => {
+            tracing::warn!(address, %error, "digests are not published over nanomsg");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::Input(format!("--notifications-addr {address}: {error}"))),
+    }
+}
 
 /// Starts the Thrift server of switch `n`. If a port given by `--thrift-port` is in use, the start fails; if
 /// BMv2's default port is in use, as with several switches on a machine, the result is `None` and a warning
