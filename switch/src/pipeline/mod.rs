@@ -19,6 +19,7 @@ mod native;
 mod parse;
 mod phv;
 mod profile_api;
+mod saved_state;
 mod scratch;
 mod slow_ops;
 mod state;

@@ -437,3 +437,39 @@ fn drop_multicast_truncate_exit_priority() {
     let seen = process(&mut pipeline, Key { what: 23, ..Key::default() }).unwrap();
     assert_eq!((seen.port, seen.addr, seen.small, seen.result), (26, 7, 9, 0x1234));
 }
+
+#[test]
+fn a_saved_state_is_restored_with_its_handles() {
+    let mut old = pipeline("tables");
+    let exact_table = old.table_by_name("exact_one").unwrap();
+    let handles: Vec<EntryHandle> =
+        (0..4u8).map(|n| old.table_add(exact_table, &[exact(n)], 0, &result(n.into())).unwrap()).collect();
+    old.table_delete(exact_table, handles[1]).unwrap();
+    old.table_set_default(exact_table, &result(77)).unwrap();
+    let members: Vec<_> = (0..3).map(|n| old.member_add("chosen", &result(n)).unwrap()).collect();
+    old.member_delete("chosen", members[0]).unwrap();
+    let group = old.group_add("chosen", &[members[1], members[2], members[2]]).unwrap();
+    let saved = old.save_state();
+
+    let mut new = pipeline("tables");
+    new.restore_state(&saved).unwrap();
+    assert_eq!(new.save_state(), saved);
+    assert_eq!(new.table_entries(exact_table), old.table_entries(exact_table));
+    assert_eq!(new.table_default(exact_table), Some(result(77)));
+    assert_eq!(new.members("chosen"), old.members("chosen"));
+    assert_eq!(new.groups("chosen"), Ok(vec![(group, vec![members[1], members[2], members[2]])]));
+    // The gaps are used by later entries and members.
+    assert_eq!(new.table_add(exact_table, &[exact(9u8)], 0, &result(9)), Ok(handles[1]));
+    assert_eq!(new.table_len(exact_table), 4);
+    assert_eq!(new.member_add("chosen", &result(9)), Ok(members[0]));
+    for (text, expected) in [
+        ("{", "not JSON"),
+        ("{}", "has no version 1"),
+        (r#"{"version":1}"#, "has no action_profiles"),
+        (&saved.replacen("exact_one", "other_one", 1), "other_one"),
+        (&saved.replacen("\"exact\":\"", "\"exact\":\"zz", 1), "hexadecimal"),
+    ] {
+        let error = pipeline("tables").restore_state(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -87,6 +87,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let control = args.control.as_deref().or(args.plan.as_ref().map(|_| LINKS));
     let control = control.map(|name| Socket::bind_name(&socket(name))).transpose()?;
     let metrics_listener = args.metrics.open()?;
+    let saved_state =
+        args.restore_state.as_ref().map(|path| Ok::<_, Failure>((path, super::files::read(path)?)));
+    let saved_state = saved_state.transpose()?;
     let notifications = match &fabric {
         None => thrift::notification_socket(args)?,
         Some(_) => None,
@@ -125,7 +128,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         None => {
             let switch =
                 program.map(|program| Switch::new(program, config.switch_config(), seed).map(Box::new));
-            let switch = switch.transpose().map_err(Failure::input)?;
+            let mut switch = switch.transpose().map_err(Failure::input)?;
+            if let (Some((path, state)), Some(switch)) = (&saved_state, &mut switch) {
+                let restored = switch.pipeline_mut().restore_state(state);
+                restored.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+            }
             vec![FabricMember { config, switch, ports: args.interfaces.clone(), internal_ports: Vec::new() }]
         }
         Some(fabric) => fabric.members(&config)?,

@@ -9,7 +9,6 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use thrift::ApplicationErrorKind;
 use weir_switch::driver::DataplaneError;
 use weir_switch::engine::CloneSession;
 use weir_switch::pipeline::Pipeline;
@@ -54,10 +53,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
                 learning.set_buffer_size(list, samples as u32 as usize);
             })
         }
-        "bm_serialize_state" => Err(CallError::Application(
-            ApplicationErrorKind::UnknownMethod,
-            "saving state is not supported; the controller has to write it again".into(),
-        )),
+        "bm_serialize_state" => serialize_state(service),
         _ => return None,
     };
     Some(answer)
@@ -71,6 +67,14 @@ fn json(service: &Service) -> Result<String, CallError> {
     match service.handle.with(|switch, _| switch.pipeline().program().clone()) {
         Err(DataplaneError::NoProgram) => Ok("{}".into()),
         program => Ok(program?.json().to_owned()),
+    }
+}
+
+/// Returns the state of the running program; empty without one.
+fn serialize_state(service: &Service) -> CallResult {
+    match service.handle.with(|switch, _| switch.pipeline().save_state()) {
+        Err(DataplaneError::NoProgram) => Ok(Value::text("")),
+        state => Ok(Value::text(state?)),
     }
 }
 

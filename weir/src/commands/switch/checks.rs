@@ -12,8 +12,8 @@ pub fn check(args: &Options, target: &TargetOptions, has_program: bool) -> Resul
             "--debugger: not supported; use `weir trace` or -L trace to see a packet's path through the program",
         );
     }
-    if args.restore_state.is_some() {
-        return reject("--restore-state: not supported; let the controller rewrite the state");
+    if args.restore_state.is_some() && (args.fabric.is_some() || args.plan.is_some()) {
+        return reject("--restore-state restores the state of one switch; it cannot be used with --fabric");
     }
     if args.packet_in.is_some() {
         return reject("--packet-in: not supported; use interfaces (-i) or files (--use-files)");
@@ -44,6 +44,10 @@ pub fn warnings(args: &Options, target: &TargetOptions, has_program: bool) -> Ve
     warn(
         args.notifications_addr.is_some() && (args.fabric.is_some() || args.plan.is_some()),
         "--notifications-addr has no effect with several switches: their digests are sent over P4Runtime",
+    );
+    warn(
+        args.restore_state.is_some() && (args.no_p4 || !has_program),
+        "--restore-state has no effect without a program",
     );
     warn(args.no_p4 && has_program, "the program is not loaded, because of --no-p4");
     warn(args.log_file.is_none() && args.log_flush, "--log-flush has no effect without --log-file");

@@ -120,7 +120,8 @@ pub struct Options {
     #[arg(long, hide = true)]
     pub debugger_addr: Option<String>,
 
-    #[arg(long, hide = true)]
+    /// Restore what `serialize_state` of simple_switch_CLI saved: tables, profiles, meters
+    #[arg(long, value_name = "FILE")]
     pub restore_state: Option<PathBuf>,
 
     #[arg(long, hide = true)]
