@@ -34,7 +34,7 @@ pub struct Args {
 const HELP: &str = "\
 Examples:
   weir report runs/quickstart-1 runs/quickstart-2 --out both.html
-  weir report runs/x-sweep/workload.load=0.2,seed=1 runs/x-sweep/workload.load=0.6,seed=1
+  weir report runs/x-sweep/seed=1 runs/x-sweep/seed=2
   weir report runs/long-1.partial    the results of a killed run so far
 
 Each file is verified with the run's SHA256SUMS. A damaged run is

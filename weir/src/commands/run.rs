@@ -471,15 +471,15 @@ fn print(
     for line in report::failures(results) {
         writeln!(out, "{line}.")?;
     }
-    if let Some(line) = report::page::small_samples(results) {
-        writeln!(out, "{line}.")?;
-    }
     for line in policy::lines(results) {
         writeln!(out, "{line}.")?;
     }
     if let Some(port) = metrics::bottleneck(summary) {
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
+    }
+    if let Some(line) = report::page::small_samples(results) {
+        writeln!(out, "{line}.")?;
     }
     if let Some((_, routes)) = description.facts.iter().find(|(what, _)| what == "routes") {
         writeln!(out, "Routes: {routes}.")?;
