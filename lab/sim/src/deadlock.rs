@@ -188,13 +188,13 @@ fn waits_for(network: &View<'_>, stuck: &BTreeSet<QueueId>, queue: QueueId) -> V
     let id = |port, class| QueueId { switch: next, port, class };
     let stuck_at_next = stuck.range(id(0, 0)..=id(u16::MAX, u8::MAX)).copied();
     stuck_at_next
-        .filter(|queue| tm.waiting(queue.port, queue.class).any(|(_, charged)| charged == charge))
+        .filter(|queue| tm.queued_packets(queue.port, queue.class).any(|(_, charged)| charged == charge))
         .collect()
 }
 
 fn first_packet(network: &View<'_>, queue: QueueId) -> Option<(Ipv4Addr, u32)> {
     let tm = network.switch(queue.switch).switch.queues();
-    let (queued, _) = tm.waiting(queue.port, queue.class).next()?;
+    let (queued, _) = tm.queued_packets(queue.port, queue.class).next()?;
     let packet = queued.packet();
     let frame = FrameView::new(packet.bytes(), packet.virtual_len()).ok()?;
     Some((frame.ip.source(), frame.weir.message()))

@@ -1,10 +1,10 @@
 //! AF_PACKET sockets: the only module of the driver that passes raw pointers to the kernel.
 //!
-//! Frames are received from a ring that the kernel fills and this process maps (TPACKET_V2). A frame costs no
-//! system call, and one that finds the ring full is dropped by the kernel in the sender's context. The
-//! version is V2 rather than V3, because V3 passes frames in blocks: a lone frame would wait for a timer of
-//! at least a millisecond. Frames are sent by `sendmmsg`, many per call. A transmit ring would tie its slots
-//! to buffers that the receiving stack may hold for long.
+//! Frames are received from a ring of slots, one frame each, which the kernel fills and this process maps
+//! (TPACKET_V2). Receiving a frame costs no system call. If the ring is full, the kernel drops the frame in the
+//! sender's context. TPACKET_V3 passes frames in blocks: a single frame would wait for a timer of at least a
+//! millisecond. Frames are sent by `sendmmsg`, many per call. In a transmit ring, a slot would be blocked as long as
+//! the receiving stack keeps the frame.
 //!
 //! Next to each frame the kernel reports what its bytes lack: the VLAN tag that it removed, and a checksum
 //! that the sending stack left to the network card, which a veth does not have (p4lang/behavioral-model issue
@@ -20,28 +20,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Size of `struct virtio_net_hdr`, which the kernel puts before each frame (PACKET_VNET_HDR).
-const VNET_HDR: usize = 10;
+const VNET_HDR_LEN: usize = 10;
 /// Flag of `virtio_net_hdr`: the checksum is not computed yet.
 const VNET_NEEDS_CSUM: u8 = 1;
 /// Bit of `virtio_net_hdr::gso_type` that is independent of segmentation: the sender uses ECN.
 const VNET_GSO_ECN: u8 = 0x80;
 /// Maximum number of bytes that the kernel puts before a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned,
 /// `virtio_net_hdr`, and the alignment of the network header (net/packet/af_packet.c, `tpacket_rcv`).
-const SLOT_OVERHEAD: usize = 128;
-/// An Ethernet header with two VLAN tags.
-const L2_HEADER: usize = 14 + 2 * VLAN_TAG;
+const MAX_SLOT_OVERHEAD: usize = 128;
+/// Length of an Ethernet header with two VLAN tags, in bytes.
+const MAX_L2_HEADER_LEN: usize = 14 + 2 * VLAN_TAG_LEN;
 /// Size of a VLAN tag (IEEE 802.1Q).
-const VLAN_TAG: usize = 4;
+const VLAN_TAG_LEN: usize = 4;
 /// Offset of a VLAN tag in a frame, after both MAC addresses.
 const VLAN_OFFSET: usize = 12;
-/// Minimum size of a block in bytes. Larger slots make larger blocks.
-const MIN_BLOCK: usize = 64 << 10;
+/// Minimum size of a block in bytes. The kernel allocates the ring in blocks of whole slots, so a larger slot makes a
+/// larger block.
+const MIN_BLOCK_LEN: usize = 64 << 10;
 /// Minimum size of a slot in bytes: it holds the frames of an interface with MTU 1500.
-const MIN_SLOT: usize = 2048;
+const MIN_SLOT_LEN: usize = 2048;
 /// The UDP checksum that means "none" (RFC 768). A checksum that is computed as 0 is therefore sent as
 /// 0xffff.
 const NO_CHECKSUM: u16 = 0;
-const NANOS: u32 = 1_000_000_000;
+const NANOS_PER_SEC: u32 = 1_000_000_000;
 
 /// The properties of an interface, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +93,24 @@ impl Interface {
 
     /// Returns the slot size at which a ring holds every frame of this interface: a power of two.
     pub fn slot_bytes(&self) -> usize {
-        (self.mtu + L2_HEADER + SLOT_OVERHEAD).next_power_of_two().max(MIN_SLOT)
+        (self.mtu + MAX_L2_HEADER_LEN + MAX_SLOT_OVERHEAD).next_power_of_two().max(MIN_SLOT_LEN)
     }
+}
+
+/// A VLAN tag (IEEE 802.1Q).
+#[derive(Clone, Copy, Debug)]
+pub struct VlanTag {
+    pub tpid: u16,
+    pub tci: u16,
+}
+
+/// A checksum that has to be computed, see `complete_checksum`.
+#[derive(Clone, Copy, Debug)]
+pub struct MissingChecksum {
+    /// Offset in the frame at which its coverage begins.
+    pub start: u16,
+    /// Offset of the checksum field from `start`.
+    pub offset: u16,
 }
 
 /// A frame in the receive ring.
@@ -105,11 +122,10 @@ pub struct RxFrame<'a> {
     pub len: usize,
     /// Time of arrival on the system clock, since 1970.
     pub received: Duration,
-    /// The VLAN tag that the kernel removed: TPID and TCI.
-    pub vlan: Option<(u16, u16)>,
-    /// The checksum that the sender left open: offset at which its coverage begins, and offset of the field
-    /// from there.
-    pub checksum: Option<(u16, u16)>,
+    /// The VLAN tag that the kernel removed.
+    pub vlan: Option<VlanTag>,
+    /// The checksum that the sender left to the network card.
+    pub checksum: Option<MissingChecksum>,
     /// True if this is a GSO packet, which a network card would split into frames.
     pub segmented: bool,
 }
@@ -129,10 +145,10 @@ impl RxFrame<'_> {
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.bytes);
-        if let Some((start, offset)) = self.checksum {
+        if let Some(MissingChecksum { start, offset }) = self.checksum {
             complete_checksum(out, usize::from(start), usize::from(offset));
         }
-        if let Some((tpid, tci)) = self.vlan
+        if let Some(VlanTag { tpid, tci }) = self.vlan
             && out.len() >= VLAN_OFFSET
         {
             let tag = [tpid.to_be_bytes(), tci.to_be_bytes()];
@@ -169,7 +185,8 @@ pub struct RxRing {
     map: ptr::NonNull<u8>,
     map_len: usize,
     slot_len: usize,
-    slots: usize,
+    slot_count: usize,
+    /// Index of the slot that the kernel fills next.
     next: usize,
 }
 
@@ -184,13 +201,13 @@ impl RxRing {
     ///
     /// The caller may not open raw sockets, the interface is gone, or the kernel has no memory for the ring.
     pub fn open(interface: &Interface, ring_bytes: usize) -> io::Result<RxRing> {
-        // Protocol 0 receives nothing. With ETH_P_ALL the socket would at once receive from all interfaces
-        // into its ordinary queue; `bind` starts reception when the ring is in place.
+        // The socket is created with protocol 0, which receives nothing. With ETH_P_ALL it would receive from all
+        // interfaces into its ordinary queue until the ring is in place; `bind` sets ETH_P_ALL then.
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
         let slot_len = interface.slot_bytes();
-        let block = slot_len.max(MIN_BLOCK);
+        let block = slot_len.max(MIN_BLOCK_LEN);
         let blocks = (ring_bytes / block).max(1);
-        let slots = blocks * block / slot_len;
+        let slot_count = blocks * block / slot_len;
         set_packet_option(
             &socket,
             libc::PACKET_VERSION,
@@ -202,7 +219,7 @@ impl RxRing {
             tp_block_size: block as u32,
             tp_block_nr: blocks as u32,
             tp_frame_size: slot_len as u32,
-            tp_frame_nr: slots as u32,
+            tp_frame_nr: slot_count as u32,
         };
         set_packet_option(&socket, libc::PACKET_RX_RING, &request)?;
         let map_len = blocks * block;
@@ -215,7 +232,7 @@ impl RxRing {
             return Err(io::Error::last_os_error());
         }
         let map = ptr::NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let ring = RxRing { socket, map, map_len, slot_len, slots, next: 0 };
+        let ring = RxRing { socket, map, map_len, slot_len, slot_count, next: 0 };
         bind(&ring.socket, interface, libc::ETH_P_ALL as u16)?;
         // SAFETY: `packet_mreq` is plain data, for which all-zero bytes are valid.
         let mut promiscuous: libc::packet_mreq = unsafe { zeroed() };
@@ -243,7 +260,7 @@ impl RxRing {
     #[inline]
     pub fn receive_while(&mut self, budget: usize, mut on_frame: impl FnMut(RxFrame<'_>) -> bool) -> usize {
         for received in 0..budget {
-            // SAFETY: `next` is below `slots`, and `slots * slot_len == map_len`, so the slot lies in the
+            // SAFETY: `next` is below `slot_count`, and `slot_count * slot_len == map_len`, so the slot lies in the
             // mapping. It begins with a `tpacket2_hdr`, whose first field is the status that passes ownership
             // of the slot.
             let (base, status) = unsafe {
@@ -258,10 +275,10 @@ impl RxRing {
             }
             // SAFETY: the status TP_STATUS_USER was read with Acquire. The kernel does not touch the slot
             // until the status is stored below, and the borrow ends before that.
-            let goes_on = on_frame(unsafe { frame_in_slot(base, self.slot_len, state) });
+            let should_continue = on_frame(unsafe { frame_in_slot(base, self.slot_len, state) });
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
-            if !goes_on {
+            self.next = if self.next + 1 == self.slot_count { 0 } else { self.next + 1 };
+            if !should_continue {
                 return received + 1;
             }
         }
@@ -319,13 +336,13 @@ unsafe fn frame_in_slot<'a>(base: *mut u8, slot_len: usize, state: u32) -> RxFra
     // of two.
     let header = unsafe { base.cast::<libc::tpacket2_hdr>().read() };
     // The kernel stays within the slot. The clamps keep the slices in bounds even if it did not.
-    let start = usize::from(header.tp_mac).clamp(VNET_HDR, slot_len);
+    let start = usize::from(header.tp_mac).clamp(VNET_HDR_LEN, slot_len);
     let captured_len = (header.tp_snaplen as usize).min(slot_len - start);
-    // SAFETY: `VNET_HDR <= start` and `start + captured_len <= slot_len`, so both slices lie in the slot, which belongs
-    // to this process for `'a`.
+    // SAFETY: `VNET_HDR_LEN <= start` and `start + captured_len <= slot_len`, so both slices lie in the slot, which
+    // belongs to this process for `'a`.
     let (vnet, bytes) = unsafe {
         (
-            std::slice::from_raw_parts(base.add(start - VNET_HDR), VNET_HDR),
+            std::slice::from_raw_parts(base.add(start - VNET_HDR_LEN), VNET_HDR_LEN),
             std::slice::from_raw_parts(base.add(start), captured_len),
         )
     };
@@ -337,14 +354,15 @@ unsafe fn frame_in_slot<'a>(base: *mut u8, slot_len: usize, state: u32) -> RxFra
         } else {
             libc::ETH_P_8021Q as u16
         };
-        (tpid, header.tp_vlan_tci)
+        VlanTag { tpid, tci: header.tp_vlan_tci }
     });
     RxFrame {
         bytes,
         len: header.tp_len as usize,
-        received: Duration::new(u64::from(header.tp_sec), header.tp_nsec.min(NANOS - 1)),
+        received: Duration::new(u64::from(header.tp_sec), header.tp_nsec.min(NANOS_PER_SEC - 1)),
         vlan,
-        checksum: (vnet[0] & VNET_NEEDS_CSUM != 0).then(|| (word(6), word(8))),
+        checksum: (vnet[0] & VNET_NEEDS_CSUM != 0)
+            .then(|| MissingChecksum { start: word(6), offset: word(8) }),
         segmented: vnet[1] & !VNET_GSO_ECN != 0,
     }
 }
@@ -467,12 +485,12 @@ mod tests {
     fn restores_the_tag_after_the_addresses() {
         let bytes: Vec<u8> = (0..20).collect();
         let mut out = Vec::new();
-        RxFrame { vlan: Some((0x88a8, 0x2007)), ..frame(&bytes) }.write_to(&mut out);
+        RxFrame { vlan: Some(VlanTag { tpid: 0x88a8, tci: 0x2007 }), ..frame(&bytes) }.write_to(&mut out);
         assert_eq!(out[..12], bytes[..12]);
         assert_eq!(out[12..16], [0x88, 0xa8, 0x20, 0x07]);
         assert_eq!(out[16..], bytes[12..]);
         // A frame too short to hold addresses has no place for a tag.
-        RxFrame { vlan: Some((0x8100, 1)), ..frame(&bytes[..5]) }.write_to(&mut out);
+        RxFrame { vlan: Some(VlanTag { tpid: 0x8100, tci: 1 }), ..frame(&bytes[..5]) }.write_to(&mut out);
         assert_eq!(out, bytes[..5]);
     }
 
@@ -488,11 +506,13 @@ mod tests {
         let pseudo: u16 = 0x0a00 + 1 + 0x0a00 + 2 + 0x11 + 0x0b;
         let bytes = udp(pseudo);
         let mut out = Vec::new();
-        RxFrame { checksum: Some((34, 6)), ..frame(&bytes) }.write_to(&mut out);
+        RxFrame { checksum: Some(MissingChecksum { start: 34, offset: 6 }), ..frame(&bytes) }
+            .write_to(&mut out);
         // ports, length, payload and the pseudo-header: 1 + 2 + b + 6869 + 2100 + 141f = 9d96.
         assert_eq!(out, udp(!0x9d96));
         // Offsets beyond the frame change nothing.
-        RxFrame { checksum: Some((40, 9)), ..frame(&bytes) }.write_to(&mut out);
+        RxFrame { checksum: Some(MissingChecksum { start: 40, offset: 9 }), ..frame(&bytes) }
+            .write_to(&mut out);
         assert_eq!(out, bytes);
     }
 

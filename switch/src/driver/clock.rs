@@ -1,9 +1,9 @@
-//! The clocks of the data plane: a monotonic one, 0 when it starts, and the time of day for files.
+//! The clocks of the data plane: a monotonic one that starts at 0, and the time of day for files.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_units::Time;
 
-/// Counts from its creation. [`Time`] holds 213 days.
+/// Counts from its creation. [`Time`] overflows after 213 days.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MonotonicClock(Instant);
 

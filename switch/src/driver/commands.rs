@@ -1,11 +1,12 @@
-//! Operations of the control plane on a switch and its ports; they run on the data-plane thread.
+//! Operations of the control plane on a switch and its ports. A `DataplaneHandle` queues them, and the data-plane
+//! thread runs them.
 
 use super::capture::{self, Capture};
 use super::config::{FabricPort, FrameSource};
 use super::error::DataplaneError;
 use super::event::Subscriber;
 use super::pcap::{PcapError, PcapReader, PcapWriter};
-use super::port::Port;
+use super::port::{LinkEnd, PlugState, Port};
 use super::port_link::{PortLink, PortLinkConfig, SwitchLinks, direction_status};
 use super::replay::Replay;
 use super::stats::{DataplaneStats, IoDrop, IoDrops, PortStatus};
@@ -22,7 +23,7 @@ impl Runtime {
     }
 
     pub fn stop(&mut self) {
-        self.running = false;
+        self.is_running = false;
     }
 
     pub fn switch(&mut self) -> Result<&mut Switch, DataplaneError> {
@@ -43,7 +44,7 @@ impl Runtime {
         }
         let old = self.replace_switch(switch);
         self.update_watch_ports();
-        // The due times of the old switch's rates do not apply to the new one.
+        // Ports that wait for a rate of the old switch must ask the new one.
         (0..PORTS as u16).for_each(|port| self.wake_port(port));
         old
     }
@@ -100,7 +101,7 @@ impl Runtime {
             && port.peer().is_some()
             && !port.up
         {
-            self.set_plugged(number, true, true);
+            self.set_plug_state(number, LinkEnd::Local, PlugState::Plugged);
             return Ok(());
         }
         if self.ports.len() >= self.config.max_ports {
@@ -214,7 +215,7 @@ impl Runtime {
             return Err(refuse("there is no such port"));
         }
         if self.ports[usize::from(index)].peer().is_some() {
-            self.set_plugged(number, true, false);
+            self.set_plug_state(number, LinkEnd::Local, PlugState::Unplugged);
             return Ok(());
         }
         self.ports_changed = true;

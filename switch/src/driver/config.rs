@@ -45,9 +45,9 @@ pub struct DataplaneConfig {
     pub max_ports: usize,
     /// Receive ring of each interface in bytes. At MTU 1500 a frame takes 2 KiB of it.
     pub ring_bytes: usize,
-    /// Captures all frames to files; `None` for no capture.
+    /// Where to capture all frames; `None` for no capture.
     pub capture: Option<CaptureConfig>,
-    /// Bytes of each frame that are logged, at level info; 0 for none.
+    /// Number of bytes of each frame to log, at level info; 0 for none.
     pub dump_bytes: usize,
     /// Logs every packet's path through the program, at level trace.
     pub trace: bool,
@@ -56,18 +56,18 @@ pub struct DataplaneConfig {
 impl DataplaneConfig {
     /// BMv2's default of `--max-port-count` (options_parse.h).
     pub const MAX_PORTS: usize = 512;
-    /// Maximum ring per port in bytes: 4,096 full frames, or 22 ms at 180,000 packets per second: longer than a few
-    /// time slices of other processes.
-    const MAX_RING: usize = 8 << 20;
+    /// Maximum ring per port in bytes: 4,096 full frames, which are 22 ms at 180,000 packets per second. Other
+    /// processes may take a few time slices meanwhile.
+    const MAX_RING_BYTES: usize = 8 << 20;
     /// Minimum ring per port in bytes: a quarter of libpcap's default in BMv2 (2 MiB), enough for the rate per port
     /// when one machine has many ports.
-    const MIN_RING: usize = 512 << 10;
+    const MIN_RING_BYTES: usize = 512 << 10;
     /// Memory for all rings of a switch, in bytes. The kernel cannot swap it out.
-    const MAX_TOTAL_RINGS: usize = 32 << 20;
+    const MAX_TOTAL_RING_BYTES: usize = 32 << 20;
 
     /// Returns the ring size in bytes for each port of a switch with this many ports.
     pub fn ring_bytes_for(ports: usize) -> usize {
-        (Self::MAX_TOTAL_RINGS / ports.max(1)).clamp(Self::MIN_RING, Self::MAX_RING)
+        (Self::MAX_TOTAL_RING_BYTES / ports.max(1)).clamp(Self::MIN_RING_BYTES, Self::MAX_RING_BYTES)
     }
 
     /// Returns whether every packet is logged.
@@ -106,7 +106,7 @@ impl Default for DataplaneConfig {
             port_links: BTreeMap::new(),
             port_rates: BTreeMap::new(),
             max_ports: Self::MAX_PORTS,
-            ring_bytes: Self::MAX_RING,
+            ring_bytes: Self::MAX_RING_BYTES,
             capture: None,
             dump_bytes: 0,
             trace: false,

@@ -21,14 +21,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_units::Time;
 
-/// Frames read from an interface per batch.
+/// Maximum number of frames read from an interface per batch.
 const RX_BATCH: usize = 32;
-/// A deadline nearer than this is awaited by spinning, because a sleep and the wake-up take as long.
+/// The thread spins instead of sleeping if the next deadline is nearer than this: a sleep and the wake-up take as long.
 const SPIN_THRESHOLD: Time = Time::from_us(20);
-/// A sleep ends early by at most its length divided by this, which bounds the processor time spent on
-/// spinning.
+/// A sleep is shortened by at most its length divided by this, which bounds the share of time spent on spinning.
 const EARLY_WAKE_DIVISOR: u64 = 8;
-/// Maximum time by which a sleep ends early.
+/// Maximum time by which a sleep is shortened.
 const MAX_EARLY_WAKE: Time = Time::from_us(200);
 /// Interval at which a missing interface is looked up again, in case the netlink notification of its return
 /// is lost.
@@ -131,7 +130,7 @@ impl LinkEmulator {
 
 impl Drop for LinkEmulator {
     fn drop(&mut self) {
-        self.handle.post(|emulator| emulator.running = false);
+        self.handle.post(|emulator| emulator.is_running = false);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported on stderr.
             let _ = thread.join();
@@ -186,11 +185,11 @@ struct Emulator {
     commands: Receiver<EmulatorCommand>,
     observer: Option<Box<dyn LinkObserver>>,
     lateness: Lateness,
-    /// Moving average of the delay between the deadline of a sleep and its end.
+    /// Moving average of the time by which sleeps ended later than requested.
     mean_wake_latency: Time,
-    /// The deadline until which the thread spins, after it woke early for it.
+    /// The deadline for which the thread woke early, and until which it spins; [`Time::ZERO`] if it does not.
     spin_until: Time,
-    running: bool,
+    is_running: bool,
 }
 
 impl Emulator {
@@ -226,7 +225,7 @@ impl Emulator {
             lateness: Lateness::default(),
             mean_wake_latency: Time::ZERO,
             spin_until: Time::ZERO,
-            running: true,
+            is_running: true,
         })
     }
 
@@ -235,7 +234,7 @@ impl Emulator {
             while let Ok(command) = self.commands.try_recv() {
                 command(self);
             }
-            if !self.running {
+            if !self.is_running {
                 return;
             }
             let received = self.receive();
@@ -313,23 +312,24 @@ impl Emulator {
         wait = wait.saturating_sub(early);
         if self.ports.iter().any(Port::is_absent) {
             wait = wait.min(INTERFACE_RETRY_INTERVAL);
-            self.poll.woken.links_changed = true;
+            self.poll.events.links_changed = true;
         }
         self.poll.wait((due < Time::MAX || wait <= INTERFACE_RETRY_INTERVAL).then_some(wait));
         // If another event ended the sleep early, the next call sleeps again.
         self.spin_until = Time::ZERO;
         if let Some(late) = self.clock.now().checked_sub(now + wait) {
+            // Weight 1/8 for the new sample.
             self.mean_wake_latency = (self.mean_wake_latency * 7 + late.min(MAX_EARLY_WAKE)) / 8;
             self.spin_until = due;
         }
-        while let Some((_, number)) = self.poll.woken.writable.pop() {
+        while let Some((_, number)) = self.poll.events.writable.pop() {
             let Some(port) = self.ports.get_mut(usize::from(number)) else { continue };
             self.epoll_set.unwatch_writable(port);
             if !port.flush(&mut self.pool) {
                 self.epoll_set.watch_writable(NO_SWITCH, port);
             }
         }
-        if std::mem::take(&mut self.poll.woken.links_changed) {
+        if std::mem::take(&mut self.poll.events.links_changed) {
             for port in &mut self.ports {
                 port.tx_blocked = false;
                 if port.refresh() {

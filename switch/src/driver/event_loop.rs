@@ -12,7 +12,7 @@
 
 use super::clock::MonotonicClock;
 use super::poll::Poll;
-use super::port::Port;
+use super::port::{LinkEnd, Port};
 use super::switch_runtime::{Command, RX_BATCH, Runtime};
 use super::timers::{Timer, TimerKind, Timers};
 use std::sync::Arc;
@@ -20,14 +20,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use weir_units::Time;
 
-/// Commands run for one switch per round.
+/// Maximum number of commands run for one switch per round.
 const COMMAND_BATCH: usize = 16;
-/// Rounds under load after which epoll is polled for link changes and writable sockets.
+/// Under load the thread does not sleep, so after this many rounds it polls epoll for link changes and writable
+/// sockets.
 const ROUNDS_BETWEEN_POLLS: u32 = 64;
 /// Maximum number of timers that run between two batches of frames. A batch causes far fewer, so frames do not
 /// accumulate on links; the bound keeps a flood of timers from starving rings and commands.
 const TIMER_BATCH: u32 = 4096;
-/// A deadline nearer than this is awaited by spinning, because a sleep and the wake-up take as long.
+/// The thread spins instead of sleeping if the next deadline is nearer than this: a sleep and the wake-up take as long.
 const SPIN_THRESHOLD: Time = Time::from_us(20);
 /// Interval at which a missing interface is looked up again, in case the netlink notification of its return
 /// is lost.
@@ -43,9 +44,10 @@ pub(super) struct EventLoop {
     commands_seen: u64,
     timers: Timers,
     /// The ports on interfaces: index of the switch, and index of the port in it.
-    external: Vec<(u16, u16)>,
-    /// Index into `external` of the port at which the next round starts.
-    first: usize,
+    external_ports: Vec<(u16, u16)>,
+    /// Index into `external_ports` of the port at which the next round starts. It rotates, so that no port is always
+    /// last.
+    next_start: usize,
 }
 
 impl EventLoop {
@@ -65,8 +67,8 @@ impl EventLoop {
             commands_posted,
             commands_seen: 0,
             timers,
-            external: Vec::new(),
-            first: 0,
+            external_ports: Vec::new(),
+            next_start: 0,
         }
     }
 
@@ -78,7 +80,7 @@ impl EventLoop {
             // earlier.
             let mut did_work = self.run_timers();
             did_work |= self.run_commands();
-            if self.switches.iter().any(|switch| !switch.running) {
+            if self.switches.iter().any(|switch| !switch.is_running) {
                 break;
             }
             did_work |= self.receive_round();
@@ -126,7 +128,8 @@ impl EventLoop {
         true
     }
 
-    /// Runs packets of each switch that wait for another pass, a portion per round. Returns whether there were any.
+    /// Runs the packets that wait to enter a pipeline again, one batch per switch and round. Returns whether there
+    /// were any.
     fn run_reentries(&mut self) -> bool {
         let mut did_work = false;
         for switch in self.switches.iter_mut().filter(|switch| switch.out.has_reentries) {
@@ -136,17 +139,18 @@ impl EventLoop {
         did_work
     }
 
-    /// Collects the ports on interfaces again, and passes plugged and unplugged links on to their other ends.
+    /// Collects the ports on interfaces again, and tells the other ends of internal links that a link was plugged in or
+    /// unplugged.
     fn rebuild_port_lists(&mut self) {
-        self.external.clear();
+        self.external_ports.clear();
         for index in 0..self.switches.len() {
             let external = self.switches[index].ports.iter().enumerate();
             let external = external.filter(|(_, port)| port.peer().is_none());
-            self.external.extend(external.map(|(port, _)| (index as u16, port as u16)));
-            while let Some((port, plugged)) = self.switches[index].plug_changes.pop() {
+            self.external_ports.extend(external.map(|(port, _)| (index as u16, port as u16)));
+            while let Some((port, state)) = self.switches[index].plug_changes.pop() {
                 let peer = self.switches[index].port(port).and_then(|port| port.peer());
                 if let Some((to, port)) = peer {
-                    self.switches[usize::from(to)].set_plugged(port, false, plugged);
+                    self.switches[usize::from(to)].set_plug_state(port, LinkEnd::Peer, state);
                 }
             }
         }
@@ -162,9 +166,9 @@ impl EventLoop {
                 switch.transmit_ready(&mut self.timers);
             }
         }
-        let ports = self.external.len();
+        let ports = self.external_ports.len();
         for turn in 0..ports {
-            let (switch, port) = self.external[(self.first + turn) % ports];
+            let (switch, port) = self.external_ports[(self.next_start + turn) % ports];
             let switch = &mut self.switches[usize::from(switch)];
             if switch.receive_batch(usize::from(port), &mut self.timers) {
                 did_work = true;
@@ -173,7 +177,7 @@ impl EventLoop {
             }
         }
         if ports > 0 {
-            self.first = (self.first + 1) % ports;
+            self.next_start = (self.next_start + 1) % ports;
         }
         did_work
     }
@@ -271,9 +275,9 @@ impl EventLoop {
         let is_absent = |&(switch, port): &(u16, u16)| {
             self.switches[usize::from(switch)].ports[usize::from(port)].is_absent()
         };
-        if self.external.iter().any(is_absent) {
+        if self.external_ports.iter().any(is_absent) {
             wait = wait.min(INTERFACE_RETRY_INTERVAL);
-            self.poll.woken.links_changed = true;
+            self.poll.events.links_changed = true;
         }
         self.poll((wait < Time::MAX.saturating_sub(now)).then_some(wait));
         true
@@ -282,13 +286,13 @@ impl EventLoop {
     /// Waits for events, then handles writable sockets and changed interfaces. `None` waits without limit.
     fn poll(&mut self, timeout: Option<Time>) {
         self.poll.wait(timeout);
-        while let Some((switch, port)) = self.poll.woken.writable.pop() {
+        while let Some((switch, port)) = self.poll.events.writable.pop() {
             if let Some(switch) = self.switches.get_mut(usize::from(switch)) {
                 switch.on_writable(port, &mut self.timers);
                 switch.transmit_ready(&mut self.timers);
             }
         }
-        if std::mem::take(&mut self.poll.woken.links_changed) {
+        if std::mem::take(&mut self.poll.events.links_changed) {
             for switch in &mut self.switches {
                 switch.refresh_ports(&mut self.timers);
                 switch.transmit_ready(&mut self.timers);

@@ -29,8 +29,9 @@ use weir_units::Time;
 #[derive(Clone, Debug)]
 pub struct DataplaneHandle {
     pub(super) commands: SyncSender<Command>,
-    /// Number of commands posted to all switches of the data plane.
+    /// Number of commands queued so far for all switches of the data plane.
     pub(super) posted: Arc<AtomicU64>,
+    /// The eventfd that wakes the thread.
     pub(super) wake: Arc<OwnedFd>,
     pub(super) cpu_port: Option<u16>,
 }

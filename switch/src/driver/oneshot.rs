@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 enum State<T> {
+    /// There is no result yet. The waker is that of the task that polled the reply last.
     Waiting(Option<Waker>),
     Complete(Result<T, DataplaneError>),
     /// The reply has returned the result.
@@ -72,7 +73,7 @@ impl<T> Reply<T> {
         loop {
             match std::mem::replace(&mut *state, State::Consumed) {
                 State::Complete(result) => return result,
-                waiting => *state = waiting,
+                unfinished => *state = unfinished,
             }
             state = self.0.completed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

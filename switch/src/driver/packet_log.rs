@@ -33,6 +33,7 @@ pub(super) fn transmit(
 ) -> Option<Box<Packet>> {
     let mut trace = PacketTrace::new();
     let packet = switch.transmit_traced(now, port, out, &mut trace);
+    // Empty if no packet was dequeued.
     if !trace.events().is_empty() {
         log(config, &trace);
     }

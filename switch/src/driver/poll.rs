@@ -17,12 +17,13 @@ use weir_units::Time;
 const RTMGRP_LINK: u32 = 1;
 /// Maximum number of events read per call of `epoll_wait`.
 const MAX_EVENTS: usize = 32;
+/// Epoll tokens of the descriptors that do not belong to a port.
 const COMMAND_TOKEN: u64 = u64::MAX;
 const NETLINK_TOKEN: u64 = u64::MAX - 1;
 const TIMER_TOKEN: u64 = u64::MAX - 2;
-/// Flag in the token of a port's sending socket.
+/// Flag in the token of a port's sending socket. The token of its receiving socket does not have it.
 const WRITABLE_FLAG: u64 = 1 << 32;
-const NANOS: u64 = 1_000_000_000;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// The events that woke the data plane, except frames, which are found by polling the rings.
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ pub(super) struct EpollSet(OwnedFd);
 
 pub(super) struct Poll {
     epoll_set: Arc<EpollSet>,
+    /// An eventfd that is written when a command is queued.
     wake: Arc<OwnedFd>,
     /// Reports added, removed and changed interfaces.
     netlink: OwnedFd,
@@ -47,7 +49,8 @@ pub(super) struct Poll {
     timer: OwnedFd,
     /// True if the timer was set and may have expired.
     is_armed: bool,
-    pub woken: WakeEvents,
+    /// Events that the caller has not handled yet. The caller clears them.
+    pub events: WakeEvents,
 }
 
 impl EpollSet {
@@ -100,7 +103,7 @@ impl Poll {
             netlink,
             timer,
             is_armed: false,
-            woken: WakeEvents::default(),
+            events: WakeEvents::default(),
         })
     }
 
@@ -116,16 +119,18 @@ impl Poll {
 
     /// Waits for events. `None` waits without limit, zero does not wait.
     pub fn wait(&mut self, timeout: Option<Time>) {
+        // A timer set to 0 is disarmed.
         const ZERO: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         let may_block = timeout != Some(Time::ZERO);
         if may_block && (timeout.is_some() || self.is_armed) {
             self.is_armed = timeout.is_some();
             let spec = |time: Time| Timespec {
-                tv_sec: (time.as_ns() / NANOS) as i64,
+                tv_sec: (time.as_ns() / NANOS_PER_SEC) as i64,
                 // A value of 0 would disarm the timer.
-                tv_nsec: (time.as_ns() % NANOS).max(1) as i64,
+                tv_nsec: (time.as_ns() % NANOS_PER_SEC).max(1) as i64,
             };
             let value = timeout.map_or(ZERO, spec);
+            // Fails only for invalid arguments.
             let _ = timerfd_settime(
                 &self.timer,
                 TimerfdTimerFlags::empty(),
@@ -141,6 +146,7 @@ impl Poll {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
                 COMMAND_TOKEN => {
+                    // Resets the counter of the eventfd.
                     let _ = rustix::io::read(&*self.wake, &mut [0; size_of::<u64>()]);
                 }
                 NETLINK_TOKEN => {
@@ -148,15 +154,15 @@ impl Poll {
                     // (ENOBUFS) also sets the flag.
                     let mut scratch = [0; 4096];
                     while matches!(recv(&self.netlink, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
-                    self.woken.links_changed = true;
+                    self.events.links_changed = true;
                 }
                 // The next `timerfd_settime` clears the expiration, so the descriptor need not be read.
                 TIMER_TOKEN => {}
                 port if port & WRITABLE_FLAG != 0 => {
-                    self.woken.writable.push(((port >> 16) as u16, port as u16))
+                    self.events.writable.push(((port >> 16) as u16, port as u16))
                 }
                 _ => {
-                    self.woken.links_changed |=
+                    self.events.links_changed |=
                         flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP)
                 }
             }

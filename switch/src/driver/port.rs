@@ -24,13 +24,28 @@ enum PortBackend {
     Internal(InternalLink),
 }
 
-/// One end of a link between two switches of a data plane.
+/// The two ends of a link between switches, seen from one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkEnd {
+    Local,
+    Peer,
+}
+
+/// Whether an end of a link between switches is plugged in. A user unplugs it by removing the port, and plugs it in by
+/// adding the port again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlugState {
+    Plugged,
+    Unplugged,
+}
+
+/// A link between two switches of a data plane, seen from one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InternalLink {
     /// Index of the switch at the other end, and its port number.
     peer: (u16, u16),
-    /// Whether the link is plugged in at the local end, and at the peer. The port is up if both are.
-    plugged: [bool; 2],
+    /// Indexed by [`LinkEnd`]. The port is up if both ends are plugged in.
+    ends: [PlugState; 2],
 }
 
 struct Sockets {
@@ -55,9 +70,9 @@ pub(super) struct Port {
     ring_bytes: usize,
     /// Frames that the kernel has not accepted yet, at most [`TxSocket::BATCH`].
     outgoing: VecDeque<Box<Packet>>,
-    /// True from a full socket until it is writable again.
+    /// True after the socket was full, until it is writable again.
     pub tx_blocked: bool,
-    /// A received frame with its VLAN tag and checksum restored.
+    /// Buffer for a received frame with its VLAN tag and checksum restored.
     scratch: Vec<u8>,
 }
 
@@ -78,7 +93,7 @@ impl Port {
 
     /// Creates a port on a link to a port of another switch of this data plane.
     pub fn internal(number: u16, name: &str, peer: (u16, u16), capture: Option<Capture>) -> Port {
-        let link = InternalLink { peer, plugged: [true; 2] };
+        let link = InternalLink { peer, ends: [PlugState::Plugged; 2] };
         Port { up: true, ..Port::new(number, name, PortBackend::Internal(link), capture) }
     }
 
@@ -128,11 +143,11 @@ impl Port {
         }
     }
 
-    /// Plugs or unplugs an internal link, at the local end or at the peer. Returns whether the port went up or down.
-    pub fn set_plugged(&mut self, is_local: bool, plugged: bool) -> bool {
+    /// Plugs an end of an internal link in, or unplugs it. Returns whether the port went up or down.
+    pub fn set_plug_state(&mut self, end: LinkEnd, state: PlugState) -> bool {
         let PortBackend::Internal(link) = &mut self.backend else { return false };
-        link.plugged[usize::from(!is_local)] = plugged;
-        let was_up = std::mem::replace(&mut self.up, link.plugged == [true; 2]);
+        link.ends[end as usize] = state;
+        let was_up = std::mem::replace(&mut self.up, link.ends == [PlugState::Plugged; 2]);
         self.counters.link_down_events += u64::from(was_up && !self.up);
         was_up != self.up
     }

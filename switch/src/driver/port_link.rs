@@ -1,5 +1,5 @@
-//! The link emulated at a port. The interface, or the memory between two switches, behind the port is assumed to add
-//! no delay.
+//! The link emulated at a port. It is the only source of delay: the interface behind the port, or the memory between
+//! two switches, is assumed to add none.
 //!
 //! The traffic manager shapes the port to the rate of the link, so that the queue is in the switch. A frame
 //! that left the queue is serialised and propagates; it arrives with its last bit.
@@ -85,8 +85,8 @@ impl LinkDirection {
         self.channel.pop_arrived(now)
     }
 
-    /// Returns the time of the next arrival, but not one before `earliest`, if a timer must be armed for it, and records
-    /// the timer. `None` if no frame is in flight, or a timer is armed for this time or an earlier one.
+    /// Returns the time of the next arrival, but not one before `earliest`, if a timer must be armed for it, and
+    /// records the timer. `None` if no frame is in flight, or a timer is armed for this time or an earlier one.
     pub fn arm(&mut self, earliest: Time) -> Option<Time> {
         let arrival = self.channel.next_arrival()?.max(earliest);
         if self.armed_for.is_some_and(|armed| armed <= arrival) {
@@ -135,20 +135,21 @@ pub(super) fn direction_status(link: Option<&LinkDirection>, interfaces: IoDrops
     link.map_or_else(DirectionStatus::default, |link| link.status(interfaces))
 }
 
-/// The lateness of the last [`Self::WINDOW`] frames.
+/// The lateness of the last [`Self::MAX_SAMPLES`] frames: how long after its arrival time a frame was delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     last: Vec<Time>,
+    /// Number of frames added.
     frames: usize,
 }
 
 impl Lateness {
     /// Number of samples kept.
-    const WINDOW: usize = 4096;
+    const MAX_SAMPLES: usize = 4096;
 
     pub fn add(&mut self, late: Time) {
-        match self.last.get_mut(self.frames % Lateness::WINDOW) {
-            Some(slot) => *slot = late,
+        match self.last.get_mut(self.frames % Lateness::MAX_SAMPLES) {
+            Some(oldest) => *oldest = late,
             None => self.last.push(late),
         }
         self.frames += 1;

@@ -3,11 +3,12 @@
 use super::pcap::{PcapError, PcapReader};
 use std::time::Duration;
 
+/// An input file with its next frame.
 #[derive(Debug)]
 struct ReplayFile {
     port: u16,
     file: PcapReader,
-    /// The next frame.
+    /// Bytes of the next frame.
     frame: Vec<u8>,
     /// Timestamp of the next frame; `None` at the end of the file.
     time: Option<Duration>,
@@ -34,9 +35,10 @@ impl Replay {
     /// Passes the earliest frame and its port to `on_frame`; among equal timestamps the port added first comes
     /// first. After an error, a file counts as read to its end.
     pub fn next(&mut self, on_frame: impl FnOnce(u16, &[u8])) -> Result<(), PcapError> {
-        let waiting = self.0.iter_mut().filter(|source| source.time.is_some());
-        let Some(source) = waiting.min_by_key(|source| source.time) else { return Ok(()) };
+        let unfinished = self.0.iter_mut().filter(|source| source.time.is_some());
+        let Some(source) = unfinished.min_by_key(|source| source.time) else { return Ok(()) };
         on_frame(source.port, &source.frame);
+        // If `read` fails, the file counts as read to its end.
         source.time = None;
         source.time = source.file.read(&mut source.frame)?;
         Ok(())

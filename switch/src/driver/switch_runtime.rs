@@ -5,7 +5,7 @@ use super::config::{DataplaneConfig, FrameSource};
 use super::event::{DataplaneEvent, Subscribers};
 use super::packet_log;
 use super::poll::EpollSet;
-use super::port::Port;
+use super::port::{LinkEnd, PlugState, Port};
 use super::port_link::{Lateness, LinkDirection};
 use super::replay::Replay;
 use super::stats::{IoDrop, IoDrops};
@@ -22,12 +22,15 @@ use weir_units::Time;
 /// Maximum number of frames read from a port per batch. It is below BMv2's queue of 64 packets, so that a burst at
 /// full speed fits into an empty queue.
 pub(super) const RX_BATCH: usize = 32;
-/// Passes of packets that run again per switch and round.
+/// Maximum number of packets per switch and round that enter the pipeline again (by resubmission, recirculation or a
+/// clone).
 const REENTRY_BATCH: u32 = 256;
-/// The time for which a switch takes no packets after a loop of its program did not end, so that other switches run and
-/// commands are handled.
+/// The time for which a switch processes no packets after a loop of its program did not terminate, so that other
+/// switches run and commands are handled.
 const OVERRUN_PAUSE: Time = Time::from_ms(5);
+/// Number of port numbers.
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
+/// Marks a port number without a port in [`Runtime::port_index`].
 pub(super) const NO_PORT: u16 = u16::MAX;
 
 /// A command, run on the data-plane thread between two batches of frames.
@@ -40,7 +43,7 @@ pub(super) const MAX_COMMANDS: usize = 1024;
 pub(super) struct Output {
     /// Ports that may send now, each at most once.
     ready_ports: Vec<u16>,
-    /// Ports that are in `ready_ports` or wait for `due`.
+    /// By port number: whether the port is in `ready_ports` or waits for `due`.
     is_active: Box<[bool; PORTS]>,
     /// By port number: [`Time::ZERO`] if the port is in `ready_ports` or idle, [`Time::MAX`] if it waits for
     /// a writable socket, otherwise the time at which its rate allows the next packet.
@@ -48,22 +51,22 @@ pub(super) struct Output {
     pub pool: PacketPool,
     pub subscribers: Subscribers,
     pub digests_lost: u64,
-    /// True if packets wait for another pass.
+    /// True if packets wait to enter the pipeline again.
     pub has_reentries: bool,
-    /// True after a loop of the program did not end.
+    /// True after a loop of the program did not terminate, until [`Runtime::is_paused`] has set the pause.
     loop_stopped: bool,
 }
 
 impl SwitchOutput for Output {
     #[inline]
     fn ready(&mut self, port: u16) {
-        let slot = usize::from(port);
-        let Some(is_active) = self.is_active.get_mut(slot) else { return };
+        let index = usize::from(port);
+        let Some(is_active) = self.is_active.get_mut(index) else { return };
         // A port that waits for its rate is tried again: the new packet may be in another queue and be due
         // earlier.
-        let waits = self.due[slot] > Time::ZERO && self.due[slot] < Time::MAX;
-        if !std::mem::replace(is_active, true) || waits {
-            self.due[slot] = Time::ZERO;
+        let waits_for_rate = self.due[index] > Time::ZERO && self.due[index] < Time::MAX;
+        if !std::mem::replace(is_active, true) || waits_for_rate {
+            self.due[index] = Time::ZERO;
             self.ready_ports.push(port);
         }
     }
@@ -103,23 +106,25 @@ pub(super) struct Runtime {
     pub ports: Vec<Port>,
     /// True if ports were added or removed, or links plugged or unplugged; the event loop resets it.
     pub ports_changed: bool,
-    /// Ports whose internal link was plugged (`true`) or unplugged at the local end; the event loop notifies the
-    /// peer.
-    pub plug_changes: Vec<(u16, bool)>,
+    /// Ports whose internal link was plugged in or unplugged at the local end; the event loop notifies the peer.
+    pub plug_changes: Vec<(u16, PlugState)>,
     /// Index into `ports` by port number; [`NO_PORT`] if none.
     pub port_index: Box<[u16; PORTS]>,
-    /// By port number, the time of the last transmit timer that was armed and has not fired.
-    armed_at: Box<[Time; PORTS]>,
-    /// The switch's time for events on links with a rate. It never goes back, and is at most [`MAX_CATCH_UP`]
-    /// behind the clock, which is also the limit up to which a shaper compensates.
+    /// By port number, the time of the last transmit timer that was armed and has not fired; [`Time::ZERO`] if there
+    /// is none.
+    armed_for: Box<[Time; PORTS]>,
+    /// The switch's time for events on links with a rate. It may be behind the clock, by at most [`MAX_CATCH_UP`]
+    /// (the lateness for which a shaper compensates), and never goes back.
     virtual_now: Time,
-    /// The switch takes and sends no packets until this time, see [`OVERRUN_PAUSE`]; [`Time::ZERO`]: it does.
+    /// The switch receives and sends no packets until this time, see [`OVERRUN_PAUSE`]; [`Time::ZERO`] if it is not
+    /// paused.
     pub paused_until: Time,
     pub out: Output,
     pub epoll_set: Arc<EpollSet>,
     pub replay: Replay,
-    /// Rates and limits that were set; they also apply to programs installed later.
+    /// Rates that were set, by port and priority (`None`: the port). They also apply to programs installed later.
     pub rates: BTreeMap<(u16, Option<u8>), Rate>,
+    /// Limits that were set, by port and priority. They also apply to programs installed later.
     pub limits: BTreeMap<(u16, u8), QueueLimits>,
     pub portless_drops: IoDrops,
     pub packet_in: u64,
@@ -129,7 +134,7 @@ pub(super) struct Runtime {
     pub detached_links: BTreeMap<u16, [Option<LinkDirection>; 2]>,
     /// Lateness of frames that left links for interfaces.
     pub lateness: Lateness,
-    pub running: bool,
+    pub is_running: bool,
 }
 
 impl Runtime {
@@ -152,7 +157,7 @@ impl Runtime {
             ports_changed: true,
             plug_changes: Vec::new(),
             port_index: Box::new([NO_PORT; PORTS]),
-            armed_at: Box::new([Time::ZERO; PORTS]),
+            armed_for: Box::new([Time::ZERO; PORTS]),
             virtual_now: Time::ZERO,
             paused_until: Time::ZERO,
             out: Output {
@@ -174,7 +179,7 @@ impl Runtime {
             packet_out: 0,
             detached_links: BTreeMap::new(),
             lateness: Lateness::default(),
-            running: true,
+            is_running: true,
         }
     }
 
@@ -185,17 +190,18 @@ impl Runtime {
         self.ports.get_mut(usize::from(index))
     }
 
-    /// Returns whether the switch must not take packets now, because a loop of its program did not end.
+    /// Returns whether the switch must not process packets now, because a loop of its program did not terminate.
     #[inline]
     pub fn is_paused(&mut self) -> bool {
         if std::mem::take(&mut self.out.loop_stopped) {
             self.paused_until = self.clock.now().saturating_add(OVERRUN_PAUSE);
         }
-        self.paused_until > Time::ZERO && self.is_pause_running()
+        self.paused_until > Time::ZERO && self.is_pause_active()
     }
 
+    /// Ends the pause if its time is over. Returns whether the switch is still paused.
     #[cold]
-    fn is_pause_running(&mut self) -> bool {
+    fn is_pause_active(&mut self) -> bool {
         if self.clock.now() >= self.paused_until {
             self.paused_until = Time::ZERO;
         }
@@ -209,7 +215,7 @@ impl Runtime {
         self.switch.replace(switch)
     }
 
-    /// Runs the packets that wait for another pass, as far as a portion goes.
+    /// Runs a batch of the packets that wait to enter the pipeline again.
     pub fn run_reentries(&mut self, timers: &mut Timers) {
         if self.is_paused() {
             return;
@@ -237,7 +243,7 @@ impl Runtime {
         }
         let Runtime { ports, switch, out, clock, config, virtual_now, .. } = self;
         let port = &mut ports[index];
-        let mut without_program = 0;
+        let mut unprocessed = 0;
         let frames = port.receive(RX_BATCH, |number, _, frame| match switch {
             Some(switch) => {
                 let now = clock.now();
@@ -246,11 +252,11 @@ impl Runtime {
                 !out.loop_stopped
             }
             None => {
-                without_program += 1;
+                unprocessed += 1;
                 true
             }
         });
-        port.counters.dropped.add(IoDrop::NoProgram, without_program);
+        port.counters.dropped.add(IoDrop::NoProgram, unprocessed);
         frames > 0
     }
 
@@ -378,8 +384,8 @@ impl Runtime {
         let mut next = 0;
         while let Some(&port) = self.out.ready_ports.get(next) {
             next += 1;
-            let slot = usize::from(port);
-            let index = self.port_index[slot];
+            let number = usize::from(port);
+            let index = self.port_index[number];
             let status = match index {
                 _ if self.is_paused() => TransmitStatus::Until(self.paused_until),
                 NO_PORT => self.transmit_unattached(port),
@@ -390,15 +396,15 @@ impl Runtime {
             };
             match status {
                 TransmitStatus::Until(due) => {
-                    self.out.due[slot] = due;
+                    self.out.due[number] = due;
                     // The timer is armed once per due time.
-                    if due < Time::MAX && std::mem::replace(&mut self.armed_at[slot], due) != due {
+                    if due < Time::MAX && std::mem::replace(&mut self.armed_for[number], due) != due {
                         timers.push(Timer { due, switch: self.index, port, kind: TimerKind::TransmitReady });
                     }
                 }
                 TransmitStatus::Idle => {
-                    self.out.due[slot] = Time::ZERO;
-                    self.out.is_active[slot] = false;
+                    self.out.due[number] = Time::ZERO;
+                    self.out.is_active[number] = false;
                 }
             }
         }
@@ -407,11 +413,11 @@ impl Runtime {
 
     /// Handles a transmit timer. An outdated timer has no effect.
     pub fn resume(&mut self, timer: Timer, now: Time) {
-        let slot = usize::from(timer.port);
-        if self.armed_at[slot] == timer.due {
-            self.armed_at[slot] = Time::ZERO;
+        let number = usize::from(timer.port);
+        if self.armed_for[number] == timer.due {
+            self.armed_for[number] = Time::ZERO;
         }
-        if self.out.due[slot] == timer.due {
+        if self.out.due[number] == timer.due {
             self.advance(timer.due, now);
             self.wake_port(timer.port);
         }
@@ -419,8 +425,8 @@ impl Runtime {
 
     /// Makes an active port ready, even if it waits for its rate or its socket.
     pub fn wake_port(&mut self, port: u16) {
-        let slot = usize::from(port);
-        if self.out.is_active[slot] && std::mem::take(&mut self.out.due[slot]) > Time::ZERO {
+        let number = usize::from(port);
+        if self.out.is_active[number] && std::mem::take(&mut self.out.due[number]) > Time::ZERO {
             self.out.ready_ports.push(port);
         }
     }
@@ -447,22 +453,22 @@ impl Runtime {
     /// a packet gets the time at which the rate released it, not the time of this call.
     fn transmit(&mut self, number: u16, index: usize) -> TransmitStatus {
         let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
-        let paced = self.config.port_rates.contains_key(&number);
+        let has_rate = self.config.port_rates.contains_key(&number);
         let (port, out) = (&mut self.ports[index], &mut self.out);
         loop {
-            let mut more = true;
-            while more && port.has_room() {
-                let now = if paced { self.virtual_now } else { self.clock.now() };
+            let mut has_more = true;
+            while has_more && port.has_room() {
+                let now = if has_rate { self.virtual_now } else { self.clock.now() };
                 match transmit(switch, &self.config, now, number, out) {
                     Some(packet) => port.push(Time::ZERO, packet, &mut out.pool),
-                    None => more = false,
+                    None => has_more = false,
                 }
             }
             if !port.flush(&mut out.pool) {
                 self.epoll_set.watch_writable(self.index, port);
                 return TransmitStatus::Until(Time::MAX);
             }
-            if !more {
+            if !has_more {
                 return TransmitStatus::from_queues(switch, number);
             }
         }
@@ -558,15 +564,15 @@ impl Runtime {
         }
     }
 
-    /// Plugs or unplugs an internal link, at the local end or at the peer.
-    pub fn set_plugged(&mut self, number: u16, is_local: bool, plugged: bool) {
+    /// Plugs an end of an internal link in, or unplugs it.
+    pub fn set_plug_state(&mut self, number: u16, end: LinkEnd, state: PlugState) {
         let Some(port) = self.port(number) else { return };
-        if port.set_plugged(is_local, plugged) {
+        if port.set_plug_state(end, state) {
             let up = port.up;
             self.notify_port_state(number, up);
         }
-        if is_local {
-            self.plug_changes.push((number, plugged));
+        if end == LinkEnd::Local {
+            self.plug_changes.push((number, state));
             self.ports_changed = true;
         }
     }

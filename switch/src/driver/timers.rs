@@ -11,7 +11,7 @@ pub(super) enum TimerKind {
     LinkArrival,
     /// A frame arrives at the switch on the link from an interface.
     IngressLinkArrival,
-    /// The port's rate allows the next packet.
+    /// The port's rate allows the next packet, or the pause of its switch ends.
     TransmitReady,
 }
 
@@ -42,6 +42,7 @@ impl Timers {
         self.0.pop().map(|Reverse(timer)| timer)
     }
 
+    /// Returns the time of the earliest timer.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         self.0.peek().map(|Reverse(timer)| timer.due)

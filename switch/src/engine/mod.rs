@@ -8,8 +8,8 @@
 //! - after ingress: clone, digest, then one of resubmit, multicast, drop, unicast;
 //! - after egress: clone, then one of drop, recirculate, send.
 //!
-//! Unlike in BMv2, resubmission and recirculation are limited: a packet enters the pipeline again at most 65,535 times (see
-//! `reentry`). A packet for a port that does not exist is dropped. Both are counted.
+//! Unlike in BMv2, resubmission and recirculation are limited: a packet enters the pipeline again at most 65,535
+//! times (see `reentry`). A packet for a port that does not exist is dropped. Both are counted.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -127,8 +127,8 @@ impl Switch {
         self.receive_with(CallContext { now, out, tracer }, port, packet);
     }
 
-    /// [`Switch::receive`] without a tracer. Because the output is `dyn`, this is compiled once, in this crate, and not once per
-    /// driver.
+    /// [`Switch::receive`] without a tracer. Because the output is `dyn`, this is compiled once, in this crate, and
+    /// not once per driver.
     fn receive_untraced(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut dyn SwitchOutput) {
         self.receive_with(CallContext { now, out, tracer: &mut NoTrace }, port, packet);
     }
@@ -195,8 +195,8 @@ impl Switch {
         self.dequeue_and_process(call, port)?.or_else(|| self.transmit_next(call, port))
     }
 
-    /// Dequeues until egress sends a packet. Out of line, because few packets are dropped in egress. If the driver has set a
-    /// batch size, this also stops after a packet whose loop did not terminate: each takes milliseconds.
+    /// Dequeues until egress sends a packet. Out of line, because few packets are dropped in egress. If the driver
+    /// has set a batch size, this also stops after a packet whose loop did not terminate: each takes milliseconds.
     #[cold]
     #[inline(never)]
     fn transmit_next<T: SwitchTracer>(
@@ -272,7 +272,9 @@ impl Switch {
                         call.tracer.step(Step::Reentered { packet: &packet });
                         self.ingress(call, packet, origin);
                     }
-                    ReentryDecision::Later => self.defer_reentry(call, WaitingPacket::Ingress(packet), origin),
+                    ReentryDecision::Later => {
+                        self.defer_reentry(call, WaitingPacket::Ingress(packet), origin)
+                    }
                     ReentryDecision::Refused => self.drop_reentry(call, packet, DropReason::RecirculateLimit),
                 }
             }
@@ -280,16 +282,17 @@ impl Switch {
         None
     }
 
-    /// Bounds the duration of calls whatever the program does, for a driver that has other work. Until the next call of
-    /// [`Switch::run_reentries`], at most `passes` packets enter the pipeline again (by resubmission, recirculation or a clone
-    /// in egress). Further ones wait, and [`SwitchOutput::reentry_deferred`] is called. After
-    /// [`SwitchOutput::loop_stopped`], [`Switch::transmit`] may return `None` although the time of [`Switch::next_ready`] has
-    /// come. By default no packet waits.
+    /// Bounds the duration of calls whatever the program does, for a driver that has other work. Until the next call
+    /// of [`Switch::run_reentries`], at most `passes` packets enter the pipeline again (by resubmission,
+    /// recirculation or a clone in egress). Further ones wait, and [`SwitchOutput::reentry_deferred`] is called.
+    /// After [`SwitchOutput::loop_stopped`], [`Switch::transmit`] may return `None` although the time of
+    /// [`Switch::next_ready`] has come. By default no packet waits.
     pub fn set_reentry_batch(&mut self, passes: u32) {
         self.reentries.set_batch(passes);
     }
 
-    /// Runs packets that wait, at most as many as [`Switch::set_reentry_batch`] allows. Returns whether packets still wait.
+    /// Runs packets that wait, at most as many as [`Switch::set_reentry_batch`] allows. Returns whether packets still
+    /// wait.
     pub fn run_reentries(&mut self, now: Time, out: &mut impl SwitchOutput) -> bool {
         self.run_reentries_with(&mut CallContext { now, out, tracer: &mut NoTrace })
     }
@@ -407,7 +410,9 @@ impl Switch {
                         outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
                         continue;
                     }
-                    ReentryDecision::Later => self.defer_reentry(call, WaitingPacket::Ingress(packet), origin),
+                    ReentryDecision::Later => {
+                        self.defer_reentry(call, WaitingPacket::Ingress(packet), origin)
+                    }
                     ReentryDecision::Refused => self.drop_reentry(call, packet, DropReason::ResubmitLimit),
                 },
                 IngressVerdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
@@ -463,8 +468,8 @@ impl Switch {
     ) {
         self.queues.copied += 1;
         call.tracer.step(Step::Cloned { session: clone.session });
-        // A clone made in egress runs egress again and can make the next. It counts as recirculated, so that such a chain
-        // ends.
+        // A clone made in egress runs egress again and can make the next. It counts as recirculated, so that such a
+        // chain ends.
         let decision = match source {
             CloneSource::Ingress => ReentryDecision::Now,
             CloneSource::Egress => self.reentries.admit(&mut origin, self.received),
@@ -569,8 +574,8 @@ impl Switch {
     pub fn clone_sessions(&self) -> &BTreeMap<u16, CloneSession> {
         self.replication.sessions()
     }
-    /// Records a PFC frame from the neighbour on this port. Returns whether the port had no sendable packet before and has one
-    /// now: then do the same as for [`SwitchOutput::ready`].
+    /// Records a PFC frame from the neighbour on this port. Returns whether the port had no sendable packet before
+    /// and has one now: then do the same as for [`SwitchOutput::ready`].
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         self.queues.tm.set_paused(port, priority, paused)
     }

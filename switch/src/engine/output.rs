@@ -19,8 +19,10 @@ pub trait SwitchOutput {
     /// A packet waits to enter the pipeline again: call [`super::Switch::run_reentries`] soon. Called only if
     /// [`super::Switch::set_reentry_batch`] was called.
     fn reentry_deferred(&mut self) {}
-    /// A loop of the program was stopped after milliseconds ([`DropReason::ParserLoop`](crate::drops::DropReason::ParserLoop),
-    /// [`ActionLoop`](crate::drops::DropReason::ActionLoop)). A driver of several switches should run the others next.
+    /// A loop of the program was stopped after milliseconds
+    /// ([`DropReason::ParserLoop`](crate::drops::DropReason::ParserLoop),
+    /// [`ActionLoop`](crate::drops::DropReason::ActionLoop)). A driver of several switches should run the others
+    /// next.
     fn loop_stopped(&mut self) {}
 }
 

@@ -27,9 +27,11 @@ pub(super) struct CallContext<'a, T> {
 pub(super) struct Origin {
     /// The port at which the packet arrived.
     pub port: u16,
-    /// The PFC class in which the neighbour sent the packet; `None`: unknown, the priority that the program sets is used.
+    /// The PFC class in which the neighbour sent the packet; `None`: unknown, the priority that the program sets is
+    /// used.
     pub class: Option<u8>,
-    /// Number of times that the packet entered the pipeline again, including those of the packet from which it was cloned.
+    /// Number of times that the packet entered the pipeline again, including those of the packet from which it was
+    /// cloned.
     pub reentries: u16,
 }
 

@@ -1,6 +1,6 @@
-//! Packets that enter the pipeline again: resubmitted, recirculated, or cloned in egress. Each such run of ingress or egress
-//! is a pass. BMv2 sets no limit. Here passes are limited per packet and per switch, far above what programs that
-//! terminate need. A driver may also run them in batches, to do other work in between.
+//! Packets that enter the pipeline again: resubmitted, recirculated, or cloned in egress. Each such run of ingress or
+//! egress is a pass. BMv2 sets no limit. Here passes are limited per packet and per switch, far above what programs
+//! that terminate need. A driver may also run them in batches, to do other work in between.
 
 use super::queues::Origin;
 use crate::drops::DropReason;
@@ -83,8 +83,8 @@ impl Reentries {
         self.waiting.pop_front()
     }
 
-    /// Decides whether and when a packet takes another pass, and counts the pass unless it is refused. `received` is the
-    /// number of packets that the switch has received.
+    /// Decides whether and when a packet takes another pass, and counts the pass unless it is refused. `received` is
+    /// the number of packets that the switch has received.
     pub fn admit(&mut self, origin: &mut Origin, received: u64) -> ReentryDecision {
         let earned = (received - self.last_received).saturating_mul(ALLOWANCE_PER_PACKET);
         self.allowance = self.allowance.saturating_add(earned).min(MAX_ALLOWANCE);

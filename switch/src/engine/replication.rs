@@ -119,7 +119,12 @@ mod tests {
         assert!(replication.set_group(0, vec![]).unwrap_err().to_string().contains("use 1 or higher"));
         let empty_clones = CloneSession { truncate: Some(0), ..CloneSession::default() };
         assert_eq!(replication.set_session(1, empty_clones.clone()), Err(ReplicationError::EmptyClones(1)));
-        assert_eq!(replication.set_session(1 << 15, empty_clones), Err(ReplicationError::SessionTooHigh(1 << 15)));
-        assert!(replication.delete_group(1) && !replication.delete_group(1) && !replication.delete_session(1));
+        assert_eq!(
+            replication.set_session(1 << 15, empty_clones),
+            Err(ReplicationError::SessionTooHigh(1 << 15))
+        );
+        assert!(
+            replication.delete_group(1) && !replication.delete_group(1) && !replication.delete_session(1)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The slots (64-bit words of the header vector) that the stages of the pipeline read and write. Everything that depends
-//! on which slots are live derives from this module.
+//! The slots (64-bit words of the header vector) that the stages of the pipeline read and write. Everything that
+//! depends on which slots are live derives from this module.
 //!
 //! [`field_usage`](super::field_usage) decides which fields the parser has to load from the frame, and `native`
 //! which slots machine code has to define and which are bridged, that is, passed from ingress to egress. If a new
@@ -29,8 +29,9 @@ pub(super) struct Access {
 
 // The stages of the pipeline, in the order in which a packet passes through them.
 impl Access {
-    /// Returns the accesses of the parser, without the fields that it extracts, and of the verification of checksums after
-    /// it. Checksums with an index in `frame_checksums` are left out: they are computed over the bytes of the frame.
+    /// Returns the accesses of the parser, without the fields that it extracts, and of the verification of checksums
+    /// after it. Checksums with an index in `frame_checksums` are left out: they are computed over the bytes of the
+    /// frame.
     pub fn parser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, parser_code(program)));
         for state in &program.parser.states {
@@ -49,8 +50,8 @@ impl Access {
         Access::code(program, &ReachableCode::new(program, [start]))
     }
 
-    /// Returns the accesses of the target after ingress: clone, digest, resubmit and the choice of the port, without the
-    /// fields of field lists (see [`Access::lists`]).
+    /// Returns the accesses of the target after ingress: clone, digest, resubmit and the choice of the port, without
+    /// the fields of field lists (see [`Access::lists`]).
     pub fn after_ingress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
@@ -233,8 +234,8 @@ impl Access {
         self.read.extend(slot..slot + limb_count(bits) as u16);
     }
 
-    /// Adds the block of the header that begins at the slot index in `base_slot`, and the validity of the other members of
-    /// its union. `index` is an index into `header_ops`.
+    /// Adds the block of the header that begins at the slot index in `base_slot`, and the validity of the other
+    /// members of its union. `index` is an index into `header_ops`.
     fn whole_header(&mut self, program: &LinkedProgram, base_slot: Slot, index: u16) {
         let Some(base) = program.const_base(base_slot) else { return self.all_stacks(program) };
         let op = &program.header_ops[usize::from(index)];
@@ -286,8 +287,8 @@ fn checksums<'a>(program: &'a LinkedProgram, excluded: &'a [usize]) -> impl Iter
     checksums.filter(move |(index, _)| !excluded.contains(index)).map(|(_, checksum)| checksum)
 }
 
-/// Returns the start addresses of the code that the parser runs: statements in its states, and the lengths and conditions
-/// of its operations.
+/// Returns the start addresses of the code that the parser runs: statements in its states, and the lengths and
+/// conditions of its operations.
 pub(super) fn parser_code(program: &LinkedProgram) -> Vec<Pc> {
     let mut starts = Vec::new();
     for op in program.parser.states.iter().flat_map(|state| &state.ops) {

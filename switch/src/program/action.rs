@@ -29,8 +29,8 @@ enum AssignTarget {
 }
 
 impl<'s, 'p> ActionCompiler<'s, 'p> {
-    /// Returns a compiler for code outside actions, which has no parameters. `context` is the part of the program, such as
-    /// "the parser".
+    /// Returns a compiler for code outside actions, which has no parameters. `context` is the part of the program,
+    /// such as "the parser".
     pub fn new(
         declared: &'p Declarations<'p>,
         builder: &'s mut CodeBuilder<'p>,
@@ -76,8 +76,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                     let target = self.jump_target(&target, primitives.len())?;
                     let cond = self.bindings.bool(&cond)?;
                     let mut unless = Vec::new();
-                    // Only `JumpBack` may jump backwards: it counts against the loop budget. A condition that jumps back
-                    // therefore skips a `JumpBack`.
+                    // Only `JumpBack` may jump backwards: it counts against the loop budget. A condition that jumps
+                    // back therefore skips a `JumpBack`.
                     if target <= index {
                         self.builder.jump_unless(node, &BoolExpr::Not(Box::new(cond)), &mut unless)?;
                         jumps.push((self.builder.emit_jump(Opcode::JumpBack, 0, 0), target));
@@ -108,8 +108,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         Ok(has_exit)
     }
 
-    /// Returns how much operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET): 1 each, more for operations on
-    /// many words.
+    /// Returns how much operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET): 1 each, more for operations
+    /// on many words.
     pub fn cost(&self, ops: &[Op]) -> u32 {
         /// Words that cost as much as one operation.
         const WORDS_PER_COST: u32 = 8;
@@ -135,8 +135,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         ops.iter().map(|op| 1 + words(op) / WORDS_PER_COST).fold(0, u32::saturating_add)
     }
 
-    /// Returns the cost of [standalone](CodeBuilder::standalone) code: of the operations from `start` to the next `End`.
-    /// They contain no backward jumps, so each runs at most once.
+    /// Returns the cost of [standalone](CodeBuilder::standalone) code: of the operations from `start` to the next
+    /// `End`. They contain no backward jumps, so each runs at most once.
     pub fn cost_from(&self, start: Pc) -> u32 {
         let code = &self.builder.unlinked.code[usize::from(start)..];
         let len = code.iter().position(|op| op.opcode == Opcode::End).unwrap_or(code.len());
@@ -419,8 +419,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
     }
 
-    /// Assigns the drop port to `egress_spec`, and 0 to `mcast_grp`, in a header with the type of the standard metadata:
-    /// the standard metadata itself, or the copy that p4c makes for an `inout` parameter of an action.
+    /// Assigns the drop port to `egress_spec`, and 0 to `mcast_grp`, in a header with the type of the standard
+    /// metadata: the standard metadata itself, or the copy that p4c makes for an `inout` parameter of an action.
     fn lower_mark_to_drop(&mut self, node: &JsonNode) -> Result<(), LoadError> {
         let header = self.bindings.header(node)?;
         let ty = header.ty(self.builder.layout);
@@ -590,8 +590,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     }
 }
 
-/// Returns the index of the object whose name is the value of `node`; of several objects with this name, the last. `kind`
-/// names the kind of object in the error.
+/// Returns the index of the object whose name is the value of `node`; of several objects with this name, the last.
+/// `kind` names the kind of object in the error.
 fn index_of_last<'n>(
     node: &JsonNode,
     kind: &str,

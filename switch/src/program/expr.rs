@@ -393,8 +393,8 @@ impl Bindings<'_> {
         }
     }
 
-    /// Loads the comparison of two varbit fields for equality, the only operation on them in expressions. Returns `None`
-    /// if neither operand is a varbit field.
+    /// Loads the comparison of two varbit fields for equality, the only operation on them in expressions. Returns
+    /// `None` if neither operand is a varbit field.
     fn varbit_eq(&self, node: &JsonNode) -> Result<Option<BoolExpr>, LoadError> {
         let field = |key: &str| {
             let operand = node.get(key)?;

@@ -41,7 +41,7 @@ impl RegisterArray {
                 bits => Ok(CellFormat { bits: bits as u32, counts_packets: false }),
             }
         })?;
-        // The arrays of one size: their size, and the number of words of one cell of each.
+        // One group for each array size.
         let mut groups = Vec::<Group>::new();
         for (array, bits) in &declared {
             let words = limb_count(*bits);

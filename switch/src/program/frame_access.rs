@@ -94,8 +94,8 @@ pub(crate) struct FrameAccess {
     pub deparser: Option<Vec<HeaderEmit>>,
     /// The slots that the program may write, except by accesses to whole headers.
     pub written: BTreeSet<Slot>,
-    /// For each header instance, the fields that machine code may leave in the frame although the interpreter expects them
-    /// in slots. When the interpreter continues a packet, the pipeline loads them.
+    /// For each header instance, the fields that machine code may leave in the frame although the interpreter expects
+    /// them in slots. When the interpreter continues a packet, the pipeline loads them.
     pub left_in_frame: Vec<Vec<FieldLoad>>,
 }
 

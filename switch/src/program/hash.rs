@@ -128,8 +128,8 @@ impl Calculation {
         Calculation { name, algorithm, inputs, checksum_terms, byte_fields }
     }
 
-    /// Returns an upper bound of the input's length in 64-bit words. It is a cost, so the bounds of variable-length inputs
-    /// are rough.
+    /// Returns an upper bound of the input's length in 64-bit words. It is a cost, so the bounds of variable-length
+    /// inputs are rough.
     pub fn max_words(&self) -> u32 {
         const MAX_PAYLOAD_BYTES: u32 = 1 << 16;
         const MAX_VARBIT_BYTES: u32 = 1 << 8;
@@ -185,8 +185,8 @@ fn field_input(layout: &Layout, id: HeaderId, field: usize) -> HashInput {
     }
 }
 
-/// Returns the terms of an Internet checksum; `None` if a field is too wide, or if its alignment depends on which headers
-/// are valid.
+/// Returns the terms of an Internet checksum; `None` if a field is too wide, or if its alignment depends on which
+/// headers are valid.
 fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
     const WORD_BITS: u32 = 16;
     /// Terms below 2^48 can be added 2^16 times in 64 bits, which is more than a calculation has fields.

@@ -1,5 +1,5 @@
-//! The fourth phase of loading: assigns slots to temporaries and constants. They follow the slots of headers, metadata and
-//! parameters.
+//! The fourth phase of loading: assigns slots to temporaries and constants. They follow the slots of headers,
+//! metadata and parameters.
 
 use super::codegen::{FIRST_CONST, FIRST_TEMP, UnlinkedCode};
 use super::control_slots::ControlSlots;
@@ -30,7 +30,8 @@ pub struct LinkedProgram {
     pub(crate) zeroed_slots: usize,
     pub(crate) temp_count: usize,
     /// Length of a header vector in slots: one of [`PHV_CAPACITIES`]. The last block is followed by at least
-    /// [`WINDOW_LEN`] slots, so that a [window of moves](super::header_moves::MoveWindow) never reaches beyond the vector.
+    /// [`WINDOW_LEN`] slots, so that a [window of moves](super::header_moves::MoveWindow) never reaches beyond the
+    /// vector.
     pub(crate) capacity: usize,
     pub(crate) consts: Vec<u64>,
     pub(crate) code: Vec<Op>,
@@ -159,8 +160,8 @@ impl LinkedProgram {
         self.consts.get(index).copied()
     }
 
-    /// Returns the first slot of the header that an operation addresses through `slot`; `None` if it is known only at run
-    /// time.
+    /// Returns the first slot of the header that an operation addresses through `slot`; `None` if it is known only at
+    /// run time.
     pub(crate) fn const_base(&self, slot: Slot) -> Option<Slot> {
         self.const_value(slot).and_then(|base| Slot::try_from(base).ok())
     }

@@ -37,8 +37,8 @@ pub(crate) enum OperandRole {
 }
 
 /// Maximum number of operations that the parser may execute for one packet, and that backward jumps may repeat in one
-/// run of code, from a start address to its `End`. Programs that terminate stay far below it: a parser that extracts one byte in each state needs
-/// a quarter of it for the longest frame.
+/// run of code, from a start address to its `End`. Programs that terminate stay far below it: a parser that extracts
+/// one byte in each state needs a quarter of it for the longest frame.
 pub(crate) const LOOP_BUDGET: u32 = 1 << 20;
 
 /// Defines [`Opcode`] from a list of names with the roles of `d`, `a` and `b`.

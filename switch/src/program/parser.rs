@@ -43,8 +43,8 @@ impl ParserState {
     }
 }
 
-/// An operation of a state. The `length` of an extraction is the length in bits of the header's varbit field, `None` for a
-/// header without varbit field.
+/// An operation of a state. The `length` of an extraction is the length in bits of the header's varbit field, `None`
+/// for a header without varbit field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseOp {
     Extract {
@@ -54,11 +54,11 @@ pub(crate) enum ParseOp {
         in_union: bool,
         length: Option<ComputedSlot>,
     },
-    /// Extracts to the next element of a stack. If the elements are unions, `block` is the index of the member to extract,
-    /// otherwise 0.
+    /// Extracts to the next element of a stack. If the elements are unions, `block` is the index of the member to
+    /// extract, otherwise 0.
     ExtractNext { stack: u16, block: u16, length: Option<ComputedSlot> },
-    /// Reads `bits` bits of the packet, `offset` bits after the cursor, to a field of `width` bits that begins at `slot`.
-    /// Higher bits are dropped. The cursor does not move.
+    /// Reads `bits` bits of the packet, `offset` bits after the cursor, to a field of `width` bits that begins at
+    /// `slot`. Higher bits are dropped. The cursor does not move.
     Lookahead { slot: Slot, width: u32, offset: u32, bits: u32 },
     /// Advances the cursor by a number of bits.
     Advance(ComputedSlot),
@@ -132,8 +132,8 @@ pub(crate) struct PackedSelect {
 }
 
 impl PackedSelect {
-    /// Packs a select. Returns `None` if the key is too wide or has other parts than slots, or if a case refers to a value
-    /// set.
+    /// Packs a select. Returns `None` if the key is too wide or has other parts than slots, or if a case refers to a
+    /// value set.
     fn new(key: &[SelectPart], cases: &[SelectCase]) -> Option<PackedSelect> {
         let (mut parts, mut used) = (Vec::new(), 0);
         for part in key {
@@ -167,8 +167,8 @@ pub(crate) struct SelectCase {
     pub next: Option<u16>,
 }
 
-/// The keyset expression of a case. Values and masks are concatenations of the words of each key part, least significant
-/// word of a part first.
+/// The keyset expression of a case. Values and masks are concatenations of the words of each key part, least
+/// significant word of a part first.
 #[derive(Debug)]
 pub(crate) enum Keyset {
     Masked {
@@ -210,8 +210,8 @@ impl ParserErrors {
             let [name, value] = node.tuple()?;
             names.push((value.usize_at_most(i32::MAX as usize)? as u32, name.str()?.to_string()));
         }
-        // Core errors that the program does not list get values just below `i32::MAX`. They cannot collide with those of
-        // p4c, which count from 0.
+        // Core errors that the program does not list get values just below `i32::MAX`. They cannot collide with those
+        // of p4c, which count from 0.
         let mut next_free = i32::MAX as u32;
         let mut value_of = |name: &str| match names.iter().find(|(_, known)| known == name) {
             Some((value, _)) => *value,
@@ -238,7 +238,8 @@ impl ParserErrors {
 pub(crate) const MAX_SELECT_WORDS: usize = 16;
 
 impl Parser {
-    /// Returns whether the states have a cycle on which no byte of the packet is extracted: such a parser may not terminate.
+    /// Returns whether the states have a cycle on which no byte of the packet is extracted: such a parser may not
+    /// terminate.
     pub fn has_empty_cycle(&self, layout: &Layout) -> bool {
         let consumes_bytes = |op: &ParseOp| match *op {
             ParseOp::Extract { header, .. } => layout.header_type(header).bytes > 0,
@@ -330,8 +331,8 @@ impl Parser {
     }
 }
 
-/// Returns how much a state's operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET). At least 1, so that cycles
-/// of states without operations exhaust the budget too.
+/// Returns how much a state's operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET). At least 1, so that
+/// cycles of states without operations exhaust the budget too.
 fn ops_cost(compiler: &ActionCompiler, ops: &[ParseOp]) -> u32 {
     let layout = &compiler.declared.layout;
     let mut cost = 1u32;
@@ -571,8 +572,8 @@ fn push_run(
 ) -> Result<(), LoadError> {
     let extends_last_run = matches!(ops.last(), Some(ParseOp::Run(_)))
         && compiler.builder.unlinked.code.last().is_some_and(|op| op.opcode == Opcode::End);
-    // Jumps of the previous statement may lead to its `End`. After it is removed, they lead to this statement, which runs
-    // next in any case.
+    // Jumps of the previous statement may lead to its `End`. After it is removed, they lead to this statement, which
+    // runs next in any case.
     if extends_last_run {
         compiler.builder.unlinked.code.pop();
     }

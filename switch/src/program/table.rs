@@ -103,7 +103,8 @@ pub(crate) struct ConstEntry {
     pub ranges: Vec<bool>,
     /// Length of the prefix in bits, if an element is matched by longest prefix.
     pub prefix: u16,
-    /// The `priority` of the JSON. Of several matching entries the one with the smallest value wins, unlike in P4Runtime.
+    /// The `priority` of the JSON. Of several matching entries the one with the smallest value wins, unlike in
+    /// P4Runtime.
     pub rank: i64,
     pub action: ActionId,
     pub args: Vec<u64>,
@@ -141,8 +142,8 @@ impl TableLoader<'_> {
         let actions = self.table_actions(node)?;
         let type_node = node.get("type")?;
         let profile = match type_node.str()? {
-            // `simple`: entries have actions. `indirect`: entries refer to members of an action profile; `indirect_ws`: or
-            // to groups of an action selector.
+            // `simple`: entries have actions. `indirect`: entries refer to members of an action profile;
+            // `indirect_ws`: or to groups of an action selector.
             "simple" => None,
             kind @ ("indirect" | "indirect_ws") => {
                 let name = profile_name(node).map_or_else(|| node.get("action_profile"), Ok)?;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// The error of a test that cannot be run. Displays as `file:line:column:
-/// message`.
+/// The error of a test that cannot be run. Displays as `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StfError {
     /// The file name passed to [`super::run`].
@@ -12,7 +11,7 @@ pub struct StfError {
     pub line: usize,
     /// Column, from 1.
     pub column: usize,
-    /// The problem, and a remedy.
+    /// What is wrong and, where it helps, what would be right.
     pub message: String,
 }
 
@@ -24,7 +23,7 @@ impl fmt::Display for StfError {
 
 impl std::error::Error for StfError {}
 
-/// A position in the file, from 1.
+/// A position in the file. Lines and columns are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub line: usize,

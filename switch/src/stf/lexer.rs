@@ -7,7 +7,7 @@ use super::error::{Position, PositionedError};
 pub(super) struct LineLexer<'a> {
     text: &'a str,
     line: usize,
-    /// Byte offset of the unread rest, which never starts with a blank.
+    /// Byte offset of the part that is not consumed yet. It never starts with a blank.
     offset: usize,
 }
 
@@ -31,18 +31,18 @@ pub(super) struct Number {
 impl Number {
     /// Returns the number as an integer, if it fits and has no `*`.
     pub fn to_u64(&self) -> Option<u64> {
-        let small = self.value.len() <= 8 && self.mask.is_none();
-        small.then(|| self.value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte)))
+        let fits = self.value.len() <= 8 && self.mask.is_none();
+        fits.then(|| self.value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte)))
     }
 }
 
 impl<'a> LineLexer<'a> {
-    /// Creates a lexer for a line without its comment.
+    /// Creates a lexer for line number `line`. A comment at its end is ignored.
     pub fn new(text: &'a str, line: usize) -> LineLexer<'a> {
-        let mut quoted = false;
+        let mut in_quotes = false;
         let comment = text.find(|c| {
-            quoted ^= c == '"';
-            c == '#' && !quoted
+            in_quotes ^= c == '"';
+            c == '#' && !in_quotes
         });
         let text = &text[..comment.unwrap_or(text.len())];
         let mut line = LineLexer { text: text.trim_end(), line, offset: 0 };
@@ -87,10 +87,12 @@ impl<'a> LineLexer<'a> {
         found
     }
 
+    /// Consumes a token. Fails if it does not come next; `context` ends the message.
     pub fn expect(&mut self, token: &str, context: &str) -> Result<(), PositionedError> {
         if self.consume(token) { Ok(()) } else { Err(self.error(format!("`{token}` is missing {context}"))) }
     }
 
+    /// Fails unless the whole line was consumed.
     pub fn end(&self) -> Result<(), PositionedError> {
         if self.is_done() {
             return Ok(());
@@ -151,11 +153,11 @@ impl<'a> LineLexer<'a> {
         let text = &rest[..end];
         let lower = text.to_ascii_lowercase();
         let number = if let Some(digits) = lower.strip_prefix("0x") {
-            positional(digits, 4)
+            parse_digits(digits, 4)
         } else if let Some(digits) = lower.strip_prefix("0b") {
-            positional(digits, 1)
+            parse_digits(digits, 1)
         } else {
-            decimal(&lower).map(|value| (value, None))
+            parse_decimal(&lower).map(|value| (value, None))
         };
         let Some((value, mask)) = number else {
             let mut message = format!("{what} is expected here, like 7, 0x1f or 0b101");
@@ -181,8 +183,8 @@ impl<'a> LineLexer<'a> {
     }
 }
 
-/// Parses digits of `bits` bits each, with `*` for any digit.
-fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+/// Parses digits of `bits` bits each, with `*` for any digit. Returns value and mask, see [`Number`].
+fn parse_digits(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     if digits.is_empty() {
         return None;
     }
@@ -200,13 +202,13 @@ fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     }
     let has_wildcards = digits.contains('*');
     if !has_wildcards {
-        trim(&mut value);
+        trim_leading_zeros(&mut value);
     }
     Some((value, has_wildcards.then_some(mask)))
 }
 
 /// Parses a decimal number of any length.
-fn decimal(digits: &str) -> Option<Vec<u8>> {
+fn parse_decimal(digits: &str) -> Option<Vec<u8>> {
     if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
         return None;
     }
@@ -222,12 +224,12 @@ fn decimal(digits: &str) -> Option<Vec<u8>> {
             value.insert(0, carry as u8);
         }
     }
-    trim(&mut value);
+    trim_leading_zeros(&mut value);
     Some(value)
 }
 
-/// Removes leading zero bytes, except the last byte.
-fn trim(value: &mut Vec<u8>) {
+/// Removes leading zero bytes, but keeps at least one byte.
+fn trim_leading_zeros(value: &mut Vec<u8>) {
     let zeros = value.iter().take_while(|&&byte| byte == 0).count().min(value.len().saturating_sub(1));
     value.drain(..zeros);
 }

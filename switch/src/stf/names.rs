@@ -23,7 +23,7 @@ pub(super) fn metered_table(program: &Program, meter: &Name) -> Option<TableId> 
     find(names, "meter", meter).ok().map(|index| tables[index].0)
 }
 
-/// Returns the index of the name that `name` denotes: the full name, or a suffix that is unique.
+/// Returns the index in `names` of the name that `name` denotes: the full name, or a suffix that is unique.
 fn find<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     kind: &str,
@@ -46,7 +46,7 @@ fn find<'a>(
             (None, _) => {}
         }
     }
-    // p4c turns statements outside of tables into hidden tables, which take no entries.
+    // Tables named `tbl_...` are hidden: p4c makes them of statements outside of tables, and they have no entries.
     let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
     let message = match known.len() {
         0 => format!("there is no {kind} {text:?}; the program has none"),
@@ -104,14 +104,14 @@ fn stack_index(text: &str) -> String {
 fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, PositionedError> {
     let (name, bits) = (&key.name, key.bits);
     match (key.kind, value) {
-        (MatchKind::Range, KeyValue::Range(low, high)) => {
+        (MatchKind::Range, KeyValue::Range { low, high }) => {
             Ok(KeyMatch::Range { low: to_width(low, name, bits)?, high: to_width(high, name, bits)? })
         }
-        (MatchKind::Lpm, KeyValue::Prefix(value, prefix_len)) => {
-            Ok(KeyMatch::Lpm { value: to_width(value, name, bits)?, prefix_len: *prefix_len })
+        (MatchKind::Lpm, KeyValue::Prefix { value, len }) => {
+            Ok(KeyMatch::Lpm { value: to_width(value, name, bits)?, prefix_len: *len })
         }
-        (MatchKind::Ternary, KeyValue::Prefix(value, prefix_len)) => {
-            let mask = prefix_mask(bits, u32::from(*prefix_len));
+        (MatchKind::Ternary, KeyValue::Prefix { value, len }) => {
+            let mask = prefix_mask(bits, u32::from(*len));
             Ok(KeyMatch::Ternary { value: to_width(value, name, bits)?, mask })
         }
         (kind, KeyValue::Value(number)) => match (&number.mask, kind) {
@@ -142,29 +142,30 @@ fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, PositionedErro
                 Ok(KeyMatch::Range { low: value.clone(), high: value })
             }
         },
-        (_, KeyValue::Prefix(number, _)) => {
-            Err((number.position, format!("key {name} is not matched by prefix; leave out the `/`")))
+        (_, KeyValue::Prefix { value, .. }) => {
+            Err((value.position, format!("key {name} is not matched by prefix; leave out the `/`")))
         }
-        (_, KeyValue::Range(number, _)) => {
-            Err((number.position, format!("key {name} is not matched by range; write one value")))
+        (_, KeyValue::Range { low, .. }) => {
+            Err((low.position, format!("key {name} is not matched by range; write one value")))
         }
     }
 }
 
-/// Returns a number as ceil(bits / 8) bytes.
+/// Returns a number as ceil(bits / 8) bytes, big-endian. `what` names the field in the error.
 pub(super) fn to_width(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, PositionedError> {
-    let used = number
+    let used_bits = number
         .value
         .iter()
         .position(|&byte| byte != 0)
         .map_or(0, |zeros| (number.value.len() - zeros) as u32 * 8 - number.value[zeros].leading_zeros());
-    if used > bits {
-        return Err((number.position, format!("the value needs {used} bits, but {what} has {bits}")));
+    if used_bits > bits {
+        return Err((number.position, format!("the value needs {used_bits} bits, but {what} has {bits}")));
     }
     Ok(resize(&number.value, 0, bits))
 }
 
-/// Returns a mask for a field of `bits`, with ones before the written digits.
+/// Extends the mask of a number to a field of `bits` bits. Digits that were not written are 0, so their mask bits are
+/// 1.
 fn extend_mask(mask: &[u8], bits: u32) -> Vec<u8> {
     let mut mask = resize(mask, 0xff, bits);
     if let (Some(first), true) = (mask.first_mut(), !bits.is_multiple_of(8)) {
@@ -173,6 +174,7 @@ fn extend_mask(mask: &[u8], bits: u32) -> Vec<u8> {
     mask
 }
 
+/// Returns a big-endian number in ceil(bits / 8) bytes: cut, or filled with `fill`, at the front.
 fn resize(bytes: &[u8], fill: u8, bits: u32) -> Vec<u8> {
     let len = bits.div_ceil(8) as usize;
     let mut resized = vec![fill; len.saturating_sub(bytes.len())];
@@ -182,8 +184,9 @@ fn resize(bytes: &[u8], fill: u8, bits: u32) -> Vec<u8> {
 
 fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u8> {
     let mut mask = vec![0u8; bits.div_ceil(8) as usize];
-    let unused = mask.len() as u32 * 8 - bits;
-    for bit in unused..(unused + prefix_len).min(mask.len() as u32 * 8) {
+    // Bits of the first byte before the field.
+    let padding = mask.len() as u32 * 8 - bits;
+    for bit in padding..(padding + prefix_len).min(mask.len() as u32 * 8) {
         mask[(bit / 8) as usize] |= 0x80 >> (bit % 8);
     }
     mask

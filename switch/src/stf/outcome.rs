@@ -36,9 +36,10 @@ pub enum FailureKind {
     },
     /// The port sent a frame that was not expected.
     Unexpected { port: u16, received: ReceivedFrame },
-    /// A counter or register has another value; the text names both.
+    /// A counter or register has another value; the text names the actual and the expected one.
     Value(String),
-    /// An `assert` or `assume` of the program failed; the text is its location or action. The line is that of the packet.
+    /// An `assert` or `assume` of the program failed; the text is its location or action. The line is that of the
+    /// packet.
     Assertion(String),
 }
 
@@ -69,14 +70,14 @@ impl TestOutcome {
 impl TestOutcome {
     /// Adds the headers and traces of a second run, in the interpreter, to the failures of this one.
     pub(super) fn explain(mut self, traced: TestOutcome) -> TestOutcome {
-        let mut known = 0;
+        let mut same_count = 0;
         for failure in &mut self.failures {
             if let Some(same) = traced.failures.iter().find(|other| other.is_same(failure)) {
                 failure.clone_from(same);
-                known += 1;
+                same_count += 1;
             }
         }
-        if known < self.failures.len().max(traced.failures.len()) {
+        if same_count < self.failures.len().max(traced.failures.len()) {
             let result = if traced.passed() { "passes this test" } else { "fails in another way" };
             self.notes.push(format!(
                 "the interpreter, which recorded the traces, {result}: the engines differ, which is a bug in Weir"
@@ -90,7 +91,7 @@ impl Failure {
     /// Returns whether the other failure is the same, except for the headers of its frame.
     fn is_same(&self, other: &Failure) -> bool {
         use FailureKind::{Assertion, Differs, Missing, Unexpected, Value};
-        let kinds = match (&self.kind, &other.kind) {
+        let is_same_kind = match (&self.kind, &other.kind) {
             (Differs { received, .. }, Differs { received: other, .. })
             | (Unexpected { received, .. }, Unexpected { received: other, .. }) => {
                 (received.packet_line, &received.bytes) == (other.packet_line, &other.bytes)
@@ -99,7 +100,7 @@ impl Failure {
             (Missing { .. }, Missing { .. }) => true,
             _ => false,
         };
-        self.line == other.line && kinds
+        self.line == other.line && is_same_kind
     }
 }
 
@@ -114,15 +115,16 @@ impl Pattern {
                 _ => return Some(index / 2),
             }
         }
-        (self.exact && received.next().is_some()).then_some(self.nibbles.len() / 2)
+        (self.is_exact && received.next().is_some()).then_some(self.nibbles.len() / 2)
     }
 
+    /// Returns the length in bytes, rounded up.
     fn len(&self) -> usize {
         self.nibbles.len().div_ceil(2)
     }
 
     /// Formats a byte with `*` for ignored digits; blanks after the end.
-    fn byte(&self, index: usize) -> String {
+    fn format_byte(&self, index: usize) -> String {
         let digit = |nibble: Option<&Option<u8>>| match nibble {
             None => ' ',
             Some(None) => '*',
@@ -131,12 +133,12 @@ impl Pattern {
         [2 * index, 2 * index + 1].map(|nibble| digit(self.nibbles.get(nibble))).iter().collect()
     }
 
-    /// Returns whether a byte of the frame matches.
+    /// Returns whether a byte of the frame matches; `None`: the frame ends before it.
     fn accepts(&self, index: usize, byte: Option<&u8>) -> bool {
         let expected = [2 * index, 2 * index + 1].map(|nibble| self.nibbles.get(nibble));
         match byte {
             None => expected[0].is_none(),
-            Some(_) if expected[0].is_none() => !self.exact,
+            Some(_) if expected[0].is_none() => !self.is_exact,
             Some(byte) => {
                 let digits = [byte >> 4, byte & 0xf];
                 expected.iter().zip(digits).all(|(expected, digit)| {
@@ -150,23 +152,23 @@ impl Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for index in 0..self.len() {
-            f.write_str(self.byte(index).trim_end())?;
+            f.write_str(self.format_byte(index).trim_end())?;
         }
-        if self.exact { f.write_str("$") } else { Ok(()) }
+        if self.is_exact { f.write_str("$") } else { Ok(()) }
     }
 }
 
-/// Bytes per row of the diff.
-const ROW: usize = 16;
+/// Number of bytes per row of the diff.
+const ROW_BYTES: usize = 16;
 
 /// Writes the rows that differ, with marks below the differing bytes.
 fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -> fmt::Result {
-    let rows = expected.len().max(received.len()).div_ceil(ROW);
+    let rows = expected.len().max(received.len()).div_ceil(ROW_BYTES);
     for row in 0..rows {
-        let range = row * ROW..(row + 1) * ROW;
-        let wrong: Vec<bool> =
+        let range = row * ROW_BYTES..(row + 1) * ROW_BYTES;
+        let differs: Vec<bool> =
             range.clone().map(|index| !expected.accepts(index, received.get(index))).collect();
-        if !wrong.contains(&true) {
+        if !differs.contains(&true) {
             continue;
         }
         let line = |byte: &dyn Fn(usize) -> String| {
@@ -174,8 +176,9 @@ fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -
         };
         let received_byte =
             |index: usize| received.get(index).map_or("  ".to_owned(), |byte| format!("{byte:02x}"));
-        let mark = |index: usize| if wrong[index - row * ROW] { "^^".to_owned() } else { "  ".to_owned() };
-        writeln!(f, "    {:04x} expected {}", row * ROW, line(&|index| expected.byte(index)))?;
+        let mark =
+            |index: usize| if differs[index - row * ROW_BYTES] { "^^".to_owned() } else { "  ".to_owned() };
+        writeln!(f, "    {:04x} expected {}", row * ROW_BYTES, line(&|index| expected.format_byte(index)))?;
         writeln!(f, "         received {}", line(&received_byte))?;
         writeln!(f, "                  {}", line(&mark))?;
     }

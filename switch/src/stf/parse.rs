@@ -1,7 +1,8 @@
 //! Parses a test line by line. The [parent module](super) describes the language.
 
 use super::ast::{
-    Action, Bucket, Cell, Check, Command, Entry, EntryAction, Handle, KeyValue, Pattern, Statement,
+    Action, Bucket, Cell, Check, Command, CounterUnit, Entry, EntryAction, Handle, KeyValue, Pattern,
+    Statement,
 };
 use super::error::PositionedError;
 use super::lexer::{LineLexer, Name};
@@ -31,6 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Statement>, PositionedError> {
     Ok(statements)
 }
 
+/// All commands, for the error message.
 const COMMANDS: &str = "packet, expect, no_packet, add, setdefault, remove, check_counter, counter_read, \
     counter_write, register_read, register_check, register_write, register_reset, meter_get_rates, \
     meter_set_rates, meter_array_set_rates, mirroring_add, mirroring_add_mc, mirroring_delete, \
@@ -59,6 +61,7 @@ fn command(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Posit
     })
 }
 
+/// Parses an optional argument at the end of a line.
 fn optional<T>(
     line: &mut LineLexer<'_>,
     read: impl FnOnce(&mut LineLexer<'_>) -> Result<T, PositionedError>,
@@ -110,8 +113,8 @@ fn expect(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
         }
         line.consume(c.encode_utf8(&mut [0; 4]));
     }
-    let exact = line.consume("$");
-    Ok(Command::Expect { port, frame: Some(Pattern { nibbles, exact }) })
+    let is_exact = line.consume("$");
+    Ok(Command::Expect { port, frame: Some(Pattern { nibbles, is_exact }) })
 }
 
 fn add(line: &mut LineLexer<'_>) -> Result<Entry, PositionedError> {
@@ -137,15 +140,15 @@ fn add(line: &mut LineLexer<'_>) -> Result<Entry, PositionedError> {
 fn key_value(line: &mut LineLexer<'_>) -> Result<KeyValue, PositionedError> {
     let value = line.number("the value of a key")?;
     if line.consume("/") {
-        Ok(KeyValue::Prefix(value, line.integer("a prefix length")?))
+        Ok(KeyValue::Prefix { value, len: line.integer("a prefix length")? })
     } else if line.consume("..") {
-        Ok(KeyValue::Range(value, line.number("the end of a range")?))
+        Ok(KeyValue::Range { low: value, high: line.number("the end of a range")? })
     } else {
         Ok(KeyValue::Value(value))
     }
 }
 
-/// Parses the arguments of an action, or the number of a member or group, after the `(`.
+/// Parses what follows the `(` of an entry's action: the arguments of an action, or the number of a member or group.
 fn entry_action(name: Name, line: &mut LineLexer<'_>) -> Result<EntryAction, PositionedError> {
     // Arguments of an action have names, so `member(0)` cannot be an action.
     let number = match name.text.as_str() {
@@ -282,7 +285,7 @@ fn counter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Posit
     })
 }
 
-/// Longest first, so that `<=` is not parsed as `<`.
+/// The relations of `check_counter`, longest first, so that `<=` is not parsed as `<`.
 const RELATIONS: &[&str] = &["==", "!=", "<=", ">=", "<", ">"];
 
 fn check_counter(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
@@ -298,13 +301,15 @@ fn check_counter(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
         return Ok(Command::CheckCounter { counter, cell, check: None });
     }
     let (position, unit) = (line.position(), line.name("`packets` or `bytes`")?.text.to_ascii_lowercase());
-    if unit != "packets" && unit != "bytes" {
-        return Err((position, format!("unknown unit {unit:?}; write packets or bytes")));
-    }
+    let unit = match unit.as_str() {
+        "packets" => CounterUnit::Packets,
+        "bytes" => CounterUnit::Bytes,
+        _ => return Err((position, format!("unknown unit {unit:?}; write packets or bytes"))),
+    };
     let Some(relation) = RELATIONS.iter().find(|relation| line.consume(relation)) else {
         return Err(line.error("a relation is expected here: ==, !=, <, <=, > or >="));
     };
-    let check = Check { bytes: unit == "bytes", relation, value: line.integer("a number")? };
+    let check = Check { unit, relation, value: line.integer("a number")? };
     Ok(Command::CheckCounter { counter, cell, check: Some(check) })
 }
 
@@ -325,14 +330,14 @@ fn register(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Posi
 }
 
 fn meter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
-    let indexed = match word {
+    let has_index = match word {
         "meter_get_rates" | "meter_set_rates" => true,
         "meter_array_set_rates" => false,
         _ => return None,
     };
     Some((|| {
         let meter = line.name("a meter")?;
-        let index = if indexed { Some(line.integer("an index")?) } else { None };
+        let index = if has_index { Some(line.integer("an index")?) } else { None };
         match (word, index) {
             ("meter_get_rates", Some(index)) => Ok(Command::MeterRead { meter, index }),
             _ => Ok(Command::MeterSet { meter, index, committed: bucket(line)?, peak: bucket(line)? }),
@@ -425,7 +430,7 @@ mod tests {
         let EntryAction::Action(action) = &entry.action else { panic!() };
         assert_eq!((entry.priority, entry.key.len(), action.args.len()), (Some(0), 2, 2));
         let Command::Expect { port: 1, frame: Some(pattern) } = &statements[5].command else { panic!() };
-        assert_eq!((pattern.nibbles[0], pattern.nibbles[1], pattern.exact), (None, Some(1), true));
+        assert_eq!((pattern.nibbles[0], pattern.nibbles[1], pattern.is_exact), (None, Some(1), true));
         assert!(matches!(&statements[6].command, Command::Packet { port: 0, bytes } if bytes.len() == 10));
     }
 

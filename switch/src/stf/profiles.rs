@@ -7,7 +7,7 @@ use super::names;
 use crate::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline, TableError};
 use crate::program::Program;
 
-/// Runs a command for an action profile. Returns the command if it is of another kind.
+/// Runs a command for an action profile. Returns the command if it is not one of these.
 pub(super) fn execute(
     program: &Program,
     pipeline: &mut Pipeline,
@@ -25,11 +25,11 @@ pub(super) fn execute(
         }
         Command::MemberModify { profile, member, action: call } => {
             let (name, call) = action(profile, call)?;
-            at(*member, pipeline.member_modify(name, MemberHandle(member.number), &call))?;
+            locate_error(*member, pipeline.member_modify(name, MemberHandle(member.number), &call))?;
         }
         Command::MemberDelete { profile, member } => {
             let (name, _) = names::profile(program, profile)?;
-            at(*member, pipeline.member_delete(name, MemberHandle(member.number)))?;
+            locate_error(*member, pipeline.member_delete(name, MemberHandle(member.number)))?;
         }
         Command::ProfileGroupCreate { profile } => {
             let (name, _) = names::profile(program, profile)?;
@@ -37,12 +37,12 @@ pub(super) fn execute(
         }
         Command::ProfileGroupDelete { profile, group } => {
             let (name, _) = names::profile(program, profile)?;
-            at(*group, pipeline.group_delete(name, GroupHandle(group.number)))?;
+            locate_error(*group, pipeline.group_delete(name, GroupHandle(group.number)))?;
         }
         Command::ProfileGroupAdd { profile, member, group } => {
             let (name, mut members) = members_of_group(program, pipeline, profile, *group)?;
             members.push(MemberHandle(member.number));
-            at(*member, pipeline.group_modify(name, GroupHandle(group.number), &members))?;
+            locate_error(*member, pipeline.group_modify(name, GroupHandle(group.number), &members))?;
         }
         Command::ProfileGroupRemove { profile, member, group } => {
             let (name, mut members) = members_of_group(program, pipeline, profile, *group)?;
@@ -51,7 +51,7 @@ pub(super) fn execute(
                 return Err((member.position, message));
             };
             members.remove(index);
-            at(*group, pipeline.group_modify(name, GroupHandle(group.number), &members))?;
+            locate_error(*group, pipeline.group_modify(name, GroupHandle(group.number), &members))?;
         }
         _ => return Ok(Some(command)),
     }
@@ -66,7 +66,7 @@ fn members_of_group<'p>(
     group: Handle,
 ) -> Result<(&'p str, Vec<MemberHandle>), PositionedError> {
     let (name, _) = names::profile(program, profile)?;
-    let groups = at(group, pipeline.groups(name))?;
+    let groups = locate_error(group, pipeline.groups(name))?;
     match groups.into_iter().find(|(handle, _)| handle.0 == group.number) {
         Some((_, members)) => Ok((name, members)),
         None => {
@@ -79,7 +79,7 @@ fn members_of_group<'p>(
     }
 }
 
-/// Locates an error at the number of a member or group.
-fn at<V>(handle: Handle, result: Result<V, TableError>) -> Result<V, PositionedError> {
+/// Gives an error the position of the number of a member or group.
+fn locate_error<V>(handle: Handle, result: Result<V, TableError>) -> Result<V, PositionedError> {
     result.map_err(|error| (handle.position, error.to_string()))
 }

@@ -1,6 +1,6 @@
 //! Runs a test on a switch whose clock only the test advances.
 
-use super::ast::{Cell, Check, Command, EntryAction, Pattern, Statement};
+use super::ast::{Cell, Check, Command, CounterUnit, EntryAction, Pattern, Statement};
 use super::error::{Position, PositionedError};
 use super::lexer::{Name, Number};
 use super::names;
@@ -20,6 +20,7 @@ use weir_units::{Bytes, Time};
 /// The expectations of one port, and the frames that it sent.
 #[derive(Default)]
 struct Port {
+    /// Line number and frame of each expectation; `None`: any frame.
     expected: Vec<(usize, Option<Pattern>)>,
     frames: Vec<ReceivedFrame>,
     /// True if a command names the port: then every frame there must be expected.
@@ -32,6 +33,7 @@ struct Node {
     ports: Vec<u16>,
 }
 
+/// The state of a test that is running.
 pub(super) struct Runner<T> {
     program: Arc<Program>,
     switch: Switch,
@@ -39,17 +41,21 @@ pub(super) struct Runner<T> {
     ready: ReadyPorts,
     ports: BTreeMap<u16, Port>,
     /// True after `no_packet` without a port: every frame at any port must be expected.
-    strict: bool,
-    added: Vec<(TableId, EntryHandle)>,
+    checks_all_ports: bool,
+    /// Entries that the test added, for `remove all`.
+    added_entries: Vec<(TableId, EntryHandle)>,
+    /// Entries by the names that the test gave them.
     aliases: BTreeMap<String, (TableId, EntryHandle)>,
     nodes: Vec<Node>,
+    /// Indices of the nodes of each multicast group.
     groups: BTreeMap<u16, Vec<usize>>,
+    /// Number of packets sent to the switch.
     packets: usize,
     /// Line number of the last packet command.
     last_packet_line: usize,
     notes: Vec<String>,
     failures: Vec<Failure>,
-    /// How often each assertion of the program has failed, as far as `failures` reports.
+    /// For each assertion of the program, how often it had failed when it was last checked.
     failed_assertions: Vec<u64>,
     tracer: T,
     traces: Vec<(usize, PacketTrace)>,
@@ -92,7 +98,7 @@ impl TestTracer for PacketTrace {
 /// The seed of the switch, fixed so that a test is deterministic.
 const SEED: u64 = 1;
 
-/// Returns the position of the member or group in an action, or else that of the table.
+/// Returns the position of the member or group to which an error refers; for an action, that of the table.
 fn position_of(action: &EntryAction, table: Position) -> Position {
     match action {
         EntryAction::Action(_) => table,
@@ -105,7 +111,7 @@ fn to_error(position: Position) -> impl Fn(TableError) -> PositionedError {
 }
 
 /// Sets the rates of a direct meter: of the entry with handle `index`, or of all entries.
-fn set_direct(
+fn set_direct_meter_rates(
     pipeline: &mut Pipeline,
     table: TableId,
     meter: &Name,
@@ -134,8 +140,8 @@ impl<T: TestTracer> Runner<T> {
             now: Time::ZERO,
             ready: ReadyPorts::default(),
             ports: BTreeMap::new(),
-            strict: false,
-            added: Vec::new(),
+            checks_all_ports: false,
+            added_entries: Vec::new(),
             aliases: BTreeMap::new(),
             nodes: Vec::new(),
             groups: BTreeMap::new(),
@@ -159,7 +165,7 @@ impl<T: TestTracer> Runner<T> {
                 port.expected.push((position.line, frame));
             }
             Command::NoPacket { port: Some(port) } => self.ports.entry(port).or_default().is_checked = true,
-            Command::NoPacket { port: None } => self.strict = true,
+            Command::NoPacket { port: None } => self.checks_all_ports = true,
             Command::Wait => {}
             Command::Advance(span) => self.run_until(self.now.saturating_add(span)),
             command => return self.execute_control(position, command),
@@ -201,10 +207,11 @@ impl<T: TestTracer> Runner<T> {
         }
     }
 
-    /// Transmits the packets that are due until `end`, each frame at its time.
+    /// Transmits the packets that are due until `end`, each at its time, and advances the clock to `end`; with
+    /// [`Time::MAX`] only to the last frame.
     fn run_until(&mut self, end: Time) {
         loop {
-            self.send_ready();
+            self.transmit_due();
             let next = self.ready.0.iter().filter_map(|&port| self.switch.next_ready(port)).min();
             match next {
                 Some(next) if next <= end && next < Time::MAX => self.now = self.now.max(next),
@@ -218,8 +225,8 @@ impl<T: TestTracer> Runner<T> {
     }
 
     /// Transmits the packets that are due now, port by port in ascending order.
-    fn send_ready(&mut self) {
-        let mut waiting = BTreeSet::new();
+    fn transmit_due(&mut self) {
+        let mut rate_limited = BTreeSet::new();
         while let Some(port) = self.ready.0.pop_first() {
             match self.switch.transmit_traced(self.now, port, &mut self.ready, &mut self.tracer) {
                 Some(packet) => {
@@ -230,12 +237,12 @@ impl<T: TestTracer> Runner<T> {
                 }
                 // The port waits for its rate.
                 None if self.switch.next_ready(port).is_some_and(|next| next > self.now) => {
-                    waiting.insert(port);
+                    rate_limited.insert(port);
                 }
                 None => {}
             }
         }
-        self.ready.0.append(&mut waiting);
+        self.ready.0.append(&mut rate_limited);
     }
 
     /// Sends all queued packets, then compares the frames of all ports with the expected ones.
@@ -245,13 +252,13 @@ impl<T: TestTracer> Runner<T> {
         let mut frames = 0;
         for (&number, port) in &mut self.ports {
             frames += port.frames.len();
-            let strict = port.is_checked || self.strict;
+            let is_checked = port.is_checked || self.checks_all_ports;
             let mut received = std::mem::take(&mut port.frames).into_iter();
             let expected = std::mem::take(&mut port.expected).into_iter();
             self.failures.extend(
                 expected.filter_map(|(line, pattern)| compare(number, line, pattern, received.next())),
             );
-            if strict {
+            if is_checked {
                 self.failures.extend(received.map(|received| Failure {
                     line: received.packet_line,
                     kind: FailureKind::Unexpected { port: number, received },
@@ -291,7 +298,7 @@ impl<T: TestTracer> Runner<T> {
                 };
                 let handle = self.switch.pipeline_mut().table_add(table, &key, priority, &action);
                 let handle = handle.map_err(to_error(position_of(&entry.action, entry.table.position)))?;
-                self.added.push((table, handle));
+                self.added_entries.push((table, handle));
                 if let Some(alias) = entry.alias {
                     self.aliases.insert(alias, (table, handle));
                 }
@@ -305,7 +312,7 @@ impl<T: TestTracer> Runner<T> {
             }
             Command::RemoveAll => {
                 self.aliases.clear();
-                for (table, entry) in std::mem::take(&mut self.added) {
+                for (table, entry) in std::mem::take(&mut self.added_entries) {
                     self.switch.pipeline_mut().table_delete(table, entry).map_err(to_error(position))?;
                 }
                 Ok(())
@@ -345,7 +352,7 @@ impl<T: TestTracer> Runner<T> {
         }
     }
 
-    /// Runs commands for multicast groups and clone sessions. Returns the command if it is of another kind.
+    /// Runs commands for multicast groups and clone sessions. Returns the command if it is not one of these.
     fn execute_replication(
         &mut self,
         position: Position,
@@ -468,7 +475,7 @@ impl<T: TestTracer> Runner<T> {
                     pburst: peak.burst,
                 };
                 if let Some(table) = names::metered_table(&self.program, &meter) {
-                    return set_direct(pipeline, table, &meter, index, rates);
+                    return set_direct_meter_rates(pipeline, table, &meter, index, rates);
                 }
                 let cells = match index {
                     Some(index) => index..index + 1,
@@ -511,12 +518,15 @@ impl<T: TestTracer> Runner<T> {
             }
         };
         let name = format!("{}({cell})", counter.text);
-        let Some(Check { bytes, relation, value: expected }) = check else {
+        let Some(Check { unit, relation, value: expected }) = check else {
             let CounterValue { packets, bytes } = value;
             self.notes.push(format!("line {}: {name} = {packets} packets, {bytes} bytes", position.line));
             return Ok(());
         };
-        let (actual, unit) = if bytes { (value.bytes, "bytes") } else { (value.packets, "packets") };
+        let (actual, unit) = match unit {
+            CounterUnit::Packets => (value.packets, "packets"),
+            CounterUnit::Bytes => (value.bytes, "bytes"),
+        };
         let holds = match relation {
             "==" => actual == expected,
             "!=" => actual != expected,

@@ -1,4 +1,4 @@
-//! Sums up the counters of a traffic manager and audits them.
+//! Totals of a traffic manager's counters, and an audit that compares them with the queues.
 
 use super::TrafficManager;
 use super::counters::{Imbalance, QueueCounters};
@@ -53,8 +53,8 @@ impl<T> TrafficManager<T> {
                 }
                 check(in_queue.packets == u64::from(queue.fifo.packets), "packets of a queue", location)?;
                 check(in_queue.bytes == queue.fifo.bytes, "bytes of a queue", location)?;
-                let is_waiting = port.backlog_mask & (1 << priority) != 0;
-                check(is_waiting == (in_queue.packets > 0), "mask of waiting priorities", location)?;
+                let is_backlogged = port.backlog_mask & (1 << priority) != 0;
+                check(is_backlogged == (in_queue.packets > 0), "mask of waiting priorities", location)?;
                 in_port += in_queue;
             }
             let counters = self.port_counters(port.number);

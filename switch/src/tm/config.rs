@@ -77,7 +77,8 @@ impl PortConfig {
 /// The lossless share of one ingress port. Used only with [`PfcMode::Dynamic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PfcPort {
-    /// Bytes reserved for packets that arrive after a pause was sent.
+    /// Bytes reserved for packets that arrive after a pause frame was sent: the neighbour stops only when it gets the
+    /// frame.
     pub headroom: Bytes,
     /// The threshold is the free pool shifted right by this many bits.
     pub alpha_shift: u8,

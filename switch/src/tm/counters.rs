@@ -10,7 +10,7 @@ pub struct QueueCounters {
     pub offered: PacketCount,
     /// Packets that were dequeued.
     pub sent: PacketCount,
-    /// Packets that were not queued, by reason.
+    /// Packets that were rejected and not queued, by reason.
     pub dropped: Drops,
     /// Packets in queues.
     pub queued: PacketCount,

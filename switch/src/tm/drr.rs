@@ -1,4 +1,4 @@
-//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) over the weighted queues of a port.
+//! Deficit round robin (DRR; Shreedhar and Varghese, SIGCOMM 1995) over the weighted queues of a port.
 
 use super::MAX_PRIORITIES;
 
@@ -11,13 +11,14 @@ const MIN_QUANTUM: u64 = 1_536;
 pub(super) struct DrrWeights {
     /// The weighted queues, one bit each.
     pub mask: u8,
-    /// Bytes that a queue may send per round.
+    /// Bytes that each queue may send per round; 0 for queues without a weight.
     quanta: [u64; QUEUES],
 }
 
 impl DrrWeights {
     /// Computes the quanta; `weights[0]` is that of queue 1, since queue 0 is served by strict priority.
     pub fn new(weights: &[u16]) -> DrrWeights {
+        // `max(1)`: no division by 0, although `TmConfig::check` rejects weights of 0.
         let min = u64::from(weights.iter().copied().min().unwrap_or(1).max(1));
         let mut all = DrrWeights { mask: 0, quanta: [0; QUEUES] };
         for (queue, &weight) in (1..QUEUES).zip(weights) {
@@ -38,27 +39,34 @@ pub(super) struct DrrState {
 }
 
 impl DrrState {
-    /// Selects the queue to serve among `waiting` (one bit each, at least one set). Returns it with the state
-    /// after its packet; `head` returns the length in bytes of a queue's first packet.
-    pub fn select(mut self, weights: &DrrWeights, waiting: u8, head: impl Fn(u8) -> u64) -> (u8, DrrState) {
+    /// Selects the queue to serve among `candidates`: weighted queues that may send now, one bit each, at least one.
+    /// `head_len` returns the length in bytes of a queue's first packet. Returns the queue, and the state after its
+    /// first packet is sent.
+    pub fn select(
+        mut self,
+        weights: &DrrWeights,
+        candidates: u8,
+        head_len: impl Fn(u8) -> u64,
+    ) -> (u8, DrrState) {
         // A queue without a sendable packet loses its deficit, as DRR demands: an idle queue must not
         // accumulate credit.
         for (queue, deficit) in self.deficits.iter_mut().enumerate() {
-            if waiting & 1 << queue == 0 {
+            if candidates & 1 << queue == 0 {
                 *deficit = 0;
             }
         }
+        // Terminates: each round adds at least `MIN_QUANTUM` to the deficit of every candidate.
         loop {
             let queue = self.current;
-            if waiting & 1 << queue != 0 {
-                let (deficit, len) = (&mut self.deficits[usize::from(queue)], head(queue));
+            if candidates & 1 << queue != 0 {
+                let (deficit, len) = (&mut self.deficits[usize::from(queue)], head_len(queue));
                 if *deficit >= len {
                     *deficit -= len;
                     return (queue, self);
                 }
             }
             self.current = (queue + 1) % MAX_PRIORITIES;
-            if waiting & 1 << self.current != 0 {
+            if candidates & 1 << self.current != 0 {
                 self.deficits[usize::from(self.current)] += weights.quanta[usize::from(self.current)];
             }
         }

@@ -14,7 +14,7 @@ pub(super) struct QueuedItem<T> {
     pub len: u32,
     /// Time at which the item was queued.
     pub enqueued: Time,
-    /// Packets in the queue before this one was queued.
+    /// Number of packets in the queue before this one was queued.
     pub depth: u32,
     /// Index of the PFC account to which the item is charged; `None` if its class is lossy.
     pub account: Option<u32>,
@@ -32,7 +32,8 @@ struct Node<T> {
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     nodes: Vec<Node<T>>,
-    free: u32,
+    /// Index of the first free node; [`NIL`] if there is none.
+    first_free: u32,
 }
 
 /// A queue: the ends of its list, and its size.
@@ -52,7 +53,7 @@ impl Default for Fifo {
 
 impl<T> Slab<T> {
     pub fn new() -> Slab<T> {
-        Slab { nodes: Vec::new(), free: NIL }
+        Slab { nodes: Vec::new(), first_free: NIL }
     }
 
     /// Appends an item to `fifo`.
@@ -61,15 +62,15 @@ impl<T> Slab<T> {
         fifo.packets += 1;
         fifo.bytes += u64::from(queued.len);
         let node = Node { queued: Some(queued), next: NIL };
-        let index = if self.free == NIL {
+        let index = if self.first_free == NIL {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
         } else {
-            let index = self.free;
-            let slot = &mut self.nodes[index as usize];
-            self.free = slot.next;
-            // The slot is empty. Forgetting it instead of dropping it saves the call to the drop glue.
-            std::mem::forget(std::mem::replace(slot, node));
+            let index = self.first_free;
+            let free_node = &mut self.nodes[index as usize];
+            self.first_free = free_node.next;
+            // The free node has no item, so forgetting it leaks nothing and saves the call to its destructor.
+            std::mem::forget(std::mem::replace(free_node, node));
             index
         };
         if fifo.head == NIL {
@@ -87,8 +88,8 @@ impl<T> Slab<T> {
         let node = self.nodes.get_mut(index as usize)?;
         let queued = node.queued.take()?;
         fifo.head = node.next;
-        node.next = self.free;
-        self.free = index;
+        node.next = self.first_free;
+        self.first_free = index;
         fifo.packets -= 1;
         fifo.bytes -= u64::from(queued.len);
         Some(queued)
@@ -124,7 +125,7 @@ mod tests {
                 slab.push(&mut fifos[(n % 2) as usize], queued(round + n));
             }
             for n in 0..3 {
-                assert_eq!(slab.pop(&mut fifos[(n % 2) as usize]).map(|w| w.item), Some(round + n));
+                assert_eq!(slab.pop(&mut fifos[(n % 2) as usize]).map(|queued| queued.item), Some(round + n));
             }
         }
         assert_eq!(slab.nodes.len(), 3);

@@ -1,10 +1,10 @@
 //! The traffic manager: queues packets between ingress and egress.
 //!
-//! Each port has up to eight queues with strict priorities, each a FIFO with limits, in one shared buffer;
-//! adjacent queues may share the port by weight instead. Priority flow control (PFC) makes classes lossless:
-//! it charges queued packets to the port at which they arrived, and reports when the neighbour there must
-//! pause. The traffic manager does not depend on P4, packets or a clock: it queues any item, with a length,
-//! ports and priorities.
+//! Each port has up to eight queues, one per priority. A queue is a FIFO with limits; all queues share one buffer.
+//! Priorities are strict, but adjacent queues may share the port by weight instead. Priority flow control (PFC) makes
+//! classes lossless: it charges queued packets to the port and class in which they arrived (an account), and reports
+//! when the neighbour there must pause. The traffic manager does not depend on P4, packets or a clock: it queues any
+//! item, with a length, ports and priorities.
 //!
 //! Its counters balance at every moment, per port and in total:
 //! `offered = sent + dropped (by reason) + queued`, in packets and in bytes.
@@ -119,9 +119,11 @@ impl Queue {
 #[repr(align(64))]
 struct Port {
     number: u16,
-    /// Priorities that have packets, that the neighbour paused, and that have a rate; one bit each.
+    /// Priorities that have packets, one bit each.
     backlog_mask: u8,
+    /// Priorities that the neighbour paused, one bit each.
     paused_mask: u8,
+    /// Priorities that have a rate of their own, one bit each.
     shaped_mask: u8,
     shaper: Shaper,
     occupancy: Occupancy,
@@ -137,6 +139,7 @@ struct PortExtras {
     dropped: Drops,
 }
 
+// Every packet reads and writes these fields; one more cache line would cost each of them.
 const _: () = assert!(size_of::<Port>() == 128, "a port takes two cache lines");
 
 impl Port {
@@ -147,12 +150,13 @@ impl Port {
     }
 }
 
-/// Checks the limits of the queue, of the buffer (`full`: the packet does not fit) and of PFC, and charges the
-/// packet to its PFC account. Returns the account; `None` if the class is lossy.
+/// Checks the limits of the queue, of the buffer and of PFC, and charges the packet to its PFC account. Returns the
+/// account; `None` if the class is lossy. `exceeds_buffer`: the packet does not fit the shared buffer. `ingress` is
+/// the index of the ingress port, `None` if the port does not exist.
 #[inline(always)]
 fn admit(
     Queue { limits, fifo, .. }: &Queue,
-    full: bool,
+    exceeds_buffer: bool,
     pfc: &mut Option<Pfc>,
     ingress: Option<usize>,
     request: &EnqueueRequest,
@@ -166,14 +170,10 @@ fn admit(
     };
     match (pfc, account) {
         // The dynamic pool is set aside within the buffer, so a full buffer does not affect it.
-        (Some(pfc), Some(account)) if pfc.is_dynamic() || !full => {
-            if pfc.admit(account, request.len) {
-                Ok(Some(account))
-            } else {
-                Err(DropReason::PfcHeadroom)
-            }
+        (Some(pfc), Some(account)) if pfc.is_dynamic() || !exceeds_buffer => {
+            if pfc.admit(account, request.len) { Ok(Some(account)) } else { Err(DropReason::PfcHeadroom) }
         }
-        _ if full => Err(DropReason::BufferFull),
+        _ if exceeds_buffer => Err(DropReason::BufferFull),
         _ => Ok(None),
     }
 }
@@ -190,8 +190,9 @@ pub struct TrafficManager<T> {
     weights: DrrWeights,
     slab: Slab<T>,
     pfc: Option<Pfc>,
-    /// Size of the shared buffer in bytes, and how much of it is in use.
+    /// Size of the shared buffer in bytes.
     buffer: u64,
+    /// Bytes of the shared buffer in use.
     buffered: u64,
     /// Packets for ports or priorities that do not exist.
     unroutable: Drops,
@@ -285,8 +286,8 @@ impl<T> TrafficManager<T> {
         let ingress = self.port_index(request.ingress);
         let (port, queue) = (&mut self.ports[port_index], &mut self.queues[index]);
         port.offered.count(request.len);
-        let full = self.buffered + u64::from(request.len) > self.buffer;
-        let account = match admit(queue, full, &mut self.pfc, ingress, &request) {
+        let exceeds_buffer = self.buffered + u64::from(request.len) > self.buffer;
+        let account = match admit(queue, exceeds_buffer, &mut self.pfc, ingress, &request) {
             Ok(account) => account,
             Err(reason) => {
                 port.extras.dropped.count(reason, request.len);
@@ -294,18 +295,18 @@ impl<T> TrafficManager<T> {
             }
         };
         let queued = QueuedItem { item, len: request.len, enqueued: now, depth: queue.fifo.packets, account };
-        // A rate-limited port waits for the release time of another queue; a packet in this one can be due
-        // earlier, so the driver must ask again.
+        // If queues have rates, the driver may be waiting for the release time of another queue. A packet in this one
+        // can be due earlier, so the driver must ask again.
         let maybe_earlier = port.shaped_mask != 0 && queue.fifo.packets == 0;
         self.slab.push(&mut queue.fifo, queued);
         queue.peak = queue.peak.max(queue.fifo.bytes);
-        let idle = port.sendable() == 0;
+        let was_idle = port.sendable() == 0;
         port.backlog_mask |= 1 << request.priority;
         port.occupancy.packets += 1;
         port.occupancy.bytes += u64::from(request.len);
         port.occupancy.peak_bytes = port.occupancy.peak_bytes.max(port.occupancy.bytes);
         self.buffered += u64::from(request.len);
-        let ready = (idle || maybe_earlier) && port.sendable() != 0;
+        let ready = (was_idle || maybe_earlier) && port.sendable() != 0;
         let pause = match (&mut self.pfc, account) {
             (Some(pfc), Some(account)) => pfc.check_xoff(account),
             _ => false,
@@ -360,27 +361,28 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Returns the queue that deficit round robin serves next among the weighted queues that may send now. At
-    /// least one may: the highest sendable queue is weighted.
+    /// Returns the queue that deficit round robin serves next among the weighted queues that may send now. Called
+    /// only if the highest queue that may send is weighted, so there is at least one.
     fn select_weighted(&mut self, port_index: usize, now: Time) -> u8 {
-        let (port, queues) = (&self.ports[port_index], &self.queues[port_index * self.priorities..][..self.priorities]);
-        let mut waiting = port.sendable() & self.weights.mask;
+        let (port, queues) =
+            (&self.ports[port_index], &self.queues[port_index * self.priorities..][..self.priorities]);
+        let mut candidates = port.sendable() & self.weights.mask;
         for (priority, queue) in queues.iter().enumerate() {
             if port.shaped_mask & 1 << priority != 0 && queue.shaper.free_at() > now {
-                waiting &= !(1 << priority);
+                candidates &= !(1 << priority);
             }
         }
-        let head = |priority: u8| {
+        let head_len = |priority: u8| {
             let first = self.slab.first(&queues[usize::from(priority)].fifo);
             first.map_or(0, |queued| u64::from(queued.len))
         };
-        let (priority, drr) = port.extras.drr.select(&self.weights, waiting, head);
+        let (priority, drr) = port.extras.drr.select(&self.weights, candidates, head_len);
         self.ports[port_index].extras.drr = drr;
         priority
     }
 
-    /// Returns the priority to serve next and the time at which the rates allow it: the highest priority that
-    /// is due `now`, otherwise the one that is due first. `None` if no packet is sendable.
+    /// Returns the priority to serve next and the time from which the rates allow it: the highest priority that is
+    /// due at `now`, otherwise the one that is due first. `None` if no packet is sendable (see [`Port::sendable`]).
     #[inline(always)]
     fn next_queue(&self, port_index: usize, now: Time) -> Option<(u8, Time)> {
         let port = &self.ports[port_index];
@@ -422,29 +424,31 @@ impl<T> TrafficManager<T> {
         self.port_index(port).is_some_and(|port_index| self.ports[port_index].sendable() != 0)
     }
 
-    /// Records that the neighbour of `port` paused or resumed a priority. Returns whether this gave a port
-    /// without sendable packets one to send.
+    /// Records that the neighbour of `port` paused or resumed a priority. Returns whether the port had no sendable
+    /// packet before and has one now.
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         let Some(port_index) = self.port_index(port) else { return false };
         if self.queue_index(port_index, priority).is_none() {
             return false;
         }
         let port = &mut self.ports[port_index];
-        let idle = port.sendable() == 0;
+        let was_idle = port.sendable() == 0;
         port.paused_mask = port.paused_mask & !(1 << priority) | u8::from(paused) << priority;
-        idle && port.sendable() != 0
+        was_idle && port.sendable() != 0
     }
 
     /// Returns whether packets are queued in a priority that the neighbour of `port` has paused.
     pub fn has_paused_backlog(&self, port: u16, priority: u8) -> bool {
-        self.port_index(port)
-            .is_some_and(|port_index| self.ports[port_index].backlog_mask & self.ports[port_index].paused_mask & 1 << priority != 0)
+        self.port_index(port).is_some_and(|port_index| {
+            self.ports[port_index].backlog_mask & self.ports[port_index].paused_mask & 1 << priority != 0
+        })
     }
 
     /// Returns whether the last PFC frame to the neighbour on `port` paused this priority.
     pub fn is_pausing(&self, port: u16, priority: u8) -> bool {
         let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
-        pfc.zip(self.port_index(port)).is_some_and(|(pfc, port_index)| pfc.usage(port_index, priority).paused)
+        pfc.zip(self.port_index(port))
+            .is_some_and(|(pfc, port_index)| pfc.usage(port_index, priority).is_paused)
     }
 
     /// Returns the ingress ports and priorities that stay paused if the queues (port and priority) for which
@@ -472,7 +476,7 @@ impl<T> TrafficManager<T> {
 
     /// Returns the packets of a queue, oldest first, each with the ingress port and priority to which it is
     /// charged.
-    pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
+    pub fn queued_packets(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
         let index = self.port_index(port).and_then(|port_index| self.queue_index(port_index, priority));
         let ingress = |account| {
             let (port_index, priority) = self.pfc.as_ref()?.ingress_queue(account);

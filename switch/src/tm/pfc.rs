@@ -12,12 +12,12 @@ pub(super) struct IngressUsage {
     pub headroom: u64,
     /// Capacity of the headroom in bytes.
     headroom_limit: u64,
-    /// The threshold is the free pool shifted right by this.
+    /// The threshold is the free pool shifted right by this many bits.
     alpha_shift: u8,
-    /// The class is lossless; otherwise nothing is charged.
-    lossless: bool,
-    /// The last PFC frame to the neighbour was a pause.
-    pub paused: bool,
+    /// If false, the class is lossy and nothing is charged.
+    is_lossless: bool,
+    /// True if the last PFC frame to the neighbour was a pause.
+    pub is_paused: bool,
 }
 
 /// The PFC state of a switch.
@@ -27,7 +27,8 @@ pub(super) struct Pfc {
     priorities: usize,
     /// Indexed by `port_index * priorities + priority`; the index is called an account.
     usage: Vec<IngressUsage>,
-    /// Bytes that the dynamic threshold divides: the buffer without headroom and reserve of all ports.
+    /// Size of the pool in bytes that lossless classes share by the dynamic threshold: the buffer without headroom and
+    /// reserve of all ports.
     pool: u64,
     /// Bytes of the pool in use.
     pool_used: u64,
@@ -48,7 +49,7 @@ impl Pfc {
             (0..config.priorities).map(move |priority| IngressUsage {
                 headroom_limit: share.headroom.get(),
                 alpha_shift: share.alpha_shift,
-                lossless: port.pfc.is_some() && pfc.exempt & (1 << priority) == 0,
+                is_lossless: port.pfc.is_some() && pfc.exempt & (1 << priority) == 0,
                 ..IngressUsage::default()
             })
         });
@@ -66,7 +67,7 @@ impl Pfc {
     pub fn account(&self, port_index: usize, priority: u8) -> Option<u32> {
         let account = port_index * self.priorities + usize::from(priority);
         let entry = self.usage.get(account).filter(|_| usize::from(priority) < self.priorities)?;
-        entry.lossless.then_some(account as u32)
+        entry.is_lossless.then_some(account as u32)
     }
 
     /// Returns whether the dynamic pool decides on admission, instead of the whole buffer.
@@ -107,14 +108,14 @@ impl Pfc {
         {
             return false;
         }
-        let grown = entry.pooled + len;
-        if grown <= reserve {
-            entry.pooled = grown;
-        } else if grown - reserve > threshold {
+        let new_pooled = entry.pooled + len;
+        if new_pooled <= reserve {
+            entry.pooled = new_pooled;
+        } else if new_pooled - reserve > threshold {
             entry.headroom += len;
         } else {
-            entry.pooled = grown;
-            self.pool_used += len.min(grown - reserve);
+            entry.pooled = new_pooled;
+            self.pool_used += len.min(new_pooled - reserve);
         }
         true
     }
@@ -135,30 +136,30 @@ impl Pfc {
         entry.pooled -= rest;
     }
 
-    /// Returns whether a pause frame must be sent after an admission. If so, the account counts as paused.
+    /// Returns whether a pause frame must be sent after an admission (XOFF). If so, the account counts as paused.
     #[inline(always)]
     pub fn check_xoff(&mut self, account: u32) -> bool {
         let entry = self.usage[account as usize];
-        let over = match self.config.mode {
+        let exceeds_threshold = match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
             PfcMode::Dynamic { reserve } => {
                 entry.headroom > 0 || entry.pooled.saturating_sub(reserve.get()) >= self.threshold(&entry)
             }
         };
-        let pause = over && !entry.paused;
-        self.usage[account as usize].paused |= pause;
+        let pause = exceeds_threshold && !entry.is_paused;
+        self.usage[account as usize].is_paused |= pause;
         pause
     }
 
-    /// Returns whether a resume frame may be sent after a release. If so, the account is no longer paused.
+    /// Returns whether a resume frame must be sent after a release (XON). If so, the account is no longer paused.
     #[inline(always)]
     pub fn check_xon(&mut self, account: u32) -> bool {
-        if !self.usage[account as usize].paused {
+        if !self.usage[account as usize].is_paused {
             return false;
         }
         let entry = self.usage[account as usize];
         let resume = self.is_below_xon(&entry, self.pool_used);
-        self.usage[account as usize].paused = !resume;
+        self.usage[account as usize].is_paused = !resume;
         resume
     }
 
@@ -168,8 +169,9 @@ impl Pfc {
         match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
             PfcMode::Dynamic { reserve } => {
-                let own = entry.pooled.saturating_sub(reserve.get());
-                entry.headroom == 0 && (own == 0 || own + offset <= self.threshold_with(entry, pool_used))
+                let shared = entry.pooled.saturating_sub(reserve.get());
+                entry.headroom == 0
+                    && (shared == 0 || shared + offset <= self.threshold_with(entry, pool_used))
             }
         }
     }
@@ -181,24 +183,26 @@ impl Pfc {
             PfcMode::Dynamic { reserve } => reserve.get(),
             PfcMode::Fixed { .. } => 0,
         };
-        // `release` drains headroom first, so the remaining bytes are in the pool, as far as the pool has
-        // them now.
+        // `release` drains headroom first, so the remaining bytes are those in the pool, unless more remain than the
+        // pool has now.
         let drained = |(entry, &stuck): (&IngressUsage, &u64)| {
             let pooled = stuck.min(entry.pooled);
             IngressUsage { pooled, headroom: stuck - pooled, ..*entry }
         };
         let usage: Vec<IngressUsage> = self.usage.iter().zip(stuck_bytes).map(drained).collect();
         let pool_used = usage.iter().map(|entry| entry.pooled.saturating_sub(reserve)).sum();
-        let stays_paused = move |entry: &IngressUsage| entry.paused && !self.is_below_xon(entry, pool_used);
+        let stays_paused =
+            move |entry: &IngressUsage| entry.is_paused && !self.is_below_xon(entry, pool_used);
         (0..).zip(usage).filter(move |(_, entry)| stays_paused(entry)).map(|(account, _)| account)
     }
 
-    /// Returns the port port_index and priority of an account.
+    /// Returns the index of the ingress port and the priority of an account.
     #[inline(always)]
     pub fn ingress_queue(&self, account: u32) -> (usize, u8) {
         (account as usize / self.priorities, (account as usize % self.priorities) as u8)
     }
 
+    /// Returns the buffer use of an ingress port, given by its index, and priority.
     pub fn usage(&self, port_index: usize, priority: u8) -> IngressUsage {
         self.usage[port_index * self.priorities + usize::from(priority)]
     }

@@ -4,9 +4,8 @@
 use super::Rate;
 use weir_units::Time;
 
-/// Maximum lateness for which a shaper compensates: about as long as a busy machine delays a thread, and 16 full
-/// frames at 10 Mbit/s. BMv2 has no bound; without one, a queue that resumes after a long pause would send
-/// its backlog in one burst.
+/// Maximum lateness for which a shaper compensates: about as long as a busy machine delays a thread, or 16 full
+/// frames at 10 Mbit/s. BMv2 has no bound, so there a queue that was paused for long sends its backlog in one burst.
 pub const MAX_CATCH_UP: Time = Time::from_ms(20);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +13,7 @@ pub(super) struct Shaper {
     rate: Rate,
     /// The time from which the rate allows the next packet.
     free_at: Time,
-    /// The time at which the last packet was due, and its length.
+    /// The time at which the last packet was due, and its length in bytes; `None` before the first packet.
     last: Option<(Time, u32)>,
 }
 

@@ -1,3 +1,5 @@
+//! Tests of the traffic manager, with a simple reference model.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
@@ -222,7 +224,7 @@ proptest! {
             prop_assert_eq!(predicted, remaining);
         }
         for (port, class) in classes() {
-            let charged = tm.waiting(port, class).filter(|(_, charged)| charged.is_some()).count();
+            let charged = tm.queued_packets(port, class).filter(|(_, charged)| charged.is_some()).count();
             prop_assert!(charged <= tm.queue_occupancy(port, class).packets as usize);
         }
     }
@@ -238,13 +240,13 @@ fn a_packet_is_charged_to_its_ingress_class() {
     let request = EnqueueRequest { ingress: 0, ingress_priority: 0, egress: 1, priority: 3, len: 5_000 };
     assert!(tm.enqueue(Time::ZERO, request, ()).unwrap().pause);
     assert!(tm.is_pausing(0, 0) && !tm.is_pausing(0, 3));
-    assert_eq!(tm.waiting(1, 3).map(|(_, charged)| charged).collect::<Vec<_>>(), [Some((0, 0))]);
+    assert_eq!(tm.queued_packets(1, 3).map(|(_, charged)| charged).collect::<Vec<_>>(), [Some((0, 0))]);
     assert_eq!(tm.dequeue_packet(Time::ZERO, 1).unwrap().resume, Some((0, 0)));
     assert!(!tm.is_pausing(0, 0));
 }
 
-/// Returns the drops if each neighbour sends `in_flight` bytes more after it was paused. An operation is
-/// (ingress, egress, enqueue); otherwise it dequeues at the egress port.
+/// Returns the drops if each neighbour sends `in_flight` bytes more after it was paused. An operation is (ingress port,
+/// egress port, enqueue): it enqueues a packet if `enqueue` is true, otherwise it dequeues one at the egress port.
 fn drops_with_delayed_pauses(ops: &[(u16, u16, bool)], in_flight: u64, headroom: u64) -> Drops {
     const MTU: u32 = 1_000;
     let share = PfcPort { headroom: Bytes::new(headroom), alpha_shift: 1 };

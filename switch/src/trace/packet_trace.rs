@@ -23,7 +23,7 @@ pub enum Event {
     Arrived {
         port: u16,
         bytes: Vec<u8>,
-        /// Length of the virtual tail.
+        /// Length of the virtual tail in bytes.
         virtual_len: u32,
     },
     /// The packet starts ingress again.
@@ -51,7 +51,7 @@ pub enum Event {
         key: Vec<NamedValue>,
         /// The matching entry; `None` on a miss.
         entry: Option<EntryHandle>,
-        /// The action that runs, with its arguments; `None` if there is none.
+        /// The name of the action that runs, and its arguments; `None` if no action runs.
         action: Option<(String, Vec<NamedValue>)>,
         /// The location in the P4 source, if known.
         location: Option<SourceLocation>,
@@ -110,7 +110,7 @@ pub enum Event {
     Sent {
         port: u16,
         bytes: Vec<u8>,
-        /// Length of the virtual tail.
+        /// Length of the virtual tail in bytes.
         virtual_len: u32,
     },
     /// The packet was dropped.
@@ -143,9 +143,10 @@ impl PacketTrace {
     }
 
     fn push(&mut self, event: Event) {
+        // Number of events at the beginning that are kept.
         const FIRST: usize = MAX_EVENTS / 2;
         if self.events.len() == MAX_EVENTS {
-            // The omitted steps of earlier calls are in the first event that is removed.
+            // Steps that were omitted before are counted by the first of the events that are removed now.
             let before = match self.events[FIRST] {
                 Event::Omitted(steps) => steps,
                 _ => 0,
@@ -157,6 +158,7 @@ impl PacketTrace {
         self.events.push(event);
     }
 
+    /// Stores the frame for later `extract` calls. Returns its stored bytes and the length of its virtual tail.
     fn snapshot(&mut self, packet: &Packet) -> (Vec<u8>, u32) {
         self.frame = packet.to_vec();
         (packet.bytes().to_vec(), packet.virtual_len())
@@ -168,22 +170,22 @@ fn named_values<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) ->
     names.zip(values).map(|(name, bytes)| NamedValue { name, bytes: bytes.clone() }).collect()
 }
 
-/// Returns the fields of a header whose bytes are exactly `bytes`.
+/// Returns the fields of a header with these bytes.
 fn field_values(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedValue> {
-    let layout = header_fields(program, header);
-    let fixed: usize = layout.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
-    let varbit_len = (bytes.len() * 8).saturating_sub(fixed);
+    let fields = header_fields(program, header);
+    let fixed_bits: usize = fields.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
+    let varbit_bits = (bytes.len() * 8).saturating_sub(fixed_bits);
     let mut offset = 0;
-    let fields = layout.into_iter().map(|(name, bits)| {
-        let len = bits.map_or(varbit_len, |bits| bits as usize);
+    let values = fields.into_iter().map(|(name, bits)| {
+        let len = bits.map_or(varbit_bits, |bits| bits as usize);
         let value = slice_bits(bytes, offset, len);
         offset += len;
         NamedValue { name: name.to_owned(), bytes: value }
     });
-    fields.collect()
+    values.collect()
 }
 
-/// Returns the names and widths of a header's fields; `None` is the width of a varbit field.
+/// Returns the names and the widths in bits of a header's fields; `None` for a varbit field, which has no fixed width.
 fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)> {
     let Some(instance) = program.layout.headers.get(usize::from(header.0)) else { return Vec::new() };
     let fields = program.layout.types[instance.ty].fields.iter();
@@ -193,11 +195,12 @@ fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)
 /// Returns `len` bits from bit `offset`, right-aligned. Bits beyond `bytes` are 0.
 fn slice_bits(bytes: &[u8], offset: usize, len: usize) -> Vec<u8> {
     let mut value = vec![0u8; len.div_ceil(8)];
-    let unused = value.len() * 8 - len;
+    // Bits of the first byte before the value.
+    let padding = value.len() * 8 - len;
     for bit in 0..len {
         let source = bytes.get((offset + bit) / 8).copied().unwrap_or(0);
-        let set = source >> (7 - (offset + bit) % 8) & 1;
-        value[(unused + bit) / 8] |= set << (7 - (unused + bit) % 8);
+        let bit_value = source >> (7 - (offset + bit) % 8) & 1;
+        value[(padding + bit) / 8] |= bit_value << (7 - (padding + bit) % 8);
     }
     value
 }
@@ -229,7 +232,7 @@ impl Tracer for PacketTrace {
         args: &[Vec<u8>],
     ) {
         let info = program.tables().find(|(id, _)| *id == table).map(|(_, info)| info);
-        let called = action.and_then(|action| program.actions().find(|(id, _)| *id == action));
+        let action_info = action.and_then(|action| program.actions().find(|(id, _)| *id == action));
         self.action = action;
         self.push(Event::Table {
             location: program.source_map().table(program.table_name(table)).cloned(),
@@ -238,7 +241,7 @@ impl Tracer for PacketTrace {
             key: info
                 .map_or(Vec::new(), |info| named_values(info.key.iter().map(|key| key.name.as_str()), key)),
             entry,
-            action: called.map(|(_, info)| {
+            action: action_info.map(|(_, info)| {
                 (info.name.clone(), named_values(info.params.iter().map(|(name, _)| name.as_str()), args))
             }),
         });

@@ -6,8 +6,8 @@ use crate::program::SourceLocation;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes per row of a hex dump.
-const ROW: usize = 16;
+/// Number of bytes per row of a hex dump.
+const ROW_BYTES: usize = 16;
 
 fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -49,9 +49,9 @@ fn source_comment(location: &Option<SourceLocation>) -> String {
 }
 
 fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8], virtual_len: u32) -> fmt::Result {
-    for (row, bytes) in bytes.chunks(ROW).enumerate() {
+    for (row, bytes) in bytes.chunks(ROW_BYTES).enumerate() {
         let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        writeln!(f, "    {:04x}  {}", row * ROW, bytes.join(" "))?;
+        writeln!(f, "    {:04x}  {}", row * ROW_BYTES, bytes.join(" "))?;
     }
     match virtual_len {
         0 => Ok(()),
@@ -136,8 +136,8 @@ impl fmt::Display for Event {
                 writeln!(f, "queued at port {port}, priority {priority}{copy}, behind {ahead}")
             }
             Event::Dequeued { meta, waited } => {
-                let left = plural(meta.deq_qdepth, "packet");
-                writeln!(f, "begins egress at port {}: waited {waited}, leaves {left} behind", meta.port)
+                let behind = plural(meta.deq_qdepth, "packet");
+                writeln!(f, "begins egress at port {}: waited {waited}, leaves {behind} behind", meta.port)
             }
             Event::Egress(verdict) => match verdict {
                 EgressVerdict::Send => writeln!(f, "egress sends it"),

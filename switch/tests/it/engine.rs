@@ -48,7 +48,7 @@ impl SwitchOutput for RecordedOutput {
     fn digest(&mut self, digest: Digest) {
         self.digests.push(digest);
     }
-    fn waiting(&mut self) {
+    fn reentry_deferred(&mut self) {
         self.waiting = true;
     }
 }
@@ -158,7 +158,7 @@ fn endless_resubmission_and_recirculation_are_dropped() {
 fn packets_that_run_again_wait_when_the_portion_of_the_driver_is_used_up() {
     let (mut switch, mut out) =
         (Switch::new(endless(), SwitchConfig::new([1, 2]), 1).unwrap(), RecordedOutput::default());
-    switch.set_reentry_portion(100);
+    switch.set_reentry_batch(100);
     send(&mut switch, &mut out, RECIRCULATE, 1);
     send(&mut switch, &mut out, RESUBMIT, 1);
     for portions in 1.. {
@@ -173,7 +173,7 @@ fn packets_that_run_again_wait_when_the_portion_of_the_driver_is_used_up() {
             break;
         }
         assert!(counters.queued <= 2);
-        out.waiting |= switch.run_waiting(Time::ZERO, &mut out);
+        out.waiting |= switch.run_reentries(Time::ZERO, &mut out);
     }
     let dropped = |reason| switch.drops().get(reason).packets;
     assert_eq!((dropped(DropReason::ResubmitLimit), dropped(DropReason::RecirculateLimit)), (1, 1));
@@ -190,7 +190,7 @@ fn packets_that_run_again_wait_when_the_portion_of_the_driver_is_used_up() {
     let frames = |portion: Option<u32>| {
         let (mut switch, mut out) =
             (Switch::new(program(), SwitchConfig::new([1, 2]), 1).unwrap(), RecordedOutput::default());
-        portion.into_iter().for_each(|portion| switch.set_reentry_portion(portion));
+        portion.into_iter().for_each(|portion| switch.set_reentry_batch(portion));
         for arg in [3, 200, 0, 255] {
             send(&mut switch, &mut out, RECIRCULATE, arg);
         }
@@ -198,7 +198,7 @@ fn packets_that_run_again_wait_when_the_portion_of_the_driver_is_used_up() {
         loop {
             frames
                 .extend(std::iter::from_fn(|| switch.transmit(Time::ZERO, 1, &mut out)).map(|p| p.to_vec()));
-            if !switch.run_waiting(Time::ZERO, &mut out) && !switch.can_transmit(1) {
+            if !switch.run_reentries(Time::ZERO, &mut out) && !switch.can_transmit(1) {
                 break;
             }
         }

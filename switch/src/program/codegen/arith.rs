@@ -334,8 +334,8 @@ impl CodeBuilder<'_> {
             }
         }
         let r = self.lower_num(node, right, min(demanded_bits, left_range))?;
-        // The result is exact if one operand is exact and not negative: its zeros clear the high bits, in which a modular
-        // operand may be wrong.
+        // The result is exact if one operand is exact and not negative: its zeros clear the high bits, in which a
+        // modular operand may be wrong.
         let is_bounded =
             (!left_range.may_be_negative && !l.is_modular) || (!right_range.may_be_negative && !r.is_modular);
         if range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64) {
@@ -359,8 +359,8 @@ impl CodeBuilder<'_> {
         }
     }
 
-    /// Returns the last operation if it defined this temporary and no label was bound since. After a label, another path
-    /// could lead to the use of the temporary.
+    /// Returns the last operation if it defined this temporary and no label was bound since. After a label, another
+    /// path could lead to the use of the temporary.
     fn last_def(&mut self, slot: Slot) -> Option<&mut Op> {
         let may_change =
             self.unlinked.code.len() > self.last_label && (FIRST_TEMP..FIRST_CONST).contains(&slot);
@@ -463,7 +463,8 @@ impl CodeBuilder<'_> {
         }
     }
 
-    /// Emits a wide operation. `d` is the first slot and the number of limbs of the result; operand `b` is a single slot.
+    /// Emits a wide operation. `d` is the first slot and the number of limbs of the result; operand `b` is a single
+    /// slot.
     fn emit_wide(
         &mut self,
         kind: WideOpcode,
@@ -560,8 +561,8 @@ impl CodeBuilder<'_> {
     }
 }
 
-/// Returns whether `clear_high` of an operation is the truncation of its result. Other operations ignore it or use it as a
-/// parameter.
+/// Returns whether `clear_high` of an operation is the truncation of its result. Other operations ignore it or use it
+/// as a parameter.
 fn truncates_result(opcode: Opcode) -> bool {
     use Opcode::*;
     matches!(opcode, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)

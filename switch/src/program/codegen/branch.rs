@@ -140,9 +140,9 @@ impl CodeBuilder<'_> {
         self.wide_compare(node, WideOpcode::EqHeader(slots), word_operand(left), word_operand(right))
     }
 
-    /// Emits code that jumps unless a condition holds, and falls through if it holds. The targets of the jumps are open:
-    /// their indices are added to `jumps`, for [`CodeBuilder::patch`]. The right operand of `and` and `or` is evaluated
-    /// only if the left one does not decide.
+    /// Emits code that jumps unless a condition holds, and falls through if it holds. The targets of the jumps are
+    /// open: their indices are added to `jumps`, for [`CodeBuilder::patch`]. The right operand of `and` and `or` is
+    /// evaluated only if the left one does not decide.
     pub fn jump_unless(
         &mut self,
         node: &JsonNode,
@@ -225,8 +225,8 @@ impl CodeBuilder<'_> {
         Ok(())
     }
 
-    /// Lowers a condition to a slot that is 0 if it does not hold and not 0 if it holds: for a jump, a number need not be
-    /// reduced to 0 or 1.
+    /// Lowers a condition to a slot that is 0 if it does not hold and not 0 if it holds: for a jump, a number need
+    /// not be reduced to 0 or 1.
     fn lower_to_nonzero(&mut self, node: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
         if let BoolExpr::NotZero(num) = value {
             let value = self.lower_num(node, num, None)?;

@@ -31,8 +31,8 @@ pub(crate) struct UnlinkedCode {
     pub consts: Vec<u64>,
     /// Maximum number of temporaries of any statement. Statements share the slots of temporaries.
     pub temp_count: u16,
-    /// Headers whose fields may all be read and written: an operation accesses the whole header, or computes which header
-    /// it accesses.
+    /// Headers whose fields may all be read and written: an operation accesses the whole header, or computes which
+    /// header it accesses.
     pub address_taken: BTreeSet<HeaderId>,
 }
 

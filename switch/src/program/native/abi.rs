@@ -8,8 +8,8 @@ use std::array::from_fn;
 use std::mem::MaybeUninit;
 
 /// Code accesses only the first bytes of a frame, at most this many.
-/// [`Native::frame_room`](super::Native::frame_room) is the bound for one program. Both hold for frames of any length: the
-/// memory behind a short frame must be accessible.
+/// [`Native::frame_room`](super::Native::frame_room) is the bound for one program. Both hold for frames of any
+/// length: the memory behind a short frame must be accessible.
 pub(crate) const MAX_FRAME_ACCESS: usize = 512;
 
 /// Maximum length of a table key in words that machine code can build.
@@ -56,7 +56,8 @@ pub(crate) struct NativeTable {
 /// key that is not below [`NativeTable::len`] misses.
 pub(crate) const DIRECT_KEY_BITS: u32 = 8;
 
-/// The arguments of machine code, which it addresses at constant offsets. Pointers are valid for the duration of the call.
+/// The arguments of machine code, which it addresses at constant offsets. Pointers are valid for the duration of the
+/// call.
 #[repr(C)]
 pub(crate) struct CallFrame {
     /// The header vector, with exactly as many slots as the program's `capacity`.
@@ -115,8 +116,8 @@ pub(crate) fn row_actions(program: &LinkedProgram, table: &Table) -> Vec<ActionI
     actions
 }
 
-/// The result of a lookup: the index of the matched entry (0 for a miss) and the address of its row. A row is a word with
-/// action and next node (see [`ROW_ACTION_SHIFT`]), followed by the action's arguments.
+/// The result of a lookup: the index of the matched entry (0 for a miss) and the address of its row. A row is a word
+/// with action and next node (see [`ROW_ACTION_SHIFT`]), followed by the action's arguments.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct LookupResult {
@@ -134,8 +135,8 @@ pub(crate) struct CrcTables {
 }
 
 impl CrcTables {
-    /// Maximum length of the input. The usual key for IPv6 flows (addresses, ports, protocol) has 37 bytes. Each byte costs a
-    /// table of 1 KiB, which competes for the L1 cache.
+    /// Maximum length of the input. The usual key for IPv6 flows (addresses, ports, protocol) has 37 bytes. Each byte
+    /// costs a table of 1 KiB, which competes for the L1 cache.
     pub const MAX_BYTES: usize = 40;
 
     /// Computes the tables of a CRC function.
@@ -184,8 +185,8 @@ pub(crate) struct Helpers {
 
 /// Nothing was changed; the interpreter runs the packet from the start.
 pub(crate) const EXIT_INTERPRET: u64 = 0;
-/// The control (ingress or egress) has run. Every slot that is not bridged is in the header vector. The pipeline does the
-/// rest: clone, digest, resubmit or recirculate, verdict, deparser.
+/// The control (ingress or egress) has run. Every slot that is not bridged is in the header vector. The pipeline does
+/// the rest: clone, digest, resubmit or recirculate, verdict, deparser.
 pub(crate) const EXIT_FINISH: u64 = 1;
 /// The packet goes to the port in bits 16 to 31 of the return value, with the priority class in bits 8 to 15.
 pub(crate) const EXIT_UNICAST: u64 = 2;

@@ -7,8 +7,8 @@ use memmap2::{Mmap, MmapMut};
 /// Alignment of a function, in bytes: one cache line.
 const ALIGNMENT: usize = 64;
 
-/// The error of code generation: the program uses a feature without machine code, or the system refuses executable memory.
-/// The interpreter then runs everything.
+/// The error of code generation: the program uses a feature without machine code, or the system refuses executable
+/// memory. The interpreter then runs everything.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsupported;
 
@@ -20,14 +20,14 @@ pub(crate) struct Native {
     code: Mmap,
     /// Offset of egress in `code` in bytes; ingress is at offset 0.
     egress_offset: usize,
-    /// The bridged slots: the packet takes their values from ingress to egress, one word each in this order. The header vector
-    /// stays with the switch.
+    /// The bridged slots: the packet takes their values from ingress to egress, one word each in this order. The
+    /// header vector stays with the switch.
     pub bridged: Vec<Slot>,
     /// Number of bytes that must be accessible at the frame's address, even if the frame is shorter.
     pub frame_room: usize,
-    /// The points at which the interpreter may continue, in this order: after a completed ingress; after ingress that returned
-    /// [`EXIT_FINISH`](super::abi::EXIT_FINISH); after egress that returned the same; after egress that returned
-    /// [`EXIT_DEPARSE`](super::abi::EXIT_DEPARSE).
+    /// The points at which the interpreter may continue, in this order: after a completed ingress; after ingress that
+    /// returned [`EXIT_FINISH`](super::abi::EXIT_FINISH); after egress that returned the same; after egress that
+    /// returned [`EXIT_DEPARSE`](super::abi::EXIT_DEPARSE).
     pub resume_points: [ResumePoint; 4],
 }
 

@@ -5,9 +5,9 @@ use cranelift_codegen::ir::{Block, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 
-/// The basic blocks of a function's operations, and a worklist of those still to be emitted. A block is identified by the
-/// address of its first operation and an index into `instances`: code that is inlined several times has blocks for each
-/// instance.
+/// The basic blocks of a function's operations, and a worklist of those still to be emitted. A block is identified by
+/// the address of its first operation and an index into `instances`: code that is inlined several times has blocks
+/// for each instance.
 pub(super) struct CodeWorklist {
     pub blocks: HashMap<(Pc, usize), Block>,
     pub waiting: Vec<(Pc, usize)>,

@@ -1,6 +1,6 @@
-//! Compiles a program to two functions, ingress and egress: decides which slots are bridged (passed from ingress to egress
-//! with the packet) and which slots each function has to define, and emits the beginning and end of both functions. The
-//! parser, the operations and the deparser are lowered by other modules.
+//! Compiles a program to two functions, ingress and egress: decides which slots are bridged (passed from ingress to
+//! egress with the packet) and which slots each function has to define, and emits the beginning and end of both
+//! functions. The parser, the operations and the deparser are lowered by other modules.
 
 use super::abi::{
     EXIT_DEPARSE, EXIT_DROP, EXIT_FINISH, EXIT_INTERPRET, EXIT_MULTICAST, EXIT_UNICAST, Helpers,
@@ -243,14 +243,15 @@ impl<'a> NativeCompiler<'a> {
         }
     }
 
-    /// Returns whether a slot is 0 whenever egress starts: nothing before egress writes it, and if the packet went through
-    /// egress before, no value of that time is left in it.
+    /// Returns whether a slot is 0 whenever egress starts: nothing before egress writes it, and if the packet went
+    /// through egress before, no value of that time is left in it.
     fn is_zero_at_egress(&self, slot: Slot) -> bool {
         let program = self.program;
         let is_metadata =
             program.metadata_blocks.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
         let is_set_before = self.written_before_egress.contains(slot) || self.is_set_by_target(slot);
-        // Of the values of an earlier time in egress, a clone keeps all headers, but only the metadata in its field list.
+        // Of the values of an earlier time in egress, a clone keeps all headers, but only the metadata in its field
+        // list.
         let is_reset = is_metadata && !self.preserved.contains(slot);
         !is_set_before && (is_reset || !self.can_reenter || !self.written_in_egress.contains(slot))
     }
@@ -476,8 +477,8 @@ impl<'a> NativeCompiler<'a> {
             let value = emitter.mask(value, low_mask(bits));
             emitter.declare_slot(slot, value);
         }
-        // Ingress may have left the drop port in `egress_spec`. Any other value will do: the packet is dropped only if egress
-        // itself assigns the drop port.
+        // Ingress may have left the drop port in `egress_spec`. Any other value will do: the packet is dropped only
+        // if egress itself assigns the drop port.
         let not_drop = emitter.load_input(NativeInput::DropPort);
         let not_drop = emitter.add_imm(not_drop, 1);
         let not_drop = emitter.mask(not_drop, low_mask(standard.port_bits));
@@ -497,8 +498,8 @@ impl<'a> NativeCompiler<'a> {
         let bytes = |header_emits: &&Vec<HeaderEmit>| {
             header_emits.iter().map(|emit| usize::from(emit.bytes)).sum::<usize>()
         };
-        // Checked here although `frame_offset` refuses larger offsets: that error would reject the whole program, this test
-        // leaves only the deparser to the interpreter.
+        // Checked here although `frame_offset` refuses larger offsets: that error would reject the whole program,
+        // this test leaves only the deparser to the interpreter.
         let compiled_deparser =
             compiled_deparser.filter(|header_emits| bytes(header_emits) + WINDOW_LEN <= MAX_FRAME_ACCESS);
         // Slots to store when the interpreter finishes egress. With a compiled deparser, unchanged headers need not be

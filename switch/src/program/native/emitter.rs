@@ -18,15 +18,15 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
-/// Maximum number of blocks of the parser, and of each chain of blocks of the deparser. A parser state or a header needs one
-/// block for each frame offset at which it can begin, so without a limit a loop would need endlessly many.
+/// Maximum number of blocks of the parser, and of each chain of blocks of the deparser. A parser state or a header
+/// needs one block for each frame offset at which it can begin, so without a limit a loop would need endlessly many.
 pub(super) const MAX_BLOCKS: usize = 512;
 
-// Flags of memory accesses. Cranelift's alias analysis assumes that accesses of different regions never touch the same
-// memory; `None` is a region of its own. So each piece of memory must always be accessed with the same region: `Table` is the
-// header vector and the bridged words, `Vmctx` the call frame, `Heap` the frame, and `None` everything else (register cells,
-// rows, keys, hash input). Helper calls are barriers for all regions. `aligned` promises natural alignment, which frame
-// bytes do not have.
+// Flags of memory accesses. Cranelift's alias analysis assumes that accesses of different regions never touch the
+// same memory; `None` is a region of its own. So each piece of memory must always be accessed with the same region:
+// `Table` is the header vector and the bridged words, `Vmctx` the call frame, `Heap` the frame, and `None` everything
+// else (register cells, rows, keys, hash input). Helper calls are barriers for all regions. `aligned` promises
+// natural alignment, which frame bytes do not have.
 /// The header vector and the bridged words.
 pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned();
 /// Two adjacent slots as one value of 16 bytes. Not `aligned`: the pair is aligned to 8 bytes only.
@@ -128,8 +128,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
         }
     }
 
-    /// Completes the function. Fails if an operation read an undeclared field, which has no value: the interpreter then runs
-    /// the program.
+    /// Completes the function. Fails if an operation read an undeclared field, which has no value: the interpreter
+    /// then runs the program.
     pub fn complete(mut self) -> Result<(), Unsupported> {
         debug_assert!(!self.reads_undeclared, "code reads a field that `Access` does not list");
         self.builder.seal_all_blocks();
@@ -214,8 +214,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 }
 
-/// Bytes that have just been stored to the frame. The checksum uses `value` instead of loading them again: a load that spans
-/// several stores cannot be forwarded from the store buffer and would stall.
+/// Bytes that have just been stored to the frame. The checksum uses `value` instead of loading them again: a load
+/// that spans several stores cannot be forwarded from the store buffer and would stall.
 pub(super) struct StoredBytes {
     /// First byte, counted from the frame's first byte.
     offset: u32,
@@ -320,8 +320,8 @@ impl Emitter<'_, '_> {
         self.builder.ins().store(SLOTS, value, base, offset);
     }
 
-    /// Loads the bridged word at `index`. Cranelift may move the load to its uses, so the function must not store to the
-    /// bridged words.
+    /// Loads the bridged word at `index`. Cranelift may move the load to its uses, so the function must not store to
+    /// the bridged words.
     pub fn load_bridged(&mut self, index: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(SLOTS), self.bridged, 8 * index as i32)
     }
@@ -448,8 +448,8 @@ impl Emitter<'_, '_> {
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// Same as [`Emitter::load_ne`], for a value that is used at once. The flags do not let the load move, so Cranelift fuses
-    /// it with the zero extension, which saves an instruction.
+    /// Same as [`Emitter::load_ne`], for a value that is used at once. The flags do not let the load move, so
+    /// Cranelift fuses it with the zero extension, which saves an instruction.
     fn load_ne_in_place(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
         let checked = self.frame_offset(offset, bytes)?;
         Ok(match bytes {
@@ -470,8 +470,8 @@ impl Emitter<'_, '_> {
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// Stores the low `bytes` bytes (1, 2, 4 or 8) of a number to `frame`, big-endian. `frame` is the old frame, or the new
-    /// one of a packet with added headers.
+    /// Stores the low `bytes` bytes (1, 2, 4 or 8) of a number to `frame`, big-endian. `frame` is the old frame, or
+    /// the new one of a packet with added headers.
     pub fn store_be(
         &mut self,
         frame: Value,

@@ -1,11 +1,12 @@
-//! The key caches of tables. Machine code finds the entries of recently used keys there without calling the interpreter.
+//! The key caches of tables. Machine code finds the entries of recently used keys there without calling the
+//! interpreter.
 
 use super::abi::DIRECT_KEY_BITS;
 use crate::program::table::Table;
 
-/// The format of a table's key cache: [`KeyCacheFormat::WORDS`] words, divided into cache slots of one or two words. A key is
-/// inserted into the cache slot that its hash selects. The key that was there moves to the neighbouring slot (index XOR 1),
-/// so each key has two candidate slots.
+/// The format of a table's key cache: [`KeyCacheFormat::WORDS`] words, divided into cache slots of one or two words.
+/// A key is inserted into the cache slot that its hash selects. The key that was there moves to the neighbouring slot
+/// (index XOR 1), so each key has two candidate slots.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyCacheFormat {
     /// Keys of up to 32 bits: each word has the key in its upper half and the entry in its lower half.
@@ -59,8 +60,8 @@ impl KeyCacheFormat {
         }
     }
 
-    /// Empties the cache. Each cache slot gets a key whose candidate slots are others, so that no lookup matches it: key 1
-    /// everywhere, except in the two candidate slots of key 1, which get key 0.
+    /// Empties the cache. Each cache slot gets a key whose candidate slots are others, so that no lookup matches it:
+    /// key 1 everywhere, except in the two candidate slots of key 1, which get key 0.
     pub fn clear(self, words: &mut [u64]) {
         words.fill(match self {
             KeyCacheFormat::Narrow => 1 << KeyCacheFormat::NARROW_BITS,

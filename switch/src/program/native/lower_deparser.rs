@@ -1,9 +1,9 @@
 //! Lowers the deparser: one block for each header and each frame offset at which the header can be, so that every
 //! offset is a constant.
 //!
-//! A header that the parser extracted at this offset stays where it is in the frame; only its changed fields are stored. From
-//! the first header that is new or moved on, headers are written to the new frame, which begins earlier if the headers
-//! became longer. So the blocks form two chains: one for the old frame, one for the new frame.
+//! A header that the parser extracted at this offset stays where it is in the frame; only its changed fields are
+//! stored. From the first header that is new or moved on, headers are written to the new frame, which begins earlier
+//! if the headers became longer. So the blocks form two chains: one for the old frame, one for the new frame.
 
 use super::abi::{CallFrame, EXIT_SEND};
 use super::code::Unsupported;
@@ -39,8 +39,8 @@ struct BlockMap {
 }
 
 impl Emitter<'_, '_> {
-    /// Emits code that deparses the packet and returns. In cases that it does not cover, it jumps to `slow`; until then the
-    /// frame is unchanged, except for fields of headers that stay where they are.
+    /// Emits code that deparses the packet and returns. In cases that it does not cover, it jumps to `slow`; until
+    /// then the frame is unchanged, except for fields of headers that stay where they are.
     pub fn deparser(
         &mut self,
         header_emits: &[HeaderEmit],
@@ -86,9 +86,9 @@ impl Emitter<'_, '_> {
         Ok(block)
     }
 
-    /// Emits a block of the in-place chain. If the header is valid and was extracted at this offset, its changed fields are
-    /// stored in place. If it is invalid, the next header follows at the same offset. Otherwise the code of
-    /// [`Emitter::emit_insertion`] follows.
+    /// Emits a block of the in-place chain. If the header is valid and was extracted at this offset, its changed
+    /// fields are stored in place. If it is invalid, the next header follows at the same offset. Otherwise the code
+    /// of [`Emitter::emit_insertion`] follows.
     fn emit_in_place(
         &mut self,
         header_emits: &[HeaderEmit],
@@ -170,8 +170,8 @@ impl Emitter<'_, '_> {
         )
     }
 
-    /// Emits, at block `rest`, the insertion of new headers after those that stay in place. Jumps to `slow` if one of the
-    /// remaining valid headers came from the frame, since it would have to move.
+    /// Emits, at block `rest`, the insertion of new headers after those that stay in place. Jumps to `slow` if one of
+    /// the remaining valid headers came from the frame, since it would have to move.
     fn emit_insertion(
         &mut self,
         header_emits: &[HeaderEmit],
@@ -228,9 +228,9 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Emits a copy of the frame's first `bytes` bytes to `frame`, its new address. The areas may overlap: the new address is
-    /// lower, bytes are copied in ascending order, and each piece is loaded before it is stored. So no byte is
-    /// overwritten before it is read.
+    /// Emits a copy of the frame's first `bytes` bytes to `frame`, its new address. The areas may overlap: the new
+    /// address is lower, bytes are copied in ascending order, and each piece is loaded before it is stored. So no
+    /// byte is overwritten before it is read.
     fn emit_copy_front(&mut self, frame: Value, bytes: u32) -> Result<(), Unsupported> {
         let sizes = [(types::I8X16, 16), (types::I64, 8), (types::I32, 4), (types::I16, 2), (types::I8, 1)];
         let mut position = 0;

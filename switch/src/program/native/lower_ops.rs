@@ -35,7 +35,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Emits the subtraction of a cost from a budget. If the budget is exhausted, the code returns with the exit code `exit`.
+    /// Emits the subtraction of a cost from a budget. If the budget is exhausted, the code returns with the exit code
+    /// `exit`.
     pub fn emit_budget_check(&mut self, budget: Variable, cost: u32, exit: u64) {
         let (remaining, cost) = (self.builder.use_var(budget), self.iconst(u64::from(cost)));
         let is_enough = self.compare(IntCC::UnsignedGreaterThan, remaining, cost);
@@ -357,8 +358,8 @@ impl Emitter<'_, '_> {
         }
         let cells = self.load_pointer(offset_of!(CallFrame, registers));
         if self.is_always_below(op.b, array.size) {
-            // The field's width already bounds the index. The mask repeats the bound, so that memory safety does not depend
-            // on the value of the slot.
+            // The field's width already bounds the index. The mask repeats the bound, so that memory safety does not
+            // depend on the value of the slot.
             let index = self.use_slot(op.b);
             let index = self.mask(index, array.size as u64 - 1);
             let cell = self.cell_address(cells, index, array);
@@ -589,8 +590,9 @@ impl Emitter<'_, '_> {
                 (self.result(call, 0), self.result(call, 1))
             }
         };
-        // Rows do not change while code runs, so loads of their words may move. For a table that needs the slow path, the
-        // helper copies the row to a scratch buffer, which the next application overwrites: these loads must not move.
+        // Rows do not change while code runs, so loads of their words may move. For a table that needs the slow path,
+        // the helper copies the row to a scratch buffer, which the next application overwrites: these loads must not
+        // move.
         let flags = if table.needs_slow_apply { CELLS } else { readonly(CELLS) };
         let first_word = self.builder.ins().load(types::I64, flags, row, 0);
         let row_action = self.shift_right(first_word, ROW_ACTION_SHIFT);

@@ -28,19 +28,19 @@ pub(super) struct ParserEmitter {
     accept: Block,
     /// The block that leaves the packet to the interpreter.
     interpreter_exit: Block,
-    /// For each checksum of the program: if it is verified over the frame, a variable that is 1 if it is wrong, otherwise
-    /// 0.
+    /// For each checksum of the program: if it is verified over the frame, a variable that is 1 if it is wrong,
+    /// otherwise 0.
     checksum_error: Vec<Option<Variable>>,
     /// The remaining [`LOOP_BUDGET`]; `None` if the parser cannot exhaust it.
     budget: Option<Variable>,
-    /// For each slot that still has the value which the current state loaded from the frame: the frame offset in bits of
-    /// that value.
+    /// For each slot that still has the value which the current state loaded from the frame: the frame offset in bits
+    /// of that value.
     frame_bits: HashMap<Slot, u32>,
 }
 
-/// Up to eight consecutive bytes of the frame that contain parts of a select key. The cases are compared with the bytes as they
-/// are in the frame: the masks and values are swapped to native byte order when code is generated, instead of the key at
-/// run time.
+/// Up to eight consecutive bytes of the frame that contain parts of a select key. The cases are compared with the
+/// bytes as they are in the frame: the masks and values are swapped to native byte order when code is generated,
+/// instead of the key at run time.
 struct SelectWindow {
     /// Frame offset of the first byte.
     first: u32,
@@ -63,15 +63,15 @@ impl SelectWindow {
 /// The widest field that one 64-bit load holds at every bit offset within a byte: 64 - 7.
 const MAX_UNALIGNED_BITS: u32 = 57;
 
-/// Returns whether an 8-byte load from `end`, the byte after a field, is within [`MAX_FRAME_ACCESS`]. Then every load of the
-/// field is too.
+/// Returns whether an 8-byte load from `end`, the byte after a field, is within [`MAX_FRAME_ACCESS`]. Then every load
+/// of the field is too.
 fn is_in_room(end: u32) -> bool {
     end as usize + 8 <= MAX_FRAME_ACCESS
 }
 
-/// Returns which headers the parser can extract at which frame offsets, as pairs of the header's first slot and the offset in
-/// bytes. States after a variable-length extraction or an `advance` are not followed, since their offset is not known when
-/// code is generated.
+/// Returns which headers the parser can extract at which frame offsets, as pairs of the header's first slot and the
+/// offset in bytes. States after a variable-length extraction or an `advance` are not followed, since their offset is
+/// not known when code is generated.
 pub(super) fn extract_offsets(program: &LinkedProgram) -> HashSet<(Slot, u32)> {
     let (mut offsets, mut visited) = (HashSet::new(), HashSet::new());
     let mut waiting = vec![(program.parser.start, 0)];
@@ -106,8 +106,8 @@ pub(super) fn extract_offsets(program: &LinkedProgram) -> HashSet<(Slot, u32)> {
     offsets
 }
 
-/// Returns the windows of the frame that cover a select key; `None` if a part of the key does not have its value from the
-/// frame.
+/// Returns the windows of the frame that cover a select key; `None` if a part of the key does not have its value from
+/// the frame.
 fn select_windows(
     parser: &ParserEmitter,
     select: &PackedSelect,
@@ -136,8 +136,8 @@ fn select_windows(
 }
 
 impl Emitter<'_, '_> {
-    /// Emits the parser and the verification of checksums. Afterwards the slots `parser_error` and `checksum_error` are set, and
-    /// the code of the ingress control can follow.
+    /// Emits the parser and the verification of checksums. Afterwards the slots `parser_error` and `checksum_error`
+    /// are set, and the code of the ingress control can follow.
     pub fn parser(&mut self, interpreter_exit: Block) -> Result<(), Unsupported> {
         let zero = self.iconst(0);
         let checksum_error = self.frame_access.verified.iter().map(|checksum| {
@@ -170,8 +170,8 @@ impl Emitter<'_, '_> {
         self.emit_verification(&parser)
     }
 
-    /// Declares the variable for the remaining [`LOOP_BUDGET`]; `None` if no path through at most [`MAX_BLOCKS`] blocks can exhaust
-    /// it.
+    /// Declares the variable for the remaining [`LOOP_BUDGET`]; `None` if no path through at most [`MAX_BLOCKS`]
+    /// blocks can exhaust it.
     fn parser_budget(&mut self) -> Option<Variable> {
         let parser = &self.program.parser;
         let is_costly =
@@ -184,8 +184,8 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Returns the block of a point of the parser; beyond [`MAX_BLOCKS`], the block that leaves the packet to the interpreter. The
-    /// first call for a point also adds its block to the worklist.
+    /// Returns the block of a point of the parser; beyond [`MAX_BLOCKS`], the block that leaves the packet to the
+    /// interpreter. The first call for a point also adds its block to the worklist.
     fn state_block(&mut self, parser: &mut ParserEmitter, point: ParsePoint) -> Block {
         if let Some(block) = parser.blocks.get(&point) {
             return *block;

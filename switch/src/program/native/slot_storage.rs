@@ -1,5 +1,5 @@
-//! Decides for each slot whether machine code keeps it in a Cranelift variable (a register) or in the memory of the header
-//! vector.
+//! Decides for each slot whether machine code keeps it in a Cranelift variable (a register) or in the memory of the
+//! header vector.
 //!
 //! A slot that only operations with machine code of their own use is a variable. A slot that helpers of the
 //! interpreter read or write stays in memory.
