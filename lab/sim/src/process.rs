@@ -443,7 +443,6 @@ impl Process {
     }
 
     /// Starts to serialise a frame. `has_more`: another frame may follow, so a `TxDone` event is needed.
-
     #[inline(always)]
     fn send(&mut self, index: u32, packet: Box<Packet>, has_more: bool, buffers: &mut ThreadBuffers) {
         let transmitter = &mut self.transmitters[index as usize];

@@ -129,8 +129,11 @@ impl Sessions {
     pub fn send_to_primaries(&mut self, update: Update) -> bool {
         let mut primaries = self.arbitration.primaries();
         let Some(last) = primaries.pop() else { return false };
-        let sent = primaries.into_iter().fold(true, |sent, to| self.send(to, update.clone()) && sent);
-        self.send(last, update) && sent
+        let mut all_sent = true;
+        for primary in primaries {
+            all_sent &= self.send(primary, update.clone());
+        }
+        self.send(last, update) && all_sent
     }
 
     /// Ends all streams, and all that are opened later.
