@@ -183,7 +183,7 @@ fn run_detached(
 #[pyfunction]
 pub fn load(py: Python<'_>, dir: PathBuf) -> PyResult<Run> {
     let loaded = read(&dir, &Catalogue::builtin(), &[]).map_err(|error| input_error(py, error))?;
-    Ok(Run { results: loaded.results, description: loaded.run, dir: Some(dir) })
+    Ok(Run { results: loaded.results, description: loaded.description, dir: Some(dir) })
 }
 
 /// Calls a Python function with the progress of a run, and interrupts the run on Ctrl-C or an exception.

@@ -195,7 +195,7 @@ pub fn sweep(results: &SweepResults<'_>) -> Table {
                 rows.text(value);
             });
             rows.text(SweepResults::subject(&row.subject)).text(&measure.name).text(measure.unit());
-            rows.number(Some(estimate.mean)).number(estimate.half).count(Some(estimate.runs as u64));
+            rows.number(Some(estimate.mean)).number(estimate.half_width).count(Some(estimate.runs as u64));
         }
     }
     rows.finish()

@@ -119,6 +119,7 @@ impl Cli {
             Err(error) => return report_parse_error(&error),
         };
         let mut extensions = self.extensions;
+        // Reports then name the program that can reproduce them.
         if self.is_extended
             && let Some(name) = program_name()
         {
@@ -136,6 +137,7 @@ impl Cli {
 
 /// Prints a usage error, or the requested help, and returns the exit status.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
+    // If the stream is closed, only the exit status reports the error.
     let _ = error.print();
     let is_diff = std::env::args().skip(1).take(2).eq(["controller", "diff"]);
     // `controller diff` follows `terraform plan -detailed-exitcode`, in which 2 means differences. clap's

@@ -18,7 +18,7 @@ pub enum Failure {
     /// The command was interrupted; the results so far are kept. Exit status 130, as of a process stopped by
     /// Ctrl-C.
     Interrupted(String),
-    /// Two compared objects differ. Exit status 2, as in `terraform plan -detailed-exitcode`.
+    /// The compared objects differ. Exit status 2, as in `terraform plan -detailed-exitcode`.
     Differs(String),
     /// Standard output was closed (EPIPE), for example by `| head`. Nothing is printed; exit status 0.
     BrokenPipe,
@@ -101,10 +101,10 @@ impl Console {
     /// Returns the console of the process, with the given extensions. Bold text is off if NO_COLOR is set
     /// (<https://no-color.org>).
     pub fn standard(extensions: Extensions) -> Console {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
             out: Box::new(io::stdout().lock()),
-            styled: io::stdout().is_terminal() && !plain,
+            styled: io::stdout().is_terminal() && !no_color,
             show_progress: io::stderr().is_terminal(),
             width: width(),
             style: OutputStyle::default(),
@@ -131,6 +131,7 @@ impl Console {
     /// Prints a message on standard error if `--verbose` is set.
     pub fn detail(&self, message: impl std::fmt::Display) {
         if self.style.verbose {
+            // A detail that cannot be printed is no failure.
             let _ = writeln!(io::stderr(), "{message}");
         }
     }
@@ -145,6 +146,7 @@ impl Console {
             Err(Failure::Differs(reason)) => (2, reason),
             Err(Failure::Interrupted(reason)) => (130, format!("interrupted: {reason}")),
         };
+        // The source line, if the message names a position.
         let excerpt = message.strip_prefix("error: ").and_then(excerpt).unwrap_or_default();
         // If standard error is closed, only the exit status reports the failure.
         let _ = writeln!(io::stderr(), "{}{excerpt}", message.trim_end());
@@ -172,7 +174,7 @@ fn width() -> Option<usize> {
 /// `None` for other messages.
 fn excerpt(message: &str) -> Option<String> {
     /// Maximum width of the excerpt in characters.
-    const WIDTH: usize = 100;
+    const MAX_WIDTH: usize = 100;
     let (location, _) = message.split_once(": ")?;
     let mut parts = location.rsplitn(3, ':');
     let (column, line, file) =
@@ -181,11 +183,11 @@ fn excerpt(message: &str) -> Option<String> {
     let content: Vec<char> = text.lines().nth(line.checked_sub(1)?)?.chars().collect();
     let column = column.checked_sub(1).filter(|&column| column <= content.len())?;
     // Only the part around the column of a long line is shown: a program's JSON may be one line.
-    let from = if content.len() > WIDTH { column.saturating_sub(WIDTH / 2) } else { 0 };
-    let shown = content.iter().skip(from).take(WIDTH).map(|&c| if c.is_control() { ' ' } else { c });
-    let (number, shown) = (line.to_string(), shown.collect::<String>());
-    let (margin, mark) = (" ".repeat(number.len()), " ".repeat(column - from));
-    Some(format!("\n  {number} | {}\n  {margin} | {mark}^", shown.trim_end()))
+    let start = if content.len() > MAX_WIDTH { column.saturating_sub(MAX_WIDTH / 2) } else { 0 };
+    let shown = content.iter().skip(start).take(MAX_WIDTH).map(|&c| if c.is_control() { ' ' } else { c });
+    let (line_number, shown) = (line.to_string(), shown.collect::<String>());
+    let (margin, mark) = (" ".repeat(line_number.len()), " ".repeat(column - start));
+    Some(format!("\n  {line_number} | {}\n  {margin} | {mark}^", shown.trim_end()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A small HTTP server for pages that this process generates: metrics, and live views in browsers.
 //!
-//! Requests have no bodies, and a connection serves one request (`Connection: close`, RFC 9112 section 9.6).
+//! Request bodies are not read, and a connection serves one request (`Connection: close`, RFC 9112 section 9.6).
 
 use crate::console::{Failure, warn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,8 +18,8 @@ use weir_experiment::backend::Error;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent connections. A further one replaces the oldest of the peer that has most of them.
 const MAX_CONNECTIONS: usize = 128;
-/// Maximum number of bytes read of a request.
-const MAX_REQUEST_HEAD: usize = 8 << 10;
+/// Maximum number of bytes read of a request. Further header fields are ignored.
+const MAX_HEAD_LEN: usize = 8 << 10;
 /// Pause after a connection could not be accepted, for example because there is no file descriptor left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -50,6 +50,7 @@ impl<'a> Request<'a> {
     }
 }
 
+/// A response with a body.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Status code and reason, such as `200 OK`.
@@ -85,18 +86,18 @@ pub struct BoundListener {
 
 impl BoundListener {
     /// Binds to an address, and warns if other machines can connect. Messages begin with `option`, such as `--metrics`,
-    /// or with `what`, the service and its verb, such as `metrics are`.
+    /// or with `subject`, the service and its verb, such as `metrics are`.
     ///
     /// # Errors
     ///
     /// If the address is in use or not an address of this machine.
-    pub fn bind(address: SocketAddr, option: &str, what: &str) -> Result<BoundListener, Failure> {
+    pub fn bind(address: SocketAddr, option: &str, subject: &str) -> Result<BoundListener, Failure> {
         let listener = TcpListener::bind(address).map_err(|error| {
             Failure::Input(format!("{option} {address}: {error}; choose another address and port"))
         })?;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() {
-            warn(&format!("{what} served on {address} to anyone who reaches this address"));
+            warn(&format!("{subject} served on {address} to anyone who reaches this address"));
         }
         Ok(BoundListener { listener, address })
     }
@@ -112,11 +113,11 @@ impl BoundListener {
     ) -> Result<Server, Failure> {
         self.listener.set_nonblocking(true)?;
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (listener, stopped) = (self.listener.try_clone()?, is_stopped.clone());
+        let (listener, thread_is_stopped) = (self.listener.try_clone()?, is_stopped.clone());
         let serve = move || {
             let mut connections = Vec::new();
-            while !stopped.load(Ordering::SeqCst) {
-                wait(&listener, &connections);
+            while !thread_is_stopped.load(Ordering::SeqCst) {
+                wait_for_event(&listener, &connections);
                 accept(&listener, &mut connections);
                 let now = Instant::now();
                 connections.retain_mut(|connection| connection.advance(now, &handler));
@@ -142,24 +143,25 @@ impl Drop for Server {
         // descriptor would do neither. The error of a second shutdown is harmless.
         let _ = shutdown(&self.listener, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
+            // If the handler has panicked, the message was already printed.
             let _ = thread.join();
         }
     }
 }
 
-/// An accepted connection. Waiting for a slow client delays no other, since all are served as data arrives.
+/// An accepted connection. One thread serves all connections without blocking, so a slow client does not delay others.
 struct Connection {
     stream: TcpStream,
     peer: IpAddr,
     /// End of the time for the request or, once it is complete, for the response.
     deadline: Instant,
     request: Vec<u8>,
-    /// The rest of the response; `None` until the request is complete.
+    /// The part of the response that is not written yet; `None` until the request is complete.
     response: Option<Vec<u8>>,
 }
 
 /// Waits until a connection arrives, or one that is open can be served or has reached its deadline.
-fn wait(listener: &TcpListener, connections: &[Connection]) {
+fn wait_for_event(listener: &TcpListener, connections: &[Connection]) {
     let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
     fds.extend(connections.iter().map(|connection| {
         let events = if connection.response.is_some() { PollFlags::OUT } else { PollFlags::IN };
@@ -172,7 +174,7 @@ fn wait(listener: &TcpListener, connections: &[Connection]) {
     let _ = poll(&mut fds, timeout.as_ref());
 }
 
-/// Accepts all connections that wait.
+/// Accepts all pending connections.
 fn accept(listener: &TcpListener, connections: &mut Vec<Connection>) {
     loop {
         match listener.accept() {
@@ -225,7 +227,7 @@ impl Connection {
     fn read_request(&mut self) -> io::Result<()> {
         let is_complete = |request: &[u8]| request.windows(4).any(|bytes| bytes == b"\r\n\r\n");
         let mut buffer = [0; 1024];
-        while !is_complete(&self.request) && self.request.len() < MAX_REQUEST_HEAD {
+        while !is_complete(&self.request) && self.request.len() < MAX_HEAD_LEN {
             match self.stream.read(&mut buffer)? {
                 0 => break,
                 read => self.request.extend_from_slice(&buffer[..read]),
@@ -236,9 +238,9 @@ impl Connection {
 
     /// Writes the rest of the response. Fails with `WouldBlock` if the client does not take all of it yet.
     fn write_response(&mut self) -> io::Result<()> {
-        while let Some(rest) = self.response.as_mut().filter(|rest| !rest.is_empty()) {
-            let written = self.stream.write(rest)?;
-            rest.drain(..written);
+        while let Some(unwritten) = self.response.as_mut().filter(|unwritten| !unwritten.is_empty()) {
+            let len = self.stream.write(unwritten)?;
+            unwritten.drain(..len);
         }
         Ok(())
     }
@@ -295,9 +297,9 @@ pub mod tests {
     #[test]
     fn malformed_requests_do_not_stop_the_server() {
         let (address, _server) = echo();
-        let long = [b"GET /".as_slice(), &[b'x'; 2 * MAX_REQUEST_HEAD]].concat();
+        let long = [b"GET /".as_slice(), &[b'x'; 2 * MAX_HEAD_LEN]].concat();
         let fields = [b"GET / HTTP/1.1\r\n".as_slice(), &b"a: b\r\n".repeat(10_000)].concat();
-        let garbage: Vec<u8> = (0..=255).cycle().take(MAX_REQUEST_HEAD).collect();
+        let garbage: Vec<u8> = (0..=255).cycle().take(MAX_HEAD_LEN).collect();
         for request in
             [b"\r\n\r\n".as_slice(), b"GET\r\n\r\n", b":\r\n:\r\n\r\n", b"\xff\xfe \xff\r\n\r\n", &garbage]
         {
@@ -310,12 +312,12 @@ pub mod tests {
 
     /// As many clients as can be connected, and twice as many, send a byte of their requests from time to time.
     #[test]
-    fn slow_clients_delay_no_other() {
+    fn slow_clients_do_not_delay_others() {
         let (address, _server) = echo();
         for count in [MAX_CONNECTIONS / 2, 2 * MAX_CONNECTIONS] {
             let mut clients: Vec<_> = (0..count).map(|_| TcpStream::connect(address).unwrap()).collect();
             for _ in 0..5 {
-                // Those that the server has closed cannot write.
+                // The server has closed the connections of some clients, whose writes fail.
                 clients.iter_mut().for_each(|client| drop(client.write(b"G")));
                 let start = Instant::now();
                 assert!(send_request(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));

@@ -9,14 +9,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use weir_testbed::Signals;
 
+/// True once a stop was requested.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// A child process (Mininet's CLI) owns the terminal: Ctrl-C is ignored here.
+/// True while a child process (Mininet's command line) owns the terminal: Ctrl-C is then for the child.
 static TERMINAL_LENT: AtomicBool = AtomicBool::new(false);
 
 /// Further signals within this time after the first are part of the same request: `timeout` signals its child
 /// and then the child's process group, and terminals and service managers do likewise.
 const DEBOUNCE: Duration = Duration::from_millis(500);
 
+/// Time of the first signal.
 static FIRST_SIGNAL: OnceLock<Instant> = OnceLock::new();
 
 /// Directory of the results so far, for the message at an immediate exit.

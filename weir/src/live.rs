@@ -11,7 +11,7 @@ mod screen;
 mod view;
 mod web;
 
-pub use interaction::UserAction;
+pub use interaction::{Colours, UserAction};
 pub use model::{FlowRow, PortRow, SwitchRow, ViewModel};
 pub use view::View;
 pub use web::{ServeOptions, WebView};

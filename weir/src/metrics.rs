@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 /// Media type of the format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The type of a metric.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
@@ -54,11 +55,11 @@ impl Page {
         });
         let samples = &mut self.0[index].samples;
         samples.push_str(name);
-        for (nth, (label, value)) in labels.iter().enumerate() {
+        for (index, (label, value)) in labels.iter().enumerate() {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let before = if nth == 0 { '{' } else { ',' };
+            let separator = if index == 0 { '{' } else { ',' };
             // Writing to a `String` cannot fail.
-            let _ = write!(samples, "{before}{label}=\"{value}\"");
+            let _ = write!(samples, "{separator}{label}=\"{value}\"");
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(samples, "{end} {value}");

@@ -20,7 +20,7 @@ use std::path::Path;
 /// System calls that neither a switch nor an agent makes: those that execute programs, access other processes, or
 /// change namespaces, mounts, kernel modules, the clock or keys; and those that change the owner, mode or attributes of
 /// files, which Landlock does not restrict.
-const DENIED: &[libc::c_long] = &[
+const DENIED_CALLS: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -83,9 +83,10 @@ const DENIED: &[libc::c_long] = &[
 
 /// Legacy forms of some of these calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
-const DENIED_OLD: &[libc::c_long] = &[libc::SYS_mknod, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
+const DENIED_LEGACY_CALLS: &[libc::c_long] =
+    &[libc::SYS_mknod, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
 #[cfg(not(target_arch = "x86_64"))]
-const DENIED_OLD: &[libc::c_long] = &[];
+const DENIED_LEGACY_CALLS: &[libc::c_long] = &[];
 
 // System calls added in Linux 6.6, 6.13 and 6.17. Their numbers are the same on every architecture.
 const FCHMODAT2: libc::c_long = 452;
@@ -96,7 +97,7 @@ const FILE_SETATTR: libc::c_long = 469;
 /// The capabilities that Mininet needs: namespaces (`SYS_ADMIN`, `SYS_CHROOT`, `SYS_PTRACE` to enter those of a
 /// host), interfaces and raw sockets, resource limits, processes and files of other users (`KILL`,
 /// `DAC_OVERRIDE`, `CHOWN`, `FOWNER`), and tools such as tcpdump that switch to their own user (`SETUID`, `SETGID`).
-pub const MININET: &[Capability] = &[
+pub const MININET_CAPABILITIES: &[Capability] = &[
     Capability::CAP_SYS_ADMIN,
     Capability::CAP_SYS_CHROOT,
     Capability::CAP_SYS_PTRACE,
@@ -123,7 +124,8 @@ pub const MININET: &[Capability] = &[
 pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
     let permitted = caps::read(None, CapSet::Permitted).map_err(|error| failed(&error))?;
-    let retained: CapsHashSet = capabilities.iter().copied().filter(|it| permitted.contains(it)).collect();
+    let retained: CapsHashSet =
+        capabilities.iter().copied().filter(|capability| permitted.contains(capability)).collect();
     // Reducing the bounding set requires CAP_SETPCAP. Without it the bounding set is left as it is, which
     // `no_new_privs` makes harmless.
     let bounding = match permitted.contains(&Capability::CAP_SETPCAP) {
@@ -132,7 +134,7 @@ pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
     };
     let mut superfluous = bounding.difference(&retained);
     superfluous
-        .try_for_each(|&it| caps::drop(None, CapSet::Bounding, it))
+        .try_for_each(|&capability| caps::drop(None, CapSet::Bounding, capability))
         .and_then(|()| caps::clear(None, CapSet::Ambient))
         .and_then(|()| caps::clear(None, CapSet::Inheritable))
         .and_then(|()| caps::set(None, CapSet::Effective, &retained))
@@ -153,21 +155,22 @@ pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
 pub fn sandbox(capabilities: &[Capability], dirs: &[&Path]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
     let mut capabilities = capabilities.to_vec();
-    let owner = rustix::process::geteuid().as_raw();
-    if dirs.iter().any(|dir| dir.metadata().is_ok_and(|about| about.uid() != owner)) {
+    let user = rustix::process::geteuid().as_raw();
+    if dirs.iter().any(|dir| dir.metadata().is_ok_and(|metadata| metadata.uid() != user)) {
         capabilities.push(Capability::CAP_DAC_OVERRIDE);
     }
     retain_capabilities(&capabilities)?;
     let status = restrict_files(dirs).map_err(|error| failed(&error))?;
-    tracing::debug!(?capabilities, landlock = ?status, "confined");
+    tracing::debug!(?capabilities, landlock = ?status, "sandbox entered");
     restrict_calls().map_err(|error| failed(&error))
 }
 
-/// Returns the directory of a file.
+/// Returns the directory of a file; `.` for a name without a directory.
 pub fn parent_dir(file: &Path) -> &Path {
-    file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Forbids with Landlock to write files outside `dirs` and to execute programs.
 fn restrict_files(dirs: &[&Path]) -> Result<landlock::RulesetStatus, RulesetError> {
     let writes = AccessFs::from_write(ABI::V5);
     let ruleset = Ruleset::default()
@@ -178,18 +181,20 @@ fn restrict_files(dirs: &[&Path]) -> Result<landlock::RulesetStatus, RulesetErro
     Ok(ruleset.restrict_self()?.ruleset)
 }
 
+/// Makes the denied system calls fail. Skipped on architectures without seccomp filters.
 fn restrict_calls() -> Result<(), seccompiler::Error> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    let denied = DENIED.iter().chain(DENIED_OLD);
+    let denied = DENIED_CALLS.iter().chain(DENIED_LEGACY_CALLS);
     let mut denied: BTreeMap<_, Vec<SeccompRule>> = denied.map(|&call| (call, vec![])).collect();
+    // A new user namespace would give the process all capabilities in it.
     let new_user = libc::CLONE_NEWUSER as u64;
     let condition =
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(new_user), new_user)?;
     denied.insert(libc::SYS_clone, vec![SeccompRule::new(vec![condition])?]);
     // A seccomp filter cannot read the flags of clone3, which are behind a pointer. With ENOSYS, libraries
     // fall back to clone.
-    let absent = BTreeMap::from([(libc::SYS_clone3, vec![])]);
-    for (calls, error) in [(denied, libc::EPERM), (absent, libc::ENOSYS)] {
+    let unsupported = BTreeMap::from([(libc::SYS_clone3, vec![])]);
+    for (calls, error) in [(denied, libc::EPERM), (unsupported, libc::ENOSYS)] {
         let action = SeccompAction::Errno(error as u32);
         let filter = SeccompFilter::new(calls, SeccompAction::Allow, action, arch)?;
         let program: seccompiler::BpfProgram = filter.try_into()?;

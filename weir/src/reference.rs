@@ -7,9 +7,16 @@ use std::fmt::Write as _;
 struct Key {
     path: String,
     value_type: String,
+    /// Empty if there is none; `required` if the key must be given.
     default: String,
-    about: String,
+    description: String,
 }
+
+/// Width of the terminal reference, which leaves a margin on a terminal with 80 columns.
+const WIDTH: usize = 78;
+/// Columns at which the descriptions of keys and of kinds begin.
+const KEY_COLUMN: usize = 26;
+const KIND_COLUMN: usize = 15;
 
 /// Returns the reference as Markdown: the keys of a file, then one section for each kind of topology,
 /// workload and fault.
@@ -41,7 +48,7 @@ pub fn terminal(schema: &Value) -> String {
             "required" => " Required.".to_owned(),
             default => format!(" Default: {default}."),
         };
-        entry(&mut text, &key.path, 26, &format!("{}{default}", key.about));
+        entry(&mut text, &key.path, KEY_COLUMN, &format!("{}{default}", key.description));
     }
     for (definition, heading) in SECTIONS {
         let _ = write!(text, "\n{heading}, each with its keys (* required):\n\n");
@@ -50,17 +57,23 @@ pub fn terminal(schema: &Value) -> String {
             let names: Vec<String> = names
                 .map(|key| if key.default == "required" { format!("{}*", key.path) } else { key.path })
                 .collect();
-            let about = first_paragraph(kind, schema);
-            let about = about.trim_end_matches('.');
-            entry(&mut text, kind_of(kind), 15, &format!("{about}. Keys: {}", names.join(", ")));
+            let description = first_paragraph(kind, schema);
+            let description = description.trim_end_matches('.');
+            entry(
+                &mut text,
+                kind_of(kind),
+                KIND_COLUMN,
+                &format!("{description}. Keys: {}", names.join(", ")),
+            );
         }
     }
     text
 }
 
 /// Writes a name with its description in the next column, or below the name if the name is too long.
-fn entry(text: &mut String, name: &str, column: usize, about: &str) {
-    let mut lines = wrap(about, 78 - column).into_iter();
+fn entry(text: &mut String, name: &str, column: usize, description: &str) {
+    let mut lines = wrap(description, WIDTH - column).into_iter();
+    // Two spaces before the name, at least one after it.
     match name.len() + 3 <= column {
         true => {
             let (width, first) = (column - 2, lines.next().unwrap_or_default());
@@ -92,25 +105,25 @@ Unknown keys are errors. Quantities have units: `1.5us`, `500KB`, `100Gbps`.
 
 fn table(text: &mut String, keys: &[Key]) {
     let _ = write!(text, "| key | takes | default | meaning |\n|---|---|---|---|\n");
-    for Key { path, value_type, default, about } in keys {
+    for Key { path, value_type, default, description } in keys {
         let default = if default.is_empty() { "-".to_owned() } else { format!("`{default}`") };
         let default = if default == "`required`" { "required".to_owned() } else { default };
         let _ = writeln!(
             text,
             "| `{path}` | {value_type} | {default} | {} |",
-            link_page(&about.replace('|', "\\|"))
+            link_page(&description.replace('|', "\\|"))
         );
     }
 }
 
 /// Turns the first page in parentheses, as in `(docs/algorithms/pfc.md#classes)`, into a link.
-fn link_page(about: &str) -> String {
+fn link_page(description: &str) -> String {
     let link = || {
-        let (before, rest) = about.split_once("(docs/")?;
+        let (before, rest) = description.split_once("(docs/")?;
         let (page, after) = rest.split_once(')')?;
         Some(format!("{before}([docs/{page}]({page})){after}"))
     };
-    link().unwrap_or_else(|| about.to_owned())
+    link().unwrap_or_else(|| description.to_owned())
 }
 
 /// Returns the name of a kind: the constant of its `kind` property.
@@ -145,10 +158,11 @@ fn keys(root: &Value, object: &Value) -> Vec<Key> {
 
 fn collect_keys(root: &Value, object: &Value, prefix: &str, keys: &mut Vec<Key>) {
     let object = resolve(object, root);
-    let none = Map::new();
+    let empty = Map::new();
     let required: Vec<&str> =
         object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    for (name, schema) in object["properties"].as_object().unwrap_or(&none) {
+    for (name, schema) in object["properties"].as_object().unwrap_or(&empty) {
+        // The headings name the kinds.
         if name == "kind" {
             continue;
         }
@@ -159,7 +173,7 @@ fn collect_keys(root: &Value, object: &Value, prefix: &str, keys: &mut Vec<Key>)
                 true => "required".to_owned(),
                 false => format_default(schema),
             },
-            about: first_paragraph(schema, root),
+            description: first_paragraph(schema, root),
             path: path.clone(),
         });
         if let Some(inner) = nested_object(root, schema) {
@@ -185,6 +199,7 @@ fn nested_object<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
 /// Returns a short description of the values of a key.
 fn value_type(root: &Value, schema: &Value) -> String {
     let resolved = resolve(schema, root);
+    // Weir's types describe their text in `format`, such as `a time`; the formats of JSON Schema have no space.
     if let Some(format) = resolved["format"].as_str().filter(|format| format.contains(' ')) {
         return format.to_owned();
     }
@@ -195,8 +210,11 @@ fn value_type(root: &Value, schema: &Value) -> String {
         return title.to_owned();
     }
     if let Some(values) = resolved["enum"].as_array() {
-        let values: Vec<String> =
-            values.iter().filter(|it| !it.is_boolean()).map(|it| format!("`{}`", format_value(it))).collect();
+        let values: Vec<String> = values
+            .iter()
+            .filter(|value| !value.is_boolean())
+            .map(|value| format!("`{}`", format_value(value)))
+            .collect();
         return values.join(", ");
     }
     if let Some(alternatives) = resolved["anyOf"].as_array().or_else(|| resolved["oneOf"].as_array()) {
@@ -216,14 +234,18 @@ fn value_type(root: &Value, schema: &Value) -> String {
     }
     match &resolved["type"] {
         Value::Array(types) => {
-            let words: Vec<String> =
-                types.iter().filter(|it| *it != "null").map(|it| type_name(root, resolved, it)).collect();
+            let words: Vec<String> = types
+                .iter()
+                .filter(|kind| *kind != "null")
+                .map(|kind| type_name(root, resolved, kind))
+                .collect();
             words.join(" or ")
         }
         single => type_name(root, resolved, single),
     }
 }
 
+/// Returns the description of a JSON Schema type.
 fn type_name(root: &Value, schema: &Value, kind: &Value) -> String {
     match kind.as_str() {
         Some("string") => "text".to_owned(),
@@ -236,6 +258,7 @@ fn type_name(root: &Value, schema: &Value, kind: &Value) -> String {
     }
 }
 
+/// Returns the default of a key; empty if it has none.
 fn format_default(schema: &Value) -> String {
     match &schema["default"] {
         Value::Null => String::new(),
@@ -251,7 +274,7 @@ fn format_default(schema: &Value) -> String {
     }
 }
 
-/// Returns true for the values of a key that takes `off` or a map of keys.
+/// Returns true if the value of a key is `off` or a map of keys.
 fn is_off_or_keys(schema: &Value) -> bool {
     schema["$ref"].as_str().is_some_and(|path| path.starts_with("#/$defs/OffOr"))
 }

@@ -35,8 +35,8 @@ impl Workload for Shift {
         vec![&mut self.start]
     }
 
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        let hosts = fabric.hosts("hosts", None)?;
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        let hosts = context.hosts("hosts", None)?;
         if self.by % hosts.len() == 0 {
             return Err(InvalidKey::new(
                 "by",
@@ -76,7 +76,7 @@ impl FlowSource for Shifts {
         Some(Arrival { tag: sender as u32, ..Arrival::new(self.hosts[sender], to, start, self.size) })
     }
 
-    fn on_acked(&mut self, flow: FlowEnd, now: Time) {
+    fn on_flow_acked(&mut self, flow: FlowEnd, now: Time) {
         self.ready.push_back((now, flow.tag as usize));
     }
 

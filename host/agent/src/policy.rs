@@ -69,7 +69,8 @@ pub struct PolicyEntry {
     /// Digest of the content, in hexadecimal.
     pub digest: String,
     /// Content as keys and values, the scheme first.
-    pub says: Vec<(String, String)>,
+    #[serde(rename = "says")]
+    pub settings: Vec<(String, String)>,
     /// Time since this host began to hold the policy.
     pub for_ns: u64,
     /// Origin: `set` at this host, `kept` across a restart, `none`, or the address of the host that sent it.
@@ -247,7 +248,7 @@ fn entry(now: Time, record: &weir_host::policy::PolicyRecord) -> PolicyEntry {
         version: record.id.version,
         writer: record.id.writer(),
         digest: record.digest.to_string(),
-        says: record.policy.as_ref().map(|policy| policy.entries()).unwrap_or_default(),
+        settings: record.policy.as_ref().map(|policy| policy.entries()).unwrap_or_default(),
         for_ns: now.saturating_sub(record.at).as_ns(),
         from: match record.origin {
             Origin::Local => "set".to_owned(),
@@ -263,7 +264,7 @@ fn empty_entry(held: &HeldPolicy) -> PolicyEntry {
         version: held.id.version,
         writer: held.id.writer(),
         digest: held.digest.to_string(),
-        says: Vec::new(),
+        settings: Vec::new(),
         for_ns: 0,
         from: "none".to_owned(),
         lost: false,

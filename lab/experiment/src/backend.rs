@@ -35,17 +35,17 @@ pub trait Backend {
 pub struct RunOutcome {
     /// Measurements; incomplete if the run was interrupted or failed.
     pub results: Results,
-    /// Facts about a fabric of real interfaces; `None` in virtual time.
+    /// Measurements that only a network of real interfaces has, such as ping RTTs; `None` for a simulation.
     pub fabric: Option<FabricReport>,
     /// The error that ended the run early; `None` if the run completed or was interrupted.
     pub failure: Option<Error>,
 }
 
-/// Facts about a fabric of real interfaces, in addition to the results.
+/// Measurements that only a network of real interfaces has, such as ping RTTs, in addition to the results.
 #[derive(Clone, Debug, Default)]
 pub struct FabricReport {
     /// The content of `fabric.json`.
-    pub facts: serde_json::Value,
+    pub json: serde_json::Value,
     /// Names and values for the heading of the report.
     pub heading: Vec<(String, String)>,
     /// Sentences to print at the end of the run.

@@ -22,12 +22,12 @@ mod tests {
     fn a_size_is_in_the_range_of_its_class_and_in_no_other() {
         let bounds = [2_000, 4_000, 8_000].map(Bytes::new);
         for size in [1, 1_999, 2_000, 2_001, 4_000, 4_001, 8_000, 8_001, 1 << 40].map(Bytes::new) {
-            let within: Vec<usize> = ranges(&bounds)
+            let containing_ranges: Vec<usize> = ranges(&bounds)
                 .enumerate()
                 .filter(|(_, (over, upto))| size > *over && upto.is_none_or(|upto| size <= upto))
                 .map(|(class, _)| class)
                 .collect();
-            assert_eq!(within, [class_of(size, &bounds)], "{size}");
+            assert_eq!(containing_ranges, [class_of(size, &bounds)], "{size}");
         }
         assert_eq!(ranges(&[]).collect::<Vec<_>>(), [(Bytes::ZERO, None)]);
         assert_eq!(class_of(Bytes::new(7), &[]), 0);

@@ -17,7 +17,9 @@ const ECN_MARKED: &str = "ecn_marked";
 /// Event counted in [`Counts::deflections`].
 const DEFLECTED: &str = "deflected";
 
+/// Drop reasons, in lower case, with their counter indices.
 static DROPS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("DROP_"));
+/// Events, in lower case, with their counter indices.
 static EVENTS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("EVENT_"));
 
 /// Counts of the whole fabric.
@@ -38,10 +40,10 @@ pub struct Counts {
 
 impl Counts {
     /// Adds the drops, marks and deflections that switches counted before they restarted.
-    pub fn add(&mut self, before: &Counts) {
-        self.marks += before.marks;
-        self.deflections += before.deflections;
-        for (reason, packets) in &before.drops {
+    pub fn add(&mut self, earlier: &Counts) {
+        self.marks += earlier.marks;
+        self.deflections += earlier.deflections;
+        for (reason, packets) in &earlier.drops {
             *self.drops.entry(reason.clone()).or_default() += packets;
         }
     }
@@ -65,14 +67,14 @@ pub fn add_p4_counters(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u
 }
 
 /// Annotation in front of constants that some programs do not use.
-const UNUSED_IN_SOME: &str = "@noWarn(\"unused\") ";
+const NO_UNUSED_WARNING: &str = "@noWarn(\"unused\") ";
 
 /// Returns the constants whose names begin with `prefix`: the rest of the name in lower case, and the value.
 fn constants(prefix: &str) -> Vec<(String, u32)> {
     REASONS_P4
         .lines()
         .filter_map(|line| {
-            let line = line.strip_prefix(UNUSED_IN_SOME).unwrap_or(line);
+            let line = line.strip_prefix(NO_UNUSED_WARNING).unwrap_or(line);
             let (declaration, value) = line.strip_prefix("const ")?.split_once('=')?;
             let name = declaration.split_whitespace().last()?.strip_prefix(prefix)?;
             let value = value.trim_start().split(';').next()?.trim().parse().ok()?;

@@ -53,8 +53,8 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
     ranges(bounds)
         .enumerate()
         .map(|(class, (over, upto))| {
-            let within = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
-            let flows = || flows.iter().filter(within);
+            let is_in_class = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
+            let flows = || flows.iter().filter(is_in_class);
             let slowdowns: Vec<f64> = flows().filter_map(FlowRecord::slowdown).collect();
             let times = flows().filter_map(|f| Some(f.fct?.as_us_f64()));
             let gbps = |f: &FlowRecord| Some(f.size?.as_f64() * 8.0 / f.fct?.as_us_f64() / 1e3);

@@ -49,7 +49,7 @@ pub fn host_config(
 pub(crate) fn check(experiment: &Experiment) -> Result<(), (String, String)> {
     let spec = &experiment.spec;
     let base_rtt = match spec.transport.base_rtt {
-        Some(given) => given,
+        Some(base_rtt) => base_rtt,
         None if spec.policy.is_some() => base_rtt(experiment, experiment.routes()),
         // Hosts accept any positive base RTT, and only the timers of policies depend on it.
         None => Time::from_us(1),
@@ -68,7 +68,7 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), (String, String)> {
 }
 
 /// Returns the key to which an error refers; `None` if it refers to the scheme.
-fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
+fn key_of(error: &ConfigError, has_recovery_key: bool) -> Option<String> {
     Some(match error {
         ConfigError::MtuTooSmall { .. } | ConfigError::MtuTooLarge { .. } => "mtu".to_owned(),
         ConfigError::ZeroNicRate => "topology".to_owned(),
@@ -76,7 +76,7 @@ fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
         ConfigError::ZeroAckEvery => "transport.ack_every".to_owned(),
         ConfigError::ZeroTimer { key } => format!("transport.{key}"),
         ConfigError::Trickle(_) => "policy".to_owned(),
-        ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if recovery_is_given => {
+        ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if has_recovery_key => {
             "transport.recovery".to_owned()
         }
         ConfigError::SubflowsNeedSelective { .. }

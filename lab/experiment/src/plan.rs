@@ -85,19 +85,19 @@ fn options(
         weights: experiment.spec.weights(),
         ..PlanOptions::default()
     };
-    if let Some(law) = scheme.config.port_algorithm(base_rtt) {
+    if let Some(algorithm) = scheme.config.port_algorithm(base_rtt) {
         // `reference_rate` is the rate for which the scheme states the threshold, so a scale model has to scale it. The
         // other port algorithms do not refer to a rate.
-        let law = match law {
+        let algorithm = match algorithm {
             PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate }) => {
                 PortAlgorithm::Congestion(CongestionThreshold {
                     queue,
                     reference_rate: experiment.scale.rate(reference_rate),
                 })
             }
-            law => law,
+            algorithm => algorithm,
         };
-        port_parameters::apply_law(&law, &experiment.topology, tick, &mut options)?;
+        port_parameters::apply_port_algorithm(&algorithm, &experiment.topology, tick, &mut options)?;
     }
     Ok(options.prioritise(experiment.priority_traffic(scheme)))
 }

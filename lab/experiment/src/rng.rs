@@ -21,19 +21,20 @@ pub fn mix(mut z: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct RandomStream {
     seed: u64,
-    drawn: u64,
+    /// Number of values drawn so far.
+    draw_count: u64,
 }
 
 impl RandomStream {
     /// Returns the stream `name` under `seed`.
     pub fn new(seed: u64, name: &str) -> RandomStream {
-        RandomStream { seed: stream_seed(seed, name), drawn: 0 }
+        RandomStream { seed: stream_seed(seed, name), draw_count: 0 }
     }
 
     /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.drawn += 1;
-        mix(self.seed ^ self.drawn)
+        self.draw_count += 1;
+        mix(self.seed ^ self.draw_count)
     }
 
     /// Returns a number in 0 to `limit - 1`; `limit` must not be 0.

@@ -47,8 +47,8 @@ impl<T: Serialize> Serialize for OffOr<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OffOr<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for V<T> {
+        struct OffOrVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OffOrVisitor<T> {
             type Value = OffOr<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("\"off\" or a map of keys")
@@ -66,7 +66,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OffOr<T> {
                 T::deserialize(MapAccessDeserializer::new(map)).map(OffOr::On)
             }
         }
-        deserializer.deserialize_any(V(PhantomData))
+        deserializer.deserialize_any(OffOrVisitor(PhantomData))
     }
 }
 
@@ -126,8 +126,8 @@ impl Serialize for SchemeEntry {
 
 impl<'de> Deserialize<'de> for SchemeEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
+        struct SchemeVisitor;
+        impl<'de> Visitor<'de> for SchemeVisitor {
             type Value = SchemeEntry;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a scheme name or a map like {scheme: fncc, label: no-lhcs, set: {lhcs: off}}")
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for SchemeEntry {
                 })
             }
         }
-        deserializer.deserialize_any(V)
+        deserializer.deserialize_any(SchemeVisitor)
     }
 }
 
@@ -189,8 +189,8 @@ impl Serialize for Scalar {
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl Visitor<'_> for V {
+        struct ScalarVisitor;
+        impl Visitor<'_> for ScalarVisitor {
             type Value = Scalar;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a single value")
@@ -211,14 +211,14 @@ impl<'de> Deserialize<'de> for Scalar {
                 Ok(Scalar(v.to_string()))
             }
         }
-        deserializer.deserialize_any(V)
+        deserializer.deserialize_any(ScalarVisitor)
     }
 }
 
 /// Deserialises a list of strings. A single string may be written without the brackets.
 pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct V;
-    impl<'de> Visitor<'de> for V {
+    struct ListVisitor;
+    impl<'de> Visitor<'de> for ListVisitor {
         type Value = Vec<String>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a string or a list of strings")
@@ -230,7 +230,7 @@ pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
             Vec::deserialize(SeqAccessDeserializer::new(list))
         }
     }
-    deserializer.deserialize_any(V)
+    deserializer.deserialize_any(ListVisitor)
 }
 
 /// Returns the schema of what [`one_or_many`] reads.

@@ -53,7 +53,7 @@ pub struct KeyError {
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let position = self.position.map_or_else(String::new, |at| format!("{at}: "));
+        let position = self.position.map_or_else(String::new, |position| format!("{position}: "));
         write!(f, "{position}{}{}", path_prefix(&self.key_path), self.reason)
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn read_with_positions<T: DeserializeOwned>(
     let value = serde_yaml::Deserializer::from_str(text);
     serde_path_to_error::deserialize(value).map_err(|error| {
         let parser_position =
-            error.inner().location().map(|at| Position { line: at.line(), column: at.column() });
+            error.inner().location().map(|found| Position { line: found.line(), column: found.column() });
         let error = to_key_error(error, positions);
         KeyError { position: error.position.or(parser_position), ..error }
     })
@@ -121,7 +121,7 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
     let mut words = reason.split('`').skip(1).step_by(2);
     let Some(word) = words.next() else {
         return positions
-            .error(positions.quoted(&key_path, reason).unwrap_or(key_path), without_rust_types(reason));
+            .error(positions.quoted_path(&key_path, reason).unwrap_or(key_path), without_rust_types(reason));
     };
     if reason.starts_with("unknown field") {
         if key_path != word && !key_path.ends_with(&format!(".{word}")) {
@@ -131,7 +131,7 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
         return KeyError { position: positions.part(&key_path, EntryPart::Key), key_path, reason };
     }
     if reason.starts_with("missing field")
-        && let Some(misspelt) = positions.misspelt(&key_path, word)
+        && let Some(misspelt) = positions.misspelt_key(&key_path, word)
     {
         let reason = format!("{reason}; is `{misspelt}` a misspelling?");
         return KeyError {
@@ -140,10 +140,11 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
             reason,
         };
     }
-    let meant = if reason.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
+    let suggestion =
+        if reason.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
     positions.error(
-        positions.quoted(&key_path, reason).unwrap_or(key_path),
-        format!("{}{meant}", without_rust_types(reason)),
+        positions.quoted_path(&key_path, reason).unwrap_or(key_path),
+        format!("{}{suggestion}", without_rust_types(reason)),
     )
 }
 
@@ -209,42 +210,43 @@ impl Positions {
     ///
     /// If the text is not YAML, is nested too deeply, or has a duplicate key.
     pub fn from_text(text: &str) -> Result<Positions, KeyError> {
-        let error_at = |at, reason| KeyError { position: Some(at), key_path: String::new(), reason };
+        let error_at =
+            |position, reason| KeyError { position: Some(position), key_path: String::new(), reason };
         let mut positions: HashMap<String, KeyEntry> = HashMap::new();
         let mut open: Vec<OpenCollection> = Vec::new();
         for event in Parser::new_from_str(text) {
             let (event, span) =
                 event.map_err(|error| error_at((*error.marker()).into(), error.info().to_owned()))?;
-            let at = Position::from(span.start);
+            let position = Position::from(span.start);
             match event {
                 Event::Scalar(scalar, ..) => match open.last_mut() {
                     Some(OpenCollection { next: next @ NextNode::Key, path }) => {
                         let key = join_path(path, &scalar);
-                        let entry = KeyEntry { key: Some(at), ..KeyEntry::at(at) };
+                        let entry = KeyEntry { key: Some(position), ..KeyEntry::at(position) };
                         if let Some(KeyEntry { key: Some(first), .. }) = positions.insert(key.clone(), entry)
                         {
                             let reason = format!("duplicate key; first defined in line {}", first.line);
-                            return Err(KeyError { position: Some(at), key_path: key, reason });
+                            return Err(KeyError { position: Some(position), key_path: key, reason });
                         }
                         *next = NextNode::Value(key);
                     }
                     _ => {
                         let path = path_of_next_value(&mut open);
-                        let key = positions.get(&path).and_then(|found: &KeyEntry| found.key);
+                        let key = positions.get(&path).and_then(|entry: &KeyEntry| entry.key);
                         let scalar = Some(scalar.into_owned());
-                        positions.insert(path, KeyEntry { position: Some(at), key, scalar });
+                        positions.insert(path, KeyEntry { position: Some(position), key, scalar });
                     }
                 },
                 Event::Alias(_) => drop(path_of_next_value(&mut open)),
                 Event::SequenceStart(..) | Event::MappingStart(..) => {
                     if open.len() == MAX_NESTING {
                         return Err(error_at(
-                            at,
+                            position,
                             format!("lists and maps are nested more than {MAX_NESTING} levels deep"),
                         ));
                     }
                     let path = path_of_next_value(&mut open);
-                    positions.entry(path.clone()).or_insert(KeyEntry::at(at));
+                    positions.entry(path.clone()).or_insert(KeyEntry::at(position));
                     let is_map = matches!(event, Event::MappingStart(..));
                     open.push(OpenCollection {
                         path,
@@ -273,7 +275,7 @@ impl Positions {
         self.overrides.push((path.to_owned(), assignment.to_owned()));
     }
 
-    /// Adds the assignment from which the value at `key_path` is, if it is from the command line.
+    /// Appends the assignment to a message about the value at `key_path`, if the value is from the command line.
     pub(crate) fn with_assignment(&self, key_path: &str, reason: String) -> String {
         match self.overrides.iter().rev().find(|(path, _)| is_within(key_path, path)) {
             Some((_, assignment)) => format!("{reason} (--set {assignment})"),
@@ -288,12 +290,12 @@ impl Positions {
 
     /// Returns the position of the key or of the value at `path`; for list entries always that of the value.
     pub(crate) fn part(&self, path: &str, part: EntryPart) -> Option<Position> {
-        let key = self.entries.get(path).and_then(|found| found.key).filter(|_| part == EntryPart::Key);
+        let key = self.entries.get(path).and_then(|entry| entry.key).filter(|_| part == EntryPart::Key);
         key.or_else(|| self.get(path))
     }
 
     /// Returns the key of the map at `key_path` that is probably a misspelling of `missing`.
-    fn misspelt(&self, key_path: &str, missing: &str) -> Option<String> {
+    fn misspelt_key(&self, key_path: &str, missing: &str) -> Option<String> {
         let keys = self.entries.keys().filter_map(|path| match key_path {
             "" => Some(path.as_str()),
             _ => path.strip_prefix(key_path)?.strip_prefix('.'),
@@ -304,7 +306,7 @@ impl Positions {
 
     /// Returns the path of the scalar below `key_path` that the message `reason` quotes, if there is exactly one. In maps with a
     /// `kind`, serde reports no path below the map.
-    fn quoted(&self, key_path: &str, reason: &str) -> Option<String> {
+    fn quoted_path(&self, key_path: &str, reason: &str) -> Option<String> {
         let mut words: Vec<&str> = reason.split('"').skip(1).step_by(2).collect();
         // serde quotes numbers and booleans in backticks, but also the names of fields.
         if reason.starts_with("invalid value: ") || reason.starts_with("invalid type: ") {
@@ -312,15 +314,17 @@ impl Positions {
         }
         let is_below = |path: &str| path != key_path && is_within(path, key_path);
         let is_quoted =
-            |found: &KeyEntry| found.scalar.as_deref().is_some_and(|scalar| words.contains(&scalar));
-        let mut found: Vec<_> =
-            self.entries.iter().filter(|(path, found)| is_below(path) && is_quoted(found)).collect();
+            |entry: &KeyEntry| entry.scalar.as_deref().is_some_and(|scalar| words.contains(&scalar));
+        let mut quoted_entries: Vec<_> =
+            self.entries.iter().filter(|(path, entry)| is_below(path) && is_quoted(entry)).collect();
         // No key takes a negative number, so the first of several is the one that serde rejected.
         if words.iter().all(|word| word.starts_with('-')) {
-            found.sort_by_key(|(path, entry)| (entry.position.map(|at| (at.line, at.column)), *path));
-            found.truncate(1);
+            quoted_entries.sort_by_key(|(path, entry)| {
+                (entry.position.map(|position| (position.line, position.column)), *path)
+            });
+            quoted_entries.truncate(1);
         }
-        match *found {
+        match *quoted_entries {
             [(path, _)] => Some(path.clone()),
             _ => None,
         }
@@ -332,7 +336,7 @@ impl Positions {
         let mut path = path;
         loop {
             match self.entries.get(path) {
-                Some(found) => return found.position,
+                Some(entry) => return entry.position,
                 None => path = &path[..path.rfind(['.', '['])?],
             }
         }
@@ -399,26 +403,26 @@ workloads:
     size: 256
 ";
 
-    fn at(path: &str) -> Option<(usize, usize)> {
+    fn position_of(path: &str) -> Option<(usize, usize)> {
         let positions = Positions::from_text(TEXT).unwrap();
         positions.get(path).map(|position| (position.line, position.column))
     }
 
     #[test]
     fn keys_and_entries_have_positions() {
-        assert_eq!(at("topology"), Some((1, 1)));
-        assert_eq!(at("topology.hosts"), Some((1, 31)));
-        assert_eq!(at("schemes[0]"), Some((3, 5)));
-        assert_eq!(at("schemes[1].label"), Some((5, 13)));
-        assert_eq!(at("workloads[0].size"), Some((8, 11)));
+        assert_eq!(position_of("topology"), Some((1, 1)));
+        assert_eq!(position_of("topology.hosts"), Some((1, 31)));
+        assert_eq!(position_of("schemes[0]"), Some((3, 5)));
+        assert_eq!(position_of("schemes[1].label"), Some((5, 13)));
+        assert_eq!(position_of("workloads[0].size"), Some((8, 11)));
     }
 
     #[test]
     fn a_missing_key_has_the_position_of_its_map() {
-        assert_eq!(at("topology.delay"), Some((1, 1)));
-        assert_eq!(at("workloads[0].load"), at("workloads[0]"));
-        assert_eq!(at("workloads[7].load"), at("workloads"));
-        assert_eq!(at("duration"), None);
+        assert_eq!(position_of("topology.delay"), Some((1, 1)));
+        assert_eq!(position_of("workloads[0].load"), position_of("workloads[0]"));
+        assert_eq!(position_of("workloads[7].load"), position_of("workloads"));
+        assert_eq!(position_of("duration"), None);
     }
 
     #[test]
@@ -431,10 +435,10 @@ workloads:
 
     #[test]
     fn messages_about_files_have_a_line_and_a_column() {
-        let located = |message: &str| with_file_position("x.yaml", TEXT, message);
-        assert_eq!(located("3:7: not YAML"), "x.yaml:3:7: not YAML");
-        assert_eq!(located("schemes[1].label: is taken"), "x.yaml:5:13: schemes[1].label: is taken");
-        assert_eq!(located("no such thing: sorry"), "x.yaml: no such thing: sorry");
+        let with_position = |message: &str| with_file_position("x.yaml", TEXT, message);
+        assert_eq!(with_position("3:7: not YAML"), "x.yaml:3:7: not YAML");
+        assert_eq!(with_position("schemes[1].label: is taken"), "x.yaml:5:13: schemes[1].label: is taken");
+        assert_eq!(with_position("no such thing: sorry"), "x.yaml: no such thing: sorry");
     }
 
     #[test]

@@ -16,16 +16,16 @@ use weir_experiment::{Experiment, LinkChange, Observer, Progress};
 const FIRST_CHECKPOINT: Duration = Duration::from_secs(1);
 /// Minimum interval between checkpoints of a scheme.
 const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
-/// After a checkpoint that took t, the next is due after max(`MIN_CHECKPOINT_INTERVAL`, 25 t), so the overhead is
-/// below 4 %.
+/// After a checkpoint that took t, the next is due after max(`MIN_CHECKPOINT_INTERVAL`, 25 t), so that checkpoints take
+/// less than 1/25 (4 %) of the time.
 const MAX_OVERHEAD_DIVISOR: u32 = 25;
 
 /// A run directory with periodic checkpoints.
 pub struct CheckpointWriter<'a> {
     open_run: OpenRun,
-    run: &'a RunDescription,
+    description: &'a RunDescription,
     header: RunHeader,
-    started: Instant,
+    started_at: Instant,
     /// The latest snapshot of each scheme.
     snapshots: BTreeMap<usize, SchemeSnapshot>,
     first_due: Instant,
@@ -43,20 +43,20 @@ impl<'a> CheckpointWriter<'a> {
     /// Those of [`RunDir::open`] and [`OpenRun::checkpoint`].
     pub fn new(
         run_dir: RunDir,
-        run: &'a RunDescription,
+        description: &'a RunDescription,
         experiment: &Experiment,
     ) -> Result<CheckpointWriter<'a>, DirError> {
-        let (started, open_run) = (Instant::now(), run_dir.open()?);
+        let (started_at, open_run) = (Instant::now(), run_dir.open()?);
         let (name, seed) = (experiment.spec.name.clone(), experiment.spec.seed);
         let header = RunHeader { experiment: name, seed, wall_s: 0.0, partial: true };
         let (snapshots, last_checkpoints) = (BTreeMap::new(), BTreeMap::new());
         let mut writer = CheckpointWriter {
             open_run,
-            run,
+            description,
             header,
-            started,
+            started_at,
             snapshots,
-            first_due: started + FIRST_CHECKPOINT,
+            first_due: started_at + FIRST_CHECKPOINT,
             last_checkpoints,
             interval: MIN_CHECKPOINT_INTERVAL,
         };
@@ -87,12 +87,12 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     fn write(&mut self) -> Result<(), DirError> {
-        let header = RunHeader { wall_s: self.started.elapsed().as_secs_f64(), ..self.header.clone() };
+        let header = RunHeader { wall_s: self.started_at.elapsed().as_secs_f64(), ..self.header.clone() };
         let results = Results::from_parts(header, self.snapshots.values().cloned());
-        self.open_run.checkpoint(|dir| run_files::write(dir, self.run, &results))
+        self.open_run.checkpoint(|dir| run_files::write(dir, self.description, &results))
     }
 
-    /// Replaces the checkpoint by the final results and the files of `more`.
+    /// Replaces the checkpoint by the final results. `write_more` adds files to them.
     ///
     /// # Errors
     ///
@@ -100,13 +100,14 @@ impl<'a> CheckpointWriter<'a> {
     pub fn finish(
         mut self,
         results: &Results,
-        run: &RunDescription,
-        more: impl FnOnce(&Path) -> io::Result<()>,
+        description: &RunDescription,
+        write_more: impl FnOnce(&Path) -> io::Result<()>,
     ) -> Result<PathBuf, DirError> {
+        // Snapshots may be large, and the final results contain them.
         drop(mem::take(&mut self.snapshots));
         self.open_run.finish(|dir| {
-            run_files::write(dir, run, results)?;
-            more(dir)
+            run_files::write(dir, description, results)?;
+            write_more(dir)
         })
     }
 
@@ -116,7 +117,7 @@ impl<'a> CheckpointWriter<'a> {
     ///
     /// Those of [`OpenRun::checkpoint`].
     pub fn keep_partial(mut self, results: &Results) -> Result<PathBuf, DirError> {
-        self.open_run.checkpoint(|dir| run_files::write(dir, self.run, results))?;
+        self.open_run.checkpoint(|dir| run_files::write(dir, self.description, results))?;
         Ok(self.open_run.keep_partial())
     }
 

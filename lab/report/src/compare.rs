@@ -1,4 +1,4 @@
-//! Compares several runs on one page: their schemes side by side, and the differences of their experiment files.
+//! An HTML page that compares several runs: their schemes side by side, and the differences of their experiment files.
 
 use super::chart::sample_line;
 use super::describe::RunDescription;
@@ -12,22 +12,22 @@ use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_experiment::results::{Results, Summary};
 
-/// With more columns than this, a compact layout is used.
-const MANY: usize = 4;
+/// A comparison of more schemes has the compact layout.
+const MAX_WIDE_COLUMNS: usize = 4;
 
-/// The schemes of all runs, merged into one run.
-struct Merged {
+/// The schemes of all runs, as if they were those of one run. All lists are in the order of `results.order`.
+struct MergedRuns {
     results: Results,
     /// Line style of each scheme. The colour identifies the scheme, the dash pattern the run.
     styles: Vec<LineStyle>,
-    /// Port of each scheme whose queue and utilisation are compared.
+    /// For each scheme, the port that is compared.
     ports: Vec<Option<String>>,
     /// Index of the baseline of each scheme: the scheme of the same name in the first run that has it; `None` if that
     /// is the scheme itself.
-    baseline: Vec<Option<usize>>,
+    baselines: Vec<Option<usize>>,
 }
 
-impl Merged {
+impl MergedRuns {
     /// Returns each run with its compared port.
     fn runs_and_ports(&self) -> BTreeSet<(&str, &str)> {
         let pairs = self.styles.iter().zip(&self.ports);
@@ -35,7 +35,8 @@ impl Merged {
     }
 }
 
-pub fn page(runs: &[LoadedRun]) -> String {
+/// Returns the page. `runs` must not be empty.
+pub fn comparison_page(runs: &[LoadedRun]) -> String {
     let names = names(runs);
     let merged = merge(runs, &names);
     let title = if runs.len() == 1 {
@@ -44,12 +45,13 @@ pub fn page(runs: &[LoadedRun]) -> String {
         format!("{} and {}", names[0], names[1..].join(", "))
     };
     let mut sections = figures::sections_with_styles(&merged.results, &merged.styles);
-    let additional = runs.first().map_or(&[][..], |first| &first.run.charts);
-    sections.extend(additional.iter().filter_map(|chart| chart(&merged.results)));
+    // `load` gives all runs the same section builders, so those of the first run apply to all.
+    let builders = runs.first().map_or(&[][..], |first| &first.description.charts);
+    sections.extend(builders.iter().filter_map(|build| build(&merged.results)));
     let content = html! {
         header {
             h1 { (title) }
-            @let abouts: BTreeSet<&String> = runs.iter().filter_map(|run| run.run.about.as_ref()).collect();
+            @let abouts: BTreeSet<&String> = runs.iter().filter_map(|run| run.description.about.as_ref()).collect();
             @for about in abouts { p.about { (about) } }
             @for (run, name) in runs.iter().zip(&names).filter(|(run, _)| run.results.summary.partial) {
                 p.partial role="note" {
@@ -87,7 +89,7 @@ fn names(runs: &[LoadedRun]) -> Vec<String> {
     runs.iter().enumerate().map(name).collect()
 }
 
-fn merge(runs: &[LoadedRun], names: &[String]) -> Merged {
+fn merge(runs: &[LoadedRun], names: &[String]) -> MergedRuns {
     // Order by scheme, then by run, so that the same scheme of different runs is side by side.
     let mut labels: Vec<&String> = Vec::new();
     for label in runs.iter().flat_map(|run| &run.results.order) {
@@ -98,13 +100,13 @@ fn merge(runs: &[LoadedRun], names: &[String]) -> Merged {
     let mut summary = runs[0].results.summary.clone();
     summary.partial = runs.iter().any(|run| run.results.summary.partial);
     summary.schemes.clear();
-    let (mut traces, mut order, mut styles, mut baseline) =
+    let (mut traces, mut order, mut styles, mut baselines) =
         (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     let mut run_indices = Vec::new();
     for (colour, label) in labels.into_iter().enumerate() {
         let runs_with_scheme =
             || runs.iter().enumerate().filter(|(_, run)| run.results.order.contains(label));
-        let first = order.len();
+        let baseline = order.len();
         for (position, (index, run)) in runs_with_scheme().enumerate() {
             let is_only = runs_with_scheme().count() == 1;
             let name = if is_only { label.clone() } else { format!("{label} · {}", names[index]) };
@@ -114,26 +116,26 @@ fn merge(runs: &[LoadedRun], names: &[String]) -> Merged {
             let run = (runs.len() > 1).then(|| names[index].clone());
             styles.push(LineStyle { colour, dash: index, run });
             run_indices.push(index);
-            baseline.push((position > 0).then_some(first));
+            baselines.push((position > 0).then_some(baseline));
         }
     }
-    let ports = ports(runs, &summary);
-    let ports = run_indices.into_iter().map(|run| ports[run].clone()).collect();
-    Merged { results: Results { summary, traces, order }, styles, ports, baseline }
+    let ports_of_runs = ports_of_runs(runs, &summary);
+    let ports = run_indices.into_iter().map(|run| ports_of_runs[run].clone()).collect();
+    MergedRuns { results: Results { summary, traces, order }, styles, ports, baselines }
 }
 
 /// Returns the port to compare for each run: the one with the longest queue of all runs, if every run has this port,
 /// else the one with the longest queue of the run.
-fn ports(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
-    let has = |run: &LoadedRun, port: &str| {
+fn ports_of_runs(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
+    let has_port = |run: &LoadedRun, port: &str| {
         run.results.summary.schemes.values().any(|s| s.queues.contains_key(port))
     };
-    let shared = bottleneck(all).filter(|port| runs.iter().all(|run| has(run, port)));
+    let shared = bottleneck(all).filter(|port| runs.iter().all(|run| has_port(run, port)));
     runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
 }
 
 fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
-    // Earlier versions did not write the program.
+    // Earlier versions of Weir did not write the program to the summary.
     let has_program = runs.iter().any(|run| run.results.summary.program.is_some());
     html! {
         section {
@@ -141,7 +143,7 @@ fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
             div.scroll {
                 table.published {
                     thead { tr {
-                        th scope="col" { "run" } th scope="col" { "what" } th scope="col" { "seed" }
+                        th scope="col" { "run" } th scope="col" { "experiment" } th scope="col" { "seed" }
                         th scope="col" { "simulated" }
                         @if has_program { th scope="col" { "program" } }
                         th scope="col" { "digest" }
@@ -149,14 +151,14 @@ fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
                     tbody {
                         @for (run, name) in runs.iter().zip(names) {
                             @let summary = &run.results.summary;
-                            @let same = runs.iter().filter(|other| other.results.summary.digest == summary.digest).count() > 1;
+                            @let is_identical = runs.iter().filter(|other| other.results.summary.digest == summary.digest).count() > 1;
                             tr {
                                 th scope="row" { (name) }
-                                td data-label="what" { @for (i, (what, value)) in run.run.facts.iter().take(3).enumerate() { @if i > 0 { ", " } (what) " " (value) } }
+                                td data-label="experiment" { @for (i, (property, value)) in run.description.properties.iter().take(3).enumerate() { @if i > 0 { ", " } (property) " " (value) } }
                                 td data-label="seed" { (summary.seed) }
                                 td data-label="simulated" { (page::simulated(&run.results)) " (" (summary.backend) ")" @if summary.partial { ", " strong { "partial" } } }
                                 @if has_program { td data-label="program" { (summary.program.as_deref().unwrap_or("-")) } }
-                                td data-label="digest" { code { (summary.digest.get(..12).unwrap_or(&summary.digest)) } @if same { " same bytes" } }
+                                td data-label="digest" { code { (summary.digest.get(..12).unwrap_or(&summary.digest)) } @if is_identical { " identical results" } }
                             }
                         }
                     }
@@ -168,20 +170,20 @@ fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
 
 /// Returns a table of the keys of `run.yaml` whose values differ between the runs.
 fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
-    let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten_yaml(&run.run)).collect();
+    let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten_yaml(&run.description)).collect();
     let keys: BTreeSet<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
-    let differ: Vec<&String> =
+    let differing_keys: Vec<&String> =
         keys.into_iter().filter(|key| flat.iter().any(|run| run.get(*key) != flat[0].get(*key))).collect();
     html! {
         @if runs.len() > 1 {
             section {
                 h2 { "Differences" }
-                @if differ.is_empty() { p.note { "None: the experiment files have the same keys and values." } } @else {
+                @if differing_keys.is_empty() { p.note { "None: the experiment files have the same keys and values." } } @else {
                     div.scroll {
                         table.published {
                             thead { tr { th scope="col" { "key" } @for name in names { th scope="col" { (name) } } } }
                             tbody {
-                                @for key in differ {
+                                @for key in differing_keys {
                                     tr {
                                         th scope="row" { code { (key) } }
                                         @for (run, name) in flat.iter().zip(names) { td data-label=(name) { (run.get(key).map_or("absent", String::as_str)) } }
@@ -198,7 +200,7 @@ fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
 
 /// Returns all values of `run.yaml` by key path, except name, title and the paper's values.
 fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
-    fn text(scalar: &Value) -> String {
+    fn scalar_text(scalar: &Value) -> String {
         let text = serde_yaml::to_string(scalar).unwrap_or_default();
         text.trim().trim_matches('\'').replace('\n', " ")
     }
@@ -216,15 +218,16 @@ fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
                 }
             }
             Value::Sequence(list) => {
-                let items: Vec<String> = list.iter().map(text).collect();
+                let items: Vec<String> = list.iter().map(scalar_text).collect();
                 into.insert(path.to_owned(), format!("[{}]", items.join(", ")));
             }
             scalar => {
-                into.insert(path.to_owned(), text(scalar));
+                into.insert(path.to_owned(), scalar_text(scalar));
             }
         }
     }
     let mut flat = BTreeMap::new();
+    // A run whose file cannot be parsed has no differences to show.
     if let Ok(value) = serde_yaml::from_str::<Value>(&run.yaml) {
         walk("", &value, &mut flat);
     }
@@ -232,28 +235,28 @@ fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
     flat
 }
 
-fn comparison(merged: &Merged, runs: usize) -> Markup {
+fn comparison(merged: &MergedRuns, run_count: usize) -> Markup {
     let results = &merged.results;
     let ports: Vec<Option<&str>> = merged.ports.iter().map(Option::as_deref).collect();
     let metrics = metrics_at(results, &ports);
-    let mut distinct: Vec<&str> = ports.into_iter().flatten().collect();
-    distinct.dedup();
+    let distinct_ports: Vec<&str> =
+        ports.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
     html! {
         section {
             h2 { "Summary" }
             div.scroll {
-                table.comparison.many[results.order.len() > MANY] {
+                table.comparison.many[results.order.len() > MAX_WIDE_COLUMNS] {
                     thead { tr {
                         th {}
                         @for (index, scheme) in results.order.iter().enumerate() {
                             th scope="col" { (sample_line(merged.styles[index].colour, merged.styles[index].dash)) " " (scheme) }
                         }
                     } }
-                    tbody { @for metric in &metrics { (row(metric, merged)) } }
+                    tbody { @for metric in &metrics { (metric_row(metric, merged)) } }
                 }
             }
             p.note {
-                @match distinct[..] {
+                @match distinct_ports[..] {
                     [] => {}
                     [port] => { "Queue and utilisation are those of " (port_name(results, port)) ", the port with the longest queue. " }
                     _ => {
@@ -265,15 +268,15 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                     }
                 }
                 "Bold: the best value of a row."
-                @if merged.baseline.iter().any(Option::is_some) {
-                    " Below a number: its difference from the same scheme in the first of the " (runs) " runs with this scheme (▲ better, ▼ worse); empty if equal."
+                @if merged.baselines.iter().any(Option::is_some) {
+                    " Below a number: its difference from the same scheme in the first of the " (run_count) " runs with this scheme (▲ better, ▼ worse); empty if equal."
                 }
             }
         }
     }
 }
 
-fn row(metric: &Metric, merged: &Merged) -> Markup {
+fn metric_row(metric: &Metric, merged: &MergedRuns) -> Markup {
     html! {
         tr {
             th scope="row" title=(metric.meaning) {
@@ -281,7 +284,7 @@ fn row(metric: &Metric, merged: &Merged) -> Markup {
             }
             @for index in 0..metric.values.len() {
                 td.best[metric.is_best(index)] {
-                    (metric.text(index)) (change(metric, index, merged.baseline[index]))
+                    (metric.text(index)) (change(metric, index, merged.baselines[index]))
                 }
             }
         }
@@ -297,49 +300,50 @@ fn change(metric: &Metric, index: usize, baseline: Option<usize>) -> Markup {
     else {
         return html! {};
     };
+    // Infinite or NaN for a baseline of 0; the absolute difference is shown then.
     let percent = 100.0 * (value / baseline - 1.0);
     if value == baseline || percent.abs() < MIN_PERCENT {
         return html! {};
     }
-    let (sign, class) = match (metric.better, value < baseline) {
+    let (symbol, class) = match (metric.better, value < baseline) {
         (BetterWhen::Lower, true) | (BetterWhen::Higher, false) => ("▲", "better"),
         (BetterWhen::Lower, false) | (BetterWhen::Higher, true) => ("▼", "worse"),
         (BetterWhen::Neither, _) => ("", "other"),
     };
     html! {
         span.change.(class) {
-            (sign) " " @if percent.is_finite() { (format!("{percent:+.1} %")) } @else { (format!("{:+}", value - baseline)) }
+            (symbol) " " @if percent.is_finite() { (format!("{percent:+.1} %")) } @else { (format!("{:+}", value - baseline)) }
         }
     }
 }
 
 fn paper_section(runs: &[LoadedRun], names: &[String]) -> Markup {
-    let mut notes: Vec<&paper_value::PaperValue> = Vec::new();
-    for note in runs.iter().flat_map(|run| &run.run.paper) {
-        if !notes.contains(&note) {
-            notes.push(note);
+    let mut published_values: Vec<&paper_value::PaperValue> = Vec::new();
+    for published in runs.iter().flat_map(|run| &run.description.paper) {
+        if !published_values.contains(&published) {
+            published_values.push(published);
         }
     }
     html! {
-        @if !notes.is_empty() {
+        @if !published_values.is_empty() {
             section {
                 h2 { "Comparison with the paper" }
                 div.scroll {
                     table.published {
                         thead { tr {
-                            th scope="col" { "what" } th scope="col" { "paper" }
+                            th scope="col" { "quantity" } th scope="col" { "paper" }
                             @for name in names { th scope="col" { (name) } }
                             th scope="col" { "source" }
                         } }
                         tbody {
-                            @for note in notes {
+                            @for published in published_values {
                                 tr {
-                                    th scope="row" { (note.what) }
-                                    td data-label="paper" { (note.value) }
+                                    th scope="row" { (published.what) }
+                                    td data-label="paper" { (published.value) }
                                     @for (run, name) in runs.iter().zip(names) {
-                                        td data-label=(name) { (paper_value::measured(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
+                                        td data-label=(name) { (paper_value::measured(published, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
                                     }
-                                    td.source data-label="source" { (note.source) }
+                                    td.source data-label="source" { (published.source) }
                                 }
                             }
                         }
@@ -356,15 +360,15 @@ mod tests {
     use crate::fixtures;
     use crate::manifest::Integrity;
 
-    fn run(name: &str, queue: u64, seed: u64) -> LoadedRun {
+    fn run(name: &str, peak_bytes: u64, seed: u64) -> LoadedRun {
         let mut results = fixtures::dumbbell();
         results.summary.seed = seed;
         for scheme in results.summary.schemes.values_mut() {
-            scheme.queues.get_mut("s1:3").unwrap().peak_bytes = queue;
+            scheme.queues.get_mut("s1:3").unwrap().peak_bytes = peak_bytes;
         }
         LoadedRun {
             name: name.into(),
-            run: RunDescription { yaml: format!("seed: {seed}\nmtu: 1518B\n"), ..fixtures::run() },
+            description: RunDescription { yaml: format!("seed: {seed}\nmtu: 1518B\n"), ..fixtures::run() },
             results,
             integrity: Integrity::Verified,
             slowdown: 1.0,
@@ -381,14 +385,14 @@ mod tests {
             let share = scheme.utilisation.remove("s1:3").unwrap();
             scheme.utilisation.insert("tor2:2".into(), share);
         }
-        let page = page(&[run("a", 100_000, 1), other]);
+        let page = comparison_page(&[run("a", 100_000, 1), other]);
         assert!(page.contains("s1:3 of a, tor2:2 of b"));
-        assert!(page.contains("▼ +50.0 %"), "the queues are compared");
+        assert!(page.contains("▼ +50.0 %"), "the queues of the different ports are compared");
     }
 
     #[test]
     fn schemes_are_side_by_side_and_differences_are_marked() {
-        let page = page(&[run("a", 100_000, 1), run("b", 150_000, 2)]);
+        let page = comparison_page(&[run("a", 100_000, 1), run("b", 150_000, 2)]);
         let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
         assert!(
             position("fncc · a") < position("fncc · b")
@@ -396,22 +400,22 @@ mod tests {
         );
         assert!(page.contains("▼ +50.0 %"), "a longer queue is worse");
         assert!(page.contains("<code>seed</code>") && !page.contains("<code>mtu</code>"));
-        assert!(page.contains("Comparison with the paper") && page.contains("same bytes"));
+        assert!(page.contains("Comparison with the paper") && page.contains("identical results"));
     }
 
     #[test]
     fn lists_and_absent_keys_are_shown() {
         let mut other = run("b", 1, 1);
-        other.run.yaml = "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\n".into();
-        let page = page(&[run("a", 1, 1), other]);
+        other.description.yaml = "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\n".into();
+        let page = comparison_page(&[run("a", 1, 1), other]);
         assert!(page.contains(">[fncc, hpcc]<") && page.contains(">absent<"));
     }
 
     #[test]
     fn runs_with_the_same_name_are_numbered() {
-        let page = page(&[run("x", 1, 1), run("x", 2, 1)]);
+        let page = comparison_page(&[run("x", 1, 1), run("x", 2, 1)]);
         assert!(page.contains("fncc · x (1)") && page.contains("fncc · x (2)"));
-        let alone = super::page(&[run("x", 1, 1)]);
+        let alone = comparison_page(&[run("x", 1, 1)]);
         assert!(!alone.contains("Differences") && !alone.contains("fncc ·"));
     }
 }

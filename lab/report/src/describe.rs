@@ -19,14 +19,15 @@ pub struct RunDescription {
     pub name: String,
     /// One or two sentences on the experiment.
     pub about: Option<String>,
-    /// Facts about the experiment as pairs of name and value: topology, duration...
-    pub facts: Vec<(String, String)>,
-    /// The program that makes the run.
+    /// Properties of the experiment as pairs of name and value: topology, duration...
+    pub properties: Vec<(String, String)>,
+    /// The program that executes the run.
     pub program: ProgramInfo,
-    /// The experiment with every default filled in.
+    /// The experiment as YAML, with every default filled in.
     pub yaml: String,
     /// The tables to write.
     pub tables: TableSelection,
+    /// IP address of each host.
     pub addresses: BTreeMap<String, Ipv4Addr>,
     /// Published values, to be compared with the results.
     pub paper: Vec<PaperValue>,
@@ -36,7 +37,7 @@ pub struct RunDescription {
 
 impl RunDescription {
     /// Returns the content of `run.yaml`.
-    pub fn file(&self) -> String {
+    pub fn to_yaml(&self) -> String {
         let ProgramInfo { name, .. } = &self.program;
         format!("# {}: `{name} run run.yaml` repeats this run.\n{}", self.program, self.yaml)
     }
@@ -52,7 +53,7 @@ impl RunDescription {
 pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescription {
     let spec = &experiment.spec;
     let is_requested = |file: CsvFile| spec.observe.csv.contains(&file);
-    let facts = [
+    let properties = [
         ("topology", topology(experiment)),
         ("scale", scale(experiment)),
         ("traffic", traffic(experiment)),
@@ -64,10 +65,10 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
     RunDescription {
         name: spec.name.clone(),
         about: (!spec.title.is_empty()).then(|| spec.title.clone()),
-        facts: facts
+        properties: properties
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
-            .map(|(what, value)| (what.to_owned(), value))
+            .map(|(name, value)| (name.to_owned(), value))
             .collect(),
         program: ProgramInfo::default(),
         yaml: experiment.resolved_yaml(),

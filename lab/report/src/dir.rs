@@ -14,19 +14,19 @@ use weir_experiment::backend::Error;
 #[derive(Debug, thiserror::Error)]
 pub enum DirError {
     /// The directory contains a file that is not a result of a run or sweep.
-    #[error("--out {}: contains {entry:?}, which is not a result of a {what}; choose an empty or new directory", .dir.display())]
+    #[error("--out {}: contains {entry:?}, which is not a result of a {kind}; choose an empty or new directory", .dir.display())]
     ForeignFile {
         dir: PathBuf,
         /// Name of the file.
         entry: String,
-        /// Kind of directory: `run` or `sweep`.
-        what: &'static str,
+        /// What the directory should hold: `run` or `sweep`.
+        kind: &'static str,
     },
     #[error("--out {}: in use by {holder}; wait for it or choose another directory", .dir.display())]
     InUse { dir: PathBuf, holder: Holder },
     #[error("--out {}: not a directory", .dir.display())]
     NotADirectory { dir: PathBuf },
-    /// The directory is a symbolic link whose target does not exist.
+    /// The directory is a symbolic link to a target that does not exist.
     #[error("--out {}: symbolic link to a directory that does not exist; create it or choose another directory", .dir.display())]
     Dangling { dir: PathBuf },
     /// The partial directory belongs to another user, who could place links or files in it during the run.
@@ -91,7 +91,7 @@ impl RunDir {
     /// If `dir` or its partial directory contains other files, is not a directory or cannot be read, or the partial
     /// directory belongs to another user.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
-        check(dir, false)?;
+        check(dir, DirContent::Results)?;
         // The run replaces the directory, not a link to it.
         let dir =
             if dir.is_symlink() { dir.canonicalize().map_err(io_error_at(dir))? } else { dir.to_owned() };
@@ -99,7 +99,7 @@ impl RunDir {
         if !is_trusted(&partial).map_err(io_error_at(&partial))? {
             return Err(DirError::ForeignPartial { partial });
         }
-        check(&partial, true)?;
+        check(&partial, DirContent::ResultsAndWorkingFiles)?;
         Ok(RunDir { target: Target::Exactly(dir) })
     }
 
@@ -133,18 +133,19 @@ fn is_trusted(dir: &Path) -> io::Result<bool> {
     Ok(!metadata.is_symlink() && owners.contains(&metadata.uid()))
 }
 
-/// Locks `within`. Errors are about `dir`.
+/// Locks `lock_dir`: the partial directory of a run, or the directory of a sweep. An error that it is in use names
+/// `dir`, the directory that the user specified.
 ///
 /// # Errors
 ///
-/// If another process has the lock, the lock file cannot be written, or `within` is a dangling symbolic link.
-pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
-    if is_dangling(within) {
-        return Err(DirError::Dangling { dir: within.to_owned() });
+/// If another process has the lock, the lock file cannot be written, or `lock_dir` is a dangling symbolic link.
+pub fn lock(lock_dir: &Path, dir: &Path) -> Result<DirLock, DirError> {
+    if is_dangling(lock_dir) {
+        return Err(DirError::Dangling { dir: lock_dir.to_owned() });
     }
-    DirLock::acquire(within).map_err(|error| match error {
+    DirLock::acquire(lock_dir).map_err(|error| match error {
         LockError::Held(holder) => DirError::InUse { dir: dir.to_owned(), holder },
-        LockError::Io(error) => io_error_at(within)(error),
+        LockError::Io(error) => io_error_at(lock_dir)(error),
     })
 }
 
@@ -189,16 +190,16 @@ fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(io_error_at(&partial)(error)),
         }
-        let open = match lock(&partial, &dir) {
+        let open_run = match lock(&partial, &dir) {
             Ok(lock) => OpenRun { dir, partial, has_checkpoint: false, lock: Some(lock) },
             // A run with an explicit --out locked the directory between mkdir and lock; try the next number.
             Err(DirError::InUse { .. }) => continue,
             Err(error) => return Err(error),
         };
         // symlink_metadata, because a dangling symbolic link occupies the name as well. If the name is taken,
-        // dropping `open` removes the partial directory.
-        if fs::symlink_metadata(&open.dir).is_err() {
-            return Ok(open);
+        // dropping `open_run` removes the partial directory.
+        if fs::symlink_metadata(&open_run.dir).is_err() {
+            return Ok(open_run);
         }
     }
     Err(io_error_at(parent)(io::Error::other("no free name")))
@@ -257,7 +258,7 @@ impl OpenRun {
             fill(staging)?;
             manifest::write(staging)
         })?;
-        check(&self.dir, false)?;
+        check(&self.dir, DirContent::Results)?;
         replace(&staging, &self.dir)
             .and_then(|()| sync_dir(parent_dir(&self.dir)))
             .map_err(io_error_at(&self.dir))?;
@@ -308,14 +309,15 @@ impl Drop for OpenRun {
     }
 }
 
-/// Replaces `dir` by `draft` in one step, so that `dir` exists at any time, if the file system supports it.
+/// Replaces `dir` by `draft`: in one step if the file system supports it, so that `dir` exists at any time.
 fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     if !dir.exists() {
         return fs::rename(draft, dir);
     }
     match renameat_with(CWD, draft, CWD, dir, RenameFlags::EXCHANGE) {
-        Ok(()) => return Ok(()), // RENAME_EXCHANGE: the earlier run is now in the draft's place, which is removed.
+        // The earlier run is now at the path of the draft, in the partial directory, which the caller removes.
+        Ok(()) => return Ok(()),
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => {}
         Err(error) => return Err(error.into()),
     }
@@ -323,19 +325,31 @@ fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
     let old = draft.with_extension("old");
     fs::rename(dir, &old)?;
     fs::rename(draft, dir).inspect_err(|_| {
+        // The first error is reported.
         let _ = fs::rename(&old, dir);
     })
 }
 
-/// Rejects a directory with a file that is not a result of a run. A `partial` directory may contain working files.
-fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
-    let is_working = |name: &str| partial && (name.starts_with(STAGING_DIR) || name == LOCK);
+/// The files that a directory may contain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DirContent {
+    /// The results of a run.
+    Results,
+    /// In a partial directory: also the lock and staging directories.
+    ResultsAndWorkingFiles,
+}
+
+/// Rejects a directory that contains other files than `allowed`.
+fn check(dir: &Path, allowed: DirContent) -> Result<(), DirError> {
+    let is_working_file = |name: &str| {
+        allowed == DirContent::ResultsAndWorkingFiles && (name.starts_with(STAGING_DIR) || name == LOCK)
+    };
     let names = names(dir)?;
     // A run without its summary is damaged, not foreign.
     let is_run =
-        names.iter().any(|name| name == SUMMARY || is_working(name)) || manifest::lists(dir, SUMMARY);
-    match names.into_iter().find(|name| !is_run || !(is_run_file(name) || is_working(name))) {
-        Some(entry) => Err(DirError::ForeignFile { dir: dir.to_owned(), entry, what: "run" }),
+        names.iter().any(|name| name == SUMMARY || is_working_file(name)) || manifest::lists(dir, SUMMARY);
+    match names.into_iter().find(|name| !is_run || !(is_run_file(name) || is_working_file(name))) {
+        Some(entry) => Err(DirError::ForeignFile { dir: dir.to_owned(), entry, kind: "run" }),
         None => Ok(()),
     }
 }
@@ -422,12 +436,12 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_run_is_replaced_and_other_things_are_not() {
+    fn an_earlier_run_is_replaced_and_foreign_files_are_not() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
         write(RunDir::at(&out).unwrap()).unwrap();
-        let again = RunDir::at(&out).unwrap().open().unwrap();
-        again.finish(|dir| fs::write(dir.join("summary.json"), "new")).unwrap();
+        let second_run = RunDir::at(&out).unwrap().open().unwrap();
+        second_run.finish(|dir| fs::write(dir.join("summary.json"), "new")).unwrap();
         assert_eq!(entries(&out), [MANIFEST, "summary.json"]);
         assert_eq!(entries(root.path()), ["out"]);
 
@@ -441,19 +455,22 @@ mod tests {
     fn a_symbolic_link_is_followed_and_a_dangling_one_is_rejected() {
         use std::os::unix::fs::symlink;
         let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
-        symlink("out", at("link")).unwrap();
-        assert!(matches!(RunDir::at(&at("link")), Err(DirError::Dangling { dir }) if dir == at("link")));
-        assert!(matches!(lock(&at("link"), &at("link")), Err(DirError::Dangling { .. })));
-        fs::create_dir(at("out")).unwrap();
+        let path = |name: &str| root.path().join(name);
+        symlink("out", path("link")).unwrap();
+        assert!(matches!(RunDir::at(&path("link")), Err(DirError::Dangling { dir }) if dir == path("link")));
+        assert!(matches!(lock(&path("link"), &path("link")), Err(DirError::Dangling { .. })));
+        fs::create_dir(path("out")).unwrap();
         for _ in 0..2 {
-            assert_eq!(write(RunDir::at(&at("link")).unwrap()).unwrap(), at("out").canonicalize().unwrap());
+            assert_eq!(
+                write(RunDir::at(&path("link")).unwrap()).unwrap(),
+                path("out").canonicalize().unwrap()
+            );
         }
-        assert!(at("link").is_symlink());
+        assert!(path("link").is_symlink());
         assert_eq!(entries(root.path()), ["link", "out"]);
 
-        symlink("nothing", at("x-1")).unwrap();
-        assert_eq!(write(RunDir::numbered_in(root.path(), "x", 1)).unwrap(), at("x-1-2"));
+        symlink("nothing", path("x-1")).unwrap();
+        assert_eq!(write(RunDir::numbered_in(root.path(), "x", 1)).unwrap(), path("x-1-2"));
     }
 
     #[test]

@@ -84,8 +84,8 @@ pub fn create(path: &Path) -> io::Result<File> {
 ///
 /// Those of [`create`].
 pub fn open_no_follow(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let opened = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
-    opened.map_err(|error| if path.is_symlink() { symlink_error() } else { error })
+    let result = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
+    result.map_err(|error| if path.is_symlink() { symlink_error() } else { error })
 }
 
 fn symlink_error() -> io::Error {
@@ -113,7 +113,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Writes a file into a staging directory. It is synced and renamed later, together with the other files of the run.
-pub(crate) fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+pub(crate) fn stage_file(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     create(&dir.join(name))?.write_all(text.as_bytes())
 }
 

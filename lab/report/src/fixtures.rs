@@ -10,12 +10,12 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// Returns the description of the runs.
 pub fn run() -> RunDescription {
-    let facts =
+    let properties =
         [("topology", "dumbbell, 3 switches, 3 hosts, links of 100Gbps and 1.5us"), ("duration", "1 ms")];
     RunDescription {
         name: "quickstart".into(),
         about: Some("Two flows share a bottleneck; the second joins after 300 us.".into()),
-        facts: facts.map(|(a, b)| (a.into(), b.into())).into(),
+        properties: properties.map(|(name, value)| (name.into(), value.into())).into(),
         program: ProgramInfo::default(),
         yaml: "name: quickstart\nseed: 1\n".into(),
         tables: TableSelection { flows: true, queues: true, rates: true, ..TableSelection::default() },

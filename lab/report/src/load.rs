@@ -1,4 +1,4 @@
-//! Reads a run directory, whatever backend wrote it.
+//! Reads a run directory, whichever backend wrote it.
 
 use super::describe::{RunDescription, SectionBuilder, describe};
 use super::manifest::{self, Integrity, IntegrityError};
@@ -39,7 +39,7 @@ pub struct LoadedRun {
     /// Name of the directory.
     pub name: String,
     /// Description for the report.
-    pub run: RunDescription,
+    pub description: RunDescription,
     /// Summary, and the time series for which tables were written.
     pub results: Results,
     /// Result of comparing the files with the manifest.
@@ -67,10 +67,10 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     let summary: Summary = serde_json::from_str(&text)
         .map_err(|error| LoadError::Malformed { file: file.clone(), reason: error.to_string() })?;
     let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
-    // A run of an earlier version may have other keys; its results can still be compared.
+    // `None` for a run of an earlier version with other keys: its results can still be compared.
     let experiment =
         Experiment::parse_with(catalogue, &yaml, "run.yaml", &summary.experiment, &[], None).ok();
-    let run = experiment.as_ref().map_or_else(
+    let description = experiment.as_ref().map_or_else(
         || {
             let charts = charts.to_vec();
             RunDescription {
@@ -96,10 +96,10 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     for trace in traces.values_mut() {
         let samples = trace.ports.iter().map(|port| port.queue_bytes.len());
         let samples = samples.chain(trace.rates.iter().map(|flow| flow.rate.len())).max().unwrap_or(0);
-        let sampled = trace.interval * samples as u64;
-        let ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
+        let last_sample = trace.interval * samples as u64;
+        let flow_ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
         let pauses = trace.pauses.iter().map(|pause| pause.time);
-        let last_event = ends.chain(pauses).fold(sampled, Time::max);
+        let last_event = flow_ends.chain(pauses).fold(last_sample, Time::max);
         // Interrupted runs and runs with `until_idle` may end before `duration`; the last event is an estimate of the
         // end.
         let planned =
@@ -111,30 +111,35 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
         absolute.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
     let slowdown = experiment.as_ref().map_or(1.0, |experiment| experiment.scale.slowdown());
     let results = Results { summary, traces, order };
-    Ok(LoadedRun { name, run, results, integrity, slowdown, time_divisor: None })
+    Ok(LoadedRun { name, description, results, integrity, slowdown, time_divisor: None })
 }
 
-/// Reads the rows of a table, if it was written, and calls `take` for each.
+/// Reads the rows of a table, if it was written, and calls `on_row` for each.
 fn rows<R: DeserializeOwned>(
     dir: &Path,
     table: &Table,
-    take: impl FnMut(R) -> Result<(), String>,
+    on_row: impl FnMut(R) -> Result<(), String>,
 ) -> Result<(), LoadError> {
-    tables::read(dir, table, take)
+    tables::read(dir, table, on_row)
         .map_err(|(name, reason)| LoadError::Malformed { file: dir.join(name), reason })
 }
 
 /// Parses microseconds such as `12.48576` without rounding.
 fn time(text: &str) -> Result<Time, String> {
+    /// Picoseconds are the 6th decimal of microseconds.
     const DIGITS: usize = 6;
     let invalid = || format!("invalid time \"{text}\" (microseconds)");
-    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
-    if rest.len() > DIGITS {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    if decimals.len() > DIGITS {
         return Err(invalid());
     }
     let whole: u64 = whole.parse().map_err(|_| invalid())?;
-    let rest: u64 = format!("{rest:0<DIGITS$}").parse().map_err(|_| invalid())?;
-    whole.checked_mul(1_000_000).and_then(|ps| ps.checked_add(rest)).map(Time::from_ps).ok_or_else(invalid)
+    let decimals_ps: u64 = format!("{decimals:0<DIGITS$}").parse().map_err(|_| invalid())?;
+    whole
+        .checked_mul(1_000_000)
+        .and_then(|ps| ps.checked_add(decimals_ps))
+        .map(Time::from_ps)
+        .ok_or_else(invalid)
 }
 
 /// Parses a time; an empty text is `None`.
@@ -261,16 +266,16 @@ mod tests {
     use weir_experiment::file::TableFormat;
 
     #[test]
-    fn written_values_are_read_back() {
+    fn values_are_read_as_they_were_written() {
         for format in [TableFormat::Csv, TableFormat::Parquet] {
             for results in [fixtures::dumbbell(), fixtures::workload()] {
                 let dir = tempfile::tempdir().unwrap();
                 let tables = TableSelection { format, ..fixtures::all_tables() };
                 crate::write(dir.path(), &RunDescription { tables, ..fixtures::run() }, &results).unwrap();
-                let again = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
-                assert_eq!(again.results.summary, results.summary);
+                let loaded = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
+                assert_eq!(loaded.results.summary, results.summary);
                 for (label, trace) in &results.traces {
-                    let read = &again.results.traces[label];
+                    let read = &loaded.results.traces[label];
                     assert_eq!(read.interval, trace.interval, "{label}");
                     assert_eq!(read.flows.len(), trace.flows.len());
                     let fcts = |trace: &SchemeTrace| {
@@ -293,10 +298,10 @@ mod tests {
         let planned = Time::from_ms(500);
         let mut results = fixtures::workload();
         results.summary.partial = false;
-        let ends = |more: &str| {
+        let ends = |keys: &str| {
             let dir = tempfile::tempdir().unwrap();
             let yaml = format!(
-                "topology: {{kind: star, hosts: 3}}\nschemes: [fncc]\nflows: [{{from: h1, to: h2, size: 1KB}}]\nduration: {planned}\n{more}"
+                "topology: {{kind: star, hosts: 3}}\nschemes: [fncc]\nflows: [{{from: h1, to: h2, size: 1KB}}]\nduration: {planned}\n{keys}"
             );
             crate::write(dir.path(), &RunDescription { yaml, ..fixtures::run() }, &results).unwrap();
             load(dir.path(), &Catalogue::builtin(), &[])

@@ -32,8 +32,8 @@ pub struct Process {
     pub started_unix_s: u64,
 }
 
-/// A [`Process`]; `None` if the lock file is empty, because it is written just after it is locked, and may not fit on
-/// a full disk.
+/// The [`Process`] that holds a lock. `None` if the lock file is empty: the holder writes it just after it has locked it,
+/// and the write fails on a full disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(Option<Process>);
 
@@ -84,7 +84,7 @@ impl DirLock {
             let mut file = match open_no_follow(&mut options, &path) {
                 // The previous holder has just removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened.map_err(|error| io::Error::new(error.kind(), format!("{LOCK}: {error}")))?,
+                result => result.map_err(|error| io::Error::new(error.kind(), format!("{LOCK}: {error}")))?,
             };
             let metadata = file.metadata()?;
             if !metadata.is_file() || metadata.nlink() > 1 {
@@ -93,16 +93,16 @@ impl DirLock {
             }
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(LockError::Held(read(&mut file))),
+                Err(TryLockError::WouldBlock) => return Err(LockError::Held(read_holder(&mut file))),
                 // The file system does not support locks; continue without one.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             // The previous holder removes the lock file while holding it. A lock on the unlinked inode would exclude
             // no other process, hence the comparison and the retry.
-            if is_at(&file, &path)? {
+            if is_file_at(&file, &path)? {
                 // Writing the holder may fail on a full disk; the lock is valid nevertheless.
-                let _ = write(&mut file);
+                let _ = write_holder(&mut file);
                 return Ok(DirLock { path, _file: file });
             }
         }
@@ -118,13 +118,13 @@ impl Drop for DirLock {
 }
 
 /// Returns whether `path` still refers to the open file.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+fn is_file_at(file: &File, path: &Path) -> io::Result<bool> {
     let (open, current) = (file.metadata()?, fs::metadata(path));
     Ok(current.is_ok_and(|current| (current.dev(), current.ino()) == (open.dev(), open.ino())))
 }
 
 /// Writes this process as the holder.
-fn write(file: &mut File) -> io::Result<()> {
+fn write_holder(file: &mut File) -> io::Result<()> {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let holder =
         Process { pid: process::id(), command: words.join(" "), started_unix_s: since_epoch().as_secs() };
@@ -133,7 +133,8 @@ fn write(file: &mut File) -> io::Result<()> {
     writeln!(file, "{text}")
 }
 
-fn read(file: &mut File) -> Holder {
+/// Reads the holder from the lock file.
+fn read_holder(file: &mut File) -> Holder {
     let mut text = String::new();
     let process = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok());
     Holder(process)
@@ -177,7 +178,7 @@ mod tests {
         let (victim, lock) = (root.path().join("victim"), root.path().join("x").join(LOCK));
         fs::create_dir(root.path().join("x")).unwrap();
         fs::write(&victim, "important").unwrap();
-        let rejected = || {
+        let acquire_error = || {
             let Err(LockError::Io(error)) = DirLock::acquire(&root.path().join("x")) else {
                 panic!("the directory was locked")
             };
@@ -186,12 +187,12 @@ mod tests {
             error.to_string()
         };
         std::os::unix::fs::symlink(&victim, &lock).unwrap();
-        assert!(rejected().contains(".lock: is a symbolic link"));
+        assert!(acquire_error().contains(".lock: is a symbolic link"));
         std::os::unix::fs::symlink(root.path().join("nothing"), &lock).unwrap();
-        assert!(rejected().contains(".lock: is a symbolic link"));
+        assert!(acquire_error().contains(".lock: is a symbolic link"));
         assert!(!root.path().join("nothing").exists());
         fs::hard_link(&victim, &lock).unwrap();
-        assert!(rejected().contains(".lock: not a regular file"));
+        assert!(acquire_error().contains(".lock: not a regular file"));
         DirLock::acquire(&root.path().join("x")).unwrap();
     }
 

@@ -104,12 +104,13 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 
 /// Parses a line: hexadecimal digits, a space, a space or an asterisk, and a file name without directories.
 fn entry(line: &str) -> Option<(&str, &str)> {
+    /// Length of a SHA-256 in hexadecimal.
     const DIGITS: usize = 64;
     let (sum, rest) = line.split_at_checked(DIGITS)?;
     let name = rest.strip_prefix("  ").or_else(|| rest.strip_prefix(" *"))?;
-    let hexadecimal = sum.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit));
-    let plain = Path::new(name).file_name().is_some_and(|file| file == name);
-    (hexadecimal && plain).then_some((sum, name))
+    let is_hexadecimal = sum.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit));
+    let is_plain = Path::new(name).file_name().is_some_and(|file| file == name);
+    (is_hexadecimal && is_plain).then_some((sum, name))
 }
 
 fn sha256(mut file: &File) -> io::Result<String> {

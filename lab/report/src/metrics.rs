@@ -53,7 +53,7 @@ impl Metric {
     /// Returns whether the value of scheme `index` is the best, and the values differ when printed.
     pub fn is_best(&self, index: usize) -> bool {
         let texts: Vec<String> = (0..self.values.len()).map(|i| self.text(i)).collect();
-        let differ = texts.iter().any(|t| *t != texts[0]);
+        let texts_differ = texts.iter().any(|t| *t != texts[0]);
         let values = self.values.iter().flatten().copied();
         let best = match self.better {
             BetterWhen::Lower => values.reduce(f64::min),
@@ -61,7 +61,7 @@ impl Metric {
             BetterWhen::Neither => None,
         };
         let value = self.values.get(index).copied().flatten();
-        differ
+        texts_differ
             && best.is_some_and(|best| {
                 value.is_some_and(|_| format::decimal(best, self.decimals) == texts[index])
             })
@@ -82,12 +82,13 @@ pub fn port_name(results: &Results, port: &str) -> String {
 
 /// Returns all ports that sent something, the most congested first.
 pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
+    // Sums over the schemes of mean queue and utilisation.
     let mut ports: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for scheme in summary.schemes.values() {
         for (port, queue) in &scheme.queues {
-            let (queues, utilisations) = ports.entry(port).or_default();
-            *queues += queue.mean_bytes;
-            *utilisations += scheme.utilisation.get(port).copied().unwrap_or(0.0);
+            let (queue_sum, utilisation_sum) = ports.entry(port).or_default();
+            *queue_sum += queue.mean_bytes;
+            *utilisation_sum += scheme.utilisation.get(port).copied().unwrap_or(0.0);
         }
     }
     let mut ports: Vec<_> = ports.into_iter().collect();

@@ -6,7 +6,7 @@ pub use weir_experiment::results::file_name;
 pub const SUMMARY: &str = "summary.json";
 /// SHA-256 of every file, in the format of `sha256sum`.
 pub const MANIFEST: &str = "SHA256SUMS";
-/// Facts about a fabric of real interfaces.
+/// Measurements that only a network of real interfaces has, such as ping RTTs.
 pub const FABRIC: &str = "fabric.json";
 /// Trace of the run for the Perfetto UI.
 pub const PERFETTO: &str = "perfetto.json";
@@ -32,6 +32,6 @@ const FILES: [&str; 14] = [
 /// Returns whether a run writes files of this name.
 pub fn is_run_file(name: &str) -> bool {
     // One file per chart, and one per scheme.
-    let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
-    is_numbered || FILES.contains(&name)
+    let is_chart_or_fct = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
+    is_chart_or_fct || FILES.contains(&name)
 }

@@ -15,7 +15,7 @@ const PAGE_CSS: &str = include_str!("page.css");
 /// Maximum number of ports on the page; `summary.json` has all.
 const MAX_PORT_ROWS: usize = 24;
 
-/// Number of flows from which on a 99th percentile is not the maximum.
+/// With fewer flows, the 99th percentile is the maximum or close to it.
 pub const ENOUGH_FOR_P99: u64 = 100;
 
 /// Returns an HTML page with this content.
@@ -69,7 +69,7 @@ fn heading(run: &RunDescription, results: &Results) -> Markup {
                 p.partial role="note" { strong { "Not complete. " } (failure) "." }
             }
             dl {
-                @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }
+                @for (name, value) in &run.properties { div { dt { (name) } dd { (value) } } }
                 div { dt { "seed" } dd { (summary.seed) } }
                 div { dt { "simulated" } dd {
                     (simulated(results)) " in " (format::significant(summary.wall_s)) " s, "
@@ -98,17 +98,17 @@ pub fn failures(results: &Results) -> Vec<String> {
 
 /// Returns a sentence if the 99th percentile of a scheme is over so few flows that it is the maximum or close to it.
 pub fn small_samples(results: &Results) -> Option<String> {
-    let few: Vec<String> = results
+    let affected: Vec<String> = results
         .order
         .iter()
         .filter_map(|label| Some((label, results.summary.schemes.get(label)?.fct.count)))
         .filter(|(_, count)| (1..ENOUGH_FOR_P99).contains(count))
         .map(|(label, count)| format!("{label} {count}"))
         .collect();
-    (!few.is_empty()).then(|| {
+    (!affected.is_empty()).then(|| {
         format!(
             "Percentiles over fewer than {ENOUGH_FOR_P99} flows ({}): p99 is close to the slowest flow",
-            few.join(", ")
+            affected.join(", ")
         )
     })
 }
@@ -116,12 +116,12 @@ pub fn small_samples(results: &Results) -> Option<String> {
 /// Returns the simulated time, such as `2 schemes of 1 ms` if it is the same for all.
 pub fn simulated(results: &Results) -> String {
     let (seconds, schemes) = (results.summary.virtual_s, results.order.len());
-    let each = seconds / schemes.max(1) as f64;
-    let is_average = |trace: &SchemeTrace| (trace.end.as_secs_f64() - each).abs() <= 1e-6 * each;
+    let mean = seconds / schemes.max(1) as f64;
+    let is_mean = |trace: &SchemeTrace| (trace.end.as_secs_f64() - mean).abs() <= 1e-6 * mean;
     let duration = |seconds| format::duration(Time::from_secs_f64(seconds));
     match schemes {
         0 | 1 => duration(seconds),
-        _ if results.traces.values().all(is_average) => format!("{schemes} schemes of {}", duration(each)),
+        _ if results.traces.values().all(is_mean) => format!("{schemes} schemes of {}", duration(mean)),
         _ => format!("{schemes} schemes, together {}", duration(seconds)),
     }
 }
@@ -179,7 +179,7 @@ fn metric_row(metric: &Metric) -> Markup {
 }
 
 fn paper_section(run: &RunDescription, summary: &Summary) -> Markup {
-    // Notes may have no measured value; if none has one, the column is omitted.
+    // The column of measured values is omitted if no published value has one.
     let has_measured = run.paper.iter().any(|note| note.ours.is_some());
     let has_reasons = run.paper.iter().any(|note| note.reason.is_some());
     html! {
@@ -189,7 +189,7 @@ fn paper_section(run: &RunDescription, summary: &Summary) -> Markup {
                 div.scroll {
                     table.published {
                         thead { tr {
-                            th scope="col" { "what" } th scope="col" { "paper" }
+                            th scope="col" { "quantity" } th scope="col" { "paper" }
                             @if has_measured { th scope="col" { "measured" } }
                             th scope="col" { "source" }
                             @if has_reasons { th scope="col" { "reason for difference" } }
@@ -220,7 +220,7 @@ pub fn charts(section: &Section) -> Markup {
             @if let Some(note) = &section.note { p.note { (note) } }
             (legend(section))
             @let is_single = section.figures.len() == 1;
-            div.figures { @for figure in &section.figures { (chart(figure, is_single || figure.layout == Layout::Full)) } }
+            div.figures { @for figure in &section.figures { (figure_markup(figure, is_single || figure.layout == Layout::Full)) } }
         }
     }
 }
@@ -244,7 +244,7 @@ fn legend(section: &Section) -> Markup {
 }
 
 /// Returns a figure. A full-width chart is drawn for two widths; the style sheet shows the one that fits the window.
-fn chart(figure: &Figure, is_full: bool) -> Markup {
+fn figure_markup(figure: &Figure, is_full: bool) -> Markup {
     let chart = figure.picture.chart().filter(|chart| chart.names == LegendPlacement::Legend);
     let notes: Vec<(&Line, &str)> = chart.map_or_else(Vec::new, |chart| {
         chart.lines.iter().filter_map(|line| Some((line, line.note.as_deref()?))).collect()
@@ -269,7 +269,7 @@ fn chart(figure: &Figure, is_full: bool) -> Markup {
 
 /// Returns the table of ports. Ports with a chart of their queue link to it.
 pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
-    let chart = |port: &str| {
+    let queue_chart = |port: &str| {
         let name = format!("queue-{}", file_name(port));
         sections.iter().flat_map(|section| &section.figures).any(|figure| figure.file == name).then_some(name)
     };
@@ -293,7 +293,7 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
                                 @for (row, (label, scheme)) in schemes.iter().enumerate() {
                                     tr {
                                         @if row == 0 { th scope="rowgroup" rowspan=(schemes.len()) {
-                                            @if let Some(chart) = chart(port) { a href=(format!("#{chart}")) { (port) } } @else { (port) }
+                                            @if let Some(chart) = queue_chart(port) { a href=(format!("#{chart}")) { (port) } } @else { (port) }
                                         } }
                                         th scope="row" { (label) }
                                         @if let Some(queue) = scheme.queues.get(*port) {
@@ -313,7 +313,8 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
     }
 }
 
-/// Returns the program that made the run. The description of a run that was read has only the reader's name.
+/// Returns the program that executed the run. `run.program` is this program, which may only read the run, so the name in
+/// the summary takes precedence.
 fn program(run: &RunDescription, summary: &Summary) -> String {
     summary.program.clone().unwrap_or_else(|| run.program.to_string())
 }

@@ -34,7 +34,7 @@ pub struct SwitchTraversal {
     pub name: String,
     /// Processing steps in order.
     pub steps: Vec<String>,
-    /// Index of the previous traversal; `None` for the first one.
+    /// Index of the traversal from which the packet came; `None` for the first one.
     pub from: Option<usize>,
 }
 
@@ -77,23 +77,25 @@ struct Trace<'a, W> {
     is_first: bool,
     /// Process ids by scheme and node.
     processes: BTreeMap<String, usize>,
-    /// Number of asynchronous slices so far.
-    asynchronous: usize,
-    /// Number of packets with arrows so far.
-    arrows: usize,
+    /// Number of flows so far; ids of asynchronous slices are derived from it.
+    flow_count: usize,
+    /// Number of packets of the schemes so far; ids of arrows are derived from it.
+    packet_count: usize,
 }
 
 /// The time of a packet at a host or switch.
 struct PacketSlice {
-    /// Index of the packet.
+    /// Index of the packet in the trace of its scheme.
     packet: usize,
-    /// Whether another slice of the packet precedes, and whether one follows.
-    arrows: (bool, bool),
+    /// True if an arrow leads here from the previous slice of the packet.
+    has_previous: bool,
+    /// True if an arrow leads from here to the next slice of the packet.
+    has_next: bool,
     since: Time,
     until: Time,
 }
 
-/// Lowest thread id for packets.
+/// Lowest thread id for packets: above those of [`thread`], at most 2^24.
 const PACKET_TID_BASE: usize = 1 << 25;
 
 /// Returns the thread id of a port and priority class. Pauses of different classes may overlap, which slices of the
@@ -106,7 +108,7 @@ fn thread(port: u16, class: u8) -> u64 {
 impl<'a, W: Write> Trace<'a, W> {
     fn begin(out: &'a mut W) -> io::Result<Trace<'a, W>> {
         out.write_all(b"{\"traceEvents\":[")?;
-        Ok(Trace { out, is_first: true, processes: BTreeMap::new(), asynchronous: 0, arrows: 0 })
+        Ok(Trace { out, is_first: true, processes: BTreeMap::new(), flow_count: 0, packet_count: 0 })
     }
 
     fn end(self) -> io::Result<()> {
@@ -138,19 +140,20 @@ impl<'a, W: Write> Trace<'a, W> {
         for port in &series.ports {
             let (switch, _) = port.port.rsplit_once(':').unwrap_or((&port.port, ""));
             let pid = self.process(scheme, switch)?;
-            let name = |what: &str| format!("{} towards {}: {what}", port.port, port.towards);
+            let name = |quantity: &str| format!("{} towards {}: {quantity}", port.port, port.towards);
             let queue = port.queue_bytes.iter().map(|&bytes| json!(bytes));
             self.counter(pid, &name("queue"), "bytes", series.interval, queue)?;
             let load = carry_over_utilisation(&port.utilisation)
                 .into_iter()
+                // Percent with one decimal.
                 .map(|share| json!((1e3 * share).round() / 10.0));
             self.counter(pid, &name("load"), "percent", series.interval, load)?;
         }
         self.pauses(scheme, series)?;
         for flow in &series.flows {
             let pid = self.process(scheme, &flow.from)?;
-            self.asynchronous += 1;
-            let (name, id) = (format::flow(&flow.name()), self.asynchronous);
+            self.flow_count += 1;
+            let (name, id) = (format::flow(&flow.name()), self.flow_count);
             let end = flow.fct.map_or(series.end, |fct| flow.start + fct);
             let slice = json!({
                 "name": name, "cat": "flow", "id": id, "pid": pid, "tid": 0, "ph": "b", "ts": us(flow.start),
@@ -189,15 +192,17 @@ impl<'a, W: Write> Trace<'a, W> {
                 };
                 (hop.switch.as_str(), track, hop.arrived, hop.left.unwrap_or(hop.arrived))
             });
-            let (sent, at_end) = (path.sent, path.delivered);
-            let first = (path.from.as_str(), format!("{}, packets sent", path.from), sent.0, sent.1);
-            let last =
-                at_end.map(|time| (path.to.as_str(), format!("{}, packets received", path.to), time, time));
+            let (first_bit, last_bit) = path.sent;
+            let first = (path.from.as_str(), format!("{}, packets sent", path.from), first_bit, last_bit);
+            let last = path
+                .delivered
+                .map(|time| (path.to.as_str(), format!("{}, packets received", path.to), time, time));
             let slices: Vec<_> = std::iter::once(first).chain(switches).chain(last).collect();
             let count = slices.len();
             for (n, (node, track, since, until)) in slices.into_iter().enumerate() {
-                let arrows = (n > 0, n + 1 < count);
-                tracks.entry((node, track)).or_default().push(PacketSlice { packet, arrows, since, until });
+                let slice =
+                    PacketSlice { packet, has_previous: n > 0, has_next: n + 1 < count, since, until };
+                tracks.entry((node, track)).or_default().push(slice);
             }
         }
         let mut tid = PACKET_TID_BASE;
@@ -205,21 +210,22 @@ impl<'a, W: Write> Trace<'a, W> {
             let pid = self.process(scheme, node)?;
             slices.sort_by_key(|packet_slice| (packet_slice.since, packet_slice.until));
             // Time from which each thread of the track is free.
-            let mut free: Vec<Time> = Vec::new();
+            let mut free_from: Vec<Time> = Vec::new();
             for packet_slice in slices {
-                let row = free.iter().position(|&free| free <= packet_slice.since).unwrap_or(free.len());
-                if row == free.len() {
+                let free_row = free_from.iter().position(|&time| time <= packet_slice.since);
+                let row = free_row.unwrap_or(free_from.len());
+                if row == free_from.len() {
                     let name = if row == 0 { track.clone() } else { format!("{track} ({})", row + 1) };
                     let args = json!({"name": name});
                     self.event(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid + row, "args": args}))?;
-                    free.push(Time::ZERO);
+                    free_from.push(Time::ZERO);
                 }
-                free[row] = packet_slice.until;
+                free_from[row] = packet_slice.until;
                 self.packet_slice(&packets[packet_slice.packet], &packet_slice, (pid, tid + row))?;
             }
-            tid += free.len();
+            tid += free_from.len();
         }
-        self.arrows += packets.len();
+        self.packet_count += packets.len();
         Ok(())
     }
 
@@ -235,17 +241,16 @@ impl<'a, W: Write> Trace<'a, W> {
             "name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": tid, "ts": us(packet_slice.since),
             "dur": us(packet_slice.until.saturating_sub(packet_slice.since)), "args": args,
         });
-        let (from, to) = packet_slice.arrows;
-        if from || to {
+        if packet_slice.has_previous || packet_slice.has_next {
             // Flow events, version 2: the slices of a packet share a bind id.
-            slice["bind_id"] = json!(format!("{:#x}", self.arrows + packet_slice.packet + 1));
-            slice["flow_in"] = json!(from);
-            slice["flow_out"] = json!(to);
+            slice["bind_id"] = json!(format!("{:#x}", self.packet_count + packet_slice.packet + 1));
+            slice["flow_in"] = json!(packet_slice.has_previous);
+            slice["flow_out"] = json!(packet_slice.has_next);
         }
         self.event(&slice)
     }
 
-    /// Writes a value at the beginning, and at each sample that differs from the previous one.
+    /// Writes a counter: 0 at the beginning, and the value of each sample that differs from the previous one.
     fn counter(
         &mut self,
         pid: usize,
@@ -267,7 +272,8 @@ impl<'a, W: Write> Trace<'a, W> {
 
     /// Writes each pause of a port and class, which lasts until its resume or the end of the run.
     fn pauses(&mut self, scheme: &str, series: &SchemeTrace) -> io::Result<()> {
-        let mut named = BTreeSet::new();
+        let mut named_threads = BTreeSet::new();
+        // Port and class of each pause without a resume so far, and its start.
         let mut open: BTreeMap<(&str, u16, u8), Time> = BTreeMap::new();
         let mut slices: Vec<((&str, u16, u8), Time, Time)> = Vec::new();
         for PauseRecord { time, switch, port, priority, is_pause } in &series.pauses {
@@ -287,7 +293,7 @@ impl<'a, W: Write> Trace<'a, W> {
         for ((switch, port, class), since, until) in slices {
             let pid = self.process(scheme, switch)?;
             let tid = thread(port, class);
-            if named.insert((pid, tid)) {
+            if named_threads.insert((pid, tid)) {
                 let name = format!("{switch}:{port}, class {class}");
                 let args = json!({"name": name});
                 self.event(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": args}))?;
@@ -303,7 +309,7 @@ impl<'a, W: Write> Trace<'a, W> {
     }
 }
 
-/// Microseconds, the unit of the format.
+/// Converts to microseconds, the unit of the format.
 fn us(time: Time) -> f64 {
     time.as_us_f64()
 }
@@ -326,22 +332,26 @@ mod tests {
         let results = fixtures::dumbbell();
         let events = events(&results);
         let named = |name: &str| {
-            let process = events.iter().find(|it| it["name"] == "process_name" && it["args"]["name"] == name);
+            let process =
+                events.iter().find(|event| event["name"] == "process_name" && event["args"]["name"] == name);
             process.unwrap_or_else(|| panic!("{name}"))["pid"].clone()
         };
         for scheme in ["fncc", "hpcc eta=0.95"] {
             let pid = named(&format!("{scheme}: s1"));
-            let queue = events.iter().filter(|it| it["pid"] == pid && it["name"] == "s1:3 towards s2: queue");
-            let peak = queue.clone().map(|it| it["args"]["bytes"].as_u64().unwrap()).max();
+            let queue = events
+                .iter()
+                .filter(|event| event["pid"] == pid && event["name"] == "s1:3 towards s2: queue");
+            let peak = queue.clone().map(|event| event["args"]["bytes"].as_u64().unwrap()).max();
             let port = &results.traces[scheme].ports[0];
             assert_eq!(peak, port.queue_bytes.iter().max().copied(), "{scheme}");
-            let times: Vec<f64> = queue.map(|it| it["ts"].as_f64().unwrap()).collect();
+            let times: Vec<f64> = queue.map(|event| event["ts"].as_f64().unwrap()).collect();
             assert!(times.is_sorted() && times.len() > 10 && times[0] == 0.0, "{times:?}");
-            let flows =
-                events.iter().filter(|it| it["pid"] == named(&format!("{scheme}: h2")) && it["ph"] == "b");
-            assert_eq!(flows.map(|it| it["ts"].as_f64().unwrap()).collect::<Vec<_>>(), [300.0]);
+            let flows = events
+                .iter()
+                .filter(|event| event["pid"] == named(&format!("{scheme}: h2")) && event["ph"] == "b");
+            assert_eq!(flows.map(|event| event["ts"].as_f64().unwrap()).collect::<Vec<_>>(), [300.0]);
         }
-        let load = events.iter().filter_map(|it| it["args"]["percent"].as_f64());
+        let load = events.iter().filter_map(|event| event["args"]["percent"].as_f64());
         assert!(load.fold(0.0, f64::max) <= 100.0);
     }
 
@@ -355,19 +365,19 @@ mod tests {
             arrived: Time::from_us(arrived),
             left: Some(Time::from_us(left)),
         });
-        let path = |seq, at: u64, wait: u64| PacketPath {
+        let path = |seq, sent_us: u64, wait_us: u64| PacketPath {
             kind: "DATA",
             from: "h1".into(),
             to: "h2".into(),
             message: 1,
             seq,
             bytes: 1_066,
-            sent: (us(at), us(at + 1)),
+            sent: (us(sent_us), us(sent_us + 1)),
             hops: vec![
-                hop("s1", Some(2), at + 2, at + 3 + wait),
-                hop("s2", Some(1), at + 5 + wait, at + 6 + wait),
+                hop("s1", Some(2), sent_us + 2, sent_us + 3 + wait_us),
+                hop("s2", Some(1), sent_us + 5 + wait_us, sent_us + 6 + wait_us),
             ],
-            delivered: Some(us(at + 8 + wait)),
+            delivered: Some(us(sent_us + 8 + wait_us)),
         };
         let mut lost = path(2, 5, 9);
         lost.hops[1] = PacketHop { port: None, left: None, ..lost.hops[1].clone() };
@@ -378,8 +388,8 @@ mod tests {
             trace.packets = vec![path(0, 3, 20), path(1, 4, 20), lost.clone()];
         }
         let events = events(&results);
-        let packets: Vec<&Value> = events.iter().filter(|it| it["cat"] == "packet").collect();
-        let number = |it: &Value, key: &str| it[key].as_f64().unwrap();
+        let packets: Vec<&Value> = events.iter().filter(|event| event["cat"] == "packet").collect();
+        let number = |event: &Value, key: &str| event[key].as_f64().unwrap();
         let mut threads: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         let mut flows: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for slice in &packets {
@@ -398,14 +408,14 @@ mod tests {
             assert!(u64::from_str_radix(id.strip_prefix("0x").unwrap(), 16).is_ok());
             slices.sort_by(|a, b| number(a, "ts").total_cmp(&number(b, "ts")));
             let arrows: Vec<_> =
-                slices.iter().map(|it| (it["flow_in"] == true, it["flow_out"] == true)).collect();
+                slices.iter().map(|event| (event["flow_in"] == true, event["flow_out"] == true)).collect();
             let (first, last) = ((false, true), (true, false));
             let whole = [first, (true, true), (true, true), last];
             assert!(arrows == whole || arrows == [first, (true, true), last], "{arrows:?}");
             assert!(slices.windows(2).all(|two| two[0]["pid"] != two[1]["pid"]));
         }
-        let names = events.iter().filter(|it| it["name"] == "thread_name");
-        let names: Vec<&str> = names.filter_map(|it| it["args"]["name"].as_str()).collect();
+        let names = events.iter().filter(|event| event["name"] == "thread_name");
+        let names: Vec<&str> = names.filter_map(|event| event["args"]["name"].as_str()).collect();
         for name in ["h1, packets sent", "s1:2, packets", "s1:2, packets (3)", "s2, undelivered packets"] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
@@ -429,15 +439,16 @@ mod tests {
         write_traversals(&traversals, &mut text).unwrap();
         let trace: Value = serde_json::from_slice(&text).unwrap();
         let slices: Vec<&Value> =
-            trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X").collect();
-        let number = |it: &Value, key: &str| it[key].as_u64().unwrap();
+            trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X").collect();
+        let number = |event: &Value, key: &str| event[key].as_u64().unwrap();
         let seen: Vec<_> = slices
             .iter()
-            .map(|it| (it["name"].as_str().unwrap(), number(it, "ts"), number(it, "dur")))
+            .map(|event| (event["name"].as_str().unwrap(), number(event, "ts"), number(event, "dur")))
             .collect();
         assert_eq!(seen, [("p", 0, 2), ("x", 0, 1), ("y", 1, 1), ("p", 3, 1), ("z", 3, 1), ("p", 5, 1)]);
-        let packets = slices.iter().filter(|it| it["cat"] == "packet");
-        let arrows: Vec<_> = packets.map(|it| (it["flow_in"] == true, it["flow_out"] == true)).collect();
+        let packets = slices.iter().filter(|event| event["cat"] == "packet");
+        let arrows: Vec<_> =
+            packets.map(|event| (event["flow_in"] == true, event["flow_out"] == true)).collect();
         assert_eq!(arrows, [(false, true), (true, false), (false, false)]);
         assert_eq!(slices[0]["bind_id"], slices[3]["bind_id"]);
         assert_ne!(slices[0]["pid"], slices[3]["pid"]);
@@ -447,12 +458,16 @@ mod tests {
     fn every_slice_ends_and_pauses_do_not_overlap() {
         let events = events(&fixtures::workload());
         let ids = |ph: &str| -> Vec<u64> {
-            events.iter().filter(|it| it["ph"] == ph).map(|it| it["id"].as_u64().unwrap()).collect()
+            events
+                .iter()
+                .filter(|event| event["ph"] == ph)
+                .map(|event| event["id"].as_u64().unwrap())
+                .collect()
         };
         assert!(ids("b").len() == 6000 && ids("b") == ids("e"));
         let mut until: BTreeMap<String, f64> = BTreeMap::new();
         let mut pauses = 0;
-        for slice in events.iter().filter(|it| it["ph"] == "X") {
+        for slice in events.iter().filter(|event| event["ph"] == "X") {
             let (ts, dur) = (slice["ts"].as_f64().unwrap(), slice["dur"].as_f64().unwrap());
             let last = until.entry(format!("{}:{}", slice["pid"], slice["tid"])).or_default();
             assert!(ts >= *last && dur > 0.0, "{slice}");

@@ -70,7 +70,7 @@ mod tests {
         let integrity = Integrity::Verified;
         LoadedRun {
             name: "x".into(),
-            run: RunDescription::default(),
+            description: RunDescription::default(),
             results,
             integrity,
             slowdown,

@@ -3,7 +3,7 @@
 use super::chart::Size;
 use super::describe::RunDescription;
 use super::figures::Layout;
-use super::files::put;
+use super::files::stage_file;
 use super::{names, page, tables};
 use serde::Serialize;
 use std::io;
@@ -17,25 +17,26 @@ use weir_experiment::results::{Results, Summary};
 ///
 /// If a file cannot be written.
 pub fn write(dir: &Path, run: &RunDescription, results: &Results) -> io::Result<()> {
-    put(dir, "run.yaml", &run.file())?;
+    stage_file(dir, "run.yaml", &run.to_yaml())?;
     let summary = Summary { program: Some(run.program.to_string()), ..results.summary.clone() };
-    put(dir, names::SUMMARY, &pretty(&summary)?)?;
+    stage_file(dir, names::SUMMARY, &pretty(&summary)?)?;
     tables::write(dir, run.tables, &run.addresses, results)?;
     let sections = run.sections(results);
+    // An SVG file has one size; the page shows a full-width figure in both.
     for figure in sections.iter().flat_map(|section| &section.figures) {
         let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
-        put(dir, &format!("{}.svg", figure.file), &figure.picture.svg_file(size))?;
+        stage_file(dir, &format!("{}.svg", figure.file), &figure.picture.svg_file(size))?;
     }
-    put(dir, "report.html", &page::page(run, results, &sections))
+    stage_file(dir, "report.html", &page::page(run, results, &sections))
 }
 
-/// Writes `fabric.json`, the facts about a fabric of real interfaces.
+/// Writes `fabric.json`: measurements that only a network of real interfaces has.
 ///
 /// # Errors
 ///
 /// If the file cannot be written.
 pub fn write_fabric(dir: &Path, fabric: &FabricReport) -> io::Result<()> {
-    put(dir, names::FABRIC, &pretty(&fabric.facts)?)
+    stage_file(dir, names::FABRIC, &pretty(&fabric.json)?)
 }
 
 /// Returns pretty-printed JSON with a final newline.
@@ -52,7 +53,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
-    fn written(results: &Results, tables: TableSelection) -> (tempfile::TempDir, BTreeSet<String>) {
+    /// Writes a run to a temporary directory. Returns the directory and the names of the files.
+    fn write_run(results: &Results, tables: TableSelection) -> (tempfile::TempDir, BTreeSet<String>) {
         let dir = tempfile::tempdir().unwrap();
         let run = RunDescription { tables, ..fixtures::run() };
         write(dir.path(), &run, results).unwrap();
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn writes_only_the_requested_files() {
         let (_dir, names) =
-            written(&fixtures::dumbbell(), TableSelection { queues: true, ..TableSelection::default() });
+            write_run(&fixtures::dumbbell(), TableSelection { queues: true, ..TableSelection::default() });
         let expected = [
             "queue-s1-3-closer.svg",
             "queue-s1-3-tail.svg",
@@ -94,19 +96,19 @@ mod tests {
     }
 
     #[test]
-    fn svg_files_and_the_page_are_well_formed_and_load_nothing() {
+    fn svg_files_are_well_formed_and_the_page_loads_nothing() {
         for results in [fixtures::dumbbell(), fixtures::workload()] {
-            let (dir, names) = written(&results, TableSelection::default());
+            let (dir, names) = write_run(&results, TableSelection::default());
             for name in names.iter().filter(|name| name.ends_with(".svg")) {
                 let svg = fs::read_to_string(dir.path().join(name)).unwrap();
                 roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
             }
             let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
             assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none';"));
-            // The name of the SVG language is an identifier, nothing is loaded from there.
+            // The SVG namespace is a URL, but browsers do not load it.
             let page = without_scripts(&page).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-            for load in ["http://", "https://", " src=", "<link", "<img", "@import", "url("] {
-                assert!(!page.contains(load), "{load}");
+            for external in ["http://", "https://", " src=", "<link", "<img", "@import", "url("] {
+                assert!(!page.contains(external), "{external}");
             }
         }
     }

@@ -22,20 +22,20 @@ pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
 
 /// Draws `count` items in stacked tables with as many items per table as fit, at least one.
 fn stack_tables(count: usize, width: usize, draw: impl Fn(Range<usize>) -> String) -> String {
-    let (mut parts, mut from) = (Vec::new(), 0);
+    let (mut tables, mut from) = (Vec::new(), 0);
     while from < count {
-        let mut fitting = (from + 1..=count).rev().map(|to| (to, draw(from..to)));
-        let largest = fitting.find(|(to, part)| *to == from + 1 || columns_of(part) <= width);
-        let (to, part) = largest.unwrap_or((count, String::new()));
-        parts.push(part);
+        let mut candidates = (from + 1..=count).rev().map(|to| (to, draw(from..to)));
+        let largest = candidates.find(|(to, table)| *to == from + 1 || columns_of(table) <= width);
+        let (to, table) = largest.unwrap_or((count, String::new()));
+        tables.push(table);
         from = to;
     }
-    parts.join("\n")
+    tables.join("\n")
 }
 
 /// Returns the width of a text in columns, without escape sequences.
 fn columns_of(text: &str) -> usize {
-    let plain = |line: &str| {
+    let plain_len = |line: &str| {
         let mut parts = line.split('\u{1b}');
         let first = parts.next().map_or(0, |part| part.chars().count());
         first
@@ -43,9 +43,10 @@ fn columns_of(text: &str) -> usize {
                 .map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count()))
                 .sum::<usize>()
     };
-    text.lines().map(plain).max().unwrap_or(0)
+    text.lines().map(plain_len).max().unwrap_or(0)
 }
 
+/// Returns a table without rows. `styled` allows escape sequences for bold text.
 fn empty(styled: bool) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);

@@ -144,7 +144,7 @@ fn flow_entries(experiment: &Experiment, host: &str) -> Vec<FlowEntry> {
             .announces
             .as_ref()
             .map(|announcement| addresses(topology, &announcement.senders)),
-        incast: flow.announces.as_ref().map(|announcement| announcement.incast),
+        incast: flow.announces.as_ref().map(|announcement| announcement.incast_number),
     })
     .collect()
 }

@@ -60,7 +60,7 @@ impl FabricFacts {
     pub fn fabric(&self) -> FabricReport {
         let rtt_ms = self.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
         FabricReport {
-            facts: serde_json::to_value(self).expect("plain data serialises"),
+            json: serde_json::to_value(self).expect("plain data serialises"),
             heading: vec![
                 ("switch".to_owned(), self.switch.name().to_owned()),
                 ("base RTT".to_owned(), format!("{rtt_ms:.1} ms, measured")),

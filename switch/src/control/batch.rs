@@ -19,9 +19,10 @@ pub struct Batch {
     results: Vec<Result<(), ControlError>>,
     /// The inverses of the updates applied so far; empty if the batch is never rolled back.
     undo: UndoLog,
-    /// The multicast groups of deleted clone sessions, by session.
+    /// The multicast groups of deleted clone sessions, by session. An inverse update cannot restore them.
     session_groups: BTreeMap<u16, u16>,
-    failed: bool,
+    /// True after the first failed update.
+    has_failed: bool,
 }
 
 /// A stack of inverse updates. They are stored encoded, because decoded ones take ten times the memory.
@@ -55,7 +56,7 @@ impl Batch {
             results: Vec::new(),
             undo: UndoLog::default(),
             session_groups: BTreeMap::new(),
-            failed: false,
+            has_failed: false,
         }
     }
 
@@ -69,9 +70,10 @@ impl Batch {
     ) -> bool {
         for update in updates {
             let result = update.and_then(|update| self.apply(control, switch, &update));
-            self.failed |= result.is_err();
+            self.has_failed |= result.is_err();
             self.results.push(result);
-            if self.failed && self.atomicity != Atomicity::ContinueOnError {
+            if self.has_failed && self.atomicity != Atomicity::ContinueOnError {
+                // Fills `results`, which ends the batch.
                 self.roll_back(control, switch);
             }
             if self.results.len() >= self.len {
@@ -95,6 +97,7 @@ impl Batch {
         control.apply(switch, update)?;
         self.undo.push(undo);
         if let Some((session, group)) = group {
+            // If a batch deletes a session twice, only the first group is that of the state before the batch.
             self.session_groups.entry(session).or_insert(group);
         }
         Ok(())

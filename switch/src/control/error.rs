@@ -1,3 +1,5 @@
+//! Errors of updates and reads, with P4Runtime's codes.
+
 use crate::engine::ReplicationError;
 use crate::pipeline::TableError;
 use p4runtime::google::rpc::Code;

@@ -1,4 +1,5 @@
-//! Writes and reads counters, meters and registers: cells of arrays, and direct resources of table entries.
+//! Writes and reads counters, meters and registers: the cells (elements) of indexed arrays, and direct resources, which
+//! belong to one table entry each.
 
 use super::error::ControlError;
 use super::key::checked_key;
@@ -43,7 +44,7 @@ pub fn object_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<
     objects.id(id).ok_or_else(|| ControlError::invalid(format!("there is no {} {id:#010x}", T::KIND)))
 }
 
-/// Returns the selected cells: one, or all if there is no index.
+/// Returns the range of selected cells: one, or all if there is no index. `name` and `size` are those of the array.
 fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Range<usize>, ControlError> {
     let Some(&Index { index }) = index else { return Ok(0..size) };
     let cell = usize::try_from(index)
@@ -67,6 +68,7 @@ fn index(cell: usize) -> Option<Index> {
 
 // Counters
 
+/// Converts a counter value from P4Runtime, and rejects negative numbers.
 pub fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
     let count = |n: i64| {
         u64::try_from(n).map_err(|_| ControlError::invalid(format!("counter value {n} is negative")))
@@ -90,6 +92,7 @@ impl Control {
         require_modify(kind, "a counter")?;
         let name = &object_by_id(&self.index.counters, entry.counter_id)?.preamble().name;
         let cells = cells(entry.index.as_ref(), name, switch.pipeline().counter_size(name)?)?;
+        // A write without data changes nothing, but its ids and its index are checked.
         let Some(data) = &entry.data else { return Ok(()) };
         let value = counter_value(data)?;
         for cell in cells {
@@ -123,9 +126,10 @@ impl Control {
         entry: &DirectCounterEntry,
     ) -> Result<(), ControlError> {
         require_modify(kind, "a direct counter")?;
-        let target = table_entry(entry.table_entry.as_ref())?;
+        let target = direct_target(entry.table_entry.as_ref())?;
         self.require_direct_counter(target)?;
         let (table, handle) = self.find(switch, target)?;
+        // A write without data changes nothing, but its ids and its index are checked.
         let Some(data) = &entry.data else { return Ok(()) };
         Ok(switch.pipeline_mut().direct_counter_write(table, handle, counter_value(data)?)?)
     }
@@ -136,7 +140,7 @@ impl Control {
         request: &DirectCounterEntry,
         page: &mut ReadPage,
     ) -> Result<Vec<DirectCounterEntry>, ControlError> {
-        let target = table_entry(request.table_entry.as_ref())?;
+        let target = direct_target(request.table_entry.as_ref())?;
         if target.table_id != 0 {
             self.require_direct_counter(target)?;
         }
@@ -179,7 +183,8 @@ impl Control {
     }
 }
 
-fn table_entry(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> {
+/// Returns the table entry that a request for a direct resource refers to.
+fn direct_target(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> {
     let entry = entry.ok_or_else(|| ControlError::invalid("table_entry is missing"))?;
     match entry.is_default_action {
         true => Err(ControlError::unimplemented("direct resources of a default action are not supported")),
@@ -221,6 +226,7 @@ pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<Met
 }
 
 pub fn meter_config(rates: MeterRates) -> MeterConfig {
+    // Larger rates saturate, as counters do.
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     MeterConfig {
         cir: signed(rates.cir),
@@ -290,7 +296,7 @@ impl Control {
     ) -> Result<(), ControlError> {
         require_modify(kind, "a direct meter")?;
         reject_color_counters(entry.counter_data.is_some())?;
-        let target = table_entry(entry.table_entry.as_ref())?;
+        let target = direct_target(entry.table_entry.as_ref())?;
         let (table, _) = self.table(target.table_id)?;
         let no_meter =
             || ControlError::invalid(format!("table {} has no direct meter", table.preamble().name));
@@ -307,7 +313,7 @@ impl Control {
         page: &mut ReadPage,
     ) -> Result<Vec<DirectMeterEntry>, ControlError> {
         reject_color_counters(request.counter_data.is_some())?;
-        let target = table_entry(request.table_entry.as_ref())?;
+        let target = direct_target(request.table_entry.as_ref())?;
         let has_meter = |id: u32| self.table(id).is_ok_and(|(table, _)| self.direct_meter(table).is_some());
         if target.table_id != 0 && !has_meter(target.table_id) {
             let (table, _) = self.table(target.table_id)?;
@@ -318,11 +324,11 @@ impl Control {
         }
         let with_meters = TableEntry { meter_config: Some(MeterConfig::default()), ..target.clone() };
         let entries = self.direct_resource_entries(switch, target, &with_meters, page)?;
-        let entries = entries.into_iter().filter(|entry| has_meter(entry.table_id)).map(|mut entry| {
+        let meters = entries.into_iter().filter(|entry| has_meter(entry.table_id)).map(|mut entry| {
             let config = entry.meter_config.take();
             DirectMeterEntry { table_entry: Some(key_of(entry)), config, counter_data: None }
         });
-        Ok(entries.collect())
+        Ok(meters.collect())
     }
 }
 

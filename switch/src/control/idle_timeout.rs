@@ -9,7 +9,7 @@ use weir_units::Time;
 impl Control {
     /// Returns whether any entry has an idle timeout.
     pub fn has_timeouts(&self) -> bool {
-        self.timeout_entries > 0
+        self.entries_with_timeout > 0
     }
 
     /// Returns the entries that have timed out by `now`, with key, metadata and timeout but without action, as

@@ -1,4 +1,5 @@
-//! Paging of long reads, so that the reader can do other work between pages.
+//! Paging of long reads, so that the reader can do other work between pages. A row is a row of a table or a cell of an
+//! array.
 
 use std::ops::Range;
 

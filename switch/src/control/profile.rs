@@ -1,4 +1,5 @@
-//! Action profiles and selectors: members, groups and one-shot sets.
+//! Action profiles and selectors: members (an action with arguments), groups of members, and one-shot sets (the actions
+//! of one table entry, written with the entry).
 //!
 //! A controller identifies members and groups by its own ids, the pipeline by handles. A one-shot set becomes
 //! a group and members without controller ids.
@@ -25,6 +26,7 @@ use std::sync::Arc;
 const MAX_GROUP_WEIGHT: usize = 1 << 16;
 
 impl Control {
+    /// Returns the entities that were written to a profile, and its P4Info.
     fn profile(&self, id: u32) -> Result<(&ProfileEntities, &ActionProfile), ControlError> {
         let missing = || ControlError::invalid(format!("there is no action profile {id:#010x}"));
         let info = self.index.action_profiles.id(id).ok_or_else(missing)?;
@@ -46,7 +48,7 @@ impl Control {
     /// Returns the controller's id of a member.
     pub(super) fn member_id(&self, profile: u32, handle: MemberHandle) -> Result<u32, ControlError> {
         let (profile, _) = self.profile(profile)?;
-        let found = profile.members.iter().find(|(_, existing)| **existing == handle).map(|(&id, _)| id);
+        let found = profile.members.iter().find(|(_, known)| **known == handle).map(|(&id, _)| id);
         found.ok_or_else(|| {
             ControlError::new(Code::Internal, format!("member {handle} was not created by P4Runtime"))
         })
@@ -55,7 +57,7 @@ impl Control {
     /// Returns the controller's id of a group.
     pub(super) fn group_id(&self, profile: u32, handle: GroupHandle) -> Result<u32, ControlError> {
         let (profile, _) = self.profile(profile)?;
-        let found = profile.groups.iter().find(|(_, existing)| existing.handle == handle).map(|(&id, _)| id);
+        let found = profile.groups.iter().find(|(_, known)| known.handle == handle).map(|(&id, _)| id);
         found.ok_or_else(|| {
             ControlError::new(Code::Internal, format!("group {handle} was not created by P4Runtime"))
         })
@@ -83,9 +85,9 @@ impl Control {
             (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has member {id}"))),
             (Type::Insert, None) => {
                 self.reject_if_one_shot(member.action_profile_id)?;
-                let full = info.size > 0 && profile.members.len() as u64 >= info.size as u64;
+                let is_full = info.size > 0 && profile.members.len() as u64 >= info.size as u64;
                 let call = action()?;
-                if full {
+                if is_full {
                     let message = format!("{name} is full: it holds {} members", info.size);
                     return Err(ControlError::new(Code::ResourceExhausted, message));
                 }
@@ -261,7 +263,7 @@ impl Control {
         Ok(found)
     }
 
-    /// Returns the requested profile, or all profiles for 0.
+    /// Returns the id of the requested profile, or the ids of all profiles for 0.
     fn profile_ids(&self, profile: u32) -> Result<Vec<u32>, ControlError> {
         match profile {
             0 => Ok(self.profiles.keys().copied().collect()),
@@ -278,8 +280,8 @@ fn unknown_group(id: u32) -> ControlError {
     ControlError::not_found(format!("there is no group {id}"))
 }
 
-/// Returns a conversion of the pipeline's errors that names the member or group by its controller id. The
-/// pipeline knows only its handle.
+/// Returns a function that converts the pipeline's errors. An in-use error then names the member or group by its
+/// controller id; the pipeline knows only its handle.
 fn in_use_error(profile: &str, what: &str, id: u32) -> impl Fn(TableError) -> ControlError {
     move |error| match error {
         TableError::InUse { .. } => {
@@ -358,9 +360,10 @@ fn check_one_shot(
             info.preamble().name
         )));
     }
-    let defaults = set.action_selection_mode() == ActionSelectionMode::DefaultModeDeterminedByActionSelector
+    let has_default_settings = set.action_selection_mode()
+        == ActionSelectionMode::DefaultModeDeterminedByActionSelector
         && set.size_semantics() == SizeSemantics::DefaultSizeDeterminedByActionSelector;
-    if !defaults || set.group_action.is_some() {
+    if !has_default_settings || set.group_action.is_some() {
         return Err(ControlError::unimplemented(
             "settings of a single group and group actions are not supported",
         ));
@@ -403,8 +406,8 @@ fn port_from_bytes(watch_port: &[u8]) -> Result<Option<u32>, ControlError> {
     port.map(Some).ok_or_else(|| ControlError::invalid("watch_port is not a port: it exceeds 32 bits"))
 }
 
-/// Checks weights against the selector's limits and returns how often each member is repeated. A `max_size` of
-/// 0 means no limit.
+/// Checks weights against the selector's limits and returns how often each member is repeated. A `max_size`,
+/// `max_group_size` or `max_member_weight` of 0 means no limit.
 fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result<Vec<usize>, ControlError> {
     let name = &info.preamble().name;
     let invalid = |message: String| Err(ControlError::invalid(format!("{name}: {message}")));
@@ -418,6 +421,7 @@ fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result
         return invalid(format!("weight {weight} is below 1"));
     }
     let sum: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
+    // Size of the group as `max_size` counts it: members, or by default the sum of their weights.
     let size = match &info.selector_size_semantics {
         Some(SelectorSizeSemantics::SumOfMembers(limits)) => {
             let max = limits.max_member_weight;

@@ -96,7 +96,8 @@ impl Control {
         entry: &CloneSessionEntry,
     ) -> Result<(), ControlError> {
         let id = write_session(switch, kind, entry)?;
-        match kind != Type::Delete && uses_egress_port(&entry.replicas) {
+        let is_legacy = kind != Type::Delete && uses_egress_port(&entry.replicas);
+        match is_legacy {
             true => self.legacy_clone_sessions.insert(id),
             false => self.legacy_clone_sessions.remove(&id),
         };
@@ -134,7 +135,7 @@ fn write_session(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> 
         // P4Runtime's entry has no group: MODIFY keeps the one that Thrift set.
         group: switch.clone_sessions().get(&id).and_then(|session| session.group),
         replicas: from_replicas(&entry.replicas)?,
-        // Class 0 is what clients send by default, so it keeps the priority that the program set, as in BMv2.
+        // Clients send class 0 by default, so it keeps the priority that the program set, as in BMv2.
         priority: (entry.class_of_service > 0).then_some(entry.class_of_service as u8),
         truncate: (length > 0).then_some(length),
     };

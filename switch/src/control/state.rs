@@ -19,7 +19,7 @@ pub struct Control {
     /// The attributes of entries that the pipeline does not store; most entries have none.
     pub(super) entry_extras: BTreeMap<EntryRef, EntryExtras>,
     /// Number of entries with an idle timeout.
-    pub(super) timeout_entries: usize,
+    pub(super) entries_with_timeout: usize,
     pub(super) profiles: BTreeMap<u32, ProfileEntities>,
     /// Multicast groups as written, for their metadata.
     pub(super) multicast: BTreeMap<u16, MulticastGroupEntry>,
@@ -51,7 +51,7 @@ impl Control {
             tables,
             profiles,
             entry_extras: BTreeMap::new(),
-            timeout_entries: 0,
+            entries_with_timeout: 0,
             multicast: BTreeMap::new(),
             legacy_clone_sessions: BTreeSet::new(),
             digests: BTreeMap::new(),
@@ -63,8 +63,14 @@ impl Control {
     }
 }
 
-/// P4Runtime table id and handle of an entry; without a handle: the default action.
-pub type EntryRef = (u32, Option<EntryHandle>);
+/// Identifies an entry, or a default action, in a map over all tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryRef {
+    /// P4Runtime id of the table.
+    pub table_id: u32,
+    /// `None`: the default action.
+    pub handle: Option<EntryHandle>,
+}
 
 /// The attributes of an entry that the pipeline does not store.
 #[derive(Clone, Debug, Default, PartialEq)]

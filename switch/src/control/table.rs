@@ -22,7 +22,7 @@ use weir_units::Time;
 /// Maximum length of the metadata of an entry in bytes. It bounds the memory, since every entry can have metadata.
 const MAX_METADATA_LEN: usize = 4 << 10;
 
-/// Direct resources and timeout of a table write, validated.
+/// The direct resources (counter and meter of the entry) and the timeout of a table write, validated.
 struct EntrySettings {
     /// `None` leaves the counter unchanged.
     counter: Option<CounterValue>,
@@ -122,7 +122,11 @@ impl Control {
             Ok(target)
         });
         match result {
-            Ok(target) => self.store_extras((target.table, Some(target.handle)), entry, one_shot),
+            Ok(target) => self.store_extras(
+                EntryRef { table_id: target.table, handle: Some(target.handle) },
+                entry,
+                one_shot,
+            ),
             Err(error) => {
                 self.delete_one_shot(switch, table.implementation_id, one_shot)?;
                 return Err(error.into());
@@ -134,7 +138,7 @@ impl Control {
     fn modify(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
         let target = ResolvedEntry { table: entry.table_id, id, handle };
-        let entry_ref = (entry.table_id, Some(handle));
+        let entry_ref = EntryRef { table_id: entry.table_id, handle: Some(handle) };
         let settings = self.entry_settings(switch, table, entry)?;
         let old_one_shot = self.entry_extras.get(&entry_ref).and_then(|extras| extras.one_shot.clone());
         let Some(action) = &entry.action else {
@@ -155,7 +159,8 @@ impl Control {
     fn delete(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
         switch.pipeline_mut().table_delete(id, handle)?;
-        let extras = self.replace_extras((entry.table_id, Some(handle)), None);
+        let entry_ref = EntryRef { table_id: entry.table_id, handle: Some(handle) };
+        let extras = self.replace_extras(entry_ref, None);
         self.delete_one_shot(switch, table.implementation_id, extras.and_then(|extras| extras.one_shot))
     }
 
@@ -169,15 +174,15 @@ impl Control {
 
     /// Replaces the attributes of an entry; `None` removes them. Returns the previous ones.
     fn replace_extras(&mut self, entry_ref: EntryRef, extras: Option<EntryExtras>) -> Option<EntryExtras> {
-        let timeout_count = |extras: &Option<EntryExtras>| {
+        let count_timeout = |extras: &Option<EntryExtras>| {
             usize::from(extras.as_ref().is_some_and(|extras| extras.idle_timeout_ns > 0))
         };
-        self.timeout_entries += timeout_count(&extras);
+        self.entries_with_timeout += count_timeout(&extras);
         let previous = match extras {
             Some(extras) => self.entry_extras.insert(entry_ref, extras),
             None => self.entry_extras.remove(&entry_ref),
         };
-        self.timeout_entries -= timeout_count(&previous);
+        self.entries_with_timeout -= count_timeout(&previous);
         previous
     }
 
@@ -220,9 +225,10 @@ impl Control {
                 ));
             }
         }
-        let entry_ref = (entry.table_id, None);
+        let entry_ref = EntryRef { table_id: entry.table_id, handle: None };
         match entry.action {
             Some(_) => self.store_extras(entry_ref, entry, None),
+            // The previous attributes hold no one-shot set to delete: a default action cannot be one.
             None => drop(self.replace_extras(entry_ref, None)),
         }
         Ok(())
@@ -321,17 +327,18 @@ fn resolve_table<'a>(
     found.ok_or_else(|| ControlError::invalid(format!("there is no table {id:#010x}")))
 }
 
-/// Returns the timeout in the switch's ticks, at least one; `None` if the table has no idle timeouts.
+/// Returns the timeout in the switch's ticks, at least one, since 0 disables the timeout in the pipeline; `None` if the
+/// table has no idle timeouts.
 fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Option<u64>, ControlError> {
     if entry.time_since_last_hit.is_some() {
         return Err(ControlError::invalid("time_since_last_hit cannot be written"));
     }
     /// The largest `Time`, about 213 days; longer timeouts are shortened to it.
     const MAX_TIMEOUT_NS: u64 = Time::MAX.as_ns();
-    let supported = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
+    let is_supported = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
     let ns = u64::try_from(entry.idle_timeout_ns)
         .map_err(|_| ControlError::invalid("idle_timeout_ns is negative"))?;
-    match (supported, ns) {
+    match (is_supported, ns) {
         (false, 0) => Ok(None),
         (false, _) => {
             Err(ControlError::invalid(format!("table {} has no idle timeout", table.preamble().name)))

@@ -47,11 +47,13 @@ impl Control {
         for table in tables {
             let (_, id) = self.table(table.preamble().id)?;
             match request.is_default_action {
+                // A default action counts as one row of the read.
                 true if page.take_rows(1).is_empty() => {}
                 true => found.extend(self.read_default(switch, table, id)?),
                 false => self.read_table(switch, table, id, request, page, &mut found)?,
             }
         }
+        // Reports an unknown table id, for which the loop above found no table.
         if found.is_empty() && request.table_id != 0 {
             self.table(request.table_id)?;
         }
@@ -118,7 +120,7 @@ impl Control {
         table: &Table,
         entry: &pipeline::TableEntry,
     ) -> Result<TableEntry, ControlError> {
-        let entry_ref = (table.preamble().id, Some(entry.handle));
+        let entry_ref = EntryRef { table_id: table.preamble().id, handle: Some(entry.handle) };
         let mut message = TableEntry {
             table_id: table.preamble().id,
             r#match: from_key(table, &entry.key),
@@ -138,7 +140,7 @@ impl Control {
         id: TableId,
     ) -> Result<Option<TableEntry>, ControlError> {
         let Some(call) = switch.pipeline().table_default(id) else { return Ok(None) };
-        let entry_ref = (table.preamble().id, None);
+        let entry_ref = EntryRef { table_id: table.preamble().id, handle: None };
         let mut message = TableEntry {
             table_id: table.preamble().id,
             is_default_action: true,
@@ -199,9 +201,11 @@ fn read_candidates(
         return all();
     }
     let key = to_key(table, &request.r#match)?;
+    // Priority 0 selects every priority, so the key is not complete.
     if has_priorities(table) && request.priority == 0 {
         return all();
     }
+    // An exact lookup counts as one row.
     if page.take_rows(1).is_empty() {
         return Ok(Vec::new());
     }

@@ -68,9 +68,9 @@ impl Control {
         let (id, handle) = self.find(switch, entry)?;
         // Packets are counted while a batch is applied, so a counter is restored only if the update writes or
         // deletes it.
-        let restore_counter = kind == Type::Delete || entry.counter_data.is_some();
+        let restores_counter = kind == Type::Delete || entry.counter_data.is_some();
         let request = TableEntry {
-            counter_data: restore_counter.then(CounterData::default),
+            counter_data: restores_counter.then(CounterData::default),
             meter_config: Some(MeterConfig::default()),
             ..TableEntry::default()
         };

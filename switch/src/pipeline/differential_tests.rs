@@ -45,6 +45,21 @@ fn extra_programs_dir() -> Option<PathBuf> {
 
 struct Random(Pcg64Mcg);
 
+/// A frame to process.
+struct TestFrame {
+    bytes: Vec<u8>,
+    /// Length of the virtual tail.
+    virtual_len: u32,
+}
+
+/// The metadata with which a packet runs ingress and egress.
+#[derive(Clone, Copy)]
+struct TestMeta {
+    ingress: IngressMeta,
+    /// The port is replaced by that of the ingress verdict.
+    egress: EgressMeta,
+}
+
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64() % end
@@ -68,6 +83,7 @@ fn fill_tables(pipelines: &mut [Pipeline], random: &mut Random) {
     for (id, table) in program.tables() {
         for pipeline in &mut *pipelines {
             for entry in pipeline.table_entries(id) {
+                // Fails for const entries, which stay.
                 let _ = pipeline.table_delete(id, entry.handle);
             }
         }
@@ -78,6 +94,7 @@ fn fill_tables(pipelines: &mut [Pipeline], random: &mut Random) {
                 .params
                 .iter()
                 .map(|(_, bits)| {
+                    // Small values are valid ports and indices.
                     let bits = if *bits > 3 && random.one_in(2) { 3 } else { *bits };
                     random.value(bits)
                 })
@@ -115,21 +132,23 @@ fn fill_tables(pipelines: &mut [Pipeline], random: &mut Random) {
     }
 }
 
-/// Returns a random frame and the length of its virtual tail. Most frames have Ethernet, IPv4 and UDP headers and
+/// Returns a random frame. Most frames have Ethernet, IPv4 and UDP headers and
 /// often a Weir header, some of them with errors; one in eight is all random bytes.
-fn random_frame(random: &mut Random) -> (Vec<u8>, u32) {
+fn random_frame(random: &mut Random) -> TestFrame {
     let mut bytes: Vec<u8> = (0..random.below(160)).map(|_| random.below(256) as u8).collect();
     let virtual_len = if random.one_in(4) { 0 } else { random.below(1400) as u32 };
     if random.one_in(8) {
         if let Some(tag) = bytes.first_mut() {
             *tag = random.below(26) as u8;
         }
-        return (bytes, virtual_len);
+        return TestFrame { bytes, virtual_len };
     }
+    // Ethernet (0 to 13), IPv4 (14 to 33: length 16, TTL 22, protocol 23, checksum 24, addresses 26 and 30), UDP (34 to
+    // 41: destination port 36, length 38), Weir (from 42).
     bytes.resize(bytes.len().max(66), 0);
     bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
-    let total = (bytes.len() as u32 - 14 + virtual_len) as u16;
-    bytes[16..18].copy_from_slice(&total.to_be_bytes());
+    let ip_len = (bytes.len() as u32 - 14 + virtual_len) as u16;
+    bytes[16..18].copy_from_slice(&ip_len.to_be_bytes());
     bytes[20..22].fill(0);
     bytes[22] = 1 + random.below(64) as u8;
     bytes[23] = if random.one_in(8) { 6 } else { 17 };
@@ -137,7 +156,7 @@ fn random_frame(random: &mut Random) -> (Vec<u8>, u32) {
         bytes[offset..offset + 4].copy_from_slice(&ADDRESSES[random.below(4) as usize]);
     }
     bytes[36..38].copy_from_slice(&22341u16.to_be_bytes());
-    bytes[38..40].copy_from_slice(&(total.wrapping_sub(20)).to_be_bytes());
+    bytes[38..40].copy_from_slice(&(ip_len.wrapping_sub(20)).to_be_bytes());
     bytes[42] = 0x10 | random.below(12) as u8;
     if random.one_in(2) {
         bytes[43] = 4;
@@ -152,7 +171,7 @@ fn random_frame(random: &mut Random) -> (Vec<u8>, u32) {
     if random.one_in(16) {
         bytes[24] ^= 1;
     }
-    (bytes, virtual_len)
+    TestFrame { bytes, virtual_len }
 }
 
 /// A tracer that records log messages. Traced packets are always interpreted.
@@ -168,20 +187,22 @@ impl Tracer for LogTracer {
 /// Processes a packet and its clones. Returns their verdicts and contents, and the digests.
 fn run<I: Tracer, E: Tracer>(
     pipeline: &mut Pipeline,
-    frame: &(Vec<u8>, u32),
-    meta: (IngressMeta, EgressMeta),
+    frame: &TestFrame,
+    meta: TestMeta,
     (ingress_tracer, egress_tracer): (&mut I, &mut E),
 ) -> Vec<String> {
     let (mut effects, mut log) = (SideEffects::default(), Vec::new());
-    let mut packet = Packet::from_bytes(&frame.0);
-    packet.set_virtual_len(frame.1);
+    let mut packet = Packet::from_bytes(&frame.bytes);
+    packet.set_virtual_len(frame.virtual_len);
+    // Packets that still have to run, and whether they are clones, which start at egress.
     let mut pending = vec![(packet, false)];
     for _ in 0..MAX_RUNS {
         let Some((mut packet, is_clone)) = pending.pop() else { break };
         let port = match is_clone {
+            // Any port will do for a clone, and for a copy of a multicast group below.
             true => 3,
             false => {
-                let verdict = pipeline.ingress_traced(&mut packet, meta.0, &mut effects, ingress_tracer);
+                let verdict = pipeline.ingress_traced(&mut packet, meta.ingress, &mut effects, ingress_tracer);
                 log.push(format!("{verdict:?} {packet:?}"));
                 match verdict {
                     IngressVerdict::Drop | IngressVerdict::Abort(_) => continue,
@@ -195,7 +216,7 @@ fn run<I: Tracer, E: Tracer>(
             }
         };
         let verdict =
-            pipeline.egress_traced(&mut packet, EgressMeta { port, ..meta.1 }, &mut effects, egress_tracer);
+            pipeline.egress_traced(&mut packet, EgressMeta { port, ..meta.egress }, &mut effects, egress_tracer);
         log.push(format!("{verdict:?} {packet:?}"));
         if verdict == EgressVerdict::Recirculate {
             pending.push((packet, false));
@@ -234,15 +255,15 @@ fn both_engines_process_random_packets_equally() {
         let mut random = Random(Pcg64Mcg::seed_from_u64(7));
         let mut pipelines = [Arc::clone(&program), program].map(|program| Pipeline::new(program, 1));
         pipelines[1].set_engine(Engine::Interpreter);
-        let mut sent = 0;
+        let mut sent_packets = 0;
         for number in 0..packets.unwrap_or(PACKETS) {
             if number % PACKETS_PER_TABLE_FILL == 0 {
                 fill_tables(&mut pipelines, &mut random);
             }
             let frame = random_frame(&mut random);
-            let meta = (
-                IngressMeta { port: random.below(8) as u16, now: number * 100 },
-                EgressMeta {
+            let meta = TestMeta {
+                ingress: IngressMeta { port: random.below(8) as u16, now: number * 100 },
+                egress: EgressMeta {
                     now: number * 100 + 50,
                     enq_qdepth: random.below(3) as u32,
                     deq_qdepth: random.below(3) as u32,
@@ -250,7 +271,7 @@ fn both_engines_process_random_packets_equally() {
                     qid: random.below(8) as u8,
                     ..EgressMeta::default()
                 },
-            );
+            };
             let [compiled, interpreter] = &mut pipelines;
             // A trace may begin when the packet is between ingress and egress.
             let run_traced = |pipeline: &mut Pipeline| {
@@ -263,8 +284,8 @@ fn both_engines_process_random_packets_equally() {
                 (steps, tracer.0)
             };
             let (actual, expected) = (run_traced(compiled), run_traced(interpreter));
-            assert_eq!(actual, expected, "{}, packet {number}: {:02x?}", path.display(), frame.0);
-            sent += u32::from(expected.0.iter().any(|step| step.starts_with("Send")));
+            assert_eq!(actual, expected, "{}, packet {number}: {:02x?}", path.display(), frame.bytes);
+            sent_packets += u32::from(expected.0.iter().any(|step| step.starts_with("Send")));
         }
         let [compiled, interpreter] = pipelines.each_ref().map(|pipeline| &pipeline.state);
         assert_eq!(compiled.registers, interpreter.registers, "{}", path.display());
@@ -274,6 +295,6 @@ fn both_engines_process_random_packets_equally() {
             assert_eq!(one.extras.counters, other.extras.counters, "{}", path.display());
             assert_eq!(one.extras.last_hit, other.extras.last_hit, "{}", path.display());
         }
-        assert!(sent > 0 || extra_programs_dir().is_some(), "{} sent no packet", path.display());
+        assert!(sent_packets > 0 || extra_programs_dir().is_some(), "{} sent no packet", path.display());
     }
 }

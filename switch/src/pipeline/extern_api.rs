@@ -1,4 +1,7 @@
 //! Runtime API of registers, counters, meters, parser value sets and custom CRCs.
+//!
+//! A cell is an element of an array of registers, counters or meters. The members of a value set are also kept in value
+//! lists: one list for each way in which a `select` compares the set, with the member split into words of its key.
 
 use super::api_types::{CounterValue, EntryHandle, MeterRates, ObjectKind, TableError};
 use super::custom_crc::{CrcParameters, CustomCrc};
@@ -232,6 +235,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Returns the index of the value set with this name.
     fn value_set(&self, set: &str) -> Result<usize, TableError> {
         let names = self.program.parser.value_sets.iter().map(|set| set.name.as_str());
         index_by_name(names, ObjectKind::ValueSet, set)
@@ -246,7 +250,7 @@ impl Pipeline {
     pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
         let (index, member) = self.value_set_member(set, value)?;
         if !self.state.value_sets[index].contains(&member) {
-            self.list_member(index, &member);
+            self.append_to_lists(index, &member);
             self.state.value_sets[index].push(member);
         }
         Ok(())
@@ -261,8 +265,9 @@ impl Pipeline {
         let (index, member) = self.value_set_member(set, value)?;
         let mut members = std::mem::take(&mut self.state.value_sets[index]);
         members.retain(|other| *other != member);
+        // The lists hold no index of a member, so they are built again.
         self.clear_lists(index);
-        members.iter().for_each(|member| self.list_member(index, member));
+        members.iter().for_each(|member| self.append_to_lists(index, member));
         self.state.value_sets[index] = members;
         Ok(())
     }
@@ -290,21 +295,21 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns the index of a value set, and a value as its member.
+    /// Returns the index of a value set, and the value as limbs.
     fn value_set_member(&self, set: &str, value: &[u8]) -> Result<(usize, Vec<u64>), TableError> {
         let index = self.value_set(set)?;
         let bits = self.program.parser.value_sets[index].bits;
         Ok((index, values::to_limbs(value, bits, || format!("value set {set}"))?))
     }
 
-    /// Adds a member to the lists that selects compare.
-    fn list_member(&mut self, set: usize, member: &[u64]) {
+    /// Appends a member to the value lists of a set.
+    fn append_to_lists(&mut self, set: usize, member: &[u64]) {
         let definition = &self.program.parser.value_sets[set];
         for (list, parts) in &definition.lists {
             let (mut high, mut words) = (definition.bits, Vec::new());
             for bits in parts {
                 high -= bits;
-                words.extend(slice(member, high, *bits));
+                words.extend(bit_slice(member, high, *bits));
             }
             self.state.value_lists[usize::from(*list)].push(words);
         }
@@ -330,6 +335,7 @@ impl Pipeline {
         let width = match self.program.calculations[index].algorithm {
             Algorithm::Crc16Custom => 16,
             Algorithm::Crc32Custom => 32,
+            // No parameters have this width, so any other algorithm is rejected.
             _ => 0,
         };
         if width != parameters.width {
@@ -353,7 +359,7 @@ impl Pipeline {
 }
 
 /// Returns `bits` bits of a number, starting at bit `low`, as limbs.
-fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
+fn bit_slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
     let limb = |index: u32| number.get(index as usize).copied().unwrap_or(0);
     (0..limb_count(bits) as u32).map(move |index| {
         let bit = low + 64 * index;

@@ -1,4 +1,5 @@
-//! Hashes and checksums over header fields, bit for bit as in BMv2.
+//! Hashes and checksums over header fields, bit for bit as in BMv2. Fields are read from slots, the 64-bit words of the
+//! header vector.
 
 use super::custom_crc::CustomCrc;
 use crate::program::{Algorithm, Calculation, CrcTables, HashInput, MAX_HASH_BYTES, low_mask};
@@ -63,6 +64,7 @@ pub(super) fn compute(
     digest(calculation.algorithm, state, buffer)
 }
 
+/// Returns the hash of bytes. Round-robin hashes no bytes: [`compute`] handles it.
 #[inline]
 pub(super) fn digest(algorithm: Algorithm, state: &CalculationState, bytes: &[u8]) -> u64 {
     match algorithm {
@@ -97,14 +99,15 @@ fn pack_inputs(calculation: &Calculation, slots: &[u64], payload: Payload, buffe
             }
             HashInput::Varbit { slot, valid } if is_valid(valid) => {
                 let slot = usize::from(*slot);
-                let mut rest = slots[slot] as u32;
+                // The first slot is the length in bits, the others are the value, left-aligned.
+                let mut remaining_bits = slots[slot] as u32;
                 for word in &slots[slot + 1..] {
-                    if rest == 0 {
+                    if remaining_bits == 0 {
                         break;
                     }
-                    let bits = rest.min(64);
+                    let bits = remaining_bits.min(64);
                     packer.put(word >> (64 - bits), bits);
-                    rest -= bits;
+                    remaining_bits -= bits;
                 }
             }
             HashInput::Const { limbs, bits } => packer.put_limbs(limbs, *bits),
@@ -156,8 +159,8 @@ impl Packer<'_> {
     /// Pads the last byte with zeros and appends it.
     fn flush(&mut self) {
         if self.count > 0 {
-            let missing = 8 - self.count;
-            self.buffer.push((self.pending << missing) as u8);
+            let padding_bits = 8 - self.count;
+            self.buffer.push((self.pending << padding_bits) as u8);
             (self.pending, self.count) = (0, 0);
         }
     }

@@ -5,11 +5,12 @@ use crate::program::{self, HeaderInfo, HeaderStack, Slot};
 
 const VALID_SLOT: usize = program::VALID_SLOT as usize;
 
-/// Makes the headers at these slot offsets from `base` invalid, since a union has at most one valid member.
-pub(super) fn invalidate(slots: &mut [u64], base: usize, siblings: &[i32]) {
-    for offset in siblings {
-        if let Some(sibling) = base.checked_add_signed(*offset as isize) {
-            slots[sibling + VALID_SLOT] = 0;
+/// Makes the other members of a header's union invalid, since a union has at most one valid member. The offsets count
+/// slots from `base`, the first slot of the header.
+pub(super) fn invalidate(slots: &mut [u64], base: usize, union_member_offsets: &[i32]) {
+    for offset in union_member_offsets {
+        if let Some(member) = base.checked_add_signed(*offset as isize) {
+            slots[member + VALID_SLOT] = 0;
         }
     }
 }
@@ -21,7 +22,7 @@ pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderInfo) {
         return;
     }
     slots.copy_within(from..from + usize::from(op.slots), to);
-    invalidate(slots, to, &op.siblings);
+    invalidate(slots, to, &op.union_member_offsets);
 }
 
 /// Returns the first slot of a stack element; `None` if the index is out of bounds.

@@ -14,6 +14,7 @@ pub(super) struct ExecContext<'a, T> {
     pub length: &'a mut u32,
     /// The maximum length of the deparsed packet in bytes; `u32::MAX`: it is not truncated.
     pub truncate: &'a mut u32,
+    /// The packet length in bytes at the start of ingress, which counters and meters count.
     pub ingress_length: u32,
     pub payload: Payload<'a>,
     pub now: u64,

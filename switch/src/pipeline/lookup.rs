@@ -1,6 +1,8 @@
 //! Lookup structures of tables: from a key to the entry that matches.
 //!
-//! Entries are numbered from 1; 0 means no entry. Data that is the same in all switches of a program (key
+//! Entries are numbered from 1. 0 means that no entry matches; it is also the number of the table's default entry, so a
+//! miss needs no case of its own. A key is built from slots (64-bit words of the header vector) as a list of words; the
+//! key layout says which bits of which word hold each key element. Data that is the same in all switches of a program (key
 //! layout, masks) belongs to the program, because tens of switches share one processor cache.
 
 use crate::program::{DIRECT_KEY_BITS, KeyLayout, MatchKind, Table};
@@ -10,11 +12,23 @@ use crate::program::{DIRECT_KEY_BITS, KeyLayout, MatchKind, Table};
 pub(super) struct Match {
     pub value: Vec<u64>,
     pub mask: Vec<u64>,
-    /// Range elements: index of the element in the key, lowest and highest value.
-    pub ranges: Vec<(usize, Vec<u64>, Vec<u64>)>,
+    /// The range elements. Their bits in `value` and `mask` are 0.
+    pub ranges: Vec<RangeMatch>,
+    /// Length in bits of the prefix in the LPM element; 0 without such an element.
     pub prefix: u16,
     /// The smallest matching rank wins; 0 in tables without priorities.
     pub rank: i64,
+}
+
+/// The match of one range element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RangeMatch {
+    /// Index of the element in the key.
+    pub element: usize,
+    /// The lowest value, as limbs.
+    pub low: Vec<u64>,
+    /// The highest value, as limbs.
+    pub high: Vec<u64>,
 }
 
 /// The lookup structure of a table, selected by its match kinds.
@@ -263,13 +277,14 @@ impl HashIndex {
         self.put(key, entry);
     }
 
+    /// Inserts or replaces an entry. A bucket must be free.
     fn put(&mut self, key: &[u64], entry: u32) {
         let bucket = self.probe(key);
         let row = self.row_mut(bucket);
-        let free = row[0] == 0;
+        let is_new = row[0] == 0;
         row[0] = u64::from(entry);
         row[1..].copy_from_slice(key);
-        self.used += u32::from(free);
+        self.used += u32::from(is_new);
     }
 
     fn remove(&mut self, key: &[u64]) {
@@ -382,9 +397,11 @@ impl LpmIndex {
 /// Entries in order of rank, searched linearly.
 #[derive(Clone, Debug)]
 pub(super) struct PriorityList {
+    /// Words per key.
     words: usize,
     rows: Vec<Row>,
-    /// Value and mask of each word of each row.
+    /// Value and mask of each word of each row; row `i` has the patterns from `i * words` on. Kept apart from the rows,
+    /// so that a search reads contiguous memory.
     patterns: Vec<(u64, u64)>,
 }
 
@@ -392,7 +409,7 @@ pub(super) struct PriorityList {
 struct Row {
     rank: i64,
     entry: u32,
-    ranges: Vec<(usize, Vec<u64>, Vec<u64>)>,
+    ranges: Vec<RangeMatch>,
 }
 
 impl PriorityList {
@@ -427,7 +444,7 @@ impl PriorityList {
     }
 }
 
-fn in_range(table: &Table, key: &[u64], (element, low, high): &(usize, Vec<u64>, Vec<u64>)) -> bool {
+fn in_range(table: &Table, key: &[u64], RangeMatch { element, low, high }: &RangeMatch) -> bool {
     let value = table.key_layout.extract_element(*element, table.key[*element].bits, key);
     let order = |a: &[u64], b: &[u64]| a.iter().rev().cmp(b.iter().rev());
     order(low, &value).is_le() && order(&value, high).is_le()
@@ -442,11 +459,11 @@ mod tests {
     proptest! {
         /// The index behaves like a `BTreeMap`, through growth and removal.
         #[test]
-        fn index_equals_a_map(steps in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..3), 0..400)) {
+        fn index_equals_a_map(operations in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..3), 0..400)) {
             let (mut index, mut map) = (HashIndex::new(2), BTreeMap::new());
-            for (number, (insert, a, b)) in steps.into_iter().enumerate() {
+            for (number, (is_insert, a, b)) in operations.into_iter().enumerate() {
                 let key = [a << 50, b];
-                if insert {
+                if is_insert {
                     index.insert(&key, number as u32 + 1);
                     map.insert(key, number as u32 + 1);
                 } else {

@@ -19,14 +19,14 @@ pub(super) struct Meter {
 struct Bucket {
     tokens: u128,
     /// Time of the last refill in ticks.
-    last: u64,
+    last_refill: u64,
 }
 
 impl Bucket {
     /// Refills the bucket and takes `cost` tokens. Returns `false` and takes none if there are fewer.
     fn take(&mut self, now: u64, rate: u64, burst: u64, cost: u128, ticks_per_second: u64) -> bool {
-        let elapsed = now.saturating_sub(self.last);
-        self.last = now;
+        let elapsed = now.saturating_sub(self.last_refill);
+        self.last_refill = now;
         let full = u128::from(burst) * u128::from(ticks_per_second);
         self.tokens = (self.tokens + u128::from(elapsed) * u128::from(rate)).min(full);
         if self.tokens < cost {
@@ -44,7 +44,9 @@ impl Meter {
 
     /// Sets the rates and fills both buckets.
     pub fn set_rates(&mut self, rates: Option<MeterRates>, ticks_per_second: u64) {
-        let full = |burst: u64| Bucket { tokens: u128::from(burst) * u128::from(ticks_per_second), last: 0 };
+        // `last_refill` does not matter: a refill adds nothing to a full bucket.
+        let full =
+            |burst: u64| Bucket { tokens: u128::from(burst) * u128::from(ticks_per_second), last_refill: 0 };
         self.rates = rates;
         self.committed = full(rates.map_or(0, |rates| rates.cburst));
         self.peak = full(rates.map_or(0, |rates| rates.pburst));
@@ -53,6 +55,7 @@ impl Meter {
     /// Meters a packet and returns its colour. `units` is its length in bytes, or 1 if the meter counts packets.
     pub fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
         let Some(rates) = self.rates else { return GREEN };
+        // RFC 2698: a red packet takes no tokens, a yellow one takes tokens of the peak bucket only.
         let cost = u128::from(units) * u128::from(ticks_per_second);
         if !self.peak.take(now, rates.pir, rates.pburst, cost, ticks_per_second) {
             RED

@@ -1,6 +1,7 @@
 //! Runs a [`Program`] packet by packet, with BMv2's semantics.
 //!
-//! A pipeline has no ports, no queues and no clock: [`crate::engine`] provides them.
+//! A pipeline has no ports, no queues and no clock: [`crate::engine`] provides them. The header vector of a packet
+//! consists of slots, words of 64 bits; a header has a block of consecutive slots.
 
 mod api_types;
 mod custom_crc;
@@ -196,6 +197,7 @@ impl Pipeline {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(state.drop_port);
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
+        // The session with a mark, since session 0 is valid; 0: no clone.
         let session = slot(packet, flags.clone_session);
         if session != 0 {
             let mut clone = effects.pool.get();
@@ -221,10 +223,12 @@ impl Pipeline {
             });
             packet.phv.slots[usize::from(flags.clone_session)] = 0;
         }
+        // The slot has the index of the learn list plus 1; 0: no digest.
         if let Some(list) = (slot(packet, flags.digest) as usize).checked_sub(1) {
             effects.digests.push(digest(program, list, &packet.phv.slots));
             packet.phv.slots[usize::from(flags.digest)] = 0;
         }
+        // The field list to preserve; 0: no resubmission. `flags.recirculate` is the same for recirculation.
         let list = slot(packet, flags.resubmit);
         if list != 0 {
             prepare_reentry(program, state, packet, list, instance::RESUBMITTED);
@@ -339,6 +343,7 @@ impl Pipeline {
         let session = slot(context.packet, flags.clone_session);
         if session != 0 {
             let mut clone = effects.pool.copy(context.packet);
+            // A clone is not truncated with the original.
             clone.phv.truncate = u32::MAX;
             let list = slot(context.packet, flags.clone_list);
             save_fields(program, context.state, &context.packet.phv.slots, list);
@@ -384,7 +389,7 @@ fn egress_spec(program: &Program, state: &State) -> u64 {
     (u64::from(state.drop_port) + 1) & low_mask(program.standard.port_bits)
 }
 
-/// Truncates a deparsed packet to the length that the program requested; `u32::MAX` if it requested none.
+/// Truncates a deparsed packet to the length that the program requested. `phv.truncate` is `u32::MAX` without a request.
 #[inline]
 fn apply_truncate(packet: &mut Packet) {
     let truncate = packet.phv.truncate;
@@ -393,6 +398,7 @@ fn apply_truncate(packet: &mut Packet) {
     }
 }
 
+/// Returns the digest with the current values of a learn list's fields.
 fn digest(program: &Program, list: usize, slots: &[u64]) -> Digest {
     let list = &program.learn_lists[list];
     let value = |(slot, bits): &(u16, u32)| {

@@ -1,5 +1,8 @@
 //! Calls the machine code of a program, and provides the helper functions that the code calls.
 //!
+//! Slots are the 64-bit words of the header vector. Bridged words are copies of the slots that egress reads: after
+//! ingress ran as machine code, a packet keeps only these. A row is the packed action of a table entry with its arguments.
+//!
 //! # Safety
 //!
 //! [`program::native`](crate::program) generates the code for one program and states which memory it may
@@ -33,6 +36,7 @@ use crate::program::{
 };
 use std::mem::MaybeUninit;
 
+/// The outcome of a call of machine code; `V` is the verdict of ingress or egress.
 pub(crate) enum NativeResult<V> {
     /// The run is complete.
     Done(V),
@@ -73,12 +77,14 @@ pub(super) fn ingress(
     let (parsed, length) = (call.head.parsed as u32, call.head.length);
     let phv = &mut packet.phv;
     (phv.parsed, phv.length) = (parsed, length);
-    // The port of a unicast packet or the group of a multicast packet.
+    // Bits 0 to 7 are the exit code, 8 to 15 the priority, 16 to 31 the port of a unicast packet or the group of a
+    // multicast packet.
     let (port, priority) = ((result >> 16) as u16, (result >> 8) as u8);
     if result & 0xff == EXIT_UNICAST {
         return NativeResult::Done(IngressVerdict::Unicast { port, priority });
     }
-    finish_ingress((program, native), state, packet, result & 0xff, (port, priority))
+    let group = port;
+    finish_ingress((program, native), state, packet, result & 0xff, (group, priority))
 }
 
 /// Handles every exit of ingress except unicast. Out of line, to keep [`ingress`] small.
@@ -455,6 +461,7 @@ unsafe extern "C" fn lookup_key(call: *mut NativeCall, index: u64) -> LookupResu
     LookupResult { words: row.as_ptr(), entry: u64::from(entry) }
 }
 
+/// Returns the value of a calculation.
 unsafe extern "C" fn hash(call: *mut NativeCall, calculation: u64) -> u64 {
     let call = unsafe { &mut *call };
     let (mut context, slots) = call.interpreter();
@@ -469,6 +476,7 @@ unsafe extern "C" fn digest(call: *mut NativeCall, calculation: u64, len: u64) -
     hash::digest(algorithm, &calculations[calculation as usize], &scratch.native_hash_input[..len as usize])
 }
 
+/// Executes the operation at address `pc` as the interpreter does.
 unsafe extern "C" fn exec_op(call: *mut NativeCall, pc: u64) {
     let call = unsafe { &mut *call };
     let op = call.program.code[pc as usize];
@@ -476,6 +484,7 @@ unsafe extern "C" fn exec_op(call: *mut NativeCall, pc: u64) {
     context.exec_slow(slots, op);
 }
 
+/// Counts the packet in a cell of a counter array. An index out of range counts nothing.
 unsafe extern "C" fn count_packet(call: *mut NativeCall, array: u64, index: u64) {
     let call = unsafe { &mut *call };
     if let Some(cell) = call.state.counters[array as usize].get_mut(index as usize) {
@@ -483,7 +492,7 @@ unsafe extern "C" fn count_packet(call: *mut NativeCall, array: u64, index: u64)
     }
 }
 
-/// Replaces the parsed headers by `total` bytes, of which the first `front` are kept, and returns the new
+/// Replaces the parsed headers by `total` bytes, keeping the first `front` of the old ones, and returns the new
 /// address of the frame.
 unsafe extern "C" fn grow_front(call: *mut NativeCall, front: u64, total: u64) -> *mut u8 {
     let call = unsafe { &mut *call };

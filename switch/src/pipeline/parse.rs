@@ -1,4 +1,7 @@
 //! The interpreter of parsers, checksums and deparsers.
+//!
+//! Slots are the 64-bit words of the header vector. A header has a block of consecutive slots: its validity, its frame
+//! offset plus 1 (0: the header was not extracted from the frame), then its fields.
 
 use super::hash::{self, Payload};
 use super::header_moves::{load_header, read_bits, store_header};
@@ -22,7 +25,7 @@ const TIMESTAMP_BITS: u32 = 48;
 /// The reason why the parser stopped before it accepted the packet.
 #[derive(Clone, Copy, Debug)]
 enum ParserStop {
-    /// A parser error. Ingress runs all the same.
+    /// A parser error, by its number in the program. Ingress runs all the same.
     Error(u32),
     /// The packet must be dropped.
     Abort(DropReason),
@@ -128,6 +131,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[3]]>::try_from(slots) {
             context.run(slots, code)
         } else {
+            // Not reached: every loaded program has one of these capacities.
             Ok(())
         }
     }
@@ -238,7 +242,7 @@ impl<T: Tracer> PacketContext<'_, T> {
                 let length = length.map(|length| self.eval(length, *position));
                 self.extract(moves, header, base, length, position)?;
                 if in_union {
-                    self.invalidate_siblings(header);
+                    self.invalidate_other_union_members(header);
                 }
                 Ok(())
             }
@@ -294,10 +298,12 @@ impl<T: Tracer> PacketContext<'_, T> {
         let Some(base) = element(stack, next) else { return Err(program.parser.errors.stack_out_of_bounds) };
         let (offset, ty) = stack.member_blocks[usize::from(block)];
         let base = base + offset;
+        // Only the tracer uses the header's id.
         let header = if T::ENABLED { program.layout.header_at(base) } else { HeaderId(0) };
         self.extract(&program.type_moves[ty], header, base, length, position)?;
-        for (sibling, _) in stack.member_blocks.iter().filter(|(sibling, _)| *sibling != offset) {
-            self.slots()[usize::from(base - offset + sibling + VALID_SLOT)] = 0;
+        // An element of a union stack has one block per member of the union; the other members become invalid.
+        for (other, _) in stack.member_blocks.iter().filter(|(other, _)| *other != offset) {
+            self.slots()[usize::from(base - offset + other + VALID_SLOT)] = 0;
         }
         self.slots()[usize::from(stack.next_index_slot)] = next + 1;
         Ok(())
@@ -377,7 +383,7 @@ impl<T: Tracer> PacketContext<'_, T> {
 
     /// Makes the other members of the header's union invalid.
     #[inline]
-    fn invalidate_siblings(&mut self, header: HeaderId) {
+    fn invalidate_other_union_members(&mut self, header: HeaderId) {
         let layout = &self.program.layout;
         if let Some(place) = layout.header(header).union_member {
             for other in layout.unions[place.union].headers.iter().filter(|other| **other != header) {
@@ -411,6 +417,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(())
     }
 
+    /// Returns the next state for a key; `None`: accept.
     fn select(&self, state: u16, key: &[u64]) -> Option<u16> {
         let state = &self.program.parser.states[usize::from(state)];
         for case in &state.cases {
@@ -464,6 +471,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         correct
     }
 
+    /// Recalculates the checksums for deparsing.
     fn update_checksums(&mut self) {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
@@ -499,12 +507,15 @@ impl<T: Tracer> PacketContext<'_, T> {
             self.run(code, parsed)?;
         }
         // The leading headers that keep their position at the start of the frame are updated in place.
+        // `total_len`: bytes of all headers so far; `kept_len`: bytes of the leading headers; `adjacent`: every header so
+        // far keeps its position; `rest_is_new`: no later header was extracted from the frame.
         let (mut total_len, mut kept_len, mut adjacent, mut rest_is_new) = (0, 0, true, true);
         let slots = &self.packet.phv.slots;
         for (header, base) in &program.deparser.order {
             if slots[usize::from(*base + VALID_SLOT)] == 0 {
                 continue;
             }
+            // Frame offset plus 1; 0 for a new header.
             let origin = slots[usize::from(*base + FRAME_OFFSET_SLOT)];
             adjacent &= origin == total_len as u64 + 1;
             total_len += length(&program.header_moves[usize::from(header.0)], &slots[usize::from(*base)..]);
@@ -560,8 +571,8 @@ fn length(moves: &HeaderMoves, block: &[u64]) -> usize {
     usize::from(moves.bytes) + variable as usize
 }
 
-/// Writes a header to the start of `frame`. Its bits that are no fields come from `old` if it was extracted from
-/// there.
+/// Writes a header to the start of `frame`. Bits that belong to no field are copied from `old`, the headers of the packet
+/// as received, if the header was extracted; otherwise they are 0.
 fn emit(moves: &HeaderMoves, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
     let origin = (slots[base + usize::from(FRAME_OFFSET_SLOT)] as usize).checked_sub(1);
     if let Some(old_bytes) = origin.and_then(|origin| old.get(origin..origin + len)) {

@@ -1,4 +1,4 @@
-//! Runtime API of action profiles.
+//! Runtime API of action profiles: members, each with an action, and groups of members.
 
 use super::api_types::{ActionCall, GroupHandle, MemberHandle, ObjectKind, TableError};
 use super::table_api::index_by_name;
@@ -7,6 +7,7 @@ use super::{Pipeline, values};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pipeline {
+    /// Returns the index of the profile with this name.
     pub(super) fn profile(&self, name: &str) -> Result<usize, TableError> {
         let names = self.program.profiles.iter().map(|profile| profile.name.as_str());
         index_by_name(names, ObjectKind::ActionProfile, name)
@@ -192,7 +193,7 @@ impl Pipeline {
         }
     }
 
-    /// Selects again the members of a group whose watch port is up.
+    /// Recomputes which members of a group packets may select, after its members or the port states have changed.
     fn refresh_group(&mut self, profile: usize, group: u32) {
         let ports_up = self.state.ports_up.as_ref();
         let is_up =
@@ -249,6 +250,8 @@ impl Pipeline {
         Ok(members.map(|member| MemberHandle(*member)).collect())
     }
 
+    /// Checks that the profile has a selector and all these members. Returns them in ascending order, as BMv2 keeps
+    /// them.
     pub(super) fn check_members(
         &self,
         profile: usize,
@@ -265,6 +268,7 @@ impl Pipeline {
         Ok(members)
     }
 
+    /// Returns whether a table entry refers to this member or group.
     fn is_referenced(&self, profile: usize, profile_ref: ProfileRef) -> bool {
         let tables = self.program.tables.iter().zip(self.state.tables.iter());
         let mut tables_of_profile =
@@ -274,11 +278,11 @@ impl Pipeline {
 }
 
 /// Stores a value at the first free index and returns the index.
-fn insert<V>(slots: &mut Vec<Option<V>>, value: V) -> u32 {
-    let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
-    if free == slots.len() {
-        slots.push(None);
+fn insert<V>(values: &mut Vec<Option<V>>, value: V) -> u32 {
+    let free = values.iter().position(Option::is_none).unwrap_or(values.len());
+    if free == values.len() {
+        values.push(None);
     }
-    slots[free] = Some(value);
+    values[free] = Some(value);
     free as u32
 }

@@ -68,7 +68,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// The text is no saved state, or not of this program. The pipeline then has a part of the state.
+    /// The text is not a saved state, or belongs to another program. The pipeline then holds a part of the state.
     pub fn restore_state(&mut self, text: &str) -> Result<(), TableError> {
         let state: Value = serde_json::from_str(text)
             .map_err(|error| TableError::Invalid(format!("the saved state is not JSON: {error}")))?;
@@ -111,26 +111,28 @@ impl Pipeline {
 
     fn restore_table(&mut self, name: &str, table: &Value) -> Result<(), TableError> {
         let id = self.table_by_name(name)?;
-        // Entries in the order of their handles; entries that are allocated for the gaps are freed at the end.
+        // `table_add` allocates the last freed or else the next handle. Entries allocated for unused handles therefore
+        // keep later entries at their handles; they are freed at the end.
         let mut gaps = Vec::new();
         for saved in list(&table["entries"])? {
-            let wanted = handle(&saved["handle"])?;
+            let saved_handle = handle(&saved["handle"])?;
             let (definition, state) =
                 (&self.program.tables[usize::from(id.0)], &mut self.state.tables[usize::from(id.0)]);
-            while state.extras.entries.len() <= wanted as usize {
+            while state.extras.entries.len() <= saved_handle as usize {
                 gaps.push(state.alloc_entry(definition));
             }
             let key: Vec<KeyMatch> = list(&saved["key"])?.iter().map(key).collect::<Result<_, _>>()?;
             let priority = saved["priority"].as_i64().and_then(|priority| i32::try_from(priority).ok());
             let Some(priority) = priority else { return invalid("an entry has no priority") };
             let entry = self.table_add(id, &key, priority, &action(&saved["action"])?)?;
-            if entry.0 != wanted {
-                return invalid(format!("the handles are not in ascending order at {wanted}"));
+            if entry.0 != saved_handle {
+                return invalid(format!("the handles are not in ascending order at {saved_handle}"));
             }
             if let Some(timeout @ 1..) = saved["timeout"].as_u64() {
                 self.table_set_timeout(id, entry, timeout)?;
             }
         }
+        // The free list is a stack: the lowest handle is allocated first.
         gaps.reverse();
         self.state.tables[usize::from(id.0)].extras.free.extend(gaps);
         match &table["default"] {
@@ -148,13 +150,13 @@ fn locate(kind: &str, name: &str, error: &TableError) -> TableError {
     TableError::Invalid(format!("saved state of {kind} {name}: {error}"))
 }
 
-/// Stores a value at an index, which may lie beyond the end.
-fn set_at<V: Clone>(slots: &mut Vec<Option<V>>, handle: u32, value: V) {
+/// Stores a value at the index of its handle, which may lie beyond the end.
+fn set_at<V: Clone>(values: &mut Vec<Option<V>>, handle: u32, value: V) {
     let index = handle as usize;
-    if slots.len() <= index {
-        slots.resize(index + 1, None);
+    if values.len() <= index {
+        values.resize(index + 1, None);
     }
-    slots[index] = Some(value);
+    values[index] = Some(value);
 }
 
 fn entries<'a>(state: &'a Value, key: &str) -> Result<&'a Map<String, Value>, TableError> {

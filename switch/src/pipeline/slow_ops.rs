@@ -1,10 +1,13 @@
 //! Slow paths of the interpreter: operations kept out of its loop, and the application of tables with action
 //! profiles, counters, meters or timeouts.
+//!
+//! Slots are the 64-bit words of the header vector. Each [`Opcode`] documents what its operands `a`, `b` and `d` mean:
+//! a slot that is read or written, or an index into a list of the program.
 
 use super::headers;
 use super::interpreter::{ExecContext, clear_high};
 use super::state::State;
-use super::table_state::{ActionRef, ProfileRef};
+use super::table_state::{ActionRef, DEFAULT_ENTRY, ProfileRef};
 use super::trace::Tracer;
 use super::wide;
 use crate::program::{FRAME_OFFSET_SLOT, Op, Opcode, TableId, VALID_SLOT, WideOpcode, WideSlot, low_mask};
@@ -35,7 +38,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                 let (low, high) = (slot(slots, op.a), slot(slots, op.b));
                 if low <= high {
                     let span = u128::from(high - low) + 1;
-                    // Multiply-shift maps 64 random bits to the span without the bias of a remainder.
+                    // Multiply-shift is cheaper than a remainder. The bias is below `span` / 2^64.
                     let drawn = (u128::from(self.state.rng.next_u64()) * span) >> 64;
                     self.set(slots, op, low + drawn as u64);
                 }
@@ -47,7 +50,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                     slots[base..base + usize::from(header.slots)].fill(0);
                     slots[base + usize::from(VALID_SLOT)] = 1;
                     *self.length += u32::from(header.bytes);
-                    headers::invalidate(slots, base, &header.siblings);
+                    headers::invalidate(slots, base, &header.union_member_offsets);
                 }
             }
             Opcode::SetInvalid => {
@@ -130,6 +133,7 @@ impl<T: Tracer> ExecContext<'_, T> {
         let program = self.program;
         let op = &program.wide[index];
         let old = if T::ENABLED { read_limbs(slots, op.d) } else { Vec::new() };
+        // `run` returns `false` for a register access, which it leaves to this function.
         if !wide::run(op, slots) {
             let index = slots[usize::from(op.b.slot)];
             let (WideOpcode::RegRead(register) | WideOpcode::RegWrite(register)) = op.kind else { return };
@@ -156,7 +160,8 @@ impl<T: Tracer> ExecContext<'_, T> {
         let table = &program.tables[usize::from(index)];
         let State { tables, profiles, scratch, ticks_per_second, .. } = &mut *self.state;
         let extras = tables.extras_mut(usize::from(index));
-        if entry != 0 {
+        let is_hit = entry != DEFAULT_ENTRY as usize;
+        if is_hit {
             if let Some(counter) = extras.counters.get_mut(entry) {
                 counter.count(self.ingress_length);
             }
@@ -184,13 +189,14 @@ impl<T: Tracer> ExecContext<'_, T> {
                 ) {
                     Some(member) => {
                         slots[params..params + member.args.len()].copy_from_slice(&member.args);
-                        let next = table.successor(member.action, entry != 0);
+                        let next = table.successor(member.action, is_hit);
                         let code = program.action_code[usize::from(member.action.0)];
                         ActionRef { code, next, action: member.action }
                     }
-                    // An empty group runs no action.
+                    // An empty group runs no action. Control flow then continues at the successor for a hit;
+                    // `base` is the fallback if the successor depends on the action.
                     None => ActionRef {
-                        next: table.successors.hit.filter(|_| entry != 0).unwrap_or(table.successors.base),
+                        next: table.successors.hit.filter(|_| is_hit).unwrap_or(table.successors.base),
                         ..ActionRef::default()
                     },
                 }

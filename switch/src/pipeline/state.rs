@@ -45,7 +45,8 @@ pub(super) struct State {
 
 impl State {
     pub fn new(program: &Program, seed: u64) -> State {
-        let cells = |size: usize, direct: bool| if direct { 0 } else { size };
+        // A direct counter or meter has its cells in `TableExtras`, one per entry, so its array stays empty.
+        let cells = |size: usize, is_direct: bool| if is_direct { 0 } else { size };
         let mut scratch = Box::<Scratch>::default();
         scratch.fit(program);
         State {

@@ -1,11 +1,14 @@
 //! Runtime API of tables. It does not depend on P4Runtime.
+//!
+//! A table numbers its rows: row 0 is the default entry, and entry handle `h` is row `h + 1`. A deleted entry leaves a
+//! free row.
 
 use super::api_types::{
     ActionCall, ConstPart, EntryHandle, GroupHandle, KeyMatch, MemberHandle, ObjectKind, TableEntry,
     TableError,
 };
-use super::lookup::{Lookup, Match};
-use super::table_state::{EntryInfo, ProfileRef};
+use super::lookup::{Lookup, Match, RangeMatch};
+use super::table_state::{DEFAULT_ENTRY, EntryInfo, ProfileRef};
 use super::{Pipeline, values};
 use crate::program::{
     ActionId, MatchKind, Table, TableDefinition, TableId, limb_count, mask_limbs, prefix_mask,
@@ -41,6 +44,7 @@ pub(super) fn unknown_table(index: usize) -> TableError {
 /// Returns the index of `name` in `names`; otherwise that of the only name that ends in `.name`. `None` if there
 /// is none, or several.
 fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
+    // `None`: no suffix matches; `Some(None)`: several do.
     let mut suffix = None;
     for (index, known) in names.enumerate() {
         if known == name {
@@ -138,8 +142,8 @@ impl Pipeline {
         let now = self.state.now;
         state.extras.entries[entry as usize] =
             Some(EntryInfo { entry_match, is_const: false, idle_timeout: 0, timer: now });
-        if let Some(last) = state.extras.last_hit.get_mut(entry as usize) {
-            *last = now;
+        if let Some(last_hit) = state.extras.last_hit.get_mut(entry as usize) {
+            *last_hit = now;
         }
         Ok(EntryHandle(entry - 1))
     }
@@ -236,11 +240,11 @@ impl Pipeline {
         let state = &mut self.state.tables[usize::from(table.0)];
         match resolved {
             ResolvedAction::Action(action, args) => {
-                state.extras.profile_refs[0] = ProfileRef::None;
-                state.set_action(&self.program, definition, 0, action, &args);
+                state.extras.profile_refs[DEFAULT_ENTRY as usize] = ProfileRef::None;
+                state.set_action(&self.program, definition, DEFAULT_ENTRY, action, &args);
             }
             ResolvedAction::ProfileRef(profile_ref) => {
-                state.set_profile_ref(&self.program, definition, 0, profile_ref)
+                state.set_profile_ref(&self.program, definition, DEFAULT_ENTRY, profile_ref)
             }
         }
         Ok(())
@@ -261,9 +265,10 @@ impl Pipeline {
     /// Returns the default action, which runs on a miss; `None` if the table has none or does not exist.
     pub fn table_default(&self, table: TableId) -> Option<ActionCall> {
         self.table(table).ok()?;
-        self.action_of(table, 0)
+        self.action_of(table, DEFAULT_ENTRY)
     }
 
+    /// Returns the action of a row; `None` if it runs no action.
     fn action_of(&self, table: TableId, entry: u32) -> Option<ActionCall> {
         let state = &self.state.tables[usize::from(table.0)];
         Some(match state.extras.profile_refs[entry as usize] {
@@ -271,6 +276,7 @@ impl Pipeline {
             ProfileRef::Group(group) => ActionCall::Group(GroupHandle(group)),
             ProfileRef::None => {
                 let (action_ref, args) = state.row(&self.program.tables[usize::from(table.0)], entry);
+                // Code address 0 means no action.
                 if action_ref.code == 0 {
                     return None;
                 }
@@ -311,6 +317,7 @@ impl Pipeline {
         self.entry_at(table, index).ok_or_else(no_action)
     }
 
+    /// Returns the entry in a row; `None` for the default entry, a free row or a row beyond the end.
     fn entry_at(&self, table: TableId, index: u32) -> Option<TableEntry> {
         let definition = self.table(table).ok()?;
         let info = self.state.tables[usize::from(table.0)].extras.entries.get(index as usize)?.as_ref()?;
@@ -410,16 +417,20 @@ impl Pipeline {
                             info.name
                         )));
                     }
-                    ranges.push((element, low, high));
+                    ranges.push(RangeMatch { element, low, high });
                     continue;
                 }
                 (KeyMatch::Exact(value), MatchKind::Range) => {
                     let value = read(value)?;
-                    ranges.push((element, value.clone(), value));
+                    ranges.push(RangeMatch { element, low: value.clone(), high: value });
                     continue;
                 }
                 (KeyMatch::Any, MatchKind::Range) => {
-                    ranges.push((element, vec![0; limb_count(part.bits)], full_mask()));
+                    ranges.push(RangeMatch {
+                        element,
+                        low: vec![0; limb_count(part.bits)],
+                        high: full_mask(),
+                    });
                     continue;
                 }
                 (KeyMatch::Any, MatchKind::Lpm | MatchKind::Ternary) => {
@@ -455,10 +466,10 @@ impl Pipeline {
                         false => KeyMatch::Ternary { value, mask: values::to_bytes(&mask, key.bits) },
                     }
                 }
-                MatchKind::Range => match entry_match.ranges.iter().find(|(index, ..)| *index == element) {
-                    Some((_, low, high)) => KeyMatch::Range {
-                        low: values::to_bytes(low, key.bits),
-                        high: values::to_bytes(high, key.bits),
+                MatchKind::Range => match entry_match.ranges.iter().find(|range| range.element == element) {
+                    Some(range) => KeyMatch::Range {
+                        low: values::to_bytes(&range.low, key.bits),
+                        high: values::to_bytes(&range.high, key.bits),
                     },
                     None => KeyMatch::Any,
                 },
@@ -524,6 +535,7 @@ fn rank_of(priority: i32) -> i64 {
     i64::from(i32::MAX) - i64::from(priority)
 }
 
+/// Inverse of [`rank_of`].
 fn priority_of(rank: i64) -> i32 {
     i32::try_from(i64::from(i32::MAX) - rank).unwrap_or(i32::MIN)
 }

@@ -2,7 +2,7 @@
 
 use super::api_types::CounterValue;
 use super::hash::{self, CalculationState, Payload};
-use super::lookup::{Lookup, Match};
+use super::lookup::{Lookup, Match, RangeMatch};
 use super::meter::Meter;
 use crate::program::{
     ActionId, ActionProfile, KeyCacheFormat, NativeTable, Pc, Program, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT,
@@ -10,6 +10,9 @@ use crate::program::{
 };
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+
+/// The entry that a table uses on a miss. Its action is the default action.
+pub(super) const DEFAULT_ENTRY: u32 = 0;
 
 /// The action of an entry: its code, and the point at which control flow continues.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +65,7 @@ pub(super) enum ProfileRef {
 pub(super) struct EntryInfo {
     pub entry_match: Match,
     pub is_const: bool,
+    /// Ticks without a match after which the entry times out; 0: never.
     pub idle_timeout: u64,
     /// Time in ticks at which the idle timeout was last restarted other than by a hit.
     pub timer: u64,
@@ -187,7 +191,7 @@ impl DerefMut for Tables {
     }
 }
 
-/// The state of one table. Entry 0 is the default entry, for a miss.
+/// The state of one table. Its entries are numbered from 1; entry 0 is [`DEFAULT_ENTRY`].
 #[derive(Clone, Debug)]
 pub(super) struct TableState {
     pub lookup: Lookup,
@@ -215,6 +219,7 @@ pub(super) struct TableExtras {
 impl TableState {
     pub fn new(program: &Program, table: &Table) -> TableState {
         let mut state = TableState { lookup: Lookup::new(table), rows: Vec::new(), extras: Box::default() };
+        // The first allocation is `DEFAULT_ENTRY`.
         state.alloc_entry(table);
         state.reset_default(program, table);
         for entry in &table.entries {
@@ -263,7 +268,7 @@ impl TableState {
         self.extras.entries.len() - 1 - self.extras.free.len()
     }
 
-    /// Returns the entry with exactly this match, or 0.
+    /// Returns the entry with exactly this match; 0 if there is no such entry.
     pub fn find_exact(&self, table: &Table, target: &Match) -> u32 {
         self.lookup.find_exact(table, target, |entry| self.entry_match(entry))
     }
@@ -271,9 +276,10 @@ impl TableState {
     fn const_match(&self, table: &Table, entry: &crate::program::ConstEntry) -> Match {
         let layout = &table.key_layout;
         let (mut value, mut mask, mut ranges) = (vec![0; layout.words], vec![0; layout.words], Vec::new());
+        // An element is a pair: the lowest and highest value of a range, or a value and its mask.
         for (element, (first, second)) in entry.key.iter().enumerate() {
             if entry.ranges[element] {
-                ranges.push((element, first.clone(), second.clone()));
+                ranges.push(RangeMatch { element, low: first.clone(), high: second.clone() });
             } else {
                 layout.insert_element(element, first, &mut value);
                 layout.insert_element(element, second, &mut mask);
@@ -308,7 +314,7 @@ impl TableState {
         self.extras.entries.get(entry as usize)?.as_ref().map(|info| info.entry_match.clone())
     }
 
-    /// Sets the action of an entry; entry 0 is the default entry.
+    /// Sets the action of an entry.
     pub fn set_action(
         &mut self,
         program: &Program,
@@ -318,11 +324,12 @@ impl TableState {
         args: &[u64],
     ) {
         let code = program.action_code.get(usize::from(action.0)).copied().unwrap_or_default();
-        let next = table.successor(action, entry != 0);
+        let next = table.successor(action, entry != DEFAULT_ENTRY);
         self.set_row(program, table, entry, ActionRef { code, next, action }, args);
     }
 
-    /// Makes an entry refer to a member or group; entry 0 is the default entry.
+    /// Makes an entry refer to a member or group. The row then holds only a successor: the packet path takes the action
+    /// from the member.
     pub fn set_profile_ref(&mut self, program: &Program, table: &Table, entry: u32, profile_ref: ProfileRef) {
         self.set_row(
             program,
@@ -335,12 +342,12 @@ impl TableState {
     }
 
     pub fn reset_default(&mut self, program: &Program, table: &Table) {
-        self.extras.profile_refs[0] = ProfileRef::None;
+        self.extras.profile_refs[DEFAULT_ENTRY as usize] = ProfileRef::None;
         match &table.default {
-            Some((action, args)) => self.set_action(program, table, 0, *action, args),
+            Some((action, args)) => self.set_action(program, table, DEFAULT_ENTRY, *action, args),
             None => {
                 let next = table.successors.miss.unwrap_or(table.successors.base);
-                self.set_row(program, table, 0, ActionRef { next, ..ActionRef::default() }, &[]);
+                self.set_row(program, table, DEFAULT_ENTRY, ActionRef { next, ..ActionRef::default() }, &[]);
             }
         }
     }

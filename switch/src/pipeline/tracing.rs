@@ -2,16 +2,19 @@
 
 use super::api_types::EntryHandle;
 use super::interpreter::ExecContext;
+use super::table_state::DEFAULT_ENTRY;
 use super::trace::Tracer;
 use super::values;
 use crate::program::{ActionId, Pc, TableId, TracePoint, limb_count};
 
 impl<T: Tracer> ExecContext<'_, T> {
+    /// Reports that a slot gets this value; call it before the slot is written.
     pub(super) fn trace_assign(&mut self, slots: &[u64], slot: u16, value: u64) {
         let old = slots[usize::from(slot)];
         self.report_assign(slot, &[old], &[value]);
     }
 
+    /// Reports that a field of one or more slots was assigned.
     pub(super) fn report_assign(&mut self, slot: u16, old: &[u64], new: &[u64]) {
         // Slots of temporaries have no field and are not reported.
         if let Some((name, bits)) = self.program.slot_field(slot).filter(|_| !new.is_empty()) {
@@ -59,7 +62,8 @@ impl<T: Tracer> ExecContext<'_, T> {
         let key: Vec<Vec<u8>> = table.key.iter().map(|key| value(key.slot, key.bits)).collect();
         let args = &slots[usize::from(program.first_param_slot)..];
         let args = values::split_args(program, action, args);
-        let handle = (entry != 0).then(|| EntryHandle(entry as u32 - 1));
+        let handle = (entry != DEFAULT_ENTRY as usize).then(|| EntryHandle(entry as u32 - 1));
+        // Code address 0 means no action.
         let (action, args) = if code == 0 { (None, Vec::new()) } else { (Some(action), args) };
         self.tracer.table(program, id, &key, handle, action, &args);
     }

@@ -38,11 +38,11 @@ pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> V
     values
 }
 
-/// Formats a number in decimal; `signed` means two's complement.
-pub(super) fn decimal(number: &[u64], signed: bool) -> String {
-    let negative = signed && number.last().is_some_and(|top| top >> 63 == 1);
+/// Formats a number in decimal. If `is_signed`, its limbs are in two's complement.
+pub(super) fn decimal(number: &[u64], is_signed: bool) -> String {
+    let is_negative = is_signed && number.last().is_some_and(|top| top >> 63 == 1);
     let mut magnitude: Vec<u64> = number.to_vec();
-    if negative {
+    if is_negative {
         let mut carry = true;
         for limb in &mut magnitude {
             (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
@@ -60,7 +60,7 @@ pub(super) fn decimal(number: &[u64], signed: bool) -> String {
     if digits.is_empty() {
         return "0".to_string();
     }
-    if negative {
+    if is_negative {
         digits.push('-');
     }
     digits.iter().rev().collect()

@@ -1,4 +1,4 @@
-//! Arithmetic on numbers wider than a slot. Programs rarely need it, so the code is simple rather than fast.
+//! Arithmetic on numbers wider than a slot (a 64-bit word of the header vector), which take several slots. Programs rarely need it, so the code is simple rather than fast.
 
 use crate::program::{WideOp, WideOpcode, WideSlot, low_mask};
 use std::cmp::Ordering;
@@ -6,7 +6,10 @@ use std::cmp::Ordering;
 /// Limbs of the widest number that a program can have, including its sign.
 const LIMBS: usize = 130;
 
-/// A number in two's complement.
+/// Width for [`store`] that keeps every bit: for results that are already in range or sign-extended.
+const ALL_BITS: u32 = u32::MAX;
+
+/// A number in two's complement, as 64-bit limbs, the lowest first.
 #[derive(Clone, Copy)]
 struct Wide([u64; LIMBS]);
 
@@ -17,8 +20,8 @@ impl Wide {
         let mut wide = Wide::ZERO;
         let limbs = usize::from(from.limbs).min(LIMBS);
         wide.0[..limbs].copy_from_slice(&slots[usize::from(from.slot)..][..limbs]);
-        let negative = from.signed && limbs > 0 && wide.0[limbs - 1] >> 63 == 1;
-        if negative {
+        let is_negative = from.signed && limbs > 0 && wide.0[limbs - 1] >> 63 == 1;
+        if is_negative {
             wide.0[limbs..].fill(u64::MAX);
         }
         wide
@@ -39,7 +42,11 @@ impl Wide {
         self.zip_with(Wide::ZERO, |a, _| !a)
     }
 
-    fn add(mut self, other: Wide, mut carry: bool) -> Wide {
+    fn add(self, other: Wide) -> Wide {
+        self.add_with_carry(other, false)
+    }
+
+    fn add_with_carry(mut self, other: Wide, mut carry: bool) -> Wide {
         for (a, b) in self.0.iter_mut().zip(other.0) {
             let sum = u128::from(*a) + u128::from(b) + u128::from(carry);
             (*a, carry) = (sum as u64, sum >> 64 != 0);
@@ -48,7 +55,8 @@ impl Wide {
     }
 
     fn sub(self, other: Wide) -> Wide {
-        self.add(other.not(), true)
+        // Two's complement: -x = !x + 1.
+        self.add_with_carry(other.not(), true)
     }
 
     fn mul(self, other: Wide) -> Wide {
@@ -125,14 +133,14 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
     let single = || slots[usize::from(op.b.slot)];
     // Larger shifts give the same result as this maximum.
     let shift = || single().min(LIMBS as u64 * 64);
-    let from_bool = |value: bool| Wide::ZERO.add(Wide::ZERO, value);
+    let from_bool = |value: bool| Wide::ZERO.add_with_carry(Wide::ZERO, value);
     let result = match op.kind {
         WideOpcode::Mov => a(),
         WideOpcode::MovIf => match single() {
             0 => return true,
             _ => a(),
         },
-        WideOpcode::Add => a().add(b(), false),
+        WideOpcode::Add => a().add(b()),
         WideOpcode::Sub => a().sub(b()),
         WideOpcode::Mul => a().mul(b()),
         WideOpcode::Div => a().div_mod(b()).0,
@@ -147,8 +155,8 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             let value = a().zip_with(Wide::ones(op.bits), |a, mask| a & mask);
             let sign = op.bits - 1;
             match value.0[(sign / 64) as usize] >> (sign % 64) & 1 {
-                0 => store(op, slots, value, u32::MAX),
-                _ => store(op, slots, value.zip_with(Wide::ones(op.bits), |a, mask| a | !mask), u32::MAX),
+                0 => store(op, slots, value, ALL_BITS),
+                _ => store(op, slots, value.zip_with(Wide::ones(op.bits), |a, mask| a | !mask), ALL_BITS),
             }
             return true;
         }
@@ -160,7 +168,7 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             let value = a();
             let clamped = if value.cmp(&low).is_lt() { low } else { value };
             let clamped = if clamped.cmp(&high).is_gt() { high } else { clamped };
-            store(op, slots, clamped, u32::MAX);
+            store(op, slots, clamped, ALL_BITS);
             return true;
         }
         WideOpcode::Eq => from_bool(a().cmp(&b()).is_eq()),
@@ -201,6 +209,7 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
     true
 }
 
+/// Stores the lowest `bits` bits of a result in the destination; its other bits become 0.
 fn store(op: &WideOp, slots: &mut [u64], value: Wide, bits: u32) {
     let to = &mut slots[usize::from(op.d.slot)..][..usize::from(op.d.limbs)];
     for (i, (slot, limb)) in to.iter_mut().zip(value.0).enumerate() {

@@ -239,7 +239,7 @@ impl Access {
     fn whole_header(&mut self, program: &LinkedProgram, base_slot: Slot, index: u16) {
         let Some(base) = program.const_base(base_slot) else { return self.all_stacks(program) };
         let op = &program.header_ops[usize::from(index)];
-        let siblings = op.siblings.iter().map(|offset| i32::from(base) + offset);
+        let siblings = op.union_member_offsets.iter().map(|offset| i32::from(base) + offset);
         self.whole_blocks.extend(base..base + op.slots);
         self.whole_blocks
             .extend(siblings.filter_map(|base| Slot::try_from(base).ok()).map(|base| base + VALID_SLOT));

@@ -267,7 +267,7 @@ pub(crate) struct HeaderInfo {
     /// The slot of the varbit field's length, relative to the block.
     pub varbit_length_slot: Option<u16>,
     /// Offsets in slots from this header's block to those of the other members of its union; empty outside unions.
-    pub siblings: Vec<i32>,
+    pub union_member_offsets: Vec<i32>,
 }
 
 /// The arguments of a `log_msg` call.

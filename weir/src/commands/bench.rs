@@ -1,4 +1,4 @@
-//! `weir bench`
+//! `weir bench`: measures the speed of runs and the cost of packets.
 
 mod baseline;
 mod counted;
@@ -16,7 +16,7 @@ use output::{markdown, print, print_json};
 use quickstart::{every_scheme, measure, schemes};
 use std::path::PathBuf;
 use weir_report::files::MODE_PUBLIC;
-use weir_report::papers::markdown::put;
+use weir_report::papers::markdown::replace_section;
 
 /// Measure speed: packet-hops per second, ns per packet, memory
 ///
@@ -66,16 +66,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
-    let memory = memory_bytes("VmHWM:");
+    let peak_memory = memory_bytes("VmHWM:");
     if let (Some(page), Some(docs)) = (&args.docs, docs) {
         let document = read(page)?;
-        let tables = markdown(args.runs, &speeds, &costs, memory);
-        let document = put(&document, "bench", "Measured", &tables).map_err(Failure::Input)?;
+        let tables = markdown(args.runs, &speeds, &costs, peak_memory);
+        let document = replace_section(&document, "bench", "Measured", &tables).map_err(Failure::Input)?;
         docs.write(document.as_bytes(), MODE_PUBLIC)
             .map_err(|error| Failure::Work(format!("{}: {error}", page.display())))?;
     }
     if console.style.json {
-        return print_json(&speeds, &costs, memory, baseline.as_ref(), console);
+        return print_json(&speeds, &costs, peak_memory, baseline.as_ref(), console);
     }
-    print(args.runs, &speeds, &costs, memory, baseline.as_ref(), console)
+    print(args.runs, &speeds, &costs, peak_memory, baseline.as_ref(), console)
 }

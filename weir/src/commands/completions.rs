@@ -1,4 +1,4 @@
-//! `weir completions`
+//! `weir completions`: prints shell completions.
 
 use crate::console::{Console, Failure};
 use clap::Command;

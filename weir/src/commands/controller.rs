@@ -18,7 +18,7 @@ mod watch;
 use crate::console::{Console, Failure};
 use clap::Subcommand;
 pub use fabric::{imported_topology, model_topology, topology};
-pub use switches::{Protocol, SwitchArgs, block_on, failure, runtime};
+pub use switches::{Protocol, SwitchArgs, block_on, check_outcomes, runtime};
 pub use thrift::ThriftArgs;
 
 /// Compute, verify and install routes over P4Runtime

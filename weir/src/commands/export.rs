@@ -1,4 +1,4 @@
-//! `weir export`
+//! `weir export`: writes an experiment for the HPCC simulator.
 
 use super::files::{create_dir, write};
 use crate::console::{Console, Failure};
@@ -44,7 +44,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let flows = experiment.all_flows().map_err(Failure::input)?;
     let topology = &experiment.topology;
     let unsized_flows = flows.iter().filter(|flow| flow.size.is_none()).count();
-    let arrivals: Vec<Arrival> = flows.into_iter().filter_map(arrival).collect();
+    let arrivals: Vec<Arrival> = flows.into_iter().filter_map(to_arrival).collect();
     let dir = create_dir(&args.out)?;
     let files =
         [("topology.txt", hpcc_topology(topology)), ("flow.txt", write_flow_file(topology, &arrivals))];
@@ -69,7 +69,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn arrival(flow: Flow) -> Option<Arrival> {
+/// Converts a flow; `None` if it has no size.
+fn to_arrival(flow: Flow) -> Option<Arrival> {
     let Flow { from, to, start, size, announces, incast, .. } = flow;
     let size: Bytes = size?;
     Some(Arrival { from, to, start, size, announces, incast, tag: 0 })

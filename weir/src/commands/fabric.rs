@@ -68,7 +68,7 @@ struct NameArgs {
 }
 
 impl NameArgs {
-    /// Returns the option by which further commands select the fabric, with a space before it; empty for the default name.
+    /// Returns the option that selects the fabric in later commands, with a leading space; empty for the default name.
     fn option(&self) -> String {
         if self.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", self.name) }
     }
@@ -158,7 +158,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     let count = u16::try_from(topology.switches.len())
         .map_err(|_| Failure::input("too many switches: maximum 65535"))?;
     let ports = Ports { grpc: args.grpc_base_port, thrift: args.thrift_base_port, switches: count };
-    // The guard removes every recorded object if a later step fails.
+    // Removes every recorded object if a later step fails.
     let mut guard = FabricGuard(Some(State::create(name, ports)?));
     net.create(guard.state(), interrupted)?;
     let mut switches = start(args, guard.state())?;
@@ -176,8 +176,8 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
         let host = |host: &weir_controller::topology::Host| {
             (host.name.clone(), json!({"namespace": format!("{name}-{}", host.name), "ip": host.ip}))
         };
-        let switch = |(n, switch): (u16, &weir_controller::topology::Switch)| {
-            let (p4runtime, thrift) = (ports.grpc + n, ports.thrift + n);
+        let switch = |(index, switch): (u16, &weir_controller::topology::Switch)| {
+            let (p4runtime, thrift) = (ports.grpc + index, ports.thrift + index);
             (
                 switch.name.clone(),
                 json!({"p4runtime": format!("127.0.0.1:{p4runtime}"), "thrift": format!("127.0.0.1:{thrift}")}),
@@ -188,7 +188,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
         return console.print_json(&json!({"name": name, "hosts": hosts, "switches": switches}));
     }
     writeln!(console.out, "{name}: {} switches, {} hosts up", topology.switches.len(), topology.hosts.len())?;
-    let host = topology.hosts.first().map_or("h1", |host| host.name.as_str());
+    let example_host = topology.hosts.first().map_or("h1", |host| host.name.as_str());
     writeln!(
         console.out,
         "P4Runtime from 127.0.0.1:{}, Thrift from 127.0.0.1:{}, one port for each switch",
@@ -196,13 +196,13 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     )?;
     writeln!(
         console.out,
-        "weir fabric exec {host}{option} -- COMMAND runs a command on a host; weir fabric down{option} stops the fabric",
+        "weir fabric exec {example_host}{option} -- COMMAND runs a command on a host; weir fabric down{option} stops the fabric",
         option = args.name.option(),
     )?;
     Ok(())
 }
 
-/// Guard of a fabric during its start: removes the fabric when dropped, unless `disarm` was called.
+/// Removes a fabric whose start fails: when dropped, unless `disarm` was called.
 struct FabricGuard(Option<State>);
 
 impl FabricGuard {
@@ -235,6 +235,7 @@ fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
     command.args(["switch", "--no-p4", "--control", &args.name.name]);
     command.arg("--fabric").arg(&args.topology).arg(format!("--thrift-port={thrift}")).args(&args.switch);
     command.arg("--").arg(format!("--grpc-server-addr={LOCALHOST}:{grpc}"));
+    // Port 255 is the CPU port that `weir controller watch` needs; 8 queues are the maximum.
     command.args(["--cpu-port", "255", "--priority-queues", "8"]);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     command.spawn().map_err(|error| Failure::Work(format!("weir switch: {error}")))
@@ -244,8 +245,9 @@ fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
 /// no proof: if the switches could not bind their ports, another program may be listening there.
 fn wait_until_ready(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
     let Ports { grpc, switches: count, .. } = state.ports();
-    let last = topology.switches.last().map_or("", |switch| &switch.name);
-    let ready_line = format!("{last}: Server listening on {LOCALHOST}:{}", grpc + count.saturating_sub(1));
+    let last_switch = topology.switches.last().map_or("", |switch| &switch.name);
+    let ready_line =
+        format!("{last_switch}: Server listening on {LOCALHOST}:{}", grpc + count.saturating_sub(1));
     let deadline = Instant::now() + STARTUP_TIMEOUT;
     loop {
         check_running(switches, state)?;
@@ -262,7 +264,7 @@ fn wait_until_ready(switches: &mut Child, topology: &Topology, state: &State) ->
     }
 }
 
-/// Returns the log of the switches.
+/// Returns the log of the switches; empty if it cannot be read.
 fn read_log(state: &State) -> String {
     let log = std::fs::read(state.log()).unwrap_or_default();
     String::from_utf8_lossy(&log).into_owned()
@@ -275,8 +277,10 @@ fn check_running(switches: &mut Child, state: &State) -> Result<(), Failure> {
     // After a usage error, clap's usage text follows the line with the error.
     let error = log.lines().rev().find_map(|line| line.strip_prefix("error: "));
     let reason = error.or(log.lines().last()).unwrap_or_default();
-    let is_port = ["--grpc-server-addr", "--thrift-port"].iter().any(|option| reason.starts_with(option));
-    let remedy = if is_port { " (--grpc-base-port and --thrift-base-port of `weir fabric up`)" } else { "" };
+    let is_port_error =
+        ["--grpc-server-addr", "--thrift-port"].iter().any(|option| reason.starts_with(option));
+    let remedy =
+        if is_port_error { " (--grpc-base-port and --thrift-base-port of `weir fabric up`)" } else { "" };
     Err(Failure::Work(format!("weir switch ended ({status}): {reason}{remedy}")))
 }
 
@@ -294,6 +298,7 @@ fn install_program(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
     Err(if output.status.code() == Some(2) { Failure::Input(reason) } else { Failure::Work(reason) })
 }
 
+/// Replaces this process by the command in the namespace of a host.
 fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let state = State::load(&args.name.name)?;
     let namespace = format!("{}-{}", args.name.name, args.host);

@@ -1,4 +1,4 @@
-//! `weir man`
+//! `weir man`: writes the man pages, or all help texts as Markdown.
 
 use super::files::{create_dir, write};
 use crate::console::{Console, Failure};
@@ -36,7 +36,7 @@ pub fn run(args: &Args, command: Command, console: &mut Console) -> Result<(), F
     console.style(args.output);
     let Some(directory) = &args.directory else {
         let mut page = HEADING.to_owned();
-        section(&mut page, "weir", command.term_width(WIDTH));
+        append_help(&mut page, "weir", command.term_width(WIDTH));
         write!(console.out, "{page}")?;
         return Ok(());
     };
@@ -53,7 +53,7 @@ pub fn run(args: &Args, command: Command, console: &mut Console) -> Result<(), F
 
 /// Writes the man pages of a command and of its subcommands, and returns the number of pages.
 fn write_pages(command: Command, directory: &Path) -> Result<usize, Failure> {
-    let subcommands = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let subcommands = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let subcommand_pages = subcommands.map(|subcommand| write_pages(subcommand, directory));
     let subcommand_pages = subcommand_pages.sum::<Result<usize, Failure>>()?;
     let page = Man::new(command);
@@ -74,13 +74,15 @@ const HEADING: &str = "\
 const WIDTH: usize = 100;
 
 /// Appends the help of a command, then recursively that of its subcommands.
-fn section(page: &mut String, path: &str, mut command: Command) {
+fn append_help(page: &mut String, path: &str, mut command: Command) {
     let help = command.render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     let _ = write!(page, "\n## {path}\n\n```\n{}\n```\n", help.join("\n").trim_end());
-    for subcommand in command.get_subcommands().filter(|it| it.get_name() != "help" && !it.is_hide_set()) {
+    for subcommand in
+        command.get_subcommands().filter(|command| command.get_name() != "help" && !command.is_hide_set())
+    {
         let path = format!("{path} {}", subcommand.get_name());
         let subcommand = subcommand.clone().bin_name(&path).term_width(WIDTH);
-        section(page, &path, subcommand);
+        append_help(page, &path, subcommand);
     }
 }

@@ -1,4 +1,4 @@
-//! `weir mininet`
+//! `weir mininet`: starts p4 tutorials networks, and cleans up after killed runs.
 
 use super::files::create_dir;
 use crate::console::{Console, Failure};
@@ -90,15 +90,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Some(topology) => tutorial(topology, args, console),
+        Some(topology) => start_tutorial(topology, args, console),
     }
 }
 
-fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
+/// Starts a network, installs the switches' entries, pings all pairs of hosts and opens the command line.
+fn start_tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
     crate::interrupt::catch_ctrl_c()?;
     let pcaps = args.pcap.as_deref().map(create_dir).transpose()?;
     let logs = args.logs.as_deref().map(create_dir).transpose()?;
-    privilege::retain_capabilities(privilege::MININET)?;
+    privilege::retain_capabilities(privilege::MININET_CAPABILITIES)?;
     let switches = TutorialSwitches {
         kind: args.switch.map(Switch::kind),
         process_per_switch: args.process_per_switch,
@@ -112,9 +113,9 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
     }
     if network.has_runtime() {
         let mut apply = Command::new(std::env::current_exe()?);
-        let applied = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;
-        if !applied.status.success() {
-            let reason = String::from_utf8_lossy(&applied.stderr);
+        let output = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;
+        if !output.status.success() {
+            let reason = String::from_utf8_lossy(&output.stderr);
             return Err(Failure::Work(format!(
                 "cannot install the switches' entries: {}",
                 reason.trim().trim_start_matches("error: ")

@@ -14,7 +14,7 @@ use weir_report::files::create;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    what: Template,
+    template: Template,
 
     /// Print the result as JSON (docs/json.md)
     #[arg(long, global = true, help_heading = "Output")]
@@ -103,10 +103,11 @@ const TELEMETRY_EXAMPLE: &[(&str, &str)] = example!(
 fn name(text: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts_with_letter = text.chars().next().is_some_and(|c| c.is_ascii_lowercase());
-    if !starts_with_letter || !text.chars().all(is_allowed) || text.len() > 40 {
-        return Err(
-            "invalid name: use lower-case letters, digits and underscores, beginning with a letter (at most 40 characters)".to_owned()
-        );
+    if !starts_with_letter || !text.chars().all(is_allowed) || text.len() > MAX_NAME_LEN {
+        return Err(format!(
+            "invalid name: use lower-case letters, digits and underscores, beginning with a letter (at most {MAX_NAME_LEN} \
+             characters)"
+        ));
     }
     Ok(text.to_owned())
 }
@@ -132,41 +133,45 @@ const KEYWORDS: &[&str] = &[
     "where", "while", "yield",
 ];
 
-/// Names that cargo does not accept for a binary.
+/// Maximum length of a name.
+const MAX_NAME_LEN: usize = 40;
+
+/// Names that cargo does not accept for a binary, because they are directories in its output.
 const CARGO_DIRECTORIES: &[&str] = &["build", "deps", "examples", "incremental"];
 
-/// Returns true if the template of a scheme already uses `module` for a path or `camel` for another item.
-fn is_taken(module: &str, camel: &str) -> bool {
+/// Returns true if the template of a scheme already uses `module` in a path or `type_name` as an item.
+fn is_taken(module: &str, type_name: &str) -> bool {
     let code = SCHEME_EXAMPLE.iter().filter(|(path, _)| path.ends_with(".rs"));
     let mut lines = code.flat_map(|(_, text)| text.lines()).filter_map(|line| line.split("//").next());
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     // Names that the macros for schemes use.
-    ["Option", "Result", "String", "Vec"].contains(&camel)
+    ["Option", "Result", "String", "Vec"].contains(&type_name)
         || lines.any(|line| {
             let path = format!("{module}::");
-            let is_path = line.match_indices(&path).any(|(at, _)| !line[..at].ends_with(is_word));
-            is_path || line.split(|c| !is_word(c)).any(|word| word == camel)
+            let is_path = line.match_indices(&path).any(|(index, _)| !line[..index].ends_with(is_word));
+            is_path || line.split(|c| !is_word(c)).any(|word| word == type_name)
         })
 }
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let (name, files) = match &args.what {
+    let (name, files) = match &args.template {
         Template::P4 { name } => (name, p4(name)?),
         Template::Scheme { name, weir } => {
             if console.extensions.catalogue.schemes.names().any(|known| known == name) {
                 return Err(Failure::Input(format!("scheme {name} already exists; choose another name")));
             }
-            if name != "aimd" && is_taken(name, &camel(name)) {
+            // The template's own scheme has the name aimd.
+            if name != "aimd" && is_taken(name, &to_type_name(name)) {
                 let reason = format!("invalid name: the template already uses {name}");
                 return Err(Failure::Input(format!("{reason}; choose another name")));
             }
-            (name, crate_in(weir.as_deref(), |weir| Ok(scheme(name, weir)))?)
+            (name, crate_files(weir.as_deref(), |weir| Ok(scheme(name, weir)))?)
         }
         Template::Experiment { name, weir } => {
-            (name, crate_in(weir.as_deref(), |weir| Ok(experiment(name, weir)))?)
+            (name, crate_files(weir.as_deref(), |weir| Ok(experiment(name, weir)))?)
         }
         Template::Telemetry { name, weir } => {
-            (name, crate_in(weir.as_deref(), |weir| telemetry(name, weir))?)
+            (name, crate_files(weir.as_deref(), |weir| telemetry(name, weir))?)
         }
     };
     let dir = Path::new(name);
@@ -177,6 +182,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         })
     })?;
     write(dir, &files).inspect_err(|_| {
+        // The write error is returned, not a further one.
         let _ = fs::remove_dir_all(dir);
     })?;
     if args.json {
@@ -188,18 +194,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Returns the files of a crate, with Weir's Cargo.lock, so that dependencies have the tested versions.
-fn crate_in(
+fn crate_files(
     weir_dir: Option<&Path>,
     files: impl FnOnce(&Path) -> Result<Vec<File>, Failure>,
 ) -> Result<Vec<File>, Failure> {
     let weir = source_tree(weir_dir)?;
     let mut files = files(&weir)?;
-    if let Ok(versions) = fs::read_to_string(weir.join("Cargo.lock")) {
-        files.push(("Cargo.lock".to_owned(), versions));
+    if let Ok(lock_file) = fs::read_to_string(weir.join("Cargo.lock")) {
+        files.push(("Cargo.lock".to_owned(), lock_file));
     }
     Ok(files)
 }
 
+/// Path in the project, and content.
 type File = (String, String);
 
 fn write(dir: &Path, files: &[File]) -> Result<(), Failure> {
@@ -211,6 +218,7 @@ fn write(dir: &Path, files: &[File]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the files of a P4 project.
 fn p4(name: &str) -> Result<Vec<File>, Failure> {
     let rename = |text: &str| text.replace("own_p4", name);
     let mut files = Vec::new();
@@ -227,6 +235,7 @@ fn collect_headers(files: &mut Vec<File>) -> Result<(), Failure> {
     collect(&P4_CONTROLS, "weir/controls/", files)
 }
 
+/// Returns the files of a telemetry project, except Cargo.lock.
 fn telemetry(name: &str, weir: &Path) -> Result<Vec<File>, Failure> {
     let rename = |text: &str| text.replace("own_telemetry", name).replace("own-telemetry", name);
     let adapt = |text: &str| {
@@ -237,28 +246,29 @@ fn telemetry(name: &str, weir: &Path) -> Result<Vec<File>, Failure> {
     Ok(files)
 }
 
-fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(), Failure> {
+/// Adds all files of an embedded directory, with `prefix` before their paths.
+fn collect(directory: &Dir<'_>, prefix: &str, files: &mut Vec<File>) -> Result<(), Failure> {
     for file in directory.files() {
-        let path = format!("{into}{}", file.path().display());
+        let path = format!("{prefix}{}", file.path().display());
         let text = file.contents_utf8().ok_or_else(|| Failure::Work(format!("{path}: not UTF-8")))?;
         files.push((path, text.to_owned()));
     }
     // The directory runs/, written by a run of the example, is not part of the template.
     let subdirs = directory.dirs().filter(|dir| !dir.path().ends_with("runs"));
-    subdirs.into_iter().try_for_each(|dir| collect(dir, into, files))
+    subdirs.into_iter().try_for_each(|dir| collect(dir, prefix, files))
 }
 
 /// Converts a name to a type name: `fast_start` to `FastStart`.
-fn camel(name: &str) -> String {
-    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    name.split('_').filter(|word| !word.is_empty()).map(capital).collect()
+fn to_type_name(name: &str) -> String {
+    let capitalise = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split('_').filter(|word| !word.is_empty()).map(capitalise).collect()
 }
 
 fn scheme(name: &str, weir: &Path) -> Vec<File> {
-    let camel = camel(name);
+    let type_name = to_type_name(name);
     let rename = |text: &str| {
         // The example's name is replaced before the other strings, because the new name may contain it.
-        let text = text.replace("aimd", name).replace("Aimd", &camel).replace("AIMD", &camel);
+        let text = text.replace("aimd", name).replace("Aimd", &type_name).replace("AIMD", &type_name);
         text.replace("\"own-scheme\"", &format!("\"{name}\"")).replace("../..", &weir.display().to_string())
     };
     SCHEME_EXAMPLE.iter().map(|(path, text)| (rename(path), rename(text))).collect()

@@ -23,7 +23,7 @@ pub struct ProgressBars {
 /// The bar of a running scheme.
 struct SchemeBar {
     bar: ProgressBar,
-    began: Instant,
+    start: Instant,
 }
 
 impl ProgressBars {
@@ -34,31 +34,32 @@ impl ProgressBars {
     }
 
     /// Returns the bar of a scheme, creating it at the first call.
-    fn bar_of(&mut self, p: &Progress<'_>) -> &SchemeBar {
-        self.schemes.resize_with(p.scheme_count.max(self.schemes.len()), || None);
+    fn bar_of(&mut self, progress: &Progress<'_>) -> &SchemeBar {
+        self.schemes.resize_with(progress.scheme_count.max(self.schemes.len()), || None);
         let bars = &self.bars;
-        self.schemes[p.index].get_or_insert_with(|| {
+        self.schemes[progress.index].get_or_insert_with(|| {
             let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
             let bar = bars.add(ProgressBar::new(STEPS).with_style(style.progress_chars("━━─")));
-            bar.set_prefix(p.scheme.to_owned());
-            SchemeBar { bar, began: Instant::now() }
+            bar.set_prefix(progress.scheme.to_owned());
+            SchemeBar { bar, start: Instant::now() }
         })
     }
 }
 
 impl Observer for ProgressBars {
-    fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        let done = u128::from(STEPS) * u128::from(p.now.as_ps()) / u128::from(p.end.as_ps().max(1));
-        let SchemeBar { bar, began } = self.bar_of(p);
-        let per_second = p.packet_hops as f64 / began.elapsed().as_secs_f64().max(1e-3);
-        bar.set_position(done as u64);
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
+        let &Progress { now, end, packet_hops, .. } = progress;
+        let position = u128::from(STEPS) * u128::from(now.as_ps()) / u128::from(end.as_ps().max(1));
+        let SchemeBar { bar, start } = self.bar_of(progress);
+        let per_second = packet_hops as f64 / start.elapsed().as_secs_f64().max(1e-3);
+        bar.set_position(position as u64);
         bar.set_message(format!(
             "{}/{} ms  {:.2} M packet-hops/s",
-            format::significant_short(p.now.as_secs_f64() * 1e3),
-            format::significant_short(p.end.as_secs_f64() * 1e3),
+            format::significant_short(now.as_secs_f64() * 1e3),
+            format::significant_short(end.as_secs_f64() * 1e3),
             per_second / 1e6,
         ));
-        if p.now >= p.end {
+        if now >= end {
             bar.finish_and_clear();
         }
         if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

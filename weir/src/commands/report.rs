@@ -1,4 +1,4 @@
-//! `weir report`
+//! `weir report`: compares runs on one page.
 
 use super::files::open_output;
 use crate::console::{Console, Failure, warn};
@@ -48,36 +48,37 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         .map(|dir| load::load(dir, &console.extensions.catalogue, &console.extensions.charts))
         .collect::<Result<Vec<_>, _>>();
     let mut runs = runs.map_err(Failure::input)?;
+    // Scale models become comparable with runs at full speed.
     rescale::convert(&mut runs);
     let out = open_output("--out", &args.out)?;
-    let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
+    let write_error = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
     for (run, dir) in runs.iter().zip(&args.dirs) {
         // A partial run has no manifest yet.
         if run.integrity == Integrity::Unknown && !run.results.summary.partial {
             warn(&format!("{}: {MANIFEST} missing, files not verified", dir.display()));
         }
     }
-    out.write(compare::page(&runs).as_bytes(), MODE_PUBLIC).map_err(failed)?;
+    out.write(compare::comparison_page(&runs).as_bytes(), MODE_PUBLIC).map_err(write_error)?;
     if out.is_stdout() {
         return Ok(());
     }
     if console.style.json {
-        let run = |run: &load::LoadedRun| {
+        let run_json = |run: &load::LoadedRun| {
             json!({
                 "name": run.name, "slowdown": run.slowdown, "divided_by": run.time_divisor,
                 "summary": run.results.summary,
             })
         };
         return console
-            .print_json(&json!({"report": args.out, "runs": runs.iter().map(run).collect::<Vec<_>>()}));
+            .print_json(&json!({"report": args.out, "runs": runs.iter().map(run_json).collect::<Vec<_>>()}));
     }
     if !console.style.quiet {
         for run in &runs {
-            let partial = if run.results.summary.partial { " (incomplete)" } else { "" };
-            let divided = run.time_divisor.map_or_else(String::new, |factor| {
+            let incomplete = if run.results.summary.partial { " (incomplete)" } else { "" };
+            let scale = run.time_divisor.map_or_else(String::new, |factor| {
                 format!(" (scale model: times divided by {})", format::significant_short(factor))
             });
-            writeln!(console.out, "{}{partial}{divided}", run.name)?;
+            writeln!(console.out, "{}{incomplete}{scale}", run.name)?;
             writeln!(console.out, "{}", table::table(&run.results, console.styled, console.width))?;
         }
         write!(console.out, "Report ")?;

@@ -1,4 +1,4 @@
-//! `weir results`
+//! `weir results`: runs the experiments of a list and compares them with the papers' numbers.
 
 use super::files::{open_output, read};
 use super::threads;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use weir_report::dir;
 use weir_report::files::MODE_PUBLIC;
 use weir_report::papers::claims;
-use weir_report::papers::list::{self, Planned, Section};
+use weir_report::papers::list::{self, PlannedExperiment, Section};
 use weir_report::papers::markdown::{self, EntryResults, ExistingSection};
 use weir_report::sweep::engine;
 use weir_report::sweep::metric_check;
@@ -105,7 +105,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let document = read(&args.docs)?;
     let docs = open_output("--docs", &args.docs)?;
     for (section, _) in &plan {
-        markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(at_docs)?;
+        markdown::replace_section(&document, &section.id, &section.title, "")
+            .map_err(Failure::Input)
+            .map_err(at_docs)?;
     }
     let tasks: Vec<RunTask> =
         plan.iter().flat_map(|(_, entries)| entries).flat_map(|planned| planned.tasks.clone()).collect();
@@ -115,10 +117,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         metric_check::check(&planned.entry.columns, &planned.tasks)
             .map_err(|failure| failure.at(&location))?;
     }
+    // Held until the command ends: two commands must not write the same directory.
     let _lock = dir::lock(&args.out, &args.out)?;
     interrupt::catch_ctrl_c()?;
     interrupt::set_results_dir(&args.out);
-    let pool = threads::pool((args.jobs, args.threads), console);
+    let pool = threads::pool(args.jobs, args.threads, console);
     let outcomes = engine::run(&pool, &tasks, outcomes, args.fresh, warn)?;
 
     // The document is read again, so that changes made during the runs are preserved.
@@ -131,7 +134,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     docs.write(document.as_bytes(), MODE_PUBLIC)
         .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
-    let cached = outcomes.iter().filter(|outcome| outcome.cached).count();
+    let cached = outcomes.iter().filter(|outcome| outcome.is_cached).count();
     if console.style.json {
         let runs = json!({"done": done, "of": outcomes.len(), "before": cached});
         console.print_json(&json!({"tables": args.docs, "runs": runs, "sections": sections}))?;
@@ -154,29 +157,30 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Returns the document with updated tables of all sections, and passes the results of each section to
-/// `show`.
+/// `show`. `outcomes` are in the order of the plan's tasks.
 fn update_document(
     mut document: String,
-    plan: &[(Section, Vec<Planned>)],
+    plan: &[(Section, Vec<PlannedExperiment>)],
     outcomes: &[RunResult],
     mut show: impl FnMut(&str, &[EntryResults]) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let mut rest = outcomes;
+    let mut remaining = outcomes;
     for (section, entries) in plan {
         let mut results = Vec::new();
         for planned in entries {
-            let (own_outcomes, others) = rest.split_at(planned.tasks.len());
-            rest = others;
+            let (own_outcomes, others) = remaining.split_at(planned.tasks.len());
+            remaining = others;
             results.push(EntryResults {
                 name: planned.name.clone(),
                 claims: claims::claims(planned, own_outcomes),
                 means: claims::means(planned, own_outcomes).map_err(Failure::Work)?,
-                wants_means: !planned.entry.columns.is_empty(),
+                has_means_table: !planned.entry.columns.is_empty(),
             });
         }
         show(&section.title, &results)?;
         let content = markdown::content(&results, ExistingSection::find(&document, &section.id));
-        document = markdown::put(&document, &section.id, &section.title, &content).map_err(Failure::Input)?;
+        document = markdown::replace_section(&document, &section.id, &section.title, &content)
+            .map_err(Failure::Input)?;
     }
     Ok(document)
 }
@@ -195,7 +199,7 @@ fn print(title: &str, results: &[EntryResults], console: &mut Console) -> Result
     if console.style.json || console.style.quiet {
         return Ok(());
     }
-    let head = ["claim", "paper", "measured"].map(|text| (text.to_owned(), CellAlignment::Left));
+    let header = ["claim", "paper", "measured"].map(|text| (text.to_owned(), CellAlignment::Left));
     let rows: Vec<Vec<String>> = results
         .iter()
         .flat_map(|results| &results.claims)
@@ -206,7 +210,7 @@ fn print(title: &str, results: &[EntryResults], console: &mut Console) -> Result
         writeln!(
             console.out,
             "{}\n",
-            weir_report::table::columns(&head, rows.into_iter(), console.styled, console.width)
+            weir_report::table::columns(&header, rows.into_iter(), console.styled, console.width)
         )?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `weir run`
+//! `weir run`: runs the schemes of experiments and writes reports.
 
 mod live;
 
@@ -8,13 +8,13 @@ use super::host::policy::check_key;
 use super::mininet::Switch;
 use super::program::Engine;
 use super::progress::ProgressBars;
-use super::threads::thread_count;
+use super::threads::{Parallelism, thread_count};
 use crate::console::{self, Console, Failure};
 use crate::interrupt::{self, SIGNALS};
-use crate::live::{ServeOptions, View, WebView};
+use crate::live::{Colours, ServeOptions, View, WebView};
 use crate::output::ActionOutput;
 use crate::privilege;
-use live::{Live, ProgressView};
+use live::{LiveView, Mode, ProgressView};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
@@ -32,6 +32,7 @@ use weir_switch::drops::DropReason;
 use weir_testbed::Mininet;
 use weir_units::Bandwidth;
 
+/// The part of the help before the keys: an example and the structure of experiment files.
 const FILES: &str = include_str!("run.txt");
 
 /// Returns the part of `weir run --help` after the options: experiment files and their keys.
@@ -39,6 +40,7 @@ pub fn help(keys: &str) -> String {
     format!("{FILES}\n{keys}{VALUES}")
 }
 
+/// The part of the help after the keys: how values are written.
 const VALUES: &str = "
 Sizes are written 64KB; websearch, fb_hadoop, alistorage, google_rpc2008 or
 data_mining; a file of size,cumulative probability; {choice: [2KB, 8KB]};
@@ -151,8 +153,8 @@ impl Args {
         self.backend == BackendKind::Sim && !self.check
     }
 
-    /// Returns true if a run starts only when the user of a page continues it: it could end before the page is loaded. Real
-    /// time cannot be paused.
+    /// Returns true if a run starts only when the user of a page continues it, because it could otherwise end before
+    /// the page is loaded. Runs in Mininet start at once: real time cannot be paused.
     fn waits_for_browser(&self) -> bool {
         self.serve.is_given() && !self.serve_now && self.backend == BackendKind::Sim
     }
@@ -172,9 +174,10 @@ enum BackendKind {
     Mininet,
 }
 
-/// Faster host links exceed what software switches can forward; such experiments run as scale models at
-/// [`MININET_RATE`].
-const MININET_LIMIT: Bandwidth = Bandwidth::from_mbps(100);
+/// Maximum rate of host links in Mininet. Software switches cannot forward at higher rates, so experiments with faster
+/// links run as scale models at [`MININET_RATE`].
+const MAX_MININET_RATE: Bandwidth = Bandwidth::from_mbps(100);
+/// Rate of the slowest host links of such a scale model.
 const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
@@ -200,7 +203,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             .try_for_each(|(file, experiment)| check(file, experiment, args, console));
     }
     for (file, experiment) in args.files.iter().zip(&experiments) {
-        backend(experiment, args, None)?.check(experiment).map_err(|error| error.at(file.display()))?;
+        create_backend(experiment, args, None)?
+            .check(experiment)
+            .map_err(|error| error.at(file.display()))?;
     }
     interrupt::catch_ctrl_c()?;
     let web = args.serve.open()?;
@@ -227,17 +232,17 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
     // A run in Mininet takes as long as its traffic, so it needs no estimate. The estimate precedes the check, because
     // memory that the check frees would not count as memory of the run.
     let estimate = (args.backend == BackendKind::Sim)
-        .then(|| Estimate::for_experiment(experiment, threads(args, experiment), args.engine.into()));
+        .then(|| Estimate::for_experiment(experiment, parallelism(args, experiment), args.engine.into()));
     let estimate = estimate.transpose().map_err(at_file)?;
-    backend(experiment, args, None)?.check(experiment).map_err(at_file)?;
+    create_backend(experiment, args, None)?.check(experiment).map_err(at_file)?;
     let traffic = report::describe::traffic(experiment);
     let (pfc, routes) = (report::describe::pfc(experiment), report::describe::routes(experiment));
     if console.style.json {
         let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
         let estimate = estimate.map(|estimate| {
             json!({
-                "packet_hops": estimate.packet_hops, "flows": estimate.flows, "at_most": estimate.at_most,
-                "seconds": estimate.time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory,
+                "packet_hops": estimate.packet_hops, "flows": estimate.flows, "at_most": estimate.is_upper_bound,
+                "seconds": estimate.wall_time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory_bytes,
             })
         });
         return console.print_json(&json!({
@@ -262,12 +267,12 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
-    let exceeds_mininet = args.backend == BackendKind::Mininet && experiment.host_rate() > MININET_LIMIT;
+    let exceeds_mininet = args.backend == BackendKind::Mininet && experiment.host_rate() > MAX_MININET_RATE;
     if let Some(rate) = args.rate.or(exceeds_mininet.then_some(MININET_RATE)) {
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
     if args.backend == BackendKind::Mininet {
-        // Agents have their flows before the traffic starts.
+        // Each agent gets the list of its flows before the traffic starts, so the flows cannot be generated on the way.
         experiment.list_flows().map_err(Failure::input)?;
     }
     Ok(experiment)
@@ -275,18 +280,18 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
 
 /// Returns the number of threads and of concurrent schemes. A run with a live view has one of each, so that
 /// it can be paused.
-fn threads(args: &Args, experiment: &Experiment) -> (usize, usize) {
+fn parallelism(args: &Args, experiment: &Experiment) -> Parallelism {
     if args.has_live_view() {
-        return (1, 1);
+        return Parallelism { threads: 1, jobs: 1 };
     }
     let jobs = args.jobs.map(NonZeroUsize::get);
     let threads = thread_count(jobs, args.threads);
-    (threads, jobs.unwrap_or(threads).min(threads).min(experiment.schemes.len().max(1)))
+    Parallelism { threads, jobs: jobs.unwrap_or(threads).min(threads).min(experiment.schemes.len().max(1)) }
 }
 
 /// Rejects options that have no effect with the chosen backend.
 fn check_backend(args: &Args) -> Result<(), Failure> {
-    let given = [
+    let mininet_options = [
         ("--switch", args.switch.is_some()),
         ("--process-per-switch", args.process_per_switch),
         ("--cli", args.cli),
@@ -296,7 +301,7 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
     if args.backend == BackendKind::Mininet && args.engine == Engine::Interpreter {
         return Err(Failure::input("--engine requires --backend sim"));
     }
-    match given.iter().find(|(_, given)| *given && args.backend == BackendKind::Sim) {
+    match mininet_options.iter().find(|(_, is_given)| *is_given && args.backend == BackendKind::Sim) {
         Some((name, _)) => Err(Failure::input(format!("{name} requires --backend mininet"))),
         None => Ok(()),
     }
@@ -317,21 +322,23 @@ fn run_one(
         // The title describes the file, which these keys change.
         *about += &format!(" (with {})", args.set.join(", "));
     }
+    // For the checkpoints; properties that are known only after the run are added below.
     let initial_description = description.clone();
     let pcaps = args.pcap.as_deref().map(create_dir).transpose()?;
     if args.backend == BackendKind::Mininet {
-        privilege::retain_capabilities(privilege::MININET)?;
+        privilege::retain_capabilities(privilege::MININET_CAPABILITIES)?;
     }
-    let backend = backend(experiment, args, pcaps)?;
+    let backend = create_backend(experiment, args, pcaps)?;
     let checkpoints = CheckpointWriter::new(run_dir, &initial_description, experiment)?;
     interrupt::set_results_dir(checkpoints.partial());
-    for (what, value) in &description.facts {
-        console.detail(format_args!("{}: {what} {value}", description.name));
+    for (label, value) in &description.properties {
+        console.detail(format_args!("{}: {label} {value}", description.name));
     }
     let view = match args.has_live_view() {
         true => {
-            let view = View::open(args.live, !console.styled, web)?;
-            let live = Live::open(experiment, view, args.waits_for_browser());
+            let view = View::open(args.live.then(|| Colours::of(console)), web)?;
+            let mode = if args.waits_for_browser() { Mode::Stepping } else { Mode::Running };
+            let live = LiveView::open(experiment, view, mode);
             let live = if args.backend == BackendKind::Mininet { live.for_mininet()? } else { live };
             ProgressView::Live(Box::new(live))
         }
@@ -352,12 +359,12 @@ fn run_one(
         }
     };
     results.summary.program = Some(description.program.to_string());
-    description.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
+    description.properties.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
     if !link_changes.is_empty() {
         // The experiment file alone does not reproduce these results.
-        description.facts.push(("Links changed manually".to_owned(), link_changes.join("; ")));
+        description.properties.push(("Links changed manually".to_owned(), link_changes.join("; ")));
     }
-    let partial = checkpoints.partial().to_owned();
+    let partial_dir = checkpoints.partial().to_owned();
     let written = checkpoints.finish(&results, &description, |dir| {
         if args.perfetto {
             let mut file = BufWriter::new(files::create(&dir.join(names::PERFETTO))?);
@@ -373,13 +380,15 @@ fn run_one(
             if !console.style.json && !console.style.quiet {
                 print(&results, &description, None, console)?;
             }
-            let earlier_results = match partial.join(names::SUMMARY).exists() {
-                true => format!("; {} has earlier results of this run", partial.display()),
+            // Left by the last checkpoint.
+            let earlier_results = match partial_dir.join(names::SUMMARY).exists() {
+                true => format!("; {} has earlier results of this run", partial_dir.display()),
                 false => String::new(),
             };
             return Err(Failure::Work(format!("{error}{earlier_results}")));
         }
     };
+    // An error of the view is reported only now, when the results are saved.
     view_result?;
     let page = dir.join("report.html");
     if let Some(web) = web {
@@ -388,7 +397,7 @@ fn run_one(
     if console.style.json {
         let output = json!({
             "experiment": results.summary.experiment, "directory": dir, "report": page,
-            "summary": results.summary, "fabric": fabric.map(|fabric| fabric.facts),
+            "summary": results.summary, "fabric": fabric.map(|fabric| fabric.json),
         });
         console.print_json(&output)?;
     } else if console.style.quiet {
@@ -409,8 +418,8 @@ fn run_one(
     }
 }
 
-/// Warns of packets for which a switch stopped the program. They are drops like others in the results, but a fault of the
-/// program.
+/// Warns of packets for which a switch stopped the program. The results list them as drops like others, but they show a
+/// fault of the program.
 fn warn_of_stopped_programs(results: &Results) {
     for (label, scheme) in &results.summary.schemes {
         for reason in DropReason::ALL.iter().filter(|reason| reason.is_stopped_program()) {
@@ -434,13 +443,13 @@ fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, F
 }
 
 /// Returns the backend that runs the experiment. `pcaps` is the directory for captures.
-fn backend(
+fn create_backend(
     experiment: &Experiment,
     args: &Args,
     pcaps: Option<PathBuf>,
 ) -> Result<Box<dyn Backend>, Failure> {
     if args.backend == BackendKind::Sim {
-        let (threads, jobs) = threads(args, experiment);
+        let Parallelism { threads, jobs } = parallelism(args, experiment);
         let (cores, engine) = (Arc::new(CorePool::new(threads)), args.engine.into());
         let virtual_time =
             Simulation { jobs, engine, trace_paths: args.perfetto, ..Simulation::with_cores(cores) };
@@ -481,7 +490,7 @@ fn print(
     if let Some(line) = report::page::small_samples(results) {
         writeln!(out, "{line}.")?;
     }
-    if let Some((_, routes)) = description.facts.iter().find(|(what, _)| what == "routes") {
+    if let Some((_, routes)) = description.properties.iter().find(|(label, _)| label == "routes") {
         writeln!(out, "Routes: {routes}.")?;
     }
     writeln!(

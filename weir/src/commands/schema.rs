@@ -1,4 +1,4 @@
-//! `weir schema`
+//! `weir schema`: prints the JSON Schema or the reference of experiment files.
 
 use crate::console::{Console, Failure};
 use crate::reference;

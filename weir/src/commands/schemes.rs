@@ -1,4 +1,4 @@
-//! `weir schemes`
+//! `weir schemes`: lists the congestion control schemes and their parameters.
 
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
@@ -35,19 +35,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn list(console: &mut Console) -> Result<(), Failure> {
-    let all: Vec<_> = console.extensions.catalogue.schemes.schemes().collect();
+    let schemes: Vec<_> = console.extensions.catalogue.schemes.schemes().collect();
     if console.style.json {
-        let all: Vec<_> =
-            all.iter().map(|scheme| json!({"name": scheme.name(), "about": scheme.about()})).collect();
-        return console.print_json(&all);
+        let list: Vec<_> =
+            schemes.iter().map(|scheme| json!({"name": scheme.name(), "about": scheme.about()})).collect();
+        return console.print_json(&list);
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    for scheme in &all {
+    for scheme in &schemes {
         table.add_row([scheme.name(), scheme.about()]);
     }
-    for (column, right) in table.column_iter_mut().zip([2, 0]) {
-        column.set_padding((0, right));
+    for (column, right_padding) in table.column_iter_mut().zip([2, 0]) {
+        column.set_padding((0, right_padding));
     }
     fit(&mut table, console.width);
     Ok(writeln!(console.out, "{}", table.trim_fmt())?)
@@ -68,6 +68,7 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
     };
     if console.style.json {
         let parameters = scheme.parameters().into_iter().map(|Parameter { info, default, .. }| {
+            // `-` means that the parameter has no symbol or no unit.
             let optional = |text: &'static str| (text != "-").then_some(text);
             json!({
                 "name": info.name, "default": default, "symbol": optional(info.symbol), "unit": optional(info.unit),

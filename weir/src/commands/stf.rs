@@ -1,4 +1,4 @@
-//! `weir stf`
+//! `weir stf`: runs packet tests on a compiled P4 program.
 
 use super::files::read;
 use super::program::{Engine, load_program};
@@ -72,8 +72,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn test_json(name: &str, outcome: &TestOutcome) -> Value {
-    let failure = |failure: &stf::Failure| json!({"what": failure.to_string(), "packet": packet_to_trace(failure, outcome)});
-    let failures: Vec<Value> = outcome.failures.iter().map(failure).collect();
+    let failure_json = |failure: &stf::Failure| json!({"what": failure.to_string(), "packet": packet_to_trace(failure, outcome)});
+    let failures: Vec<Value> = outcome.failures.iter().map(failure_json).collect();
     json!({"test": name, "passed": outcome.passed(), "notes": outcome.notes, "failures": failures})
 }
 
@@ -98,11 +98,11 @@ fn print(args: &Args, name: &str, outcome: &TestOutcome, console: &mut Console) 
 /// Returns the number, from 1, of the packet whose trace explains a failure: the last packet injected before
 /// it.
 fn packet_to_trace(failure: &stf::Failure, outcome: &TestOutcome) -> Option<usize> {
-    let until = match &failure.kind {
+    let last_line = match &failure.kind {
         FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => {
             received.packet_line
         }
         FailureKind::Missing { .. } | FailureKind::Value(_) | FailureKind::Assertion(_) => failure.line,
     };
-    outcome.traces.iter().rposition(|(line, _)| *line <= until).map(|index| index + 1)
+    outcome.traces.iter().rposition(|(line, _)| *line <= last_line).map(|index| index + 1)
 }

@@ -1,4 +1,4 @@
-//! `weir sweep`
+//! `weir sweep`: runs an experiment for all combinations of keys and seeds.
 
 mod ray;
 
@@ -164,8 +164,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         metrics: &args.metric,
         dir: args.out.as_deref(),
     };
-    if let Some(number) = args.run_index {
-        return run_single(request, number, args, console);
+    if let Some(index) = args.run_index {
+        return run_single(request, index, args, console);
     }
     let mut sweep = Sweep::plan(request)?;
     if args.dry_run {
@@ -175,15 +175,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         let dir = sweep.dir.clone();
         drop(sweep);
-        // Dropping the sweep removed its lock file. The directory is removed only if it is empty, that is,
-        // without runs.
+        // Dropping the sweep removed its lock file. `remove_dir` fails if the directory has runs, which then stay.
         let _ = fs::remove_dir(dir);
         return Ok(());
     }
     interrupt::catch_ctrl_c()?;
     interrupt::set_results_dir(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
-        EngineKind::Local => Box::new(threads::pool((args.jobs, args.threads), console)),
+        EngineKind::Local => Box::new(threads::pool(args.jobs, args.threads, console)),
         EngineKind::Slurm => Box::new(slurm(&sweep, args, console)?),
         EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, show_progress: console.show_progress }),
     };
@@ -209,26 +208,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Rejects options that have no effect with the chosen engine.
 fn check_options(args: &Args) -> Result<(), Failure> {
-    let given = [
-        ("--dry-run", args.dry_run, args.engine == EngineKind::Slurm, "--engine slurm"),
-        ("--detach", args.detach, args.engine == EngineKind::Slurm, "--engine slurm"),
-        ("--sbatch", !args.sbatch.is_empty(), args.engine == EngineKind::Slurm, "--engine slurm"),
-        (
-            "--jobs",
-            args.jobs.is_some(),
-            args.engine != EngineKind::Ray,
-            "--engine local or slurm; Ray has its own limits",
-        ),
-        ("--threads", args.threads.is_some(), args.engine == EngineKind::Local, "--engine local"),
-        (
-            "--fresh",
-            args.fresh,
-            args.engine == EngineKind::Local,
-            "--engine local; remove the directory instead",
-        ),
-        ("--run-index", args.run_index.is_some(), args.engine == EngineKind::Local, "--engine local"),
+    let (is_local, is_slurm, is_ray) =
+        (args.engine == EngineKind::Local, args.engine == EngineKind::Slurm, args.engine == EngineKind::Ray);
+    // Option, whether it is given, whether it has an effect, and the requirement for the message.
+    let options = [
+        ("--dry-run", args.dry_run, is_slurm, "--engine slurm"),
+        ("--detach", args.detach, is_slurm, "--engine slurm"),
+        ("--sbatch", !args.sbatch.is_empty(), is_slurm, "--engine slurm"),
+        ("--jobs", args.jobs.is_some(), !is_ray, "--engine local or slurm; Ray has its own limits"),
+        ("--threads", args.threads.is_some(), is_local, "--engine local"),
+        ("--fresh", args.fresh, is_local, "--engine local; remove the directory instead"),
+        ("--run-index", args.run_index.is_some(), is_local, "--engine local"),
     ];
-    match given.iter().find(|(_, given, is_applicable, _)| *given && !is_applicable) {
+    match options.iter().find(|(_, is_given, is_applicable, _)| *is_given && !is_applicable) {
         Some((option, .., requirement)) => Err(Failure::Input(format!("{option} requires {requirement}"))),
         None => Ok(()),
     }
@@ -237,13 +229,13 @@ fn check_options(args: &Args) -> Result<(), Failure> {
 /// Executes one run of the sweep, for `--run-index`.
 fn run_single(
     request: SweepRequest<'_>,
-    number: usize,
+    index: usize,
     args: &Args,
     console: &mut Console,
 ) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
-    let pool = threads::pool((args.jobs, args.threads), console);
-    let (dir, outcome) = Sweep::run_one(request, number, &pool, args.fresh, warn)?;
+    let pool = threads::pool(args.jobs, args.threads, console);
+    let (dir, outcome) = Sweep::run_one(request, index, &pool, args.fresh, warn)?;
     match outcome {
         RunResult { failure: Some(failure), .. } => Err(failure.into()),
         RunResult { summary: None, .. } => {
@@ -280,7 +272,7 @@ fn sweep_json(sweep: &Sweep, results: &SweepResults<'_>) -> Value {
         let metrics = results.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
             let estimate = estimate.as_ref()?;
             let value = json!({
-                "unit": measure.unit(), "runs": estimate.runs, "mean": estimate.mean, "ci95_half": estimate.half,
+                "unit": measure.unit(), "runs": estimate.runs, "mean": estimate.mean, "ci95_half": estimate.half_width,
             });
             Some((measure.name.clone(), value))
         });
@@ -294,7 +286,7 @@ fn sweep_json(sweep: &Sweep, results: &SweepResults<'_>) -> Value {
     json!({
         "experiment": sweep.name, "directory": sweep.dir, "report": sweep.dir.join(PAGE),
         "runs": {"done": results.completed(), "of": results.runs.len(),
-            "before": results.runs.iter().filter(|(_, outcome)| outcome.cached).count(),
+            "before": results.runs.iter().filter(|(_, outcome)| outcome.is_cached).count(),
             "failed": failed.collect::<Vec<_>>()},
         "rows": rows.collect::<Vec<_>>(),
     })
@@ -312,29 +304,29 @@ fn print(
     if !results.rows.is_empty() {
         writeln!(out, "{}", results.text(console.styled, console.width))?;
     }
-    let cached = outcomes.iter().filter(|outcome| outcome.cached).count();
-    let before = if cached > 0 { format!(" ({cached} cached)") } else { String::new() };
-    writeln!(out, "{} runs: {} complete{before}.", outcomes.len(), results.completed())?;
+    let cached = outcomes.iter().filter(|outcome| outcome.is_cached).count();
+    let cached = if cached > 0 { format!(" ({cached} cached)") } else { String::new() };
+    writeln!(out, "{} runs: {} complete{cached}.", outcomes.len(), results.completed())?;
     writeln!(out, "Report {}", page.display())?;
     Ok(())
 }
 
 /// Returns the first failure of a run, [`Failure::Interrupted`] if runs are missing, or success.
 fn exit_result(results: &SweepResults<'_>, outcomes: &[RunResult], dir: &Path) -> Result<(), Failure> {
-    let (done, total) = (results.completed(), outcomes.len());
+    let (completed, total) = (results.completed(), outcomes.len());
     let mut failures = outcomes.iter().filter_map(|outcome| outcome.failure.as_ref());
     match failures.next() {
         Some(first) if total > 1 => {
-            let count = 1 + failures.count();
-            let with_count = |reason: &String| format!("{reason} ({count} of {total} runs failed)");
+            let failed = 1 + failures.count();
+            let with_count = |reason: &String| format!("{reason} ({failed} of {total} runs failed)");
             Err(match first {
                 Error::Input(reason) => Failure::Input(with_count(reason)),
                 Error::Work(reason) => Failure::Work(with_count(reason)),
             })
         }
         Some(first) => Err(first.clone().into()),
-        None if done < total => Err(Failure::Interrupted(format!(
-            "{} has {done} of {total} runs; repeat the command to continue",
+        None if completed < total => Err(Failure::Interrupted(format!(
+            "{} has {completed} of {total} runs; repeat the command to continue",
             dir.display()
         ))),
         None => Ok(()),

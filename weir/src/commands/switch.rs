@@ -42,7 +42,8 @@ use weir_units::Time;
 /// The newest version of BMv2 JSON that can be loaded, for `--json-version`.
 const JSON_VERSION: &str = "2.23";
 
-/// Lower ports require CAP_NET_BIND_SERVICE (`ip(7)`, `ip_unprivileged_port_start`).
+/// First port that any process may use. Lower ports require CAP_NET_BIND_SERVICE (`ip(7)`,
+/// `ip_unprivileged_port_start`).
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// Interval at which the state of the data plane thread is checked.
@@ -75,12 +76,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         (None, None) => None,
     };
     let (names, endpoints) = match &fabric {
+        // A single switch has no name.
         None => (vec![None], grpc::Endpoints::open(&target.grpc, grpc::DEFAULT_ADDRESS, 1)?),
         Some(fabric) => {
             fabric.check(args, &target)?;
             raise_file_limit();
             let names: Vec<_> = fabric.names().map(|name| Some(name.to_owned())).collect();
-            let endpoints = grpc::Endpoints::open(&target.grpc, fabric::FIRST_ADDRESS, names.len())?;
+            let endpoints = grpc::Endpoints::open(&target.grpc, fabric::FIRST_GRPC_ADDRESS, names.len())?;
             (names, endpoints)
         }
     };
@@ -95,13 +97,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Some(_) => None,
     };
     enter_sandbox(args, pcap)?;
-    let (quit, quit_requested) = sync_channel(1);
+    let (quit_tx, quit_rx) = sync_channel(1);
     interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
-        let _ = quit.try_send(());
+        let _ = quit_tx.try_send(());
     })?;
 
-    let interfaces = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interfaces);
+    let interface_count = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interface_count);
     let config = DataplaneConfig {
         frames: match args.use_files {
             None => FrameSource::Interfaces,
@@ -118,7 +120,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         cpu_port: target.cpu_port,
         drop_port: target.drop_port,
         max_ports: args.max_port_count,
-        ring_bytes: args.ring_bytes(interfaces),
+        ring_bytes: args.ring_bytes(interface_count),
         capture: pcap
             .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
         dump_bytes: args.dump_packet_data,
@@ -142,41 +144,42 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         StartError::Dataplane(_) => Failure::input(error),
     })?;
     let programs = Arc::new(Programs::default());
-    let (mut servers, mut thrift, mut sources) = (Vec::new(), Vec::new(), Vec::new());
-    for (n, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
-        let device_id = args.device_id + n as u64;
-        let seed = fabric.as_ref().map_or(seed, |fabric| fabric.seed(n));
+    let (mut servers, mut thrift_servers, mut sources) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
+        let device_id = args.device_id + index as u64;
+        let seed = fabric.as_ref().map_or(seed, |fabric| fabric.seed(index));
         let config = ThriftConfig {
-            listen: (args.thrift_addr(), ThriftConfig::PORT).into(),
+            // `thrift::start` sets the port.
+            listen: (args.thrift_addr(), ThriftConfig::DEFAULT_PORT).into(),
             device_id,
             seed,
             allow_config_swap: !target.disable_swap,
             programs: programs.clone(),
             notifications: notifications.clone(),
         };
-        thrift.push(thrift::start(args, n, config, handle.clone())?);
+        thrift_servers.push(thrift::start(args, index, config, handle.clone())?);
         let programs = programs.clone();
         let config = ServerConfig { device_id, seed, programs, ..ServerConfig::default() };
         sources.push(metrics::MetricsSource {
             name: name.clone().unwrap_or_else(|| device_id.to_string()),
             dataplane: handle.clone(),
-            lost: config.lost.clone(),
+            dropped_messages: config.lost.clone(),
             calls: config.calls.clone(),
         });
         servers.push((handle.clone(), config));
     }
-    let links = control.zip(fabric.as_ref()).map(|(control, fabric)| {
+    let link_server = control.zip(fabric.as_ref()).map(|(control, fabric)| {
         // The socket speaks the protocol of a link emulator, so that `weir link` can control the fabric's
         // links.
         link::serve(control, fabric.link_controller(dataplane.handles()))
     });
-    let links = links.transpose()?;
+    let link_server = link_server.transpose()?;
     let p4runtime = endpoints.serve(servers)?;
-    for ((name, address), thrift) in names.iter().zip(p4runtime.addresses()).zip(&thrift) {
+    for ((name, address), thrift_server) in names.iter().zip(p4runtime.addresses()).zip(&thrift_servers) {
         // The wording is BMv2's. With port 0 the line is the only way to learn the port.
         let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         writeln!(console.out, "{name}Server listening on {address}")?;
-        if let Some(server) = thrift {
+        if let Some(server) = thrift_server {
             writeln!(console.out, "{name}Thrift server listening on {}", server.address())?;
         }
     }
@@ -186,17 +189,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     });
     let metrics_server = metrics_server.transpose()?;
     console.out.flush()?;
-    tracing::info!(device = args.device_id, switches = names.len(), ports = interfaces, "running");
+    tracing::info!(device = args.device_id, switches = names.len(), ports = interface_count, "running");
 
-    while quit_requested.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    while quit_rx.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if !dataplane.is_running() {
             return Err(Failure::work("the data plane thread panicked; see the message above"));
         }
+        // `stop` below returns the error of the server.
         if !p4runtime.is_running() {
             break;
         }
     }
-    drop((metrics_server, thrift, links));
+    drop((metrics_server, thrift_servers, link_server));
     p4runtime.stop().map_err(Failure::work)?;
     let stats = dataplane.stop();
     if args.stats {

@@ -1,4 +1,4 @@
-//! `weir top`
+//! `weir top`: polls all switches of a fabric and shows their state.
 
 mod reader;
 
@@ -6,7 +6,7 @@ use super::controller::{Protocol, SwitchArgs, ThriftArgs, model_topology, runtim
 use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
-use crate::live::{PortRow, ServeOptions, SwitchRow, UserAction, View, ViewModel};
+use crate::live::{Colours, PortRow, ServeOptions, SwitchRow, UserAction, View, ViewModel};
 use crate::output::QueryOutput;
 use reader::{Reading, SwitchReader};
 use serde_json::{Map, Value, json};
@@ -26,19 +26,21 @@ const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Polling interval of the policies held by the local agents, which needs a connection to each of them.
 const POLICY_POLL_INTERVAL: Duration = Duration::from_secs(3);
-/// Minimum polling interval: a reading of 80 switches takes about as long.
+/// Time limit for the poller to finish a read when it is dropped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Minimum polling interval. Reading 80 switches takes about 50 ms, so a shorter interval would not be kept.
 const MIN_INTERVAL: Time = Time::from_ms(50);
 
 /// Monitor a running fabric: queues, rates, drops, marks, routes and policies, with links coloured by load
 ///
 /// Reads the switches over P4Runtime, without being their primary controller: registers `queue_bytes` and
 /// `tx_bytes`, counters `drops` and `events`, and the table `forward`. Values that a program does not provide
-/// are shown as "-". Port states are read over Thrift, over which `d` also takes the link of the selected
-/// port down and up.
+/// are shown as "-". Port states are read over Thrift. The key `d` takes the link of the selected port down
+/// or up, also over Thrift.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: arrows select a port, o orders by topology, load or queue, d takes its
-link down or up, space freezes the display, q quits.
+link down or up, space pauses the display, q quits.
 
 Examples:
   weir top --topology fabric.yaml
@@ -74,7 +76,8 @@ pub struct Args {
 
 /// One reading of every switch, in topology order.
 pub struct PollResult {
-    at: Instant,
+    /// Time at which the last switch was read.
+    time: Instant,
     readings: Vec<Result<Reading, String>>,
     /// Policies held by the agents on this machine, with the number of hosts that hold each.
     policies: BTreeMap<String, usize>,
@@ -89,33 +92,33 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (topology, imported) = model_topology(&args.topology, kinds, args.rate)?;
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let options = args.switches.options()?;
-    let thrift = |ix| args.thrift.address(ix);
-    let readings = Readings::start(&topology, targets, &options, thrift, args.interval)?;
+    let thrift_address = |ix| args.thrift.address(ix);
+    let poller = SwitchPoller::start(&topology, targets, &options, thrift_address, args.interval)?;
     if console.style.json {
-        report(&readings, &topology, console)
+        print_state(&poller, &topology, console)
     } else {
-        watch(&readings, &topology, args, console)
+        watch(&poller, &topology, args, console)
     }
 }
 
 /// Polls all switches in the background. Dropping it stops the polling.
-pub struct Readings {
+pub struct SwitchPoller {
     results: Option<Receiver<PollResult>>,
     runtime: Option<Runtime>,
 }
 
-impl Readings {
-    /// Starts polling. `thrift` returns the address of a switch's Thrift server.
+impl SwitchPoller {
+    /// Starts polling. `thrift_address` returns the address of a switch's Thrift server.
     pub fn start(
         topology: &Topology,
         targets: Vec<Target>,
         options: &ClientOptions,
-        thrift: impl Fn(SwitchIx) -> String,
+        thrift_address: impl Fn(SwitchIx) -> String,
         interval: Time,
-    ) -> Result<Readings, Failure> {
+    ) -> Result<SwitchPoller, Failure> {
         let readers = targets.into_iter().zip(topology.switch_ixs()).map(|(target, ix)| {
             let ports = topology.switch(ix).ports().map(|(port, _)| port).collect();
-            SwitchReader::new(target, options.clone(), ports, thrift(ix))
+            SwitchReader::new(target, options.clone(), ports, thrift_address(ix))
         });
         let mut readers: Vec<SwitchReader> = readers.collect();
         let interval = Duration::from_nanos(interval.as_ns());
@@ -137,36 +140,37 @@ impl Readings {
                 if let Some(request) = request {
                     policies = request.await.unwrap_or_default();
                 }
-                let result = PollResult { at: Instant::now(), readings, policies: policies.clone() };
-                // Fails if the receiver was dropped.
+                let result = PollResult { time: Instant::now(), readings, policies: policies.clone() };
+                // Fails if the poller was dropped.
                 if tokio::task::block_in_place(|| sender.send(result)).is_err() {
                     return;
                 }
             }
         });
-        Ok(Readings { results: Some(results), runtime: Some(runtime) })
+        Ok(SwitchPoller { results: Some(results), runtime: Some(runtime) })
     }
 
-    /// Returns the next result, waiting at most `timeout`.
+    /// Returns the next result; `None` if there is none within `timeout`.
     pub fn next(&self, timeout: Duration) -> Option<PollResult> {
         self.results.as_ref()?.recv_timeout(timeout).ok()
     }
 }
 
-impl Drop for Readings {
+impl Drop for SwitchPoller {
     fn drop(&mut self) {
         // The channel is closed first, because the poller may block on a full channel.
         self.results = None;
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(Duration::from_secs(1));
+            // A read in progress may take as long as its own timeout, so it is abandoned.
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         }
     }
 }
 
 /// Prints the state between two readings as JSON.
-fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
+fn print_state(poller: &SwitchPoller, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
     let next =
-        || readings.next(READ_TIMEOUT).ok_or_else(|| Failure::work("the switches did not respond in time"));
+        || poller.next(READ_TIMEOUT).ok_or_else(|| Failure::work("the switches did not respond in time"));
     let (before, now) = (next()?, next()?);
     let model = view_model(topology, "", Some(&before), &now);
     let ports: Map<String, Value> = model
@@ -197,7 +201,7 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
 }
 
 /// Shows the fabric on the terminal or in browsers until the user quits.
-fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Console) -> Result<(), Failure> {
+fn watch(poller: &SwitchPoller, topology: &Topology, args: &Args, console: &Console) -> Result<(), Failure> {
     let title = args.topology.display().to_string();
     let web = args.serve.open()?;
     if let Some(web) = &web {
@@ -208,16 +212,17 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
     if !on_terminal {
         catch_ctrl_c()?;
     }
-    let mut view = View::open(on_terminal, !console.styled, web.as_ref())?;
+    let mut view = View::open(on_terminal.then(|| Colours::of(console)), web.as_ref())?;
     let (mut last, mut shown): (Option<PollResult>, ViewModel) = (None, ViewModel::default());
     shown.title.clone_from(&title);
-    shown.clock = "waiting for the switches".to_owned();
-    let (mut note, mut is_frozen) = (String::new(), false);
+    shown.status = "waiting for the switches".to_owned();
+    let (mut note, mut is_paused) = (String::new(), false);
     let mut peaks: Vec<u64> = Vec::new();
     view.show(&shown)?;
     loop {
-        if let Some(result) = readings.next(Duration::ZERO) {
-            if !is_frozen {
+        if let Some(result) = poller.next(Duration::ZERO) {
+            // While the display is paused, polling continues, so that rates are correct afterwards.
+            if !is_paused {
                 shown = view_model(topology, &title, last.as_ref(), &result);
                 update_peaks(&mut peaks, &mut shown);
                 shown.note.clone_from(&note);
@@ -226,6 +231,7 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
             last = Some(result);
         }
         match view.next_action(&shown, KEY_POLL_INTERVAL)? {
+            // Real time cannot be stepped.
             None | Some(UserAction::Step) => continue,
             Some(UserAction::Quit) => {
                 if let Some(web) = &web {
@@ -233,13 +239,13 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
                 }
                 return Ok(());
             }
-            Some(UserAction::Pause) => is_frozen = !is_frozen,
-            Some(UserAction::Link(index)) => {
-                let result = toggle(topology, |ix| args.thrift.connect(ix), &shown, index);
+            Some(UserAction::Pause) => is_paused = !is_paused,
+            Some(UserAction::ToggleLink(index)) => {
+                let result = toggle_link(topology, |ix| args.thrift.connect(ix), &shown, index);
                 note = result.unwrap_or_else(|reason| reason);
             }
         }
-        shown.is_paused = is_frozen;
+        shown.is_paused = is_paused;
         shown.note.clone_from(&note);
         view.show(&shown)?;
     }
@@ -254,8 +260,9 @@ pub fn update_peaks(peaks: &mut Vec<u64>, model: &mut ViewModel) {
     }
 }
 
-/// Takes the link of the port at `index` down, or up if it is down. Returns a description of the result.
-pub fn toggle(
+/// Takes the link of a port down, or up if it is down. `index` is that of the port in [`ViewModel::ports`]. Returns a
+/// description of the change, or the error.
+pub fn toggle_link(
     topology: &Topology,
     connect: impl Fn(SwitchIx) -> Result<ThriftClient, ThriftError>,
     model: &ViewModel,
@@ -263,18 +270,19 @@ pub fn toggle(
 ) -> Result<String, String> {
     let Some((switch, port)) = ports(topology).nth(index) else { return Err(String::new()) };
     let row = &model.ports[index];
-    let name = format!("{}-eth{port}", topology.switch(switch).name);
+    let interface = format!("{}-eth{port}", topology.switch(switch).name);
     let result = connect(switch).and_then(|mut client| match row.is_up {
         true => client.remove_port(port),
-        false => client.add_port(port, &name),
+        false => client.add_port(port, &interface),
     });
     match result {
-        Ok(()) => Ok(format!("{} is taken {}", row.name, if row.is_up { "down" } else { "up" })),
+        Ok(()) => Ok(format!("{}: link {}", row.name, if row.is_up { "down" } else { "up" })),
         Err(error) => Err(format!("{}: {error}", row.name)),
     }
 }
 
-/// Returns every port of every switch in topology order, the order of [`ViewModel::ports`].
+/// Returns every port of every switch. [`view_model`] lists the ports in the same order, so an index into
+/// [`ViewModel::ports`] is also the position here.
 fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
     topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)))
 }
@@ -287,13 +295,13 @@ pub fn view_model(
     now: &PollResult,
 ) -> ViewModel {
     let reading = |result: &PollResult, ix: SwitchIx| result.readings[ix.0 as usize].clone().ok();
-    let seconds = before.map_or(0.0, |before| (now.at - before.at).as_secs_f64());
+    let seconds = before.map_or(0.0, |before| (now.time - before.time).as_secs_f64());
     let mut model = ViewModel { title: title.to_owned(), ..ViewModel::default() };
     for (ix, port) in ports(topology) {
         let current = reading(now, ix).unwrap_or_default();
         let previous = before.and_then(|before| reading(before, ix)).unwrap_or_default();
         // `tx_bytes` has 32 bits and wraps around.
-        let sent = match (previous.sent.get(&port), current.sent.get(&port)) {
+        let sent = match (previous.sent_bytes.get(&port), current.sent_bytes.get(&port)) {
             (Some(&previous), Some(&current)) => {
                 Bytes::new(u64::from((current as u32).wrapping_sub(previous as u32)))
             }
@@ -307,10 +315,10 @@ pub fn view_model(
         model.ports.push(PortRow {
             name: format!("{}:{port}", topology.switch(ix).name),
             peer: topology.end_name(peer),
-            is_up: !current.down.contains(&port),
+            is_up: !current.ports_down.contains(&port),
             load: rate_bps / capacity_bps.max(1.0),
             rate_bps,
-            queue: current.queue.get(&port).copied(),
+            queue: current.queue_bytes.get(&port).copied(),
             peak: None,
         });
     }
@@ -328,18 +336,19 @@ pub fn view_model(
         });
     }
     let sum = |value: fn(&SwitchRow) -> Option<u64>| model.switches.iter().filter_map(value).sum::<u64>();
-    let (drops, marks, routes) = (sum(|it| it.drops), sum(|it| it.marks), sum(|it| it.routes));
-    let responding = model.switches.iter().filter(|it| it.error.is_none()).count();
-    let down = model.ports.iter().filter(|port| !port.is_up).count();
-    model.clock = format!("{responding} of {} switches respond", model.switches.len());
-    let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", down as u64)];
-    model.totals = totals.map(|(word, value)| (word.to_owned(), weir_report::format::count(value))).into();
+    let (drops, marks, routes) =
+        (sum(|switch| switch.drops), sum(|switch| switch.marks), sum(|switch| switch.routes));
+    let responding = model.switches.iter().filter(|switch| switch.error.is_none()).count();
+    let ports_down = model.ports.iter().filter(|port| !port.is_up).count();
+    model.status = format!("{responding} of {} switches respond", model.switches.len());
+    let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", ports_down as u64)];
+    model.totals = totals.map(|(label, value)| (label.to_owned(), weir_report::format::count(value))).into();
     let hosts: usize = now.policies.values().sum();
     let policies = now.policies.iter();
     model
         .totals
         .extend(policies.map(|(policy, n)| (format!("policy {policy}"), format!("{n} of {hosts} hosts"))));
-    model.keys = vec![("space", "freeze"), ("d", "link down/up")];
+    model.keys = vec![("space", "pause"), ("d", "link down/up")];
     model
 }
 
@@ -352,20 +361,20 @@ mod tests {
     fn rates_are_computed_from_two_readings_despite_wraparound() {
         let spec = "{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Mbps}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
-        let at = Instant::now();
+        let start = Instant::now();
         let reading = |sent: u64, queue: u64| Reading {
-            sent: [(1, 0), (2, sent)].into(),
-            queue: [(1, 0), (2, queue)].into(),
+            sent_bytes: [(1, 0), (2, sent)].into(),
+            queue_bytes: [(1, 0), (2, queue)].into(),
             routes: Some(2),
             ..Reading::default()
         };
         let before = PollResult {
-            at,
+            time: start,
             readings: vec![Ok(reading(0xffff_ff00, 9)), Ok(reading(0, 0))],
             policies: BTreeMap::new(),
         };
         let now = PollResult {
-            at: at + Duration::from_secs(1),
+            time: start + Duration::from_secs(1),
             readings: vec![Ok(reading(1_000_000 - 0x100, 5)), Err("no answer".into())],
             policies: [("3 by 10.0.1.1".to_owned(), 2), ("none".to_owned(), 1)].into(),
         };
@@ -374,7 +383,7 @@ mod tests {
         assert_eq!((port.rate_bps, port.load, port.queue), (8e6, 0.8, Some(5)));
         assert_eq!(model.ports.len(), 4);
         assert_eq!(model.switches[1].error.as_deref(), Some("no answer"));
-        assert_eq!(model.clock, "1 of 2 switches respond");
+        assert_eq!(model.status, "1 of 2 switches respond");
         assert!(model.totals.contains(&("policy 3 by 10.0.1.1".into(), "2 of 3 hosts".into())));
     }
 }

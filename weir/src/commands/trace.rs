@@ -1,4 +1,4 @@
-//! `weir trace`
+//! `weir trace`: shows the steps of a packet through a P4 program or a running fabric.
 
 mod running;
 mod steps;
@@ -78,6 +78,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let traces = stf::trace(program, &text, &name).map_err(Failure::input)?.traces;
     let shown = match (&args.hex, args.packet) {
+        // The packet of --hex is the last one.
         (Some(_), _) => traces.len().saturating_sub(1)..traces.len(),
         (None, None) => 0..traces.len(),
         (None, Some(n)) if (1..=traces.len()).contains(&n) => n - 1..n,

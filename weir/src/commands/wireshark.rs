@@ -1,4 +1,4 @@
-//! `weir wireshark`
+//! `weir wireshark`: prints or installs the Wireshark dissector.
 
 use super::files::{create_dir, write};
 use crate::console::{Console, Failure};
@@ -8,9 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const DISSECTOR: &str = include_str!("../../assets/weir.lua");
-const FILE: &str = "weir.lua";
+const FILE_NAME: &str = "weir.lua";
 /// Wireshark's plugin directory of a user, relative to the home directory (Help, About, Folders).
-const PLUGINS: &str = ".local/lib/wireshark/plugins";
+const PLUGIN_DIR: &str = ".local/lib/wireshark/plugins";
 
 /// Print the Wireshark dissector for Weir packets, or install it
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Some(dir) => dir.clone(),
         None => plugin_dir().ok_or_else(|| Failure::input("HOME is not set; use --install DIR"))?,
     };
-    let file = create_dir(&dir)?.join(FILE);
+    let file = create_dir(&dir)?.join(FILE_NAME);
     write(&file, DISSECTOR.as_bytes())?;
     if console.style.json {
         return console.print_json(&json!({"dissector": file}));
@@ -49,5 +49,5 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn plugin_dir() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-    Some(Path::new(&home).join(PLUGINS))
+    Some(Path::new(&home).join(PLUGIN_DIR))
 }

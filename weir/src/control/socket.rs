@@ -17,6 +17,8 @@ use weir_testbed::control;
 
 /// Maximum number of connections that have not been accepted yet.
 const BACKLOG: i32 = 128;
+/// Pause after a connection could not be accepted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A bound control socket that is not served yet.
 pub struct Socket {
@@ -42,7 +44,8 @@ impl Socket {
     pub fn bind(path: &Path) -> Result<Socket, Failure> {
         let invalid =
             |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
-        if let Some(dir) = path.parent().filter(|it| *it == socket_path::dir()) {
+        // Only the default directory is created; that of an explicit path must exist.
+        if let Some(dir) = path.parent().filter(|dir| *dir == socket_path::dir()) {
             fs::create_dir_all(dir).map_err(invalid)?;
         }
         if let Ok(metadata) = fs::symlink_metadata(path) {
@@ -95,22 +98,22 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// If the system starts no thread.
+    /// If the thread cannot be started.
     pub fn serve<Q: DeserializeOwned, R: Serialize>(
         self,
         mut respond: impl FnMut(Q) -> Result<R, String> + Send + 'static,
     ) -> Result<SocketServer, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (address, stopped) = (self.address.clone(), Arc::clone(&stop));
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (address, thread_is_stopped) = (self.address.clone(), Arc::clone(&is_stopped));
         let serve = move || {
             for stream in self.listener.incoming() {
                 // Relaxed suffices: no other memory depends on the flag.
-                if stopped.load(Ordering::Relaxed) {
+                if thread_is_stopped.load(Ordering::Relaxed) {
                     break;
                 }
                 let Ok(stream) = stream else {
                     // For example out of file descriptors; the pause avoids a busy loop.
-                    std::thread::sleep(Duration::from_millis(50));
+                    std::thread::sleep(ACCEPT_RETRY_DELAY);
                     continue;
                 };
                 if !is_allowed(&stream) {
@@ -122,7 +125,7 @@ impl Socket {
         };
         let thread = std::thread::Builder::new().name("control".into()).spawn(serve);
         let thread = thread.map_err(|error| Error::thread(&error))?;
-        Ok(SocketServer { address, stop, thread: Some(thread) })
+        Ok(SocketServer { address, is_stopped, thread: Some(thread) })
     }
 }
 
@@ -149,13 +152,13 @@ fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
 /// A running server. Dropping it stops the thread and removes the socket.
 pub struct SocketServer {
     address: SocketAddress,
-    stop: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for SocketServer {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.is_stopped.store(true, Ordering::Relaxed);
         // The thread blocks in accept; a connection wakes it.
         let is_woken = match &self.address {
             SocketAddress::File(path) => {
@@ -165,6 +168,7 @@ impl Drop for SocketServer {
             }
             SocketAddress::Name(address) => UnixStream::connect_addr(address).is_ok(),
         };
+        // A thread that was not woken would block the join forever.
         if let Some(thread) = self.thread.take().filter(|_| is_woken) {
             let _ = thread.join();
         }

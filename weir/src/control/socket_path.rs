@@ -12,7 +12,7 @@ const EXTENSION: &str = "sock";
 /// Returns the directory of the sockets.
 pub fn dir() -> PathBuf {
     std::env::var_os(RUN_DIR_ENV)
-        .filter(|it| !it.is_empty())
+        .filter(|dir| !dir.is_empty())
         .map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)
 }
 
@@ -25,7 +25,7 @@ pub fn socket(name: &str) -> PathBuf {
 }
 
 /// Returns the name of the host to which a socket belongs.
-pub fn name(path: &Path) -> String {
+pub fn host_name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -35,6 +35,7 @@ pub fn all() -> Vec<PathBuf> {
     let sockets = entries.map(|entry| entry.path());
     let mut sockets: Vec<_> =
         sockets.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION)).collect();
+    // Shorter paths first.
     sockets.sort_by_cached_key(|path| (path.as_os_str().len(), path.clone()));
     sockets
 }
@@ -43,13 +44,13 @@ pub fn all() -> Vec<PathBuf> {
 pub fn connect(path: &Path) -> Result<UnixStream, Failure> {
     UnixStream::connect(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            let known: Vec<String> = all().iter().map(|path| name(path)).collect();
-            let known = match known.len() {
+            let agents: Vec<String> = all().iter().map(|path| host_name(path)).collect();
+            let agents = match agents.len() {
                 0 => format!("no sockets in {}", dir().display()),
-                _ => format!("agents are {}", known.join(", ")),
+                _ => format!("agents are {}", agents.join(", ")),
             };
             Failure::Input(format!(
-                "{}: no agent listens; {known} (agents listen if started with --policy-key)",
+                "{}: no agent listens; {agents} (agents listen if started with --policy-key)",
                 path.display()
             ))
         }

@@ -1,6 +1,6 @@
 //! Renders a [`ViewModel`] on a terminal.
 
-use super::interaction::{Order, ViewState};
+use super::interaction::{Colours, Order, ViewState};
 use super::model::ViewModel;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,12 +10,14 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use weir_report::format;
 
 /// Minimum width in columns at which the other tables are to the right of the ports rather than below.
-const WIDE: u16 = 120;
+const TWO_COLUMN_WIDTH: u16 = 120;
+/// Number of totals in a line.
+const TOTALS_PER_LINE: usize = 3;
 /// Width of a load bar in cells.
-const BAR: usize = 10;
-/// Loads above which a link is shown in yellow and in red.
-const BUSY: f64 = 0.5;
-const FULL: f64 = 0.8;
+const BAR_WIDTH: usize = 10;
+/// Loads from which a link is shown in yellow and in red.
+const YELLOW_LOAD: f64 = 0.5;
+const RED_LOAD: f64 = 0.8;
 
 pub fn draw(frame: &mut Frame<'_>, model: &ViewModel, view_state: &ViewState) {
     let [header_area, body, footer_area] =
@@ -23,25 +25,28 @@ pub fn draw(frame: &mut Frame<'_>, model: &ViewModel, view_state: &ViewState) {
             .areas(frame.area());
     frame.render_widget(header(model, header_area.width), header_area);
     let side_rows = side_table_rows(model);
-    if frame.area().width >= WIDE {
+    if frame.area().width >= TWO_COLUMN_WIDTH {
         let [left, right] =
             Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).spacing(2).areas(body);
-        ports(frame, left, model, view_state);
+        ports_table(frame, left, model, view_state);
         side_tables(frame, right, model);
     } else {
         // At most half of the height is used for tables other than the ports.
-        let rest = u16::try_from(side_rows).unwrap_or(u16::MAX).min(body.height / 2);
-        let [top, bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rest)]).areas(body);
-        ports(frame, top, model, view_state);
+        let side_height = u16::try_from(side_rows).unwrap_or(u16::MAX).min(body.height / 2);
+        let [top, bottom] =
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(side_height)]).areas(body);
+        ports_table(frame, top, model, view_state);
         side_tables(frame, bottom, model);
     }
     frame.render_widget(footer(model, view_state), footer_area);
 }
 
-/// Rows of everything except ports, including headings.
+/// Returns the height of all tables except that of the ports, including headings.
 fn side_table_rows(model: &ViewModel) -> usize {
     let with_heading = |rows: usize| if rows == 0 { 0 } else { rows + 1 };
-    model.totals.len().div_ceil(3) + with_heading(model.switches.len()) + with_heading(model.flows.len())
+    model.totals.len().div_ceil(TOTALS_PER_LINE)
+        + with_heading(model.switches.len())
+        + with_heading(model.flows.len())
 }
 
 fn bold() -> Style {
@@ -50,13 +55,13 @@ fn bold() -> Style {
 
 fn header(model: &ViewModel, width: u16) -> Paragraph<'_> {
     let mut first =
-        vec![Span::styled(model.title.as_str(), bold()), Span::raw("  "), Span::raw(model.clock.as_str())];
+        vec![Span::styled(model.title.as_str(), bold()), Span::raw("  "), Span::raw(model.status.as_str())];
     if model.is_paused {
         first.push(Span::styled("  paused", bold()));
     }
-    let bar = model.progress.map_or_else(String::new, |part| {
+    let bar = model.progress.map_or_else(String::new, |share| {
         let cells = usize::from(width);
-        let done = (part.clamp(0.0, 1.0) * cells as f64).round() as usize;
+        let done = (share.clamp(0.0, 1.0) * cells as f64).round() as usize;
         "━".repeat(done) + &"─".repeat(cells - done)
     });
     Paragraph::new(vec![Line::from(first), Line::raw(bar)])
@@ -78,15 +83,16 @@ fn footer<'a>(model: &'a ViewModel, view_state: &ViewState) -> Paragraph<'a> {
 /// Returns a bar with a resolution of an eighth of a cell.
 fn bar(load: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    let eighths = (load.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
+    let eighths = (load.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;
     let mut bar = "█".repeat(eighths / 8);
-    if bar.chars().count() < BAR {
+    if bar.chars().count() < BAR_WIDTH {
         bar.push(EIGHTHS[eighths % 8]);
     }
     bar
 }
 
-fn bits(rate: f64) -> String {
+/// Formats a rate in bit/s.
+fn format_rate(rate: f64) -> String {
     match rate {
         ..1e3 => format!("{} b/s", format::significant(rate)),
         ..1e6 => format!("{} kb/s", format::significant(rate / 1e3)),
@@ -95,30 +101,31 @@ fn bits(rate: f64) -> String {
     }
 }
 
-fn right(text: String) -> Cell<'static> {
+fn right_aligned(text: String) -> Cell<'static> {
     Cell::new(Line::from(text).right_aligned())
 }
 
-fn bytes(value: Option<u64>) -> Cell<'static> {
-    right(value.map_or_else(|| "-".to_owned(), |value| format::bytes(value as f64)))
+fn bytes_cell(value: Option<u64>) -> Cell<'static> {
+    right_aligned(value.map_or_else(|| "-".to_owned(), |value| format::bytes(value as f64)))
 }
 
-fn count(value: Option<u64>) -> Cell<'static> {
-    right(value.map_or_else(|| "-".to_owned(), format::count))
+fn count_cell(value: Option<u64>) -> Cell<'static> {
+    right_aligned(value.map_or_else(|| "-".to_owned(), format::count))
 }
 
-fn colour(load: f64, is_up: bool, view_state: &ViewState) -> Style {
+/// Returns the style of a load bar.
+fn bar_style(load: f64, is_up: bool, view_state: &ViewState) -> Style {
     let style = Style::new();
     match load {
-        _ if view_state.is_plain => style,
+        _ if view_state.colours == Colours::Off => style,
         _ if !is_up => style.fg(Color::Red).add_modifier(Modifier::BOLD),
-        FULL.. => style.fg(Color::Red),
-        BUSY.. => style.fg(Color::Yellow),
+        RED_LOAD.. => style.fg(Color::Red),
+        YELLOW_LOAD.. => style.fg(Color::Yellow),
         _ => style.fg(Color::Green),
     }
 }
 
-fn ports(frame: &mut Frame<'_>, area: Rect, model: &ViewModel, view_state: &ViewState) {
+fn ports_table(frame: &mut Frame<'_>, area: Rect, model: &ViewModel, view_state: &ViewState) {
     let rows = view_state.order(model).into_iter().map(|index| {
         let port = &model.ports[index];
         let state = if port.is_up { bar(port.load) } else { "down".to_owned() };
@@ -126,19 +133,20 @@ fn ports(frame: &mut Frame<'_>, area: Rect, model: &ViewModel, view_state: &View
         Row::new([
             Cell::new(port.name.clone()),
             Cell::new(format!("→ {}", port.peer)),
-            Cell::new(state).style(colour(port.load, port.is_up, view_state)),
-            right(percent),
-            right(bits(port.rate_bps)),
-            bytes(port.queue),
-            bytes(port.peak),
+            Cell::new(state).style(bar_style(port.load, port.is_up, view_state)),
+            right_aligned(percent),
+            right_aligned(format_rate(port.rate_bps)),
+            bytes_cell(port.queue),
+            bytes_cell(port.peak),
         ])
     });
-    let names = model.ports.iter().map(|port| port.name.chars().count()).max().unwrap_or(0).clamp(4, 14);
-    let peers = model.ports.iter().map(|port| port.peer.chars().count() + 2).max().unwrap_or(0).clamp(4, 16);
+    let name_width = model.ports.iter().map(|port| port.name.chars().count()).max().unwrap_or(0).clamp(4, 14);
+    let peer_width =
+        model.ports.iter().map(|port| port.peer.chars().count() + 2).max().unwrap_or(0).clamp(4, 16);
     let widths = [
-        Constraint::Length(names as u16),
-        Constraint::Length(peers as u16),
-        Constraint::Length(BAR as u16),
+        Constraint::Length(name_width as u16),
+        Constraint::Length(peer_width as u16),
+        Constraint::Length(BAR_WIDTH as u16),
         Constraint::Length(5),
         Constraint::Length(10),
         Constraint::Length(9),
@@ -149,9 +157,9 @@ fn ports(frame: &mut Frame<'_>, area: Rect, model: &ViewModel, view_state: &View
         Cell::new("to"),
         Cell::new("load"),
         Cell::new(""),
-        right("rate".into()),
-        right("queue".into()),
-        right("peak".into()),
+        right_aligned("rate".into()),
+        right_aligned("queue".into()),
+        right_aligned("peak".into()),
     ]);
     let table = Table::new(rows, widths)
         .header(header.style(bold()))
@@ -162,15 +170,15 @@ fn ports(frame: &mut Frame<'_>, area: Rect, model: &ViewModel, view_state: &View
 
 /// Draws totals, switches and flows below each other, as far as they fit.
 fn side_tables(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
-    let totals = model.totals.len().div_ceil(3) as u16;
+    let totals = model.totals.len().div_ceil(TOTALS_PER_LINE) as u16;
     let switches = if model.switches.is_empty() { 0 } else { model.switches.len() as u16 + 1 };
     // Flows change more often than switches, so they get half of the height if both do not fit.
-    let room = area.height.saturating_sub(totals);
-    let switches = if model.flows.is_empty() { switches } else { switches.min(room / 2) };
+    let available = area.height.saturating_sub(totals);
+    let switches = if model.flows.is_empty() { switches } else { switches.min(available / 2) };
     let areas =
         Layout::vertical([Constraint::Length(totals), Constraint::Length(switches), Constraint::Fill(1)]);
     let [top, middle, bottom] = areas.areas(area);
-    let lines = model.totals.chunks(3).map(|chunk| {
+    let lines = model.totals.chunks(TOTALS_PER_LINE).map(|chunk| {
         Line::from_iter(chunk.iter().flat_map(|(word, value)| {
             [Span::raw(format!("{word} ")), Span::styled(value.clone(), bold()), Span::raw("   ")]
         }))
@@ -192,18 +200,18 @@ fn switch_table(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
         let error = Cell::new(switch.error.clone().unwrap_or_default());
         Row::new([
             Cell::new(switch.name.clone()),
-            count(switch.routes),
-            count(switch.marks),
-            count(switch.drops),
+            count_cell(switch.routes),
+            count_cell(switch.marks),
+            count_cell(switch.drops),
             error,
         ])
     });
     let [name, number] = [Constraint::Length(8), Constraint::Length(9)];
     let header = Row::new([
         Cell::new("switch"),
-        right("routes".into()),
-        right("marks".into()),
-        right("drops".into()),
+        right_aligned("routes".into()),
+        right_aligned("marks".into()),
+        right_aligned("drops".into()),
         Cell::new(""),
     ]);
     let table = Table::new(rows, [name, number, number, number, Constraint::Fill(1)]);
@@ -215,13 +223,18 @@ fn flow_table(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
         let done = flow.size.filter(|&size| size > 0).map(|size| flow.acked as f64 / size as f64);
         Row::new([
             Cell::new(flow.name.clone()),
-            right(flow.rate_bps.map_or_else(|| "-".to_owned(), bits)),
-            bytes(Some(flow.acked)),
-            right(done.map_or_else(String::new, |done| format!("{:.0} %", done * 100.0))),
+            right_aligned(flow.rate_bps.map_or_else(|| "-".to_owned(), format_rate)),
+            bytes_cell(Some(flow.acked)),
+            right_aligned(done.map_or_else(String::new, |done| format!("{:.0} %", done * 100.0))),
         ])
     });
     let widths = [Constraint::Fill(1), Constraint::Length(10), Constraint::Length(9), Constraint::Length(5)];
-    let header = Row::new([Cell::new("flow"), right("rate".into()), right("acked".into()), Cell::new("")]);
+    let header = Row::new([
+        Cell::new("flow"),
+        right_aligned("rate".into()),
+        right_aligned("acked".into()),
+        Cell::new(""),
+    ]);
     frame.render_widget(Table::new(rows, widths).header(header.style(bold())), area);
 }
 
@@ -261,7 +274,7 @@ mod tests {
         switches[1].error = Some("no answer".into());
         ViewModel {
             title: "fabric.yaml".into(),
-            clock: "12.3 of 20 ms".into(),
+            status: "12.3 of 20 ms".into(),
             progress: Some(0.615),
             is_paused: true,
             is_over: false,
@@ -303,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_scene_at_200_columns() {
-        let view_state = ViewState { order: Order::Load, row: 1, is_plain: false };
+        let view_state = ViewState { order: Order::Load, row: 1, colours: Colours::On };
         insta::assert_snapshot!(text(&render(200, 16, &model(), &view_state)));
     }
 
@@ -317,7 +330,7 @@ mod tests {
         };
         let view_state = ViewState::default();
         assert_eq!(colours(&view_state), [Color::Green, Color::Red, Color::Yellow, Color::Red]);
-        assert_eq!(colours(&ViewState { is_plain: true, ..view_state }), [Color::Reset; 4]);
+        assert_eq!(colours(&ViewState { colours: Colours::Off, ..view_state }), [Color::Reset; 4]);
     }
 
     #[test]
@@ -335,12 +348,12 @@ mod tests {
         model.ports =
             (0..500).map(|n| PortRow { name: format!("s{n}:1"), queue: Some(n), ..port.clone() }).collect();
         let mut view_state = ViewState::default();
-        view_state.step(400, &model);
+        view_state.move_selection(400, &model);
         assert!(text(&render(80, 20, &model, &view_state)).contains("s400:1"));
-        view_state.step(isize::MAX, &model);
+        view_state.move_selection(isize::MAX, &model);
         assert_eq!(view_state.selected(&model), Some(499));
-        view_state.reorder();
-        view_state.reorder();
+        view_state.next_order();
+        view_state.next_order();
         assert_eq!(
             (view_state.order, view_state.selected(&model)),
             (Order::Queue, Some(499)),

@@ -1,6 +1,7 @@
 //! The user's selection, display options and requests.
 
 use super::model::ViewModel;
+use crate::console::Console;
 
 /// The order of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,11 +18,26 @@ pub enum Order {
 /// The user's selection and display options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewState {
-    /// Row of the selected port, in the order shown.
+    /// Row of the selected port, in the order shown. It may exceed the number of ports, which then means the last one.
     pub row: usize,
     pub order: Order,
-    /// No colours (NO_COLOR, <https://no-color.org>).
-    pub is_plain: bool,
+    pub colours: Colours,
+}
+
+/// Whether the view has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colours {
+    #[default]
+    On,
+    /// The user has set NO_COLOR (<https://no-color.org>).
+    Off,
+}
+
+impl Colours {
+    /// Returns the setting of the user's environment.
+    pub fn of(console: &Console) -> Colours {
+        if console.styled { Colours::On } else { Colours::Off }
+    }
 }
 
 impl ViewState {
@@ -43,13 +59,13 @@ impl ViewState {
     }
 
     /// Moves the selection by `rows`, limited to the first and last row.
-    pub fn step(&mut self, rows: isize, model: &ViewModel) {
+    pub fn move_selection(&mut self, rows: isize, model: &ViewModel) {
         let last = model.ports.len().saturating_sub(1);
         self.row = self.row.min(last).saturating_add_signed(rows).min(last);
     }
 
     /// Changes to the next order and selects the first row.
-    pub fn reorder(&mut self) {
+    pub fn next_order(&mut self) {
         self.row = 0;
         self.order = match self.order {
             Order::Topology => Order::Load,
@@ -59,14 +75,14 @@ impl ViewState {
     }
 }
 
+/// A request of the user to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserAction {
     /// Pause or continue.
     Pause,
-    /// Advance by one step, while paused.
+    /// Run until the next snapshot, then pause.
     Step,
     /// Take the link of a port down or up; the index is into [`ViewModel::ports`].
-    Link(usize),
-    /// Quit.
+    ToggleLink(usize),
     Quit,
 }

@@ -1,4 +1,4 @@
-//! The contents of a view.
+//! The contents of a live view, as the terminal and the browsers show them. The page (`page.html`) reads them as JSON.
 
 use serde::Serialize;
 
@@ -7,8 +7,9 @@ use serde::Serialize;
 pub struct ViewModel {
     /// The title, such as a file name or a scheme.
     pub title: String,
-    /// Progress and speed as text.
-    pub clock: String,
+    /// Time and speed of a run, or the number of switches that respond, as text.
+    #[serde(rename = "clock")]
+    pub status: String,
     /// Completed share of the run, from 0 to 1.
     pub progress: Option<f64>,
     /// Paused until the user continues.
@@ -57,7 +58,7 @@ pub struct SwitchRow {
     pub routes: Option<u64>,
     /// Packets marked CE.
     pub marks: Option<u64>,
-    /// Packets dropped, for any reason.
+    /// Packets that the program dropped, for any reason.
     pub drops: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! The live view on a terminal.
 
 use super::draw::draw;
-use super::interaction::{UserAction, ViewState};
+use super::interaction::{Colours, UserAction, ViewState};
 use super::model::ViewModel;
 use crate::console::Failure;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// Number of rows by which the page keys move.
-const PAGE: isize = 10;
+const PAGE_ROWS: isize = 10;
 
 /// A terminal in raw mode that shows the view. Dropping it restores the terminal.
 pub struct TerminalView {
@@ -23,12 +23,12 @@ impl TerminalView {
     /// # Errors
     ///
     /// If standard input or output is not a terminal.
-    pub fn open(is_plain: bool) -> Result<TerminalView, Failure> {
+    pub fn open(colours: Colours) -> Result<TerminalView, Failure> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Failure::input("a live view requires a terminal on standard input and output"));
         }
         let terminal = ratatui::try_init().map_err(Failure::work)?;
-        Ok(TerminalView { terminal, view_state: ViewState { is_plain, ..ViewState::default() } })
+        Ok(TerminalView { terminal, view_state: ViewState { colours, ..ViewState::default() } })
     }
 
     pub fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
@@ -69,23 +69,24 @@ fn action_for_key(key: KeyEvent, view_state: &mut ViewState, model: &ViewModel) 
         KeyCode::Char('q') | KeyCode::Esc => Some(UserAction::Quit),
         KeyCode::Char(' ' | 'p') => Some(UserAction::Pause),
         KeyCode::Char('s') => Some(UserAction::Step),
-        KeyCode::Char('d') => view_state.selected(model).map(UserAction::Link),
+        KeyCode::Char('d') => view_state.selected(model).map(UserAction::ToggleLink),
         KeyCode::Char('o') => {
-            view_state.reorder();
+            view_state.next_order();
             None
         }
         KeyCode::Down | KeyCode::Char('j') => move_by(1, view_state, model),
         KeyCode::Up | KeyCode::Char('k') => move_by(-1, view_state, model),
-        KeyCode::PageDown => move_by(PAGE, view_state, model),
-        KeyCode::PageUp => move_by(-PAGE, view_state, model),
+        KeyCode::PageDown => move_by(PAGE_ROWS, view_state, model),
+        KeyCode::PageUp => move_by(-PAGE_ROWS, view_state, model),
         KeyCode::Home => move_by(isize::MIN, view_state, model),
         KeyCode::End => move_by(isize::MAX, view_state, model),
         _ => None,
     }
 }
 
+/// Moves the selection, which is no request to the command.
 fn move_by(rows: isize, view_state: &mut ViewState, model: &ViewModel) -> Option<UserAction> {
-    view_state.step(rows, model);
+    view_state.move_selection(rows, model);
     None
 }
 
@@ -103,11 +104,14 @@ mod tests {
             |code| action_for_key(KeyEvent::new(code, KeyModifiers::NONE), &mut view_state, &model);
         assert_eq!(press(KeyCode::Char(' ')), Some(UserAction::Pause));
         assert_eq!(press(KeyCode::Char('s')), Some(UserAction::Step));
-        assert_eq!((press(KeyCode::Down), press(KeyCode::Char('d'))), (None, Some(UserAction::Link(1))));
-        assert_eq!((press(KeyCode::End), press(KeyCode::Char('d'))), (None, Some(UserAction::Link(2))));
+        assert_eq!(
+            (press(KeyCode::Down), press(KeyCode::Char('d'))),
+            (None, Some(UserAction::ToggleLink(1)))
+        );
+        assert_eq!((press(KeyCode::End), press(KeyCode::Char('d'))), (None, Some(UserAction::ToggleLink(2))));
         assert_eq!(
             (press(KeyCode::Home), press(KeyCode::Up), press(KeyCode::Char('d'))),
-            (None, None, Some(UserAction::Link(0)))
+            (None, None, Some(UserAction::ToggleLink(0)))
         );
         assert_eq!((press(KeyCode::Char('x')), press(KeyCode::Char('o'))), (None, None));
         assert_eq!(press(KeyCode::Char('q')), Some(UserAction::Quit));

@@ -1,6 +1,6 @@
-//! The outputs of a live view: the terminal, browsers, or both.
+//! Shows a live view on its outputs and collects the requests of its users.
 
-use super::interaction::UserAction;
+use super::interaction::{Colours, UserAction};
 use super::model::ViewModel;
 use super::screen::TerminalView;
 use super::web::WebView;
@@ -8,20 +8,20 @@ use crate::console::Failure;
 use crate::interrupt::interrupted;
 use std::time::Duration;
 
-/// The terminal, the browsers, or both.
+/// The outputs of a live view: the terminal, browsers, or both.
 pub struct View<'a> {
     terminal: Option<TerminalView>,
     web: Option<&'a WebView>,
 }
 
 impl<'a> View<'a> {
-    /// Opens the terminal if `on_terminal`; `web` is the server for browsers.
+    /// Opens the terminal unless `terminal` is `None`; `web` is the server for browsers.
     ///
     /// # Errors
     ///
-    /// If a terminal is requested and not available.
-    pub fn open(on_terminal: bool, is_plain: bool, web: Option<&'a WebView>) -> Result<View<'a>, Failure> {
-        let terminal = on_terminal.then(|| TerminalView::open(is_plain)).transpose()?;
+    /// If the terminal cannot be opened.
+    pub fn open(terminal: Option<Colours>, web: Option<&'a WebView>) -> Result<View<'a>, Failure> {
+        let terminal = terminal.map(TerminalView::open).transpose()?;
         Ok(View { terminal, web })
     }
 
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
         self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.show(model))
     }
 
-    /// Waits at most `timeout` for a request of a user.
+    /// Waits at most `timeout` for a request of a user. After Ctrl-C the request is to quit.
     pub fn next_action(
         &mut self,
         model: &ViewModel,

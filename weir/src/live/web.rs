@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 const PAGE: &str = include_str!("page.html");
 /// Maximum number of queued requests.
 const MAX_QUEUED: usize = 16;
-/// A page that polled within this time counts as open. Also the time that `end` waits for its next poll.
-const POLL: Duration = Duration::from_secs(1);
+/// A page that polled within this time counts as open, because pages poll several times a second. Also the time limit
+/// for `end` to wait for the next poll.
+const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ServeOptions {
@@ -61,6 +62,7 @@ pub struct WebView {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
     requests: Receiver<WebAction>,
+    /// Serves the page until it is dropped.
     _server: Server,
 }
 
@@ -99,22 +101,22 @@ impl WebView {
             WebAction::Pause => Some(UserAction::Pause),
             WebAction::Step => Some(UserAction::Step),
             WebAction::Link(name) => {
-                model.ports.iter().position(|port| port.name == name).map(UserAction::Link)
+                model.ports.iter().position(|port| port.name == name).map(UserAction::ToggleLink)
             }
         }
     }
 
-    /// Marks the view as ended, and waits up to [`POLL`] until an open page has fetched this state.
+    /// Marks the view as ended, and waits up to [`POLL_TIMEOUT`] until an open page has fetched this state.
     pub fn end(&self, note: String) {
         let start = Instant::now();
         let is_open = {
             let mut shared = lock(&self.shared);
             shared.model.note = note;
             (shared.model.is_over, shared.model.is_paused) = (true, false);
-            shared.last_poll.is_some_and(|time| time.elapsed() < POLL)
+            shared.last_poll.is_some_and(|time| time.elapsed() < POLL_TIMEOUT)
         };
-        while is_open && start.elapsed() < POLL && lock(&self.shared).last_poll < Some(start) {
-            std::thread::sleep(POLL / 50);
+        while is_open && start.elapsed() < POLL_TIMEOUT && lock(&self.shared).last_poll < Some(start) {
+            std::thread::sleep(POLL_TIMEOUT / 50);
         }
     }
 }
@@ -222,9 +224,11 @@ mod tests {
         assert_eq!((&read["title"], &read["ports"][1]["name"]), (&"<b>".into(), &"s1:2".into()));
         assert_eq!(read["keys"][0][1], "pause");
         let timeout = Duration::from_secs(5);
-        for (path, action) in
-            [("/pause", UserAction::Pause), ("/step", UserAction::Step), ("/link/s1:2", UserAction::Link(1))]
-        {
+        for (path, action) in [
+            ("/pause", UserAction::Pause),
+            ("/step", UserAction::Step),
+            ("/link/s1:2", UserAction::ToggleLink(1)),
+        ] {
             let same_origin = "Host: [::1]:8\r\nOrigin: http://[::1]:8\r\n";
             assert!(send(&web, &format!("POST {path}"), same_origin).starts_with("HTTP/1.1 200"));
             assert_eq!(web.next_action(&model, timeout), Some(action));

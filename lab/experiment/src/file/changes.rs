@@ -89,7 +89,7 @@ pub(super) fn resolve(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<ScheduledChange>, ExperimentError> {
     let mut changes = Vec::new();
-    let mut add = |at: Time, change: Change| changes.push(ScheduledChange { at, change });
+    let mut schedule = |at: Time, change: Change| changes.push(ScheduledChange { at, change });
     for (i, fault) in spec.faults.iter().enumerate() {
         let key_path = |key: &str| format!("faults[{i}].{key}");
         let check_order = |from: Time, to: Option<Time>| match to {
@@ -108,8 +108,8 @@ pub(super) fn resolve(
                 }
                 let links = links_or_all(names, &key_path("links"))?;
                 let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
-                add(*from, Change::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| add(*to, Change::Impair(links.clone(), impairment.reset())));
+                schedule(*from, Change::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| schedule(*to, Change::Impair(links.clone(), impairment.reset())));
             }
             FaultSpec::Impair {
                 loss,
@@ -149,14 +149,14 @@ pub(super) fn resolve(
                     return Err(invalid(&key_path(key), exceeds_one(ratio)));
                 }
                 let links = links_or_all(names, &key_path("links"))?;
-                add(*from, Change::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| add(*to, Change::Impair(links.clone(), impairment.reset())));
+                schedule(*from, Change::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| schedule(*to, Change::Impair(links.clone(), impairment.reset())));
             }
             FaultSpec::Down { links: names, from, to } => {
                 check_order(*from, *to)?;
                 let links = links(topology, names, &key_path("links"), invalid)?;
-                add(*from, Change::Down(links.clone()));
-                to.iter().for_each(|to| add(*to, Change::Up(links.clone())));
+                schedule(*from, Change::Down(links.clone()));
+                to.iter().for_each(|to| schedule(*to, Change::Up(links.clone())));
             }
             FaultSpec::Away { hosts, from, to } => {
                 check_order(*from, *to)?;
@@ -164,16 +164,16 @@ pub(super) fn resolve(
                     host(topology, name, &key_path("hosts"), invalid)?;
                 }
                 let links = links(topology, hosts, &key_path("hosts"), invalid)?;
-                add(*from, Change::Down(links.clone()));
-                to.iter().for_each(|to| add(*to, Change::Up(links.clone())));
+                schedule(*from, Change::Down(links.clone()));
+                to.iter().for_each(|to| schedule(*to, Change::Up(links.clone())));
             }
             FaultSpec::Restart { switch, at, refill_after } => {
                 let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *switch);
                 let undeclared =
                     || invalid(&key_path("switch"), format!("switch \"{switch}\" is not declared"));
                 let ix = found.ok_or_else(undeclared)?;
-                add(*at, Change::Restart(ix));
-                add(*at + *refill_after, Change::Refill(ix));
+                schedule(*at, Change::Restart(ix));
+                schedule(*at + *refill_after, Change::Refill(ix));
             }
             FaultSpec::Attack { host: name, with, at, every, times } => {
                 if spec.policy.is_none() {
@@ -194,13 +194,13 @@ pub(super) fn resolve(
                     );
                     return Err(invalid(&key_path("times"), reason));
                 }
-                (0..packets).for_each(|n| add(*at + *every * n, Change::Attack(ix, *with)));
+                (0..packets).for_each(|n| schedule(*at + *every * n, Change::Attack(ix, *with)));
             }
         }
     }
     if let Some(policy) = &spec.policy {
         policy.check(registry, topology, schemes, invalid)?;
-        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, Change::SetPolicy(i)));
+        policy.set.iter().enumerate().for_each(|(i, set)| schedule(set.at, Change::SetPolicy(i)));
     }
     changes.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(changes)

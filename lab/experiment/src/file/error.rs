@@ -21,7 +21,7 @@ pub enum ExperimentError {
     #[error("closed-loop workload: its flows start when others end and are not known before the run")]
     ClosedLoop,
     /// The file is not YAML, or a key is unknown or has an invalid value.
-    #[error("{file}{}: {}{reason}", position.map_or_else(String::new, |at| format!(":{at}")), path_prefix(key_path))]
+    #[error("{file}{}: {}{reason}", position.map_or_else(String::new, |position| format!(":{position}")), path_prefix(key_path))]
     Key {
         file: String,
         /// `None` if the value is from the command line, or the position is not yet determined.

@@ -31,24 +31,24 @@ pub struct Flow {
 pub struct FlowNamer<'t> {
     topology: &'t Topology,
     /// Number of flows so far, by sender and receiver.
-    seen: HashMap<(HostIx, HostIx), u32>,
+    flow_counts: HashMap<(HostIx, HostIx), u32>,
 }
 
 impl<'t> FlowNamer<'t> {
     /// Returns a namer that continues the numbering of `flows`.
     pub fn new(topology: &'t Topology, flows: &[Flow]) -> FlowNamer<'t> {
-        let mut seen: HashMap<(HostIx, HostIx), u32> = HashMap::new();
+        let mut flow_counts: HashMap<(HostIx, HostIx), u32> = HashMap::new();
         for flow in flows {
-            let max = seen.entry((flow.from, flow.to)).or_default();
+            let max = flow_counts.entry((flow.from, flow.to)).or_default();
             *max = flow.ordinal.max(*max);
         }
-        FlowNamer { topology, seen }
+        FlowNamer { topology, flow_counts }
     }
 
     /// Converts an arrival to a flow. `random` determines the entropy port.
     pub fn flow(&mut self, arrival: Arrival, random: u64) -> Flow {
         let Arrival { from, to, start, size, announces, incast, .. } = arrival;
-        let ordinal = self.seen.entry((from, to)).or_default();
+        let ordinal = self.flow_counts.entry((from, to)).or_default();
         *ordinal += 1;
         let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *ordinal);
         let (stop, size, entropy_port) = (None, Some(size), entropy_port(random));

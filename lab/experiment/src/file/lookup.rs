@@ -23,7 +23,7 @@ pub(super) fn links(
 ) -> Result<Vec<usize>, ExperimentError> {
     let mut selected = Vec::new();
     for name in names {
-        let before = selected.len();
+        let len_before = selected.len();
         for (i, link) in topology.links.iter().enumerate() {
             let ends = [link.a, link.b].map(|end| topology.node_name(end.node));
             // Names of nodes may contain dashes, so the name cannot be split at the first one.
@@ -33,7 +33,7 @@ pub(super) fn links(
                 selected.push(i);
             }
         }
-        if selected.len() == before {
+        if selected.len() == len_before {
             return Err(invalid(
                 key_path,
                 format!("\"{name}\" is neither a node nor a link; a link is written as s1-s2"),

@@ -16,7 +16,7 @@ pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
     let keys: Vec<&str> = path.trim().split('.').collect();
     let mut node = root;
     for (depth, key) in keys.iter().enumerate() {
-        node = step(node, key, &keys[..depth]).map_err(|reason| format!("{path}: {reason}"))?;
+        node = child_entry(node, key, &keys[..depth]).map_err(|reason| format!("{path}: {reason}"))?;
     }
     *node = value;
     Ok(())
@@ -31,8 +31,8 @@ pub(super) fn key_path(assignment: &str) -> String {
     })
 }
 
-/// Returns the child `key` of `node`, and inserts it if it is a new key of a map. `parents` is the path of `node`.
-fn step<'v>(node: &'v mut Value, key: &str, parents: &[&str]) -> Result<&'v mut Value, String> {
+/// Returns the value of `key` in `node`. A key that a map does not have is inserted. `parents` is the path of `node`.
+fn child_entry<'v>(node: &'v mut Value, key: &str, parents: &[&str]) -> Result<&'v mut Value, String> {
     if node.is_null() {
         *node = Value::Mapping(Mapping::new());
     }

@@ -131,7 +131,7 @@ impl PolicySpec {
     ) -> Result<(), ExperimentError> {
         let key = self.key.as_deref().unwrap_or(DEFAULT_KEY);
         PolicyKey::new(key.as_bytes()).map_err(|e| invalid("policy.key", e.to_string()))?;
-        // Absent values are replaced by values that are valid with any other parameter.
+        // In place of an absent value, one that is valid with any value of the other parameter.
         let check_trickle = |imin: Option<Time>, imax: Option<u32>| {
             let imin = imin.unwrap_or(weir_host::trickle::MIN_IMIN);
             TrickleConfig::new(imin, imax.unwrap_or(0), 1)
@@ -157,8 +157,8 @@ impl PolicySpec {
         for scheme in schemes {
             let mut policy = Policy::of(&*scheme.config);
             for (i, set) in &by_time {
-                let edited = policy.edit(registry, &set.edits());
-                policy = edited.map_err(|e| invalid(&format!("policy.set[{i}]"), e.to_string()))?;
+                let result = policy.edit(registry, &set.edits());
+                policy = result.map_err(|e| invalid(&format!("policy.set[{i}]"), e.to_string()))?;
             }
         }
         Ok(())

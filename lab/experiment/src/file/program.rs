@@ -84,8 +84,8 @@ impl Serialize for ProgramSpec {
 
 impl<'de> Deserialize<'de> for ProgramSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
+        struct ProgramVisitor;
+        impl<'de> Visitor<'de> for ProgramVisitor {
             type Value = ProgramSpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for ProgramSpec {
                 ProgramFiles::deserialize(MapAccessDeserializer::new(map)).map(ProgramSpec::User)
             }
         }
-        deserializer.deserialize_any(V)
+        deserializer.deserialize_any(ProgramVisitor)
     }
 }
 

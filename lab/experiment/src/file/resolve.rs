@@ -87,7 +87,7 @@ pub(super) fn read(
     yaml::read_value(root, positions).map_err(invalid)
 }
 
-/// Checks a file's keys and resolves them. `file` is its path in messages.
+/// Checks the keys of an experiment file and resolves them. `file` is the path of the file, for error messages.
 pub(super) fn resolve(
     spec: ExperimentSpec,
     file: &str,
@@ -117,10 +117,14 @@ pub(super) fn resolve(
         if let Some(Deflection { threshold: QueueThreshold { queue, reference_rate }, tokens, .. }) =
             scheme.config.needs().deflection
         {
-            // `scaled_threshold` does not depend on these two.
-            let (at_hosts, lifetime) = (false, 0);
-            let reference_rate = Some(reference_rate);
-            let config = DeflectionConfig { threshold: queue, reference_rate, at_hosts, lifetime, tokens };
+            let config = DeflectionConfig {
+                threshold: queue,
+                reference_rate: Some(reference_rate),
+                // `scaled_threshold` does not depend on these two.
+                at_hosts: false,
+                lifetime: 0,
+                tokens,
+            };
             for link in &topology.links {
                 config
                     .scaled_threshold(link.rate)
@@ -130,6 +134,7 @@ pub(super) fn resolve(
         let key_path = if spec.ecn.is_some() { "ecn".to_owned() } else { format!("schemes[{i}]") };
         let Some(ecn) = spec.ecn_for(&*scheme.config) else { continue };
         for link in &topology.links {
+            // Only the check: the ramp itself is computed for each switch when the run starts.
             ecn.ramp(link.rate).map_err(|e| invalid(&key_path, e.to_string()))?;
         }
     }
@@ -152,6 +157,7 @@ pub(super) fn resolve(
     let routes = OnceLock::new();
     if spec.routing == RoutingMethod::Ecmp {
         let ecmp = weir_controller::routes(&topology, spec.routing);
+        // The cell is new, so that `set` cannot fail.
         let _ = routes.set(ecmp.map_err(|error| invalid("routing", error.to_string()))?);
     }
     let experiment = Experiment {
@@ -203,16 +209,16 @@ fn resolve_entries(
     program: Option<&Program>,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Entries>, ExperimentError> {
-    let all =
+    let entry_files =
         Entries::read(&spec.entries, topology).map_err(|(key_path, reason)| invalid(&key_path, reason))?;
-    if all.is_empty() {
-        return Ok(all);
+    if entry_files.is_empty() {
+        return Ok(entry_files);
     }
     let built_in = schemes.iter().map(|scheme| Artifact::builtin(scheme.config.needs().program));
     let artifacts = program.map_or_else(|| built_in.collect(), |program| vec![program.artifact.clone()]);
     for artifact in artifacts {
         let p4info = artifact.index().map_err(|reason| invalid("program", reason))?;
-        for (i, entries) in all.iter().enumerate() {
+        for (i, entries) in entry_files.iter().enumerate() {
             let entry_error = |reason: String| {
                 invalid(&format!("entries[{i}]"), format!("{reason} ({})", artifact.title()))
             };
@@ -222,7 +228,7 @@ fn resolve_entries(
                 .map_err(entry_error)?;
         }
     }
-    Ok(all)
+    Ok(entry_files)
 }
 
 fn resolve_schemes(
@@ -258,6 +264,15 @@ fn resolve_schemes(
     Ok(resolved)
 }
 
+/// The scheme of the hosts that send the flows of a key.
+struct SchemeAssignment {
+    /// Path of the key `scheme`.
+    key_path: String,
+    hosts: Vec<HostIx>,
+    /// `None`: the scheme of the run.
+    scheme: Option<SchemeEntry>,
+}
+
 /// Returns the schemes that flows and workloads specify, by sending host.
 fn resolve_scheme_overrides(
     spec: &ExperimentSpec,
@@ -267,20 +282,21 @@ fn resolve_scheme_overrides(
     workloads: &[ParsedWorkload],
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
-    // Key path, sending hosts and their scheme; `None`: the scheme of the run.
-    let mut assignments: Vec<(String, Vec<HostIx>, Option<SchemeEntry>)> = Vec::new();
+    let mut assignments: Vec<SchemeAssignment> = Vec::new();
     for (i, flow) in spec.flows.iter().enumerate() {
-        let host = topology.host_named(&flow.from).into_iter().collect();
-        assignments.push((format!("flows[{i}].scheme"), host, flow.scheme.clone()));
+        let hosts = topology.host_named(&flow.from).into_iter().collect();
+        let key_path = format!("flows[{i}].scheme");
+        assignments.push(SchemeAssignment { key_path, hosts, scheme: flow.scheme.clone() });
     }
-    let fabric = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
+    let context = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     for (key_path, workload) in workloads {
-        let hosts = workload.senders(&fabric).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))?;
-        assignments.push((join_path(key_path, "scheme"), hosts, workload.scheme()));
+        let hosts = workload.senders(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))?;
+        let key_path = join_path(key_path, "scheme");
+        assignments.push(SchemeAssignment { key_path, hosts, scheme: workload.scheme() });
     }
     let mut overrides: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
     let mut assigned = BTreeMap::new();
-    for (key_path, hosts, entry) in &assignments {
+    for SchemeAssignment { key_path, hosts, scheme: entry } in &assignments {
         let assignment = entry.as_ref().map(|entry| (entry.scheme.as_str(), &entry.set));
         for host in hosts {
             if *assigned.entry(*host).or_insert(assignment) != assignment {
@@ -293,10 +309,13 @@ fn resolve_scheme_overrides(
         let config = configure(registry, entry, key_path, invalid)?;
         // Both schemes share switches and receivers, so telemetry, grants and recovery must be the same.
         for run_scheme in schemes {
-            let (own, other) = (config.needs(), run_scheme.config.needs());
-            let same_recovery =
-                spec.transport.recovery.is_some() || own.transport.recovery == other.transport.recovery;
-            if own.telemetry != other.telemetry || own.writes_grant != other.writes_grant || !same_recovery {
+            let (own_needs, run_needs) = (config.needs(), run_scheme.config.needs());
+            let has_same_recovery = spec.transport.recovery.is_some()
+                || own_needs.transport.recovery == run_needs.transport.recovery;
+            if own_needs.telemetry != run_needs.telemetry
+                || own_needs.writes_grant != run_needs.writes_grant
+                || !has_same_recovery
+            {
                 let reason = format!(
                     "{} and {} have different requirements for switches or receivers; they cannot run together",
                     entry.scheme, run_scheme.label
@@ -309,10 +328,10 @@ fn resolve_scheme_overrides(
     Ok(overrides)
 }
 
-/// Title and source factory of a workload that creates flows during the run.
+/// The title of a workload that creates flows during the run, and the factory of its source.
 type TitledFactory = (String, SourceFactory);
 
-/// Key path and keys of a workload.
+/// The key path of a workload in the file, and the workload.
 type ParsedWorkload = (String, Box<dyn DynWorkload>);
 
 fn read_workloads(
@@ -334,13 +353,13 @@ fn resolve_workloads(
     workloads: &[ParsedWorkload],
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<(Vec<StaticFlow>, Vec<TitledFactory>), ExperimentError> {
-    let fabric = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
+    let context = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     let (mut static_flows, mut factories) = (Vec::new(), Vec::new());
     for (key_path, workload) in workloads {
         if topology.hosts.len() < 2 {
             return Err(invalid(key_path, "requires at least two hosts".to_owned()));
         }
-        match workload.flows(&fabric).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))? {
+        match workload.flows(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))? {
             Flows::Static(flows) => static_flows.extend(flows),
             Flows::Dynamic(make) => factories.push((workload.title(), make)),
         }
@@ -348,6 +367,20 @@ fn resolve_workloads(
     Ok((static_flows, factories))
 }
 
+/// A flow that is known before the run, without name and ordinal.
+struct UnnamedFlow {
+    from: HostIx,
+    to: HostIx,
+    start: Time,
+    stop: Option<Time>,
+    size: Option<Bytes>,
+    announces: Option<SenderAnnouncement>,
+    /// UDP source port; `None`: drawn from the seed.
+    port: Option<u16>,
+    incast: bool,
+}
+
+/// Returns all flows that are known before the run, sorted by start: those of the key `flows`, and `from_workloads`.
 fn resolve_flows(
     spec: &ExperimentSpec,
     topology: &Topology,
@@ -355,8 +388,7 @@ fn resolve_flows(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Flow>, ExperimentError> {
     let host = |key_path: String, name: &str| {
-        let found = topology.hosts.iter().position(|h| h.name == name);
-        found.map(|i| HostIx(i as u32)).ok_or_else(|| {
+        topology.host_named(name).ok_or_else(|| {
             let (first, last) = (topology.hosts.first(), topology.hosts.last());
             let known = match (first, last) {
                 (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
@@ -366,7 +398,7 @@ fn resolve_flows(
             invalid(&key_path, format!("host \"{name}\" is not declared; {known}{meant}"))
         })
     };
-    let mut listed = Vec::new();
+    let mut unnamed_flows = Vec::new();
     for (i, flow) in spec.flows.iter().enumerate() {
         let key_path = |key: &str| format!("flows[{i}].{key}");
         let from = host(key_path("from"), &flow.from)?;
@@ -391,28 +423,47 @@ fn resolve_flows(
             let reason = format!("too many senders: {}; the packets can list at most {max}", announced.len());
             return Err(invalid(&key_path("announces"), reason));
         }
-        let incast = flow.incast.map_or(0, NonZeroU32::get);
+        // 0: no number, see `SenderAnnouncement::incast_number`.
+        let incast_number = flow.incast.map_or(0, NonZeroU32::get);
         let announced =
-            (!announced.is_empty()).then(|| SenderAnnouncement { incast, senders: announced.into() });
+            (!announced.is_empty()).then(|| SenderAnnouncement { incast_number, senders: announced.into() });
         if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
             let port = flow.port.unwrap_or_default();
             let reason = format!("port {port} is reserved; use another, for example 50000");
             return Err(invalid(&key_path("port"), reason));
         }
-        listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
+        unnamed_flows.push(UnnamedFlow {
+            from,
+            to,
+            start: flow.start,
+            stop: flow.stop,
+            size: flow.size,
+            announces: announced,
+            port: flow.port,
+            incast: false,
+        });
     }
-    let flow = |StaticFlow { from, to, start, size, announces, incast }| {
-        (from, to, start, None, size, announces, None, incast)
+    let unnamed = |StaticFlow { from, to, start, size, announces, incast }| UnnamedFlow {
+        from,
+        to,
+        start,
+        stop: None,
+        size,
+        announces,
+        port: None,
+        incast,
     };
-    listed.extend(from_workloads.into_iter().map(flow));
+    unnamed_flows.extend(from_workloads.into_iter().map(unnamed));
     let port_seed = stream_seed(spec.seed, "entropy ports");
-    let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
+    let mut flows: Vec<Flow> = Vec::with_capacity(unnamed_flows.len());
     let mut ordinals = BTreeMap::new();
-    for (i, (from, to, start, stop, size, announces, port, incast)) in listed.into_iter().enumerate() {
-        let (a, b) = (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
+    for (i, flow) in unnamed_flows.into_iter().enumerate() {
+        let UnnamedFlow { from, to, start, stop, size, announces, port, incast } = flow;
+        let (from_name, to_name) =
+            (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
         let ordinal: &mut u32 = ordinals.entry((from, to)).or_default();
         *ordinal += 1;
-        let name = flow_name(a, b, *ordinal);
+        let name = flow_name(from_name, to_name, *ordinal);
         let entropy_port = port.unwrap_or_else(|| entropy_port(mix(port_seed ^ i as u64)));
         flows.push(Flow {
             name,
@@ -481,7 +532,7 @@ fn resolve_ports(
     topology: &Topology,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<(SwitchIx, u16)>, ExperimentError> {
-    let all =
+    let all_ports =
         || topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)));
     let mut ports = BTreeSet::new();
     for (i, name) in spec.observe.ports.iter().enumerate() {
@@ -491,8 +542,8 @@ fn resolve_ports(
             topology.switch(ix).name == switch
                 && (port_or_peer == port.to_string() || Some(port_or_peer) == neighbour)
         };
-        ports.extend(all().filter(is_named));
-        if !all().any(|port| is_named(&port)) {
+        ports.extend(all_ports().filter(is_named));
+        if !all_ports().any(|port| is_named(&port)) {
             let reason = format!(
                 "\"{name}\" is not a switch port; expected for example s1:2, s1:s2 (by neighbour) or all"
             );

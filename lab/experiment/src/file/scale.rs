@@ -23,7 +23,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Returns the scale 1, for an experiment whose slowest hosts have this rate.
+    /// Returns the scale of an experiment that is not a model: its slowest hosts have this rate.
     pub fn identity(rate: Bandwidth) -> Scale {
         Scale { from: rate, to: rate }
     }
@@ -95,7 +95,7 @@ impl Scale {
         times.extend(&mut spec.transport.base_rtt);
         times.extend(&mut spec.transport.active_window);
         times.extend(&mut spec.transport.user_timeout);
-        // The defaults are meant for full speed: unscaled, they would be shorter than a round trip of the model.
+        // The defaults are for full speed: unscaled, they would be shorter than a round trip of the model.
         times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));
         times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));
         for flow in &mut spec.flows {
@@ -129,8 +129,8 @@ impl Scale {
     /// Scales the parameters of a scheme, including those with default values: a default may be a timer.
     fn scheme(self, entry: &mut SchemeEntry, registry: &Registry) {
         let Ok(config) = entry.config(registry) else { return };
-        let scaled = config.values().into_iter();
-        entry.set.extend(scaled.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
+        let values = config.values().into_iter();
+        entry.set.extend(values.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
     }
 }
 

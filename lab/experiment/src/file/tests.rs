@@ -1,3 +1,5 @@
+//! Tests of reading and resolving experiment files.
+
 use super::*;
 use weir_units::Time;
 

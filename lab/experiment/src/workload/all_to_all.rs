@@ -48,12 +48,13 @@ impl Workload for AllToAllSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        fabric.hosts("hosts", self.hosts.as_deref())
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        context.hosts("hosts", self.hosts.as_deref())
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        fabric.within(self.start, None)?;
-        let hosts = self.senders(fabric)?;
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        // Checks that `start` is before the end of the run.
+        context.start_range(self.start, None)?;
+        let hosts = self.senders(context)?;
         if hosts.len() < 2 || self.parallel == 0 {
             return Err(InvalidKey::new(
                 "",
@@ -61,11 +62,14 @@ impl Workload for AllToAllSpec {
             ));
         }
         let (size, start) = (nonzero_size("size", self.size)?, self.start);
-        let per_host = (self.parallel as usize).min(hosts.len() - 1);
-        context::check_concurrent_flows("parallel", per_host as f64 * hosts.len() as f64)?;
+        let flows_per_host = (self.parallel as usize).min(hosts.len() - 1);
+        context::check_concurrent_flows("parallel", flows_per_host as f64 * hosts.len() as f64)?;
         Ok(Flows::dynamic(move |_| {
-            let ready = (0..per_host).flat_map(|_| 0..hosts.len()).map(|host| (start, host)).collect();
-            AllToAllSource { size, started: vec![0; hosts.len()], hosts: hosts.clone(), ready }
+            let pending_starts = (0..flows_per_host)
+                .flat_map(|_| 0..hosts.len())
+                .map(|sender| PendingStart { time: start, sender })
+                .collect();
+            AllToAllSource { size, started_flows: vec![0; hosts.len()], hosts: hosts.clone(), pending_starts }
         }))
     }
 }
@@ -76,29 +80,36 @@ struct AllToAllSource {
     size: Bytes,
     hosts: Vec<HostIx>,
     /// Number of flows that each host has started.
-    started: Vec<usize>,
-    /// Start of each next flow and index of its sender.
-    ready: VecDeque<(Time, usize)>,
+    started_flows: Vec<usize>,
+    /// Flows to start, in order of time.
+    pending_starts: VecDeque<PendingStart>,
+}
+
+/// The start of a sender's next flow.
+struct PendingStart {
+    time: Time,
+    /// Index in [`AllToAllSource::hosts`].
+    sender: usize,
 }
 
 impl FlowSource for AllToAllSource {
     fn next_start(&self) -> Option<Time> {
-        self.ready.front().map(|(time, _)| *time)
+        self.pending_starts.front().map(|pending| pending.time)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
-        let (start, host) = self.ready.pop_front()?;
-        self.started[host] += 1;
-        let to = self.hosts[(host + self.started[host]) % self.hosts.len()];
-        Some(Arrival { tag: host as u32, ..Arrival::new(self.hosts[host], to, start, self.size) })
+        let PendingStart { time, sender } = self.pending_starts.pop_front()?;
+        self.started_flows[sender] += 1;
+        let receiver = self.hosts[(sender + self.started_flows[sender]) % self.hosts.len()];
+        Some(Arrival { tag: sender as u32, ..Arrival::new(self.hosts[sender], receiver, time, self.size) })
     }
 
-    fn on_acked(&mut self, flow: FlowEnd, now: Time) {
-        let host = flow.tag as usize;
-        // Flows in `ready` are not yet counted in `started`.
-        let queued = self.ready.iter().filter(|(_, other)| *other == host).count();
-        if self.started[host] + queued < self.hosts.len() - 1 {
-            self.ready.push_back((now, host));
+    fn on_flow_acked(&mut self, flow: FlowEnd, now: Time) {
+        let sender = flow.tag as usize;
+        // Pending flows are not yet counted in `started_flows`.
+        let pending = self.pending_starts.iter().filter(|pending| pending.sender == sender).count();
+        if self.started_flows[sender] + pending < self.hosts.len() - 1 {
+            self.pending_starts.push_back(PendingStart { time: now, sender });
         }
     }
 

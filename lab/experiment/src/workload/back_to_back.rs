@@ -64,24 +64,27 @@ impl Workload for BackToBackSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        fabric.hosts("from", self.from.as_deref())
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        context.hosts("from", self.from.as_deref())
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let sizes = context::resolve_sizes("sizes", &self.sizes)?;
-        let within = fabric.within(self.start, self.stop)?;
-        let pairs = Pairs::from_host_sets(fabric, self.from.as_deref(), self.to.as_deref())?;
+        let start_range = context.start_range(self.start, self.stop)?;
+        let pairs = Pairs::from_host_sets(context, self.from.as_deref(), self.to.as_deref())?;
         let (remaining, parallel) = (self.count.unwrap_or(u64::MAX), self.parallel);
         if parallel == 0 {
             return Err(InvalidKey::new("parallel", "must be at least 1"));
         }
-        let at_once = f64::from(parallel) * pairs.from.len() as f64;
-        context::check_concurrent_flows("parallel", at_once)?;
+        let concurrent_flows = f64::from(parallel) * pairs.from.len() as f64;
+        context::check_concurrent_flows("parallel", concurrent_flows)?;
         Ok(Flows::dynamic(move |streams| {
             let senders: Vec<_> = pairs.from.iter().map(|&host| (host, streams.for_host(host))).collect();
-            let ready = (0..parallel).flat_map(|_| 0..senders.len()).map(|i| (within.start, i)).collect();
+            let pending_starts = (0..parallel)
+                .flat_map(|_| 0..senders.len())
+                .map(|sender| PendingStart { time: start_range.start, sender })
+                .collect();
             let (sizes, pairs) = (Arc::clone(&sizes), pairs.clone());
-            BackToBackSource { sizes, stop: within.end, remaining, pairs, senders, ready }
+            BackToBackSource { sizes, stop: start_range.end, remaining, pairs, senders, pending_starts }
         }))
     }
 }
@@ -93,29 +96,37 @@ struct BackToBackSource {
     /// Number of flows that may still start.
     remaining: u64,
     pairs: Pairs,
+    /// Senders, each with the stream from which sizes and receivers of its flows are drawn.
     senders: Vec<(HostIx, RandomStream)>,
-    /// Start of each next flow and index of its sender.
-    ready: VecDeque<(Time, usize)>,
+    /// Flows to start, in order of time: one for each flow that has ended.
+    pending_starts: VecDeque<PendingStart>,
+}
+
+/// The start of a sender's next flow.
+struct PendingStart {
+    time: Time,
+    /// Index in [`BackToBackSource::senders`].
+    sender: usize,
 }
 
 impl FlowSource for BackToBackSource {
     fn next_start(&self) -> Option<Time> {
-        let (time, _) = self.ready.front().filter(|_| self.remaining > 0)?;
+        let PendingStart { time, .. } = self.pending_starts.front().filter(|_| self.remaining > 0)?;
         (*time < self.stop).then_some(*time)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
         self.next_start()?;
-        let (start, i) = self.ready.pop_front()?;
+        let PendingStart { time: start, sender } = self.pending_starts.pop_front()?;
         self.remaining -= 1;
-        let (from, stream) = &mut self.senders[i];
+        let (from, stream) = &mut self.senders[sender];
         let size = self.sizes.draw(stream);
         let to = self.pairs.draw_receiver(*from, stream);
-        Some(Arrival { tag: i as u32, ..Arrival::new(*from, to, start, size) })
+        Some(Arrival { tag: sender as u32, ..Arrival::new(*from, to, start, size) })
     }
 
-    fn on_acked(&mut self, flow: FlowEnd, now: Time) {
-        self.ready.push_back((now, flow.tag as usize));
+    fn on_flow_acked(&mut self, flow: FlowEnd, now: Time) {
+        self.pending_starts.push_back(PendingStart { time: now, sender: flow.tag as usize });
     }
 
     fn is_closed_loop(&self) -> bool {

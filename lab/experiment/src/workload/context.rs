@@ -1,4 +1,5 @@
-//! The fabric and the random streams of workloads, and checks of common keys.
+//! What a workload gets to generate its flows ([`WorkloadContext`], [`RandomStreams`]), and checks of keys that several
+//! workloads have.
 
 use super::sizes::{Sizes, SizesSpec};
 use crate::rng::RandomStream;
@@ -26,7 +27,7 @@ impl InvalidKey {
     }
 }
 
-/// The fabric on which a workload runs, and the length of the run.
+/// The run for which a workload generates flows: its topology, seed, length and MTU.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadContext<'a> {
     /// Hosts, switches and links.
@@ -55,12 +56,12 @@ impl WorkloadContext<'_> {
         self.topology.link(self.topology.host(host).link).rate
     }
 
-    /// Returns the interval from `start` to `stop`, limited by the end of the run.
+    /// Returns the time range in which flows may start: from `start` to `stop`, limited by the end of the run.
     ///
     /// # Errors
     ///
-    /// If the interval is empty.
-    pub fn within(&self, start: Time, stop: Option<Time>) -> Result<Range<Time>, InvalidKey> {
+    /// If the range is empty.
+    pub fn start_range(&self, start: Time, stop: Option<Time>) -> Result<Range<Time>, InvalidKey> {
         let stop = stop.unwrap_or(self.duration).min(self.duration);
         if start < stop {
             Ok(start..stop)
@@ -75,7 +76,8 @@ impl WorkloadContext<'_> {
 pub struct RandomStreams {
     /// Seed of the run.
     pub(super) seed: u64,
-    /// Index of the workload among those that generate flows during the run.
+    /// Index of the workload among those that generate flows during the run. The names of its streams contain it, so
+    /// that two workloads of the same kind draw different numbers.
     pub(super) number: usize,
 }
 
@@ -139,29 +141,30 @@ pub(super) const MAX_FLOWS: f64 = 1e8;
 /// Maximum number of flows that are known before the run, or active concurrently. Each uses some kilobytes of memory.
 pub(super) const MAX_CONCURRENT_FLOWS: f64 = 1e6;
 
-/// Checks that a number of flows is at most `max`. In the message, `what` follows the number, and `remedy` is at the end.
+/// Checks that a number of flows is at most `max`. In the message, `noun` follows the number, and `remedy` is at the end.
 pub(super) fn check_count(
     key: &'static str,
-    (flows, max): (f64, f64),
-    what: &str,
+    flows: f64,
+    max: f64,
+    noun: &str,
     remedy: &str,
 ) -> Result<(), InvalidKey> {
     if flows <= max {
         return Ok(());
     }
     let (flows, max) = (round_for_message(flows), round_for_message(max));
-    Err(InvalidKey::new(key, format!("{flows} {what}, more than {max}; {remedy}")))
+    Err(InvalidKey::new(key, format!("{flows} {noun}, more than {max}; {remedy}")))
 }
 
 /// Checks that the expected number of flows of a workload is at most [`MAX_FLOWS`].
 pub(super) fn check_total_flows(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
     let remedy = "make them larger or rarer, or set `stop` or `count`";
-    check_count(key, (flows, MAX_FLOWS), "flows would start", remedy)
+    check_count(key, flows, MAX_FLOWS, "flows would start", remedy)
 }
 
 /// Checks that the number of concurrent flows is at most [`MAX_CONCURRENT_FLOWS`].
 pub(super) fn check_concurrent_flows(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
-    check_count(key, (flows, MAX_CONCURRENT_FLOWS), "flows at a time", "reduce the number")
+    check_count(key, flows, MAX_CONCURRENT_FLOWS, "flows at a time", "reduce the number")
 }
 
 fn round_for_message(number: f64) -> String {
@@ -192,11 +195,11 @@ pub(super) struct Pairs {
 impl Pairs {
     /// Reads the host sets of the keys `from` and `to`.
     pub fn from_host_sets(
-        fabric: &WorkloadContext<'_>,
+        context: &WorkloadContext<'_>,
         from: Option<&str>,
         to: Option<&str>,
     ) -> Result<Pairs, InvalidKey> {
-        let (from, to) = (fabric.hosts("from", from)?, fabric.hosts("to", to)?);
+        let (from, to) = (context.hosts("from", from)?, context.hosts("to", to)?);
         // Otherwise `draw_receiver` would never find a receiver for this sender.
         match from.iter().find(|&&host| to == [host]) {
             Some(_) => Err(InvalidKey::new("to", "the only receiver is also a sender")),

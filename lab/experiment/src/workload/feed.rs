@@ -49,13 +49,13 @@ impl FlowFeed {
     }
 
     /// Reports to a source that the sender of a flow has received the ACK of the last byte.
-    pub fn on_acked(&mut self, source: usize, flow: FlowEnd, now: Time) {
-        self.sources[source].0.on_acked(flow, now);
+    pub fn on_flow_acked(&mut self, source: usize, flow: FlowEnd, now: Time) {
+        self.sources[source].0.on_flow_acked(flow, now);
     }
 
     /// Reports to a source that the receiver of a flow has received the last byte.
-    pub fn on_received(&mut self, source: usize, flow: FlowEnd, now: Time) {
-        self.sources[source].0.on_received(flow, now);
+    pub fn on_flow_received(&mut self, source: usize, flow: FlowEnd, now: Time) {
+        self.sources[source].0.on_flow_received(flow, now);
     }
 
     /// Returns whether any source is a closed loop.

@@ -63,16 +63,16 @@ impl Workload for FileSpec {
     fn resolve_paths(&mut self, base: &Path) {
         self.path = base.join(&self.path).display().to_string();
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let stretch = self.stretch;
         if !(stretch.is_finite() && stretch >= 0.0) {
             return Err(InvalidKey::new("stretch", format!("must be 0 or more, found {stretch}")));
         }
         let invalid = |reason: String| InvalidKey::new("path", format!("{}: {reason}", self.path));
         let text = read_file(Path::new(&self.path)).map_err(|error| invalid(error.to_string()))?;
-        let flows: Arc<[FileFlow]> = flow_file::read(fabric.topology, &text).map_err(invalid)?.into();
+        let flows: Arc<[FileFlow]> = flow_file::read(context.topology, &text).map_err(invalid)?.into();
         let first = flows.first().ok_or_else(|| invalid("has no flows".to_owned()))?.start;
-        let (first, end) = (stretched(first, stretch), fabric.duration);
+        let (first, end) = (stretched(first, stretch), context.duration);
         if first >= end {
             return Err(invalid(format!(
                 "its first flow starts at {first}, not before the end of the run, {end}"

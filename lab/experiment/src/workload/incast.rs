@@ -92,15 +92,15 @@ impl Workload for IncastSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        fabric.hosts("from", self.from.as_deref())
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        context.hosts("from", self.from.as_deref())
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         match &self.to {
-            Some(to) if self.every.is_none() && self.load.is_none() && self.from.is_none() => {
-                self.once(fabric, to)
+            Some(receiver) if self.every.is_none() && self.load.is_none() && self.from.is_none() => {
+                self.single_incast(context, receiver)
             }
-            _ => self.repeated(fabric),
+            _ => self.repeated_incasts(context),
         }
     }
 }
@@ -121,42 +121,42 @@ impl IncastSpec {
     /// Returns the announcement of the flows of one incast; `None` without the key `announce`.
     fn announcement(
         &self,
-        fabric: &WorkloadContext<'_>,
+        context: &WorkloadContext<'_>,
         sizes: &Sizes,
         senders: &[HostIx],
-        number: u32,
+        incast_number: u32,
     ) -> Result<Option<SenderAnnouncement>, InvalidKey> {
         if !self.announce {
             return Ok(None);
         }
-        context::check_announcement(fabric.mtu, sizes.min_size(), senders.len() as u64)?;
-        Ok(Some(SenderAnnouncement { incast: number.max(1), senders: senders.into() }))
+        context::check_announcement(context.mtu, sizes.min_size(), senders.len() as u64)?;
+        // 0 means "no number", see `SenderAnnouncement::incast_number`.
+        Ok(Some(SenderAnnouncement { incast_number: incast_number.max(1), senders: senders.into() }))
     }
 
-    /// Returns the flows of a single incast from the first hosts of the topology.
-    fn once(&self, fabric: &WorkloadContext<'_>, to: &str) -> Result<Flows, InvalidKey> {
-        let topology = fabric.topology;
-        let receiver = topology.host_named(to).ok_or_else(|| {
-            let meant = did_you_mean(to, topology.hosts.iter().map(|host| host.name.as_str()));
-            InvalidKey::new("to", format!("host \"{to}\" is not declared{meant}"))
+    /// Returns the flows of a single incast from the first hosts of the topology to the host `receiver_name`.
+    fn single_incast(&self, context: &WorkloadContext<'_>, receiver_name: &str) -> Result<Flows, InvalidKey> {
+        let topology = context.topology;
+        let receiver = topology.host_named(receiver_name).ok_or_else(|| {
+            let meant = did_you_mean(receiver_name, topology.hosts.iter().map(|host| host.name.as_str()));
+            InvalidKey::new("to", format!("host \"{receiver_name}\" is not declared{meant}"))
         })?;
-        let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
-        let senders = others.get(..self.senders as usize).filter(|senders| !senders.is_empty());
+        let candidates: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
+        let senders = candidates.get(..self.senders as usize).filter(|senders| !senders.is_empty());
         let Some(senders) = senders else {
-            let reason = format!("must be 1 to {}, the number of hosts other than {to}", others.len());
+            let reason =
+                format!("must be 1 to {}, the number of hosts other than {receiver_name}", candidates.len());
             return Err(InvalidKey::new("senders", reason));
         };
         let sizes = context::resolve_sizes("size", &self.size)?;
-        fabric.within(self.start, self.stop)?;
+        // Checks that `start` is before the end of the run; a single incast needs no range.
+        context.start_range(self.start, self.stop)?;
         let flows = self.flows_per_incast()? as usize;
-        let mut stream = RandomStream::new(fabric.seed, "incast");
-        let announces = self.announcement(
-            fabric,
-            &sizes,
-            senders,
-            RandomStream::new(fabric.seed, "incast number").next_u64() as u32,
-        )?;
+        let mut stream = RandomStream::new(context.seed, "incast");
+        let incast_number = RandomStream::new(context.seed, "incast number").next_u64() as u32;
+        let announcement = self.announcement(context, &sizes, senders, incast_number)?;
         let flow = |(&from, i)| {
+            // `below(1)` is 0: no delay without jitter.
             let delay = Time::from_ps(stream.below(self.jitter.as_ps().max(1)));
             let size = Some(sizes.draw(&mut stream));
             StaticFlow {
@@ -164,7 +164,7 @@ impl IncastSpec {
                 to: receiver,
                 start: self.start.saturating_add(self.interval.saturating_mul(i)).saturating_add(delay),
                 size,
-                announces: announces.clone(),
+                announces: announcement.clone(),
                 incast: true,
             }
         };
@@ -172,46 +172,51 @@ impl IncastSpec {
     }
 
     /// Returns a source of repeated incasts.
-    fn repeated(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        let from = self.senders(fabric)?;
-        let to = fabric.hosts("to", self.to.as_deref())?;
-        let others = from.iter().filter(|&&host| to != [host]).count();
-        // If there are several receivers, the receiver of an incast may be in `from`; it does not send.
-        let max_senders = if to.len() == 1 { others } else { others.saturating_sub(1) };
+    fn repeated_incasts(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        let sender_candidates = self.senders(context)?;
+        let receivers = context.hosts("to", self.to.as_deref())?;
+        let candidate_count = sender_candidates.iter().filter(|&&host| receivers != [host]).count();
+        // With several receivers, the one that is drawn may be a candidate; it does not send to itself.
+        let max_senders =
+            if receivers.len() == 1 { candidate_count } else { candidate_count.saturating_sub(1) };
         if self.senders == 0 || self.senders as usize > max_senders {
             return Err(InvalidKey::new("senders", format!("must be 1 to {max_senders}")));
         }
         let sizes = context::resolve_sizes("size", &self.size)?;
         let flows = self.flows_per_incast()?;
-        let gap = match (self.every, self.load) {
+        let incast_gap = match (self.every, self.load) {
             (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
             (Some(every), None) => InterArrival::Fixed(context::check_period(every)?),
             (None, Some(load)) => {
-                let hosts = fabric.topology.host_ixs();
-                let capacity: f64 = hosts.map(|host| fabric.rate(host).as_bytes_per_sec_f64()).sum();
-                InterArrival::Mean(sizes.mean() * f64::from(flows) / (context::check_load(load)? * capacity))
+                let hosts = context.topology.host_ixs();
+                let capacity: f64 = hosts.map(|host| context.rate(host).as_bytes_per_sec_f64()).sum();
+                let bytes_per_incast = sizes.mean() * f64::from(flows);
+                InterArrival::Exponential {
+                    mean_s: bytes_per_incast / (context::check_load(load)? * capacity),
+                }
             }
-            // A single incast.
+            // The second incast would start after the end of any run, so there is a single one.
             (None, None) => InterArrival::Fixed(Time::MAX),
         };
         if self.announce {
-            context::check_announcement(fabric.mtu, sizes.min_size(), self.senders.into())?;
+            context::check_announcement(context.mtu, sizes.min_size(), self.senders.into())?;
         }
-        let within = fabric.within(self.start, self.stop)?;
+        let start_range = context.start_range(self.start, self.stop)?;
         let count = self.count.unwrap_or(u64::MAX);
-        let incasts = (within.end - within.start).as_secs_f64() / gap.mean();
+        let incasts = (start_range.end - start_range.start).as_secs_f64() / incast_gap.mean_s();
+        // The key to change if there are too many flows: under a load, smaller flows start more often.
         let key = if self.every.is_some() { "every" } else { "size" };
         context::check_total_flows(key, incasts.min(count as f64) * f64::from(flows))?;
         let params = IncastParams {
-            from,
-            to,
+            sender_candidates,
+            receivers,
             senders: self.senders as usize,
             flows: flows as usize,
             sizes,
-            gap,
-            interval: self.interval,
+            incast_gap,
+            flow_interval: self.interval,
             jitter: self.jitter,
-            within,
+            start_range,
             announce: self.announce,
         };
         Ok(Flows::dynamic(move |streams| {
@@ -220,42 +225,51 @@ impl IncastSpec {
     }
 }
 
-/// The checked keys of repeated incasts.
+/// The parameters of repeated incasts: the keys of [`IncastSpec`] after all checks.
 #[derive(Clone, Debug)]
 struct IncastParams {
-    from: Vec<HostIx>,
-    to: Vec<HostIx>,
+    /// Hosts from which the senders of an incast are drawn.
+    sender_candidates: Vec<HostIx>,
+    /// Hosts from which the receiver of an incast is drawn.
+    receivers: Vec<HostIx>,
+    /// Number of senders of an incast.
     senders: usize,
+    /// Number of flows of an incast.
     flows: usize,
     sizes: Arc<Sizes>,
-    gap: InterArrival,
-    interval: Time,
+    incast_gap: InterArrival,
+    /// Time between the starts of two flows of an incast.
+    flow_interval: Time,
     jitter: Time,
-    within: Range<Time>,
+    /// Time range in which incasts start.
+    start_range: Range<Time>,
     announce: bool,
 }
 
-/// Time from one incast to the next.
+/// Time from the start of one incast to the start of the next.
 #[derive(Clone, Copy, Debug)]
 enum InterArrival {
     Fixed(Time),
-    /// Exponentially distributed with this mean in seconds.
-    Mean(f64),
+    /// Exponentially distributed.
+    Exponential {
+        /// Mean in seconds.
+        mean_s: f64,
+    },
 }
 
 impl InterArrival {
     /// Returns the mean in seconds.
-    fn mean(self) -> f64 {
+    fn mean_s(self) -> f64 {
         match self {
             InterArrival::Fixed(time) => time.as_secs_f64(),
-            InterArrival::Mean(seconds) => seconds,
+            InterArrival::Exponential { mean_s } => mean_s,
         }
     }
 
     fn draw(self, stream: &mut RandomStream) -> Time {
         match self {
             InterArrival::Fixed(time) => time,
-            InterArrival::Mean(seconds) => Time::from_secs_f64(seconds * stream.exponential()),
+            InterArrival::Exponential { mean_s } => Time::from_secs_f64(mean_s * stream.exponential()),
         }
     }
 }
@@ -265,62 +279,85 @@ struct IncastSource {
     params: IncastParams,
     stream: RandomStream,
     /// Start of the next incast; `None` if there are no more.
-    next: Option<Time>,
+    next_incast: Option<Time>,
     /// Flows of the incasts so far that have not been popped, sorted by start.
     queue: VecDeque<Arrival>,
     /// Number of incasts that may still start.
     remaining: u64,
-    /// Number of the latest incast, see `SenderAnnouncement::incast`.
-    number: u32,
+    /// Number of the latest incast, see [`SenderAnnouncement::incast_number`].
+    incast_number: u32,
 }
 
 impl IncastSource {
-    fn new(params: IncastParams, remaining: u64, mut stream: RandomStream, number: u32) -> IncastSource {
-        let first = match params.gap {
-            InterArrival::Fixed(_) => params.within.start,
-            gap @ InterArrival::Mean(_) => params.within.start + gap.draw(&mut stream),
+    fn new(
+        params: IncastParams,
+        remaining: u64,
+        mut stream: RandomStream,
+        incast_number: u32,
+    ) -> IncastSource {
+        let first = match params.incast_gap {
+            InterArrival::Fixed(_) => params.start_range.start,
+            gap @ InterArrival::Exponential { .. } => params.start_range.start + gap.draw(&mut stream),
         };
-        let next = (remaining > 0 && first < params.within.end).then_some(first);
-        let mut incasts = IncastSource { params, stream, next, queue: VecDeque::new(), remaining, number };
-        incasts.schedule();
-        incasts
+        let next_incast = (remaining > 0 && first < params.start_range.end).then_some(first);
+        let mut source =
+            IncastSource { params, stream, next_incast, queue: VecDeque::new(), remaining, incast_number };
+        source.schedule();
+        source
     }
 
     /// Generates incasts until the start of the first queued flow is final.
     fn schedule(&mut self) {
         // Jitter may start flows of the next incast before those of this one, and flows must be popped in order of start.
-        while let Some(at) = self.next.filter(|&at| self.queue.front().is_none_or(|flow| at <= flow.start)) {
+        while let Some(incast_start) = self.next_incast {
+            if self.queue.front().is_some_and(|flow| flow.start < incast_start) {
+                break;
+            }
             self.remaining -= 1;
-            self.push_incast(at);
-            let next = at.saturating_add(self.params.gap.draw(&mut self.stream));
-            self.next = (self.remaining > 0 && next < self.params.within.end).then_some(next);
+            self.push_incast(incast_start);
+            let next = incast_start.saturating_add(self.params.incast_gap.draw(&mut self.stream));
+            self.next_incast = (self.remaining > 0 && next < self.params.start_range.end).then_some(next);
         }
     }
 
     /// Adds the flows of one incast to the queue. `incast_start` is the earliest start of its flows.
     fn push_incast(&mut self, incast_start: Time) {
-        let IncastParams { from, to, senders, flows, interval, jitter, announce, .. } = &self.params;
+        let IncastParams {
+            sender_candidates,
+            receivers,
+            senders,
+            flows,
+            flow_interval,
+            jitter,
+            announce,
+            ..
+        } = &self.params;
         let stream = &mut self.stream;
-        let to = to[stream.below(to.len() as u64) as usize];
+        let receiver = receivers[stream.below(receivers.len() as u64) as usize];
         // Partial Fisher-Yates shuffle: the first `senders` elements of a random permutation, with one draw per sender, so
         // that later draws do not depend on the number of hosts.
-        let mut others: Vec<HostIx> = from.iter().copied().filter(|&host| host != to).collect();
+        let mut drawn: Vec<HostIx> =
+            sender_candidates.iter().copied().filter(|&host| host != receiver).collect();
         for i in 0..*senders {
-            let other = i + stream.below((others.len() - i) as u64) as usize;
-            others.swap(i, other);
+            let j = i + stream.below((drawn.len() - i) as u64) as usize;
+            drawn.swap(i, j);
         }
-        others.truncate(*senders);
-        // 0 means "no number", see `SenderAnnouncement::incast`.
-        self.number = self.number.wrapping_add(1).max(1);
-        let announces =
-            announce.then(|| SenderAnnouncement { incast: self.number, senders: others.as_slice().into() });
-        for (i, &from) in (0..).zip(others.iter().cycle().take(*flows)) {
+        drawn.truncate(*senders);
+        // 0 means "no number", see `SenderAnnouncement::incast_number`.
+        self.incast_number = self.incast_number.wrapping_add(1).max(1);
+        let announcement = announce.then(|| SenderAnnouncement {
+            incast_number: self.incast_number,
+            senders: drawn.as_slice().into(),
+        });
+        for (i, &sender) in (0..).zip(drawn.iter().cycle().take(*flows)) {
+            // Without jitter, nothing is drawn from the stream.
             let delay =
                 if *jitter == Time::ZERO { Time::ZERO } else { Time::from_ps(stream.below(jitter.as_ps())) };
             let size = self.params.sizes.draw(stream);
-            let start = incast_start.saturating_add(interval.saturating_mul(i)).saturating_add(delay);
-            let announces = announces.clone();
-            self.queue.push_back(Arrival { announces, incast: true, ..Arrival::new(from, to, start, size) });
+            let start = incast_start.saturating_add(flow_interval.saturating_mul(i)).saturating_add(delay);
+            let announces = announcement.clone();
+            let flow = Arrival::new(sender, receiver, start, size);
+            self.queue.push_back(Arrival { announces, incast: true, ..flow });
         }
         self.queue.make_contiguous().sort_by_key(|flow| flow.start); // stable
     }

@@ -63,23 +63,23 @@ impl Workload for JobsSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        fabric.hosts("hosts", self.hosts.as_deref())
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        context.hosts("hosts", self.hosts.as_deref())
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        let hosts = self.senders(fabric)?;
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        let hosts = self.senders(context)?;
         if self.jobs == 0 || self.servers == 0 || self.servers as usize >= hosts.len() {
             let reason = format!("a client and its servers need more than {} hosts", hosts.len());
             return Err(InvalidKey::new("servers", reason));
         }
-        let at_once = f64::from(self.jobs) * f64::from(self.servers);
-        context::check_concurrent_flows("jobs", at_once)?;
+        let concurrent_flows = f64::from(self.jobs) * f64::from(self.servers);
+        context::check_concurrent_flows("jobs", concurrent_flows)?;
         let params = JobParams {
             jobs: self.jobs,
             servers: self.servers as usize,
             request: nonzero_size("request", self.request)?,
             response: nonzero_size("response", self.response)?,
-            within: fabric.within(self.start, self.stop)?,
+            start_range: context.start_range(self.start, self.stop)?,
             hosts,
         };
         let count = self.count.unwrap_or(u64::MAX);
@@ -87,14 +87,15 @@ impl Workload for JobsSpec {
     }
 }
 
-/// The checked keys of the workload.
+/// The keys of [`JobsSpec`] after all checks.
 #[derive(Clone, Debug)]
 struct JobParams {
     jobs: u32,
     servers: usize,
     request: Bytes,
     response: Bytes,
-    within: Range<Time>,
+    /// Time range in which jobs start.
+    start_range: Range<Time>,
     hosts: Vec<HostIx>,
 }
 
@@ -113,8 +114,8 @@ struct JobSource {
     remaining: u64,
     /// Running jobs by number. Flows of job `n` have the tag `2n` for a request and `2n + 1` for a response.
     running: BTreeMap<u32, Job>,
-    /// Flows to start, in order of time.
-    ready: VecDeque<Arrival>,
+    /// Requests and responses to start, in order of time.
+    pending_flows: VecDeque<Arrival>,
     /// Start times of the next jobs.
     pending_starts: VecDeque<Time>,
     /// Number of the next job.
@@ -125,13 +126,13 @@ struct JobSource {
 
 impl JobSource {
     fn new(params: JobParams, remaining: u64, stream: RandomStream) -> JobSource {
-        let pending_starts = (0..params.jobs).map(|_| params.within.start).collect();
+        let pending_starts = (0..params.jobs).map(|_| params.start_range.start).collect();
         let mut jobs = JobSource {
             params,
             stream,
             remaining,
             running: BTreeMap::new(),
-            ready: VecDeque::new(),
+            pending_flows: VecDeque::new(),
             pending_starts,
             next_number: 0,
             completion_times: Vec::new(),
@@ -143,22 +144,22 @@ impl JobSource {
     /// Starts all pending jobs: draws their hosts and queues their requests.
     fn start_pending(&mut self) {
         while let Some(now) = self.pending_starts.pop_front() {
-            if self.remaining == 0 || now >= self.params.within.end {
+            if self.remaining == 0 || now >= self.params.start_range.end {
                 continue;
             }
             self.remaining -= 1;
             // Partial Fisher-Yates shuffle: the first host is the client, the others are the servers.
             let mut hosts = self.params.hosts.clone();
             for i in 0..=self.params.servers {
-                let other = i + self.stream.below((hosts.len() - i) as u64) as usize;
-                hosts.swap(i, other);
+                let j = i + self.stream.below((hosts.len() - i) as u64) as usize;
+                hosts.swap(i, j);
             }
             let number = self.next_number;
             // Tags are 2n and 2n + 1, so n has 31 bits and wraps; a job has ended long before its number is reused.
             self.next_number = self.next_number.wrapping_add(1) & (u32::MAX >> 1);
             for &server in &hosts[1..=self.params.servers] {
                 let request = Arrival::new(hosts[0], server, now, self.params.request);
-                self.ready.push_back(Arrival { tag: number << 1, ..request });
+                self.pending_flows.push_back(Arrival { tag: number << 1, ..request });
             }
             let job = Job { client: hosts[0], start: now, pending_responses: self.params.servers };
             self.running.insert(number, job);
@@ -168,20 +169,20 @@ impl JobSource {
 
 impl FlowSource for JobSource {
     fn next_start(&self) -> Option<Time> {
-        self.ready.front().map(|flow| flow.start)
+        self.pending_flows.front().map(|flow| flow.start)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
-        self.ready.pop_front()
+        self.pending_flows.pop_front()
     }
 
-    fn on_received(&mut self, flow: FlowEnd, now: Time) {
+    fn on_flow_received(&mut self, flow: FlowEnd, now: Time) {
         let number = flow.tag >> 1;
         let Some(job) = self.running.get_mut(&number) else { return };
         let is_request = flow.tag & 1 == 0;
         if is_request {
             let response = Arrival::new(flow.to, job.client, now, self.params.response);
-            self.ready.push_back(Arrival { tag: flow.tag | 1, ..response });
+            self.pending_flows.push_back(Arrival { tag: flow.tag | 1, ..response });
             return;
         }
         job.pending_responses -= 1;

@@ -53,16 +53,16 @@ pub trait Workload:
     /// # Errors
     ///
     /// If a key has undeclared hosts.
-    fn senders(&self, _fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+    fn senders(&self, _context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         Ok(Vec::new())
     }
 
-    /// Checks the keys against a fabric and returns the flows.
+    /// Checks the keys and returns the flows on the topology of `context`.
     ///
     /// # Errors
     ///
     /// If a key has an invalid value.
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey>;
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey>;
 }
 
 /// The flows of a workload.
@@ -73,7 +73,8 @@ pub enum Flows {
     Dynamic(SourceFactory),
 }
 
-/// Creates the source of a workload's flows. Called once for each scheme of a run.
+/// Creates the source of a workload's flows. Called once for each scheme of a run, so that every scheme starts with a
+/// source of its own.
 pub type SourceFactory = Arc<dyn Fn(&RandomStreams) -> Box<dyn FlowSource> + Send + Sync>;
 
 impl Flows {
@@ -118,8 +119,8 @@ pub(crate) trait DynWorkload {
     fn resolve_paths(&mut self, base: &Path);
     fn scheme(&self) -> Option<SchemeEntry>;
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry>;
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey>;
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey>;
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey>;
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey>;
 }
 
 impl<W: Workload> DynWorkload for W {
@@ -148,11 +149,11 @@ impl<W: Workload> DynWorkload for W {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         Workload::scheme_mut(self)
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        Workload::senders(self, fabric)
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        Workload::senders(self, context)
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        Workload::flows(self, fabric)
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        Workload::flows(self, context)
     }
 }
 

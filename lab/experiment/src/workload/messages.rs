@@ -43,9 +43,9 @@ impl Workload for MessagesSpec {
     fn times_mut(&mut self) -> Vec<&mut Time> {
         [&mut self.start].into_iter().chain(&mut self.stop).collect()
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let size = nonzero_size("size", self.size)?;
-        let within = fabric.within(self.start, self.stop)?;
+        let start_range = context.start_range(self.start, self.stop)?;
         if self.load.get() > 1.0 {
             let meant = self.load.percent_suggestion();
             return Err(InvalidKey::new(
@@ -53,24 +53,24 @@ impl Workload for MessagesSpec {
                 format!("must be at most 100 %, found {}{meant}", self.load),
             ));
         }
-        let stream = stream_seed(fabric.seed, "messages");
-        let span = within.end - within.start;
-        let messages_of = |host| fabric.rate(host).bytes_in(span).as_f64() * self.load.get() / size.as_f64();
-        let expected = fabric.topology.host_ixs().map(messages_of).sum();
+        let stream_seed = stream_seed(context.seed, "messages");
+        let span = start_range.end - start_range.start;
+        let messages_of = |host| context.rate(host).bytes_in(span).as_f64() * self.load.get() / size.as_f64();
+        let expected = context.topology.host_ixs().map(messages_of).sum();
         let remedy = "use `poisson`, which generates its flows during the run";
-        context::check_count("size", (expected, context::MAX_CONCURRENT_FLOWS), "messages", remedy)?;
-        let hosts = fabric.topology.hosts.len() as u64;
-        let mut drawn = 0u64;
+        context::check_count("size", expected, context::MAX_CONCURRENT_FLOWS, "messages", remedy)?;
+        let hosts = context.topology.hosts.len() as u64;
+        let mut draw_count = 0u64;
         let mut draw = || {
-            drawn += 1;
-            mix(stream ^ drawn)
+            draw_count += 1;
+            mix(stream_seed ^ draw_count)
         };
         let mut flows = Vec::new();
-        for from in fabric.topology.host_ixs() {
+        for from in context.topology.host_ixs() {
             for _ in 0..messages_of(from) as usize {
                 // 1 to hosts - 1 further on, so that no host sends to itself.
                 let to = HostIx(((u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts) as u32);
-                let start = within.start + Time::from_ps(draw() % span.as_ps());
+                let start = start_range.start + Time::from_ps(draw() % span.as_ps());
                 flows.push(StaticFlow { from, to, start, size: Some(size), announces: None, incast: false });
             }
         }

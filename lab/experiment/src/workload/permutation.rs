@@ -42,12 +42,13 @@ impl Workload for PermutationSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        fabric.hosts("hosts", self.hosts.as_deref())
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        context.hosts("hosts", self.hosts.as_deref())
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
-        fabric.within(self.start, None)?;
-        let hosts = self.senders(fabric)?;
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        // Checks that `start` is before the end of the run; all flows start at once, so no range is needed.
+        context.start_range(self.start, None)?;
+        let hosts = self.senders(context)?;
         if hosts.len() < 2 {
             return Err(InvalidKey::new("hosts", "requires at least two hosts"));
         }
@@ -59,7 +60,7 @@ impl Workload for PermutationSpec {
             announces: None,
             incast: false,
         };
-        Ok(Flows::Static(permutation(hosts.len(), fabric.seed).into_iter().enumerate().map(flow).collect()))
+        Ok(Flows::Static(permutation(hosts.len(), context.seed).into_iter().enumerate().map(flow).collect()))
     }
 }
 
@@ -85,9 +86,9 @@ mod tests {
     fn every_host_sends_and_receives_once() {
         for count in [2, 3, 128] {
             let successor = permutation(count, 1);
-            let mut targets = successor.clone();
-            targets.sort_unstable();
-            assert_eq!(targets, (0..count).collect::<Vec<_>>());
+            let mut receivers = successor.clone();
+            receivers.sort_unstable();
+            assert_eq!(receivers, (0..count).collect::<Vec<_>>());
             assert!(successor.iter().enumerate().all(|(from, to)| from != *to));
         }
         assert_ne!(permutation(16, 1), permutation(16, 2));

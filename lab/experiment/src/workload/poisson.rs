@@ -77,10 +77,10 @@ impl Workload for PoissonSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
-        fabric.hosts("from", self.from.as_deref())
+    fn senders(&self, context: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
+        context.hosts("from", self.from.as_deref())
     }
-    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+    fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let intensity = match (self.every, self.load) {
             (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
             (Some(every), None) => Intensity::Every(context::check_period(every)?.as_secs_f64()),
@@ -90,14 +90,14 @@ impl Workload for PoissonSpec {
             }
         };
         let sizes = context::resolve_sizes("sizes", &self.sizes)?;
-        let within = fabric.within(self.start, self.stop)?;
-        let pairs = Pairs::from_host_sets(fabric, self.from.as_deref(), self.to.as_deref())?;
+        let start_range = context.start_range(self.start, self.stop)?;
+        let pairs = Pairs::from_host_sets(context, self.from.as_deref(), self.to.as_deref())?;
         let mean_gap = |&host: &HostIx| match intensity {
-            Intensity::Load(load) => sizes.mean() / (load * fabric.rate(host).as_bytes_per_sec_f64()),
+            Intensity::Load(load) => sizes.mean() / (load * context.rate(host).as_bytes_per_sec_f64()),
             Intensity::Every(seconds) => seconds,
         };
         let mean_gaps: Vec<f64> = pairs.from.iter().map(mean_gap).collect();
-        let span = (within.end - within.start).as_secs_f64();
+        let span = (start_range.end - start_range.start).as_secs_f64();
         let count = self.count.unwrap_or(u64::MAX);
         let expected: f64 = mean_gaps.iter().map(|gap| span / gap).sum();
         context::check_total_flows(
@@ -108,9 +108,10 @@ impl Workload for PoissonSpec {
             let sender = |(&host, &mean_gap)| Sender { host, mean_gap, stream: streams.for_host(host) };
             let mut senders: Vec<Sender> = pairs.from.iter().zip(&mean_gaps).map(sender).collect();
             let indexed = senders.iter_mut().enumerate();
-            let next = indexed.map(|(i, sender)| Reverse((within.start + sender.draw_gap(), i))).collect();
+            let next_starts =
+                indexed.map(|(i, sender)| Reverse((start_range.start + sender.draw_gap(), i))).collect();
             let (sizes, pairs) = (Arc::clone(&sizes), pairs.clone());
-            PoissonSource { senders, next, sizes, stop: within.end, remaining: count, pairs }
+            PoissonSource { senders, next_starts, sizes, stop: start_range.end, remaining: count, pairs }
         }))
     }
 }
@@ -141,8 +142,8 @@ impl Sender {
 /// The source of `poisson`: an independent Poisson process for each sender.
 struct PoissonSource {
     senders: Vec<Sender>,
-    /// Start of the next flow and index of the sender, for each sender.
-    next: BinaryHeap<Reverse<(Time, usize)>>,
+    /// For each sender: start of its next flow and its index in `senders`; the earliest start is at the top.
+    next_starts: BinaryHeap<Reverse<(Time, usize)>>,
     sizes: Arc<Sizes>,
     stop: Time,
     /// Number of flows that may still start.
@@ -152,19 +153,19 @@ struct PoissonSource {
 
 impl FlowSource for PoissonSource {
     fn next_start(&self) -> Option<Time> {
-        let Reverse((time, _)) = self.next.peek().filter(|_| self.remaining > 0)?;
+        let Reverse((time, _)) = self.next_starts.peek().filter(|_| self.remaining > 0)?;
         (*time < self.stop).then_some(*time)
     }
 
     fn pop(&mut self) -> Option<Arrival> {
         let start = self.next_start()?;
-        let Reverse((_, i)) = self.next.pop()?;
+        let Reverse((_, i)) = self.next_starts.pop()?;
         self.remaining -= 1;
         let sender = &mut self.senders[i];
         let size = self.sizes.draw(&mut sender.stream);
         let to = self.pairs.draw_receiver(sender.host, &mut sender.stream);
         let gap = sender.draw_gap();
-        self.next.push(Reverse((start + gap, i)));
+        self.next_starts.push(Reverse((start + gap, i)));
         Some(Arrival::new(sender.host, to, start, size))
     }
 }

@@ -89,8 +89,8 @@ impl Serialize for SizesSpec {
 
 impl<'de> Deserialize<'de> for SizesSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Form;
-        impl<'de> Visitor<'de> for Form {
+        struct SizesVisitor;
+        impl<'de> Visitor<'de> for SizesVisitor {
             type Value = SizesSpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a size, the name of a distribution, a file or a rule like {choice: [2KB, 8KB]}")
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for SizesSpec {
                 serde_yaml::with::singleton_map::deserialize(rule).map(SizesSpec::Rule)
             }
         }
-        deserializer.deserialize_any(Form)
+        deserializer.deserialize_any(SizesVisitor)
     }
 }
 
@@ -144,7 +144,7 @@ impl SizesSpec {
             SizesSpec::Fixed(size) => Sizes::Choice(vec![*size]),
             SizesSpec::Named(name) => Sizes::Cdf(read_cdf(name)?),
             SizesSpec::Rule(SizeRule::Choice(sizes)) => Sizes::Choice(sizes.clone()),
-            SizesSpec::Rule(SizeRule::Uniform { min, max }) => Sizes::Uniform(*min, *max),
+            SizesSpec::Rule(SizeRule::Uniform { min, max }) => Sizes::Uniform { min: *min, max: *max },
             SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => {
                 if !(shape.is_finite() && *shape > 1.0) {
                     return Err(format!(
@@ -158,7 +158,7 @@ impl SizesSpec {
         match &sizes {
             Sizes::Choice(all) if all.is_empty() => Err("`choice` is empty".to_owned()),
             Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("sizes must be at least 1B".to_owned()),
-            Sizes::Uniform(min, max) if *min == Bytes::ZERO || max < min => {
+            Sizes::Uniform { min, max } if *min == Bytes::ZERO || max < min => {
                 Err(format!("invalid size range {min} to {max}"))
             }
             _ if sizes.mean() < 1.0 => Err("the mean size must be at least 1B".to_owned()),
@@ -196,11 +196,11 @@ fn read_cdf(name: &str) -> Result<Cdf, String> {
     })
 }
 
-/// A checked distribution of flow sizes.
+/// A distribution of flow sizes after all checks: no size is 0, and the mean is finite.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Sizes {
     Choice(Vec<Bytes>),
-    Uniform(Bytes, Bytes),
+    Uniform { min: Bytes, max: Bytes },
     Pareto { min: f64, shape: f64 },
     Cdf(Cdf),
 }
@@ -210,7 +210,7 @@ impl Sizes {
     pub fn mean(&self) -> f64 {
         match self {
             Sizes::Choice(all) => all.iter().map(|size| size.as_f64()).sum::<f64>() / all.len() as f64,
-            Sizes::Uniform(min, max) => (min.as_f64() + max.as_f64()) / 2.0,
+            Sizes::Uniform { min, max } => (min.as_f64() + max.as_f64()) / 2.0,
             Sizes::Pareto { min, shape } => min * shape / (shape - 1.0),
             Sizes::Cdf(cdf) => cdf.mean(),
         }
@@ -220,7 +220,7 @@ impl Sizes {
     pub fn min_size(&self) -> Bytes {
         match self {
             Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
-            Sizes::Uniform(min, _) => *min,
+            Sizes::Uniform { min, .. } => *min,
             Sizes::Pareto { .. } | Sizes::Cdf(_) => Bytes::new(1),
         }
     }
@@ -229,7 +229,7 @@ impl Sizes {
     pub fn draw(&self, stream: &mut RandomStream) -> Bytes {
         match self {
             Sizes::Choice(all) => all[stream.below(all.len() as u64) as usize],
-            Sizes::Uniform(min, max) => Bytes::new(min.get() + stream.below(max.get() - min.get() + 1)),
+            Sizes::Uniform { min, max } => Bytes::new(min.get() + stream.below(max.get() - min.get() + 1)),
             Sizes::Pareto { min, shape } => {
                 // Inverse transform sampling; libm gives the same bits on every platform.
                 let size = min * libm::exp(stream.exponential() / shape);

@@ -35,7 +35,7 @@ impl Arrival {
 pub struct SenderAnnouncement {
     /// Number of the incast; receivers count a sender once among lists with the same number. 0: each list is counted
     /// separately.
-    pub incast: u32,
+    pub incast_number: u32,
     /// All senders of the incast.
     pub senders: Arc<[HostIx]>,
 }
@@ -51,9 +51,9 @@ pub trait FlowSource {
     /// Removes and returns the next flow.
     fn pop(&mut self) -> Option<Arrival>;
     /// Called when the sender has received the ACK of a flow's last byte.
-    fn on_acked(&mut self, _flow: FlowEnd, _now: Time) {}
+    fn on_flow_acked(&mut self, _flow: FlowEnd, _now: Time) {}
     /// Called when the last byte of a flow has arrived at the receiver.
-    fn on_received(&mut self, _flow: FlowEnd, _now: Time) {}
+    fn on_flow_received(&mut self, _flow: FlowEnd, _now: Time) {}
     /// Returns whether flows start when others end, so that they depend on the scheme.
     fn is_closed_loop(&self) -> bool {
         false

@@ -6,7 +6,7 @@
 /// The style sheet of charts: colours for the light theme, the dark theme and print, and fonts.
 pub const PLOT_CSS: &str = include_str!("plot.css");
 
-/// Colours of the light theme: the colour-blind safe palette of Okabe and Ito, in an order in which neighbours also
+/// Colours of lines in the light theme: the colour-blind safe palette of Okabe and Ito, in an order in which neighbours also
 /// differ in greyscale. Yellow is omitted, because it is invisible on white.
 const COLOURS: [&str; 7] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#444444"];
 
@@ -16,6 +16,7 @@ const DASHES: [&str; 5] = ["none", "8 3", "2 3", "10 3 2 3", "5 2 1 2 1 2"];
 /// The meaning of a stroke or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlotColor {
+    /// The background.
     Paper,
     Text,
     /// Secondary text.

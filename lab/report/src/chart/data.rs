@@ -5,7 +5,7 @@ use super::line_chart::{Chart, LegendPlacement, Line};
 use super::scale::{Axis, Scale};
 use serde_json::{Value, json};
 
-/// Number of bins for longer series. The data has the minimum and the maximum of each bin.
+/// Number of bins of a series with more than two points per bin. The data has the minimum and the maximum of each bin.
 const BINS: usize = 2000;
 /// Significant digits of values.
 const DIGITS: i32 = 5;
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn steps_have_one_point_per_x() {
         let line = Line { points: vec![(1.0, 0.0), (1.0, 5.0), (3.0, 5.0), (3.0, 9.0)], ..Line::default() };
-        let (x, y, step) = columns(&line);
-        assert_eq!((x, y, step), (json!([1.0, 2.0, 2]), vec![vec![5.0, 9.0]], true));
+        let (x, y, is_step) = columns(&line);
+        assert_eq!((x, y, is_step), (json!([1.0, 2.0, 2]), vec![vec![5.0, 9.0]], true));
     }
 
     #[test]

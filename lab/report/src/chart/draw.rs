@@ -3,7 +3,7 @@
 use super::color::{PLOT_CSS, PlotColor, dash};
 use super::labels::{self, LETTER_HEIGHT};
 use super::line_chart::{Chart, LegendPlacement, Line};
-use super::overlap::pieces;
+use super::overlap::{GroupPosition, pieces};
 use super::scale::VERTICAL_TICKS;
 use super::svg::{Size, px, text};
 use super::thin::{Thinned, thin};
@@ -20,11 +20,12 @@ const SIDE_MARGIN: f64 = 22.0;
 /// Length of a line sample in the legend.
 const LEGEND_SAMPLE_WIDTH: f64 = 26.0;
 /// Approximate distance between tick labels of the x axis.
-const X_TICK_EVERY: f64 = 85.0;
+const X_TICK_DISTANCE: f64 = 85.0;
+/// Width of a line.
 const STROKE: f64 = 1.75;
-/// Number of lines from which they are drawn thinner.
-const MANY: usize = 8;
+/// Width of a line in a chart of more than [`MAX_NORMAL_LINES`].
 const FINE_STROKE: f64 = 1.0;
+const MAX_NORMAL_LINES: usize = 8;
 
 /// The plot area.
 #[derive(Clone, Copy)]
@@ -128,9 +129,10 @@ impl Chart {
     }
 
     fn x_axis(&self, frame: Frame) -> Markup {
+        /// Length of a tick.
         const TICK: f64 = 4.0;
         let widest = self.x.names.iter().map(|name| labels::width(name) + TICK_GAP).fold(0.0, f64::max);
-        let count = (frame.width / X_TICK_EVERY.max(widest)) as usize;
+        let count = (frame.width / X_TICK_DISTANCE.max(widest)) as usize;
         let y = frame.bottom();
         let to_x = |value| frame.left + self.x.position(value) * frame.width;
         // Right end of the last label; labels that would overlap it are omitted.
@@ -157,30 +159,30 @@ impl Chart {
         let mut ends = [f64::MIN; MARK_ROWS];
         let placed = self.marks.iter().map(|mark| {
             let (x, width) = (frame.left + self.x.position(mark.x) * frame.width, labels::width(&mark.label));
-            let fits = x + TICK_GAP + width < frame.right();
-            let from = if fits { x + TICK_GAP } else { x - TICK_GAP - width };
+            let is_label_right = x + TICK_GAP + width < frame.right();
+            let from = if is_label_right { x + TICK_GAP } else { x - TICK_GAP - width };
             let row = ends.iter().position(|&end| end <= from);
             if let Some(row) = row {
                 ends[row] = from + width + TICK_GAP;
             }
-            (mark, x, fits, row)
+            (mark, x, is_label_right, row)
         });
         let placed: Vec<_> = placed.collect();
         html! {
-            @for (mark, x, fits, row) in placed {
-                @let (at, anchor) = if fits { (x + TICK_GAP, "start") } else { (x - TICK_GAP, "end") };
+            @for (mark, x, is_label_right, row) in placed {
+                @let (label_x, anchor) = if is_label_right { (x + TICK_GAP, "start") } else { (x - TICK_GAP, "end") };
                 line class=(PlotColor::Mark.class()) stroke=(PlotColor::Mark.light()) stroke-dasharray="2 3"
                     x1=(px(x)) x2=(px(x)) y1=(px(frame.top - TICK_GAP)) y2=(px(frame.bottom())) {}
                 @if let Some(row) = row {
-                    (text((at, frame.top + row as f64 * LINE_HEIGHT), anchor, PlotColor::Faint, &mark.label))
+                    (text((label_x, frame.top + row as f64 * LINE_HEIGHT), anchor, PlotColor::Faint, &mark.label))
                 }
             }
         }
     }
 
     fn curves(&self, frame: Frame, lines: &[Thinned]) -> Markup {
-        let stroke = if lines.len() > MANY { FINE_STROKE } else { STROKE };
-        let shares = self.shares();
+        let stroke = if lines.len() > MAX_NORMAL_LINES { FINE_STROKE } else { STROKE };
+        let positions = self.group_positions();
         // The solid first line is drawn at the bottom, so that it is visible through the gaps of dashed lines.
         let pairs = || self.lines.iter().zip(lines);
         html! {
@@ -189,15 +191,15 @@ impl Chart {
                     @let color = PlotColor::Name(line.colour);
                     polygon class=(format!("band {}", color.class())) fill=(color.light()) fill-opacity="0.2" points=(outline(thinned)) {}
                 }
-                @for ((line, thinned), &share) in pairs().zip(&shares) {
+                @for ((line, thinned), &position) in pairs().zip(&positions) {
                     @let color = PlotColor::Line(line.colour);
-                    @let (dashes, offset) = if share.1 > 1 { pieces(share) } else { (dash(line.dash).to_owned(), String::new()) };
+                    @let (dashes, offset) = if position.size > 1 { pieces(position) } else { (dash(line.dash).to_owned(), String::new()) };
                     polyline class=(color.class()) stroke=(color.light()) stroke-dasharray=(dashes)
                         stroke-dashoffset=[(!offset.is_empty()).then_some(offset)]
                         fill="none" stroke-width=(stroke) stroke-linejoin="round" points=(path(&thinned.line)) {}
                 }
-                @for (index, (line, share)) in self.lines.iter().zip(shares).enumerate() {
-                    @if !line.spread.is_empty() { (self.spread(line, self.lines.len() - 1 - index, share, frame)) }
+                @for (index, (line, position)) in self.lines.iter().zip(positions).enumerate() {
+                    @if !line.spread.is_empty() { (self.spread(line, self.lines.len() - 1 - index, position, frame)) }
                 }
             }
         }
@@ -206,11 +208,14 @@ impl Chart {
     /// Draws a dot for each point, and a bar for its confidence interval. Bars at the same position have caps of
     /// different widths, and among overlapping lines the dots of lower ones are larger. `above` is the number of
     /// lines that are drawn over this one.
-    fn spread(&self, line: &Line, above: usize, (index, count): (usize, usize), frame: Frame) -> Markup {
+    fn spread(&self, line: &Line, above: usize, group: GroupPosition, frame: Frame) -> Markup {
+        /// Radius of the dot of a line that overlaps no other.
         const DOT: f64 = 3.5;
+        /// Width of the visible ring of a dot below another.
         const RING: f64 = 2.5;
-        let radius = DOT + RING * (count - 1 - index) as f64;
+        /// Half the width of the cap of the topmost bar.
         const CAP: f64 = 2.5;
+        let radius = DOT + RING * (group.size - 1 - group.index) as f64;
         let cap = CAP * (above + 1) as f64;
         let color = PlotColor::Line(line.colour);
         let to_y = |y| (1.0 - self.y.position(y)) * frame.height;
@@ -246,21 +251,23 @@ impl Chart {
 
     /// Divides the legend into rows that fit `width`. Each item has its x position.
     fn legend_rows(&self, width: f64) -> Vec<Vec<(f64, &Line)>> {
-        const BETWEEN: f64 = 22.0;
+        /// Gap between two items of a row.
+        const ITEM_GAP: f64 = 22.0;
         if self.names != LegendPlacement::Legend {
             return Vec::new();
         }
         let mut rows: Vec<Vec<(f64, &Line)>> = Vec::new();
+        // Beyond any width, so that the first item begins a row.
         let mut x = f64::INFINITY;
         for line in &self.lines {
-            let note = line.note.as_deref().map_or(0.0, |note| labels::width(note) + TICK_GAP);
-            let item = LEGEND_SAMPLE_WIDTH + TICK_GAP + labels::width(&line.name) + note;
-            if x + item > width {
+            let note_width = line.note.as_deref().map_or(0.0, |note| labels::width(note) + TICK_GAP);
+            let item_width = LEGEND_SAMPLE_WIDTH + TICK_GAP + labels::width(&line.name) + note_width;
+            if x + item_width > width {
                 rows.push(Vec::new());
                 x = 0.0;
             }
             rows.last_mut().expect("a row was begun above").push((x, line));
-            x += item + BETWEEN;
+            x += item_width + ITEM_GAP;
         }
         rows
     }
@@ -295,6 +302,7 @@ pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
     }
 }
 
+/// Draws a straight line.
 fn rule(from: (f64, f64), to: (f64, f64), color: PlotColor) -> Markup {
     html! {
         line class=(color.class()) stroke=(color.light()) x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) {}

@@ -18,8 +18,8 @@ const MAX_CELL_HEIGHT: f64 = 20.0;
 const MIN_CELL_HEIGHT: f64 = 9.0;
 /// Maximum width of a cell.
 const MAX_CELL_WIDTH: f64 = 44.0;
-/// Size from which cells are separated by gaps.
-const GAP_FROM: f64 = 5.0;
+/// Minimum width of cells that are separated by gaps.
+const MIN_GAP_CELL_WIDTH: f64 = 5.0;
 
 /// A heat map of shares (0 to 1).
 #[derive(Clone, Debug)]
@@ -32,8 +32,19 @@ pub struct HeatMap {
     pub y_title: String,
     pub columns: Vec<String>,
     pub rows: Vec<String>,
-    /// Column, row and share. Cells without an entry are blank.
-    pub cells: Vec<(usize, usize, f64)>,
+    /// Cells without an entry are blank.
+    pub cells: Vec<HeatCell>,
+}
+
+/// A cell of a heat map.
+#[derive(Clone, Copy, Debug)]
+pub struct HeatCell {
+    /// Index in [`HeatMap::columns`].
+    pub column: usize,
+    /// Index in [`HeatMap::rows`].
+    pub row: usize,
+    /// Value, 0 to 1.
+    pub share: f64,
 }
 
 impl HeatMap {
@@ -72,8 +83,8 @@ impl HeatMap {
                 @for (row, name) in every_nth(&self.rows, cell_height, MIN_CELL_HEIGHT) {
                     (text((left - GAP, top + (row as f64 + 0.5) * cell_height + 4.0), "end", PlotColor::Faint, name))
                 }
-                @let broadest = self.columns.iter().map(|name| labels::width(name)).fold(0.0, f64::max);
-                @for (column, name) in every_nth(&self.columns, cell_width, broadest + GAP) {
+                @let widest_column = self.columns.iter().map(|name| labels::width(name)).fold(0.0, f64::max);
+                @for (column, name) in every_nth(&self.columns, cell_width, widest_column + GAP) {
                     (text((left + (column as f64 + 0.5) * cell_width, bottom + LINE_HEIGHT - 4.0), "middle", PlotColor::Faint, name))
                 }
                 (text((right.max(left + labels::width(&self.x_title)), bottom + 2.0 * LINE_HEIGHT), "end", PlotColor::Text, &self.x_title))
@@ -85,11 +96,12 @@ impl HeatMap {
     /// Returns the key of the shades, and the note.
     fn key(&self) -> Markup {
         const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
-        const SHADE: f64 = 50.0;
+        /// Width of an entry of the key.
+        const ENTRY_WIDTH: f64 = 50.0;
         html! {
             (text((0.0, 12.0), "start", PlotColor::Faint, &self.note))
             @for (i, share) in SHADES.iter().enumerate() {
-                @let x = i as f64 * SHADE;
+                @let x = i as f64 * ENTRY_WIDTH;
                 rect class=(PlotColor::Name(0).class()) fill=(PlotColor::Name(0).light()) fill-opacity=(opacity(level(*share)))
                     x=(px(x)) y=(LINE_HEIGHT) width="12" height="12" {}
                 (text((x + 16.0, LINE_HEIGHT + 10.0), "start", PlotColor::Faint, &format!("{:.0}%", 100.0 * share)))
@@ -99,9 +111,9 @@ impl HeatMap {
 
     /// Returns the cells of each shade as one path.
     fn paths(&self, (left, top): (f64, f64), (cell_width, cell_height): (f64, f64)) -> Vec<String> {
-        let gap = if cell_width >= GAP_FROM { 1.0 } else { 0.0 };
+        let gap = if cell_width >= MIN_GAP_CELL_WIDTH { 1.0 } else { 0.0 };
         let mut paths = vec![String::new(); LEVELS + 1];
-        for &(column, row, share) in &self.cells {
+        for &HeatCell { column, row, share } in &self.cells {
             let (x, y) = (left + column as f64 * cell_width, top + row as f64 * cell_height);
             let (w, h) = (px(cell_width - gap), px(cell_height - 1.0));
             write!(paths[level(share)], "M{} {}h{w}v{h}h-{w}z", px(x), px(y))
@@ -131,8 +143,10 @@ mod tests {
     use super::*;
 
     fn heat(columns: usize) -> HeatMap {
-        let cells = (0..columns)
-            .flat_map(|x| (0..4).map(move |y| (x, y, (x * 4 + y) as f64 / (4.0 * columns as f64))));
+        let cells =
+            (0..columns).flat_map(|column| (0..4).map(move |row| (column, row))).map(|(column, row)| {
+                HeatCell { column, row, share: (column * 4 + row) as f64 / (4.0 * columns as f64) }
+            });
         HeatMap {
             alt: "load".into(),
             note: "busiest <s1:1>".into(),

@@ -6,7 +6,7 @@ pub const LETTER_HEIGHT: f64 = 12.0;
 const LETTER_WIDTH: f64 = 6.4;
 /// Distance between a line and its name.
 const GAP: f64 = 5.0;
-/// Candidates with at least this much free space around the label are equally good (CSS pixels).
+/// Free space around a name beyond this does not count, in CSS pixels.
 const MAX_USEFUL_GAP: f64 = 36.0;
 
 /// Returns the approximate width of `text` in CSS pixels.
@@ -65,20 +65,20 @@ struct Candidate {
 impl Candidate {
     /// Returns the score; higher is better.
     fn score(&self, own: usize, profiles: &[Profile], placed: &[Block], size: (f64, f64)) -> f64 {
-        let mut room = MAX_USEFUL_GAP;
+        let mut free_space = MAX_USEFUL_GAP;
         for (_, profile) in profiles.iter().enumerate().filter(|(i, _)| *i != own) {
             if let Some((top, bottom)) = extent(profile, self.block.left, self.block.right) {
-                room = room.min(self.block.distance(top, bottom));
+                free_space = free_space.min(self.block.distance(top, bottom));
             }
         }
         for other in placed {
             if other.left < self.block.right + GAP && self.block.left < other.right + GAP {
-                room = room.min(other.distance(self.block.top, self.block.bottom));
+                free_space = free_space.min(other.distance(self.block.top, self.block.bottom));
             }
         }
         // The line of a flow that has not started is at zero. Prefer positions where the flow sends.
-        let idle = if self.line_bottom >= size.1 - 1.0 { MAX_USEFUL_GAP } else { 0.0 };
-        room - 0.5 * self.line_range - idle
+        let idle_penalty = if self.line_bottom >= size.1 - 1.0 { MAX_USEFUL_GAP } else { 0.0 };
+        free_space - 0.5 * self.line_range - idle_penalty
     }
 }
 
@@ -89,14 +89,14 @@ fn candidates(own: &Profile, width: f64, size: (f64, f64)) -> impl Iterator<Item
     (GAP as usize..=last).step_by(STRIDE).flat_map(move |left| {
         let (left, right) = (left as f64, left as f64 + width);
         let sides = extent(own, left, right).map(|(top, bottom)| {
-            [(top - GAP - LETTER_HEIGHT, top), (bottom + GAP, bottom)].map(|(block_top, _)| Candidate {
+            [top - GAP - LETTER_HEIGHT, bottom + GAP].map(|block_top| Candidate {
                 block: Block { left, right, top: block_top, bottom: block_top + LETTER_HEIGHT },
                 line_range: bottom - top,
                 line_bottom: bottom,
             })
         });
-        let inside = move |c: &Candidate| c.block.top >= 0.0 && c.block.bottom <= size.1;
-        sides.into_iter().flatten().filter(inside).collect::<Vec<_>>()
+        let is_inside = move |c: &Candidate| c.block.top >= 0.0 && c.block.bottom <= size.1;
+        sides.into_iter().flatten().filter(is_inside).collect::<Vec<_>>()
     })
 }
 
@@ -106,6 +106,7 @@ fn extent(profile: &Profile, left: f64, right: f64) -> Option<(f64, f64)> {
     columns.flatten().copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
+/// Returns the profile of a line in a chart of `width` pixels.
 fn profile(line: &[(f64, f64)], width: f64) -> Profile {
     let mut columns: Profile = vec![None; width.ceil() as usize + 1];
     let mut cover = |column: f64, y: f64| {
@@ -119,8 +120,8 @@ fn profile(line: &[(f64, f64)], width: f64) -> Profile {
         cover(x0, y0);
         cover(x1, y1);
         for column in x0.ceil() as i64..=x1.floor() as i64 {
-            let along = if x1 > x0 { (column as f64 - x0) / (x1 - x0) } else { 0.0 };
-            cover(column as f64, y0 + along * (y1 - y0));
+            let fraction = if x1 > x0 { (column as f64 - x0) / (x1 - x0) } else { 0.0 };
+            cover(column as f64, y0 + fraction * (y1 - y0));
         }
     }
     columns

@@ -17,7 +17,7 @@ mod thin;
 
 pub use color::PLOT_CSS;
 pub use draw::sample_line;
-pub use heat::HeatMap;
+pub use heat::{HeatCell, HeatMap};
 pub use line_chart::{Annotation, Chart, LegendPlacement, Line};
 pub use picture::Picture;
 pub use scale::{Axis, Scale, Unit};

@@ -24,7 +24,7 @@ impl Chart {
 
     /// Returns whether two lines have the same points, within the tolerance.
     fn overlaps(&self, one: &Line, other: &Line) -> bool {
-        let near = |axis: &Axis, a: f64, b: f64| {
+        let is_near = |axis: &Axis, a: f64, b: f64| {
             a == b || (axis.position(a) - axis.position(b)).abs() < OVERLAP_TOLERANCE
         };
         one.points.len() == other.points.len()
@@ -32,12 +32,12 @@ impl Chart {
                 .points
                 .iter()
                 .zip(&other.points)
-                .all(|(a, b)| near(&self.x, a.0, b.0) && near(&self.y, a.1, b.1))
+                .all(|(a, b)| is_near(&self.x, a.0, b.0) && is_near(&self.y, a.1, b.1))
     }
 
     /// Returns a sentence about overlapping lines; `None` if there are none.
     pub fn overlap_note(&self) -> Option<String> {
-        let names = |group: &Vec<usize>| {
+        let sentence = |group: &Vec<usize>| {
             let names: Vec<&str> = group.iter().map(|&index| self.lines[index].name.as_str()).collect();
             let points = |index: &usize| &self.lines[*index].points;
             let relation = if group.windows(2).all(|pair| points(&pair[0]) == points(&pair[1])) {
@@ -50,25 +50,34 @@ impl Chart {
                 None => String::new(),
             }
         };
-        let sentences: Vec<String> = self.overlapping_lines().iter().map(names).collect();
+        let sentences: Vec<String> = self.overlapping_lines().iter().map(sentence).collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// Returns, for each line, its index in its group and the size of the group; `(0, 1)` if it does not overlap.
-    pub(super) fn shares(&self) -> Vec<(usize, usize)> {
-        let mut shares = vec![(0, 1); self.lines.len()];
+    /// Returns the position of each line in its group.
+    pub(super) fn group_positions(&self) -> Vec<GroupPosition> {
+        let mut positions = vec![GroupPosition { index: 0, size: 1 }; self.lines.len()];
         for group in self.overlapping_lines() {
-            for (position, &line) in group.iter().enumerate() {
-                shares[line] = (position, group.len());
+            for (index, &line) in group.iter().enumerate() {
+                positions[line] = GroupPosition { index, size: group.len() };
             }
         }
-        shares
+        positions
     }
 }
 
+/// The position of a line in its group of overlapping lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupPosition {
+    /// Index of the line in the group, from 0.
+    pub index: usize,
+    /// Number of lines in the group; 1 for a line that overlaps no other.
+    pub size: usize,
+}
+
 /// Returns `stroke-dasharray` and `stroke-dashoffset` of a line in a group, so that the pieces of its lines alternate.
-pub(super) fn pieces((index, count): (usize, usize)) -> (String, String) {
-    (format!("{DASH_LENGTH} {}", DASH_LENGTH * (count - 1)), format!("-{}", DASH_LENGTH * index))
+pub(super) fn pieces(GroupPosition { index, size }: GroupPosition) -> (String, String) {
+    (format!("{DASH_LENGTH} {}", DASH_LENGTH * (size - 1)), format!("-{}", DASH_LENGTH * index))
 }
 
 #[cfg(test)]
@@ -99,7 +108,8 @@ mod tests {
     fn overlapping_lines_are_named_and_drawn_as_dashes() {
         let chart = chart(&[5.0, 7.0, 5.0, 5.0]);
         assert_eq!(chart.overlap_note().unwrap(), "scheme-0, scheme-2 and scheme-3 coincide.");
-        assert_eq!(chart.shares(), [(0, 3), (0, 1), (1, 3), (2, 3)]);
+        let positions = [(0, 3), (0, 1), (1, 3), (2, 3)].map(|(index, size)| GroupPosition { index, size });
+        assert_eq!(chart.group_positions(), positions);
         let file = chart.svg_file(Size::Wide);
         for offset in ["-0", "-9", "-18"] {
             assert!(
@@ -113,7 +123,7 @@ mod tests {
     #[test]
     fn lines_that_differ_at_one_point_do_not_overlap() {
         assert_eq!(chart(&[5.0, 7.0]).overlap_note(), None);
-        let almost = chart(&[5.0, 5.01]).overlap_note().unwrap();
-        assert_eq!(almost, "scheme-0 and scheme-1 cannot be told apart at this scale.");
+        let note = chart(&[5.0, 5.01]).overlap_note().unwrap();
+        assert_eq!(note, "scheme-0 and scheme-1 cannot be told apart at this scale.");
     }
 }

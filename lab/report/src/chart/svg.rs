@@ -22,8 +22,9 @@ impl Size {
     }
 }
 
-pub fn text((x, y): (f64, f64), anchor: &str, color: PlotColor, words: &str) -> Markup {
-    html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(color.class()) fill=(color.light()) { (words) } }
+/// Returns a text whose `anchor` (`start`, `middle` or `end`) is at this position.
+pub fn text((x, y): (f64, f64), anchor: &str, color: PlotColor, content: &str) -> Markup {
+    html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(color.class()) fill=(color.light()) { (content) } }
 }
 
 /// Formats a coordinate with a resolution of a tenth of a pixel.

@@ -23,8 +23,8 @@ pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
         return Thinned { line: ends_of_level_stretches(points), band: Vec::new() };
     }
     let mut thinned = Thinned::default();
-    for bin in 0..bins {
-        let bin = &points[bin * points.len() / bins..(bin + 1) * points.len() / bins];
+    for i in 0..bins {
+        let bin = &points[i * points.len() / bins..(i + 1) * points.len() / bins];
         match corners(bin) {
             Some(corners) => {
                 thinned.band.extend(corners.iter().map(|p| (p.1, p.1)));
@@ -50,13 +50,13 @@ pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
 fn corners(bin: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
     let (first, last) = (*bin.first()?, *bin.last()?);
     let mut corners = vec![first];
-    let mut rising = None;
+    let mut was_rising: Option<bool> = None;
     for pair in bin.windows(2).filter(|pair| pair[0].1 != pair[1].1) {
         let is_rising = pair[1].1 > pair[0].1;
-        if rising.is_some_and(|rising| rising != is_rising) {
+        if was_rising.is_some_and(|previous| previous != is_rising) {
             corners.push(pair[0]);
         }
-        rising = Some(is_rising);
+        was_rising = Some(is_rising);
     }
     corners.push(last);
     corners.dedup();
@@ -65,10 +65,10 @@ fn corners(bin: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
 
 /// Removes the inner points of stretches with equal y.
 fn ends_of_level_stretches(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let inner = |i: usize| {
+    let is_inner = |i: usize| {
         i > 0 && i + 1 < points.len() && points[i - 1].1 == points[i].1 && points[i].1 == points[i + 1].1
     };
-    points.iter().enumerate().filter(|(i, _)| !inner(*i)).map(|(_, p)| *p).collect()
+    points.iter().enumerate().filter(|(i, _)| !is_inner(*i)).map(|(_, p)| *p).collect()
 }
 
 #[cfg(test)]

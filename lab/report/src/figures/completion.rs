@@ -21,8 +21,8 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
             Some(buckets.iter().map(|b| (b.upto_bytes as f64, value(b))).collect())
         });
         // With a single size there would be a point instead of a line.
-        let sizes = |line: &Line| line.points.iter().map(|p| p.0 as u64).collect::<BTreeSet<_>>().len();
-        if lines.iter().any(|line| sizes(line) > 1) {
+        let size_count = |line: &Line| line.points.iter().map(|p| p.0 as u64).collect::<BTreeSet<_>>().len();
+        if lines.iter().any(|line| size_count(line) > 1) {
             figures.push(slowdown_by_size(file, title, lines));
         }
     }
@@ -55,19 +55,20 @@ fn slowdown_by_size(file: &str, title: &str, lines: Vec<Line>) -> Figure {
 
 /// Returns the cumulative distribution of slowdown.
 fn cumulative(schemes: &[Scheme<'_>]) -> Option<Figure> {
-    /// Ratio of largest to smallest slowdown below which the axis is linear.
-    const NARROW: f64 = 3.0;
-    /// Margin of the axis at both ends.
+    /// Ratio of largest to smallest slowdown up to which the axis is linear.
+    const MAX_LINEAR_RATIO: f64 = 3.0;
+    /// Margin of the axis at both ends, as a share of its range.
     const MARGIN: f64 = 0.02;
     let mut lines = by_scheme(schemes, |s| Some(distribution::at_most(&slowdowns(s.trace))));
-    let ends = || lines.iter().flat_map(|line| &line.points).map(|point| point.0);
-    let (min, max) = (ends().reduce(f64::min)?, ends().fold(1.0, f64::max));
-    let mut x = if max / min > NARROW {
-        let room = (max / min).powf(MARGIN);
-        Axis::log("slowdown (log)", (min / room).max(1.0), max * room)
+    let slowdown_values = || lines.iter().flat_map(|line| &line.points).map(|point| point.0);
+    let (min, max) = (slowdown_values().reduce(f64::min)?, slowdown_values().fold(1.0, f64::max));
+    let mut x = if max / min > MAX_LINEAR_RATIO {
+        let margin_factor = (max / min).powf(MARGIN);
+        Axis::log("slowdown (log)", (min / margin_factor).max(1.0), max * margin_factor)
     } else {
-        let room = (MARGIN * (max - min)).max(0.01 * max);
-        Axis::exactly("slowdown", (min - room).max(1.0 - room), max + room)
+        // If all slowdowns are equal, the axis still has a width.
+        let margin = (MARGIN * (max - min)).max(0.01 * max);
+        Axis::exactly("slowdown", (min - margin).max(1.0 - margin), max + margin)
     };
     x.format = format::significant_short;
     // Extend each line at 100 % to the right edge.

@@ -25,10 +25,10 @@ pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
         .map(|(rank, end)| (rank.0, 100.0 * end as f64 / sorted.len() as f64))
         .collect();
     let mut steps = Vec::new();
-    let mut before = 0.0;
-    for (value, share) in sparse(&shares, |share| share) {
-        steps.extend([(value, before), (value, share)]);
-        before = share;
+    let mut previous_share = 0.0;
+    for (value, share) in visible_steps(&shares, |share| share) {
+        steps.extend([(value, previous_share), (value, share)]);
+        previous_share = share;
     }
     steps
 }
@@ -43,24 +43,25 @@ pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
         .map(|(v, rank)| (v, share(rank)))
         .collect();
     let mut steps: Vec<(f64, f64)> = Vec::new();
-    for (value, share) in sparse(&shares, f64::ln) {
-        let before = steps.last().map_or(from, |last| last.0);
-        steps.extend([(before, share), (value, share)]);
+    for (value, share) in visible_steps(&shares, f64::ln) {
+        let previous_value = steps.last().map_or(from, |last| last.0);
+        steps.extend([(previous_value, share), (value, share)]);
     }
     steps
 }
 
 /// Removes steps that are too close to the previous one to be visible. Values are on a logarithmic axis; `to_axis`
 /// maps shares to their axis.
-fn sparse(shares: &[(f64, f64)], to_axis: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+fn visible_steps(shares: &[(f64, f64)], to_axis: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     let (Some(&first), Some(&last)) = (shares.first(), shares.last()) else { return Vec::new() };
     let x = |(value, _): (f64, f64)| value.max(f64::MIN_POSITIVE).ln();
     let y = |(_, share): (f64, f64)| to_axis(share);
     let (width, height) = (x(last) - x(first), (y(last) - y(first)).abs());
     let mut kept = vec![first];
     for &step in &shares[1..] {
-        let before = kept[kept.len() - 1];
-        let is_apart = x(step) - x(before) > width / STEPS || (y(step) - y(before)).abs() > height / STEPS;
+        let previous = kept[kept.len() - 1];
+        let is_apart =
+            x(step) - x(previous) > width / STEPS || (y(step) - y(previous)).abs() > height / STEPS;
         if is_apart || step == last {
             kept.push(step);
         }

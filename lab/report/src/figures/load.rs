@@ -1,7 +1,7 @@
 //! Heat maps of link load.
 
 use super::section::{Figure, Layout, Section};
-use crate::chart::{HeatMap, Picture};
+use crate::chart::{HeatCell, HeatMap, Picture};
 use crate::format;
 use crate::names::file_name;
 use std::collections::BTreeSet;
@@ -14,14 +14,14 @@ pub fn section(results: &Results) -> Option<Section> {
     /// With more switches than this, the map has the full width of the page.
     const MAX_HALF_WIDTH: usize = 20;
     let summary = &results.summary;
-    // Natural order: s2 before s10.
+    // Name without digits, number and name of each switch, for the natural order: s2 before s10.
     let mut switches: Vec<(String, u64, String)> = Vec::new();
     let mut ports: Vec<u64> = Vec::new();
     let parse = |port: &str| -> Option<((String, u64, String), u64)> {
-        let (switch, number) = port.rsplit_once(':')?;
+        let (switch, port_number) = port.rsplit_once(':')?;
         let name = switch.trim_end_matches(|c: char| c.is_ascii_digit());
-        let order = switch[name.len()..].parse().unwrap_or(0);
-        Some(((name.to_owned(), order, switch.to_owned()), number.parse().ok()?))
+        let switch_number = switch[name.len()..].parse().unwrap_or(0);
+        Some(((name.to_owned(), switch_number, switch.to_owned()), port_number.parse().ok()?))
     };
     let all: BTreeSet<&String> = summary.schemes.values().flat_map(|s| s.utilisation.keys()).collect();
     for (switch, port) in all.iter().filter_map(|name| parse(name)) {
@@ -39,7 +39,8 @@ pub fn section(results: &Results) -> Option<Section> {
         let loads = &summary.schemes.get(label)?.utilisation;
         let cells = loads.iter().filter_map(|(name, share)| {
             let (switch, port) = parse(name)?;
-            Some((switches.binary_search(&switch).ok()?, ports.binary_search(&port).ok()?, *share))
+            let (column, row) = (switches.binary_search(&switch).ok()?, ports.binary_search(&port).ok()?);
+            Some(HeatCell { column, row, share: *share })
         });
         let (busiest, max) = loads.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let mean = loads.values().sum::<f64>() / loads.len() as f64;

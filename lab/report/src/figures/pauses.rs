@@ -8,16 +8,16 @@ use crate::format;
 
 /// Returns the section with the cumulative number of pause frames over time.
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    let paused = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.is_pause).count();
-    let max = schemes.iter().map(paused).max().filter(|&max| max > 0)?;
+    let pause_count = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.is_pause).count();
+    let max = schemes.iter().map(pause_count).max().filter(|&max| max > 0)?;
     let lines = schemes.iter().map(|s| {
         let mut points = vec![(0.0, 0.0)];
         for (i, pause) in s.trace.pauses.iter().filter(|p| p.is_pause).enumerate() {
             let x = time.at(pause.time);
             points.extend([(x, i as f64), (x, (i + 1) as f64)]);
         }
-        points.push((time.at(s.trace.end), paused(s) as f64));
-        let note = Some(format::count(paused(s) as u64));
+        points.push((time.at(s.trace.end), pause_count(s) as f64));
+        let note = Some(format::count(pause_count(s) as u64));
         line(s, note, points)
     });
     let chart = Chart {

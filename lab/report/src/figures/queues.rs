@@ -17,7 +17,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,
-        0 => Some(none_observed(results)),
+        0 => Some(no_ports_note(results)),
         n if n > MAX_PORTS => Some(format!("The {MAX_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
@@ -60,29 +60,31 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
             }
         })
         .collect();
-    let zoom = figures.first().and_then(|bottleneck| zoomed(bottleneck, time.unit));
-    let shares = ports.first().and_then(|port| tail(port, &port_name(results, port), schemes));
-    figures.splice(figures.len().min(1)..figures.len().min(1), zoom.into_iter().chain(shares));
+    let detail = figures.first().and_then(|bottleneck| detail_figure(bottleneck, time.unit));
+    let tail = ports.first().and_then(|port| tail_figure(port, &port_name(results, port), schemes));
+    // Both charts follow that of the bottleneck.
+    let position = figures.len().min(1);
+    figures.splice(position..position, detail.into_iter().chain(tail));
     Some(Section { title: "Queue length".into(), note, figures })
 }
 
 /// Returns the note of a report without time series: how to record those of the most congested ports.
-fn none_observed(results: &Results) -> String {
+fn no_ports_note(results: &Results) -> String {
     let ports: Vec<&str> = ports_by_congestion(&results.summary).into_iter().take(MAX_PORTS).collect();
-    let all =
+    let reason =
         "No port was observed over time: the flows cross more than 8 ports, and observe.ports selects none.";
     if ports.is_empty() {
-        return all.to_owned();
+        return reason.to_owned();
     }
     format!(
-        "{all} The same run with --set 'observe.ports=[{}]' records the most congested ones.",
+        "{reason} The same run with --set 'observe.ports=[{}]' records the most congested ones.",
         ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ")
     )
 }
 
 /// Returns the complementary distribution of a port's queue length. Both axes are logarithmic, because most queues
 /// are empty most of the time, and schemes differ in the rest.
-fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
+fn tail_figure(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     let sorted = |s: &Scheme<'_>| {
         let mut values: Vec<f64> = series(s, port)?.queue_bytes.iter().map(|&bytes| bytes as f64).collect();
         values.sort_unstable_by(f64::total_cmp);
@@ -111,7 +113,7 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
 }
 
 /// Returns the chart for the interval in which values exceed the rest level, if this interval is short.
-fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
+fn detail_figure(figure: &Figure, unit: Unit) -> Option<Figure> {
     /// Values below this share of the peak are at rest.
     const REST_LEVEL: f64 = 0.05;
     /// Maximum length of the active interval as a share of the run, for a second chart.
@@ -128,9 +130,9 @@ fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
         return None;
     }
     // Round to a tenth of the span's order of magnitude.
-    let grain = 10f64.powf(span.log10().floor() - 1.0);
-    let low = (((from - MARGIN * span) / grain).floor() * grain).max(chart.x.low);
-    let high = (((to + MARGIN * span) / grain).ceil() * grain).min(chart.x.high);
+    let rounding = 10f64.powf(span.log10().floor() - 1.0);
+    let low = (((from - MARGIN * span) / rounding).floor() * rounding).max(chart.x.low);
+    let high = (((to + MARGIN * span) / rounding).ceil() * rounding).min(chart.x.high);
     let mut chart = chart.clone();
     for line in &mut chart.lines {
         line.points.retain(|p| (low..=high).contains(&p.0));

@@ -12,17 +12,18 @@ use weir_experiment::results::RateSeries;
 const MAX_LINES: usize = 6;
 /// Number of time windows in which the rates of more flows are summarised.
 const WINDOWS: usize = 140;
-/// Percentiles that bound the band of a summary, as shares.
-const BAND: (f64, f64) = (0.1, 0.9);
+/// Percentiles between which the band of a summary lies, as shares.
+const BAND_LOW: f64 = 0.1;
+const BAND_HIGH: f64 = 0.9;
 
 /// Returns the section with a chart of sending rates for each scheme.
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    let highest = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
-    let max = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
+    let max_rate = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
+    let max = schemes.iter().flat_map(|s| &s.trace.rates).map(max_rate).max()? as f64;
     let unit = Unit::for_rate(max);
     let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
         let flows = s.trace.rates.len();
-        let lines = if flows <= MAX_LINES { line_per_flow(s, time, unit) } else { summary(s, time, unit) };
+        let lines = if flows <= MAX_LINES { line_per_flow(s, time, unit) } else { summary_lines(s, time, unit) };
         Figure {
             file: format!("rates-{}", file_name(s.label)),
             title: s.label.to_owned(),
@@ -45,8 +46,8 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
             format!(
                 "Of the flows that are sending at an instant, the line is the median, the band reaches from the \
                  {:.0}th to the {:.0}th percentile, and dotted lines are the lowest and the highest rate.",
-                100.0 * BAND.0,
-                100.0 * BAND.1
+                100.0 * BAND_LOW,
+                100.0 * BAND_HIGH
             )
         }),
     ];
@@ -68,7 +69,7 @@ fn line_per_flow(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> 
 }
 
 /// Returns median, band and extremes of the rates of flows that are sending.
-fn summary(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
+fn summary_lines(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     let (trace, flows) = (scheme.trace, &scheme.trace.rates);
     let samples = flows.iter().map(|flow| flow.rate.len()).max().unwrap_or(0);
     let window = samples.div_ceil(WINDOWS).max(1);
@@ -86,7 +87,7 @@ fn summary(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
         rates.sort_unstable_by(f64::total_cmp);
         let quantile = |share: f64| rates[(share * (rates.len() - 1) as f64).round() as usize];
         median.push((x, quantile(0.5)));
-        band.push((quantile(BAND.0), quantile(BAND.1)));
+        band.push((quantile(BAND_LOW), quantile(BAND_HIGH)));
         lowest.push((x, rates[0]));
         highest.push((x, rates[rates.len() - 1]));
     }

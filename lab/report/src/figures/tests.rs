@@ -1,3 +1,5 @@
+//! Tests of the charts of a run.
+
 use super::*;
 use crate::chart::{Chart, Scale};
 use crate::fixtures;

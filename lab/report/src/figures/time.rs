@@ -98,9 +98,9 @@ fn later_starts(scheme: &Scheme<'_>) -> Vec<TimedEvent> {
             break;
         }
     }
-    let words = |names: Vec<String>| match &names[..] {
-        [one] => format!("{} starts", format::flow(one)),
+    let label = |names: Vec<String>| match &names[..] {
+        [name] => format!("{} starts", format::flow(name)),
         _ => format!("{} flows start", names.len()),
     };
-    starts.into_iter().map(|(time, names)| (time, words(names))).collect()
+    starts.into_iter().map(|(time, names)| (time, label(names))).collect()
 }

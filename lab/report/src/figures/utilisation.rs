@@ -58,12 +58,12 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
 /// last sample.
 pub fn carry_over_utilisation(samples: &[f64]) -> Vec<f64> {
     let mut excess = 0.0;
-    let busy = |&sample: &f64| {
-        let all = sample + excess;
-        excess = (all - 1.0f64).max(0.0);
-        all - excess
+    let corrected = |&sample: &f64| {
+        let total = sample + excess;
+        excess = (total - 1.0f64).max(0.0);
+        total - excess
     };
-    samples.iter().map(busy).collect()
+    samples.iter().map(corrected).collect()
 }
 
 #[cfg(test)]

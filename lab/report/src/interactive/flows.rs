@@ -11,15 +11,22 @@ use weir_experiment::results::{FlowRecord, Results};
 const MAX_FLOWS: usize = 5000;
 /// Maximum number of rows without JavaScript.
 const MAX_ROWS: usize = 50;
-/// Column heads, units, and whether the column is numeric.
-const COLUMNS: [(&str, &str, bool); 7] = [
-    ("flow", "", false),
-    ("scheme", "", false),
-    ("size", "B", true),
-    ("start", "us", true),
-    ("completion", "us", true),
-    ("slowdown", "", true),
-    ("retransmits", "", true),
+/// A column of the table.
+struct Column {
+    head: &'static str,
+    /// Unit; may be empty.
+    unit: &'static str,
+    is_numeric: bool,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column { head: "flow", unit: "", is_numeric: false },
+    Column { head: "scheme", unit: "", is_numeric: false },
+    Column { head: "size", unit: "B", is_numeric: true },
+    Column { head: "start", unit: "us", is_numeric: true },
+    Column { head: "completion", unit: "us", is_numeric: true },
+    Column { head: "slowdown", unit: "", is_numeric: true },
+    Column { head: "retransmits", unit: "", is_numeric: true },
 ];
 
 /// A flow in the run of a scheme.
@@ -59,7 +66,7 @@ pub fn section(results: &Results) -> Markup {
             has_rate: !observed.is_empty() && observed.contains(&*flow.name()),
         }));
     }
-    let all = rows.len();
+    let flow_count = rows.len();
     // Unfinished flows have no slowdown and are listed first.
     let sort_key = |row: &Row<'_>| match (row.flow.size, row.flow.slowdown()) {
         (Some(_), None) => f64::INFINITY,
@@ -68,7 +75,7 @@ pub fn section(results: &Results) -> Markup {
     rows.sort_by(|a, b| sort_key(b).total_cmp(&sort_key(a)));
     rows.truncate(MAX_FLOWS);
     let data = json!({
-        "numbers": COLUMNS.map(|column| column.2),
+        "numbers": COLUMNS.map(|column| column.is_numeric),
         "rows": rows.iter().map(Row::values).collect::<Vec<_>>(),
         "rates": rows.iter().map(|row| u8::from(row.has_rate)).collect::<Vec<_>>(),
         "charts": results.order.iter().map(|scheme| (scheme.clone(), format!("rates-{}", file_name(scheme)))).collect::<std::collections::BTreeMap<_, _>>(),
@@ -80,13 +87,13 @@ pub fn section(results: &Results) -> Markup {
                 h2 { "Flows" }
                 details {
                     summary {
-                        @if rows.len() < all { "The " (format::count(rows.len() as u64)) " slowest of " }
-                        (format::count(all as u64)) " flows, the slowest first"
+                        @if rows.len() < flow_count { "The " (format::count(rows.len() as u64)) " slowest of " }
+                        (format::count(flow_count as u64)) " flows, the slowest first"
                     }
                     div.scroll {
                         table.flows {
-                            thead { tr { @for (name, unit, _) in COLUMNS {
-                                th scope="col" { (name) @if !unit.is_empty() { " " span.unit { (unit) } } }
+                            thead { tr { @for Column { head, unit, .. } in COLUMNS {
+                                th scope="col" { (head) @if !unit.is_empty() { " " span.unit { (unit) } } }
                             } } }
                             tbody { @for row in rows.iter().take(MAX_ROWS) { tr { @for value in row.values() { td { (text(&value)) } } } } }
                         }

@@ -1,6 +1,6 @@
 //! Compares the results of an experiment's runs with values published in papers.
 
-use super::list::Planned;
+use super::list::PlannedExperiment;
 use crate::paper_value;
 use crate::sweep::measure::MetricColumn;
 use crate::sweep::pool::RunResult;
@@ -33,7 +33,7 @@ pub struct Means {
 }
 
 /// Returns the comparisons of an experiment. `outcomes` has one entry per task.
-pub fn claims(planned: &Planned, outcomes: &[RunResult]) -> Vec<Claim> {
+pub fn claims(planned: &PlannedExperiment, outcomes: &[RunResult]) -> Vec<Claim> {
     let mut points: Vec<Vec<String>> = Vec::new();
     for cell in planned.grid.cells() {
         let point = planned.grid.point(&cell);
@@ -71,11 +71,11 @@ fn measured(formula: &str, runs: &[&RunResult]) -> Option<String> {
         return None;
     }
     let values: Vec<f64> = done.iter().filter_map(|summary| paper_value::value(formula, summary)).collect();
-    let Some(Estimate { mean, half, .. }) = Estimate::from_values(&values) else {
+    let Some(Estimate { mean, half_width, .. }) = Estimate::from_values(&values) else {
         return Some("none".to_owned());
     };
     let mean = paper_value::text(formula, mean);
-    Some(match half {
+    Some(match half_width {
         // The half width has no sign: `-12.3 % ± 1.0 %`.
         Some(half) => format!("{mean} ± {}", paper_value::text(formula, half).trim_start_matches('+')),
         None => mean,
@@ -87,7 +87,7 @@ fn measured(formula: &str, runs: &[&RunResult]) -> Option<String> {
 /// # Errors
 ///
 /// If the summary lacks the value of a column.
-pub fn means(planned: &Planned, outcomes: &[RunResult]) -> Result<Option<Means>, String> {
+pub fn means(planned: &PlannedExperiment, outcomes: &[RunResult]) -> Result<Option<Means>, String> {
     let all_done = outcomes.iter().all(|outcome| outcome.summary.is_some());
     let first = outcomes.first().and_then(|outcome| Some((outcome.summary.as_ref()?, &outcome.order)));
     let (true, false, Some((summary, order))) = (all_done, planned.entry.columns.is_empty(), first) else {

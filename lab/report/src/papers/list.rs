@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
 
-/// Id of the section of experiments that have values of a paper and are in no other section.
+/// Id of the section of experiments that compare with values of a paper and are in no other section.
 pub const OTHERS: &str = "others";
 
 /// A section of the document.
@@ -42,18 +42,20 @@ pub struct Entry {
     /// Metrics of a table with a row for each scheme, in the syntax of `--metric`.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// Quick form.
+    /// What `weir results --quick` runs in place of the experiment.
     #[serde(default)]
     pub quick: Quick,
 }
 
-/// The form of an experiment for `weir results --quick`.
+/// What `weir results --quick` runs of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Quick {
+    /// All runs, as without `--quick`.
     #[default]
     Full,
+    /// No run.
     Skip,
-    /// Runs a reduced variant.
+    /// The experiment with overrides that make it shorter.
     Reduced(QuickOverrides),
 }
 
@@ -73,20 +75,21 @@ impl<'de> Deserialize<'de> for Quick {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Quick, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Form {
+        enum YamlForm {
+            /// `true`: [`Quick::Full`], `false`: [`Quick::Skip`].
             IncludeFull(bool),
-            Reduced(QuickOverrides),
+            Overrides(QuickOverrides),
         }
-        Ok(match Form::deserialize(from)? {
-            Form::IncludeFull(true) => Quick::Full,
-            Form::IncludeFull(false) => Quick::Skip,
-            Form::Reduced(overrides) => Quick::Reduced(overrides),
+        Ok(match YamlForm::deserialize(from)? {
+            YamlForm::IncludeFull(true) => Quick::Full,
+            YamlForm::IncludeFull(false) => Quick::Skip,
+            YamlForm::Overrides(overrides) => Quick::Reduced(overrides),
         })
     }
 }
 
 /// An entry that is ready to run.
-pub struct Planned {
+pub struct PlannedExperiment {
     /// Name of the directory of the runs and of the table; unique in a list.
     pub name: String,
     /// Path of the experiment file.
@@ -99,7 +102,7 @@ pub struct Planned {
     pub tasks: Vec<RunTask>,
 }
 
-impl Planned {
+impl PlannedExperiment {
     /// Returns the command that reproduces the results.
     pub fn command(&self) -> String {
         let verb = if self.grid.axes.is_empty() { "run" } else { "sweep" };
@@ -127,7 +130,7 @@ pub fn plan(
     dir: &Path,
     quick: bool,
     out: &Path,
-) -> Result<Vec<(Section, Vec<Planned>)>, Error> {
+) -> Result<Vec<(Section, Vec<PlannedExperiment>)>, Error> {
     let invalid = |reason: String| Error::Input(format!("{}: {reason}", list.display()));
     let text = fs::read_to_string(list).map_err(|error| invalid(error.to_string()))?;
     let mut sections: Vec<Section> =
@@ -137,7 +140,7 @@ pub fn plan(
         return Err(invalid(format!("duplicate id {}", duplicate.id)));
     }
     sections.extend(
-        others(&sections, dir, extensions)
+        unlisted_experiments(&sections, dir, extensions)
             .map_err(|error| Error::Input(format!("{}: {error}", dir.display())))?,
     );
     let mut names = BTreeSet::new();
@@ -146,6 +149,7 @@ pub fn plan(
         .map(|section| {
             let planned = section.runs.iter().map(|entry| {
                 let mut name = entry.file.trim_end_matches(".yaml").to_owned();
+                // A file may be listed several times: `x`, `x+`, `x++`.
                 while !names.insert(name.clone()) {
                     name.push('+');
                 }
@@ -158,7 +162,11 @@ pub fn plan(
 }
 
 /// Returns a section of the experiments with values of a paper that are not in the list.
-fn others(sections: &[Section], dir: &Path, extensions: &Extensions) -> std::io::Result<Option<Section>> {
+fn unlisted_experiments(
+    sections: &[Section],
+    dir: &Path,
+    extensions: &Extensions,
+) -> std::io::Result<Option<Section>> {
     let listed: BTreeSet<&str> = sections.iter().flat_map(|s| &s.runs).map(|run| run.file.as_str()).collect();
     let mut files: Vec<String> = fs::read_dir(dir)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -183,7 +191,7 @@ fn plan_entry(
     dir: &Path,
     out: &Path,
     name: String,
-) -> Result<Planned, Error> {
+) -> Result<PlannedExperiment, Error> {
     let mut entry = entry.clone();
     let mut is_skipped = false;
     match (quick, entry.quick.clone()) {
@@ -213,7 +221,7 @@ fn plan_entry(
     };
     let tasks = if is_skipped { Vec::new() } else { cells.iter().map(task).collect() };
     let notes = crate::describe(&experiment, &[]).paper;
-    Ok(Planned { name, file, grid, entry, notes, tasks })
+    Ok(PlannedExperiment { name, file, grid, entry, notes, tasks })
 }
 
 #[cfg(test)]

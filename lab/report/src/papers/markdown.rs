@@ -2,31 +2,33 @@
 //! preserved.
 
 use super::claims::{Claim, Means};
+use std::ops::Range;
 
 const BEGIN: &str = "<!-- results:begin ";
 const END: &str = "<!-- results:end -->";
 /// Text in place of a value that was not measured yet.
 const NOT_MEASURED: &str = "not run yet";
 
-/// The existing content of a section. Rows without new results are preserved.
+/// The existing content of a section, from which rows without new results are preserved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExistingSection<'a>(&'a str);
 
 impl<'a> ExistingSection<'a> {
     /// Returns the content of a section in `document`; empty if it does not exist.
     pub fn find(document: &'a str, id: &str) -> ExistingSection<'a> {
-        ExistingSection(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
+        ExistingSection(content_range(document, id).ok().flatten().map_or("", |range| &document[range]))
     }
 
     /// Returns the existing table row of a claim.
     fn claim(self, what: &str, paper: &str) -> Option<&'a str> {
-        let begin = format!("| {} | {} |", cell(what), cell(paper));
-        self.0.lines().find(|line| line.starts_with(&begin))
+        let first_cells = format!("| {} | {} |", cell(what), cell(paper));
+        self.0.lines().find(|line| line.starts_with(&first_cells))
     }
 
     /// Returns the existing table of means of an entry.
     fn means(self, name: &str) -> Option<&'a str> {
         let rest = &self.0[self.0.find(&means_mark(name))?..];
+        // The table ends at the next comment; `rest` itself begins with a comment, hence the offset of 1.
         Some(rest[..rest[1..].find("<!-- ").map_or(rest.len(), |end| end + 1)].trim_end())
     }
 }
@@ -44,7 +46,7 @@ pub struct EntryResults {
     /// The table of means; `None` if it could not be computed.
     pub means: Option<Means>,
     /// True if the entry has `columns`, and so a table of means.
-    pub wants_means: bool,
+    pub has_means_table: bool,
 }
 
 /// Returns the new content of a section.
@@ -68,10 +70,10 @@ pub fn content(entries: &[EntryResults], existing: ExistingSection<'_>) -> Strin
             text.push('\n');
         }
     }
-    for entry in entries.iter().filter(|entry| entry.wants_means) {
+    for entry in entries.iter().filter(|entry| entry.has_means_table) {
         let table = match (&entry.means, existing.means(&entry.name)) {
             (Some(means), _) => {
-                format!("{}\n`{}`\n\n{}", means_mark(&entry.name), means.command, table(means))
+                format!("{}\n`{}`\n\n{}", means_mark(&entry.name), means.command, means_table(means))
             }
             (None, Some(table)) => table.to_owned(),
             (None, None) => continue,
@@ -83,7 +85,7 @@ pub fn content(entries: &[EntryResults], existing: ExistingSection<'_>) -> Strin
     text
 }
 
-fn table(means: &Means) -> String {
+fn means_table(means: &Means) -> String {
     let mut text = row(&means.head.iter().map(String::as_str).collect::<Vec<_>>());
     text.push('\n');
     text.push_str(&format!("|{}\n", "---|".repeat(means.head.len())));
@@ -105,26 +107,26 @@ fn cell(text: &str) -> String {
 }
 
 /// Returns the byte range of a section's content, between the markers. `None` if the document has no such section.
-fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
+fn content_range(document: &str, id: &str) -> Result<Option<Range<usize>>, String> {
     let begin = format!("{BEGIN}{id} -->");
     let Some(mark) = document.find(&begin) else { return Ok(None) };
     let from = mark + begin.len();
     let from = from + document[from..].find('\n').map_or(0, |line| line + 1);
     let to = document[from..].find(END).map(|to| from + to);
     match to {
-        Some(to) if !document[from..to].contains(BEGIN) => Ok(Some((from, to))),
+        Some(to) if !document[from..to].contains(BEGIN) => Ok(Some(from..to)),
         _ => Err(format!("missing {END} after {begin}")),
     }
 }
 
-/// Returns the document with `content` in section `id`. A missing section is appended with the heading `title`.
+/// Returns the document with `content` as the content of section `id`. A missing section is appended with the heading `title`.
 ///
 /// # Errors
 ///
 /// If the end marker is missing, or the section is duplicate.
-pub fn put(document: &str, id: &str, title: &str, content: &str) -> Result<String, String> {
-    Ok(match span(document, id)? {
-        Some((from, to)) => format!("{}{content}{}", &document[..from], &document[to..]),
+pub fn replace_section(document: &str, id: &str, title: &str, content: &str) -> Result<String, String> {
+    Ok(match content_range(document, id)? {
+        Some(range) => format!("{}{content}{}", &document[..range.start], &document[range.end..]),
         None => {
             format!("{}\n\n## {title}\n\n{BEGIN}{id} -->\n{content}{END}\n", document.trim_end())
         }
@@ -151,7 +153,7 @@ mod tests {
             head: vec!["scheme".into(), "queue".into()],
             rows: vec![vec!["fncc".into(), mean.into()]],
         });
-        vec![EntryResults { name: "x".into(), claims, means, wants_means: true }]
+        vec![EntryResults { name: "x".into(), claims, means, has_means_table: true }]
     }
 
     #[test]
@@ -162,7 +164,7 @@ mod tests {
             &entries(vec![claim("queue", Some("2"))], Some("7")),
             ExistingSection::find(document, "a"),
         );
-        let new = put(document, "a", "A", &text).unwrap();
+        let new = replace_section(document, "a", "A", &text).unwrap();
         assert!(
             new.starts_with("# Results\n\nBefore.\n")
                 && new.ends_with("\n\nAfter.\n")
@@ -170,10 +172,12 @@ mod tests {
         );
         assert!(new.contains("| queue | 1 (Fig. 1) | 2 | `weir run x.yaml` | a \\| b |\n"), "{new}");
         assert!(new.contains("| scheme | queue |\n|---|---|\n| fncc | 7 |\n"), "{new}");
-        assert_eq!(put(&new, "a", "A", &text).unwrap(), new, "a second time changes nothing");
-        let elsewhere = put(&new, "b", "B", "x\n").unwrap();
+        assert_eq!(replace_section(&new, "a", "A", &text).unwrap(), new, "a second time changes nothing");
+        let elsewhere = replace_section(&new, "b", "B", "x\n").unwrap();
         assert!(elsewhere.ends_with("## B\n\n<!-- results:begin b -->\nx\n<!-- results:end -->\n"));
-        assert!(put("<!-- results:begin a -->\n", "a", "A", "").unwrap_err().contains("results:end"));
+        assert!(
+            replace_section("<!-- results:begin a -->\n", "a", "A", "").unwrap_err().contains("results:end")
+        );
     }
 
     /// Two entries run the same file with different loads. A second, interrupted command has results of one entry only.
@@ -184,7 +188,7 @@ mod tests {
         let tables = |light, heavy| [named("x", light), named("x+", heavy)];
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
         let both = content(&tables(Some("2"), Some("7")), ExistingSection::find(empty, "a"));
-        let document = put(empty, "a", "A", &both).unwrap();
+        let document = replace_section(empty, "a", "A", &both).unwrap();
         assert_eq!(content(&tables(None, None), ExistingSection::find(&document, "a")), both);
         let heavy = content(&tables(None, Some("8")), ExistingSection::find(&document, "a"));
         assert_eq!(heavy, both.replace("| fncc | 7 |", "| fncc | 8 |"));
@@ -198,7 +202,7 @@ mod tests {
             ExistingSection::find(empty, "a"),
         );
         assert!(first.contains("| rate | 1 (Fig. 1) | not run yet |"));
-        let document = put(empty, "a", "A", &first).unwrap();
+        let document = replace_section(empty, "a", "A", &first).unwrap();
         let second = content(
             &entries(vec![claim("queue", None), claim("rate", Some("3"))], None),
             ExistingSection::find(&document, "a"),
@@ -207,7 +211,7 @@ mod tests {
             second.contains("| queue | 1 (Fig. 1) | 2 |") && second.contains("| rate | 1 (Fig. 1) | 3 |")
         );
         assert!(second.contains("| fncc | 7 |"), "{second}");
-        let document = put(&document, "a", "A", &second).unwrap();
+        let document = replace_section(&document, "a", "A", &second).unwrap();
         assert_eq!(
             content(
                 &entries(vec![claim("queue", None), claim("rate", None)], None),

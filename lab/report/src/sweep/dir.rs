@@ -24,7 +24,7 @@ pub fn check(dir: &Path) -> Result<(), DirError> {
         let run = name.strip_suffix(PARTIAL_SUFFIX).unwrap_or(&name);
         let is_from_sweep = is_sweep_file(&name) || name == SLURM || RunDir::at(&dir.join(run)).is_ok();
         if !is_from_sweep {
-            return Err(DirError::ForeignFile { dir: dir.to_owned(), entry: name, what: "sweep" });
+            return Err(DirError::ForeignFile { dir: dir.to_owned(), entry: name, kind: "sweep" });
         }
     }
     Ok(())

@@ -12,13 +12,13 @@ pub struct PendingRun<'a> {
     /// Index of the run in the sweep, from 0.
     pub index: usize,
     pub task: &'a RunTask,
-    pub run: &'a RunDescription,
+    pub description: &'a RunDescription,
 }
 
 impl PendingRun<'_> {
     /// Returns the results, if the directory has complete results of exactly this run.
     pub fn completed(&self) -> Option<Summary> {
-        self.task.completed(self.run).ok().flatten()
+        self.task.completed(self.description).ok().flatten()
     }
 
     /// Returns the outcome of a run on another machine, which may have failed with the reason `failure`.
@@ -41,6 +41,7 @@ impl PendingRun<'_> {
 /// Outcome of a run; `None` if it was interrupted.
 pub type TaskResult = Result<Option<Summary>, Error>;
 
+/// Executes the runs of a sweep.
 pub trait Engine {
     /// Executes these runs and returns the outcome of each, in the same order.
     ///
@@ -51,7 +52,7 @@ pub trait Engine {
 }
 
 /// Executes with `engine` all tasks that are not done, or all tasks if `fresh`, and returns the outcome of each task
-/// in order. `outcomes` are those of [`check`](super::pool::check); `warn` is called with warnings.
+/// in order. `outcomes` are those that [`check`](super::pool::check) returned; `warn` is called with warnings.
 ///
 /// # Errors
 ///
@@ -81,11 +82,12 @@ pub fn run(
 /// Stores the results of tasks that were done before.
 pub fn mark_completed(tasks: &[RunTask], outcomes: &mut [RunResult], warn: fn(&str)) {
     for (task, outcome) in tasks.iter().zip(outcomes) {
-        outcome.summary = task.completed(&outcome.run).unwrap_or_else(|IntegrityError { file, reason }| {
-            warn(&format!("{} {reason}; repeating this run", file.display()));
-            None
-        });
-        outcome.cached = outcome.summary.is_some();
+        outcome.summary =
+            task.completed(&outcome.description).unwrap_or_else(|IntegrityError { file, reason }| {
+                warn(&format!("{} {reason}; repeating this run", file.display()));
+                None
+            });
+        outcome.is_cached = outcome.summary.is_some();
     }
 }
 
@@ -93,5 +95,7 @@ pub fn mark_completed(tasks: &[RunTask], outcomes: &mut [RunResult], warn: fn(&s
 pub fn pending_runs<'a>(tasks: &'a [RunTask], outcomes: &'a [RunResult]) -> Vec<PendingRun<'a>> {
     let all = tasks.iter().zip(outcomes).enumerate();
     let pending = all.filter(|(_, (_, outcome))| outcome.summary.is_none());
-    pending.map(|(index, (task, outcome))| PendingRun { index, task, run: &outcome.run }).collect()
+    pending
+        .map(|(index, (task, outcome))| PendingRun { index, task, description: &outcome.description })
+        .collect()
 }

@@ -6,9 +6,9 @@ use weir_units::Time;
 
 /// Separates keys that vary together, and their values: `a+b=1+10,2+20`.
 const JOINT_SEPARATOR: char = '+';
-/// The axis over whose values means are taken.
+/// Key of the axis of seeds. Results are means over its values.
 pub const SEED: &str = "seed";
-/// Prefix of any other key over whose values means are taken: `~flows.0.start=0us,1us`.
+/// Prefix of another key, if results are means over its values: `~flows.0.start=0us,1us`.
 const AVERAGED_PREFIX: char = '~';
 /// Maximum number of runs; a larger number is assumed to be a typing error.
 const MAX_RUNS: usize = 100_000;
@@ -99,19 +99,19 @@ fn range(text: &str) -> Option<(u64, u64)> {
 
 /// Splits at commas outside of brackets, because a value may be a list or a map.
 fn split(text: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut parts) = (0i32, 0, Vec::new());
+    let (mut depth, mut part_start, mut parts) = (0i32, 0, Vec::new());
     for (position, letter) in text.char_indices() {
         match letter {
             '[' | '{' => depth += 1,
             ']' | '}' => depth -= 1,
             ',' if depth == 0 => {
-                parts.push(text[from..position].trim());
-                from = position + 1;
+                parts.push(text[part_start..position].trim());
+                part_start = position + 1;
             }
             _ => {}
         }
     }
-    parts.push(text[from..].trim());
+    parts.push(text[part_start..].trim());
     parts
 }
 
@@ -180,14 +180,14 @@ impl Grid {
 
     /// Returns the overrides of a cell, in the syntax of `--set`.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
-        let set = |(index, axis): (usize, &SweepAxis)| {
+        let assignments = |(index, axis): (usize, &SweepAxis)| {
             let keys: Vec<&str> =
                 axis.key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR).collect();
             // At most as many parts as keys, because the value of a single key may contain a plus.
             let values = cell.values[index].splitn(keys.len(), JOINT_SEPARATOR);
             keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
-        self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(set).collect()
+        self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(assignments).collect()
     }
 
     /// Returns the name of a cell's directory. It depends on the values of the cell only, not on the order of the
@@ -209,8 +209,8 @@ impl Grid {
             return name;
         }
         let hash: String = Sha256::digest(&exact).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        let short: String = name.trim_start_matches('.').chars().take(MAX_DIR_NAME_LEN).collect();
-        format!("{short}-{hash}")
+        let prefix: String = name.trim_start_matches('.').chars().take(MAX_DIR_NAME_LEN).collect();
+        format!("{prefix}-{hash}")
     }
 
     /// Returns the values of a cell on the compared axes.
@@ -280,14 +280,14 @@ mod tests {
 
     #[test]
     fn directories_have_distinct_names_in_any_order() {
-        let (one, other) = (grid(&["a.b=1,2", "seed=1..2"]), grid(&["seed=1..2", "a.b=1,2"]));
+        let (grid_1, grid_2) = (grid(&["a.b=1,2", "seed=1..2"]), grid(&["seed=1..2", "a.b=1,2"]));
         let names = |grid: &Grid| -> std::collections::BTreeSet<String> {
             grid.cells().iter().map(|cell| grid.dir_name(cell)).collect()
         };
-        assert_eq!(names(&one), names(&other));
-        assert!(names(&one).contains("a.b=1,seed=2"));
-        let odd = names(&grid(&["x=[a],{a},../..,a b"]));
-        assert_eq!(odd.len(), 4);
-        assert!(odd.iter().all(|name| !name.contains('/') && !name.starts_with('.')), "{odd:?}");
+        assert_eq!(names(&grid_1), names(&grid_2));
+        assert!(names(&grid_1).contains("a.b=1,seed=2"));
+        let escaped = names(&grid(&["x=[a],{a},../..,a b"]));
+        assert_eq!(escaped.len(), 4);
+        assert!(escaped.iter().all(|name| !name.contains('/') && !name.starts_with('.')), "{escaped:?}");
     }
 }

@@ -32,7 +32,7 @@ pub type Subject = Option<String>;
 
 impl MetricColumn {
     /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks` or `peak queue`, optionally with `HEADING=` in front.
-    /// `first` is a run of the sweep.
+    /// `first` is the summary of a run of the sweep, `order` the order of its schemes.
     ///
     /// # Errors
     ///
@@ -46,8 +46,8 @@ impl MetricColumn {
             (!measure.values(first, order).is_empty()).then_some(measure)
         };
         // Labels of schemes may contain `=`, so the whole text is tried first.
-        let named = || text.split_once('=').and_then(|(name, text)| read(name.trim(), text.trim()));
-        read(text.trim(), text.trim()).or_else(named).ok_or_else(|| {
+        let with_heading = || text.split_once('=').and_then(|(name, text)| read(name.trim(), text.trim()));
+        read(text.trim(), text.trim()).or_else(with_heading).ok_or_else(|| {
             let rows: Vec<&str> = rows.iter().map(|row| row.name).collect();
             let rows = rows.join(", ");
             format!("{text}: unknown metric; use a path in summary.json such as fct.slowdown.p95, or one of: {rows}")
@@ -115,16 +115,16 @@ impl MetricColumn {
     }
 
     /// Formats half the width of the confidence interval with the decimals of the mean; `None` for a single run.
-    pub fn half(&self, estimate: &Estimate) -> Option<String> {
+    pub fn half_width_text(&self, estimate: &Estimate) -> Option<String> {
         let mean = self.number(estimate.mean);
         let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        estimate.half.map(|half| format::decimal(half, decimals))
+        estimate.half_width.map(|half| format::decimal(half, decimals))
     }
 
     /// Formats an estimate: `1.50 ± 0.02`.
     pub fn text(&self, estimate: &Estimate) -> String {
         let mean = self.number(estimate.mean);
-        match self.half(estimate) {
+        match self.half_width_text(estimate) {
             Some(half) => format!("{mean} ± {half}"),
             None => mean,
         }
@@ -166,7 +166,7 @@ mod tests {
         let measure =
             MetricColumn::parse("queues.s1:3.mean_bytes", &results.summary, &results.order).unwrap();
         let slowdown = MetricColumn::parse("first_slowdown_us", &results.summary, &results.order).unwrap();
-        let estimate = |mean, half| Estimate { runs: 3, mean, half: Some(half) };
+        let estimate = |mean, half| Estimate { runs: 3, mean, half_width: Some(half) };
         assert_eq!(slowdown.text(&estimate(3.36, 0.0)), "3.36 ± 0.00");
         assert_eq!(slowdown.text(&estimate(11.36, 0.0004)), "11.4 ± 0.0");
         assert_eq!(measure.text(&estimate(1500.0, 2.5)), "1,500 ± 2");

@@ -1,5 +1,5 @@
-//! Validates the requested metrics before the first run, against a summary with every key that the experiment can
-//! produce.
+//! Validates the requested metrics before the first run, against an artificial summary with every key that the
+//! experiment can produce.
 
 use super::measure::MetricColumn;
 use super::task::RunTask;
@@ -12,10 +12,11 @@ use weir_experiment::results::{
     Summary,
 };
 
-/// Length of lists in that summary: more than a run has buckets, classes or policies, to which metrics refer by index.
+/// Length of lists in the artificial summary. Metrics refer to their entries by index; no run has more buckets, classes
+/// or policies.
 const LIST_LEN: usize = 64;
-/// Prefixes of maps with reasons as keys. Reasons are not known before they occur, so all are accepted.
-const OPEN_PREFIXES: [&str; 2] = ["drops.", "refused."];
+/// Prefixes of maps with reasons as keys. Reasons are not known before they occur, so any is accepted.
+const REASON_PREFIXES: [&str; 2] = ["drops.", "refused."];
 
 /// Checks that the runs of these tasks can have every metric, so that typing errors are found before they run.
 ///
@@ -24,7 +25,7 @@ const OPEN_PREFIXES: [&str; 2] = ["drops.", "refused."];
 /// If no task has one of the metrics, or an experiment is invalid.
 pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
     let mut unknown: Vec<&String> =
-        metrics.iter().filter(|text| !OPEN_PREFIXES.iter().any(|prefix| text.contains(prefix))).collect();
+        metrics.iter().filter(|text| !REASON_PREFIXES.iter().any(|prefix| text.contains(prefix))).collect();
     let mut first_error = None;
     for task in tasks {
         if unknown.is_empty() {
@@ -230,10 +231,10 @@ mod tests {
     #[test]
     fn a_metric_of_one_run_is_sufficient() {
         let dir = tempfile::tempdir().unwrap();
-        let all = task(dir.path());
-        let only = RunTask { schemes: vec!["hpcc".to_owned()], ..all.clone() };
+        let both_schemes = task(dir.path());
+        let only_hpcc = RunTask { schemes: vec!["hpcc".to_owned()], ..both_schemes.clone() };
         let metrics = ["fncc.marks".to_owned()];
-        assert!(check(&metrics, std::slice::from_ref(&only)).is_err());
-        assert!(check(&metrics, &[only, all]).is_ok());
+        assert!(check(&metrics, std::slice::from_ref(&only_hpcc)).is_err());
+        assert!(check(&metrics, &[only_hpcc, both_schemes]).is_ok());
     }
 }

@@ -42,8 +42,8 @@ fn figure(results: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> 
     let numbers: Option<Vec<f64>> =
         axis.filter(|axis| axis.values.len() > 1).and_then(|axis| in_one_unit(&axis.values));
     let x_of = |row: &Row| -> f64 {
-        let by_subject = || subjects.iter().position(|subject| **subject == row.subject).unwrap_or(0);
-        let Some((axis, column)) = axis.zip(x_axis) else { return by_subject() as f64 };
+        let subject_index = || subjects.iter().position(|subject| **subject == row.subject).unwrap_or(0);
+        let Some((axis, column)) = axis.zip(x_axis) else { return subject_index() as f64 };
         let index = axis.values.iter().position(|value| *value == row.point[column]).unwrap_or(0);
         numbers.as_ref().map_or(index as f64, |numbers| numbers[index])
     };
@@ -69,21 +69,26 @@ fn figure(results: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> 
         return None;
     }
     for line in &mut lines {
-        let mut both: Vec<_> = line.points.iter().copied().zip(line.spread.iter().copied()).collect();
-        both.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
-        (line.points, line.spread) = both.into_iter().unzip();
+        let mut points_and_intervals: Vec<_> =
+            line.points.iter().copied().zip(line.spread.iter().copied()).collect();
+        points_and_intervals.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
+        (line.points, line.spread) = points_and_intervals.into_iter().unzip();
     }
     let x = match (axis, &numbers) {
-        (Some(axis), Some(numbers)) => numeric(&title_of(&axis.key, &axis.values), numbers),
+        (Some(axis), Some(numbers)) => numeric_axis(&title_of(&axis.key, &axis.values), numbers),
         (Some(axis), None) => Axis::named(axis.key.clone(), axis.values.clone()),
         (None, _) => Axis::named("", subjects.iter().map(|s| SweepResults::subject(s).to_owned()).collect()),
     };
     let unit = if measure.unit().is_empty() { String::new() } else { format!(" ({})", measure.unit()) };
-    let ends = || lines.iter().flat_map(|line| &line.spread);
+    let intervals = || lines.iter().flat_map(|line| &line.spread);
     // A confidence interval may extend below zero although no value can.
     let means = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    let low = if means().any(|mean| mean < 0.0) { ends().map(|s| s.0).fold(0.0, f64::min) } else { 0.0 };
-    let high = ends().map(|s| s.1).fold(0.0, f64::max);
+    let low = if means().any(|mean| mean < 0.0) {
+        intervals().map(|interval| interval.0).fold(0.0, f64::min)
+    } else {
+        0.0
+    };
+    let high = intervals().map(|interval| interval.1).fold(0.0, f64::max);
     let title = format!("{}{unit}", measure.name);
     let y = if low < 0.0 {
         Axis::exactly(title, 1.1 * low, (1.1 * high).max(-0.1 * low))
@@ -113,6 +118,7 @@ fn in_one_unit(values: &[String]) -> Option<Vec<f64>> {
     all.iter().all(|(_, unit)| *unit == all[0].1).then(|| all.iter().map(|(number, _)| *number).collect())
 }
 
+/// Returns the last part of a key with the unit of its values: `load (%)`.
 fn title_of(key: &str, values: &[String]) -> String {
     let short = key.rsplit('.').next().unwrap_or(key);
     match values.first().and_then(|value| quantity(value)) {
@@ -121,17 +127,19 @@ fn title_of(key: &str, values: &[String]) -> String {
     }
 }
 
-fn numeric(title: &str, numbers: &[f64]) -> Axis {
+/// Returns an axis with a tick at each of `numbers`.
+fn numeric_axis(title: &str, numbers: &[f64]) -> Axis {
     /// Ratio of largest to smallest value from which the axis is logarithmic.
     const MIN_LOG_RATIO: f64 = 20.0;
+    /// Margin at both ends, as a share of the axis.
     const MARGIN: f64 = 0.04;
     let mut tick_values = numbers.to_vec();
     tick_values.sort_by(f64::total_cmp);
     let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if low > 0.0 && high / low >= MIN_LOG_RATIO {
-        let more = (high / low).powf(MARGIN);
-        let mut axis = Axis::log(format!("{title} (log)"), low / more, high * more);
+        let margin_factor = (high / low).powf(MARGIN);
+        let mut axis = Axis::log(format!("{title} (log)"), low / margin_factor, high * margin_factor);
         axis.format = format::significant_short;
         return Axis { tick_values, ..axis };
     }
@@ -139,6 +147,7 @@ fn numeric(title: &str, numbers: &[f64]) -> Axis {
     Axis { tick_values, ..Axis::exactly(title, low - margin, high + margin) }
 }
 
+/// Returns the page. `dirs` are the directories of the runs, relative to the page.
 pub fn page(about: &About<'_>, results: &SweepResults<'_>, dirs: &[String]) -> String {
     let (done, total) = (results.completed(), results.runs.len());
     let content = html! {
@@ -181,7 +190,7 @@ fn means(results: &SweepResults<'_>) -> Markup {
                             @for (measure, estimate) in results.measures.iter().zip(&row.estimates) {
                                 td { @if let Some(estimate) = estimate {
                                     (measure.number(estimate.mean))
-                                    @if let Some(half) = measure.half(estimate) {
+                                    @if let Some(half) = measure.half_width_text(estimate) {
                                         " " span.unit { "± " (half) }
                                     }
                                 } @else { "-" } }
@@ -245,8 +254,8 @@ mod tests {
             order: results.order.clone(),
             summary: Some(results.summary.clone()),
             failure: None,
-            cached: false,
-            run: RunDescription::default(),
+            is_cached: false,
+            description: RunDescription::default(),
         };
         let outcomes = vec![outcome; 3];
         let measure = MetricColumn::parse("peak queue", &results.summary, &results.order).unwrap();

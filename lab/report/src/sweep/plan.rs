@@ -37,7 +37,7 @@ pub struct SweepRequest<'a> {
 
 impl SweepRequest<'_> {
     /// Returns the arguments of the equivalent command, with these keys and values.
-    fn words(&self, over: &[String]) -> Vec<String> {
+    fn command_args(&self, over: &[String]) -> Vec<String> {
         let mut words = vec!["sweep".to_owned(), self.file.display().to_string()];
         for (option, values) in [("--set", self.set), ("--over", over), ("--metric", self.metrics)] {
             words.extend(values.iter().flat_map(|value| [option.to_owned(), value.clone()]));
@@ -74,12 +74,12 @@ pub struct Sweep {
     grid: Grid,
     metrics: Vec<String>,
     tasks: Vec<RunTask>,
-    /// Empty outcome of each task.
+    /// The outcome of each task before any run: the order of its schemes, without a result.
     outcomes: Vec<RunResult>,
     _lock: DirLock,
 }
 
-/// A sweep whose runs are not checked yet, and whose directory is not locked.
+/// A sweep before its runs are checked and its directory is locked.
 struct Draft {
     base: Experiment,
     over: Vec<String>,
@@ -129,15 +129,15 @@ impl Sweep {
     /// If the request is invalid, or another process has locked the directory.
     pub fn plan(request: SweepRequest<'_>) -> Result<Sweep, Error> {
         let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(request)?;
-        let in_file = base.spec.sweep.unwrap_or_default();
-        let metrics = if request.metrics.is_empty() { in_file.metrics } else { request.metrics.to_vec() };
+        let file_sweep = base.spec.sweep.unwrap_or_default();
+        let metrics = if request.metrics.is_empty() { file_sweep.metrics } else { request.metrics.to_vec() };
         dir::check(&dir)?;
         let outcomes = task::check(&tasks)?;
         metric_check::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
         dir::remove_drafts(&dir)?;
-        let words = request.words(&over);
+        let words = request.command_args(&over);
         let program = request.extensions.program.clone();
         Ok(Sweep { name, title, dir, dirs, words, program, grid, metrics, tasks, outcomes, _lock })
     }
@@ -212,18 +212,19 @@ impl Sweep {
     ///
     /// If a file cannot be written.
     pub fn write(&self, results: &SweepResults<'_>) -> Result<PathBuf, Error> {
-        let put = |name: &str, content: &[u8]| write_atomic(&self.dir.join(name), content, MODE_PUBLIC);
+        let write_file =
+            |name: &str, content: &[u8]| write_atomic(&self.dir.join(name), content, MODE_PUBLIC);
         let command = format!("weir {}", shell_quote(&self.words));
         let about = About { name: &self.name, title: &self.title, command: &command, program: &self.program };
-        let all = || -> io::Result<()> {
-            put(TABLE, &results.csv()?)?;
-            put(RUNS_TABLE, &results.runs_csv()?)?;
+        let write_all = || -> io::Result<()> {
+            write_file(TABLE, &results.csv()?)?;
+            write_file(RUNS_TABLE, &results.runs_csv()?)?;
             for (name, svg) in page::svgs(results) {
-                put(&name, svg.as_bytes())?;
+                write_file(&name, svg.as_bytes())?;
             }
-            put(PAGE, page::page(&about, results, &self.dirs).as_bytes())
+            write_file(PAGE, page::page(&about, results, &self.dirs).as_bytes())
         };
-        all().map_err(|error| Error::work(error).at(self.dir.display()))?;
+        write_all().map_err(|error| Error::work(error).at(self.dir.display()))?;
         Ok(self.dir.join(PAGE))
     }
 }

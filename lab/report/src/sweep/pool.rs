@@ -17,7 +17,7 @@ use std::thread;
 use weir_experiment::backend::{Backend, CorePool, Error, Observer, Progress};
 
 /// Steps of the progress bar per run.
-const STEPS: u64 = 1000;
+const STEPS_PER_RUN: u64 = 1000;
 /// Stack of worker threads, equal to the main thread's 8 MiB: route computation recurses over the fabric.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -47,15 +47,16 @@ impl Engine for Pool {
         let bar = Bar::new(pending.len(), self.show_progress);
         let (cores, working) = (Arc::new(CorePool::new(self.threads)), AtomicUsize::new(0));
         let &Pool { is_cancelled, verbose, .. } = self;
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        let (next_index, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         thread::scope(|scope| {
             for started in 0..self.jobs.min(pending.len()) {
-                let Some(share) = cores.try_share(&working) else { break };
-                let (next, done, cores, bar) = (&next, &done, &cores, &bar);
+                let Some(lease) = cores.try_share(&working) else { break };
+                let (next_index, outcomes, cores, bar) = (&next_index, &outcomes, &cores, &bar);
                 let worker = move || {
-                    let _share = share;
+                    // Held until the worker ends.
+                    let _lease = lease;
                     loop {
-                        let index = next.fetch_add(1, Ordering::SeqCst);
+                        let index = next_index.fetch_add(1, Ordering::SeqCst);
                         let (false, Some(PendingRun { task, .. })) = (is_cancelled(), pending.get(index))
                         else {
                             break;
@@ -64,7 +65,9 @@ impl Engine for Pool {
                         if verbose {
                             bar.bar.suspend(|| log_outcome(task, &result));
                         }
-                        done.lock().expect("no worker panics while it holds this lock").insert(index, result);
+                        let mut outcomes =
+                            outcomes.lock().expect("no worker panics while it holds this lock");
+                        outcomes.insert(index, result);
                     }
                 };
                 // If the system starts only some of the threads, these execute all runs.
@@ -77,8 +80,9 @@ impl Engine for Pool {
             Ok(())
         })?;
         bar.bar.finish_and_clear();
-        let mut done = done.into_inner().expect("no worker panics while it holds this lock");
-        Ok((0..pending.len()).map(|index| done.remove(&index).unwrap_or(Ok(None))).collect())
+        let mut outcomes = outcomes.into_inner().expect("no worker panics while it holds this lock");
+        // A run without an outcome was not started, because the sweep was cancelled.
+        Ok((0..pending.len()).map(|index| outcomes.remove(&index).unwrap_or(Ok(None))).collect())
     }
 }
 
@@ -86,9 +90,9 @@ impl Pool {
     /// Executes one run; returns `None` if it was interrupted.
     fn run_one(&self, task: &RunTask, cores: &Arc<CorePool>, bar: &Bar, index: usize) -> TaskResult {
         let experiment = task.load()?;
-        let run = task.extensions.describe(&experiment);
+        let description = task.extensions.describe(&experiment);
         let run_dir = RunDir::at(&task.dir).map_err(Error::input)?;
-        let checkpoints = CheckpointWriter::new(run_dir, &run, &experiment)?;
+        let checkpoints = CheckpointWriter::new(run_dir, &description, &experiment)?;
         let inner = ProgressObserver { bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
         let mut observer = CheckpointingObserver { inner, checkpoints };
         let outcome = (self.backend)(Arc::clone(cores)).run(&experiment, &mut observer);
@@ -105,8 +109,8 @@ impl Pool {
             checkpoints.keep_partial(&results).map_err(Error::work)?;
             return Ok(None);
         }
-        checkpoints.finish(&results, &run, |_: &Path| Ok(())).map_err(Error::work)?;
-        bar.update(index, STEPS);
+        checkpoints.finish(&results, &description, |_: &Path| Ok(())).map_err(Error::work)?;
+        bar.update(index, STEPS_PER_RUN);
         Ok(Some(results.summary))
     }
 }
@@ -137,7 +141,7 @@ impl Bar {
         let style = ProgressStyle::with_template("{wide_msg} {bar:20} {percent:>3} %  {eta} left")
             .expect("the template is valid")
             .progress_chars("━━─");
-        let bar = ProgressBar::with_draw_target(Some(total as u64 * STEPS), target).with_style(style);
+        let bar = ProgressBar::with_draw_target(Some(total as u64 * STEPS_PER_RUN), target).with_style(style);
         Bar { bar, steps: Mutex::new(BTreeMap::new()), total }
     }
 
@@ -145,7 +149,7 @@ impl Bar {
         let mut all = self.steps.lock().expect("no worker panics while it holds this lock");
         all.insert(task, steps);
         self.bar.set_position(all.values().sum());
-        let done = all.values().filter(|&&steps| steps == STEPS).count();
+        let done = all.values().filter(|&&steps| steps == STEPS_PER_RUN).count();
         self.bar.set_message(format!("{done} of {} runs done, {} running", self.total, all.len() - done));
     }
 }
@@ -164,8 +168,8 @@ impl Observer for ProgressObserver<'_> {
         self.shares.resize(p.scheme_count, 0.0);
         self.shares[p.index] = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
         let done = self.shares.iter().sum::<f64>() / p.scheme_count as f64;
-        // Capped one below STEPS: the pool sets the last step when the results are on disk.
-        self.bar.update(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
+        // Capped one below STEPS_PER_RUN: the pool sets the last step when the results are on disk.
+        self.bar.update(self.index, ((done * STEPS_PER_RUN as f64) as u64).min(STEPS_PER_RUN - 1));
         if (self.is_cancelled)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -21,8 +21,9 @@ use weir_experiment::backend::Error;
 const JOB_IDS_FILE: &str = "jobs";
 /// Slurm's default of `MaxArraySize`; array indices are below it.
 const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;
-/// Initial and maximum interval at which the queue is polled.
-const POLL_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+/// Interval between the first two polls of the queue; later ones are longer, to spare the cluster's scheduler.
+const FIRST_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// Number of consecutive failed polls after which the sweep fails.
 const MAX_FAILED_POLLS: u32 = 20;
 
@@ -50,22 +51,22 @@ pub struct Slurm {
     pub show_progress: bool,
 }
 
-/// A job array: index `i` is run `first + i`.
+/// A job array: index `i` is run `first_run + i` of the sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Array {
-    first: usize,
+struct JobArray {
+    first_run: usize,
     indices: Vec<usize>,
 }
 
-impl Array {
+impl JobArray {
     /// Divides runs, sorted in ascending order, into arrays with indices below `size`.
-    fn split(runs: &[usize], size: usize) -> Vec<Array> {
-        let mut arrays: Vec<Array> = Vec::new();
+    fn split(runs: &[usize], size: usize) -> Vec<JobArray> {
+        let mut arrays: Vec<JobArray> = Vec::new();
         for &run in runs {
-            let first = run / size * size;
+            let first_run = run / size * size;
             match arrays.last_mut() {
-                Some(last) if last.first == first => last.indices.push(run - first),
-                _ => arrays.push(Array { first, indices: vec![run - first] }),
+                Some(last) if last.first_run == first_run => last.indices.push(run - first_run),
+                _ => arrays.push(JobArray { first_run, indices: vec![run - first_run] }),
             }
         }
         arrays
@@ -91,20 +92,20 @@ impl Slurm {
     /// Returns the job scripts for these runs.
     pub fn scripts(&self, pending: &[PendingRun<'_>]) -> Vec<String> {
         let runs: Vec<usize> = pending.iter().map(|run| run.index).collect();
-        Array::split(&runs, array_size()).iter().map(|array| self.script(array)).collect()
+        JobArray::split(&runs, array_size()).iter().map(|array| self.script(array)).collect()
     }
 
     /// Returns the ids of the jobs that were submitted last.
     pub fn jobs(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.dir().join(JOB_IDS_FILE)).unwrap_or_default();
+        let text = fs::read_to_string(self.slurm_dir().join(JOB_IDS_FILE)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    fn script(&self, array: &Array) -> String {
+    fn script(&self, array: &JobArray) -> String {
         let max_concurrent = self.max_concurrent.map(|jobs| format!("%{jobs}")).unwrap_or_default();
         let current_dir = std::env::current_dir().unwrap_or_default();
         // In the names of Slurm's logs, a percent sign starts a replacement pattern.
-        let logs = self.dir().display().to_string();
+        let logs = self.slurm_dir().display().to_string();
         let mut script = "#!/bin/bash\n".to_owned();
         for option in [
             format!("--job-name=weir-{}", self.name),
@@ -116,9 +117,10 @@ impl Slurm {
         .iter()
         .chain(&self.options)
         {
+            // Writing to a String does not fail.
             let _ = writeln!(script, "#SBATCH {option}");
         }
-        let run = match array.first {
+        let run = match array.first_run {
             0 => "$SLURM_ARRAY_TASK_ID".to_owned(),
             first => format!("$(({first} + SLURM_ARRAY_TASK_ID))"),
         };
@@ -131,24 +133,25 @@ impl Slurm {
         script
     }
 
-    fn dir(&self) -> PathBuf {
+    /// Returns the directory of job scripts and logs.
+    fn slurm_dir(&self) -> PathBuf {
         self.dir.join(SLURM)
     }
 
     fn log(&self, run: usize) -> PathBuf {
-        self.dir().join(format!("run-{run}.log"))
+        self.slurm_dir().join(format!("run-{run}.log"))
     }
 
     /// Submits runs and returns the job ids.
     fn submit(&self, runs: &[usize]) -> Result<Vec<String>, Error> {
         let mut jobs = Vec::new();
-        for array in Array::split(runs, array_size()) {
+        for array in JobArray::split(runs, array_size()) {
             for index in &array.indices {
-                // The log of an earlier job would be taken for that of this job.
-                let _ = fs::remove_file(self.log(array.first + index));
+                // The log of an earlier job would be taken for that of this job. Usually there is none.
+                let _ = fs::remove_file(self.log(array.first_run + index));
             }
             let script = self.script(&array);
-            let path = self.dir().join(format!("from-{}.sbatch", array.first));
+            let path = self.slurm_dir().join(format!("from-{}.sbatch", array.first_run));
             write_atomic(&path, script.as_bytes(), MODE_PUBLIC)
                 .map_err(|error| Error::work(error).at(path.display()))?;
             let output = Command::new("sbatch").arg("--parsable").arg(&path).output().map_err(|error| {
@@ -164,7 +167,7 @@ impl Slurm {
             let text = String::from_utf8_lossy(&output.stdout);
             jobs.push(text.trim().split(';').next().unwrap_or_default().to_owned());
             let listed = jobs.join("\n") + "\n";
-            write_atomic(&self.dir().join(JOB_IDS_FILE), listed.as_bytes(), MODE_PUBLIC)
+            write_atomic(&self.slurm_dir().join(JOB_IDS_FILE), listed.as_bytes(), MODE_PUBLIC)
                 .map_err(Error::work)?;
         }
         Ok(jobs)
@@ -172,26 +175,27 @@ impl Slurm {
 
     /// Waits until none of the jobs is in the queue. Returns false if they were cancelled.
     fn wait(&self, jobs: &[String], pending: &[PendingRun<'_>], bar: &ProgressBar) -> Result<bool, Error> {
-        const STEP: Duration = Duration::from_millis(200);
-        let (mut pause, mut last_poll, mut failed_polls) = (POLL_INTERVALS[0], Instant::now(), 0);
+        /// Maximum delay of a cancellation.
+        const CANCELLATION_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+        let (mut poll_interval, mut last_poll, mut failed_polls) = (FIRST_POLL_INTERVAL, Instant::now(), 0);
         while !jobs.is_empty() {
             if (self.is_cancelled)() {
                 self.cancel(jobs);
                 return Ok(false);
             }
-            thread::sleep(STEP);
-            if last_poll.elapsed() < pause {
+            thread::sleep(CANCELLATION_CHECK_INTERVAL);
+            if last_poll.elapsed() < poll_interval {
                 continue;
             }
             let finished = pending.iter().filter(|run| run.task.dir.join(SUMMARY).exists()).count();
             bar.set_position(finished as u64);
-            match queue() {
-                Ok(queue) if jobs.iter().all(|job| !queue.contains(job)) => break,
+            match queued_jobs() {
+                Ok(queued) if jobs.iter().all(|job| !queued.contains(job)) => break,
                 Ok(_) => failed_polls = 0,
                 Err(reason) if failed_polls == MAX_FAILED_POLLS => return Err(Error::Work(reason)),
                 Err(_) => failed_polls += 1,
             }
-            (pause, last_poll) = (POLL_INTERVALS[1].min(pause * 3 / 2), Instant::now());
+            (poll_interval, last_poll) = (MAX_POLL_INTERVAL.min(poll_interval * 3 / 2), Instant::now());
         }
         Ok(true)
     }
@@ -212,13 +216,13 @@ impl Slurm {
 
 impl Engine for Slurm {
     fn run(&self, pending: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
-        let dir = self.dir();
+        let dir = self.slurm_dir();
         fs::create_dir_all(&dir).map_err(|error| Error::work(error).at(dir.display()))?;
         let bar = bar(pending.len(), self.show_progress);
         // Jobs of an earlier command that are still in the queue execute some of the runs.
         let earlier = self.jobs();
-        let queue = if earlier.is_empty() { BTreeSet::new() } else { queue().map_err(Error::Work)? };
-        let mut jobs: Vec<String> = earlier.into_iter().filter(|job| queue.contains(job)).collect();
+        let queued = if earlier.is_empty() { BTreeSet::new() } else { queued_jobs().map_err(Error::Work)? };
+        let mut jobs: Vec<String> = earlier.into_iter().filter(|job| queued.contains(job)).collect();
         let (mut attempts, mut has_waited) = (0, !jobs.is_empty());
         let has_finished = loop {
             if self.detach && !jobs.is_empty() {
@@ -237,7 +241,7 @@ impl Engine for Slurm {
                 break true;
             }
             if attempts > 0 {
-                let runs = Array { first: 0, indices: remaining.clone() }.indices();
+                let runs = JobArray { first_run: 0, indices: remaining.clone() }.indices();
                 bar.suspend(|| {
                     let _ =
                         writeln!(io::stderr(), "repeating runs {runs}: their jobs ended without a result");
@@ -269,7 +273,7 @@ fn array_size() -> usize {
 }
 
 /// Returns the ids of this user's jobs in the queue.
-fn queue() -> Result<BTreeSet<String>, String> {
+fn queued_jobs() -> Result<BTreeSet<String>, String> {
     let output = Command::new("squeue").args(["--noheader", "--me", "--format=%F"]).output();
     let output = output.map_err(|error| format!("squeue: {error}"))?;
     if !output.status.success() {
@@ -314,18 +318,18 @@ mod tests {
 
     #[test]
     fn runs_are_divided_into_arrays() {
-        let one = Array::split(&[0, 1, 2, 5, 7, 8], 1001);
-        assert_eq!(one, [Array { first: 0, indices: vec![0, 1, 2, 5, 7, 8] }]);
+        let one = JobArray::split(&[0, 1, 2, 5, 7, 8], 1001);
+        assert_eq!(one, [JobArray { first_run: 0, indices: vec![0, 1, 2, 5, 7, 8] }]);
         assert_eq!(one[0].indices(), "0-2,5,7-8");
-        let many = Array::split(&[3, 9, 10, 25], 10);
-        let array = |first, indices: &[usize]| Array { first, indices: indices.into() };
+        let many = JobArray::split(&[3, 9, 10, 25], 10);
+        let array = |first_run, indices: &[usize]| JobArray { first_run, indices: indices.into() };
         assert_eq!(many, [array(0, &[3, 9]), array(10, &[0]), array(20, &[5])]);
-        assert!(Array::split(&[], 10).is_empty());
+        assert!(JobArray::split(&[], 10).is_empty());
     }
 
     #[test]
     fn a_script_is_complete_and_quoted() {
-        let script = slurm().script(&Array { first: 1001, indices: vec![0, 1, 2] });
+        let script = slurm().script(&JobArray { first_run: 1001, indices: vec![0, 1, 2] });
         for line in [
             "#!/bin/bash",
             "#SBATCH --job-name=weir-quickstart",
@@ -335,7 +339,7 @@ mod tests {
             "run=$((1001 + SLURM_ARRAY_TASK_ID))",
             "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --run-index \"$run\" --threads \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
         ] {
-            assert!(script.lines().any(|other| other == line), "{line}\nis not in\n{script}");
+            assert!(script.lines().any(|script_line| script_line == line), "{line}\nis not in\n{script}");
         }
     }
 }

@@ -11,9 +11,9 @@ pub struct Estimate {
     /// Number of runs with a value.
     pub runs: usize,
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean (Student's t), which is `mean ± half`; `None` for a
+    /// Half the width of the 95 % confidence interval of the mean (Student's t), which is `mean ± half_width`; `None` for a
     /// single run.
-    pub half: Option<f64>,
+    pub half_width: Option<f64>,
 }
 
 impl Estimate {
@@ -26,18 +26,18 @@ impl Estimate {
             return None;
         }
         let mean = values.iter().sum::<f64>() / count;
-        let half = (runs > 1).then(|| {
+        let half_width = (runs > 1).then(|| {
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
             let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("at least one degree of freedom");
             student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / count).sqrt()
         });
-        Some(Estimate { runs, mean, half })
+        Some(Estimate { runs, mean, half_width })
     }
 
     /// Returns the ends of the confidence interval; both are the mean for a single run.
     pub fn interval(&self) -> (f64, f64) {
-        let half = self.half.unwrap_or(0.0);
-        (self.mean - half, self.mean + half)
+        let half_width = self.half_width.unwrap_or(0.0);
+        (self.mean - half_width, self.mean + half_width)
     }
 }
 
@@ -48,12 +48,12 @@ mod tests {
     #[test]
     fn the_interval_uses_students_t() {
         assert_eq!(Estimate::from_values(&[]), None);
-        assert_eq!(Estimate::from_values(&[3.0]), Some(Estimate { runs: 1, mean: 3.0, half: None }));
+        assert_eq!(Estimate::from_values(&[3.0]), Some(Estimate { runs: 1, mean: 3.0, half_width: None }));
         // t for four degrees of freedom is 2.776; the standard deviation of 1..5 is 1.5811.
         let five = Estimate::from_values(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        assert!((five.half.unwrap() - 2.776_445 * 1.581_139 / 5f64.sqrt()).abs() < 1e-5, "{five:?}");
+        assert!((five.half_width.unwrap() - 2.776_445 * 1.581_139 / 5f64.sqrt()).abs() < 1e-5, "{five:?}");
         let two = Estimate::from_values(&[0.0, 2.0]).unwrap();
-        assert!((two.half.unwrap() - 12.706_205).abs() < 1e-4, "{two:?}");
+        assert!((two.half_width.unwrap() - 12.706_205).abs() < 1e-4, "{two:?}");
         assert_eq!(Estimate::from_values(&[7.0; 4]).unwrap().interval(), (7.0, 7.0));
     }
 }

@@ -124,7 +124,7 @@ impl<'a> SweepResults<'a> {
         for row in &self.rows {
             for (measure, estimate) in self.measures.iter().zip(&row.estimates) {
                 let Some(estimate) = estimate else { continue };
-                let interval = estimate.half.map(|_| estimate.interval());
+                let interval = estimate.half_width.map(|_| estimate.interval());
                 let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
                 let names = [row.subject.as_deref().unwrap_or_default(), &measure.name, measure.unit()];
                 let names = row.point.iter().map(String::as_str).chain(names);

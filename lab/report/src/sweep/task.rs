@@ -70,7 +70,7 @@ impl RunTask {
     /// Returns the results of exactly this run, if the directory has them and they are complete.
     fn load_completed(&self, run: &RunDescription) -> Option<Summary> {
         let existing = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
-        let file = run.file();
+        let file = run.to_yaml();
         let ((program, keys), (own_program, own_keys)) = (run_identity(&existing)?, run_identity(&file)?);
         let is_same = is_same_program(program, own_program) && keys == own_keys;
         let summary: Summary =
@@ -96,10 +96,10 @@ pub struct RunResult {
     pub summary: Option<Summary>,
     /// The error, if the run failed.
     pub failure: Option<Error>,
-    /// True if the run was done before.
-    pub cached: bool,
+    /// True if the results are those of an earlier command.
+    pub is_cached: bool,
     /// Description for the report.
-    pub run: RunDescription,
+    pub description: RunDescription,
 }
 
 /// Reads and checks all tasks before the first run. Returns an empty outcome for each.
@@ -112,8 +112,8 @@ pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
         let experiment = task.load()?;
         RunDir::at(&task.dir).map_err(Error::input)?;
         let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
-        let run = task.extensions.describe(&experiment);
-        Ok(RunResult { order, summary: None, failure: None, cached: false, run })
+        let description = task.extensions.describe(&experiment);
+        Ok(RunResult { order, summary: None, failure: None, is_cached: false, description })
     };
     tasks.iter().map(outcome).collect()
 }

@@ -34,14 +34,14 @@ fn text<'a>(cell: &Cell<'a>) -> Cow<'a, str> {
     }
 }
 
-/// Reads a table and calls `take` for each row.
+/// Reads a table and calls `on_row` for each row.
 ///
 /// # Errors
 ///
-/// If the file is not a table with these columns, or `take` fails.
+/// If the file is not a table with these columns, or `on_row` fails.
 pub fn read<R: DeserializeOwned>(
     path: &Path,
-    take: &mut dyn FnMut(R) -> Result<(), String>,
+    on_row: &mut dyn FnMut(R) -> Result<(), String>,
 ) -> Result<(), String> {
     let to_text = |error: ::csv::Error| error.to_string();
     let mut reader = Reader::from_path(path).map_err(to_text)?;
@@ -54,7 +54,7 @@ pub fn read<R: DeserializeOwned>(
             record.set_position(position);
         }
         let row = record.deserialize(Some(&headers)).map_err(to_text)?;
-        take(row).map_err(|reason| format!("line {}: {reason}", line + 2))?;
+        on_row(row).map_err(|reason| format!("line {}: {reason}", line + 2))?;
     }
     Ok(())
 }

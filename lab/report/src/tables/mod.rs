@@ -8,7 +8,7 @@ mod schema;
 
 pub use schema::{Cell, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, Table, us};
 
-use super::files::put;
+use super::files::stage_file;
 use super::names::file_name;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ pub struct TableSelection {
     pub queues: bool,
     /// Pacing rate and goodput of each observed flow at each sample.
     pub rates: bool,
+    /// One row for each PFC pause or resume frame.
     pub pauses: bool,
     /// `fct-<scheme>.txt`: finished flows in the HPCC simulator's eight columns.
     pub fct: bool,
@@ -34,7 +35,7 @@ pub struct TableSelection {
 }
 
 /// Returns the file name of a table.
-pub fn file(table: &str, format: TableFormat) -> String {
+pub fn file_name_of(table: &str, format: TableFormat) -> String {
     let extension = match format {
         TableFormat::Csv => "csv",
         TableFormat::Parquet => "parquet",
@@ -56,7 +57,7 @@ pub fn write(
     let selection =
         [(tables.flows, FLOWS), (tables.queues, QUEUES), (tables.rates, RATES), (tables.pauses, PAUSES)];
     for (_, table) in selection.iter().filter(|(is_selected, _)| *is_selected) {
-        let path = dir.join(file(table.name, tables.format));
+        let path = dir.join(file_name_of(table.name, tables.format));
         match tables.format {
             TableFormat::Csv => csv::write(&path, table, results),
             TableFormat::Parquet => parquet::write(&path, table, results),
@@ -64,32 +65,32 @@ pub fn write(
     }
     if tables.fct {
         for (label, trace) in &results.traces {
-            put(dir, &format!("fct-{}.txt", file_name(label)), &fct::text(trace, addresses))?;
+            stage_file(dir, &format!("fct-{}.txt", file_name(label)), &fct::text(trace, addresses))?;
         }
     }
     Ok(())
 }
 
-/// Reads a table of a run in the format in which it was written, and calls `take` for each row. Succeeds without rows
+/// Reads a table of a run in the format in which it was written, and calls `on_row` for each row. Succeeds without rows
 /// if the table was not written. Errors consist of the name of the file and a message.
 ///
 /// # Errors
 ///
-/// If the file is not a table with these columns, or `take` fails.
+/// If the file is not a table with these columns, or `on_row` fails.
 pub fn read<R: DeserializeOwned>(
     dir: &Path,
     table: &Table,
-    mut take: impl FnMut(R) -> Result<(), String>,
+    mut on_row: impl FnMut(R) -> Result<(), String>,
 ) -> Result<(), (String, String)> {
     for format in [TableFormat::Csv, TableFormat::Parquet] {
-        let name = file(table.name, format);
+        let name = file_name_of(table.name, format);
         let path = dir.join(&name);
         if path.exists() {
-            let read = match format {
-                TableFormat::Csv => csv::read(&path, &mut take),
-                TableFormat::Parquet => parquet::read(&path, table, &mut take),
+            let result = match format {
+                TableFormat::Csv => csv::read(&path, &mut on_row),
+                TableFormat::Parquet => parquet::read(&path, table, &mut on_row),
             };
-            return read.map_err(|reason| (name, reason));
+            return result.map_err(|reason| (name, reason));
         }
     }
     Ok(())
@@ -106,11 +107,11 @@ mod tests {
 
     fn rows(dir: &Path, table: &Table) -> Vec<Row> {
         let mut rows = Vec::new();
-        let take = |row: Row| {
+        let on_row = |row: Row| {
             rows.push(row);
             Ok(())
         };
-        read(dir, table, take).unwrap();
+        read(dir, table, on_row).unwrap();
         rows
     }
 

@@ -30,12 +30,12 @@ pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
     let file = BufWriter::new(files::create(path)?);
     let mut writer = SerializedFileWriter::new(file, schema(table)?, Arc::default())?;
     let mut columns: Vec<Column> = table.columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
-    let mut pending = 0;
+    let mut rows_in_group = 0;
     table.rows(results, &mut |row| {
         row.iter().zip(&mut columns).for_each(|(cell, column)| column.push(cell));
-        pending += 1;
-        if pending == ROWS_PER_GROUP {
-            pending = 0;
+        rows_in_group += 1;
+        if rows_in_group == ROWS_PER_GROUP {
+            rows_in_group = 0;
             write_group(&mut writer, &mut columns)?;
         }
         Ok(())
@@ -69,10 +69,10 @@ fn write_group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut
         let mut writer = group.next_column()?.expect("the schema has the columns of the table");
         match column {
             Column::Text(values) => writer.typed::<ByteArrayType>().write_batch(values, None, None)?,
-            Column::Count(values, levels) => {
+            Column::Count { values, levels } => {
                 writer.typed::<Int64Type>().write_batch(values, Some(levels), None)?
             }
-            Column::Number(values, levels) => {
+            Column::Number { values, levels } => {
                 writer.typed::<DoubleType>().write_batch(values, Some(levels), None)?
             }
         };
@@ -83,19 +83,20 @@ fn write_group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut
     Ok(())
 }
 
-/// The present values of a column, and the definition level of each row: 1 if it has a value.
+/// The values of a column, without absent ones, and the definition level of each row: 1 if it has a value, else 0. Texts
+/// are never absent.
 enum Column {
     Text(Vec<ByteArray>),
-    Count(Vec<i64>, Vec<i16>),
-    Number(Vec<f64>, Vec<i16>),
+    Count { values: Vec<i64>, levels: Vec<i16> },
+    Number { values: Vec<f64>, levels: Vec<i16> },
 }
 
 impl Column {
     fn new(kind: Kind) -> Column {
         match kind {
             Kind::Text => Column::Text(Vec::new()),
-            Kind::Count => Column::Count(Vec::new(), Vec::new()),
-            Kind::Time | Kind::Number => Column::Number(Vec::new(), Vec::new()),
+            Kind::Count => Column::Count { values: Vec::new(), levels: Vec::new() },
+            Kind::Time | Kind::Number => Column::Number { values: Vec::new(), levels: Vec::new() },
         }
     }
 
@@ -106,17 +107,17 @@ impl Column {
                 let same = values.last().filter(|last| last.data() == text.as_bytes()).cloned();
                 values.push(same.unwrap_or_else(|| text.into()));
             }
-            (Column::Count(values, levels), Cell::Count(count)) => {
+            (Column::Count { values, levels }, Cell::Count(count)) => {
                 // Parquet stores unsigned numbers as signed ones with the same bits; the logical type in the schema
                 // says unsigned.
                 values.extend(count.map(u64::cast_signed));
                 levels.push(count.is_some().into());
             }
-            (Column::Number(values, levels), Cell::Number(number)) => {
+            (Column::Number { values, levels }, Cell::Number(number)) => {
                 values.extend(number);
                 levels.push(number.is_some().into());
             }
-            (Column::Number(values, levels), Cell::Time(time)) => {
+            (Column::Number { values, levels }, Cell::Time(time)) => {
                 values.extend(time.map(us));
                 levels.push(time.is_some().into());
             }
@@ -127,11 +128,11 @@ impl Column {
     fn clear(&mut self) {
         match self {
             Column::Text(values) => values.clear(),
-            Column::Count(values, levels) => {
+            Column::Count { values, levels } => {
                 values.clear();
                 levels.clear();
             }
-            Column::Number(values, levels) => {
+            Column::Number { values, levels } => {
                 values.clear();
                 levels.clear();
             }
@@ -139,26 +140,26 @@ impl Column {
     }
 }
 
-/// Reads a table and calls `take` for each row. Times are text, as in CSV.
+/// Reads a table and calls `on_row` for each row. Times are text, as in CSV.
 ///
 /// # Errors
 ///
-/// If the file is not a table with these columns, or `take` fails.
+/// If the file is not a table with these columns, or `on_row` fails.
 pub fn read<R: DeserializeOwned>(
     path: &Path,
     table: &Table,
-    take: &mut dyn FnMut(R) -> std::result::Result<(), String>,
+    on_row: &mut dyn FnMut(R) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
     // The parquet crate panics on some damaged files, which can occur in runs without a manifest. Rows read before
     // are discarded by the caller.
-    let read = AssertUnwindSafe(|| rows(path, table, take));
-    catch_unwind(read).unwrap_or_else(|_| Err("not a Parquet file, or damaged".to_owned()))
+    let read_rows = AssertUnwindSafe(|| rows(path, table, on_row));
+    catch_unwind(read_rows).unwrap_or_else(|_| Err("not a Parquet file, or damaged".to_owned()))
 }
 
 fn rows<R: DeserializeOwned>(
     path: &Path,
     table: &Table,
-    take: &mut dyn FnMut(R) -> std::result::Result<(), String>,
+    on_row: &mut dyn FnMut(R) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
@@ -171,7 +172,7 @@ fn rows<R: DeserializeOwned>(
             }
         }
         let row = serde_json::from_value(row).map_err(|error| error.to_string());
-        row.and_then(&mut *take).map_err(|reason| format!("row {}: {reason}", index + 1))?;
+        row.and_then(&mut *on_row).map_err(|reason| format!("row {}: {reason}", index + 1))?;
     }
     Ok(())
 }

@@ -5,17 +5,20 @@ use std::io;
 use weir_experiment::results::{Results, SchemeTrace};
 use weir_units::Time;
 
-/// Kind of the values in a column.
+/// Kind of the values in a column. All but texts may be absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Text with few distinct values.
     Text,
+    /// A time, in microseconds in the files.
     Time,
+    /// A whole number.
     Count,
+    /// A number with decimals.
     Number,
 }
 
-/// A value in a row; `None`: no value.
+/// A value in a row; `None` if the row has no value in this column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     Text(&'a str),
@@ -38,14 +41,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// Calls `take` for all rows, scheme by scheme.
+    /// Calls `on_row` for all rows, scheme by scheme.
     ///
     /// # Errors
     ///
-    /// The first error of `take`.
-    pub fn rows(&self, results: &Results, take: &mut RowCallback<'_>) -> io::Result<()> {
+    /// The first error of `on_row`.
+    pub fn rows(&self, results: &Results, on_row: &mut RowCallback<'_>) -> io::Result<()> {
         let traces = results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)));
-        traces.into_iter().try_for_each(|(label, trace)| (self.rows)(label, trace, take))
+        traces.into_iter().try_for_each(|(label, trace)| (self.rows)(label, trace, on_row))
     }
 }
 
@@ -65,9 +68,9 @@ pub const FLOWS: Table = Table {
         ("acked_bytes", Kind::Count),
         ("retransmits", Kind::Count),
     ],
-    rows: |scheme, trace, take| {
+    rows: |scheme, trace, on_row| {
         trace.flows.iter().try_for_each(|flow| {
-            take(&[
+            on_row(&[
                 Cell::Text(scheme),
                 Cell::Text(&flow.name()),
                 Cell::Text(&flow.from),
@@ -95,11 +98,11 @@ pub const QUEUES: Table = Table {
         ("queue_bytes", Kind::Count),
         ("utilisation", Kind::Number),
     ],
-    rows: |scheme, trace, take| {
+    rows: |scheme, trace, on_row| {
         trace.ports.iter().try_for_each(|port| {
             let mut samples = port.queue_bytes.iter().zip(&port.utilisation).enumerate();
             samples.try_for_each(|(index, (&bytes, &utilisation))| {
-                take(&[
+                on_row(&[
                     Cell::Text(scheme),
                     Cell::Time(Some(trace.sample_time(index))),
                     Cell::Text(&port.port),
@@ -122,11 +125,11 @@ pub const RATES: Table = Table {
         ("rate_bps", Kind::Count),
         ("goodput_bps", Kind::Count),
     ],
-    rows: |scheme, trace, take| {
+    rows: |scheme, trace, on_row| {
         trace.rates.iter().try_for_each(|flow| {
             let mut samples = flow.rate.iter().zip(&flow.goodput).enumerate();
             samples.try_for_each(|(index, (rate, goodput))| {
-                take(&[
+                on_row(&[
                     Cell::Text(scheme),
                     Cell::Time(Some(trace.sample_time(index))),
                     Cell::Text(&flow.flow),
@@ -138,6 +141,7 @@ pub const RATES: Table = Table {
     },
 };
 
+/// One row for each PFC pause or resume frame.
 pub const PAUSES: Table = Table {
     name: "pauses",
     columns: &[
@@ -148,9 +152,9 @@ pub const PAUSES: Table = Table {
         ("priority", Kind::Count),
         ("event", Kind::Text),
     ],
-    rows: |scheme, trace, take| {
+    rows: |scheme, trace, on_row| {
         trace.pauses.iter().try_for_each(|pause| {
-            take(&[
+            on_row(&[
                 Cell::Text(scheme),
                 Cell::Time(Some(pause.time)),
                 Cell::Text(&pause.switch),

@@ -552,8 +552,8 @@ impl<'e> SchemeRun<'e> {
             flow.size.and_then(|size| paths::ideal_completion_time(self.experiment, self.routes, flow, size));
         let flow_index = self.flows.start(flow, message, ideal, source);
         let announcement =
-            flow.announces.as_ref().map(|SenderAnnouncement { incast, senders }| Announcement {
-                incast: *incast,
+            flow.announces.as_ref().map(|SenderAnnouncement { incast_number, senders }| Announcement {
+                incast: *incast_number,
                 senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
             });
         StartFlow {
@@ -602,7 +602,7 @@ impl<'e> SchemeRun<'e> {
                 let result = FinishedMessage { end: *end, acked: *bytes, retransmits: *retransmits };
                 let ended = self.flows.finish(*host, *message, &result);
                 if let Some(ActiveFlow { to, source: Some(FlowSource { index, tag }), .. }) = ended {
-                    self.feed.on_acked(index, FlowEnd { to, tag }, *at);
+                    self.feed.on_flow_acked(index, FlowEnd { to, tag }, *at);
                     feed_changed = true;
                 }
             }
@@ -615,7 +615,7 @@ impl<'e> SchemeRun<'e> {
                 let sender = self.senders.get(peer);
                 let flow = sender.and_then(|&sender| self.flows.by_message(sender, *message));
                 if let Some(&ActiveFlow { to, source: Some(FlowSource { index, tag }), .. }) = flow {
-                    self.feed.on_received(index, FlowEnd { to, tag }, *at);
+                    self.feed.on_flow_received(index, FlowEnd { to, tag }, *at);
                     feed_changed = true;
                 }
             }

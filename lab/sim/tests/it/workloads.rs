@@ -95,7 +95,7 @@ fn incasts_repeat_with_other_senders_and_receivers() {
         assert_eq!(incast.iter().map(|f| f.from).collect::<BTreeSet<_>>().len(), 8);
         let lists: Vec<_> = incast.iter().map(|f| f.announces.clone().expect("each announces")).collect();
         assert!(lists.iter().all(|list| *list == lists[0] && list.senders.len() == 8));
-        assert!(numbers.insert(lists[0].incast), "each incast has a number of its own");
+        assert!(numbers.insert(lists[0].incast_number), "each incast has a number of its own");
         receivers.insert(incast[0].to);
     }
     assert!(receivers.len() > 3, "{receivers:?}");

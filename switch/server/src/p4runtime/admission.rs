@@ -51,19 +51,20 @@ struct ConnectionTable {
     next_id: u64,
 }
 
-/// The calls of a connection, which determine whether it may be evicted or closed.
+/// A connection and the activity of its calls, which decides whether the connection may be evicted or closed.
 #[derive(Debug)]
 pub struct ConnectionActivity {
     peer: IpAddr,
     calls: Mutex<CallActivity>,
     /// Notified when the connection is evicted.
     evicted: Notify,
-    /// Permit for one read of this connection, for which other connections do not compete.
+    /// Permit for one read of this connection. Other connections do not compete for it.
     read_permit: Semaphore,
 }
 
 #[derive(Debug)]
 struct CallActivity {
+    /// Number of calls, including streams, that have not ended.
     in_progress: usize,
     /// Number of streams that take part in arbitration.
     arbitrating: usize,
@@ -136,7 +137,7 @@ impl ConnectionTable {
 }
 
 impl ConnectionActivity {
-    /// Returns the eviction rank: the connection with the lowest is evicted first.
+    /// Returns the rank and the time of the last activity. The connection with the lowest pair is evicted first.
     fn rank(&self) -> (EvictionRank, Instant) {
         let calls = lock(&self.calls);
         let rank = match *calls {

@@ -29,7 +29,7 @@ use weir_switch::driver::DataplaneHandle;
 use weir_switch::program::Program;
 use weir_units::Time;
 
-/// Updates applied, or rows read, between two batches of frames: about 0.2 ms, short enough for every receive ring.
+/// Updates applied, or rows (table entries, cells of arrays) read, between two batches of frames: about 0.2 ms, short enough for every receive ring.
 const BATCH_STEP: usize = 128;
 
 /// Memory limit of the decoded updates of one step, in bytes.
@@ -45,7 +45,7 @@ const MAX_CONCURRENT_READS: usize = 32;
 pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
 
 /// The pipeline that processes packets.
-struct Active {
+struct ActivePipeline {
     control: Arc<Mutex<Control>>,
     program: Arc<Program>,
     config: ForwardingPipelineConfig,
@@ -54,7 +54,7 @@ struct Active {
 /// The pipelines of a device.
 #[derive(Default)]
 pub struct Pipelines {
-    active: Option<Active>,
+    active: Option<ActivePipeline>,
     /// Saved by VERIFY_AND_SAVE and not yet committed. It has its own switch, which receives writes until the commit.
     saved: Option<StagedPipeline>,
 }
@@ -152,8 +152,8 @@ impl Device {
             return Ok(batch);
         }
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
-        let mut done = updates.len() == 0;
-        while !done {
+        let mut is_done = updates.len() == 0;
+        while !is_done {
             // No packet may be processed between the updates of an atomic batch, so all are applied in one step and
             // decoded one by one.
             let (decoded, encoded) = match atomicity {
@@ -162,10 +162,10 @@ impl Device {
             };
             let step = self.on_active(active, move |control, switch, _| {
                 let updates = decoded.into_iter().chain(encoded.into_iter().flatten()).map(to_update);
-                let done = batch.step(control, switch, updates);
-                (batch, done)
+                let is_done = batch.step(control, switch, updates);
+                (batch, is_done)
             });
-            (batch, done) = step.await?;
+            (batch, is_done) = step.await?;
         }
         self.after_write(&active.control);
         Ok(batch)
@@ -174,12 +174,13 @@ impl Device {
     /// Runs an operation on the active pipeline, on the data-plane thread.
     async fn on_active<R: Send + 'static>(
         &self,
-        active: &Active,
+        active: &ActivePipeline,
         operation: impl FnOnce(&mut Control, &mut Switch, Time) -> R + Send + 'static,
     ) -> Result<R, Status> {
         let (control, program) = (Arc::clone(&active.control), Arc::clone(&active.program));
         let result = self.dataplane.call(move |switch, now| {
             switch.set_now(now);
+            // Thrift may have installed another program since.
             let is_running = Arc::ptr_eq(switch.pipeline().program(), &program);
             is_running.then(|| operation(&mut lock(&control), switch, now))
         });
@@ -202,33 +203,34 @@ impl Device {
         self.timeouts_changed.notify_one();
     }
 
-    /// Reads from the pipeline that was pushed last. Returns encoded entities.
+    /// Reads from the pipeline that was pushed last. Returns encoded entities. The outer error ends the call; the inner
+    /// one is the result of this request only.
     pub async fn read(
         &self,
         pipelines: &Pipelines,
         request: Entity,
     ) -> Result<Result<Vec<Bytes>, ControlError>, Status> {
-        let encoded = |entity: &Entity| Bytes::from(entity.encode_to_vec());
+        let encode = |entity: &Entity| Bytes::from(entity.encode_to_vec());
         if let Some(saved) = &pipelines.saved {
             let found = saved.control.read(&saved.switch, &request);
-            return Ok(found.map(|found| found.iter().map(encoded).collect()));
+            return Ok(found.map(|found| found.iter().map(encode).collect()));
         }
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
         let request = Arc::new(request);
-        let (mut entities, mut from) = (Vec::new(), Some(0));
-        while let Some(row) = from {
+        let (mut entities, mut next_row) = (Vec::new(), Some(0));
+        while let Some(row) = next_row {
             let request = Arc::clone(&request);
             let read = self.on_active(active, move |control, switch, _| {
                 let mut page = ReadPage::new(row, BATCH_STEP);
                 let found = control.read_page(switch, &request, &mut page);
                 (found, page.next_row())
             });
-            let (found, next) = read.await?;
+            let (found, row_after_page) = read.await?;
             match found {
-                Ok(found) => entities.extend(found.iter().map(encoded)),
+                Ok(found) => entities.extend(found.iter().map(encode)),
                 Err(error) => return Ok(Err(error)),
             }
-            from = next;
+            next_row = row_after_page;
         }
         Ok(Ok(entities))
     }
@@ -298,7 +300,7 @@ impl Device {
         loaded.map_err(|error| from_control(&error))
     }
 
-    async fn reconcile(&self, active: &Active, candidate: &mut StagedPipeline) -> Result<(), Status> {
+    async fn reconcile(&self, active: &ActivePipeline, candidate: &mut StagedPipeline) -> Result<(), Status> {
         let state =
             self.on_active(active, |control, switch, _| reconcile::PipelineState::capture(control, switch));
         let state = state.await?.map_err(|error| from_control(&error))?;
@@ -320,7 +322,7 @@ impl Device {
         *lock(&self.headers) = Some(Arc::new(headers));
         *lock(&self.digests) = digests;
         self.after_write(&control);
-        *pipelines = Pipelines { active: Some(Active { control, program, config }), saved: None };
+        *pipelines = Pipelines { active: Some(ActivePipeline { control, program, config }), saved: None };
         Ok(())
     }
 }
@@ -335,7 +337,7 @@ impl Pipelines {
 
 /// Converts a decoding result for a batch, which reports errors per update.
 fn to_update(update: Result<Update, DecodeError>) -> Result<Update, ControlError> {
-    update.map_err(|refused| ControlError::new(Code::InvalidArgument, refused.to_string()))
+    update.map_err(|error| ControlError::new(Code::InvalidArgument, error.to_string()))
 }
 
 pub fn no_pipeline() -> Status {

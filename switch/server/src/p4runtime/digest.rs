@@ -1,5 +1,5 @@
 //! Digest messages for the controller: collected in lists, sent once, and repeated only if they were not acknowledged
-//! in time (P4Runtime §9.6). Sans-IO.
+//! in time (P4Runtime §9.6). Does no I/O and reads no clock.
 
 use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime::p4::v1::digest_entry::Config;
@@ -38,11 +38,18 @@ struct DigestQueue {
     waiting: Vec<Message>,
     /// Arrival time of the oldest waiting message.
     oldest_at: Time,
-    next_list: u64,
-    /// Lists without an acknowledgement, by list id, with the time at which they were sent.
-    unacknowledged: BTreeMap<u64, (Time, Vec<Message>)>,
+    next_list_id: u64,
+    /// Lists without an acknowledgement, by list id.
+    unacknowledged: BTreeMap<u64, SentList>,
     /// Messages that wait to be sent or acknowledged. A message in this set is not queued again (P4Runtime §9.6).
     outstanding: BTreeSet<Message>,
+}
+
+/// A list that was sent and waits for its acknowledgement.
+#[derive(Clone, Debug)]
+struct SentList {
+    sent_at: Time,
+    messages: Vec<Message>,
 }
 
 /// The encoding of a message, from its P4 type.
@@ -69,7 +76,7 @@ impl Digests {
                 config: None,
                 waiting: Vec::new(),
                 oldest_at: Time::ZERO,
-                next_list: 1,
+                next_list_id: 1,
                 unacknowledged: BTreeMap::new(),
                 outstanding: BTreeSet::new(),
             };
@@ -100,6 +107,7 @@ impl Digests {
 
     /// Queues a message from the data plane. Returns the list with it if that list is due now.
     pub fn push(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
+        // The data plane names digests; its ids are those of the program's JSON, not of the P4Info.
         let found = self.by_id.iter_mut().find(|(_, queue)| queue.name == digest.list);
         let (&id, queue) = found.filter(|(_, queue)| queue.config.is_some())?;
         queue.expire(now);
@@ -124,7 +132,7 @@ impl Digests {
         due.map(|(&id, queue)| queue.take_list(id, now)).collect()
     }
 
-    /// Returns the time at which [`Self::take_due`] returns the next list.
+    /// Returns the time at which [`Self::take_due`] returns the next list; `None` if no message waits.
     pub fn next_due(&self) -> Option<Time> {
         let waiting = self.by_id.values().filter(|queue| !queue.waiting.is_empty());
         waiting.filter_map(|queue| Some(queue.oldest_at.saturating_add(queue.max_wait()?))).min()
@@ -138,8 +146,8 @@ impl Digests {
     pub fn acknowledge(&mut self, ack: &DigestListAck) -> Result<(), ControlError> {
         let unknown = || ControlError::invalid(format!("there is no digest {:#010x}", ack.digest_id));
         let queue = self.by_id.get_mut(&ack.digest_id).ok_or_else(unknown)?;
-        if let Some((_, messages)) = queue.unacknowledged.remove(&ack.list_id) {
-            queue.release(&messages);
+        if let Some(list) = queue.unacknowledged.remove(&ack.list_id) {
+            queue.release(&list.messages);
         }
         Ok(())
     }
@@ -156,20 +164,21 @@ impl DigestQueue {
             Ok(max @ 1..) => max.min(MAX_LIST_LEN),
             _ => MAX_LIST_LEN,
         };
-        let waited = now.saturating_sub(self.oldest_at) >= time(config.max_timeout_ns);
-        !self.waiting.is_empty() && (waited || self.waiting.len() >= max)
+        let has_waited = now.saturating_sub(self.oldest_at) >= time(config.max_timeout_ns);
+        !self.waiting.is_empty() && (has_waited || self.waiting.len() >= max)
     }
 
     fn take_list(&mut self, digest_id: u32, now: Time) -> DigestList {
         let messages = std::mem::take(&mut self.waiting);
-        let list_id = self.next_list;
-        self.next_list += 1;
+        let list_id = self.next_list_id;
+        self.next_list_id += 1;
         let data = messages.iter().map(|message| self.encoding.data(message)).collect();
         if self.config.is_some_and(|config| config.ack_timeout_ns > 0) {
-            self.unacknowledged.insert(list_id, (now, messages));
+            self.unacknowledged.insert(list_id, SentList { sent_at: now, messages });
         } else {
             self.release(&messages);
         }
+        // The sender sets the timestamp.
         DigestList { digest_id, list_id, data, timestamp: 0 }
     }
 
@@ -179,10 +188,10 @@ impl DigestQueue {
         let timeout = time(config.ack_timeout_ns);
         // List ids ascend with the time of sending.
         while let Some(oldest) = self.unacknowledged.first_entry()
-            && now.saturating_sub(oldest.get().0) >= timeout
+            && now.saturating_sub(oldest.get().sent_at) >= timeout
         {
-            let (_, messages) = oldest.remove();
-            self.release(&messages);
+            let list = oldest.remove();
+            self.release(&list.messages);
         }
     }
 

@@ -18,6 +18,8 @@ use weir_switch::program::Program;
 const MAX_PROGRAM_MEMORY: usize = 64 << 20;
 
 /// The loaded programs of a process. Equal texts share one program, whatever the number of switches.
+///
+/// The references are weak: a program is freed when no switch runs it any more.
 #[derive(Debug, Default)]
 pub struct Programs(Mutex<Vec<Weak<Program>>>);
 
@@ -40,8 +42,8 @@ impl Programs {
         // Keep the lock while loading: concurrent pushes often have the same program.
         let mut known = lock(&self.0);
         known.retain(|program| program.strong_count() > 0);
-        if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|program| program.json() == text) {
-            return Ok(same);
+        if let Some(program) = known.iter().filter_map(Weak::upgrade).find(|program| program.json() == text) {
+            return Ok(program);
         }
         let program = Program::from_json(text)
             .map_err(|error| ControlError::invalid(format!("unsupported program: {error}")))?;
@@ -141,20 +143,22 @@ fn estimate_load_memory(json: &str) -> usize {
     const MAP: usize = 11 * (VALUE + size_of::<String>()) + NODE;
     /// A growing list occupies up to three times its content; map nodes are half full.
     const ELEMENT: usize = 3 * VALUE + NODE;
-    const TEXT: usize = 32;
-    let (mut memory, mut in_text, mut escaped) = (3 * json.len(), false, false);
+    /// Overhead of a string, half of it per quotation mark.
+    const QUOTE: usize = 32;
+    // The text itself and two copies of it.
+    let (mut memory, mut is_in_text, mut is_escaped) = (3 * json.len(), false, false);
     for byte in json.bytes() {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_text => is_escaped = true,
             b'"' => {
-                in_text = !in_text;
-                memory += TEXT;
+                is_in_text = !is_in_text;
+                memory += QUOTE;
             }
-            b'[' if !in_text => memory += LIST,
-            b'{' if !in_text => memory += MAP,
-            b',' if !in_text => memory += ELEMENT,
-            _ if in_text => memory += 1,
+            b'[' if !is_in_text => memory += LIST,
+            b'{' if !is_in_text => memory += MAP,
+            b',' if !is_in_text => memory += ELEMENT,
+            _ if is_in_text => memory += 1,
             _ => {}
         }
     }
@@ -163,11 +167,11 @@ fn estimate_load_memory(json: &str) -> usize {
 
 /// Returns the parts of a config that a GetForwardingPipelineConfig requests.
 pub fn filter_response(config: &ForwardingPipelineConfig, kind: ResponseType) -> ForwardingPipelineConfig {
-    let p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
-    let device = matches!(kind, ResponseType::All | ResponseType::DeviceConfigAndCookie);
+    let has_p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
+    let has_device_config = matches!(kind, ResponseType::All | ResponseType::DeviceConfigAndCookie);
     ForwardingPipelineConfig {
-        p4info: config.p4info.clone().filter(|_| p4info),
-        p4_device_config: if device { config.p4_device_config.clone() } else { Vec::new() },
+        p4info: config.p4info.clone().filter(|_| has_p4info),
+        p4_device_config: if has_device_config { config.p4_device_config.clone() } else { Vec::new() },
         cookie: config.cookie,
     }
 }

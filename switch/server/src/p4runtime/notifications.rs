@@ -17,8 +17,8 @@ use weir_switch::pipeline::Digest;
 const EVENT_QUEUE_LEN: usize = 4096;
 /// Minimum interval between scans for timed-out entries, as in the specification's pseudo-code.
 const IDLE_SCAN_INTERVAL: Duration = Duration::from_millis(10);
-/// Limits the share of the data plane's time: a scan is followed by a pause of at least 50 times its duration.
-const SCAN_DUTY_DIVISOR: u32 = 50;
+/// Pause after a scan, in multiples of its duration. Limits scans to 2% of the data plane's time.
+const SCAN_PAUSE_FACTOR: u32 = 50;
 /// Maximum number of entries per notification; keeps it far below gRPC's limit of 4 MB.
 const MAX_NOTIFIED_ENTRIES: usize = 1024;
 
@@ -95,6 +95,7 @@ pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
     }
 }
 
+/// Sends a packet-in to the primaries. Counts it as lost if a primary does not get it.
 fn packet_in(device: &Device, frame: &[u8]) {
     let headers = lock(&device.headers).clone();
     let packet = headers.and_then(|headers| headers.packet_in.packet_in(frame));
@@ -117,7 +118,7 @@ pub async fn notify_idle_timeouts(device: Arc<Device>) {
             device.timeouts_changed.notified().await;
         }
         while device.has_timeouts.load(Ordering::Relaxed) {
-            let Ok((expired, took)) = device.take_timed_out().await else { return };
+            let Ok((expired, scan_time)) = device.take_timed_out().await else { return };
             for table_entry in expired.chunks(MAX_NOTIFIED_ENTRIES).map(<[_]>::to_vec) {
                 let count = table_entry.len() as u64;
                 let notification = IdleTimeoutNotification { table_entry, timestamp: wall_clock() };
@@ -125,7 +126,7 @@ pub async fn notify_idle_timeouts(device: Arc<Device>) {
                     device.config.lost.timeouts.fetch_add(count, Ordering::Relaxed);
                 }
             }
-            tokio::time::sleep(IDLE_SCAN_INTERVAL.max(took * SCAN_DUTY_DIVISOR)).await;
+            tokio::time::sleep(IDLE_SCAN_INTERVAL.max(scan_time * SCAN_PAUSE_FACTOR)).await;
         }
     }
 }

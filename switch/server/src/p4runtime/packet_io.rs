@@ -1,4 +1,4 @@
-//! Controller headers: the encoding of packet-in and packet-out metadata in front of a frame. Sans-IO.
+//! Controller headers: the encoding of packet-in and packet-out metadata in front of a frame. Does no I/O.
 
 use p4runtime::p4::config::v1::ControllerPacketMetadata;
 use p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
@@ -39,17 +39,17 @@ impl ControllerHeader {
         let (mut fields, mut bits) = (Vec::new(), 0u32);
         for field in &info.metadata {
             let width = u32::try_from(field.bitwidth).ok().filter(|width| (1..=MAX_BITS).contains(width));
-            let refuse =
+            let reject =
                 |what: &str| Err(ControlError::invalid(format!("{header}, field {}: {what}", field.name)));
             let Some(width) = width else {
-                return refuse(&format!("a width of {} bits is not supported", field.bitwidth));
+                return reject(&format!("a width of {} bits is not supported", field.bitwidth));
             };
             bits += width;
             if bits > MAX_BITS {
-                return refuse(&format!("the header is wider than {MAX_BITS} bits"));
+                return reject(&format!("the header is wider than {MAX_BITS} bits"));
             }
             if fields.iter().any(|other: &Field| other.id == field.id) {
-                return refuse(&format!("id {} is taken already", field.id));
+                return reject(&format!("id {} is taken already", field.id));
             }
             fields.push(Field { id: field.id, name: field.name.clone(), bits: width });
         }
@@ -82,9 +82,10 @@ impl ControllerHeader {
             }
             let mut offset = 0;
             let known = self.fields.iter().find(|field| {
-                let found = field.id == id;
-                offset += if found { 0 } else { field.bits };
-                found
+                let is_match = field.id == id;
+                // The search stops at the match, so `offset` is that of the field.
+                offset += if is_match { 0 } else { field.bits };
+                is_match
             });
             let field =
                 known.ok_or_else(|| ControlError::invalid(format!("packet_out has no metadata {id}")))?;
@@ -101,6 +102,7 @@ impl ControllerHeader {
     }
 }
 
+/// Returns the bit with this index; bit 0 is the highest bit of the first byte.
 fn bit(bytes: &[u8], index: u32) -> bool {
     bytes[index as usize / 8] >> (7 - index % 8) & 1 == 1
 }

@@ -32,7 +32,7 @@ impl PipelineState {
     /// INTERNAL: an entity cannot be read, which is a bug of the switch.
     pub fn capture(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
         let index = Arc::clone(control.p4info());
-        // Cells, default actions and const entries exist in every switch with this program. Only differences from a
+        // Cells (elements of register, counter and meter arrays), default actions and const entries exist in every switch with this program. Only differences from a
         // fresh switch are state; writing the rest would restore defaults that the new program may have changed.
         let program = Arc::clone(switch.pipeline().program());
         let fresh_switch = Switch::new(program, SwitchConfig::new([1]), 0)
@@ -45,19 +45,20 @@ impl PipelineState {
             let initial = fresh_control.read(&fresh_switch, &request)?;
             // Cells and default actions exist from the start. Cells are compared by position; default actions by
             // content, since a table that gained one shifts the positions of those after it.
-            let by_content = matches!(request.entity, Some(Kind::TableEntry(_)));
-            let changed = |(index, entity): (usize, Entity)| {
-                let unchanged =
-                    initial.get(index) == Some(&entity) || by_content && initial.contains(&entity);
+            let compares_content = matches!(request.entity, Some(Kind::TableEntry(_)));
+            let to_update = |(index, entity): (usize, Entity)| {
+                let is_unchanged =
+                    initial.get(index) == Some(&entity) || compares_content && initial.contains(&entity);
                 match kind {
-                    Type::Modify if unchanged => None,
+                    Type::Modify if is_unchanged => None,
                     _ => Some(Update { r#type: kind.into(), entity: Some(entity) }),
                 }
             };
             updates.extend(
-                current.into_iter().enumerate().filter_map(changed).filter(|update| !is_const(update)),
+                current.into_iter().enumerate().filter_map(to_update).filter(|update| !is_const(update)),
             );
         }
+        // P4Runtime cannot write session 0; `sessions` has it.
         updates.retain(|update| clone_session(update).is_none_or(|session| session.session_id > 0));
         let sessions = switch.clone_sessions().iter();
         let sessions = sessions.filter(|&(&id, session)| id == 0 || session.group.is_some());
@@ -76,8 +77,8 @@ impl PipelineState {
             ControlError::new(Code::InvalidArgument, message)
         };
         for update in &self.updates {
-            let compatible = self.check_compatible(candidate.control.p4info(), update);
-            let written = compatible.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
+            let checked = self.check_compatible(candidate.control.p4info(), update);
+            let written = checked.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
             written.map_err(not_preserved)?;
         }
         for (id, session) in self.sessions {
@@ -98,18 +99,18 @@ impl PipelineState {
         match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
             Some(Kind::TableEntry(entry)) => {
                 let Some(table) = self.index.tables.id(entry.table_id) else { return Ok(()) };
-                let same = other.tables.id(entry.table_id).is_some_and(|other| {
+                let is_same_table = other.tables.id(entry.table_id).is_some_and(|other| {
                     other.preamble().name == table.preamble().name && other.match_fields == table.match_fields
                 });
                 let permitted =
                     table.action_refs.iter().filter_map(|action| self.index.actions.id(action.id));
-                let differs = permitted.into_iter().find(|action| {
+                let different_action = permitted.into_iter().find(|action| {
                     let counterpart = other.actions.id(action.preamble().id);
                     counterpart.is_some_and(|other| {
                         other.preamble().name != action.preamble().name || other.params != action.params
                     })
                 });
-                match (same, differs) {
+                match (is_same_table, different_action) {
                     (false, _) => Err(incompatible("table", &table.preamble().name)),
                     (_, Some(action)) => Err(incompatible("action", &action.preamble().name)),
                     _ => Ok(()),
@@ -120,7 +121,8 @@ impl PipelineState {
     }
 }
 
-/// Returns the requests that read all state. Entities to which others refer come first.
+/// Returns the requests that read all state, each with the type of the update that restores an entity. Entities to which
+/// others refer come first.
 fn state_read_requests() -> [(Type, Kind); 11] {
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
     let entries = TableEntry {

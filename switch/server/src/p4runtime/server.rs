@@ -80,18 +80,19 @@ pub async fn serve(
 
     // Dropped with this future, which ends all connections.
     let (_server_alive, server_watch) = watch::channel(());
-    let (stopping, stop_begun) = oneshot::channel();
+    let (stop_sender, stop_begun) = oneshot::channel();
     let stopped = async {
         stop.await;
         lock(&device.sessions).close_all();
         // Fails if the server has already ended by itself.
-        let _ = stopping.send(());
+        let _ = stop_sender.send(());
     };
     let connections = accept(listener, Admission::new(limits), server_watch);
     let serving = server.add_service(service).serve_with_incoming_shutdown(connections, stopped);
     let shutdown_timeout = async {
         match stop_begun.await {
             Ok(()) => tokio::time::sleep(SHUTDOWN_TIMEOUT).await,
+            // The server has ended by itself, so there is nothing to wait for.
             Err(_) => std::future::pending().await,
         }
     };

@@ -31,7 +31,7 @@ use weir_switch::control::ControlError;
 
 /// Version of the specification that this server implements.
 const API_VERSION: &str = "1.5.0";
-/// Size of a message of a read, well below a client's default limit of 4 MB.
+/// Maximum size in bytes of a message of a read, well below a client's default limit of 4 MB.
 const MAX_READ_MESSAGE: usize = 1 << 20;
 /// Time that a client has to accept the next message of a read. After that the read ends with DEADLINE_EXCEEDED.
 const READ_SEND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ const READ_SEND_TIMEOUT: Duration = Duration::from_secs(20);
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of updates per write. Each needs memory for its result and the text of an error.
 const MAX_UPDATES: usize = 1 << 17;
-/// Field numbers of `updates` in WriteRequest and of `entities` in ReadRequest.
+/// Protobuf field numbers of `updates` in WriteRequest and of `entities` in ReadRequest.
 const UPDATES_TAG: u32 = 4;
 const ENTITIES_TAG: u32 = 2;
 /// Maximum number of entities in a read request, and of bytes in its result.
@@ -124,6 +124,7 @@ impl Service {
         };
         let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(requests.len());
         let (mut entities, mut bytes) = (Vec::new(), 0);
+        // An empty permit, into which the permits of the results are merged.
         let mut reserved =
             self.0.read_memory.try_acquire_many(0).map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?;
         {
@@ -142,9 +143,9 @@ impl Service {
                 if bytes > MAX_READ_BYTES {
                     return Err(read_too_large(MAX_READ_BYTES));
                 }
-                let more = u32::try_from(shared_kib(bytes) - before).unwrap_or(u32::MAX);
-                let more = self.0.read_memory.try_acquire_many(more);
-                reserved.merge(more.map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?);
+                let added_kib = u32::try_from(shared_kib(bytes) - before).unwrap_or(u32::MAX);
+                let permit = self.0.read_memory.try_acquire_many(added_kib);
+                reserved.merge(permit.map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?);
                 entities.extend(found);
                 results.push(Ok(()));
             }
@@ -165,6 +166,7 @@ fn call_guard<T>(request: &Request<T>) -> Option<Arc<CallGuard>> {
     request.extensions().get().cloned()
 }
 
+/// Counts a call in the server's statistics.
 fn count(calls: &AtomicU64) {
     calls.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The open streams of a device, each with a bounded queue of outgoing messages.
+//! The open streams (StreamChannel calls) of a device, each with a bounded queue of outgoing messages.
 
 use p4runtime::arbitration::{Arbitration, ArbitrationError, ArbitrationNotification, ClientId};
 use p4runtime::p4::v1::stream_message_response::Update;
@@ -24,7 +24,7 @@ struct StreamClient {
     /// Ends the stream with this status.
     shutdown: oneshot::Sender<Status>,
     /// True if dropped messages have been logged.
-    overflowed: bool,
+    has_dropped: bool,
 }
 
 pub struct Sessions {
@@ -32,7 +32,7 @@ pub struct Sessions {
     clients: BTreeMap<ClientId, StreamClient>,
     next_id: ClientId,
     /// Set when the server stops: streams that open later end at once.
-    closed: bool,
+    is_closed: bool,
 }
 
 impl Sessions {
@@ -41,7 +41,7 @@ impl Sessions {
             arbitration: Arbitration::new(device),
             clients: BTreeMap::new(),
             next_id: 1,
-            closed: false,
+            is_closed: false,
         }
     }
 
@@ -51,7 +51,7 @@ impl Sessions {
         let client = self.next_id;
         self.next_id += 1;
         // Sending fails only if the stream has ended.
-        if self.closed {
+        if self.is_closed {
             let _ = shutdown.send(stopping());
             return (client, ended);
         }
@@ -64,7 +64,7 @@ impl Sessions {
                 let _ = oldest.shutdown.send(Status::resource_exhausted(reason));
             }
         }
-        self.clients.insert(client, StreamClient { queue, shutdown, overflowed: false });
+        self.clients.insert(client, StreamClient { queue, shutdown, has_dropped: false });
         (client, ended)
     }
 
@@ -99,6 +99,7 @@ impl Sessions {
             if let Err(TrySendError::Full(_)) = sent {
                 tracing::warn!(client = to, "disconnecting a P4Runtime client: its queue is full");
                 if let Some(client) = self.clients.remove(&to) {
+                    // Fails only if the stream has ended.
                     let _ = client.shutdown.send(Status::resource_exhausted("the client reads too slowly"));
                 }
                 notifications.extend(self.arbitration.leave(to));
@@ -110,10 +111,10 @@ impl Sessions {
     pub fn send(&mut self, to: ClientId, update: Update) -> bool {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();
-        if !sent && !client.overflowed {
+        if !sent && !client.has_dropped {
             tracing::warn!(client = to, "P4Runtime client is too slow: dropping messages");
         }
-        client.overflowed |= !sent;
+        client.has_dropped |= !sent;
         sent
     }
 
@@ -138,8 +139,9 @@ impl Sessions {
 
     /// Ends all streams, and all that are opened later.
     pub fn close_all(&mut self) {
-        self.closed = true;
+        self.is_closed = true;
         for (id, client) in std::mem::take(&mut self.clients) {
+            // Fails only if the stream has ended.
             let _ = client.shutdown.send(stopping());
             self.arbitration.leave(id);
         }

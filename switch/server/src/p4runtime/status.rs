@@ -18,6 +18,7 @@ const MAX_DETAILS_LEN: usize = 5 << 10;
 /// Maximum length of a message in a header. Some messages quote the request, which can be of any length.
 const MAX_MESSAGE_LEN: usize = 1 << 10;
 
+/// Shortens a message to [`MAX_MESSAGE_LEN`].
 fn truncate_message(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_LEN {
         let end = (0..=MAX_MESSAGE_LEN).rev().find(|&index| message.is_char_boundary(index));
@@ -49,11 +50,11 @@ pub fn from_dataplane(error: DataplaneError) -> Status {
 ///
 /// UNKNOWN with an error per element if at least one failed.
 pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
-    let mut failed = (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
+    let mut failed_elements = (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
     // Rolled back or skipped elements are reported only if there is no other error.
-    let (number, error) = match failed.clone().find(|(_, error)| error.code != rpc::Code::Aborted) {
+    let (number, error) = match failed_elements.clone().find(|(_, error)| error.code != rpc::Code::Aborted) {
         Some(first) => first,
-        None => match failed.next() {
+        None => match failed_elements.next() {
             Some(first) => first,
             None => return Ok(()),
         },
@@ -63,24 +64,39 @@ pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<()
     if failures > 1 {
         message += &format!(" ({failures} failed)");
     }
-    let with_messages = || results.iter().map(|result| to_error(result.as_ref().err(), true));
+    let with_messages =
+        || results.iter().map(|result| to_error(result.as_ref().err(), ErrorParts::CodeAndMessage));
+    // Only the element that the message of the call names has a message.
     let only_codes = || {
-        results.iter().enumerate().map(|(index, result)| to_error(result.as_ref().err(), index + 1 == number))
+        (1..).zip(results).map(|(position, result)| {
+            let parts = if position == number { ErrorParts::CodeAndMessage } else { ErrorParts::CodeOnly };
+            to_error(result.as_ref().err(), parts)
+        })
     };
     // Without messages, each error still contains the name of its type: skip encoding when even this cannot fit.
-    let fitting = (results.len() <= MAX_DETAILS_LEN / Error::NAME.len())
+    let fitting_details = (results.len() <= MAX_DETAILS_LEN / Error::NAME.len())
         .then(|| [encode_details(&message, with_messages()), encode_details(&message, only_codes())])
         .and_then(|details| details.into_iter().find(|details| details.len() <= MAX_DETAILS_LEN));
-    Err(match fitting {
+    Err(match fitting_details {
         Some(details) => Status::with_details(Code::Unknown, message, details.into()),
         None => Status::unknown(message + "; per-update errors omitted; send smaller batches"),
     })
 }
 
-fn to_error(error: Option<&ControlError>, with_message: bool) -> Error {
+/// The parts of an error that its encoding contains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ErrorParts {
+    CodeAndMessage,
+    CodeOnly,
+}
+
+/// Encodes the result of one element; an element that succeeded has code OK.
+fn to_error(error: Option<&ControlError>, parts: ErrorParts) -> Error {
     let Some(error) = error else { return Error::default() };
-    let message = if with_message { truncate_message(error.message.clone()) } else { String::new() };
-    let space = if with_message { SPACE.to_owned() } else { String::new() };
+    let (message, space) = match parts {
+        ErrorParts::CodeAndMessage => (truncate_message(error.message.clone()), SPACE.to_owned()),
+        ErrorParts::CodeOnly => (String::new(), String::new()),
+    };
     Error { canonical_code: error.code.into(), message, space, code: error.code.into(), details: None }
 }
 
@@ -96,7 +112,7 @@ fn code(code: rpc::Code) -> Code {
 mod tests {
     use super::*;
 
-    fn refused(message: &str) -> Result<(), ControlError> {
+    fn failure(message: &str) -> Result<(), ControlError> {
         Err(ControlError::new(rpc::Code::AlreadyExists, message))
     }
 
@@ -107,7 +123,7 @@ mod tests {
     #[test]
     fn each_update_has_its_own_error() {
         assert!(from_batch("update", &[Ok(()), Ok(())]).is_ok());
-        let status = from_batch("update", &[Ok(()), refused("x"), refused("y")]).unwrap_err();
+        let status = from_batch("update", &[Ok(()), failure("x"), failure("y")]).unwrap_err();
         assert_eq!(status.code(), Code::Unknown);
         assert_eq!(status.message(), "update 2 of 3: ALREADY_EXISTS: x (2 failed)");
         let codes: Vec<_> =
@@ -118,12 +134,12 @@ mod tests {
     #[test]
     fn messages_too_long_for_a_header_are_shortened() {
         let many: Vec<_> =
-            (0..100).map(|n| refused(&format!("table MyIngress.forward has entry {n}"))).collect();
+            (0..100).map(|n| failure(&format!("table MyIngress.forward has entry {n}"))).collect();
         let shortened = errors(&from_batch("update", &many).unwrap_err());
         assert_eq!(shortened.len(), 100);
         assert!(shortened[0].message.contains("entry 0") && shortened[1].message.is_empty());
         assert!(shortened.iter().all(|error| error.canonical_code == 6));
-        let too_many: Vec<_> = (0..5000).map(|_| refused("x")).collect();
+        let too_many: Vec<_> = (0..5000).map(|_| failure("x")).collect();
         let status = from_batch("update", &too_many).unwrap_err();
         assert!(status.details().is_empty());
         assert_eq!(
@@ -135,7 +151,7 @@ mod tests {
     #[test]
     fn the_reason_of_a_rollback_is_reported() {
         let aborted = || Err(ControlError::new(rpc::Code::Aborted, "rolled back"));
-        let status = from_batch("update", &[aborted(), refused("x"), aborted()]).unwrap_err();
+        let status = from_batch("update", &[aborted(), failure("x"), aborted()]).unwrap_err();
         assert!(status.message().starts_with("update 2 of 3: ALREADY_EXISTS: x"), "{}", status.message());
     }
 }

@@ -112,8 +112,8 @@ fn arbitrate(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -
 async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Result<(), StreamError> {
     let frame = match frame(device, client, &packet) {
         Ok(frame) => frame,
-        Err(refused) => {
-            return Err(error(refused.code, refused.message, packet_out_details(packet)));
+        Err(failure) => {
+            return Err(error(failure.code, failure.message, packet_out_details(packet)));
         }
     };
     let mut sent = device.dataplane.packet_out(frame.clone());
@@ -124,13 +124,13 @@ async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Res
         tokio::time::sleep(PACKET_OUT_RETRY_DELAY).await;
         sent = device.dataplane.packet_out(frame.clone());
     }
-    sent.map_err(|refused| {
-        let code = match refused {
+    sent.map_err(|failure| {
+        let code = match failure {
             DataplaneError::NoCpuPort => Code::FailedPrecondition,
             DataplaneError::Busy => Code::ResourceExhausted,
             _ => Code::Unavailable,
         };
-        error(code, refused.to_string(), packet_out_details(packet))
+        error(code, failure.to_string(), packet_out_details(packet))
     })
 }
 
@@ -140,6 +140,7 @@ fn packet_out_details(packet: PacketOut) -> Details {
     Details::PacketOut(PacketOutError { packet_out })
 }
 
+/// Checks a packet-out and encodes its frame.
 fn frame(device: &Device, client: ClientId, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
     require_primary(device, client)?;
     let headers = lock(&device.headers).clone();
@@ -154,9 +155,9 @@ fn frame(device: &Device, client: ClientId, packet: &PacketOut) -> Result<Vec<u8
 
 fn digest_ack(device: &Device, client: ClientId, ack: DigestListAck) -> Result<(), StreamError> {
     let acknowledged = require_primary(device, client).and_then(|()| lock(&device.digests).acknowledge(&ack));
-    acknowledged.map_err(|refused| {
+    acknowledged.map_err(|failure| {
         let details = Details::DigestListAck(DigestListAckError { digest_list_ack: Some(ack) });
-        error(refused.code, refused.message, details)
+        error(failure.code, failure.message, details)
     })
 }
 
@@ -167,6 +168,7 @@ fn require_primary(device: &Device, client: ClientId) -> Result<(), ControlError
     }
 }
 
+/// Creates the message for a request of the stream that failed; the stream continues.
 fn error(code: Code, message: impl Into<String>, details: Details) -> StreamError {
     StreamError {
         canonical_code: code.into(),

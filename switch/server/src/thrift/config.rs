@@ -14,13 +14,14 @@ use weir_switch::engine::CloneSession;
 use weir_switch::pipeline::Pipeline;
 use weir_switch::{Program, Switch};
 
-/// Error codes of standard.thrift.
+/// `SwapOperationErrorCode` (standard.thrift).
 const CONFIG_SWAP_DISABLED: i32 = 1;
 const ONGOING_SWAP: i32 = 2;
 const NO_ONGOING_SWAP: i32 = 3;
 /// `LearnOperationErrorCode`.
 const INVALID_LIST_ID: i32 = 1;
 const LEARN_ERROR: i32 = 3;
+/// `IdLookupErrorCode`.
 const INVALID_RESOURCE_TYPE: i32 = 0;
 const INVALID_RESOURCE_NAME: i32 = 1;
 
@@ -165,6 +166,7 @@ fn on_learn_list<A>(
 fn acknowledge(service: &mut Service, args: &Fields) -> CallResult {
     let samples = args.list(4)?.iter().map(|sample| match sample {
         Value::I32(sample) => *sample as u32 as usize,
+        // No sample has this position, so the acknowledgement is ignored.
         _ => usize::MAX,
     });
     let samples: Vec<usize> = samples.collect();
@@ -173,7 +175,7 @@ fn acknowledge(service: &mut Service, args: &Fields) -> CallResult {
     })
 }
 
-/// Resets tables, cells and multicast groups to the initial state of the program. As in BMv2
+/// Resets tables, counters, meters, registers and multicast groups to the initial state of the program. As in BMv2
 /// (`SimpleSwitch::reset_target_state_`), clone sessions are kept; queued packets are lost.
 fn reset_state(service: &mut Service) -> CallResult {
     if let Some(pending) = &service.pending_switch {

@@ -23,12 +23,15 @@ const MAX_REPLY_LEN: usize = 32 << 20;
 /// Timeout from the first to the last byte of a call, and of a reply. There is no timeout between calls, since users
 /// type them in a CLI.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-const BUFFER: usize = 4096;
+/// Size of the read buffer in bytes, and of the last part of a reply.
+const BUFFER_LEN: usize = 4096;
+/// Requires and writes the protocol version in the header of a message.
+const STRICT: bool = true;
 
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     peers: Mutex<Peers>,
-    closed: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -54,12 +57,12 @@ impl Connections {
     /// Ends all connections, and all that are accepted later.
     pub fn close(&self) {
         let peers = self.lock();
-        self.closed.store(true, Ordering::SeqCst);
+        self.is_closed.store(true, Ordering::SeqCst);
         peers.by_id.values().for_each(Peer::shutdown);
     }
 
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.is_closed.load(Ordering::SeqCst)
     }
 }
 
@@ -115,13 +118,13 @@ impl Drop for ConnectionPermit {
 /// A stream with limits on the bytes and the duration of a call.
 struct BoundedStream {
     stream: TcpStream,
-    buffer: Box<[u8; BUFFER]>,
+    buffer: Box<[u8; BUFFER_LEN]>,
     /// The bytes of `buffer` in `start..end` are not read yet.
     start: usize,
     end: usize,
     /// Bytes that the current call may still have.
     bytes_left: usize,
-    /// `None` between calls.
+    /// Time at which the current call must be complete; `None` between calls.
     deadline: Option<Instant>,
 }
 
@@ -136,6 +139,7 @@ impl BoundedStream {
         Ok(self.start < self.end)
     }
 
+    /// Reads into the empty buffer. Leaves the buffer empty at the end of the stream.
     fn fill(&mut self) -> io::Result<()> {
         (self.start, self.end) = (0, 0);
         loop {
@@ -188,8 +192,9 @@ impl Read for BoundedStream {
 /// Serves a client until it disconnects or sends an invalid call.
 pub(super) fn serve(stream: TcpStream, permit: &ConnectionPermit, service: &Mutex<Service>) {
     // Replies are written at once, so delaying small segments gains nothing.
+    // A failure only means slower replies.
     let _ = stream.set_nodelay(true);
-    let buffer = Box::new([0; BUFFER]);
+    let buffer = Box::new([0; BUFFER_LEN]);
     let mut peer = BoundedStream { stream, buffer, start: 0, end: 0, bytes_left: 0, deadline: None };
     while let Ok(true) = peer.next_call() {
         permit.set_idle_since(None);
@@ -200,13 +205,14 @@ pub(super) fn serve(stream: TcpStream, permit: &ConnectionPermit, service: &Mute
             break;
         }
     }
+    // Fails only if the peer has already disconnected.
     let _ = peer.stream.shutdown(Shutdown::Both);
 }
 
 /// Sends a reply. The client is marked idle before the last part is sent: a client that has read its whole reply must
 /// not still count as busy when its own next connection needs a permit.
 fn send_reply(peer: &mut BoundedStream, permit: &ConnectionPermit, reply: &[u8]) -> io::Result<()> {
-    let (first, last) = reply.split_at(reply.len().saturating_sub(BUFFER));
+    let (first, last) = reply.split_at(reply.len().saturating_sub(BUFFER_LEN));
     peer.send(first)?;
     permit.set_idle_since(Some(Instant::now()));
     peer.send(last)
@@ -215,7 +221,7 @@ fn send_reply(peer: &mut BoundedStream, permit: &ConnectionPermit, reply: &[u8])
 /// Reads a call and returns the encoded reply. A malformed call ends the connection, since the start of the next call
 /// is unknown.
 fn handle_call(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
-    let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
+    let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, STRICT, limits()?);
     let message = protocol.read_message_begin()?;
     let args = Fields::read(&mut protocol, 0)?;
     protocol.read_message_end()?;
@@ -237,7 +243,7 @@ fn handle_call(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Re
 /// Encodes a reply. A result is field 0 of a struct, a declared exception field 1.
 fn encode(method: &str, sequence: i32, result: &Result<Value, CallError>) -> thrift::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);
+    let mut protocol = TBinaryOutputProtocol::new(&mut bytes, STRICT);
     let (message_type, fields) = match result {
         Ok(value) => (TMessageType::Reply, Fields(vec![(0, value.clone())])),
         Err(CallError::Exception(code)) => {

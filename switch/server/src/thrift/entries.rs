@@ -3,7 +3,7 @@
 use super::service::{CallResult, Service};
 use super::structs::{decode_counter, decode_rates, encode_action_data, encode_counter, encode_rates};
 use super::table_error::{TableErrorCode, code};
-use super::tables::{handle, key, mask_key, on_table, options, param, priority};
+use super::tables::{handle, key, mask_key, on_table, param, priority, priority_option};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, CounterValue, KeyMatch, Pipeline, TableEntry};
@@ -17,7 +17,8 @@ mod action_type {
     pub const GRP_HANDLE: i32 = 3;
 }
 
-/// Number of rows read between two batches of frames.
+/// Number of table rows (entries or gaps between handles) read between two batches of frames. It bounds the time for
+/// which frames wait.
 const ROWS_AT_ONCE: usize = 128;
 /// Priority in the options of an entry whose table has no priorities.
 const NO_PRIORITY: i32 = -1;
@@ -72,13 +73,14 @@ fn get_entry(service: &mut Service, args: &Fields) -> CallResult {
 }
 
 fn get_entry_from_key(service: &mut Service, args: &Fields) -> CallResult {
-    let (key, priority) = (key(args, 3)?, options(args, 4)?);
+    let (key, priority) = (key(args, 3)?, priority_option(args, 4)?);
     on_table(service, args, move |pipeline, table| {
+        // An empty key selects the default entry.
         if key.is_empty() {
             let default = encode_action(pipeline.table_default(table).as_ref());
-            let nothing = (1, Value::List(TType::Struct, Vec::new()));
+            let empty_key = (1, Value::List(TType::Struct, Vec::new()));
             return Ok(Value::structure([
-                nothing,
+                empty_key,
                 (2, encode_options(NO_PRIORITY)),
                 (3, Value::I32(0)),
                 (4, default),
@@ -142,8 +144,9 @@ fn encode_match_param(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
             (param::TERNARY, vec![Value::Binary(vec![0; bytes]), Value::Binary(vec![0; bytes])])
         }
     };
-    let found = Value::structure((1..).zip(fields));
-    Value::structure([(1, Value::I32(ty)), (ty as i16 + 2, found)])
+    let value = Value::structure((1..).zip(fields));
+    // See `param` for the field of the value.
+    Value::structure([(1, Value::I32(ty)), (ty as i16 + 2, value)])
 }
 
 /// Encodes `BmActionEntry`.

@@ -1,4 +1,5 @@
-//! Arrays of counters, meters and registers, parser value sets, and the parameters of hashes.
+//! Arrays of counters, meters and registers, parser value sets, and the parameters of hashes. A cell is an element of
+//! such an array.
 
 use super::service::{CallError, CallResult, Service, check_context};
 use super::structs::{decode_counter, decode_rates, encode_counter, encode_rates};
@@ -19,7 +20,7 @@ const WRONG_TYPE_CALCULATION: i32 = 2;
 /// Maximum number of values in a value set. BMv2 has no limit; each value costs memory and time per packet.
 const MAX_VALUES: usize = 1 << 16;
 
-/// Number of cells read or written between two batches of frames.
+/// Number of cells read or written between two batches of frames. It bounds the time for which frames wait.
 const CELLS_AT_ONCE: usize = 4096;
 
 /// Dispatches the methods of this file; `None` for any other.
@@ -46,8 +47,8 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_register_write" => register_write(service, args),
         "bm_register_write_range" => register_write_range(service, args),
         "bm_register_reset" => {
-            let cells = |pipeline: &Pipeline, name: &str| Ok(pipeline.register_info(name)?.0);
-            for_each_cell(service, args, cells, |pipeline, name, index| {
+            let size = |pipeline: &Pipeline, name: &str| Ok(pipeline.register_info(name)?.0);
+            for_each_cell(service, args, size, |pipeline, name, index| {
                 pipeline.register_write(name, index, &[0])
             })
         }
@@ -129,17 +130,18 @@ fn counter_write(service: &mut Service, args: &Fields) -> CallResult {
 
 // Meters.
 
+/// Sets the rates of the cell with this index; `None`: of all cells.
 fn set_rates(
     service: &mut Service,
     args: &Fields,
-    id: i16,
-    cell: Option<thrift::Result<usize>>,
+    rates_field: i16,
+    index: Option<thrift::Result<usize>>,
 ) -> CallResult {
-    let rates = decode_rates(args, id)?;
+    let rates = decode_rates(args, rates_field)?;
     // Report an unknown meter before invalid rates.
     on_array(service, args, Ok(0), |pipeline, name, _| pipeline.meter_size(name))?;
     let rates = rates.map_err(CallError::Exception)?;
-    match cell {
+    match index {
         Some(index) => on_array(service, args, index, move |pipeline, name, index| {
             pipeline.meter_set_rates(name, index, Some(rates))?;
             Ok(Value::Void)
@@ -230,7 +232,7 @@ fn on_value_set<A: Send + 'static>(
 // Hashes.
 
 /// Sets the parameters of the custom CRC named in field 2 from a `BmCrc16Config` or `BmCrc32Config`. Thrift's integers
-/// are signed, the parameters are their bits.
+/// are signed; their bits are read as unsigned parameters.
 fn set_crc(service: &mut Service, args: &Fields, width: u32) -> CallResult {
     check_context(args)?;
     let (name, config) = (args.text(2)?, args.fields(3)?);

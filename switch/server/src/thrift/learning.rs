@@ -1,5 +1,6 @@
 //! Learning notifications: collects digests in buffers, encodes a full or late buffer, and suppresses samples until
-//! they are acknowledged, as BMv2's learn engine does (learning.cpp). Sans-IO.
+//! they are acknowledged, as BMv2's learn engine does (learning.cpp). Does no I/O and reads no clock. A sample is the content
+//! of a digest; a learn list is a digest of the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ struct LearnList {
     waiting: Vec<Sample>,
     /// Arrival time of the first waiting sample; `None` if there is none.
     waiting_since: Option<Instant>,
-    next_buffer: u64,
+    next_buffer_id: u64,
     /// Sent buffers, by id; an acknowledged sample is `None`.
     sent: BTreeMap<u64, Vec<Option<Sample>>>,
     /// Samples that wait to be sent or acknowledged. An equal sample is not collected again.
@@ -45,7 +46,7 @@ impl Default for LearnList {
             timeout: DEFAULT_TIMEOUT,
             waiting: Vec::new(),
             waiting_since: None,
-            next_buffer: 0,
+            next_buffer_id: 0,
             sent: BTreeMap::new(),
             outstanding: BTreeSet::new(),
         }
@@ -63,7 +64,7 @@ impl Learning {
 
     /// Collects a digest, unless an equal one is not acknowledged yet.
     pub fn push(&mut self, now: Instant, digest: &Digest) {
-        // The id is small in every program of p4c.
+        // BMv2's message has 32 bits for the id. p4c numbers lists from 1, so every id fits.
         let Ok(id) = i32::try_from(digest.list_id) else { return };
         let (list, sample) = (self.list(id), digest.values.concat());
         if list.outstanding.len() < MAX_OUTSTANDING && list.outstanding.insert(sample.clone()) {
@@ -145,16 +146,16 @@ impl LearnList {
     fn take_notification(&mut self, device_id: u64, id: i32, count: usize) -> Vec<u8> {
         let samples: Vec<Sample> = self.waiting.drain(..count).collect();
         self.waiting_since = self.waiting_since.filter(|_| !self.waiting.is_empty());
-        let (context, buffer) = (0i32, self.next_buffer);
-        self.next_buffer += 1;
+        let (context, buffer_id) = (0i32, self.next_buffer_id);
+        self.next_buffer_id += 1;
         let mut message = b"LEA|".to_vec();
         message.extend(device_id.to_ne_bytes());
         message.extend(context.to_ne_bytes());
         message.extend(id.to_ne_bytes());
-        message.extend(buffer.to_ne_bytes());
+        message.extend(buffer_id.to_ne_bytes());
         message.extend((samples.len() as u32).to_ne_bytes());
         message.extend(samples.iter().flatten());
-        self.sent.insert(buffer, samples.into_iter().map(Some).collect());
+        self.sent.insert(buffer_id, samples.into_iter().map(Some).collect());
         message
     }
 }
@@ -169,7 +170,7 @@ mod tests {
 
     /// Returns buffer id and first values of the samples of each notification.
     fn summary(messages: &[Vec<u8>]) -> Vec<(u64, Vec<u8>)> {
-        let one = |message: &Vec<u8>| {
+        let summarize = |message: &Vec<u8>| {
             let (header, samples) = message.split_at(32);
             assert_eq!(header[..4], *b"LEA|");
             assert_eq!(header[4..12], 5u64.to_ne_bytes(), "device id");
@@ -178,7 +179,7 @@ mod tests {
             let buffer = u64::from_ne_bytes(header[20..28].try_into().unwrap());
             (buffer, samples.chunks(3).map(|sample| sample[1]).collect())
         };
-        messages.iter().map(one).collect()
+        messages.iter().map(summarize).collect()
     }
 
     #[test]

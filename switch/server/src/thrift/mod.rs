@@ -1,8 +1,8 @@
 //! The Thrift server of `weir switch`: the part of simple_switch's interface that simple_switch_CLI and p4-utils use.
 //!
-//! BMv2 serves three services on one TCP port, distinguished by Thrift's multiplexed protocol: `standard` (tables,
-//! cells, ports, the program; in six files), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone
-//! sessions). Each call becomes a command of a [`DataplaneHandle`]. Errors are returned as BMv2's exceptions and
+//! BMv2 serves three services on one TCP port, distinguished by Thrift's multiplexed protocol: `standard` (tables, action
+//! profiles, counters, meters, registers, ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues,
+//! clone sessions). `dispatch.rs` lists the modules of each. Each call becomes a command of a [`DataplaneHandle`]. Errors are returned as BMv2's exceptions and
 //! codes. `docs/thrift.md` lists the supported commands of the CLI.
 //!
 //! Peers are untrusted: size, number of elements, nesting and duration of a call and the number of connections are
@@ -64,10 +64,10 @@ pub struct ThriftConfig {
 
 impl ThriftConfig {
     /// Default port of BMv2 (options_parse.cpp, `default_thrift_port`).
-    pub const PORT: u16 = 9090;
+    pub const DEFAULT_PORT: u16 = 9090;
 }
 
-/// A running server. Dropping it ends all connections and waits for the accepting thread.
+/// A running server. Dropping it ends all connections and waits for the thread that accepts them.
 #[derive(Debug)]
 pub struct ThriftServer {
     address: SocketAddr,
@@ -101,9 +101,9 @@ impl ThriftServer {
         };
         let service = Arc::new(Mutex::new(service));
         let connections = Arc::new(Connections::default());
-        let (incoming, accepted) = (listener.try_clone()?, connections.clone());
-        let accept = move || accept(&incoming, &service, &accepted);
-        let thread = Some(std::thread::Builder::new().name("thrift".into()).spawn(accept)?);
+        let (thread_listener, thread_connections) = (listener.try_clone()?, Arc::clone(&connections));
+        let run = move || accept_connections(&thread_listener, &service, &thread_connections);
+        let thread = Some(std::thread::Builder::new().name("thrift".into()).spawn(run)?);
         Ok(ThriftServer { address, listener, connections, thread })
     }
 
@@ -119,18 +119,20 @@ impl Drop for ThriftServer {
         // Makes `accept` return. Fails only if the listener is already shut down.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
+            // Fails only if the thread has panicked.
             let _ = thread.join();
         }
     }
 }
 
-fn accept(listener: &TcpListener, service: &Arc<Mutex<Service>>, connections: &Arc<Connections>) {
+/// Accepts connections and serves each on its own thread, until the server is dropped.
+fn accept_connections(listener: &TcpListener, service: &Arc<Mutex<Service>>, connections: &Arc<Connections>) {
     loop {
-        let accepted = listener.accept();
+        let result = listener.accept();
         if connections.is_closed() {
             return;
         }
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, _)) = result else {
             std::thread::sleep(ACCEPT_RETRY_DELAY);
             continue;
         };

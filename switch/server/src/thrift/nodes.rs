@@ -1,8 +1,8 @@
 //! The packet replication engine in BMv2's form: a multicast group consists of nodes; a node is an instance number with
 //! ports.
 //!
-//! The switch stores only groups and their replicas. Nodes and their handles are kept here. A group that was changed by
-//! other means (P4Runtime) is converted to nodes again.
+//! The switch stores only groups and their replicas. Nodes and their handles are kept here. A group that P4Runtime
+//! has changed is converted to nodes again.
 
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -84,22 +84,23 @@ impl Pre {
         handle
     }
 
-    /// Returns the JSON of `bm_mc_get_entries`. The L2 handle of a node equals its L1 handle.
+    /// Returns the JSON of `bm_mc_get_entries`. BMv2 splits a node into L1 (the instance) and L2 (the ports); here both
+    /// have the same handle.
     pub fn json(&self) -> Json {
         let groups = self.groups.iter().map(|(id, nodes)| json!({ "id": id, "l1_handles": nodes }));
-        let first = self
+        let l1_handles = self
             .nodes
             .iter()
             .map(|(handle, node)| json!({ "handle": handle, "rid": node.instance, "l2_handle": handle }));
-        let second = self
+        let l2_handles = self
             .nodes
             .iter()
             .map(|(handle, node)| json!({ "handle": handle, "ports": node.ports, "lags": node.lags }));
         let lags = self.lags.iter().map(|(id, ports)| json!({ "id": id, "ports": ports }));
         json!({
             "mgrps": groups.collect::<Vec<_>>(),
-            "l1_handles": first.collect::<Vec<_>>(),
-            "l2_handles": second.collect::<Vec<_>>(),
+            "l1_handles": l1_handles.collect::<Vec<_>>(),
+            "l2_handles": l2_handles.collect::<Vec<_>>(),
             "lags": lags.collect::<Vec<_>>(),
         })
     }

@@ -157,8 +157,9 @@ pub(super) struct Notifier {
 struct Shared {
     learning: Mutex<Learning>,
     subscribers: Mutex<Subscribers>,
-    /// Number of subscribers. Without one the data plane need not copy digests.
-    count: AtomicUsize,
+    /// Number of subscribers that have sent their header. Without one the data plane need not copy digests.
+    subscriber_count: AtomicUsize,
+    /// Whether the socket is a Unix socket, on which each message begins with its type.
     is_ipc: bool,
 }
 
@@ -166,7 +167,8 @@ struct Shared {
 struct Subscribers {
     by_id: BTreeMap<u64, Subscriber>,
     next_id: u64,
-    closed: bool,
+    /// True when the notifier is dropped: no further client is served.
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -199,10 +201,10 @@ impl Notifier {
         let shared = Arc::new(Shared {
             learning: Mutex::new(Learning::new(device_id)),
             subscribers: Mutex::default(),
-            count: AtomicUsize::new(0),
+            subscriber_count: AtomicUsize::new(0),
             is_ipc: socket.path.is_some(),
         });
-        let (events, received) = sync_channel(DIGEST_QUEUE_LEN);
+        let (events, receiver) = sync_channel(DIGEST_QUEUE_LEN);
         let mut notifier = Notifier {
             socket: Arc::clone(&socket),
             shared: Arc::clone(&shared),
@@ -211,7 +213,7 @@ impl Notifier {
         };
         let (queue, state) = (notifier.events.clone(), Arc::clone(&shared));
         let subscriber = move |event: DataplaneEvent<'_>| match event {
-            DataplaneEvent::Digest(digest) if state.count.load(Ordering::Relaxed) > 0 => {
+            DataplaneEvent::Digest(digest) if state.subscriber_count.load(Ordering::Relaxed) > 0 => {
                 match queue.try_send(Event::Digest(digest.clone())) {
                     Ok(()) => Delivery::Accepted,
                     Err(TrySendError::Full(_)) => Delivery::Full,
@@ -222,7 +224,7 @@ impl Notifier {
         };
         handle.subscribe(subscriber).wait().map_err(io::Error::other)?;
         let state = Arc::clone(&shared);
-        notifier.threads.push(spawn("learn", move || learn(&state, &received))?);
+        notifier.threads.push(spawn("learn", move || learn(&state, &receiver))?);
         notifier.threads.push(spawn("notify", move || accept(&socket, &shared))?);
         Ok(notifier)
     }
@@ -244,12 +246,13 @@ impl Drop for Notifier {
         self.socket.shut_down();
         {
             let mut subscribers = lock(&self.shared.subscribers);
-            subscribers.closed = true;
+            subscribers.is_closed = true;
             subscribers.by_id.values().for_each(|subscriber| shut_down(&subscriber.stream));
         }
         // Fails only if the thread has ended.
         let _ = self.events.send(Event::Stop);
         for thread in self.threads.drain(..) {
+            // Fails only if the thread has panicked.
             let _ = thread.join();
         }
     }
@@ -283,11 +286,11 @@ fn learn(shared: &Shared, events: &Receiver<Event>) {
 fn accept(socket: &NotificationSocket, shared: &Arc<Shared>) {
     loop {
         let accepted = socket.accept();
-        if lock(&shared.subscribers).closed {
+        if lock(&shared.subscribers).is_closed {
             return;
         }
-        let served = accepted.and_then(|stream| shared.add(stream));
-        if let Err(error) = served {
+        let result = accepted.and_then(|stream| shared.add(stream));
+        if let Err(error) = result {
             tracing::warn!(%error, "cannot serve a client of the notifications socket");
             std::thread::sleep(ACCEPT_RETRY_DELAY);
         }
@@ -302,6 +305,7 @@ impl Shared {
         let framed: Arc<[u8]> = [kind, &len, message].concat().into();
         for subscriber in lock(&self.subscribers).by_id.values() {
             if let Some(queue) = &subscriber.queue {
+                // Fails if the queue is full or the client has disconnected.
                 let _ = queue.try_send(Arc::clone(&framed));
             }
         }
@@ -310,13 +314,13 @@ impl Shared {
     /// Serves a client on its own thread.
     fn add(self: &Arc<Shared>, stream: UnixStream) -> io::Result<()> {
         let mut subscribers = lock(&self.subscribers);
-        if subscribers.closed || subscribers.by_id.len() >= MAX_SUBSCRIBERS {
+        if subscribers.is_closed || subscribers.by_id.len() >= MAX_SUBSCRIBERS {
             tracing::warn!("rejecting a client of the notifications socket: there are {MAX_SUBSCRIBERS}");
             return Ok(());
         }
         let id = subscribers.next_id;
-        let (shared, own) = (Arc::clone(self), stream.try_clone()?);
-        spawn("notify-peer", move || shared.serve(id, &own))?;
+        let (shared, thread_stream) = (Arc::clone(self), stream.try_clone()?);
+        spawn("notify-peer", move || shared.serve(id, &thread_stream))?;
         subscribers.next_id += 1;
         // The thread waits for this lock before it looks for its entry.
         subscribers.by_id.insert(id, Subscriber { stream, queue: None });
@@ -331,12 +335,13 @@ impl Shared {
         shut_down(stream);
         let mut subscribers = lock(&self.subscribers);
         let was_subscribed = subscribers.by_id.remove(&id).is_some_and(|removed| removed.queue.is_some());
-        if was_subscribed && self.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if was_subscribed && self.subscriber_count.fetch_sub(1, Ordering::Relaxed) == 1 {
             // The next subscriber has not received the samples that wait for acknowledgement.
             lock(&self.learning).reset();
         }
     }
 
+    /// Exchanges headers, then writes messages on a thread of their own until the client disconnects.
     fn exchange(self: &Arc<Shared>, id: u64, mut stream: &UnixStream) -> io::Result<()> {
         stream.set_write_timeout(Some(PEER_TIMEOUT))?;
         stream.set_read_timeout(Some(PEER_TIMEOUT))?;
@@ -348,19 +353,19 @@ impl Shared {
         }
         stream.set_read_timeout(None)?;
         let (queue, messages) = sync_channel::<Arc<[u8]>>(SUBSCRIBER_QUEUE_LEN);
-        let own = stream.try_clone()?;
+        let writer = stream.try_clone()?;
         spawn("notify-write", move || {
-            let sent = messages.iter().try_for_each(|message| (&own).write_all(&message));
+            let sent = messages.iter().try_for_each(|message| (&writer).write_all(&message));
             if sent.is_err() {
                 // Ends the read below.
-                shut_down(&own);
+                shut_down(&writer);
             }
         })?;
         match lock(&self.subscribers).by_id.get_mut(&id) {
             Some(subscriber) => subscriber.queue = Some(queue),
             None => return Ok(()),
         }
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.subscriber_count.fetch_add(1, Ordering::Relaxed);
         // A subscriber sends nothing more; the read returns when it disconnects.
         let read = stream.read(&mut [0; 1]);
         shut_down(stream);

@@ -7,7 +7,7 @@ use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline};
 
-/// Maximum number of members, and of groups, per profile over Thrift; BMv2 has no limit.
+/// Maximum number of members, and of groups, per profile over Thrift. BMv2 has no limit; each costs memory.
 const MAX_PROFILE_ITEMS: usize = 1 << 16;
 
 /// Dispatches the methods of this file; `None` for any other.
@@ -52,12 +52,12 @@ fn on_profile<R: Send + 'static>(
     answer.map_err(|TableErrorCode(code)| CallError::Exception(code))
 }
 
-fn action(args: &Fields, name: i16, data: i16) -> thrift::Result<ActionCall> {
-    Ok(ActionCall::Action { name: args.text(name)?, args: args.binaries(data)? })
+fn action(args: &Fields, name_field: i16, args_field: i16) -> thrift::Result<ActionCall> {
+    Ok(ActionCall::Action { name: args.text(name_field)?, args: args.binaries(args_field)? })
 }
 
-fn member(args: &Fields, id: i16) -> thrift::Result<MemberHandle> {
-    Ok(MemberHandle(args.i32(id)? as u32))
+fn member(args: &Fields, field: i16) -> thrift::Result<MemberHandle> {
+    Ok(MemberHandle(args.i32(field)? as u32))
 }
 
 fn add_member(service: &mut Service, args: &Fields) -> CallResult {
@@ -115,6 +115,7 @@ fn members_of(
     found.map(|(_, members)| members).ok_or(TableErrorCode(code::INVALID_GRP_HANDLE))
 }
 
+/// Replaces the members of the group in field 4 by those that `change` makes of them and the member in field 3.
 fn change_group(
     service: &mut Service,
     args: &Fields,
@@ -136,6 +137,7 @@ fn change_group(
 fn encode_member((handle, action): &(MemberHandle, ActionCall)) -> Value {
     let (name, args) = match action {
         ActionCall::Action { name, args } => (name.as_str(), args.as_slice()),
+        // Not reached: a member always has an action.
         ActionCall::Member(_) | ActionCall::Group(_) => ("", &[][..]),
     };
     Value::structure([

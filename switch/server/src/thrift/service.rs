@@ -60,12 +60,13 @@ pub(super) struct Service {
     pub allow_config_swap: bool,
     pub programs: Arc<Programs>,
     /// Switch with the program of `bm_load_new_config` until `bm_swap_configs` installs it. As in BMv2, calls on
-    /// tables and cells refer to it in the meantime.
+    /// tables, counters, meters and registers refer to it in the meantime.
     pub pending_switch: Option<Box<Switch>>,
 }
 
 impl Service {
-    /// Runs an operation on the switch. Without a program no object exists, so the call fails with the code `unknown`.
+    /// Runs an operation on the switch. Without a program no object exists, so the call then fails with the exception
+    /// `unknown`: the code with which BMv2 reports an unknown object.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl Service {
     }
 }
 
-/// Checks the context of a call. BMv2's interface has several; simple_switch has only context 0.
+/// Checks the context of a call, field 1. BMv2's interface has several; simple_switch has only context 0.
 pub(super) fn check_context(args: &Fields) -> Result<(), CallError> {
     match args.i32(1)? {
         0 => Ok(()),

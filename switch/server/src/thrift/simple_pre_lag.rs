@@ -1,4 +1,5 @@
-//! `simple_pre_lag`: multicast groups in BMv2's form, of [`nodes`](super::nodes).
+//! `simple_pre_lag`: multicast groups, which consist of [`nodes`](super::nodes) in BMv2. Numbers in `args.i32(2)` and the
+//! like are ids of Thrift fields.
 
 use super::nodes::{Node, Pre};
 use super::service::{CallError, CallResult, Service, check_context};
@@ -40,7 +41,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 fn run(service: &mut Service, args: &Fields, operation: fn(&mut Pre, &Fields) -> CallResult) -> CallResult {
     let groups = service.on_switch(ERROR, |switch, _| switch.multicast_groups().clone())?;
     service.pre.sync_groups(&groups);
-    let before = (service.pre.groups.clone(), service.pre.nodes.clone(), service.pre.lags.clone());
+    let saved = (service.pre.groups.clone(), service.pre.nodes.clone(), service.pre.lags.clone());
     let answer = operation(&mut service.pre, args);
     let target = service.pre.replicas();
     if answer.is_err() || target == groups {
@@ -58,20 +59,20 @@ fn run(service: &mut Service, args: &Fields, operation: fn(&mut Pre, &Fields) ->
         Ok::<(), weir_switch::engine::ReplicationError>(())
     });
     if !matches!(result, Ok(Ok(()))) {
-        (service.pre.groups, service.pre.nodes, service.pre.lags) = before;
+        (service.pre.groups, service.pre.nodes, service.pre.lags) = saved;
         result?.map_err(|_| CallError::Exception(ERROR))?;
     }
     answer
 }
 
 /// Returns a 16-bit argument, a group or an instance; `code` is the error for a value out of range.
-fn u16_arg(args: &Fields, id: i16, code: i32) -> Result<u16, CallError> {
-    u16::try_from(args.i32(id)?).map_err(|_| CallError::Exception(code))
+fn u16_arg(args: &Fields, field: i16, code: i32) -> Result<u16, CallError> {
+    u16::try_from(args.i32(field)?).map_err(|_| CallError::Exception(code))
 }
 
 /// Decodes a set of numbers from a string of zeros and ones, with number 0 at the right end.
-fn parse_bitmap(args: &Fields, id: i16, highest: u16) -> Result<Vec<u16>, CallError> {
-    let text = args.binary(id)?;
+fn parse_bitmap(args: &Fields, field: i16, highest: u16) -> Result<Vec<u16>, CallError> {
+    let text = args.binary(field)?;
     if text.len() > usize::from(highest) + 1 || text.iter().any(|digit| !matches!(digit, b'0' | b'1')) {
         return Err(CallError::Exception(ERROR));
     }

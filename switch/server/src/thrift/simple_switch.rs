@@ -7,15 +7,16 @@ use weir_switch::engine::{CloneSession, Replica};
 use weir_switch::tm::{QueueLimits, Rate};
 use weir_units::Bytes;
 
-/// `MirroringOperationErrorCode` (simple_switch.thrift).
+/// `MirroringOperationErrorCode` (simple_switch.thrift). Also the error of calls on sessions if no program is loaded.
 const SESSION_NOT_FOUND: i32 = 1;
-/// Result of calls that cannot fail in BMv2.
+/// Result of the queue calls, which cannot fail in BMv2.
 const SUCCESS: Value = Value::I32(0);
 /// Result of `mirroring_mapping_get_egress_port` for a session without a port.
 const NO_PORT: i32 = -1;
 
 /// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
+    // The numbers are ids of Thrift fields: port, priority, and the value to set.
     let answer = match method {
         "set_egress_priority_queue_depth" => set_depth(service, args, Some(1), Some(2), 3),
         "set_egress_queue_depth" => set_depth(service, args, Some(1), None, 2),
@@ -30,6 +31,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         }),
         "mirroring_session_get" => get_session(service, args),
         "mirroring_mapping_add" => add_mapping(service, args),
+        // As in BMv2, the result is 1 if a session was deleted and 0 if not.
         "mirroring_mapping_delete" => delete_session(service, args).map(|found| Value::I32(i32::from(found))),
         "mirroring_mapping_get_egress_port" => get_mapping(service, args),
         "get_time_elapsed_us" => elapsed_us(service),
@@ -41,14 +43,15 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 
 // Queues. As in BMv2, a port without a priority means each of its queues.
 
+/// Returns the port and the priority of the selected queues. `None` selects all ports or all priorities.
 fn queue_selector(
     args: &Fields,
-    port: Option<i16>,
-    priority: Option<i16>,
+    port_field: Option<i16>,
+    priority_field: Option<i16>,
 ) -> Result<(Option<u16>, Option<u8>), CallError> {
-    let port = port.map(|id| args.i32(id)).transpose()?;
-    let priority = priority.map(|id| args.i32(id)).transpose()?;
-    // An out-of-range port or priority becomes one that does not exist.
+    let port = port_field.map(|id| args.i32(id)).transpose()?;
+    let priority = priority_field.map(|id| args.i32(id)).transpose()?;
+    // An out-of-range port or priority becomes the maximum, which no queue has, so the call fails as for an unknown one.
     let port = port.map(|port| u16::try_from(port).unwrap_or(u16::MAX));
     Ok((port, priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX))))
 }
@@ -63,25 +66,26 @@ fn ok_or_unknown_queue(exists: bool) -> CallResult {
 fn set_depth(
     service: &Service,
     args: &Fields,
-    port: Option<i16>,
-    priority: Option<i16>,
-    depth: i16,
+    port_field: Option<i16>,
+    priority_field: Option<i16>,
+    depth_field: i16,
 ) -> CallResult {
-    let (port, priority) = queue_selector(args, port, priority)?;
+    let (port, priority) = queue_selector(args, port_field, priority_field)?;
     // As in BMv2, a negative depth is read as a large unsigned one.
-    let limits = QueueLimits { packets: args.i32(depth)? as u32, bytes: Bytes::MAX };
+    let limits = QueueLimits { packets: args.i32(depth_field)? as u32, bytes: Bytes::MAX };
     ok_or_unknown_queue(service.handle.set_queue_limits(port, priority, limits).wait()?)
 }
 
 fn set_rate(
     service: &Service,
     args: &Fields,
-    port: Option<i16>,
-    priority: Option<i16>,
-    rate: i16,
+    port_field: Option<i16>,
+    priority_field: Option<i16>,
+    rate_field: i16,
 ) -> CallResult {
-    let (port, priority) = queue_selector(args, port, priority)?;
-    let rate = Rate::Packets(args.i64(rate)? as u64);
+    let (port, priority) = queue_selector(args, port_field, priority_field)?;
+    // Packets per second.
+    let rate = Rate::Packets(args.i64(rate_field)? as u64);
     ok_or_unknown_queue(service.handle.set_queue_rates(port, priority, rate).wait()?)
 }
 
@@ -96,11 +100,13 @@ fn add_session(service: &Service, args: &Fields) -> CallResult {
     Ok(Value::Void)
 }
 
+/// Adds a session with one port. As in BMv2, the result is 1 if it was added and 0 if not.
 fn add_mapping(service: &Service, args: &Fields) -> CallResult {
     let added = set_session(service, args.i32(1)?, Some(args.i32(2)?), None)?;
     Ok(Value::I32(i32::from(added)))
 }
 
+/// Replaces a session. Returns `false` if the session is invalid.
 fn set_session(service: &Service, id: i32, port: Option<i32>, group: Option<i32>) -> Result<bool, CallError> {
     let to_u16 = |value: Option<i32>| value.map(u16::try_from).transpose();
     let (Ok(id), Ok(port), Ok(group)) = (u16::try_from(id), to_u16(port), to_u16(group)) else {
@@ -116,6 +122,7 @@ fn session_id(args: &Fields) -> Result<u16, CallError> {
     u16::try_from(args.i32(1)?).map_err(|_| CallError::Exception(SESSION_NOT_FOUND))
 }
 
+/// Deletes a session. Returns `false` if there is no such session.
 fn delete_session(service: &Service, args: &Fields) -> Result<bool, CallError> {
     let id = session_id(args)?;
     service.on_switch(SESSION_NOT_FOUND, move |switch, _| switch.delete_clone_session(id))
@@ -128,6 +135,7 @@ fn find_session(service: &Service, args: &Fields) -> Result<CloneSession, CallEr
     found.ok_or(CallError::Exception(SESSION_NOT_FOUND))
 }
 
+/// Returns the first port of a session. A session that Thrift added has at most one.
 fn port_of(session: &CloneSession) -> Option<i32> {
     session.replicas.first().map(|replica| i32::from(replica.port))
 }
@@ -154,6 +162,7 @@ fn elapsed_us(service: &Service) -> CallResult {
     Ok(Value::I64(service.handle.stats().wait()?.uptime.as_us() as i64))
 }
 
+/// Returns the microseconds since the Unix epoch; 0 if the system clock is earlier.
 fn epoch_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }

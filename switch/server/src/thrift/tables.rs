@@ -10,6 +10,7 @@ use weir_switch::program::{MatchKind, Program, TableId};
 
 /// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
+    // The numbers are ids of Thrift fields.
     let answer = match method {
         "bm_mt_add_entry" => add(service, args, 6, action(args, 4, 5)),
         "bm_mt_indirect_add_entry" => add(service, args, 5, member(args, 4)),
@@ -48,16 +49,16 @@ pub(super) fn on_table<R: Send + 'static>(
     answer.map_err(|TableErrorCode(code)| CallError::Exception(code))
 }
 
-fn action(args: &Fields, name: i16, data: i16) -> Read<ActionCall> {
-    Ok(ActionCall::Action { name: args.text(name)?, args: args.binaries(data)? })
+fn action(args: &Fields, name_field: i16, args_field: i16) -> Read<ActionCall> {
+    Ok(ActionCall::Action { name: args.text(name_field)?, args: args.binaries(args_field)? })
 }
 
-fn member(args: &Fields, id: i16) -> Read<ActionCall> {
-    Ok(ActionCall::Member(MemberHandle(args.i32(id)? as u32)))
+fn member(args: &Fields, field: i16) -> Read<ActionCall> {
+    Ok(ActionCall::Member(MemberHandle(args.i32(field)? as u32)))
 }
 
-fn group(args: &Fields, id: i16) -> Read<ActionCall> {
-    Ok(ActionCall::Group(GroupHandle(args.i32(id)? as u32)))
+fn group(args: &Fields, field: i16) -> Read<ActionCall> {
+    Ok(ActionCall::Group(GroupHandle(args.i32(field)? as u32)))
 }
 
 /// Returns the entry handle in field 3.
@@ -65,7 +66,7 @@ pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
     Ok(EntryHandle(args.i32(3)? as u32))
 }
 
-/// Checks that the table accepts calls of this type and has the action.
+/// Checks that the table accepts this kind of call (an action, or a member or group of its profile) and has the action.
 fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), TableErrorCode> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
         return Err(TableErrorCode(code::INVALID_TABLE_NAME));
@@ -85,20 +86,21 @@ fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<
     }
 }
 
-/// Converts a priority. In BMv2 the lowest number wins, in P4Runtime and the pipeline the highest.
+/// Converts a priority between BMv2, in which the lowest number wins, and the pipeline, in which the highest wins. The
+/// conversion is the same in both directions.
 pub(super) fn priority(number: i32) -> i32 {
     i32::MAX.saturating_sub(number.max(0))
 }
 
-/// Returns the pipeline priority from `BmAddEntryOptions`.
-pub(super) fn options(args: &Fields, id: i16) -> Read<i32> {
-    let options = args.fields(id)?;
+/// Returns the pipeline priority from the `BmAddEntryOptions` in this field.
+pub(super) fn priority_option(args: &Fields, field: i16) -> Read<i32> {
+    let options = args.fields(field)?;
     let number = if options.get(1).is_some() { options.i32(1)? } else { 0 };
     Ok(priority(number))
 }
 
-fn add(service: &mut Service, args: &Fields, options_id: i16, call: Read<ActionCall>) -> CallResult {
-    let (key, priority, call) = (key(args, 3)?, options(args, options_id)?, call?);
+fn add(service: &mut Service, args: &Fields, options_field: i16, call: Read<ActionCall>) -> CallResult {
+    let (key, priority, call) = (key(args, 3)?, priority_option(args, options_field)?, call?);
     on_table(service, args, move |pipeline, table| {
         let program = pipeline.program().clone();
         check_action(&program, table, &call)?;
@@ -153,12 +155,13 @@ fn set_default(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> 
 }
 
 fn set_timeout(service: &mut Service, args: &Fields) -> CallResult {
-    let (entry, ms) = (handle(args)?, args.i32(4)?);
+    let (entry, timeout_ms) = (handle(args)?, args.i32(4)?);
     on_table(service, args, move |pipeline, table| {
         if !pipeline.program().tables().any(|(id, info)| id == table && info.idle_timeout) {
             return Err(TableErrorCode(code::AGEING_DISABLED));
         }
-        let timeout = Duration::from_millis(u64::from(ms as u32));
+        // A negative number is read as a large unsigned one.
+        let timeout = Duration::from_millis(u64::from(timeout_ms as u32));
         pipeline.table_set_timeout(table, entry, pipeline.ticks(timeout))?;
         Ok(Value::Void)
     })
@@ -173,9 +176,9 @@ pub(super) mod param {
     pub const RANGE: i32 = 4;
 }
 
-/// Decodes a key, a list of `BmMatchParam`.
-pub(super) fn key(args: &Fields, id: i16) -> Read<Vec<KeyMatch>> {
-    args.structs(id)?.into_iter().map(decode_match_param).collect()
+/// Decodes the key in this field, a list of `BmMatchParam`.
+pub(super) fn key(args: &Fields, field: i16) -> Read<Vec<KeyMatch>> {
+    args.structs(field)?.into_iter().map(decode_match_param).collect()
 }
 
 fn decode_match_param(encoded: &Fields) -> Read<KeyMatch> {

@@ -1,4 +1,6 @@
 //! A Thrift client against a switch with a server: results, errors, and malformed input.
+//!
+//! Numbers in `fields(2)`, `i32(1)` and the like are ids of Thrift fields. The codes of exceptions are those of BMv2's IDL.
 
 use super::value::{Fields, Value};
 use super::{NotificationSocket, ThriftConfig, ThriftServer};
@@ -20,6 +22,11 @@ const OTHER: &str = include_str!("../../../tests/programs/p4runtime.json");
 const STANDARD: &str = "standard";
 const PRE: &str = "simple_pre_lag";
 const TARGET: &str = "simple_switch";
+/// Values of `ThriftConfig::allow_config_swap`.
+const SWAP_ALLOWED: bool = true;
+const SWAP_DISABLED: bool = false;
+/// Whether the protocol writes and requires its version in the header of a message.
+const STRICT: bool = true;
 
 /// A switch without interfaces, and its server.
 struct TestServer {
@@ -29,22 +36,22 @@ struct TestServer {
 
 impl TestServer {
     fn new(program: Option<&str>) -> TestServer {
-        TestServer::with_swap(program, true)
+        TestServer::build(program, SWAP_ALLOWED, None)
     }
 
-    fn with_swap(program: Option<&str>, swap: bool) -> TestServer {
-        TestServer::build(program, swap, None)
+    fn without_swap(program: Option<&str>) -> TestServer {
+        TestServer::build(program, SWAP_DISABLED, None)
     }
 
     /// A server that publishes digests. The CPU port is the one that `OTHER` expects.
     fn with_notifications(socket: &str) -> TestServer {
         let socket = Arc::new(NotificationSocket::bind(socket).unwrap());
-        TestServer::build(Some(OTHER), true, Some(socket))
+        TestServer::build(Some(OTHER), SWAP_ALLOWED, Some(socket))
     }
 
     fn build(
         program: Option<&str>,
-        swap: bool,
+        allow_config_swap: bool,
         notifications: Option<Arc<NotificationSocket>>,
     ) -> TestServer {
         let cpu_port = notifications.is_some().then_some(255);
@@ -59,7 +66,7 @@ impl TestServer {
             listen,
             device_id: 3,
             seed: 1,
-            allow_config_swap: swap,
+            allow_config_swap,
             programs: Arc::default(),
             notifications,
         };
@@ -93,7 +100,7 @@ impl Client {
     fn call(&mut self, service: &str, method: &str, args: impl IntoIterator<Item = Value>) -> Reply {
         self.sequence += 1;
         self.stream.write_all(&message(service, method, self.sequence, args)).unwrap();
-        let mut protocol = TBinaryInputProtocol::new(&mut self.stream, true);
+        let mut protocol = TBinaryInputProtocol::new(&mut self.stream, STRICT);
         let reply = protocol.read_message_begin().unwrap();
         assert_eq!((reply.name.as_str(), reply.sequence_number), (method, self.sequence));
         let fields = Fields::read(&mut protocol, 0).unwrap();
@@ -126,7 +133,7 @@ impl Client {
 
 fn message(service: &str, method: &str, sequence: i32, args: impl IntoIterator<Item = Value>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);
+    let mut protocol = TBinaryOutputProtocol::new(&mut bytes, STRICT);
     let name = format!("{service}:{method}");
     protocol.write_message_begin(&TMessageIdentifier::new(name, TMessageType::Call, sequence)).unwrap();
     Fields((1..).zip(args).collect()).write(&mut protocol).unwrap();
@@ -186,10 +193,10 @@ fn entries_are_written_and_read_as_in_bmv2() {
 
     // The smallest priority number wins, and is read back as written.
     let ternary = Value::text("TheIngress.ternary_one");
-    let all = |bits: usize| vec![Value::Binary(vec![0; bits]), Value::Binary(vec![0; bits])];
-    let open = key([(2, all(4)), (4, vec![bytes(&[0, 0]), bytes(&[1, 0])]), (2, all(2))]);
+    let all = |bytes: usize| vec![Value::Binary(vec![0; bytes]), Value::Binary(vec![0; bytes])];
+    let any_key = key([(2, all(4)), (4, vec![bytes(&[0, 0]), bytes(&[1, 0])]), (2, all(2))]);
     let drop = Value::text("TheIngress.drop");
-    client.result("bm_mt_add_entry", [ternary.clone(), open, drop.clone(), data([]), priority(7)]);
+    client.result("bm_mt_add_entry", [ternary.clone(), any_key, drop.clone(), data([]), priority(7)]);
     let Value::Struct(entry) = client.result("bm_mt_get_entry", [ternary.clone(), Value::I32(0)]) else {
         panic!()
     };
@@ -231,9 +238,9 @@ fn entries_are_written_and_read_as_in_bmv2() {
         add_entry(&mut client, "TheIngress.const_one", const_key, send, data([&[1]])),
         Reply::Exception(25)
     );
-    let fixed = [lpm.clone(), counted, data([&[1]])];
+    let new_default = [lpm.clone(), counted, data([&[1]])];
     assert_eq!(
-        client.standard("bm_mt_set_default_action", fixed),
+        client.standard("bm_mt_set_default_action", new_default),
         Reply::Exception(21),
         "DEFAULT_ENTRY_IS_CONST"
     );
@@ -246,7 +253,7 @@ fn entries_are_written_and_read_as_in_bmv2() {
 }
 
 #[test]
-fn profiles_cells_and_queues_are_configured() {
+fn profiles_registers_meters_and_queues_are_configured() {
     let server = TestServer::new(Some(ENTITIES));
     let mut client = server.connect();
     let (paths, send) = (Value::text("TheIngress.paths"), Value::text("TheIngress.send"));
@@ -443,8 +450,8 @@ fn another_program_is_loaded_and_then_swapped_in() {
     assert_eq!((load(&mut client, OTHER), swap(&mut client)), (VOID, VOID));
     assert_eq!(client.call(STANDARD, "bm_get_config", []), Reply::Result(Some(Value::text(OTHER))));
 
-    let fixed = TestServer::with_swap(Some(ENTITIES), false);
-    let mut client = fixed.connect();
+    let swapless = TestServer::without_swap(Some(ENTITIES));
+    let mut client = swapless.connect();
     assert_eq!(
         (load(&mut client, OTHER), swap(&mut client)),
         (Reply::Exception(1), Reply::Exception(1)),
@@ -467,7 +474,8 @@ fn invalid_calls_get_errors_and_garbage_ends_the_connection() {
     assert!(text(client.call(STANDARD, "bm_register_reset", [name()])).contains("expected i32"));
     assert!(text(client.standard("bm_register_read", [name()])).contains("field 3 is missing"));
 
-    // A list of 2^31 - 1 elements, a string of as many bytes, nested structs and lists, no message at all, a reply.
+    // A list of 2^31 - 1 elements, a string of as many bytes, a negative length, nested structs and lists, no message at
+    // all, a reply. 11, 12 and 15 are Thrift's type codes of string, struct and list; a field id of two bytes follows.
     let header = message(STANDARD, "bm_mt_add_entry", 1, []);
     let header = &header[..header.len() - 1];
     let list = [header, &[15, 0, 3, 12, 0x7f, 0xff, 0xff, 0xff]].concat();

@@ -1,4 +1,5 @@
-//! Thrift values, decoded within limits. Structs have fields by number only; the caller knows their meaning.
+//! Thrift values, decoded within limits. A field of a struct has an id (a number) but no name; the caller knows its
+//! meaning.
 
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TMapIdentifier, TOutputProtocol, TStructIdentifier,
@@ -6,8 +7,8 @@ use thrift::protocol::{
 };
 use thrift::{Error, ProtocolError, ProtocolErrorKind, Result, TConfiguration};
 
-/// Maximum length of a string in a call: enough for a program (`bm_load_new_config`).
-const MAX_STRING: usize = 1 << 20;
+/// Maximum length of a string in a call, in bytes: enough for a program (`bm_load_new_config`).
+const MAX_STRING_LEN: usize = 1 << 20;
 /// Maximum number of elements of a list in a call: more than any action has arguments.
 const MAX_ELEMENTS: usize = 4096;
 /// Maximum nesting in a call. BMv2's calls have at most four levels: arguments, match parameters, parameter, its value.
@@ -24,21 +25,21 @@ pub(super) enum Value {
     I64(i64),
     Double(f64),
     Binary(Vec<u8>),
-    /// Elements with their common type, which an empty list must state too.
+    /// The type of the elements, which an empty list must state too, and the elements.
     List(TType, Vec<Value>),
-    /// The only maps in BMv2's definitions are from string to string.
+    /// Pairs of key and value. The only maps in BMv2's definitions are from string to string.
     Map(Vec<(String, String)>),
     Struct(Fields),
 }
 
-/// The fields of a struct, or the arguments of a call, by number.
+/// The fields of a struct, or the arguments of a call: pairs of field id and value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Fields(pub Vec<(i16, Value)>);
 
 /// Returns the limits that the protocol itself enforces before it reserves memory.
 pub(super) fn limits() -> Result<TConfiguration> {
     TConfiguration::builder()
-        .max_string_size(Some(MAX_STRING))
+        .max_string_size(Some(MAX_STRING_LEN))
         .max_container_size(Some(MAX_ELEMENTS))
         .max_recursion_depth(Some(MAX_DEPTH))
         .build()
@@ -124,7 +125,7 @@ impl Value {
     }
 
     fn write(&self, protocol: &mut dyn TOutputProtocol) -> Result<()> {
-        let size = |len: usize| {
+        let to_size = |len: usize| {
             i32::try_from(len).map_err(|_| protocol_error(ProtocolErrorKind::SizeLimit, "a list is too long"))
         };
         match self {
@@ -137,13 +138,13 @@ impl Value {
             Value::Double(value) => protocol.write_double(*value),
             Value::Binary(value) => protocol.write_bytes(value),
             Value::List(ty, elements) => {
-                protocol.write_list_begin(&TListIdentifier::new(*ty, size(elements.len())?))?;
+                protocol.write_list_begin(&TListIdentifier::new(*ty, to_size(elements.len())?))?;
                 elements.iter().try_for_each(|element| element.write(protocol))?;
                 protocol.write_list_end()
             }
             Value::Map(pairs) => {
                 let (key, value) = (TType::String, TType::String);
-                protocol.write_map_begin(&TMapIdentifier::new(key, value, size(pairs.len())?))?;
+                protocol.write_map_begin(&TMapIdentifier::new(key, value, to_size(pairs.len())?))?;
                 for (key, value) in pairs {
                     protocol.write_string(key)?;
                     protocol.write_string(value)?;
@@ -180,6 +181,7 @@ impl Fields {
         // Names of structs and fields are not transmitted.
         protocol.write_struct_begin(&TStructIdentifier::new(""))?;
         for (id, value) in &self.0 {
+            // An absent optional field, or the result of a call that returns nothing, is not written.
             if *value != Value::Void {
                 protocol.write_field_begin(&TFieldIdentifier::new("", value.ty(), *id))?;
                 value.write(protocol)?;
@@ -190,7 +192,7 @@ impl Fields {
         protocol.write_struct_end()
     }
 
-    /// Returns the field with this number, if present.
+    /// Returns the field with this id, if present.
     pub fn get(&self, id: i16) -> Option<&Value> {
         self.0.iter().find(|(field, _)| *field == id).map(|(_, value)| value)
     }
@@ -226,6 +228,7 @@ fields! {
 }
 
 impl Fields {
+    /// Returns a string field as UTF-8.
     pub fn text(&self, id: i16) -> Result<String> {
         String::from_utf8(self.binary(id)?)
             .map_err(|_| protocol_error(ProtocolErrorKind::InvalidData, format!("field {id} is not UTF-8")))

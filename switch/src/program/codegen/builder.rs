@@ -227,7 +227,7 @@ impl<'p> CodeBuilder<'p> {
     /// Returns the index in `header_ops` of the layout of a header.
     pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
         let ty = &self.layout.types[header.ty(self.layout)];
-        let siblings = match header {
+        let union_member_offsets = match header {
             HeaderExpr::Static(id) => match self.layout.header(*id).union_member {
                 Some(UnionMember { union, member }) => {
                     self.sibling_offsets(&UnionExpr::Static(union), member)
@@ -239,7 +239,7 @@ impl<'p> CodeBuilder<'p> {
         };
         let varbit_length_slot = ty.varbit_index.map(|field| ty.fields[field].slot);
         let bytes = ty.bytes as u16;
-        let op = HeaderInfo { slots: ty.block_len, bytes, varbit_length_slot, siblings };
+        let op = HeaderInfo { slots: ty.block_len, bytes, varbit_length_slot, union_member_offsets };
         let index = self.unlinked.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
             self.unlinked.header_ops.push(op);
             self.unlinked.header_ops.len() - 1

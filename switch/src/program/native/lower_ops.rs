@@ -305,7 +305,7 @@ impl Emitter<'_, '_> {
         let length = self.load_length();
         let length = self.add_imm(length, u64::from(header.bytes));
         self.store_length(length);
-        for offset in &header.siblings {
+        for offset in &header.union_member_offsets {
             let sibling = Slot::try_from(i32::from(base) + offset).map_err(|_| Unsupported)?;
             self.set_imm(sibling + VALID_SLOT, 0);
         }

@@ -15,12 +15,14 @@ pub struct Baseline {
     programs: Vec<SavedCost>,
 }
 
+/// An entry of `sim`.
 #[derive(Debug, Deserialize)]
 struct SavedSpeed {
     scheme: String,
     median_packet_hops_per_s: f64,
 }
 
+/// An entry of `programs`.
 #[derive(Debug, Deserialize)]
 struct SavedCost {
     program: String,
@@ -54,6 +56,7 @@ impl Baseline {
     }
 }
 
+/// Returns `None` if the saved value is 0.
 fn ratio(current: f64, saved: f64) -> Option<f64> {
     (saved > 0.0).then_some(current / saved)
 }

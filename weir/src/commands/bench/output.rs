@@ -19,20 +19,20 @@ pub fn print(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = &mut console.out;
-    let head = |head: &[&'static str]| [head, baseline.map_or(&[][..], |_| &["change"])].concat();
+    let header = |columns: &[&'static str]| [columns, baseline.map_or(&[][..], |_| &["change"])].concat();
     writeln!(out, "Packet-hops per second on the 100 Gbit/s dumbbell, {runs} runs, one core")?;
     let rows = speeds.iter().map(|speed| {
         let (median, best) = (format::count(speed.median() as u64), format::count(speed.best() as u64));
         let row = [speed.scheme.clone(), median, best, format::count(speed.packet_hops)];
         row.into_iter().chain(baseline.map(|baseline| change(baseline.speed(speed)))).collect()
     });
-    writeln!(out, "{}\n", columns(&head(&["scheme", "median", "best", "packet-hops"]), rows))?;
+    writeln!(out, "{}\n", columns(&header(&["scheme", "median", "best", "packet-hops"]), rows))?;
     writeln!(out, "Nanoseconds per packet through one switch: ingress, queue, egress")?;
     let rows = costs.iter().map(|cost| {
         let row = [cost.program.to_string(), cost.packet.to_owned(), format::decimal(cost.ns, 0)];
         row.into_iter().chain(baseline.map(|baseline| change(baseline.cost(cost)))).collect()
     });
-    writeln!(out, "{}\n", columns(&head(&["program", "packet", "ns"]), rows))?;
+    writeln!(out, "{}\n", columns(&header(&["program", "packet", "ns"]), rows))?;
     if let Some(bytes) = memory {
         writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
     }
@@ -41,7 +41,7 @@ pub fn print(
 
 /// Returns the results as Markdown tables, preceded by the name of the processor.
 pub fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>) -> String {
-    let mega = |per_second: f64| format!("{} million", format::decimal(per_second / 1e6, 2));
+    let in_millions = |per_second: f64| format!("{} million", format::decimal(per_second / 1e6, 2));
     let mut page = format!(
         "Quickstart, {runs} runs, one core; {}:\n\n\
          | scheme | median, packet-hops/s | best | packet-hops |\n|---|---|---|---|\n",
@@ -49,10 +49,11 @@ pub fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>
     );
     for speed in speeds {
         let (median, best, hops) =
-            (mega(speed.median()), mega(speed.best()), format::count(speed.packet_hops));
+            (in_millions(speed.median()), in_millions(speed.best()), format::count(speed.packet_hops));
         page += &format!("| {} | {median} | {best} | {hops} |\n", speed.scheme);
     }
     page += "\nOne packet through one switch: ingress, queue, egress:\n\n| program | DATA | ACK |\n|---|---|---|\n";
+    // DATA and ACK of one program.
     for pair in costs.chunks(2) {
         let ns: Vec<String> = pair.iter().map(|cost| format!("{} ns", format::decimal(cost.ns, 0))).collect();
         page += &format!("| {} | {} |\n", pair[0].program, ns.join(" | "));
@@ -63,13 +64,14 @@ pub fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>
     page
 }
 
-pub fn columns(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+/// Formats a table in which all columns except names are right-aligned.
+pub fn columns(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head);
+    table.load_style(presets::NOTHING).set_header(header);
     table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((2, 0));
-        let is_number = !matches!(head[column.index], "scheme" | "program" | "packet");
+        let is_number = !matches!(header[column.index], "scheme" | "program" | "packet");
         column.set_cell_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left });
     }
     table.trim_fmt()

@@ -14,6 +14,7 @@ use weir_switch::program::Engine;
 use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
 use weir_units::Time;
 
+/// The cost of one kind of packet in one program.
 pub struct Cost {
     pub program: Cow<'static, str>,
     /// `DATA` or `ACK`.
@@ -22,16 +23,16 @@ pub struct Cost {
     pub ns: f64,
 }
 
-/// Packets per round. The fastest of `ROUNDS` rounds counts, because other processes can only slow a round
+/// Packets per round. The fastest of [`ROUNDS`] rounds is the result, because other processes can only slow a round
 /// down.
-const PACKETS: u32 = 100_000;
+const PACKETS_PER_ROUND: u32 = 100_000;
 const ROUNDS: u32 = 7;
-/// Packets between two clock readings: few enough for their data to stay in the L1 cache.
+/// Packets between two readings of the clock: few enough for their data to stay in the L1 cache.
 const BATCH: u32 = 32;
 /// Time between packets: about the transmission time of a full frame at 100 Gbit/s.
 const GAP: Time = Time::from_ns(122);
 /// Telemetry records in the ACK when it arrives at the first switch.
-const RECORDS: usize = 2;
+const ACK_RECORDS: usize = 2;
 
 /// Measures DATA and ACK packets at the first switch of `experiment`, with the program of every scheme.
 pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
@@ -47,7 +48,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
 /// DATA, then ACK. Schemes that share a program are measured once.
 pub fn with_packets(
     experiment: &Experiment,
-    mut measure: impl FnMut(&Cow<'static, str>, &'static str, Path<'_>) -> Result<(), Failure>,
+    mut measure: impl FnMut(&Cow<'static, str>, &'static str, PacketPath<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let topology = &experiment.topology;
     let (Some(from), Some(to)) = (topology.hosts.first(), topology.hosts.last()) else {
@@ -71,16 +72,18 @@ pub fn with_packets(
         let tokens = scheme.config.needs().deflection.map_or(0, |deflection| deflection.tokens);
         let data = frame(
             PacketKind::Data,
-            WeirRepr { flags, tokens, format: needs.records, ..EMPTY },
+            WeirRepr { flags, tokens, format: needs.records, ..BASE_HEADER },
             from,
             to,
             mtu,
         );
         let flags = telemetry_if(needs.telemetry == TelemetrySource::Acks);
-        let ack = frame(PacketKind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
-        let (near, far) = ports(topology, first, from)?;
+        let ack = frame(PacketKind::Ack, WeirRepr { flags, ..BASE_HEADER }, to, from, 0);
+        let (host_port, next_port) = ports(topology, first, from)?;
         let builder = FabricBuilder::new(experiment, scheme, Engine::default()).map_err(Failure::work)?;
-        for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
+        for (packet, frame, port_in, port_out) in
+            [("DATA", data, host_port, next_port), ("ACK", ack, next_port, host_port)]
+        {
             // Each kind gets a new switch, because state that one kind leaves in the switch, such as RoCC's
             // notifications, would affect the other.
             let network = builder.build().map_err(Failure::work)?;
@@ -88,7 +91,7 @@ pub fn with_packets(
             let switch = &mut fabric.switch_mut(SwitchIx(0)).switch;
             let sink = Sink { pool: PacketPool::new() };
             let (now, packets) = (Time::ZERO, Vec::new());
-            let path = Path { switch, frame: frame?, port_in, port_out, sink, now, packets };
+            let path = PacketPath { switch, frame: frame?, port_in, port_out, sink, now, packets };
             measure(&program, packet, path)?;
         }
         programs.push(program);
@@ -96,14 +99,20 @@ pub fn with_packets(
     Ok(())
 }
 
-/// Header bytes as a host writes them, and the length of the payload.
-type Frame = (Vec<u8>, u32);
+/// A frame, whose payload is only a length.
+struct Frame {
+    /// Header bytes as a host writes them.
+    header: Vec<u8>,
+    payload_len: u32,
+}
 
-const EMPTY: WeirRepr = WeirRepr { concurrency: 1, message: 1, ..WeirRepr::of(PacketKind::Data) };
+/// The fields of a packet that are the same for DATA and ACK.
+const BASE_HEADER: WeirRepr = WeirRepr { concurrency: 1, message: 1, ..WeirRepr::of(PacketKind::Data) };
 
+/// Returns a frame of `mtu` bytes, or one without payload if `mtu` is 0.
 fn frame(kind: PacketKind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
-    let records = if kind == PacketKind::Ack { vec![0; RECORDS * INT_RECORD_LEN] } else { Vec::new() };
-    let mut head = vec![0; weir_host::wire::MAX_HEADER_LEN];
+    let records = if kind == PacketKind::Ack { vec![0; ACK_RECORDS * INT_RECORD_LEN] } else { Vec::new() };
+    let mut header = vec![0; weir_host::wire::MAX_HEADER_LEN];
     let payload_len = mtu.saturating_sub(weir_host::wire::HEADERS_LEN as u32);
     let weir = WeirRepr { kind, ..weir };
     let repr = FrameRepr {
@@ -118,9 +127,9 @@ fn frame(kind: PacketKind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> 
         payload_len,
     };
     let len =
-        repr.emit(&records, &mut head).ok_or_else(|| Failure::work("bench: cannot encode the frame"))?;
-    head.truncate(len);
-    Ok((head, payload_len))
+        repr.emit(&records, &mut header).ok_or_else(|| Failure::work("bench: cannot encode the frame"))?;
+    header.truncate(len);
+    Ok(Frame { header, payload_len })
 }
 
 /// Returns the ports of `switch` towards `host` and towards the next switch.
@@ -134,6 +143,7 @@ fn ports(topology: &Topology, switch: SwitchIx, host: &Host) -> Result<(u16, u16
     towards(&host.name).zip(next).ok_or_else(|| Failure::work("bench: the first switch has no next hop"))
 }
 
+/// Keeps the packets that the switch drops, for reuse.
 struct Sink {
     pool: PacketPool,
 }
@@ -148,7 +158,7 @@ impl SwitchOutput for Sink {
 }
 
 /// The path of one kind of packet through a switch: its ingress and egress port.
-pub struct Path<'s> {
+pub struct PacketPath<'s> {
     switch: &'s mut Switch,
     frame: Frame,
     port_in: u16,
@@ -159,36 +169,37 @@ pub struct Path<'s> {
     packets: Vec<Option<Box<Packet>>>,
 }
 
-impl Path<'_> {
+impl PacketPath<'_> {
+    /// Measures the nanoseconds per packet.
     fn cost(&mut self) -> Result<f64, Failure> {
         let mut best = f64::INFINITY;
         for _ in 0..ROUNDS {
             let mut elapsed = Duration::ZERO;
-            for _ in 0..PACKETS / BATCH {
+            for _ in 0..PACKETS_PER_ROUND / BATCH {
                 self.prepare(BATCH);
                 let start = Instant::now();
                 self.send()?;
                 elapsed += start.elapsed();
             }
-            best = best.min(elapsed.as_nanos() as f64 / f64::from(PACKETS / BATCH * BATCH));
+            best = best.min(elapsed.as_nanos() as f64 / f64::from(PACKETS_PER_ROUND / BATCH * BATCH));
         }
         Ok(best)
     }
 
-    /// Prepares `packets` packets for the next [`Path::send`], reusing the previous ones.
-    pub fn prepare(&mut self, packets: u32) {
+    /// Prepares `count` packets for the next [`PacketPath::send`], reusing the previous ones.
+    pub fn prepare(&mut self, count: u32) {
         self.packets.drain(..).flatten().for_each(|packet| self.sink.pool.put(packet));
-        for _ in 0..packets {
+        for _ in 0..count {
             let mut packet = self.sink.pool.get();
-            packet.set_bytes(&self.frame.0);
-            packet.set_virtual_len(self.frame.1);
+            packet.set_bytes(&self.frame.header);
+            packet.set_virtual_len(self.frame.payload_len);
             self.packets.push(Some(packet));
         }
     }
 
     /// Sends the prepared packets through the switch, one at a time.
     pub fn send(&mut self) -> Result<(), Failure> {
-        let Path { switch, sink, packets, .. } = self;
+        let PacketPath { switch, sink, packets, .. } = self;
         for slot in packets {
             let Some(packet) = slot.take() else { continue };
             self.now += GAP;

@@ -7,6 +7,7 @@ use weir_host::schemes::Registry;
 /// The experiment that is measured.
 pub const QUICKSTART: &str = include_str!("../../../assets/quickstart.yaml");
 
+/// The speed of one scheme.
 pub struct Speed {
     pub scheme: String,
     pub packet_hops: u64,
@@ -35,10 +36,12 @@ pub fn every_scheme() -> Result<Experiment, Failure> {
     Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[schemes], None).map_err(Failure::work)
 }
 
+/// Returns the labels of the experiment's schemes.
 pub fn schemes() -> Result<Vec<String>, Failure> {
     Ok(quickstart()?.schemes.iter().map(|scheme| scheme.label.clone()).collect())
 }
 
+/// Runs one scheme several times.
 pub fn measure(scheme: &str, runs: u32) -> Result<Speed, Failure> {
     let mut experiment = quickstart()?;
     experiment.retain_schemes(&[scheme.to_owned()]).map_err(Failure::work)?;

@@ -13,6 +13,7 @@ use weir_sim::Simulation;
 use weir_sim::forecast::ScalingForecast;
 
 const FAT_TREE: &str = include_str!("../../../assets/fat-tree-k16.yaml");
+/// Numbers of threads for which the speed is predicted.
 const THREADS: [usize; 6] = [1, 2, 8, 16, 32, 64];
 
 /// The result for one fat-tree.
@@ -20,15 +21,17 @@ struct Fabric {
     k: u32,
     hosts: usize,
     packet_hops: u64,
+    /// Synchronisation windows of the run.
     windows: u64,
     /// Packet-hops per second for each number of threads in [`THREADS`].
     per_second: Vec<f64>,
 }
 
+/// Runs the fat-tree of arity `k` on one thread.
 fn measure(k: u32) -> Result<Fabric, Failure> {
-    let set = [format!("topology.k={k}"), "duration=100us".to_owned(), "schemes=[hpcc]".to_owned()];
-    let experiment =
-        Experiment::parse(FAT_TREE, "fat-tree-k16.yaml", "fat-tree", &set, None).map_err(Failure::input)?;
+    let overrides = [format!("topology.k={k}"), "duration=100us".to_owned(), "schemes=[hpcc]".to_owned()];
+    let experiment = Experiment::parse(FAT_TREE, "fat-tree-k16.yaml", "fat-tree", &overrides, None)
+        .map_err(Failure::input)?;
     let forecast = Arc::new(Mutex::new(ScalingForecast::new(&THREADS)));
     let virtual_time = Simulation { forecast: Some(Arc::clone(&forecast)), ..Simulation::new(1) };
     let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).map_err(Failure::work)?;
@@ -65,16 +68,16 @@ pub fn run(arities: &[u32], console: &mut Console) -> Result<(), Failure> {
     let out = &mut console.out;
     writeln!(out, "Million packet-hops per second on one thread (measured) and on more threads (predicted)")?;
     let rows = fabrics.iter().map(|fabric| {
-        let head = [
+        let fabric_cells = [
             fabric.k.to_string(),
             fabric.hosts.to_string(),
             format::count(fabric.packet_hops / fabric.windows.max(1)),
         ];
         let rates = fabric.per_second.iter().map(|rate| format::decimal(rate / 1e6, 2));
-        head.into_iter().chain(rates).collect()
+        fabric_cells.into_iter().chain(rates).collect()
     });
-    let head = ["k", "hosts", "hops per window", "1", "2", "8", "16", "32", "64"];
-    writeln!(out, "{}", columns(&head, rows))?;
+    let header = ["k", "hosts", "hops per window", "1", "2", "8", "16", "32", "64"];
+    writeln!(out, "{}", columns(&header, rows))?;
     if let Some(bytes) = memory_bytes("VmHWM:") {
         writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
     }

@@ -1,7 +1,7 @@
-//! `weir controller apply`
+//! `weir controller apply`: writes the planned entries to the switches.
 
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, block_on, failed, failure};
+use super::switches::{SwitchArgs, block_on, check_outcomes, errors_by_switch};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use crate::output::ActionOutput;
@@ -53,7 +53,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let elapsed = start.elapsed();
     if console.style.json {
         console.print_json(&json!({
-            "switches": changes(&outcomes), "failed": failed(&outcomes), "seconds": elapsed.as_secs_f64(),
+            "switches": changes(&outcomes), "failed": errors_by_switch(&outcomes), "seconds": elapsed.as_secs_f64(),
         }))?;
         return check_complete(&outcomes);
     }
@@ -73,7 +73,7 @@ fn check_complete(outcomes: &Outcomes<ApplySummary>) -> Result<(), Failure> {
     let mut total = ApplySummary::default();
     outcomes.values().flatten().for_each(|summary| total += summary);
     let others = match total {
-        ApplySummary { unwritten: 0, .. } => return failure(outcomes),
+        ApplySummary { unwritten: 0, .. } => return check_outcomes(outcomes),
         ApplySummary { pushed: false, inserted: 0, modified: 0, deleted: 0, .. } => {
             "no other switch was written, as packets could loop between new and old routes: apply again when all switches \
              respond, or write the others with --partial"
@@ -83,7 +83,7 @@ fn check_complete(outcomes: &Outcomes<ApplySummary>) -> Result<(), Failure> {
             "the others were stopped before packets could loop, {unwritten} updates are left: apply again when all switches respond"
         ),
     };
-    failure(outcomes).map_err(|failure| Failure::Work(format!("{failure}; {others}")))
+    check_outcomes(outcomes).map_err(|failure| Failure::Work(format!("{failure}; {others}")))
 }
 
 /// Returns the changes made to each switch that has not failed.
@@ -102,9 +102,10 @@ fn changes(outcomes: &Outcomes<ApplySummary>) -> Map<String, Value> {
 fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let is_stopped = outcomes.values().flatten().any(|summary| summary.unwritten > 0);
+    // Updates are left if the command stopped before they were written.
+    let has_unwritten = outcomes.values().flatten().any(|summary| summary.unwritten > 0);
     let header = ["switch", "program", "inserted", "modified", "deleted", "unchanged"];
-    table.set_header(header.into_iter().chain(is_stopped.then_some("left")));
+    table.set_header(header.into_iter().chain(has_unwritten.then_some("left")));
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -113,8 +114,10 @@ fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
             Some(Ok(summary)) => {
                 let program = if summary.pushed { "pushed" } else { "present" };
                 let counts = [summary.inserted, summary.modified, summary.deleted, summary.unchanged];
-                let counts =
-                    counts.into_iter().chain(is_stopped.then_some(summary.unwritten)).map(|n| n.to_string());
+                let counts = counts
+                    .into_iter()
+                    .chain(has_unwritten.then_some(summary.unwritten))
+                    .map(|n| n.to_string());
                 table.add_row([switch.name.clone(), program.to_owned()].into_iter().chain(counts));
             }
             Some(Err(_)) => {

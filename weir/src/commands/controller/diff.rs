@@ -1,7 +1,7 @@
-//! `weir controller diff`
+//! `weir controller diff`: shows what `apply` would write.
 
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, block_on, failed, failure};
+use super::switches::{SwitchArgs, block_on, check_outcomes, errors_by_switch};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
@@ -74,9 +74,11 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     if console.style.json {
         let equal = differing.is_empty() && outcomes.values().all(Result::is_ok);
-        console.print_json(&json!({"equal": equal, "differing": differing, "failed": failed(&outcomes)}))?;
+        console.print_json(
+            &json!({"equal": equal, "differing": differing, "failed": errors_by_switch(&outcomes)}),
+        )?;
     }
-    failure(&outcomes)?;
+    check_outcomes(&outcomes)?;
     if differing.is_empty() {
         if !console.style.json {
             writeln!(console.out, "{} switches are as planned", outcomes.len())?;

@@ -29,7 +29,7 @@ pub struct FabricArgs {
     pub topology: PathBuf,
 
     /// Method for symmetric routes: `auto`, `ecmp` or `trees` [default: that of the file, otherwise auto]
-    #[arg(long, value_name = "METHOD", value_parser = method)]
+    #[arg(long, value_name = "METHOD", value_parser = parse_method)]
     routing: Option<RoutingMethod>,
 }
 
@@ -67,16 +67,16 @@ enum ChipName {
 /// A topology with its routes and planning options.
 pub struct Fabric {
     pub topology: Topology,
-    /// Routing method with which routes are recomputed when links fail.
+    /// Method by which routes are computed, also again when links fail.
     pub method: RoutingMethod,
     /// Routes with all links up.
     pub routes: Routes,
     /// Options for the entries other than routes.
     pub options: PlanOptions,
-    /// Entries that the file adds to the plan.
+    /// Table entries that the file adds to those of the plan.
     pub entries: Vec<Entries>,
     /// True if the file is an experiment with PFC.
-    pub lossless: bool,
+    pub has_pfc: bool,
     /// For a file in another tool's format: its directory, and the contents of that format.
     pub imported: Option<(PathBuf, Imported)>,
 }
@@ -101,7 +101,7 @@ impl FabricArgs {
         let entries = Entries::read(&file.entries, &topology);
         let entries = entries.map_err(|(key, reason)| invalid(format!("{key}: {reason}")))?;
         let imported = imported.map(|imported| (directory, imported));
-        Ok(Fabric { topology, method, routes, options, entries, lossless: file.lossless, imported })
+        Ok(Fabric { topology, method, routes, options, entries, has_pfc: file.has_pfc, imported })
     }
 }
 
@@ -115,8 +115,8 @@ pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, O
     ParsedTopology::read(path, kinds, None).map(|parsed| (parsed.topology, parsed.imported))
 }
 
-/// Like [`imported_topology`], for switches that run a scale model whose slowest hosts have this rate. `None`: that of the
-/// file.
+/// Like [`imported_topology`], for switches that run a scale model. `rate` is that of its slowest hosts; `None` uses
+/// `model_rate` of the file.
 pub fn model_topology(
     path: &Path,
     kinds: &Topologies,
@@ -143,6 +143,7 @@ impl ParsedTopology {
             Some(imported) => FabricFile::from_topology(imported.topology.clone()),
             None => FabricFile::parse(&text, kinds).map_err(invalid)?,
         };
+        // An experiment may refer to a topology file.
         if let TopologySpec::File(TopologyFile { path: target }) = &file.topology {
             let path = path.parent().unwrap_or(Path::new("")).join(target);
             let text = read(&path)?;
@@ -153,16 +154,17 @@ impl ParsedTopology {
                 None => FabricFile::parse(&text, kinds).map_err(invalid)?.topology,
             };
         }
-        for warning in imported.iter().flat_map(|it| &it.warnings) {
+        for warning in imported.iter().flat_map(|imported| &imported.warnings) {
             writeln!(std::io::stderr(), "warning: {}: {warning}", path.display())?;
         }
-        // If the file lists the switches' entries, the routes are not used, and the topology need not be connected.
-        let has_entries = imported.as_ref().is_some_and(|it| !it.runtime.is_empty());
+        // If the file lists the switches' entries, no routes are computed, so the topology may consist of unconnected
+        // parts.
+        let has_entries = imported.as_ref().is_some_and(|imported| !imported.runtime.is_empty());
         let build = if has_entries { build_parts } else { build };
         let build = |spec: &TopologySpec| build(spec).map_err(|error| invalid(format!("topology: {error}")));
         let mut topology = build(&file.topology)?;
-        if let Some(to) = rate.or(file.model_rate) {
-            let scale = Scale::of_model(&topology, to).map_err(|reason| match rate {
+        if let Some(model_rate) = rate.or(file.model_rate) {
+            let scale = Scale::of_model(&topology, model_rate).map_err(|reason| match rate {
                 Some(rate) => Failure::Input(format!("--rate {rate}: {reason}")),
                 None => invalid(format!("model_rate: {reason}")),
             })?;
@@ -190,10 +192,10 @@ impl Fabric {
 impl ProgramArgs {
     /// Reads the program and its P4Info, or the bfrt.json.
     pub fn load(&self) -> Result<Arc<Program>, Failure> {
-        if let Some(program) = self.tofino()? {
+        if let Some(program) = self.load_tofino()? {
             return Ok(program);
         }
-        if let Some(option) = self.tofino_option() {
+        if let Some(option) = self.given_tofino_option() {
             return Err(Failure::Input(format!("{option} requires a program for Tofino (a bfrt.json)")));
         }
         let (p4info, program) = self.paths()?;
@@ -201,7 +203,7 @@ impl ProgramArgs {
     }
 
     /// Reads the program as bfrt.json; `None` if the file has another format.
-    fn tofino(&self) -> Result<Option<Arc<Program>>, Failure> {
+    fn load_tofino(&self) -> Result<Option<Arc<Program>>, Failure> {
         let Some(path) = &self.program else { return Ok(None) };
         let text = read(path)?;
         let has_bfrt_name = path.to_string_lossy().ends_with("bfrt.json");
@@ -210,6 +212,7 @@ impl ProgramArgs {
             Err(error) if has_bfrt_name => {
                 return Err(Failure::Input(format!("{}: {error}", path.display())));
             }
+            // Probably BMv2 JSON.
             Err(_) => return Ok(None),
         };
         if self.p4info.is_some() {
@@ -223,7 +226,7 @@ impl ProgramArgs {
     }
 
     /// Returns the first given option that requires a program for Tofino.
-    fn tofino_option(&self) -> Option<&'static str> {
+    fn given_tofino_option(&self) -> Option<&'static str> {
         self.chip.map(|_| "--chip").or(self.ports.as_ref().map(|_| "--ports"))
     }
 
@@ -236,7 +239,7 @@ impl ProgramArgs {
             Some(ChipName::Tofino) => Chip::Tofino1,
             Some(ChipName::Tofino2) | None => Chip::Tofino2,
         };
-        let ports = self.ports.as_ref().map(|path| port_map(path, &fabric.topology)).transpose()?;
+        let ports = self.ports.as_ref().map(|path| read_port_map(path, &fabric.topology)).transpose()?;
         let target = TargetConfig::Tofino(Tofino { chip, ports: ports.unwrap_or_default() });
         Ok(PlanOptions { target, ..fabric.options.clone() })
     }
@@ -259,7 +262,7 @@ impl ProgramArgs {
 }
 
 /// Reads the map from the topology's ports to device ports.
-fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
+fn read_port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
     let text = read(path)?;
     let map: PortMap = yaml::read(&text).map_err(|error| input_error(path, &text, &error.to_string()))?;
     let unknown =
@@ -270,6 +273,7 @@ fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
     }
 }
 
+/// Reads a program for BMv2 and its P4Info.
 pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
     let text = read(p4info)?;
@@ -282,7 +286,8 @@ pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failu
     Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| invalid(error.to_string()))?))
 }
 
-fn method(text: &str) -> Result<RoutingMethod, String> {
+/// Parses the value of `--routing`.
+fn parse_method(text: &str) -> Result<RoutingMethod, String> {
     serde_yaml::from_str(text).map_err(|_| "expected auto, ecmp or trees".to_owned())
 }
 
@@ -290,7 +295,7 @@ fn method(text: &str) -> Result<RoutingMethod, String> {
 #[derive(Deserialize)]
 struct FabricFile {
     topology: TopologySpec,
-    /// The switches run a scale model whose slowest hosts have this rate.
+    /// Rate of the slowest hosts, if the switches run a scale model.
     #[serde(default, deserialize_with = "deserialize_rate")]
     model_rate: Option<Bandwidth>,
     #[serde(default)]
@@ -304,15 +309,15 @@ struct FabricFile {
     deflection: Option<DeflectionConfig>,
     #[serde(default)]
     entries: Vec<EntriesSpec>,
-    #[serde(default = "default_lossless", rename = "pfc", deserialize_with = "deserialize_lossless")]
-    lossless: bool,
+    #[serde(default = "default_has_pfc", rename = "pfc", deserialize_with = "deserialize_has_pfc")]
+    has_pfc: bool,
 }
 
 /// Experiments use PFC unless they set `pfc: off`.
-fn default_lossless() -> bool {
+fn default_has_pfc() -> bool {
     true
 }
-fn deserialize_lossless<'de, D: serde::Deserializer<'de>>(pfc: D) -> Result<bool, D::Error> {
+fn deserialize_has_pfc<'de, D: serde::Deserializer<'de>>(pfc: D) -> Result<bool, D::Error> {
     OffOr::<PfcSpec>::deserialize(pfc).map(|pfc| pfc.on().is_some())
 }
 
@@ -358,7 +363,8 @@ impl FabricFile {
             ack_priority: false,
             deflection: None,
             entries: Vec::new(),
-            lossless: false,
+            // A topology file says nothing about PFC.
+            has_pfc: false,
         }
     }
 }
@@ -368,7 +374,7 @@ mod tests {
     use super::*;
     use weir_experiment::Catalogue;
 
-    /// Otherwise loads are shares of a rate that the model's links do not have.
+    /// The loads of `weir top` are shares of these rates.
     #[test]
     fn a_scale_model_has_the_rates_of_its_links() {
         let dir = tempfile::tempdir().unwrap();
@@ -380,7 +386,11 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let parsed = ParsedTopology::read(&file, &kinds, rate.map(|rate| rate.parse().unwrap()))?;
             let ecn = parsed.file.ecn.on().copied().unwrap();
-            Ok((parsed.topology.links[0].rate.to_string(), parsed.topology.links[0].delay, ecn.reference_rate.unwrap()))
+            Ok((
+                parsed.topology.links[0].rate.to_string(),
+                parsed.topology.links[0].delay,
+                ecn.reference_rate.unwrap(),
+            ))
         };
         let rate_of = |text: &str, rate| {
             let (link, delay, ecn): (String, _, Bandwidth) =

@@ -1,4 +1,4 @@
-//! `weir controller link`
+//! `weir controller link`: takes links down or up.
 
 use super::fabric::{FabricArgs, topology};
 use super::thrift::ThriftArgs;
@@ -48,7 +48,7 @@ enum State {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let topology = topology(&args.fabric.topology, &console.extensions.catalogue.topologies)?;
-    let find = |text: &String| {
+    let find_port = |text: &String| {
         let parse = || {
             let (name, port) = text.split_once(':')?;
             let switch = topology.switch_named(name)?;
@@ -59,18 +59,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             Failure::Input(format!("unknown port {text}; expected SWITCH:PORT, for example s1:2"))
         })
     };
-    let ports = args.ports.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let ports = args.ports.iter().map(find_port).collect::<Result<Vec<_>, _>>()?;
     let mut states = Map::new();
     for (text, (switch, port)) in args.ports.iter().zip(ports) {
         let name = &topology.switch(switch).name;
-        let failed = |error: ThriftError| Failure::Work(format!("{text}: {error}"));
-        let mut client = args.thrift.connect(switch).map_err(failed)?;
+        let thrift_error = |error: ThriftError| Failure::Work(format!("{text}: {error}"));
+        let mut client = args.thrift.connect(switch).map_err(thrift_error)?;
         let peer = topology
             .peer(switch, port)
             .map(|(_, peer)| format!("{}:{}", topology.node_name(peer.node), peer.port));
         match args.state {
-            State::Down => client.remove_port(port).map_err(failed)?,
-            State::Up => client.add_port(port, &format!("{name}-eth{port}")).map_err(failed)?,
+            State::Down => client.remove_port(port).map_err(thrift_error)?,
+            State::Up => client.add_port(port, &format!("{name}-eth{port}")).map_err(thrift_error)?,
         }
         let state = if args.state == State::Up { "up" } else { "down" };
         if !console.style.json {

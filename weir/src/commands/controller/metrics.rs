@@ -6,16 +6,19 @@ use weir_client::watch::{RolloutReason, WatchEvent};
 
 /// Counters and states accumulated from all events of the watcher.
 pub struct Totals {
-    /// Every switch of the fabric, with true if this controller is its primary.
-    switches: BTreeMap<String, bool>,
+    /// Every switch of the fabric, with true if this controller is its primary client.
+    is_primary: BTreeMap<String, bool>,
     /// The links that are down.
-    down: BTreeSet<String>,
+    links_down: BTreeSet<String>,
     /// Entries held by the switches that the last rollout wrote.
     entries: u64,
+    /// By reason.
     rollouts: BTreeMap<&'static str, u64>,
+    /// By kind: insert, modify or delete.
     updates: BTreeMap<&'static str, u64>,
-    pushes: u64,
-    refusals: BTreeMap<String, u64>,
+    program_pushes: u64,
+    /// By switch.
+    rejections: BTreeMap<String, u64>,
     unknown_packet_ins: u64,
 }
 
@@ -23,13 +26,13 @@ impl Totals {
     /// Starts with all switches disconnected and all counters at zero.
     pub fn new(switches: impl IntoIterator<Item = String>) -> Totals {
         Totals {
-            switches: switches.into_iter().map(|name| (name, false)).collect(),
-            down: BTreeSet::new(),
+            is_primary: switches.into_iter().map(|name| (name, false)).collect(),
+            links_down: BTreeSet::new(),
             entries: 0,
             rollouts: ["started", "rerouted", "refilled", "repaired"].map(|reason| (reason, 0)).into(),
             updates: ["insert", "modify", "delete"].map(|kind| (kind, 0)).into(),
-            pushes: 0,
-            refusals: BTreeMap::new(),
+            program_pushes: 0,
+            rejections: BTreeMap::new(),
             unknown_packet_ins: 0,
         }
     }
@@ -38,17 +41,17 @@ impl Totals {
     pub fn record(&mut self, event: &WatchEvent) {
         match event {
             WatchEvent::Connected { switch, pushed } => {
-                self.switches.insert(switch.clone(), true);
-                self.pushes += u64::from(*pushed);
+                self.is_primary.insert(switch.clone(), true);
+                self.program_pushes += u64::from(*pushed);
             }
             WatchEvent::Standby { switch } | WatchEvent::Lost { switch, .. } => {
-                self.switches.insert(switch.clone(), false);
+                self.is_primary.insert(switch.clone(), false);
             }
             WatchEvent::Link { link, is_up: true } => {
-                self.down.remove(link);
+                self.links_down.remove(link);
             }
             WatchEvent::Link { link, is_up: false } => {
-                self.down.insert(link.clone());
+                self.links_down.insert(link.clone());
             }
             WatchEvent::RolledOut { reason, applied, .. } => {
                 let reason = match reason {
@@ -65,7 +68,9 @@ impl Totals {
                 }
                 self.entries = (applied.inserted + applied.modified + applied.unchanged) as u64;
             }
-            WatchEvent::SwitchFailed { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
+            WatchEvent::SwitchFailed { switch, .. } => {
+                *self.rejections.entry(switch.clone()).or_default() += 1
+            }
             WatchEvent::UnknownPacketIns(count) => self.unknown_packet_ins += count,
             WatchEvent::ProbesLost { .. } | WatchEvent::NoRoutes(_) => {}
         }
@@ -74,12 +79,12 @@ impl Totals {
     /// Returns the metrics page.
     pub fn page(&self) -> Page {
         let mut page = Page::default();
-        for (switch, &is_connected) in &self.switches {
+        for (switch, &is_primary) in &self.is_primary {
             let help = "1 if this controller is the switch's primary client.";
-            page.gauge("weir_controller_connected", help, &[("switch", switch)], is_connected.into());
+            page.gauge("weir_controller_connected", help, &[("switch", switch)], is_primary.into());
         }
         let help = "Links between switches that are down.";
-        page.gauge("weir_controller_links_down", help, &[], self.down.len() as u64);
+        page.gauge("weir_controller_links_down", help, &[], self.links_down.len() as u64);
         let help = "Table entries in the switches written by the last rollout.";
         page.gauge("weir_controller_entries", help, &[], self.entries);
         for (reason, &count) in &self.rollouts {
@@ -91,8 +96,8 @@ impl Totals {
             page.counter("weir_controller_updates_total", help, &[("kind", kind)], count);
         }
         let help = "Programs pushed to switches.";
-        page.counter("weir_controller_programs_total", help, &[], self.pushes);
-        for (switch, &count) in &self.refusals {
+        page.counter("weir_controller_programs_total", help, &[], self.program_pushes);
+        for (switch, &count) in &self.rejections {
             let help = "Number of times that a switch rejected entries.";
             page.counter("weir_controller_refusals_total", help, &[("switch", switch)], count);
         }

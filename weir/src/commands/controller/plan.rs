@@ -1,4 +1,4 @@
-//! `weir controller plan`
+//! `weir controller plan`: prints the planned entries.
 
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::tables::print_entries;

@@ -1,4 +1,4 @@
-//! `weir controller rates`
+//! `weir controller rates`: sets port rates and queue depths of BMv2.
 
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
@@ -50,14 +50,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         column.set_cell_alignment(CellAlignment::Right);
     }
     args.thrift.for_each_switch(&fabric, |switch, client| {
-        let failed = |error: ThriftError| Failure::Work(format!("{}: {error}", switch.name));
+        let thrift_error = |error: ThriftError| Failure::Work(format!("{}: {error}", switch.name));
         if let Some(depth) = args.depth {
-            client.set_queue_depth(depth).map_err(failed)?;
+            client.set_queue_depth(depth).map_err(thrift_error)?;
         }
         for (port, link) in switch.ports() {
             let rate = fabric.topology.link(link).rate;
             let packets = packets_per_second(rate, args.frame);
-            client.set_queue_rate(port, packets).map_err(failed)?;
+            client.set_queue_rate(port, packets).map_err(thrift_error)?;
             let port = format!("{}:{port}", switch.name);
             table.add_row([port.clone(), rate.to_string(), packets.to_string()]);
             ports.insert(port, json!({"link_bps": rate.as_bps(), "packets_per_second": packets}));

@@ -1,4 +1,4 @@
-//! `weir controller registers`
+//! `weir controller registers`: shows registers by port.
 
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;

@@ -1,5 +1,5 @@
-//! The addresses of switches, the connection options and the failures of switches, shared by the subcommands that connect
-//! to switches.
+//! The addresses of switches, the connection options and the failures of switches, shared by the subcommands that
+//! connect to switches.
 
 use crate::console::Failure;
 use p4runtime::p4::v1::Uint128;
@@ -20,11 +20,12 @@ use weir_units::Time;
 /// P4Runtime port of the first switch, as in the p4 tutorials; further switches have consecutive ports.
 const GRPC_BASE_PORT: u16 = 50_051;
 
+/// The protocol between controller and switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// P4Runtime, of BMv2 and `weir switch`.
+    /// The protocol of BMv2 and `weir switch`.
     P4Runtime,
-    /// BF Runtime, of the drivers of Tofino.
+    /// The protocol of Tofino's drivers.
     BfRuntime,
 }
 
@@ -110,6 +111,7 @@ impl TlsArgs {
     }
 }
 
+/// The value of `--switch`.
 #[derive(Clone, Debug)]
 struct SwitchLocation {
     name: String,
@@ -150,8 +152,9 @@ impl SwitchArgs {
             };
             targets.push(Target {
                 name: switch.name.clone(),
-                address: location.map_or_else(|| format!("127.0.0.1:{port}"), |it| it.address.clone()),
-                device_id: location.and_then(|it| it.device_id).unwrap_or(default_device_id),
+                address: location
+                    .map_or_else(|| format!("127.0.0.1:{port}"), |location| location.address.clone()),
+                device_id: location.and_then(|location| location.device_id).unwrap_or(default_device_id),
             });
         }
         match locations.keys().next() {
@@ -187,19 +190,19 @@ fn parse_location(text: &str) -> Result<SwitchLocation, String> {
     Ok(SwitchLocation { name: name.to_owned(), address: address.to_owned(), device_id })
 }
 
-/// Returns the error of each switch that failed.
-pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
+/// Returns the error of each failed switch, by name.
+pub fn errors_by_switch<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
     outcomes
         .iter()
         .filter_map(|(name, result)| Some((name.as_str(), result.as_ref().err()?.to_string())))
         .collect()
 }
 
-/// Combines the errors of all failed switches into one failure. Switches with the same error are listed
+/// Fails if a switch has failed, with the errors of all failed switches. Switches with the same error are listed
 /// together.
-pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
+pub fn check_outcomes<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, reason) in failed(outcomes) {
+    for (name, reason) in errors_by_switch(outcomes) {
         match reasons.iter_mut().find(|(other, _)| *other == reason) {
             Some((_, names)) => names.push(name),
             None => reasons.push((reason, vec![name])),
@@ -208,14 +211,14 @@ pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     if reasons.is_empty() {
         return Ok(());
     }
-    let all: Vec<String> =
+    let messages: Vec<String> =
         reasons.iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect();
-    Err(Failure::Work(all.join("; ")))
+    Err(Failure::Work(messages.join("; ")))
 }
 
-/// Starts a runtime with as many worker threads.
+/// Starts a runtime with `workers` worker threads.
 pub fn runtime(workers: usize) -> Result<Runtime, Failure> {
-    /// Tokio's default. Resolving a name takes a blocking thread.
+    /// Maximum number of blocking threads: tokio's default. Resolving a host name needs one.
     const BLOCKING_THREADS: usize = 512;
     let runtime = weir_server::runtime::multi_thread("client", workers, BLOCKING_THREADS);
     runtime.map_err(|error| Error::thread(&error).into())
@@ -242,9 +245,9 @@ mod tests {
                 .into_iter()
                 .map(|(name, outcome)| (name.to_owned(), outcome))
                 .collect();
-        let message = failure(&outcomes).unwrap_err().to_string();
+        let message = check_outcomes(&outcomes).unwrap_err().to_string();
         let unreachable = |reason: &str| format!("no P4Runtime server at 127.0.0.1:1: {reason}");
         assert_eq!(message, format!("s1, s4: {}; s3: {}", unreachable("refused"), unreachable("no route")));
-        assert_eq!(failed(&outcomes).len(), 3);
+        assert_eq!(errors_by_switch(&outcomes).len(), 3);
     }
 }

@@ -1,7 +1,7 @@
-//! `weir controller tables`
+//! `weir controller tables`: shows the entries of switches.
 
 use super::fabric::imported_topology;
-use super::switches::{Protocol, SwitchArgs, block_on, failed, failure};
+use super::switches::{Protocol, SwitchArgs, block_on, check_outcomes, errors_by_switch};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use serde_json::{Map, json};
@@ -45,21 +45,21 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     targets.retain(|target| args.only.is_empty() || args.only.contains(&target.name));
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
     let outcomes = block_on(fleet::read_switches(targets, args.switches.options()?))?;
-    let mut held = Map::new();
+    let mut entries_by_switch = Map::new();
     // In topology order: s2 before s10.
     for name in names {
-        let Some(Ok(state)) = outcomes.get(&name) else { continue };
-        let lines = state.entities.iter().map(|entity| pretty::entity(entity, &state.program.index));
+        let Some(Ok(contents)) = outcomes.get(&name) else { continue };
+        let lines = contents.entities.iter().map(|entity| pretty::entity(entity, &contents.program.index));
         let lines: Vec<String> = lines.collect();
         if !console.style.json {
             print_entries(console, &name, &lines)?;
         }
-        held.insert(name, lines.into());
+        entries_by_switch.insert(name, lines.into());
     }
     if console.style.json {
-        console.print_json(&json!({"switches": held, "failed": failed(&outcomes)}))?;
+        console.print_json(&json!({"switches": entries_by_switch, "failed": errors_by_switch(&outcomes)}))?;
     }
-    failure(&outcomes)
+    check_outcomes(&outcomes)
 }
 
 /// Prints the entries of one switch.

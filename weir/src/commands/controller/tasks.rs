@@ -43,16 +43,16 @@ fn tasks_from_plan(
     // A program without the table `forward` gets its routes from the entries of the file.
     let file_has_routes = !fabric.entries.is_empty() && program.index.tables.named(FORWARD).is_err();
     let options = PlanOptions { skip_routes: file_has_routes, ..options };
-    let mut goals =
+    let mut desired =
         desired_states(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
     for ix in fabric.topology.switch_ixs() {
-        let goal = goals.entry(fabric.topology.switch(ix).name.clone()).or_default();
+        let state = desired.entry(fabric.topology.switch(ix).name.clone()).or_default();
         for entries in &fabric.entries {
-            goal.merge(&entries.desired_state(ix, &program.index).map_err(Failure::Input)?);
+            state.merge(&entries.desired_state(ix, &program.index).map_err(Failure::Input)?);
         }
     }
     let task = |target: Target| {
-        let desired = goals.remove(&target.name).unwrap_or_default();
+        let desired = desired.remove(&target.name).unwrap_or_default();
         SwitchTask { target, program: Arc::clone(program), desired }
     };
     Ok(targets.into_iter().map(task).collect())
@@ -64,6 +64,7 @@ fn tasks_from_runtime_json(
     runtime: &BTreeMap<String, String>,
     targets: Vec<Target>,
 ) -> Result<Vec<SwitchTask>, Failure> {
+    // Switches often share a program, which is loaded once. By the paths of program and P4Info.
     let mut programs: BTreeMap<(PathBuf, PathBuf), Arc<Program>> = BTreeMap::new();
     let mut tasks = Vec::new();
     for target in targets {

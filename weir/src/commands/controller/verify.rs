@@ -1,7 +1,7 @@
-//! `weir controller verify`
+//! `weir controller verify`: proves properties of the routes.
 
 use super::fabric::{Fabric, FabricArgs, ProgramArgs};
-use super::switches::{Protocol, SwitchArgs, block_on, failure};
+use super::switches::{Protocol, SwitchArgs, block_on, check_outcomes};
 use crate::console::{Console, Failure};
 use crate::output::ActionOutput;
 use serde_json::{Map, Value, json};
@@ -47,11 +47,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut proofs = Map::new();
     let mut outcome = Ok(());
     // Stops at the first proof that fails.
-    for prove in [paths, channels, flood] {
+    for prove in [prove_paths, prove_no_deadlock, prove_flooding] {
         let proof = prove(&fabric, start);
         proofs.insert(proof.name.to_owned(), proof.result);
-        let is_hidden = console.style.json || console.style.quiet && proof.failure.is_none();
-        if !is_hidden {
+        let is_shown = !console.style.json && (!console.style.quiet || proof.failure.is_some());
+        if is_shown {
             for line in proof.lines {
                 writeln!(console.out, "{line}")?;
             }
@@ -68,19 +68,25 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     outcome
 }
 
+/// The result of a verification.
 struct Proof {
+    /// Key in the JSON output.
     name: &'static str,
+    /// Value in the JSON output.
     result: Value,
+    /// Lines of the text output.
     lines: Vec<String>,
+    /// `None` if the property was proved.
     failure: Option<String>,
 }
 
-fn to_strings<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
-    all.iter().map(T::to_string).collect()
+fn to_strings<T: std::fmt::Display>(values: &[T]) -> Vec<String> {
+    values.iter().map(T::to_string).collect()
 }
 
-/// Proves that data and ACKs take the same path, and that no packet loops or is lost.
-fn paths(fabric: &Fabric, start: Instant) -> Proof {
+/// Proves that data and ACKs take the same path, and that no packet loops or is lost. `start` is the start of the
+/// command.
+fn prove_paths(fabric: &Fabric, start: Instant) -> Proof {
     let name = "paths";
     let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
     let method = match fabric.routes.method {
@@ -116,12 +122,12 @@ fn paths(fabric: &Fabric, start: Instant) -> Proof {
 }
 
 /// Proves that PFC cannot deadlock. A cycle is a failure only if the file configures PFC.
-fn channels(fabric: &Fabric, _: Instant) -> Proof {
+fn prove_no_deadlock(fabric: &Fabric, _: Instant) -> Proof {
     let name = "deadlock";
     let deflection = fabric.options.deflection.as_ref();
     match verify_channels(&fabric.topology, &fabric.routes, deflection) {
         Ok(proof) => {
-            let deflected = match deflection.map_or(0, |it| it.tokens) {
+            let deflected = match deflection.map_or(0, |deflection| deflection.tokens) {
                 0 => String::new(),
                 1 => ", with one deflection of a packet".to_owned(),
                 tokens => format!(", with up to {tokens} deflections of a packet"),
@@ -135,9 +141,9 @@ fn channels(fabric: &Fabric, _: Instant) -> Proof {
             Proof { name, result, lines: vec![line], failure: None }
         }
         Err(cycle) => {
-            let result = json!({"lossless": fabric.lossless, "cycle": cycle.to_string()});
+            let result = json!({"lossless": fabric.has_pfc, "cycle": cycle.to_string()});
             let failure = "PFC can deadlock: the ports above wait for each other".to_owned();
-            let (line, failure) = match fabric.lossless {
+            let (line, failure) = match fabric.has_pfc {
                 true => (cycle.to_string(), Some(failure)),
                 false => (format!("do not enable PFC, which could deadlock: {cycle}"), None),
             };
@@ -147,7 +153,7 @@ fn channels(fabric: &Fabric, _: Instant) -> Proof {
 }
 
 /// Proves that POLICY packets reach every host exactly once.
-fn flood(fabric: &Fabric, _: Instant) -> Proof {
+fn prove_flooding(fabric: &Fabric, _: Instant) -> Proof {
     let name = "flooding";
     match verify_flood(&fabric.topology, &fabric.routes) {
         Ok(proof) => {
@@ -179,7 +185,7 @@ fn read_routes(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let task =
         |target| SwitchTask { target, program: Arc::clone(&program), desired: DesiredState::default() };
     let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
-    failure(&outcomes)?;
-    let held = outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
-    decode(&fabric.topology, &held, &program.index, options.target.target()).map_err(Failure::work)
+    check_outcomes(&outcomes)?;
+    let entries = outcomes.into_iter().filter_map(|(name, result)| Some((name, result.ok()?))).collect();
+    decode(&fabric.topology, &entries, &program.index, options.target.target()).map_err(Failure::work)
 }

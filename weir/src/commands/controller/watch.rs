@@ -1,4 +1,4 @@
-//! `weir controller watch`
+//! `weir controller watch`: keeps switches as planned.
 
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::metrics::Totals;
@@ -19,7 +19,7 @@ use weir_units::Time;
 
 /// Capacity of the queue of output lines. If a slow terminal fills it, lines are dropped rather than blocking
 /// the watcher.
-const LINES: usize = 1024;
+const LINE_QUEUE_LEN: usize = 1024;
 
 /// Keep switches as planned: restore, repair, and route around failed links
 ///
@@ -72,11 +72,11 @@ pub struct Args {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let min = Time::from_ms(1);
+    let min_interval = Time::from_ms(1);
     for (name, time) in [("--probe-interval", args.probe_interval), ("--check-interval", args.check_interval)]
     {
-        if time < min {
-            return Err(Failure::Input(format!("{name} {time}: must be at least {min}")));
+        if time < min_interval {
+            return Err(Failure::Input(format!("{name} {time}: must be at least {min_interval}")));
         }
     }
     let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
@@ -97,8 +97,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         client: args.switches.options()?,
         monitor: (!args.no_probes).then_some(config),
         thrift_base_port: args.thrift_base_port,
-        check_interval: duration(args.check_interval),
-        random_seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+        check_interval: to_std(args.check_interval),
+        random_seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64),
     };
     let fabric = FabricPlan {
         topology: fabric.topology,
@@ -107,41 +107,42 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         options: fabric.options,
     };
     let totals = Arc::new(Mutex::new(Totals::new(targets.iter().map(|target| target.name.clone()))));
-    let exported = totals.clone();
-    let metrics = args.metrics.open()?;
-    let _metrics =
-        metrics.map(|listener| metrics::serve(listener, move || lock(&exported).page())).transpose()?;
-    let (quit, mut quit_requested) = mpsc::channel(1);
+    let served_totals = totals.clone();
+    let metrics_listener = args.metrics.open()?;
+    let serve = |listener| metrics::serve(listener, move || lock(&served_totals).page());
+    let _metrics_server = metrics_listener.map(serve).transpose()?;
+    let (quit_tx, mut quit_rx) = mpsc::channel(1);
     interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
-        let _ = quit.try_send(());
+        let _ = quit_tx.try_send(());
     })?;
 
-    let json = console.style.json;
-    let (lines, mut to_print) = mpsc::channel::<String>(LINES);
-    let limit = args.duration.map(duration);
+    let is_json = console.style.json;
+    let (line_tx, mut line_rx) = mpsc::channel::<String>(LINE_QUEUE_LEN);
+    let run_duration = args.duration.map(to_std);
     block_on(async {
         let stop = async move {
-            match limit {
-                Some(limit) => {
-                    let _ = tokio::time::timeout(limit, quit_requested.recv()).await;
+            match run_duration {
+                Some(run_duration) => {
+                    let _ = tokio::time::timeout(run_duration, quit_rx.recv()).await;
                 }
                 None => {
-                    let _ = quit_requested.recv().await;
+                    let _ = quit_rx.recv().await;
                 }
             }
         };
         let on_event = move |event: WatchEvent| {
             lock(&totals).record(&event);
-            let _ = lines.try_send(line(&event.to_string(), SystemTime::now(), json));
+            // Fails if the queue is full.
+            let _ = line_tx.try_send(log_line(&event.to_string(), SystemTime::now(), is_json));
         };
-        let watching =
+        let watcher =
             tokio::spawn(async move { watch(fabric, program, targets, options, on_event, stop).await });
-        while let Some(line) = to_print.recv().await {
+        while let Some(line) = line_rx.recv().await {
             writeln!(console.out, "{line}")?;
             console.out.flush()?;
         }
-        match watching.await {
+        match watcher.await {
             Ok(result) => result.map_err(Failure::input),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
@@ -153,12 +154,12 @@ fn lock(totals: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
 }
 
 /// Formats a line of the log.
-fn line(event: &str, time: SystemTime, json: bool) -> String {
+fn log_line(event: &str, time: SystemTime, is_json: bool) -> String {
     let time = format::utc(time);
-    if json { json!({"time": time, "notice": event}).to_string() } else { format!("{time} {event}") }
+    if is_json { json!({"time": time, "notice": event}).to_string() } else { format!("{time} {event}") }
 }
 
-fn duration(time: Time) -> Duration {
+fn to_std(time: Time) -> Duration {
     Duration::from_nanos(time.as_ns())
 }
 
@@ -169,8 +170,8 @@ mod tests {
     #[test]
     fn lines_begin_with_the_utc_time() {
         let time = UNIX_EPOCH + Duration::from_millis(1_795_433_346_120);
-        assert_eq!(line("s1 is lost", time, false), "2026-11-23T11:29:06.120Z s1 is lost");
-        let parsed: serde_json::Value = serde_json::from_str(&line("a \"b\"", time, true)).unwrap();
+        assert_eq!(log_line("s1 is lost", time, false), "2026-11-23T11:29:06.120Z s1 is lost");
+        let parsed: serde_json::Value = serde_json::from_str(&log_line("a \"b\"", time, true)).unwrap();
         assert_eq!(parsed, json!({"time": "2026-11-23T11:29:06.120Z", "notice": "a \"b\""}));
     }
 }

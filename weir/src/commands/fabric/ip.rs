@@ -15,7 +15,7 @@ pub fn ip() -> Command {
 
 /// Runs a batch of `ip` commands in one process. The batch stops at the first error unless `options` has `-force`.
 pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::Work(format!("ip: {}", reason.trim()));
+    let ip_error = |reason: String| Failure::Work(format!("ip: {}", reason.trim()));
     let mut command = ip();
     command
         .args(options)
@@ -23,15 +23,15 @@ pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failed(format!("{error}; install iproute2")))?;
+    let mut child = command.spawn().map_err(|error| ip_error(format!("{error}; install iproute2")))?;
     if let Some(mut input) = child.stdin.take() {
         // A broken pipe means that `ip` has exited; its status and stderr are reported below.
         let _ = input.write_all(batch.as_bytes());
     }
-    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    let output = child.wait_with_output().map_err(|error| ip_error(error.to_string()))?;
     if output.status.success() {
         Ok(())
     } else {
-        Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()))
+        Err(ip_error(String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 }

@@ -9,14 +9,15 @@ use std::process::Stdio;
 use weir_controller::topology::Topology;
 use weir_switch::driver::af_packet::Interface;
 
+/// The namespaces and links of a fabric.
 pub struct Net {
     hosts: Vec<HostEnd>,
     mtu: u32,
     /// Length of the network prefix that contains all hosts.
-    prefix: u8,
+    prefix_len: u8,
 }
 
-/// A host, and the switch's end of its link.
+/// A host, and the interface of the switch at the other end of its link.
 struct HostEnd {
     namespace: String,
     interface: String,
@@ -63,21 +64,21 @@ impl Net {
                 mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
             })
         });
-        Ok(Net { hosts: hosts.collect::<Result<_, _>>()?, mtu, prefix: topology.fabric.len })
+        Ok(Net { hosts: hosts.collect::<Result<_, _>>()?, mtu, prefix_len: topology.fabric.len })
     }
 
     /// Creates everything, and records the namespaces in `state`. Fails with [`Failure::Interrupted`] once
     /// `is_cancelled` returns true.
     pub fn create(&self, state: &mut State, is_cancelled: fn() -> bool) -> Result<(), Failure> {
-        let cancelled = || Err(Failure::Interrupted("cleaned up".into()));
+        let interrupted_error = || Err(Failure::Interrupted("cleaned up".into()));
         for host in &self.hosts {
             if is_cancelled() {
-                return cancelled();
+                return interrupted_error();
             }
             state.create_namespace(&host.namespace)?;
         }
         let mut batch = String::new();
-        // Writing to a `String` cannot fail, hence the ignored results.
+        // The results are ignored, because writing to a `String` cannot fail.
         for HostEnd { namespace, interface, mac, .. } in &self.hosts {
             let _ = writeln!(
                 batch,
@@ -89,7 +90,7 @@ impl Net {
         run_ip(&[], &batch)?;
         for host in &self.hosts {
             if is_cancelled() {
-                return cancelled();
+                return interrupted_error();
             }
             self.configure_host(host)?;
         }
@@ -99,7 +100,8 @@ impl Net {
     /// Sets the address, the neighbour entries and the offloads of a host.
     fn configure_host(&self, host: &HostEnd) -> Result<(), Failure> {
         let mut batch = "link set dev lo up\nlink set dev eth0 addrgenmode none up\n".to_owned();
-        let _ = writeln!(batch, "addr add {}/{} brd + dev eth0", host.ip, self.prefix);
+        let _ = writeln!(batch, "addr add {}/{} brd + dev eth0", host.ip, self.prefix_len);
+        // Static entries make ARP unnecessary, which P4 programs need not forward.
         for other in self.hosts.iter().filter(|other| other.ip != host.ip) {
             let _ = writeln!(batch, "neigh replace {} lladdr {} dev eth0 nud permanent", other.ip, other.mac);
         }

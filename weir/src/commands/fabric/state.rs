@@ -15,14 +15,16 @@ use weir_report::files::{MODE_PUBLIC, write_atomic, write_new};
 /// Directory of the records. /run is cleared at boot, like the namespaces and processes.
 const RUN_DIR: &str = "/run/weir";
 /// Directory in which iproute2 keeps the names of network namespaces.
-const NAMESPACES: &str = "/run/netns";
+const NETNS_DIR: &str = "/run/netns";
 /// Time for the switches to exit after SIGTERM, and again after SIGKILL.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which the exit of the switches is checked.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Attempts to remove the namespaces, and the time between them.
 const REMOVE_ATTEMPTS: usize = 10;
 const REMOVE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The objects of one fabric.
+/// The objects of one fabric: the content of its record.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct State {
     name: String,
@@ -30,9 +32,11 @@ pub struct State {
     namespaces: Vec<Namespace>,
     /// Name of the namespace that is being created. If the process is killed in the meantime, it is unknown whether
     /// this fabric or another program created the namespace.
-    making: Option<String>,
+    #[serde(rename = "making")]
+    creating_namespace: Option<String>,
     /// Network namespace of the switches, as the target of `/proc/self/ns/net`.
-    home: PathBuf,
+    #[serde(rename = "home")]
+    switch_netns: PathBuf,
     ports: Ports,
     /// Process of the switches: its pid, and its start time in clock ticks since boot, which distinguishes it from a
     /// later process with the same pid.
@@ -47,15 +51,16 @@ struct Namespace {
     inode: u64,
     /// Time at which the name was created, in seconds and nanoseconds. Needed because the kernel reuses the inodes of
     /// removed namespaces.
-    since: (i64, i64),
+    #[serde(rename = "since")]
+    created: (i64, i64),
 }
 
 impl Namespace {
     /// Returns the namespace that currently has this name.
     fn find(name: &str) -> std::io::Result<Namespace> {
-        let metadata = fs::metadata(Path::new(NAMESPACES).join(name))?;
-        let since = (metadata.ctime(), metadata.ctime_nsec());
-        Ok(Namespace { name: name.to_owned(), device: metadata.dev(), inode: metadata.ino(), since })
+        let metadata = fs::metadata(Path::new(NETNS_DIR).join(name))?;
+        let created = (metadata.ctime(), metadata.ctime_nsec());
+        Ok(Namespace { name: name.to_owned(), device: metadata.dev(), inode: metadata.ino(), created })
     }
 
     /// Returns true if the namespace still exists under its name.
@@ -77,12 +82,14 @@ pub struct Ports {
 impl Ports {
     /// Fails if the ports exceed 65535 or overlap with those of `others`, the other fabrics in this network namespace.
     fn check(self, others: &[State]) -> Result<(), Failure> {
-        type First = fn(&Ports) -> u16;
-        let servers: [(&str, &str, First); 2] = [
+        /// Returns the first port of a kind of server.
+        type FirstPort = fn(&Ports) -> u16;
+        let servers: [(&str, &str, FirstPort); 2] = [
             ("P4Runtime", "--grpc-base-port", |ports| ports.grpc),
             ("Thrift", "--thrift-base-port", |ports| ports.thrift),
         ];
-        let port_end = |ports: &Ports, first: First| u32::from(first(ports)) + u32::from(ports.switches);
+        // One past the last port.
+        let port_end = |ports: &Ports, first: FirstPort| u32::from(first(ports)) + u32::from(ports.switches);
         for (server, option, first) in servers {
             if port_end(&self, first) > 1 << 16 {
                 return Err(Failure::Input(format!(
@@ -91,12 +98,12 @@ impl Ports {
                     self.switches
                 )));
             }
-            let is_shared = |other: &&State| {
+            let overlaps = |other: &&State| {
                 let other = &other.ports;
                 u32::from(first(&self)) < port_end(other, first)
                     && u32::from(first(other)) < port_end(&self, first)
             };
-            if let Some(other) = others.iter().find(is_shared) {
+            if let Some(other) = others.iter().find(overlaps) {
                 let free = others.iter().map(|other| port_end(&other.ports, first)).max().unwrap_or_default();
                 return Err(Failure::Input(format!(
                     "{server} ports {} to {} are in use by fabric {}; use {option} {free}",
@@ -114,9 +121,16 @@ impl State {
     /// Creates the record of a new fabric. Fails if there is a fabric with this name, or if another one uses the ports.
     pub fn create(name: &str, ports: Ports) -> Result<State, Failure> {
         fs::create_dir_all(RUN_DIR)?;
-        let (name, home) = (name.to_owned(), home()?);
-        let state = State { name, namespaces: Vec::new(), making: None, home, ports, process: None };
-        match write_new(&state.file(), state.text()?.as_bytes(), MODE_PUBLIC) {
+        let (name, switch_netns) = (name.to_owned(), current_netns()?);
+        let state = State {
+            name,
+            namespaces: Vec::new(),
+            creating_namespace: None,
+            switch_netns,
+            ports,
+            process: None,
+        };
+        match write_new(&state.file(), state.to_json()?.as_bytes(), MODE_PUBLIC) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(Failure::Input(format!(
@@ -165,18 +179,18 @@ impl State {
 
     /// Creates a namespace. Its name is recorded before the creation, its identity afterwards.
     pub fn create_namespace(&mut self, name: &str) -> Result<(), Failure> {
-        self.making = Some(name.to_owned());
+        self.creating_namespace = Some(name.to_owned());
         self.write()?;
-        let created = run_ip(&[], &format!("netns add {name}\n"));
-        self.making = None;
-        created?;
+        let result = run_ip(&[], &format!("netns add {name}\n"));
+        self.creating_namespace = None;
+        result?;
         self.namespaces.push(Namespace::find(name)?);
         self.write()
     }
 
     /// Records the process of the switches.
-    pub fn set_switch_process(&mut self, id: u32) -> Result<(), Failure> {
-        self.process = start_time(id).map(|start| (id, start));
+    pub fn set_switch_process(&mut self, pid: u32) -> Result<(), Failure> {
+        self.process = start_time(pid).map(|start| (pid, start));
         self.write()
     }
 
@@ -198,12 +212,12 @@ impl State {
         file(&self.name)
     }
 
-    fn text(&self) -> Result<String, Failure> {
+    fn to_json(&self) -> Result<String, Failure> {
         serde_json::to_string(self).map_err(Failure::work)
     }
 
     fn write(&self) -> Result<(), Failure> {
-        write_atomic(&self.file(), self.text()?.as_bytes(), MODE_PUBLIC)
+        write_atomic(&self.file(), self.to_json()?.as_bytes(), MODE_PUBLIC)
             .map_err(|error| Failure::Work(format!("{}: {error}", self.file().display())))
     }
 
@@ -212,7 +226,7 @@ impl State {
         let mut batch = String::new();
         for Namespace { name, .. } in self.namespaces.iter().filter(|namespace| namespace.exists()) {
             // The link is deleted explicitly: the kernel removes those of a deleted namespace asynchronously, and the
-            // name could still be in use when the next fabric starts.
+            // name could still be in use when the next fabric starts. If that fails, the namespace is still removed.
             let _ = run_ip(&["-n", name], "link del dev eth0\n");
             batch += &format!("netns del {name}\n");
         }
@@ -221,20 +235,20 @@ impl State {
 
     /// Stops the switches and removes all recorded objects that still exist, then the record.
     pub fn remove(self) -> Result<(), Failure> {
-        if let Some((id, start)) = self.process {
-            terminate(id, start);
+        if let Some((pid, start)) = self.process {
+            terminate(pid, start);
         }
         // A process that ends in a namespace, or another that unmounts it, can make its file busy for a moment.
-        let mut removed = self.remove_namespaces();
+        let mut result = self.remove_namespaces();
         for _ in 1..REMOVE_ATTEMPTS {
-            if removed.is_ok() {
+            if result.is_ok() {
                 break;
             }
             std::thread::sleep(REMOVE_INTERVAL);
-            removed = self.remove_namespaces();
+            result = self.remove_namespaces();
         }
-        removed?;
-        if let Some(name) = self.making.as_deref().filter(|name| namespace_exists(name)) {
+        result?;
+        if let Some(name) = self.creating_namespace.as_deref().filter(|name| namespace_exists(name)) {
             warn(&format!(
                 "network namespace {name} not removed: created by a killed `weir fabric up` or by another program; \
                  remove it with `ip netns del {name}`"
@@ -253,7 +267,7 @@ pub fn remove(name: &str) -> Result<(), Failure> {
     }
     remove_record(name)?;
     let prefix = format!("{name}-");
-    let names = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
+    let names = fs::read_dir(NETNS_DIR).into_iter().flatten().flatten();
     let mut names: Vec<String> = names
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name.starts_with(&prefix))
@@ -290,13 +304,13 @@ pub fn is_valid_name(name: &str) -> bool {
 
 /// Returns true if iproute2 has an entry for a network namespace with this name, even a stale one.
 pub fn namespace_exists(name: &str) -> bool {
-    fs::symlink_metadata(Path::new(NAMESPACES).join(name)).is_ok()
+    fs::symlink_metadata(Path::new(NETNS_DIR).join(name)).is_ok()
 }
 
 /// Returns the fabrics whose switches are in the network namespace of this process.
 fn in_this_netns() -> std::io::Result<impl Iterator<Item = State>> {
-    let home = home()?;
-    Ok(State::all().filter(move |state| state.home == home))
+    let netns = current_netns()?;
+    Ok(State::all().filter(move |state| state.switch_netns == netns))
 }
 
 /// Returns the names of the fabrics whose switches are in the network namespace of this process.
@@ -311,12 +325,13 @@ pub fn owner_of(namespace: &str) -> Option<String> {
 
 /// Removes the log and the record of a fabric.
 fn remove_record(name: &str) -> Result<(), Failure> {
+    // The log does not exist if the switches were never started.
     let _ = fs::remove_file(log(name));
     fs::remove_file(file(name)).map_err(|error| Failure::Work(format!("{}: {error}", file(name).display())))
 }
 
 /// Returns the network namespace of this process, such as `net:[4026531840]`.
-fn home() -> std::io::Result<PathBuf> {
+fn current_netns() -> std::io::Result<PathBuf> {
     fs::read_link("/proc/self/ns/net")
 }
 
@@ -333,18 +348,20 @@ fn log(name: &str) -> PathBuf {
 
 /// Returns the start time of a process, field 22 of `proc(5)`; `None` if the process does not exist or is a
 /// zombie.
-fn start_time(id: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Field 2, the name in parentheses, may itself contain parentheses and spaces; field 3 is the state.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
     (fields.next()? != "Z").then_some(())?;
-    fields.nth(18)?.parse().ok()
+    // The next field is the fourth.
+    fields.nth(22 - 4)?.parse().ok()
 }
 
 /// Stops a process with SIGTERM, then with SIGKILL, waiting [`SHUTDOWN_TIMEOUT`] after each.
-fn terminate(id: u32, start: u64) {
-    let is_running = || start_time(id) == Some(start);
-    let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else { return };
+fn terminate(pid: u32, start: u64) {
+    let is_running = || start_time(pid) == Some(start);
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     for signal in [Signal::TERM, Signal::KILL] {
         if !is_running() {
             return;
@@ -353,7 +370,7 @@ fn terminate(id: u32, start: u64) {
         let _ = kill_process(pid, signal);
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while is_running() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(EXIT_POLL_INTERVAL);
         }
     }
 }

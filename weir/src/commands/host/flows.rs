@@ -14,12 +14,12 @@ use weir_units::{Bytes, Time};
 /// First port of the dynamic range (RFC 6335).
 pub const FIRST_PORT: u16 = 49_152;
 
-/// Returns the port of the `nth` flow after the flow with port `first`. After 65535 the ports wrap around to
-/// [`FIRST_PORT`].
-pub fn port(first: u16, nth: u16) -> u16 {
-    match first.checked_add(nth) {
+/// Returns the UDP port of the flow at `index`, if the flow at index 0 has the port `first`. After 65535 the ports wrap
+/// around to [`FIRST_PORT`].
+pub fn port(first: u16, index: u16) -> u16 {
+    match first.checked_add(index) {
         Some(port) => port,
-        None => FIRST_PORT + (u32::from(first) + u32::from(nth) - 65_536) as u16 % (65_535 - FIRST_PORT),
+        None => FIRST_PORT + (u32::from(first) + u32::from(index) - 65_536) as u16 % (65_535 - FIRST_PORT),
     }
 }
 
@@ -48,7 +48,9 @@ pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     };
     let entries = entries.map_err(invalid)?;
     let flows = entries.iter().enumerate();
-    flows.map(|(i, entry)| plan(i, entry).map_err(|reason| invalid(format!("flow {i}: {reason}")))).collect()
+    flows
+        .map(|(index, entry)| plan(index, entry).map_err(|reason| invalid(format!("flow {index}: {reason}"))))
+        .collect()
 }
 
 fn from_csv(text: &str) -> Result<Vec<Entry>, String> {
@@ -63,6 +65,7 @@ fn from_yaml(text: &str) -> Result<Vec<Entry>, String> {
     serde_yaml::from_str(text).map_err(|error| error.to_string())
 }
 
+/// Parses an entry. Its index selects the default port.
 fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
     fn field<T: FromStr>(name: &str, text: &Option<String>) -> Result<Option<T>, String>
     where
@@ -145,6 +148,6 @@ mod tests {
         assert_eq!(port(50_000, 3), 50_003);
         assert_eq!(port(65_535, 0), 65_535);
         assert_eq!(port(65_535, 1), FIRST_PORT);
-        assert!((0..=u16::MAX).all(|nth| port(40_000, nth) >= 40_000));
+        assert!((0..=u16::MAX).all(|index| port(40_000, index) >= 40_000));
     }
 }

@@ -39,6 +39,7 @@ pub fn page(host: &str, status: &Status) -> Page {
     }
     if let Some(policy) = &status.policy {
         let labels = [("host", host)];
+        // Versions of policies start at 1.
         let version = policy.runs.map_or(0, |(version, _)| version);
         page.gauge(
             "weir_host_policy_version",
@@ -74,6 +75,6 @@ mod tests {
         ] {
             assert!(page.contains(&format!("\n{line}\n")), "{line}: {page}");
         }
-        assert!(!page.contains("policy"), "it takes no part");
+        assert!(!page.contains("policy"), "policies are disabled");
     }
 }

@@ -1,4 +1,4 @@
-//! `weir host`
+//! `weir host`: sends and receives flows on a network interface.
 
 mod flows;
 mod metrics;
@@ -124,33 +124,42 @@ struct ListArgs {
     run: RunOptions,
 }
 
+/// Exit status after an interrupt. It is a failure if the run should end when its flows finish; for other runs it is
+/// the normal end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnInterrupt {
+    Fail,
+    Succeed,
+}
+
 /// With `--for`, extra time after flows without a size stop, in which their last bytes are acknowledged.
-const GRACE: Time = Time::from_secs(2);
+const ACK_TIMEOUT: Time = Time::from_secs(2);
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {
             let until = StopCondition { flows_finished: false, deadline: recv.run.duration };
-            run_agent(&recv.host, &recv.policy, &recv.run, vec![], until, false, console)
+            run_agent(&recv.host, &recv.policy, &recv.run, vec![], until, OnInterrupt::Succeed, console)
         }
         Command::Send(send) => {
             let (flows, until) = plan_to_send(send)?;
-            run_agent(&send.host, &send.policy, &send.run, flows, until, true, console)
+            run_agent(&send.host, &send.policy, &send.run, flows, until, OnInterrupt::Fail, console)
         }
         Command::Run(list) => {
             let flows = flows::load(&list.flows_from)?;
             let until = StopCondition { flows_finished: false, deadline: list.run.duration };
-            run_agent(&list.host, &list.policy, &list.run, flows, until, false, console)
+            run_agent(&list.host, &list.policy, &list.run, flows, until, OnInterrupt::Succeed, console)
         }
     }
 }
 
+/// Returns the flows of `weir host send`, and when the run ends.
 fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failure> {
     let (stop, deadline) = match (send.size, send.run.duration) {
         (None, None) => {
             return Err(Failure::input("specify --size, for example 1MB, or --for to send for a fixed time"));
         }
-        (None, Some(duration)) => (Some(duration), Some(duration.saturating_add(GRACE))),
+        (None, Some(duration)) => (Some(duration), Some(duration.saturating_add(ACK_TIMEOUT))),
         (Some(_), duration) => (None, duration),
     };
     if send.flows == 0 {
@@ -176,7 +185,7 @@ fn run_agent(
     run: &RunOptions,
     flows: Vec<FlowPlan>,
     until: StopCondition,
-    is_sender: bool,
+    on_interrupt: OnInterrupt,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = output::open(run)?;
@@ -197,19 +206,19 @@ fn run_agent(
         // Without --out the series are not written, so they are not recorded either: they would only use memory.
         sample_interval: run.sample.0.filter(|_| run.out.is_some()),
         max_spin: run.spin,
-        first_message: run.first_message.unwrap_or_else(options::fresh_message),
+        first_message: run.first_message.unwrap_or_else(options::fresh_message_id),
     };
     let mut agent = Agent::new(config).map_err(agent_failure)?;
     // Opened after the agent, whose port guard excludes a second agent with the same address.
     let endpoints = policy.open(addr)?;
-    let results = out.as_ref().and_then(OutputFile::dir);
+    let results_dir = out.as_ref().and_then(OutputFile::dir);
     let dirs: Vec<&Path> =
-        results.into_iter().chain(endpoints.iter().flat_map(PolicyEndpoints::dirs)).collect();
+        results_dir.into_iter().chain(endpoints.iter().flat_map(PolicyEndpoints::dirs)).collect();
     // No capability is needed from here on: all sockets are open, and if the interface is removed, the agent ends
     // instead of opening a new socket.
-    let metrics = run.metrics.open()?;
+    let metrics_listener = run.metrics.open()?;
     privilege::sandbox(&[], &dirs)?;
-    let metrics = match metrics {
+    let metrics_server = match metrics_listener {
         Some(listener) => {
             let status = Arc::new(Mutex::new(Status::default()));
             agent = agent.with_status(status.clone());
@@ -227,12 +236,12 @@ fn run_agent(
         None => None,
     };
     let results = agent.run(interrupted);
-    drop(metrics);
+    drop(metrics_server);
     if let Some(service) = service {
         service.close();
     }
     output::write(&results, run, out, console)?;
-    exit_result(&results, is_sender)
+    exit_result(&results, on_interrupt)
 }
 
 /// From now on Ctrl-C and SIGTERM end the run and keep its results; a second signal exits immediately.
@@ -246,13 +255,16 @@ fn catch_interrupts() -> Result<&'static AtomicBool, Failure> {
     Ok(&INTERRUPTED)
 }
 
-fn exit_result(results: &AgentResults, is_sender: bool) -> Result<(), Failure> {
-    let sized = results.flows.iter().filter(|flow| flow.size_bytes.is_some());
-    let unfinished = sized.filter(|flow| flow.state != FlowState::Finished).count();
+/// Returns the exit status of a run.
+fn exit_result(results: &AgentResults, on_interrupt: OnInterrupt) -> Result<(), Failure> {
+    let sized_flows = results.flows.iter().filter(|flow| flow.size_bytes.is_some());
+    let unfinished = sized_flows.filter(|flow| flow.state != FlowState::Finished).count();
     let errors: Vec<&str> = results.flows.iter().filter_map(|flow| flow.error.as_deref()).collect();
     match results.ended {
         Ended::InterfaceGone => Err(Failure::Work(format!("interface {} was removed", results.iface))),
-        Ended::Interrupted if is_sender => Err(Failure::Interrupted("results are kept".to_owned())),
+        Ended::Interrupted if on_interrupt == OnInterrupt::Fail => {
+            Err(Failure::Interrupted("results are kept".to_owned()))
+        }
         Ended::Deadline if unfinished > 0 => Err(Failure::Work(format!(
             "{unfinished} of {} flows did not finish in time",
             results.flows.len()

@@ -38,7 +38,7 @@ pub struct HostOptions {
     /// P4Info of a program
     ///
     /// A policy may then select any scheme whose requirements the program meets.
-    #[arg(long, value_name = "NAME|P4INFO", value_parser = program)]
+    #[arg(long, value_name = "NAME|P4INFO", value_parser = parse_program)]
     program: Option<SwitchProfile>,
 
     /// Rate of the NIC: the initial rate of each flow, and the limit for all flows together
@@ -54,7 +54,7 @@ pub struct HostOptions {
     base_rtt: Time,
 
     /// Unit of telemetry timestamps; must equal `--clock` of the switches (BMv2: us)
-    #[arg(long, default_value = "us", value_parser = telemetry_clock)]
+    #[arg(long, default_value = "us", value_parser = parse_telemetry_clock)]
     telemetry_clock: Time,
 
     /// Number of packets per acknowledgement
@@ -64,7 +64,7 @@ pub struct HostOptions {
     /// Loss recovery: go-back-n or selective (as in TCP) [default: that of the scheme]
     ///
     /// Must be the same at sender and receiver.
-    #[arg(long, value_parser = recovery)]
+    #[arg(long, value_parser = parse_recovery)]
     recovery: Option<LossRecovery>,
 
     /// Minimum retransmission timeout with selective recovery
@@ -124,9 +124,9 @@ pub struct RunOptions {
     pub metrics: MetricsOptions,
 }
 
-/// About the rate at which one core can send full frames.
+/// Default of `--rate`: about the rate at which one core can send full frames.
 const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(1);
-/// Base RTT of four BMv2 hops with scheduling delays, as in Mininet.
+/// Default of `--base-rtt`: the RTT of four BMv2 hops with scheduling delays, as in Mininet.
 const DEFAULT_BASE_RTT: Time = Time::from_ms(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -159,6 +159,7 @@ impl FromStr for SampleInterval {
 /// sampling itself.
 const MIN_SAMPLE_INTERVAL: Time = Time::from_us(100);
 
+/// A MAC address on the command line or in a list of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub MacAddr);
 
@@ -177,7 +178,8 @@ impl FromStr for Mac {
     }
 }
 
-fn telemetry_clock(text: &str) -> Result<Time, String> {
+/// Parses the unit of `--telemetry-clock`.
+fn parse_telemetry_clock(text: &str) -> Result<Time, String> {
     match text {
         "us" => Ok(Time::from_us(1)),
         "ns" => Ok(Time::from_ns(1)),
@@ -185,15 +187,17 @@ fn telemetry_clock(text: &str) -> Result<Time, String> {
     }
 }
 
-fn program(text: &str) -> Result<SwitchProfile, String> {
+/// Parses the value of `--program`: the path of a P4Info if there is such a file, otherwise a name.
+fn parse_program(text: &str) -> Result<SwitchProfile, String> {
     if !Path::new(text).is_file() {
         return text.parse().map(|program: SwitchProgram| program.capabilities().into());
     }
-    let words = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
-    switch_profile(&Index::from_text(&words).map_err(|e| e.to_string())?)
+    let p4info = std::fs::read_to_string(text).map_err(|error| error.to_string())?;
+    switch_profile(&Index::from_text(&p4info).map_err(|error| error.to_string())?)
 }
 
-fn recovery(text: &str) -> Result<LossRecovery, String> {
+/// Parses the value of `--recovery`.
+fn parse_recovery(text: &str) -> Result<LossRecovery, String> {
     match text {
         "go-back-n" => Ok(LossRecovery::GoBackN),
         "selective" => Ok(LossRecovery::Selective),
@@ -209,9 +213,9 @@ impl HostOptions {
 
     /// Returns the configuration of the host.
     pub fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
-        let parameters = self.set.iter().map(|set| {
-            set.split_once('=')
-                .ok_or_else(|| Failure::Input(format!("--set {set}: expected PARAMETER=VALUE")))
+        let parameters = self.set.iter().map(|text| {
+            text.split_once('=')
+                .ok_or_else(|| Failure::Input(format!("--set {text}: expected PARAMETER=VALUE")))
         });
         let parameters = parameters.collect::<Result<Vec<_>, _>>()?;
         let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
@@ -232,9 +236,9 @@ impl HostOptions {
 
 /// Returns a message id that an earlier run is unlikely to have used: time and pid, mixed by the finaliser of
 /// SplitMix64.
-pub fn fresh_message() -> u32 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut mixed = since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;
+pub fn fresh_message_id() -> u32 {
+    let unix_time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut mixed = unix_time.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed >> 32) as u32
@@ -245,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mac_addresses_are_read() {
+    fn mac_addresses_are_parsed() {
         assert_eq!("02:00:0a:00:02:fF".parse(), Ok(Mac([2, 0, 10, 0, 2, 255])));
         for text in [
             "",
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_read() {
+    fn sample_intervals_are_parsed() {
         assert_eq!("off".parse::<SampleInterval>().unwrap().0, None);
         assert_eq!("1ms".parse::<SampleInterval>().unwrap().0, Some(Time::from_ms(1)));
         for text in ["", "0us", "1us", "5"] {

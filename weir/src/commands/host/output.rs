@@ -35,15 +35,16 @@ pub fn write(
 ) -> Result<(), Failure> {
     match (run.out.as_deref(), opened) {
         (None, _) => print_summary(results, &mut console.out)?,
+        // Standard output: the results replace the summary.
         (Some(_), None) => match run.format {
             Format::Json => json(results, &mut console.out),
             Format::Csv => flow_table(results, &mut console.out),
         }?,
         (Some(path), Some(opened)) => {
-            let written = write_files(results, run.format, path, &opened);
+            let result = write_files(results, run.format, path, &opened);
             // The write error is returned after the summary, so that the summary is not lost.
             print_summary(results, &mut console.out)?;
-            written?;
+            result?;
             writeln!(console.out, "{}", path.display())?;
         }
     }
@@ -57,18 +58,18 @@ fn write_files(
     path: &Path,
     opened: &OutputFile,
 ) -> Result<(), Failure> {
-    let content = |write_results: WriteFn| -> io::Result<Vec<u8>> {
+    let render = |write_results: WriteFn| -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         write_results(results, &mut content)?;
         Ok(content)
     };
     let write_results: WriteFn = if format == Format::Json { json } else { flow_table };
-    content(write_results)
+    render(write_results)
         .and_then(|content| opened.write(&content, MODE_PUBLIC))
         .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
     // A device or a pipe has no directory for the file of the series.
     let series_dir = opened.dir().filter(|_| format == Format::Csv && results.sample_ns.is_some());
-    series_dir.map_or(Ok(()), |dir| write_file(&dir.join(series_file_name(path)), &content(series_table)?))
+    series_dir.map_or(Ok(()), |dir| write_file(&dir.join(series_file_name(path)), &render(series_table)?))
 }
 
 /// Returns the name of the file with the series of `x.csv`: `x-series.csv`.
@@ -78,11 +79,13 @@ fn series_file_name(path: &Path) -> String {
 
 type WriteFn = fn(&AgentResults, &mut dyn Write) -> io::Result<()>;
 
+/// Writes all results as one line of JSON.
 fn json(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, results)?;
     writeln!(out)
 }
 
+/// Writes one CSV line per flow.
 fn flow_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record([
@@ -116,7 +119,7 @@ fn flow_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
             flow.port.to_string(),
             flow.message.to_string(),
             number(flow.size_bytes),
-            state(flow.state).to_owned(),
+            state_name(flow.state).to_owned(),
             number(flow.start_ns),
             number(flow.fct_ns),
             flow.acked_bytes.to_string(),
@@ -133,6 +136,7 @@ fn flow_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     table.flush()
 }
 
+/// Writes one CSV line per sample and flow.
 fn series_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(["time_ns", "flow", "goodput_bps", "rate_bps", "window_bytes", "rtt_ns", "n"])?;
@@ -142,6 +146,7 @@ fn series_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
         let rows = series.goodput_bps.iter().zip(&series.rate_bps).zip(&series.window_bytes);
         let rows = rows.zip(&series.rtt_ns).zip(&series.concurrency).enumerate();
         for (i, ((((goodput, rate), window), rtt), n)) in rows {
+            // A sample has the time at which its interval ends.
             let time = (series.first + i as u64 + 1) * interval;
             let row = [time, index as u64, *goodput, *rate, *window, *rtt, u64::from(*n)];
             table.write_record(row.map(|value| value.to_string()))?;
@@ -150,7 +155,7 @@ fn series_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     table.flush()
 }
 
-fn state(state: FlowState) -> &'static str {
+fn state_name(state: FlowState) -> &'static str {
     match state {
         FlowState::NotStarted => "not_started",
         FlowState::Unfinished => "unfinished",
@@ -161,13 +166,14 @@ fn state(state: FlowState) -> &'static str {
 
 fn print_summary(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     for flow in results.flows.iter().take(MAX_LISTED_FLOWS) {
-        flow_line(flow, out)?;
+        print_flow(flow, out)?;
     }
-    if let Some(more) = results.flows.len().checked_sub(MAX_LISTED_FLOWS).filter(|&more| more > 0) {
-        writeln!(out, "... and {more} more flows")?;
+    if let Some(unlisted) = results.flows.len().checked_sub(MAX_LISTED_FLOWS).filter(|&count| count > 0) {
+        writeln!(out, "... and {unlisted} more flows")?;
     }
     if !results.received.is_empty() {
         let messages = &results.received;
+        // Messages that the results count but do not list are complete.
         let complete = messages.iter().filter(|message| message.complete).count() as u64;
         let bytes: u64 = messages.iter().map(|message| message.bytes).sum();
         writeln!(
@@ -187,15 +193,16 @@ fn print_summary(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> 
         Time::from_ns(results.ran_ns).as_us() / 1_000
     )?;
     if !results.drops.is_empty() {
-        let drops: Vec<_> = results.drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
+        let drops: Vec<_> = results.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
         writeln!(out, "dropped: {}", drops.join(", "))?;
     }
     Ok(())
 }
 
-fn flow_line(flow: &FlowResult, out: &mut dyn Write) -> io::Result<()> {
+/// Prints one line about a flow.
+fn print_flow(flow: &FlowResult, out: &mut dyn Write) -> io::Result<()> {
     let goodput = Bandwidth::from_bps(flow.goodput_bps.unwrap_or(0));
-    write!(out, "{}:{} {}, {}", flow.peer, flow.port, state(flow.state), Bytes::new(flow.acked_bytes))?;
+    write!(out, "{}:{} {}, {}", flow.peer, flow.port, state_name(flow.state), Bytes::new(flow.acked_bytes))?;
     if let Some(fct) = flow.fct_ns {
         write!(out, " in {:.3} ms", fct as f64 / 1e6)?;
     }

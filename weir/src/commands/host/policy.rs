@@ -52,9 +52,9 @@ pub struct PolicyOptions {
     policy_k: u32,
 }
 
-/// Limit when a key is read; longer keys are rejected.
+/// Maximum length of a key in bytes.
 const MAX_KEY_LEN: u64 = 4096;
-/// Limit when a saved state is read. A state has the stamps of at most 16,384 senders.
+/// Maximum number of bytes read of a saved state, which has the timestamps of at most 16,384 senders.
 const MAX_STATE_LEN: u64 = 1 << 19;
 
 impl PolicyOptions {
@@ -79,11 +79,11 @@ impl PolicyOptions {
             return Ok(None);
         }
         let open = |path: &PathBuf| open_output("--policy-state", path).map(|file| (path.clone(), file));
-        let state = self.policy_state.as_ref().map(open).transpose()?;
+        let state_file = self.policy_state.as_ref().map(open).transpose()?;
         let saved_state = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
         let name = self.control.clone().unwrap_or_else(|| addr.to_string());
         let socket = Socket::bind(&socket_path::socket(&name))?;
-        Ok(Some(PolicyEndpoints { socket, state, saved_state }))
+        Ok(Some(PolicyEndpoints { socket, state_file, saved_state }))
     }
 }
 
@@ -91,21 +91,21 @@ impl PolicyOptions {
 pub struct PolicyEndpoints {
     socket: Socket,
     /// Path of `--policy-state` as given, and the file.
-    state: Option<(PathBuf, OutputFile)>,
-    saved_state: Option<(Vec<u8>, Time)>,
+    state_file: Option<(PathBuf, OutputFile)>,
+    saved_state: Option<SavedPolicyState>,
 }
 
 impl PolicyEndpoints {
     /// Returns the directories in which files are created and removed, for the sandbox.
     pub fn dirs(&self) -> impl Iterator<Item = &Path> {
-        let state = self.state.as_ref().and_then(|(_, state)| state.dir());
-        self.socket.file().map(privilege::parent_dir).into_iter().chain(state)
+        let state_dir = self.state_file.as_ref().and_then(|(_, file)| file.dir());
+        self.socket.file().map(privilege::parent_dir).into_iter().chain(state_dir)
     }
 
     /// Starts the threads for the control socket and the state file.
     pub fn serve(self) -> Result<(PolicyService, PolicyChannel), Failure> {
-        let (calls, requests) = channel();
-        let (state_tx, writer) = match self.state {
+        let (call_tx, requests) = channel();
+        let (state_tx, writer) = match self.state_file {
             None => (None, None),
             Some((path, file)) => {
                 let (state_tx, states) = channel();
@@ -113,9 +113,8 @@ impl PolicyEndpoints {
                 (Some(state_tx), Some(writer.map_err(|error| Error::thread(&error))?))
             }
         };
-        let service = PolicyService { socket: Some(serve(self.socket, calls)?), writer };
-        let saved_state = self.saved_state.map(|(state, downtime)| SavedPolicyState { state, downtime });
-        Ok((service, PolicyChannel { requests, state_tx, saved_state }))
+        let service = PolicyService { socket: Some(serve(self.socket, call_tx)?), writer };
+        Ok((service, PolicyChannel { requests, state_tx, saved_state: self.saved_state }))
     }
 }
 
@@ -147,11 +146,11 @@ fn read_key(path: &Path) -> Result<Vec<u8>, String> {
 
 /// Returns a seed for the Trickle timer, different on every host so that hosts do not send at the same times.
 fn seed() -> u64 {
-    u64::from(super::options::fresh_message()) << 32 | u64::from(super::options::fresh_message())
+    u64::from(super::options::fresh_message_id()) << 32 | u64::from(super::options::fresh_message_id())
 }
 
-/// Reads the saved state and its age; `None` if the file does not exist (first run).
-fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
+/// Reads the saved state; `None` if the file does not exist, as in the first run.
+fn read_state(path: &Path) -> Result<Option<SavedPolicyState>, Failure> {
     let invalid = |reason: &dyn std::fmt::Display| {
         Failure::Input(format!("--policy-state {}: {reason}", path.display()))
     };
@@ -162,10 +161,13 @@ fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
     };
     let modified =
         file.metadata().and_then(|metadata| metadata.modified()).map_err(|error| invalid(&error))?;
-    let age = SystemTime::now().duration_since(modified).unwrap_or_default();
+    // Zero if the clock was set back meanwhile.
+    let downtime = SystemTime::now().duration_since(modified).unwrap_or_default();
+    // A longer file is not a state; its truncated content fails the check of the signature.
     let mut state = Vec::new();
     file.take(MAX_STATE_LEN).read_to_end(&mut state).map_err(|error| invalid(&error))?;
-    Ok(Some((state, Time::from_ns(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)))))
+    let downtime = Time::from_ns(u64::try_from(downtime.as_nanos()).unwrap_or(u64::MAX));
+    Ok(Some(SavedPolicyState { state, downtime }))
 }
 
 /// Writes the states that arrive, each atomically. If several are queued, only the last is written. Only the first
@@ -204,12 +206,12 @@ impl PolicyService {
 }
 
 /// Serves the control socket by forwarding requests to the agent.
-fn serve(socket: Socket, calls: Sender<PolicyCall>) -> Result<SocketServer, Failure> {
+fn serve(socket: Socket, call_tx: Sender<PolicyCall>) -> Result<SocketServer, Failure> {
     socket.serve(move |request: PolicyRequest| {
-        let (answer, reply) = channel();
+        let (reply_tx, reply_rx) = channel();
         let stopped = || "the agent has stopped".to_owned();
-        calls.send(PolicyCall { request, reply_tx: answer }).map_err(|_| stopped())?;
-        reply.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| stopped())?
+        call_tx.send(PolicyCall { request, reply_tx }).map_err(|_| stopped())?;
+        reply_rx.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| stopped())?
     })
 }
 
@@ -265,9 +267,9 @@ mod tests {
         assert!(read_state(&path).unwrap().is_none());
         for state in [&b"one"[..], b"another"] {
             OutputFile::open(&path).unwrap().write(state, MODE_PRIVATE).unwrap();
-            let (read, age) = read_state(&path).unwrap().unwrap();
-            assert_eq!(read, state);
-            assert!(age < Time::from_secs(60));
+            let saved = read_state(&path).unwrap().unwrap();
+            assert_eq!(saved.state, state);
+            assert!(saved.downtime < Time::from_secs(60));
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file remains");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0);
@@ -294,8 +296,8 @@ mod tests {
     fn the_socket_survives_any_input_and_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("h1.sock");
-        let (calls, requests) = channel::<PolicyCall>();
-        let server = serve(Socket::bind(&path).unwrap(), calls).unwrap();
+        let (call_tx, requests) = channel::<PolicyCall>();
+        let server = serve(Socket::bind(&path).unwrap(), call_tx).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let exchange = |bytes: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();
@@ -305,7 +307,8 @@ mod tests {
             let _ = stream.read_to_string(&mut answer);
             answer
         };
-        let depth = "[".repeat(100_000) + "\n";
+        // Nested deeply enough to overflow the stack of a recursive parser without a limit.
+        let deep_json = "[".repeat(100_000) + "\n";
         for (bytes, text) in [
             (&b""[..], "in the middle of a line"),
             (b"{", "in the middle of a line"),
@@ -315,12 +318,12 @@ mod tests {
             (b"{\"do\":\"set\"}\n", "missing field"),
             (b"{\"do\":\"set\",\"edits\":[[\"a\"]]}\n", "invalid request"),
             (b"{\"do\":\"show\",\"more\":1}\n", "invalid request"),
-            (depth.as_bytes(), "invalid request"),
+            (deep_json.as_bytes(), "invalid request"),
         ] {
             let answer = exchange(bytes);
             assert!(answer.starts_with("{\"error\":") && answer.contains(text), "{answer}");
         }
-        // Longer than the maximum line: not read to the end.
+        // A request longer than the maximum line is not read to the end, so the write may fail.
         let mut stream = UnixStream::connect(&path).unwrap();
         let _ = stream.write_all(&vec![b'x'; 1 << 20]);
         drop(stream);

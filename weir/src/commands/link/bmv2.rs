@@ -1,5 +1,5 @@
-//! Keeps BMv2 ports at their links' bit rate. BMv2 limits packets per second, so the limit is adapted to the
-//! sizes of the queued packets.
+//! Keeps the ports of BMv2 switches at the bit rates of their links. BMv2 limits packets per second, so the limit is
+//! adapted to the lengths of the queued frames.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -11,16 +11,16 @@ use weir_switch::driver::{EmulatedLink, LinkObserver};
 use weir_switch::link::PacketRateController;
 use weir_units::{Bytes, Time};
 
-/// Capacity of the table of egress interfaces by flow; a full table is cleared.
+/// Maximum number of flows whose egress interfaces are known. A full table is cleared, and the flows are learnt again.
 const MAX_LEARNT_FLOWS: usize = 1 << 16;
-/// EtherType of IPv4.
-const IPV4: [u8; 2] = [0x08, 0x00];
+const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 
 /// A BMv2 switch: the address of its Thrift server, and its ports with the interface that connects each to a
 /// link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bmv2Switch {
-    thrift: String,
+    thrift_address: String,
+    /// Port number, and name of the interface.
     ports: Vec<(u16, String)>,
 }
 
@@ -30,18 +30,19 @@ impl Bmv2Switch {
         let syntax_error = || {
             format!("\"{text}\": expected HOST:PORT=PORT@INTERFACE,..., for example 127.0.0.1:9090=1@veth1")
         };
-        let (thrift, ports) = text.split_once('=').ok_or_else(syntax_error)?;
+        let (thrift_address, ports) = text.split_once('=').ok_or_else(syntax_error)?;
         let port = |part: &str| {
             let (port, interface) = part.split_once('@')?;
             Some((port.parse().ok()?, interface.to_owned()))
         };
         let ports: Option<Vec<(u16, String)>> = ports.split(',').map(port).collect();
-        Ok(Bmv2Switch { thrift: thrift.to_owned(), ports: ports.ok_or_else(syntax_error)? })
+        Ok(Bmv2Switch { thrift_address: thrift_address.to_owned(), ports: ports.ok_or_else(syntax_error)? })
     }
 }
 
 /// A switch port that is connected to an interface of the emulator.
 struct LimitedPort {
+    /// Index of the switch.
     switch: usize,
     port: u16,
     /// Model of the port's queue; `None` for a link without rate limit.
@@ -63,7 +64,8 @@ pub struct Bmv2RateController {
     limits: Vec<Option<LimitedPort>>,
     /// Interface by which a flow leaves a switch, by switch index and flow hash.
     egress_interfaces: HashMap<(usize, u64), u16>,
-    rates: Option<Sender<NewRate>>,
+    /// Channel to the thread that sets the rates; `None` before [`Self::start`].
+    rate_tx: Option<Sender<NewRate>>,
 }
 
 impl Bmv2RateController {
@@ -82,32 +84,32 @@ impl Bmv2RateController {
             for (port, interface) in &bmv2.ports {
                 let ends = links.iter().flat_map(|link| &link.ends);
                 let index = ends.into_iter().position(|end| end == interface).ok_or_else(|| {
-                    format!("--bmv2 {}: interface {interface} belongs to no link", bmv2.thrift)
+                    format!("--bmv2 {}: interface {interface} belongs to no link", bmv2.thrift_address)
                 })?;
                 let rate = links[index / 2].parameters.rate;
                 let limiter = rate.map(|rate| PacketRateController::new(rate, frame));
                 limits[index] = Some(LimitedPort { switch, port: *port, limiter });
             }
         }
-        let thrift_addresses = switches.iter().map(|it| it.thrift.clone()).collect();
+        let thrift_addresses = switches.iter().map(|switch| switch.thrift_address.clone()).collect();
         Ok(Some(Bmv2RateController {
             thrift_addresses,
             limits,
             egress_interfaces: HashMap::new(),
-            rates: None,
+            rate_tx: None,
         }))
     }
 
     /// Starts the thread that sets the rates. The thread connects to a switch when a rate of that switch
     /// changes for the first time.
     pub fn start(mut self) -> Result<Box<dyn LinkObserver>, String> {
-        let (rates, requests) = channel();
+        let (rate_tx, rate_rx) = channel();
         let thrift_addresses = std::mem::take(&mut self.thrift_addresses);
         let thread = std::thread::Builder::new().name("rates".into());
         thread
-            .spawn(move || set_rates(&thrift_addresses, &requests))
+            .spawn(move || set_rates(&thrift_addresses, &rate_rx))
             .map_err(|error| Error::thread(&error).to_string())?;
-        self.rates = Some(rates);
+        self.rate_tx = Some(rate_tx);
         Ok(Box::new(self))
     }
 
@@ -118,9 +120,11 @@ impl Bmv2RateController {
         else {
             return;
         };
-        if let (Some(packets_per_second), Some(rates)) = (limiter.on_enqueue(now, len as u32), &self.rates) {
+        if let (Some(packets_per_second), Some(rate_tx)) =
+            (limiter.on_enqueue(now, len as u32), &self.rate_tx)
+        {
             // The thread runs as long as this end of the channel exists.
-            let _ = rates.send(NewRate { switch: *switch, port: *port, packets_per_second });
+            let _ = rate_tx.send(NewRate { switch: *switch, port: *port, packets_per_second });
         }
     }
 
@@ -130,19 +134,21 @@ impl Bmv2RateController {
 }
 
 impl LinkObserver for Bmv2RateController {
+    /// The link has delivered a frame to the switch.
     fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]) {
         let Some(switch) = self.switch_at(interface) else { return };
-        if let Some(&egress) = self.egress_interfaces.get(&(switch, flow(frame))) {
+        if let Some(&egress) = self.egress_interfaces.get(&(switch, flow_hash(frame))) {
             self.on_enqueue(now, egress, frame.len());
         }
     }
 
+    /// The link has received a frame from the switch.
     fn received(&mut self, now: Time, interface: u16, frame: &[u8]) {
         let Some(switch) = self.switch_at(interface) else { return };
         if self.egress_interfaces.len() >= MAX_LEARNT_FLOWS {
             self.egress_interfaces.clear();
         }
-        if self.egress_interfaces.insert((switch, flow(frame)), interface).is_none() {
+        if self.egress_interfaces.insert((switch, flow_hash(frame)), interface).is_none() {
             // The flow's egress port was unknown when its first frame entered, so that frame is accounted
             // now.
             self.on_enqueue(now, interface, frame.len());
@@ -152,10 +158,13 @@ impl LinkObserver for Bmv2RateController {
 
 /// Returns a hash of the fields that identify a flow: addresses, protocol and ports of IPv4, otherwise the
 /// Ethernet addresses.
-fn flow(frame: &[u8]) -> u64 {
+fn flow_hash(frame: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match frame.get(12..14) {
-        Some(ethertype) if *ethertype == IPV4 => (frame.get(23), frame.get(26..38)).hash(&mut hasher),
+        // Protocol; addresses and ports of a header without options.
+        Some(ethertype) if *ethertype == ETHERTYPE_IPV4 => {
+            (frame.get(23), frame.get(26..38)).hash(&mut hasher)
+        }
         _ => frame.get(..12).hash(&mut hasher),
     }
     hasher.finish()
@@ -177,6 +186,7 @@ fn set_rates(thrift_addresses: &[String], requests: &Receiver<NewRate>) {
                     .and_then(|client| clients[switch].insert(client).set_queue_rate(port, rate)),
             };
             if let Err(error) = result {
+                // Connect again for the next rate.
                 clients[switch] = None;
                 if !std::mem::replace(&mut has_warned[switch], true) {
                     crate::console::warn(&format!("cannot set the rate of port {port}: {error}"));
@@ -203,14 +213,14 @@ mod tests {
         let links = [link("h1-s1", ["a0", "a1"]), link("s1-h2", ["b0", "b1"])];
         let switches = [Bmv2Switch::parse("127.0.0.1:9090=1@a1,2@b0").unwrap()];
         let mut controller = Bmv2RateController::new(&switches, &links, Bytes::new(1_518)).unwrap().unwrap();
-        let (rates, requests) = channel();
-        controller.rates = Some(rates);
+        let (rate_tx, requests) = channel();
+        controller.rate_tx = Some(rate_tx);
         (controller, requests)
     }
 
     fn frame(to: u8, len: usize) -> Vec<u8> {
         let mut frame = vec![0; len];
-        frame[12..14].copy_from_slice(&IPV4);
+        frame[12..14].copy_from_slice(&ETHERTYPE_IPV4);
         frame[33] = to;
         frame
     }
@@ -221,7 +231,8 @@ mod tests {
         controller.delivered(Time::ZERO, 1, &frame(2, 90)); // the egress port is unknown
         controller.received(Time::ZERO, 2, &frame(2, 90)); // leaves by port 2
         (0..40).for_each(|i| controller.delivered(Time::from_us(i), 1, &frame(2, 90)));
-        let set: Vec<_> = requests.try_iter().map(|it| (it.switch, it.port, it.packets_per_second)).collect();
+        let set: Vec<_> =
+            requests.try_iter().map(|rate| (rate.switch, rate.port, rate.packets_per_second)).collect();
         assert!(!set.is_empty() && set.iter().all(|(switch, port, _)| (*switch, *port) == (0, 2)), "{set:?}");
         assert!(set.last().unwrap().2 > 82 * 2, "short frames raise the packet rate: {set:?}");
         // Frames at interfaces without a BMv2 switch are ignored.

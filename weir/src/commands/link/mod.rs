@@ -1,4 +1,4 @@
-//! `weir link`
+//! `weir link`: emulates links between interfaces, and shows and changes running links.
 
 mod bmv2;
 mod report;
@@ -112,6 +112,7 @@ struct ChangeArgs {
 }
 
 impl ChangeArgs {
+    /// Returns the change that the options describe. Fails if there is none.
     fn parse(&self) -> Result<LinkChange, Failure> {
         let options = [
             ("rate", &self.rate),
@@ -130,6 +131,7 @@ impl ChangeArgs {
                 .set(key, value)
                 .map_err(|reason| Failure::Input(format!("--{}", reason.replace('_', "-"))))?;
         }
+        // `None` if neither option is given: the state stays.
         change.up = self.up.then_some(true).or(self.down.then_some(false));
         match change.is_empty() {
             true => Err(Failure::input("nothing to change; specify for example --delay 5ms")),

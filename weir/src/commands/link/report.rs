@@ -10,11 +10,12 @@ use weir_switch::driver::{DirectionStatus, LinkEmulatorStats, LinkStatus};
 use weir_switch::link::{LinkDrop, LinkParameters};
 use weir_units::{Ratio, Time};
 
+/// The reply to `weir link show` and `set`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LinkReport {
     /// All links, or those that were changed.
     pub links: Vec<Link>,
-    /// Lateness of the last 4,096 frames, in us.
+    /// Lateness of the last 4,096 frames.
     pub lateness_us: Lateness,
 }
 
@@ -27,6 +28,7 @@ pub struct Lateness {
     max: f64,
 }
 
+/// Properties and counters of one link.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Link {
     name: String,
@@ -42,7 +44,8 @@ pub struct Link {
     reorder_by_us: f64,
     duplicate: f64,
     corrupt: f64,
-    up: bool,
+    #[serde(rename = "up")]
+    is_up: bool,
     /// From the first end to the second, and from the second to the first.
     directions: [Direction; 2],
 }
@@ -65,6 +68,7 @@ impl LinkReport {
     /// Returns the report on the links for whose names `is_selected` returns true.
     pub fn new(stats: &LinkEmulatorStats, is_selected: impl Fn(&str) -> bool) -> LinkReport {
         let links = stats.links.iter().filter(|status| is_selected(&status.link.name));
+        // The latenesses are sorted.
         let percentile = |percent: usize| {
             let index = stats.lateness.len().saturating_sub(1) * percent / 100;
             stats.lateness.get(index).copied().unwrap_or(Time::ZERO).as_us_f64()
@@ -90,17 +94,19 @@ impl LinkReport {
             "in flight",
             "lost",
         ]);
+        // The columns with numbers.
         for column in 3..6 {
             table
                 .column_mut(column)
-                .expect("the table has seven columns")
+                .expect("the header has seven columns")
                 .set_cell_alignment(CellAlignment::Right);
         }
         for link in &self.links {
             for (end, direction) in link.ends.iter().zip(&link.directions) {
-                let first = *end == link.ends[0];
+                // The second row of a link leaves name and state empty.
+                let is_first_end = *end == link.ends[0];
                 let (name, state) =
-                    if first { (link.name.clone(), link.state()) } else { Default::default() };
+                    if is_first_end { (link.name.clone(), link.state()) } else { Default::default() };
                 let counts = [direction.offered, direction.delivered, direction.in_flight as u64]
                     .map(|count| count.to_string());
                 let lost: Vec<String> =
@@ -121,20 +127,20 @@ impl LinkReport {
 
 impl Link {
     fn new(status: &LinkStatus) -> Link {
-        let it: &LinkParameters = &status.link.parameters;
+        let parameters: &LinkParameters = &status.link.parameters;
         Link {
             name: status.link.name.clone(),
             ends: status.link.ends.clone(),
-            rate_bps: it.rate.map(|rate| rate.as_bps()),
-            delay_us: it.delay.as_us_f64(),
-            queue_bytes: it.queue.get(),
-            jitter_us: it.jitter.as_us_f64(),
-            loss: it.loss.get(),
-            reorder: it.reorder.get(),
-            reorder_by_us: it.reorder_by.as_us_f64(),
-            duplicate: it.duplicate.get(),
-            corrupt: it.corrupt.get(),
-            up: it.up,
+            rate_bps: parameters.rate.map(|rate| rate.as_bps()),
+            delay_us: parameters.delay.as_us_f64(),
+            queue_bytes: parameters.queue.get(),
+            jitter_us: parameters.jitter.as_us_f64(),
+            loss: parameters.loss.get(),
+            reorder: parameters.reorder.get(),
+            reorder_by_us: parameters.reorder_by.as_us_f64(),
+            duplicate: parameters.duplicate.get(),
+            corrupt: parameters.corrupt.get(),
+            is_up: parameters.up,
             directions: [0, 1].map(|end| Direction::new(&status.directions[end])),
         }
     }
@@ -142,7 +148,7 @@ impl Link {
     /// Returns the state of the link: rate, delay and the enabled impairments.
     fn state(&self) -> String {
         let mut words = Vec::new();
-        if !self.up {
+        if !self.is_up {
             words.push("down".to_owned());
         }
         words.extend(self.rate_bps.map(|bps| weir_units::Bandwidth::from_bps(bps).to_string()));
@@ -173,9 +179,9 @@ fn time(us: f64) -> String {
 impl Direction {
     fn new(status: &DirectionStatus) -> Direction {
         let counters = &status.counters;
-        let own = LinkDrop::ALL.iter().map(|&reason| (reason.name(), counters.dropped(reason)));
-        let interfaces = status.interfaces.iter().map(|(reason, frames)| (reason.name(), frames));
-        let dropped = own.chain(interfaces).filter(|(_, frames)| *frames > 0);
+        let by_link = LinkDrop::ALL.iter().map(|&reason| (reason.name(), counters.dropped(reason)));
+        let by_interface = status.interfaces.iter().map(|(reason, frames)| (reason.name(), frames));
+        let dropped = by_link.chain(by_interface).filter(|(_, frames)| *frames > 0);
         Direction {
             offered: counters.offered.packets,
             delivered: counters.delivered.packets,

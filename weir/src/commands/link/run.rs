@@ -1,4 +1,4 @@
-//! `weir link run`
+//! `weir link run`: emulates links until it is interrupted.
 
 use super::LinkReport;
 use super::bmv2::{Bmv2RateController, Bmv2Switch};
@@ -127,12 +127,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let controller = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
     let control = Socket::bind_name(&socket(&args.control))?;
     privilege::sandbox(&[Capability::CAP_NET_RAW], &[])?;
-    let (quit, quit_requested) = sync_channel(1);
+    let (quit_tx, quit_rx) = sync_channel(1);
     interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
-        let _ = quit.try_send(());
+        let _ = quit_tx.try_send(());
     })?;
-    let count = links.len();
+    let link_count = links.len();
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     let observer = controller.map(Bmv2RateController::start).transpose().map_err(Failure::Work)?;
     let emulator = LinkEmulator::start(links, args.seed, observer).map_err(|error| match error {
@@ -140,12 +140,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         other => Failure::input(other),
     })?;
     let handle = emulator.handle();
-    let server = serve(control, EmulatorLinks(handle.clone(), names))?;
+    let server = serve(control, EmulatorLinks { emulator: handle.clone(), names })?;
     if !console.style.json {
-        writeln!(console.out, "{count} links run; `weir link show --control {}` shows them", args.control)?;
+        writeln!(
+            console.out,
+            "{link_count} links run; `weir link show --control {}` shows them",
+            args.control
+        )?;
         console.out.flush()?;
     }
-    while quit_requested.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    while quit_rx.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if !emulator.is_running() {
             return Err(Failure::work("the emulator thread panicked; see the message above"));
         }

@@ -21,18 +21,22 @@ pub trait LinkController: Send {
     fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>>;
 }
 
-/// An emulator between interfaces, and the names of its links.
-pub struct EmulatorLinks(pub LinkEmulatorHandle, pub Vec<String>);
+/// The links of an emulator between interfaces.
+pub struct EmulatorLinks {
+    pub emulator: LinkEmulatorHandle,
+    /// Names of the links.
+    pub names: Vec<String>,
+}
 
 impl LinkController for EmulatorLinks {
     fn names(&self) -> Vec<String> {
-        self.1.clone()
+        self.names.clone()
     }
     fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError> {
-        self.0.stats().wait()
+        self.emulator.stats().wait()
     }
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
-        self.0.change(names, change).wait().map(|_| ())
+        self.emulator.change(names, change).wait().map(|_| ())
     }
     fn sample(&self, _register: &str) -> Option<Result<FabricSample, DataplaneError>> {
         None

@@ -1,4 +1,4 @@
-//! `weir policy`
+//! `weir policy`: shows and sets the policies of agents, over their control sockets.
 
 use crate::console::{Console, Failure};
 use crate::control::socket_path;
@@ -150,7 +150,8 @@ fn request_all(
                 Err(error) => Err(Error::thread(&error).into()),
             };
             match result {
-                Ok(report) => reports.push((socket_path::name(path), report)),
+                Ok(report) => reports.push((socket_path::host_name(path), report)),
+                // The first failure is kept.
                 Err(failure) => outcome = outcome.clone().and(Err(failure)),
             }
         }
@@ -163,7 +164,7 @@ fn request_all(
 pub fn held_policies() -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
     for (_, report) in request_all(&socket_path::all(), &PolicyRequest::Show {}).0 {
-        *held.entry(report.policies.last().map_or_else(|| "none".into(), title)).or_default() += 1;
+        *held.entry(report.policies.last().map_or_else(|| "none".into(), version_label)).or_default() += 1;
     }
     held
 }
@@ -173,22 +174,23 @@ fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
     if console.style.json {
         print_json(&reports, console)?;
     } else if let [(name, report)] = &reports[..] {
-        details(name, report, console)?;
+        print_details(name, report, console)?;
     } else if !reports.is_empty() {
         let mut table = Table::new();
         table
             .load_style(presets::NOTHING)
-            .set_header(["host", "holds", "since", "runs", "flows", "sent", "interval"]);
+            .set_header(["host", "holds", "age", "runs", "flows", "sent", "interval"]);
         for (name, report) in &reports {
             let held = report.policies.last();
             table.add_row([
                 name.clone(),
-                held.map_or_else(|| "none".into(), title),
-                held.filter(|it| it.version > 0).map_or_else(|| "-".into(), |it| format_age(it.for_ns)),
+                held.map_or_else(|| "none".into(), version_label),
+                held.filter(|policy| is_set(policy))
+                    .map_or_else(|| "-".into(), |policy| format_duration_ns(policy.for_ns)),
                 running_scheme(report),
                 report.flows.to_string(),
                 report.counts.get("sent").copied().unwrap_or(0).to_string(),
-                format::duration(Time::from_ns(report.interval_ns)),
+                format_duration_ns(report.interval_ns),
             ]);
         }
         fit(&mut table, console.width);
@@ -199,27 +201,29 @@ fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
 
 /// Describes the scheme that the agent runs, and whether it is the scheme of the host's policy.
 fn running_scheme(report: &PolicyReport) -> String {
+    // The first entry is the scheme's name, the others are its parameters.
     let scheme = report.scheme.first().map_or("", |(_, name)| name);
-    let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));
+    let held = report.policies.last().map(|policy| (policy.version, policy.writer));
     match (&report.runs, &report.refused) {
-        (_, Some(reason)) => format!("{scheme}, not the scheme of its policy, which {reason}"),
-        (Some(runs), None) if *runs == held => format!("this policy, {scheme}"),
+        (_, Some(reason)) => format!("{scheme}; policy not applied: {reason}"),
+        (Some(runs), None) if Some(*runs) == held => format!("this policy, {scheme}"),
         (Some((version, writer)), None) => format!("{version} by {writer}, {scheme}"),
         (None, None) => format!("initial scheme, {scheme}"),
     }
 }
 
-fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(), Failure> {
+/// Prints all details of one host.
+fn print_details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(), Failure> {
     let out = &mut console.out;
     writeln!(out, "host      {name}, {}", report.addr)?;
-    match report.policies.last().filter(|it| it.version > 0) {
+    match report.policies.last().filter(|policy| is_set(policy)) {
         Some(held) => {
             writeln!(
                 out,
                 "holds     {}, digest {}, for {}, {}",
-                title(held),
+                version_label(held),
                 held.digest,
-                format_age(held.for_ns),
+                format_duration_ns(held.for_ns),
                 origin(held)
             )?;
         }
@@ -227,27 +231,31 @@ fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(
     }
     writeln!(out, "runs      {}", running_scheme(report))?;
     writeln!(out, "flows     {}", report.flows)?;
-    let time = |ns| format::duration(Time::from_ns(ns));
+    // RFC 6206 allows an infinite redundancy constant, which agents report as 0.
     let k = if report.k == 0 { "infinite".to_owned() } else { report.k.to_string() };
     writeln!(
         out,
         "trickle   interval {}, Imin {}, Imax {}, k {k}",
-        time(report.interval_ns),
-        time(report.imin_ns),
-        time(report.imax_ns)
+        format_duration_ns(report.interval_ns),
+        format_duration_ns(report.imin_ns),
+        format_duration_ns(report.imax_ns)
     )?;
-    let list = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
-        counts.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+    let join_counts = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
+        counts.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     };
-    writeln!(out, "packets   {}", list(&mut report.counts.iter().map(|(name, n)| (&**name, *n))))?;
+    writeln!(
+        out,
+        "packets   {}",
+        join_counts(&mut report.counts.iter().map(|(name, count)| (&**name, *count)))
+    )?;
     let mut drops = report
         .drops
         .iter()
         .filter(|(name, _)| name.starts_with("policy"))
-        .map(|(name, n)| (&**name, *n))
+        .map(|(name, count)| (&**name, *count))
         .peekable();
     if drops.peek().is_some() {
-        writeln!(out, "dropped   {}", list(&mut drops))?;
+        writeln!(out, "dropped   {}", join_counts(&mut drops))?;
     }
     writeln!(out)?;
     for (key, value) in &report.scheme {
@@ -267,19 +275,20 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
     let Some(new_policy) = report.policies.last().cloned() else {
         return Err(Failure::Work(format!("{via} did not report the new policy")));
     };
+    // The policy may still lose to one that was set at another host at the same time.
     let deadline = Instant::now() + Duration::from_nanos(wait.as_ns());
     loop {
         let report = send_request(&path, &PolicyRequest::History {})?;
         let entry = report
             .policies
             .iter()
-            .find(|it| it.digest == new_policy.digest && it.version == new_policy.version);
+            .find(|policy| policy.digest == new_policy.digest && policy.version == new_policy.version);
         if let (Some(true), Some(winner)) = (entry.map(|entry| entry.lost), report.policies.last()) {
             return Err(Failure::Work(format!(
                 "{} was set at {via} but lost to {}, which was set concurrently; inspect it with \
                  `weir policy show --via {via}` and repeat the changes that are still needed",
-                title(&new_policy),
-                title(winner)
+                version_label(&new_policy),
+                version_label(winner)
             )));
         }
         let remaining = deadline.saturating_duration_since(Instant::now());
@@ -292,7 +301,11 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
         return console.print_json(&json!({"policy": new_policy}));
     }
     if !console.style.quiet {
-        writeln!(console.out, "policy {} is set and is being disseminated to all hosts", title(&new_policy))?;
+        writeln!(
+            console.out,
+            "policy {} is set and is being disseminated to all hosts",
+            version_label(&new_policy)
+        )?;
     }
     Ok(())
 }
@@ -308,21 +321,25 @@ fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
         table.load_style(presets::NOTHING).set_header(["host", "policy", "held since", "from", "changed"]);
         let mut previous: &[(String, String)] = &[];
         for policy in &report.policies {
-            let changed = policy.says.iter().filter(|entry| !previous.contains(entry));
+            let changed = policy.settings.iter().filter(|entry| !previous.contains(entry));
             let changed: Vec<String> = changed.map(|(key, value)| format!("{key}={value}")).collect();
             let is_first = previous.is_empty();
             table.add_row([
                 name.clone(),
-                title(policy),
-                format!("{} ago", format_age(policy.for_ns)),
+                version_label(policy),
+                format!("{} ago", format_duration_ns(policy.for_ns)),
                 format!("{}{}", origin(policy), if policy.lost { ", and lost" } else { "" }),
                 if is_first {
-                    policy.says.first().map_or_else(String::new, |(_, v)| format!("{v}, all"))
+                    // The first entry is the scheme.
+                    policy
+                        .settings
+                        .first()
+                        .map_or_else(String::new, |(_, scheme)| format!("{scheme}, all parameters"))
                 } else {
                     changed.join(" ")
                 },
             ]);
-            previous = &policy.says;
+            previous = &policy.settings;
         }
         if report.policies.is_empty() {
             writeln!(console.out, "{name}: no policy")?;
@@ -340,14 +357,17 @@ fn print_json(reports: &[(String, PolicyReport)], console: &mut Console) -> Resu
     console.print_json(&hosts)
 }
 
-/// Formats version and author of a policy: `3 by 10.0.1.1`.
-fn title(policy: &PolicyEntry) -> String {
-    match policy.version {
-        0 => "none".to_owned(),
-        version => format!("{version} by {}", policy.writer),
-    }
+/// Returns false for the entry of a host at which no policy was set yet; its version is 0.
+fn is_set(policy: &PolicyEntry) -> bool {
+    policy.version > 0
 }
 
+/// Formats version and writer of a policy: `3 by 10.0.1.1`; `none` if no policy was set.
+fn version_label(policy: &PolicyEntry) -> String {
+    if is_set(policy) { format!("{} by {}", policy.version, policy.writer) } else { "none".to_owned() }
+}
+
+/// Formats how the host received a policy.
 fn origin(policy: &PolicyEntry) -> String {
     match policy.from.as_str() {
         "set" => "set here".to_owned(),
@@ -356,6 +376,6 @@ fn origin(policy: &PolicyEntry) -> String {
     }
 }
 
-fn format_age(ns: u64) -> String {
+fn format_duration_ns(ns: u64) -> String {
     format::duration(Time::from_ns(ns))
 }

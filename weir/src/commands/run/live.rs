@@ -1,7 +1,7 @@
 //! `weir run --live` and `--serve`: shows a run on the terminal or in browsers while it is in progress.
 
 use crate::commands::progress::ProgressBars;
-use crate::commands::top::{self, PollResult, Readings};
+use crate::commands::top::{self, PollResult, SwitchPoller};
 use crate::console::Failure;
 use crate::interrupt::interrupt;
 use crate::live::{FlowRow, PortRow, UserAction, View, ViewModel};
@@ -26,7 +26,7 @@ const MAX_FLOWS: usize = 200;
 /// The display of a run: a progress bar per scheme, or a live view of the fabric.
 pub enum ProgressView<'a> {
     Bars(ProgressBars),
-    Live(Box<Live<'a>>),
+    Live(Box<LiveView<'a>>),
 }
 
 impl Observer for ProgressView<'_> {
@@ -63,69 +63,72 @@ impl Observer for ProgressView<'_> {
 }
 
 /// The live view of a run, and the user's pending requests.
-pub struct Live<'a> {
+pub struct LiveView<'a> {
     view: View<'a>,
     model: ViewModel,
     topology: &'a Topology,
-    name: &'a str,
+    experiment_name: &'a str,
     /// Index of the running scheme; `None` before the first one.
-    index: Option<usize>,
-    began: Instant,
-    drawn: Instant,
+    scheme_index: Option<usize>,
+    /// Start of the running scheme, moved forward by the time of its pauses.
+    scheme_start: Instant,
+    /// Time of the last snapshot.
+    last_snapshot: Instant,
     mode: Mode,
     /// Time for which the user has paused the run.
-    paused: Duration,
+    paused_time: Duration,
     /// Links of the running scheme that the user has taken down.
     links_down: BTreeSet<LinkIx>,
     /// Link changes that the backend has not yet fetched; they apply when virtual time continues.
-    changes: VecDeque<LinkChange>,
+    pending_link_changes: VecDeque<LinkChange>,
     /// Descriptions of the user's link changes, for the report.
-    link_changes: Vec<String>,
-    /// Time of the last progress report.
+    link_change_log: Vec<String>,
+    /// Time in the run at the last progress report.
     now: Time,
-    /// Readings of the switches; `None` in virtual time.
-    fabric: Option<Fabric>,
+    /// The switches, if they run in real time; `None` in virtual time.
+    fabric: Option<PolledFabric>,
     /// The error that ended the view.
     error: Option<Failure>,
 }
 
 /// The state of switches that run in real time.
-struct Fabric {
-    readings: Readings,
+struct PolledFabric {
+    poller: SwitchPoller,
+    /// The previous result, for rates.
     last: Option<PollResult>,
+    /// Maximum queue length of each port in bytes.
     peaks: Vec<u64>,
 }
 
 /// The user's control over virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub enum Mode {
     Running,
     /// Runs until the next snapshot, shows it, and then pauses.
     Stepping,
     Paused,
 }
 
-impl<'a> Live<'a> {
-    /// Creates the view of a run. If `start_paused`, virtual time pauses at the first snapshot until the user
+impl<'a> LiveView<'a> {
+    /// Creates the view of a run. With [`Mode::Stepping`], virtual time pauses at the first snapshot until the user
     /// continues.
-    pub fn open(experiment: &'a Experiment, view: View<'a>, start_paused: bool) -> Live<'a> {
+    pub fn open(experiment: &'a Experiment, view: View<'a>, mode: Mode) -> LiveView<'a> {
         let now = Instant::now();
-        let (name, topology) = (&*experiment.spec.name, &experiment.topology);
-        let model = ViewModel { title: name.to_owned(), ..ViewModel::default() };
-        let mode = if start_paused { Mode::Stepping } else { Mode::Running };
-        Live {
+        let (experiment_name, topology) = (&*experiment.spec.name, &experiment.topology);
+        let model = ViewModel { title: experiment_name.to_owned(), ..ViewModel::default() };
+        LiveView {
             view,
             model,
             topology,
-            name,
-            index: None,
-            began: now,
-            drawn: now,
+            experiment_name,
+            scheme_index: None,
+            scheme_start: now,
+            last_snapshot: now,
             mode,
-            paused: Duration::ZERO,
+            paused_time: Duration::ZERO,
             links_down: BTreeSet::new(),
-            changes: VecDeque::new(),
-            link_changes: Vec::new(),
+            pending_link_changes: VecDeque::new(),
+            link_change_log: Vec::new(),
             now: Time::ZERO,
             fabric: None,
             error: None,
@@ -133,7 +136,7 @@ impl<'a> Live<'a> {
     }
 
     /// Configures the view for a run in Mininet, whose switches are polled. Time cannot be paused there.
-    pub fn for_mininet(mut self) -> Result<Live<'a>, Failure> {
+    pub fn for_mininet(mut self) -> Result<LiveView<'a>, Failure> {
         let topology = self.topology;
         let target = |ix| Target {
             name: topology.switch(ix).name.clone(),
@@ -142,8 +145,8 @@ impl<'a> Live<'a> {
         };
         let targets = topology.switch_ixs().map(target).collect();
         let options = ClientOptions::default();
-        let readings = Readings::start(topology, targets, &options, thrift_address, SWITCH_POLL_INTERVAL)?;
-        self.fabric = Some(Fabric { readings, last: None, peaks: Vec::new() });
+        let poller = SwitchPoller::start(topology, targets, &options, thrift_address, SWITCH_POLL_INTERVAL)?;
+        self.fabric = Some(PolledFabric { poller, last: None, peaks: Vec::new() });
         self.mode = Mode::Running;
         Ok(self)
     }
@@ -151,13 +154,13 @@ impl<'a> Live<'a> {
     /// Shows the latest readings of the switches, if there are new ones.
     fn poll_switches(&mut self) -> Result<(), Failure> {
         let Some(fabric) = &mut self.fabric else { return Ok(()) };
-        let Some(poll) = fabric.readings.next(Duration::ZERO) else { return Ok(()) };
-        let view = top::view_model(self.topology, "", fabric.last.as_ref(), &poll);
-        let (ports, switches, totals) = (view.ports, view.switches, view.totals);
+        let Some(result) = fabric.poller.next(Duration::ZERO) else { return Ok(()) };
+        let ViewModel { ports, switches, totals, .. } =
+            top::view_model(self.topology, "", fabric.last.as_ref(), &result);
         let keys = vec![("d", "link down/up")];
         self.model = ViewModel { ports, switches, totals, keys, ..std::mem::take(&mut self.model) };
         top::update_peaks(&mut fabric.peaks, &mut self.model);
-        fabric.last = Some(poll);
+        fabric.last = Some(result);
         self.view.show(&self.model)
     }
 
@@ -173,35 +176,37 @@ impl<'a> Live<'a> {
                     interrupt();
                     return Ok(ControlFlow::Break(()));
                 }
-                // Real time cannot be paused.
+                // Real time cannot be paused or stepped.
                 Some(UserAction::Pause | UserAction::Step) if self.fabric.is_some() => {}
                 Some(UserAction::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
                 // The run pauses after the next snapshot is shown.
                 Some(UserAction::Pause | UserAction::Step) => self.mode = Mode::Stepping,
-                Some(UserAction::Link(index)) => {
-                    self.model.note = self.toggle(index);
+                Some(UserAction::ToggleLink(index)) => {
+                    self.model.note = self.toggle_link(index);
                     self.view.show(&self.model)?;
                 }
                 None => {}
             }
             if self.mode != Mode::Paused {
                 if was_paused {
-                    self.began += start.elapsed();
-                    self.paused += start.elapsed();
+                    let paused_time = start.elapsed();
+                    self.scheme_start += paused_time;
+                    self.paused_time += paused_time;
                 }
                 return Ok(ControlFlow::Continue(()));
             }
         }
     }
 
-    /// Toggles the link of the port at `index` of the view, and returns a description of the result.
-    fn toggle(&mut self, index: usize) -> String {
+    /// Takes the link of the port at `index` of the view down, or up if it is down. Returns a description of the
+    /// change, or the error.
+    fn toggle_link(&mut self, index: usize) -> String {
         let Some(port) = self.model.ports.get_mut(index) else { return String::new() };
-        let (scheme, now) = (self.index.unwrap_or(0) + 1, format::duration(self.now));
+        let (scheme, now) = (self.scheme_index.unwrap_or(0) + 1, format::duration(self.now));
         if self.fabric.is_some() {
             let connect = |ix| ThriftClient::connect(&thrift_address(ix));
-            let result = top::toggle(self.topology, connect, &self.model, index);
-            self.link_changes
+            let result = top::toggle_link(self.topology, connect, &self.model, index);
+            self.link_change_log
                 .extend(result.iter().map(|change| format!("{change} at {now} of scheme {scheme}")));
             return result.unwrap_or_else(|reason| reason);
         }
@@ -211,13 +216,14 @@ impl<'a> Live<'a> {
             self.links_down.insert(link);
         }
         port.is_up = is_up;
-        self.changes.push_back(LinkChange { link, is_up });
-        let note = format!("the link of {} is taken {}", port.name, if is_up { "up" } else { "down" });
-        self.link_changes.push(format!("{note} at {now} of scheme {scheme}"));
+        self.pending_link_changes.push_back(LinkChange { link, is_up });
+        let note = format!("{}: link {}", port.name, if is_up { "up" } else { "down" });
+        self.link_change_log.push(format!("{note} at {now} of scheme {scheme}"));
         note
     }
 
-    fn failed(&mut self, failure: Failure) -> ControlFlow<()> {
+    /// Ends the run because the view has failed.
+    fn stop_with(&mut self, failure: Failure) -> ControlFlow<()> {
         self.error = Some(failure);
         ControlFlow::Break(())
     }
@@ -225,57 +231,61 @@ impl<'a> Live<'a> {
     /// Restores the terminal. Returns the error of the view, if any, and the descriptions of link changes.
     pub fn close(self) -> (Result<(), Failure>, Vec<String>) {
         drop(self.view);
-        (self.error.map_or(Ok(()), Err), self.link_changes)
+        (self.error.map_or(Ok(()), Err), self.link_change_log)
     }
 }
 
-impl Observer for Live<'_> {
-    fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        if self.index != Some(p.index) {
-            (self.index, self.began) = (Some(p.index), Instant::now());
+impl Observer for LiveView<'_> {
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
+        let &Progress { scheme, index, scheme_count, now, end, packet_hops } = progress;
+        if self.scheme_index != Some(index) {
+            (self.scheme_index, self.scheme_start) = (Some(index), Instant::now());
+            // Every scheme starts with all links up.
             self.links_down.clear();
         }
-        self.now = p.now;
-        let per_second = p.packet_hops as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
-        self.model.title = format!("{}  {} ({} of {})", self.name, p.scheme, p.index + 1, p.scheme_count);
-        self.model.clock = format!("{} of {}", format::duration(p.now), format::duration(p.end));
+        self.now = now;
+        let per_second = packet_hops as f64 / self.scheme_start.elapsed().as_secs_f64().max(1e-3);
+        self.model.title = format!("{}  {scheme} ({} of {scheme_count})", self.experiment_name, index + 1);
+        self.model.status = format!("{} of {}", format::duration(now), format::duration(end));
+        // Mininet's switches report packet-hops only at the end.
         if self.fabric.is_none() {
-            self.model.clock += &format!("  {:.2} M packet-hops/s", per_second / 1e6);
+            self.model.status += &format!("  {:.2} M packet-hops/s", per_second / 1e6);
         }
-        self.model.progress = Some(p.now.as_ps() as f64 / p.end.as_ps().max(1) as f64);
+        self.model.progress = Some(now.as_ps() as f64 / end.as_ps().max(1) as f64);
         let outcome = self.poll_switches().and_then(|()| self.handle_actions());
-        outcome.unwrap_or_else(|failure| self.failed(failure))
+        outcome.unwrap_or_else(|failure| self.stop_with(failure))
     }
 
     fn wants_snapshot(&mut self, _: usize) -> bool {
-        self.fabric.is_none() && (self.mode == Mode::Stepping || self.drawn.elapsed() >= FRAME_INTERVAL)
+        self.fabric.is_none()
+            && (self.mode == Mode::Stepping || self.last_snapshot.elapsed() >= FRAME_INTERVAL)
     }
 
     fn snapshot(&mut self, snapshot: SchemeSnapshot) {
         if self.mode == Mode::Stepping {
             self.mode = Mode::Paused;
         }
-        self.drawn = Instant::now();
-        fill(&mut self.model, self.topology, &snapshot);
+        self.last_snapshot = Instant::now();
+        fill_from_snapshot(&mut self.model, self.topology, &snapshot);
         self.model.totals.push(("routes".to_owned(), format::count(snapshot.routes as u64)));
         for port in &mut self.model.ports {
             port.is_up =
                 !link_of(self.topology, &port.name).is_some_and(|link| self.links_down.contains(&link));
         }
         self.model.is_paused = self.mode == Mode::Paused;
-        let word = if self.model.is_paused { "continue" } else { "pause" };
-        self.model.keys = vec![("space", word), ("s", "step"), ("d", "link down/up")];
+        let pause_label = if self.model.is_paused { "continue" } else { "pause" };
+        self.model.keys = vec![("space", pause_label), ("s", "step"), ("d", "link down/up")];
         if let Err(failure) = self.view.show(&self.model) {
             self.error = Some(failure);
         }
     }
 
     fn link_change(&mut self) -> Option<LinkChange> {
-        self.changes.pop_front()
+        self.pending_link_changes.pop_front()
     }
 
     fn paused(&self) -> Duration {
-        self.paused
+        self.paused_time
     }
 }
 
@@ -286,11 +296,11 @@ fn link_of(topology: &Topology, port: &str) -> Option<LinkIx> {
 }
 
 /// Fills the view with the snapshot of a scheme.
-fn fill(model: &mut ViewModel, topology: &Topology, snapshot: &SchemeSnapshot) {
+fn fill_from_snapshot(model: &mut ViewModel, topology: &Topology, snapshot: &SchemeSnapshot) {
     let (trace, summary) = (&snapshot.trace, &snapshot.summary);
     let capacity = |name: &str| Some(topology.link(link_of(topology, name)?).rate.as_bps() as f64);
     let port = |port: &weir_experiment::results::PortSeries| {
-        // Bytes are accounted when the transmission of a frame begins, so the last sample may exceed 100 %.
+        // All bytes of a frame are counted when its transmission begins, so the last sample may exceed 100 %.
         let load = port.utilisation.last().copied().unwrap_or(0.0).min(1.0);
         PortRow {
             name: port.port.clone(),
@@ -307,8 +317,8 @@ fn fill(model: &mut ViewModel, topology: &Topology, snapshot: &SchemeSnapshot) {
         let series = trace.rates.iter().find(|series| series.flow == name)?;
         Some(series.rate.last()?.as_bps() as f64)
     };
-    let running = trace.flows.iter().filter(|flow| flow.fct.is_none());
-    let flows = running.clone().take(MAX_FLOWS).map(|flow| {
+    let active = trace.flows.iter().filter(|flow| flow.fct.is_none());
+    let flows = active.clone().take(MAX_FLOWS).map(|flow| {
         let name = flow.name();
         FlowRow {
             rate_bps: rate(&name),
@@ -319,21 +329,21 @@ fn fill(model: &mut ViewModel, topology: &Topology, snapshot: &SchemeSnapshot) {
     });
     model.flows = flows.collect();
     let totals = [
-        ("flows", running.count() as u64),
+        ("flows", active.count() as u64),
         ("finished", trace.flows.iter().filter(|flow| flow.fct.is_some()).count() as u64),
         ("drops", summary.drops.values().sum()),
         ("marks", summary.marks),
         ("retransmits", summary.retransmits),
         ("pauses", summary.pauses),
     ];
-    model.totals = totals.map(|(word, value)| (word.to_owned(), format::count(value))).into();
+    model.totals = totals.map(|(label, value)| (label.to_owned(), format::count(value))).into();
     if let Some(policy) = &summary.policy {
         model.totals.push(("policy packets".to_owned(), format::count(policy.sent)));
-        if let Some(last) = policy.sets.last() {
+        if let Some(newest) = policy.sets.last() {
             let hosts = topology.hosts.len();
             model.totals.push((
                 format!("hosts with policy {}", policy.sets.len()),
-                format!("{} of {hosts}", last.hosts),
+                format!("{} of {hosts}", newest.hosts),
             ));
         }
     }
@@ -355,8 +365,8 @@ mod tests {
     struct LastSnapshot(Option<SchemeSnapshot>);
 
     impl Observer for LastSnapshot {
-        fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-            if p.now > Time::from_us(100) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
+            if progress.now > Time::from_us(100) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
         fn wants_snapshot(&mut self, _: usize) -> bool {
             true
@@ -379,7 +389,7 @@ duration: 400us
         let mut last = LastSnapshot(None);
         weir_experiment::backend::Backend::run(&Simulation::new(1), &experiment, &mut last).unwrap();
         let mut model = ViewModel::default();
-        fill(&mut model, &experiment.topology, &last.0.unwrap());
+        fill_from_snapshot(&mut model, &experiment.topology, &last.0.unwrap());
         let port = model.ports.iter().find(|port| port.peer == "s2").expect("the bottleneck is observed");
         assert!(port.load > 0.5 && port.rate_bps > 50e9 && port.queue.is_some(), "{port:?}");
         assert_eq!(model.flows.len(), 2);

@@ -22,10 +22,12 @@ pub struct Ray {
     pub show_progress: bool,
 }
 
-/// Message of the Python process about a finished run: its number, and the error if it failed.
+/// Message of the Python process about a finished run.
 #[derive(Deserialize)]
-struct TaskEnd {
+struct CompletionMessage {
+    /// Index of the run.
     number: usize,
+    /// The error if the run failed.
     error: Option<String>,
 }
 
@@ -53,13 +55,15 @@ impl Engine for Ray {
 }
 
 impl Ray {
-    /// Collects the results of runs until the process exits. On Ctrl-C, makes the process exit.
+    /// Collects the results of runs, by index, until the process exits: `None` if a run succeeded, otherwise its
+    /// error. On Ctrl-C, makes the process exit.
     fn collect(&self, child: &mut Child, total: usize) -> Result<BTreeMap<usize, Option<String>>, Error> {
         const POLL_INTERVAL: Duration = Duration::from_millis(200);
-        let bar = bar(total, self.show_progress);
+        let bar = progress_bar(total, self.show_progress);
         let mut input = child.stdin.take();
         let lines =
             BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
+        // A thread reads the lines, so that this one can also check for Ctrl-C.
         let (sender, receiver) = mpsc::channel();
         let reader = thread::Builder::new().spawn(move || lines.for_each(|line| drop(sender.send(line))));
         let reader = reader.map_err(|error| Error::thread(&error))?;
@@ -67,7 +71,8 @@ impl Ray {
         loop {
             match receiver.recv_timeout(POLL_INTERVAL) {
                 Ok(line) => {
-                    if let Ok(TaskEnd { number, error }) = serde_json::from_str(&line) {
+                    // Ray may print other lines.
+                    if let Ok(CompletionMessage { number, error }) = serde_json::from_str(&line) {
                         results.insert(number, error);
                         bar.inc(1);
                     }
@@ -95,17 +100,17 @@ fn task(run: &PendingRun<'_>) -> Value {
 
 /// Starts the Python process and writes the request to its standard input.
 fn start(request: &Value) -> Result<Child, Error> {
-    let failed = |error| Error::Work(format!("--engine ray: python3: {error}"));
+    let python_error = |error| Error::Work(format!("--engine ray: python3: {error}"));
     let mut command = Command::new("python3");
     command.args(["-m", "weir.on_ray"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(python_error)?;
     let input = child.stdin.as_mut().expect("stdin is piped");
     // If the process has already exited, its status is reported later.
     let _ = writeln!(input, "{request}");
     Ok(child)
 }
 
-fn bar(total: usize, is_shown: bool) -> ProgressBar {
+fn progress_bar(total: usize, is_shown: bool) -> ProgressBar {
     let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style =
         ProgressStyle::with_template("{pos} of {len} runs done by Ray {wide_msg} {bar:20} {eta} left")

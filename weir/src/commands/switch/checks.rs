@@ -39,19 +39,22 @@ pub fn check(args: &Options, target: &TargetOptions, has_program: bool) -> Resul
 /// Returns warnings about options that are accepted without effect.
 pub fn warnings(args: &Options, target: &TargetOptions, has_program: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));
-    warn(args.nanolog.is_some(), "--nanolog is ignored: nanomsg is not supported; see --log-file");
-    warn(
+    let mut warn_if = |condition: bool, message: &str| warnings.extend(condition.then(|| message.to_owned()));
+    warn_if(args.nanolog.is_some(), "--nanolog is ignored; events are logged as text, see --log-file");
+    warn_if(
         args.notifications_addr.is_some() && (args.fabric.is_some() || args.plan.is_some()),
         "--notifications-addr has no effect with several switches: their digests are sent over P4Runtime",
     );
-    warn(
+    warn_if(
         args.restore_state.is_some() && (args.no_p4 || !has_program),
         "--restore-state has no effect without a program",
     );
-    warn(args.no_p4 && has_program, "the program is not loaded, because of --no-p4");
-    warn(args.log_file.is_none() && args.log_flush, "--log-flush has no effect without --log-file");
-    warn(target.grpc.pem_without_ssl(), "the certificate options have no effect without --grpc-server-ssl");
+    warn_if(args.no_p4 && has_program, "the program is not loaded, because of --no-p4");
+    warn_if(args.log_file.is_none() && args.log_flush, "--log-flush has no effect without --log-file");
+    warn_if(
+        target.grpc.has_pem_without_ssl(),
+        "the certificate options have no effect without --grpc-server-ssl",
+    );
     warnings
 }
 
@@ -77,14 +80,14 @@ mod tests {
     fn outcome(line: &str) -> Option<Result<Vec<String>, String>> {
         let (switch_words, target) = line.split_once("-- ").unwrap_or((line, ""));
         let words = |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
-        let prints = |kind: clap::error::ErrorKind| {
+        let only_prints = |kind: clap::error::ErrorKind| {
             matches!(kind, clap::error::ErrorKind::DisplayHelp | clap::error::ErrorKind::DisplayVersion)
         };
         let switch_words =
             [vec!["switch".to_owned()], words(switch_words), vec!["--no-p4".to_owned()]].concat();
         let args = match SwitchCommand::try_parse_from(switch_words) {
             Ok(command) => command.options,
-            Err(error) if prints(error.kind()) => return None,
+            Err(error) if only_prints(error.kind()) => return None,
             Err(error) => return Some(Err(error.to_string())),
         };
         let target = [vec!["--".to_owned()], words(target)].concat();
@@ -110,7 +113,10 @@ mod tests {
                 "no effect" => {
                     let option = line.trim_start_matches("-- ").split(' ').next().unwrap();
                     let Some(Ok(warnings)) = outcome else { panic!("{line}: {outcome:?}") };
-                    assert!(warnings.iter().any(|it| it.starts_with(option)), "{line}: {warnings:?}");
+                    assert!(
+                        warnings.iter().any(|warning| warning.starts_with(option)),
+                        "{line}: {warnings:?}"
+                    );
                 }
                 "rejected" => {
                     let option = line.trim_start_matches("-- ").split(' ').next().unwrap().to_owned();
@@ -121,6 +127,6 @@ mod tests {
             }
             rows += 1;
         }
-        assert_eq!(rows, 36);
+        assert_eq!(rows, 36, "every row of the table was found");
     }
 }

@@ -19,7 +19,7 @@ use weir_switch::{Program, Switch};
 use weir_testbed::{Plan, link_names};
 
 /// P4Runtime address of the first switch: the default of `weir controller`.
-pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
+pub const FIRST_GRPC_ADDRESS: &str = "127.0.0.1:50051";
 
 /// The switches and links of a fabric.
 pub struct Fabric {
@@ -39,7 +39,7 @@ struct FabricSwitch {
     seed: u64,
 }
 
-/// Individual options of a switch in a plan.
+/// The options of one switch in a plan.
 #[derive(Debug, Parser)]
 struct SwitchOptions {
     #[command(flatten)]
@@ -74,7 +74,7 @@ impl Fabric {
         let links = topology.links.iter().zip(link_names(topology)).map(|(link, name)| FabricLink {
             name,
             ends: [end(link.a), end(link.b)],
-            link: PortLinkConfig::new(link.rate, link.delay).link,
+            parameters: PortLinkConfig::new(link.rate, link.delay).link,
         });
         Fabric { switches: switches.collect(), links: links.collect(), seed: stream_seed(seed, "links") }
     }
@@ -104,17 +104,19 @@ impl Fabric {
                 seed: options.seed(),
             });
         }
-        let index =
+        // `None` for a host.
+        let switch_index =
             |node: &str| switches.iter().position(|switch| switch.name == node).map(|index| index as u16);
         let end = |(node, port): &(String, u16)| FabricEnd {
-            switch: index(node),
+            switch: switch_index(node),
             port: *port,
             name: format!("{node}-eth{port}"),
         };
         let link = |link: &weir_testbed::PlannedLink| {
             let change: LinkChange = link.properties.parse().map_err(invalid)?;
             let ends = [end(&link.a), end(&link.b)];
-            Ok(FabricLink { name: link.name.clone(), ends, link: change.apply(LinkParameters::default()) })
+            let parameters = change.apply(LinkParameters::default());
+            Ok(FabricLink { name: link.name.clone(), ends, parameters })
         };
         let links = plan.links.iter().map(link).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Fabric { switches, links, seed: plan.seed })
@@ -129,7 +131,7 @@ impl Fabric {
     }
 
     /// Returns the number of network interfaces that the fabric uses: one for each link to a host.
-    pub fn interfaces(&self) -> usize {
+    pub fn interface_count(&self) -> usize {
         self.links.iter().filter(|link| link.ends.iter().any(|end| end.switch.is_none())).count()
     }
 
@@ -137,12 +139,12 @@ impl Fabric {
     /// too many ports.
     pub fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
         let reject = |reason: String| Err(Failure::Input(reason));
-        let mut ports = vec![0; self.switches.len()];
-        for FabricLink { name, ends, link } in &self.links {
+        let mut port_counts = vec![0; self.switches.len()];
+        for FabricLink { name, ends, parameters } in &self.links {
             if ends.iter().all(|end| end.switch.is_none()) {
                 return reject(format!("link {name} connects two hosts; one end must be a switch"));
             }
-            if link.delay > PortLinkConfig::MAX_DELAY {
+            if parameters.delay > PortLinkConfig::MAX_DELAY {
                 return reject(format!(
                     "link {name}: delay exceeds the maximum of {}",
                     PortLinkConfig::MAX_DELAY
@@ -156,8 +158,8 @@ impl Fabric {
                         end.port
                     ));
                 }
-                ports[switch] += 1;
-                if ports[switch] > args.max_port_count {
+                port_counts[switch] += 1;
+                if port_counts[switch] > args.max_port_count {
                     return reject(format!(
                         "{name} has more than {} ports; raise --max-port-count",
                         args.max_port_count
@@ -185,12 +187,13 @@ impl Fabric {
                 internal_ports: Vec::new(),
             });
         }
-        for (n, FabricLink { ends, link, .. }) in self.links.iter().enumerate() {
+        for (link_index, FabricLink { ends, parameters, .. }) in self.links.iter().enumerate() {
             for (side, end) in ends.iter().enumerate() {
                 let Some(switch) = end.switch else { continue };
                 let member = &mut members[usize::from(switch)];
-                let seeds = [side, 1 - side].map(|from| LinkChannel::seed(self.seed, n, from));
-                member.config.port_links.insert(end.port, PortLinkConfig { link: *link, seeds });
+                // The outgoing direction first. Both ends derive the same seed for a direction.
+                let seeds = [side, 1 - side].map(|from| LinkChannel::seed(self.seed, link_index, from));
+                member.config.port_links.insert(end.port, PortLinkConfig { link: *parameters, seeds });
                 let (port, name, peer) = (end.port, end.name.clone(), &ends[1 - side]);
                 match peer.switch {
                     Some(to) => member.internal_ports.push(FabricPort { port, name, peer: (to, peer.port) }),
@@ -199,11 +202,11 @@ impl Fabric {
             }
         }
         for (switch, member) in self.switches.iter().zip(&mut members) {
-            let created = switch
+            let result = switch
                 .program
                 .clone()
                 .map(|program| Switch::new(program, member.config.switch_config(), switch.seed));
-            member.switch = created.transpose().map_err(Failure::input)?.map(Box::new);
+            member.switch = result.transpose().map_err(Failure::input)?.map(Box::new);
         }
         Ok(members)
     }
@@ -214,14 +217,17 @@ impl Fabric {
     }
 }
 
-/// Returns the address of switch `n`: ports are consecutive, unless the first is 0 (any free port).
-pub fn nth_address(first: SocketAddr, n: usize) -> Result<SocketAddr, Failure> {
+/// Returns the address of the switch at `index`: ports are consecutive, unless the first is 0 (any free port).
+pub fn nth_address(first: SocketAddr, index: usize) -> Result<SocketAddr, Failure> {
     let port = match first.port() {
         0 => Some(0),
-        port => u16::try_from(usize::from(port) + n).ok(),
+        port => u16::try_from(usize::from(port) + index).ok(),
     };
     let port = port.ok_or_else(|| {
-        Failure::Input(format!("port range exhausted at switch {} with {first} for the first switch", n + 1))
+        Failure::Input(format!(
+            "port range exhausted at switch {} with {first} for the first switch",
+            index + 1
+        ))
     })?;
     Ok(SocketAddr::new(first.ip(), port))
 }
@@ -267,13 +273,14 @@ mod tests {
     fn a_plan_has_individual_options_per_switch() {
         let fabric = plan(&[]).unwrap();
         assert_eq!(fabric.names().collect::<Vec<_>>(), ["s1", "s2"]);
-        assert_eq!((fabric.interfaces(), fabric.seed(0)), (2, 5));
+        assert_eq!((fabric.interface_count(), fabric.seed(0)), (2, 5));
         let members = fabric.members(&DataplaneConfig::default()).unwrap();
-        let individual = |it: &FabricMember| {
-            (it.switch.is_some(), it.config.cpu_port, it.config.priorities, it.config.limits.packets)
+        let individual_options = |member: &FabricMember| {
+            let config = &member.config;
+            (member.switch.is_some(), config.cpu_port, config.priorities, config.limits.packets)
         };
         assert_eq!(
-            members.iter().map(individual).collect::<Vec<_>>(),
+            members.iter().map(individual_options).collect::<Vec<_>>(),
             [(true, Some(255), 1, 7), (false, None, 2, 7)]
         );
         assert_eq!(members[0].ports, [(1, "s1-eth1".to_owned())]);

@@ -14,9 +14,10 @@ use weir_testbed::links::FabricSample;
 pub struct FabricLink {
     pub name: String,
     pub ends: [FabricEnd; 2],
-    pub link: LinkParameters,
+    pub parameters: LinkParameters,
 }
 
+/// An end of a link.
 #[derive(Clone, Debug)]
 pub struct FabricEnd {
     /// Index of the switch; `None` at a host.
@@ -83,8 +84,11 @@ impl LinkController for FabricLinks {
         let (states, mut lateness) = self.read_states()?;
         lateness.sort_unstable();
         let status = |link: &FabricLink| {
-            let parameters =
-                link.ends.iter().find_map(|end| state_of(&states, end)).map_or(link.link, |port| port.link);
+            let parameters = link
+                .ends
+                .iter()
+                .find_map(|end| state_of(&states, end))
+                .map_or(link.parameters, |port| port.link);
             let ends = link.ends.clone().map(|end| end.name);
             LinkStatus {
                 link: EmulatedLink { name: link.name.clone(), ends, parameters },
@@ -106,14 +110,16 @@ impl LinkController for FabricLinks {
     fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>> {
         let read = |(handle, ports): (&DataplaneHandle, &Vec<u16>)| {
             let (ports, register) = (ports.clone(), register.to_owned());
-            handle.call(move |switch, _| cells(switch, &ports, &register))
+            handle.call(move |switch, _| read_cells(switch, &ports, &register))
         };
         let replies: Vec<_> = self.handles.iter().zip(&self.ports).map(read).collect();
         let cells = replies.into_iter().map(|reply| reply.wait()).collect::<Result<Vec<_>, _>>();
         Some(cells.and_then(|cells| {
             let (states, _) = self.read_states()?;
             let bytes = |link: &FabricLink| {
-                [0, 1].map(|end| direction_from(&states, link, end).map_or(0, |it| it.counters.offered.bytes))
+                [0, 1].map(|end| {
+                    direction_from(&states, link, end).map_or(0, |status| status.counters.offered.bytes)
+                })
             };
             Ok(FabricSample { bytes: self.links.iter().map(bytes).collect(), cells })
         }))
@@ -122,10 +128,10 @@ impl LinkController for FabricLinks {
 
 /// Returns the cells of a register at the indices `ports`. The result is empty if the program has no such
 /// register.
-fn cells(switch: &Switch, ports: &[u16], register: &str) -> Vec<(u16, u64)> {
+fn read_cells(switch: &Switch, ports: &[u16], register: &str) -> Vec<(u16, u64)> {
     let cell = |&port: &u16| {
         let bytes = switch.pipeline().register_read(register, usize::from(port)).ok()?;
-        Some((port, bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))))
+        Some((port, bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))))
     };
     ports.iter().filter_map(cell).collect()
 }

@@ -22,9 +22,14 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Opens one socket per switch. All errors in the options are reported here.
-    pub fn open(options: &GrpcOptions, first: &str, switches: usize) -> Result<Endpoints, Failure> {
-        let first = options.addr.as_deref().unwrap_or(first);
+    /// Opens one socket per switch, from the address of `--grpc-server-addr` or `default_address` on. All errors in the
+    /// options are reported here.
+    pub fn open(
+        options: &GrpcOptions,
+        default_address: &str,
+        switch_count: usize,
+    ) -> Result<Endpoints, Failure> {
+        let first = options.addr.as_deref().unwrap_or(default_address);
         let tls = options.ssl.then(|| tls(options)).transpose()?;
         if let Some(problem) = tls.as_ref().and_then(|tls| tls.validity_problem(SystemTime::now())) {
             let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
@@ -35,18 +40,19 @@ impl Endpoints {
         };
         let address = first.to_socket_addrs().map_err(|error| invalid(&error))?.next();
         let address = address.ok_or_else(|| invalid(&"no address found"))?;
-        let open = |n| {
-            let address = nth_address(address, n)?;
-            TcpListener::bind(address).map_err(|error| match switches {
+        let open = |index| {
+            let address = nth_address(address, index)?;
+            TcpListener::bind(address).map_err(|error| match switch_count {
                 1 => invalid(&error),
-                _ => invalid(&format_args!("port {} for switch {}: {error}", address.port(), n + 1)),
+                _ => invalid(&format_args!("port {} for switch {}: {error}", address.port(), index + 1)),
             })
         };
-        Ok(Endpoints { listeners: (0..switches).map(open).collect::<Result<_, _>>()?, tls })
+        Ok(Endpoints { listeners: (0..switch_count).map(open).collect::<Result<_, _>>()?, tls })
     }
 
+    /// Starts the servers; `switches` are in the order of the sockets.
     pub fn serve(self, switches: Vec<(DataplaneHandle, ServerConfig)>) -> Result<Server, Failure> {
-        let is_open = self.tls.is_none();
+        let is_unencrypted = self.tls.is_none();
         let switches = switches.into_iter().zip(self.listeners).map(|((handle, config), listener)| {
             (handle, ServerConfig { tls: self.tls.clone(), ..config }, listener)
         });
@@ -55,7 +61,7 @@ impl Endpoints {
             ServeError::Tls(_) | ServeError::Dataplane(_) => Failure::input(error),
         })?;
         let address = server.address();
-        if is_open && !address.ip().is_loopback() {
+        if is_unencrypted && !address.ip().is_loopback() {
             warn(&format!(
                 "P4Runtime is served on {address} without TLS: anyone who reaches this address controls the switch; \
                  use --grpc-server-ssl, or --grpc-server-addr 127.0.0.1:{}",
@@ -77,6 +83,7 @@ fn tls(options: &GrpcOptions) -> Result<TlsConfig, Failure> {
     })
 }
 
+/// Reads the file of an option.
 fn pem(path: Option<&Path>, option: &str) -> Result<Vec<u8>, Failure> {
     let path = path.ok_or_else(|| Failure::Input(format!("TLS requires {option}")))?;
     fs::read(path).map_err(|error| Failure::Input(format!("{option} {}: {error}", path.display())))

@@ -34,7 +34,8 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
     };
     // Only warnings and errors of dependencies are logged: the HTTP/2 library would log each frame.
     let targets = Targets::new().with_target(TARGET_PREFIX, level).with_default(level.min(LevelFilter::WARN));
-    let builder = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false).event_format(BmFormat);
+    let builder =
+        || tracing_subscriber::fmt().with_max_level(level).with_ansi(false).event_format(Bmv2Format);
     if let Some(file) = &options.log_file {
         let file = RotatingFile::open(file, options)
             .map_err(|error| Failure::Input(format!("--log-file {}: {error}", file.display())))?;
@@ -51,9 +52,9 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
 
 /// Formats events as `[hh:mm:ss.mmm] [weir] [L] [thread name] text`, with BMv2's letters for levels. Times
 /// are UTC.
-struct BmFormat;
+struct Bmv2Format;
 
-impl<S, N> FormatEvent<S, N> for BmFormat
+impl<S, N> FormatEvent<S, N> for Bmv2Format
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -90,17 +91,18 @@ where
 /// and the full ones are `<name>.1.txt` (the newest), `<name>.2.txt` and so on.
 struct RotatingFile {
     name: PathBuf,
-    /// `None` after a write error.
+    /// The current file; `None` after a write error.
     file: Option<File>,
     /// Bytes written to the current file.
     written: u64,
+    /// Maximum size of a file in bytes.
     limit: u64,
     max_rotated: usize,
 }
 
 impl RotatingFile {
     fn open(name: &Path, options: &Options) -> io::Result<RotatingFile> {
-        let file = create(&numbered(name, 0))?;
+        let file = create(&numbered_path(name, 0))?;
         // A device or a pipe is not rotated.
         let limit = if file.metadata()?.is_file() { options.log_file_max_size } else { u64::MAX };
         let (name, max_rotated) = (name.to_owned(), options.log_file_max_files);
@@ -108,22 +110,25 @@ impl RotatingFile {
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        let names: Vec<PathBuf> = (0..=self.max_rotated).map(|number| numbered(&self.name, number)).collect();
+        let names: Vec<PathBuf> =
+            (0..=self.max_rotated).map(|number| numbered_path(&self.name, number)).collect();
         for name in &names {
             if is_special(name)? {
                 return Err(io::Error::other(format!("{}: not a regular file", name.display())));
             }
         }
+        // From the oldest, so that a file is moved before the newer one takes its name.
         for pair in names.windows(2).rev().filter(|pair| pair[0].exists()) {
             std::fs::rename(&pair[0], &pair[1])?;
         }
-        self.file = Some(create(&numbered(&self.name, 0))?);
+        self.file = Some(create(&numbered_path(&self.name, 0))?);
         self.written = 0;
         Ok(())
     }
 }
 
-fn numbered(name: &Path, number: usize) -> PathBuf {
+/// Returns the path of a rotated file; number 0 is the current file.
+fn numbered_path(name: &Path, number: usize) -> PathBuf {
     let mut path = name.as_os_str().to_owned();
     match number {
         0 => path.push(".txt"),
@@ -150,6 +155,7 @@ impl Write for RotatingFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(error) = self.append(line) {
             self.file = None;
+            // Without standard error there is no way to report the end of the log.
             let _ = warn(&format!("--log-file {}: {error}; the log ends here", self.name.display()));
         }
         Ok(line.len())

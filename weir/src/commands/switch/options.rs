@@ -50,7 +50,7 @@ pub struct Options {
     pub control: Option<String>,
 
     /// Attach an interface as a port (repeatable)
-    #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = interface)]
+    #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = parse_interface)]
     pub interfaces: Vec<(u16, String)>,
 
     /// Capture the frames of each port in <interface>_in.pcap and <interface>_out.pcap, in DIR or the current
@@ -167,7 +167,7 @@ pub struct Options {
 
     /// Limit a port to a rate (bit/s of whole frames), so that packets wait in its queue (repeatable; Weir
     /// only)
-    #[arg(long = "port-rate", value_name = "PORT=RATE", value_parser = port_rate)]
+    #[arg(long = "port-rate", value_name = "PORT=RATE", value_parser = parse_port_rate)]
     pub port_rates: Vec<(u16, Bandwidth)>,
 
     /// Capacity of each queue in packets (Weir only; in BMv2 set over Thrift)
@@ -196,8 +196,8 @@ impl Options {
     pub fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
         let (pcap, program) = (self.pcap.as_deref(), self.program.as_deref());
         match pcap {
-            Some(word)
-                if program.is_none() && word.extension().is_some_and(|extension| extension == "json") =>
+            Some(path)
+                if program.is_none() && path.extension().is_some_and(|extension| extension == "json") =>
             {
                 (Some(".".as_ref()), pcap)
             }
@@ -218,21 +218,21 @@ impl Options {
 
     /// Returns the size of each receive ring: that of the option, or one that depends on the number of
     /// interfaces.
-    pub fn ring_bytes(&self, interfaces: usize) -> usize {
-        let default_size = DataplaneConfig::ring_bytes_for(interfaces);
+    pub fn ring_bytes(&self, interface_count: usize) -> usize {
+        let default_size = DataplaneConfig::ring_bytes_for(interface_count);
         self.ring.map_or(default_size, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
     }
 
     /// Returns the seed of the option, otherwise the current time.
     pub fn seed(&self) -> u64 {
-        let clock =
-            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        self.seed.unwrap_or_else(clock)
+        let current_time =
+            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        self.seed.unwrap_or_else(current_time)
     }
 }
 
 /// Parses `PORT@INTERFACE`, such as `1@veth0`.
-fn interface(text: &str) -> Result<(u16, String), String> {
+fn parse_interface(text: &str) -> Result<(u16, String), String> {
     let (port, name) = text.split_once('@').ok_or("expected PORT@INTERFACE, for example 1@veth0")?;
     let port = port.parse().map_err(|_| format!("invalid port number {port:?}"))?;
     if name.is_empty() {
@@ -242,7 +242,7 @@ fn interface(text: &str) -> Result<(u16, String), String> {
 }
 
 /// Parses `PORT=RATE`, such as `1=10Mbps`.
-fn port_rate(text: &str) -> Result<(u16, Bandwidth), String> {
+fn parse_port_rate(text: &str) -> Result<(u16, Bandwidth), String> {
     let (port, rate) = text.split_once('=').ok_or("expected PORT=RATE, for example 1=10Mbps")?;
     let port = port.parse().map_err(|_| format!("invalid port number {port:?}"))?;
     let rate: Bandwidth = rate.parse().map_err(|error| format!("{error}"))?;
@@ -263,6 +263,7 @@ pub enum LogLevel {
     Off,
 }
 
+/// The value of `--clock`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ClockUnit {
     /// Microseconds, as in BMv2
@@ -370,7 +371,7 @@ impl GrpcOptions {
     }
 
     /// Returns true if certificate options are set without TLS, and thus have no effect.
-    pub fn pem_without_ssl(&self) -> bool {
+    pub fn has_pem_without_ssl(&self) -> bool {
         let has_files = [&self.cacert, &self.cert, &self.key].into_iter().any(Option::is_some);
         !self.ssl && (has_files || self.with_client_auth)
     }
@@ -428,15 +429,15 @@ mod tests {
 
     #[test]
     fn invalid_interfaces_and_rates_are_rejected() {
-        let error_of = |text| interface(text).unwrap_err();
+        let error_of = |text| parse_interface(text).unwrap_err();
         assert!(error_of("veth0").contains("PORT@INTERFACE"));
         assert!(error_of("x@veth0").contains("invalid port number"));
         assert!(error_of("1@").contains("missing interface name"));
-        let error_of = |text| port_rate(text).unwrap_err();
+        let error_of = |text| parse_port_rate(text).unwrap_err();
         assert!(error_of("10Mbps").contains("PORT=RATE"));
         assert!(error_of("1=10").contains("unit"));
         assert!(error_of("1=0bps").contains("must be positive"));
-        assert_eq!(port_rate("3=10Mbps"), Ok((3, Bandwidth::from_mbps(10))));
+        assert_eq!(parse_port_rate("3=10Mbps"), Ok((3, Bandwidth::from_mbps(10))));
         assert!(parse("--no-p4 --cpu-port 255").is_err(), "options of the target follow --");
         assert!(TargetOptions::try_parse_from(["--", "--cpu-port", "0"]).is_err());
     }

@@ -25,18 +25,18 @@ pub fn notification_socket(args: &Options) -> Result<Option<Arc<NotificationSock
     }
 }
 
-/// Starts the Thrift server of switch `n`. If a port given by `--thrift-port` is in use, the start fails; if
-/// BMv2's default port is in use, as with several switches on a machine, the result is `None` and a warning
+/// Starts the Thrift server of the switch with this index. If a port given by `--thrift-port` is in use, the start
+/// fails; if BMv2's default port is in use, as with several switches on a machine, the result is `None` and a warning
 /// is printed.
 pub fn start(
     args: &Options,
-    n: usize,
+    index: usize,
     mut config: ThriftConfig,
     dataplane: DataplaneHandle,
 ) -> Result<Option<ThriftServer>, Failure> {
-    let first = args.thrift_port.unwrap_or(ThriftConfig::PORT);
-    config.listen =
-        nth_address((args.thrift_addr(), first).into(), n).map_err(|failure| failure.at("--thrift-port"))?;
+    let first_port = args.thrift_port.unwrap_or(ThriftConfig::DEFAULT_PORT);
+    config.listen = nth_address((args.thrift_addr(), first_port).into(), index)
+        .map_err(|failure| failure.at("--thrift-port"))?;
     let port = config.listen.port();
     match ThriftServer::start(dataplane, &config) {
         Ok(server) => {
@@ -49,6 +49,7 @@ pub fn start(
             }
             Ok(Some(server))
         }
+        // EAGAIN: the system cannot start another thread.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::thread(&error).into()),
         Err(error) if args.thrift_port.is_none() => {
             warn(&format!(

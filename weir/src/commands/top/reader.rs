@@ -9,21 +9,24 @@ use tokio::task::JoinSet;
 use weir_client::{ClientError, ClientOptions, Session, Target, ThriftClient};
 use weir_experiment::counts::{Counts, DROP_COUNTER, EVENT_COUNTER, add_p4_counters};
 
-/// Registers of the P4 programs (`p4src/controls/queue_bytes.p4`), and the table with the routes.
+/// Registers of the P4 programs (`p4src/controls/queue_bytes.p4`), indexed by port.
 const QUEUE: &str = "queue_bytes";
 const SENT: &str = "tx_bytes";
+/// The table with the routes.
 const ROUTES: &str = "forward";
-/// Time limit for reading the port states. A switch without a Thrift server is not an error.
+/// Time limit for reading the port states. It is short because a switch may have no Thrift server, which is not an
+/// error.
 const THRIFT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// The state of one switch at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Bytes queued, by port; empty if the program has no such register.
-    pub queue: BTreeMap<u16, u64>,
+    pub queue_bytes: BTreeMap<u16, u64>,
     /// Low 32 bits of the bytes sent, by port; empty if the program has no such register.
-    pub sent: BTreeMap<u16, u64>,
+    pub sent_bytes: BTreeMap<u16, u64>,
     /// Ports that are down; empty if the Thrift server did not respond.
-    pub down: BTreeSet<u16>,
+    pub ports_down: BTreeSet<u16>,
     /// Packets marked CE; `None` if the program has no counter of marks.
     pub marks: Option<u64>,
     /// Packets dropped by the program; `None` if the program has no counter of drops.
@@ -44,14 +47,15 @@ struct Ids {
 
 impl Ids {
     fn from_p4info(info: &p4info::Index) -> Ids {
-        let register = |name| info.registers.named(name).ok().map(|it| p4info::Object::preamble(it).id);
-        let counter = |name| info.counters.named(name).ok().map(|it| p4info::Object::preamble(it).id);
+        let register =
+            |name| info.registers.named(name).ok().map(|object| p4info::Object::preamble(object).id);
+        let counter = |name| info.counters.named(name).ok().map(|object| p4info::Object::preamble(object).id);
         Ids {
             queue: register(QUEUE),
             sent: register(SENT),
             drops: counter(DROP_COUNTER),
             events: counter(EVENT_COUNTER),
-            routes: info.tables.named(ROUTES).ok().map(|it| p4info::Object::preamble(it).id),
+            routes: info.tables.named(ROUTES).ok().map(|object| p4info::Object::preamble(object).id),
         }
     }
 }
@@ -61,46 +65,53 @@ pub struct SwitchReader {
     target: Target,
     options: ClientOptions,
     ports: Vec<u16>,
-    thrift: String,
-    /// The session, and the ids in the program that ran when the session began.
-    open: Option<(Session, Ids)>,
+    thrift_address: String,
+    /// The session, and the ids in the program that ran when the session began. `None` before the first read and after
+    /// an error.
+    connection: Option<(Session, Ids)>,
 }
 
 impl SwitchReader {
     /// Creates the client; the session is opened by the first read.
-    pub fn new(target: Target, options: ClientOptions, ports: Vec<u16>, thrift: String) -> SwitchReader {
-        SwitchReader { target, options, ports, thrift, open: None }
+    pub fn new(
+        target: Target,
+        options: ClientOptions,
+        ports: Vec<u16>,
+        thrift_address: String,
+    ) -> SwitchReader {
+        SwitchReader { target, options, ports, thrift_address, connection: None }
     }
 
     async fn read(&mut self) -> Result<Reading, ClientError> {
-        if self.open.is_none() {
+        if self.connection.is_none() {
             let session = Session::connect(&self.target, self.options.clone()).await?;
             let info = session.p4info().await?.ok_or(ClientError::NoProgram)?;
-            self.open = Some((session, Ids::from_p4info(&info)));
+            self.connection = Some((session, Ids::from_p4info(&info)));
         }
-        let Some((session, ids)) = self.open.clone() else { return Err(ClientError::NoProgram) };
-        let read = session.read(self.entities(ids)).await;
-        if read.as_ref().is_err_and(ClientError::is_unimplemented) {
+        let Some((session, ids)) = self.connection.clone() else { return Err(ClientError::NoProgram) };
+        let entities = session.read(self.entities(ids)).await;
+        if entities.as_ref().is_err_and(ClientError::is_unimplemented) {
             // BMv2 does not implement register reads over P4Runtime, so they are omitted from now on.
             let ids = Ids { queue: None, sent: None, ..ids };
-            self.open = Some((session, ids));
-        } else if read.is_err() {
+            self.connection = Some((session, ids));
+        } else if entities.is_err() {
             // The switch may run a different program when it responds again, so the ids are read again.
-            self.open = None;
+            self.connection = None;
         }
-        let mut reading = parse_reading(&read?, ids);
-        let thrift = self.thrift.clone();
+        let mut reading = parse_reading(&entities?, ids);
+        let address = self.thrift_address.clone();
         let port_states = tokio::task::spawn_blocking(move || {
-            ThriftClient::connect_with_timeout(&thrift, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
+            ThriftClient::connect_with_timeout(&address, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
         });
         if let Ok(Ok(ports)) = port_states.await {
             // A port whose interface was removed is missing from the list, and counts as down.
             let is_up = |port: &u16| ports.contains(&(*port, true));
-            reading.down = self.ports.iter().copied().filter(|port| !is_up(port)).collect();
+            reading.ports_down = self.ports.iter().copied().filter(|port| !is_up(port)).collect();
         }
         Ok(reading)
     }
 
+    /// Returns the entities that a read requests.
     fn entities(&self, ids: Ids) -> Vec<Entity> {
         let cells = [ids.queue, ids.sent].into_iter().flatten().flat_map(|register_id| {
             self.ports.iter().map(move |&port| {
@@ -128,11 +139,11 @@ fn parse_reading(entities: &[Entity], ids: Ids) -> Reading {
                 let port = cell.index.as_ref().and_then(|index| u16::try_from(index.index).ok());
                 let data = cell.data.as_ref().and_then(|data| data.data.as_ref());
                 if let (Some(port), Some(p4_data::Data::Bitstring(value))) = (port, data) {
-                    let value = value.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+                    let value = value.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
                     let cells = if Some(cell.register_id) == ids.queue {
-                        &mut reading.queue
+                        &mut reading.queue_bytes
                     } else {
-                        &mut reading.sent
+                        &mut reading.sent_bytes
                     };
                     cells.insert(port, value);
                 }
@@ -168,10 +179,11 @@ pub async fn read_all(readers: &mut Vec<SwitchReader>) -> Vec<Result<Reading, St
             (index, reader, read)
         });
     }
-    let mut done = reads.join_all().await;
-    done.sort_by_key(|(index, ..)| *index);
+    let mut results = reads.join_all().await;
+    // The reads complete in any order.
+    results.sort_by_key(|(index, ..)| *index);
     let (returned, readings): (Vec<_>, Vec<_>) =
-        done.into_iter().map(|(_, reader, read)| (reader, read)).unzip();
+        results.into_iter().map(|(_, reader, read)| (reader, read)).unzip();
     *readers = returned;
     readings
 }
@@ -200,9 +212,9 @@ mod tests {
         let route = |is_default_action| {
             entity(Kind::TableEntry(TableEntry { table_id: 4, is_default_action, ..TableEntry::default() }))
         };
-        let read = [cell(1, 2, &[1, 0]), cell(2, 2, &[9]), dropped, route(false), route(true)];
-        let reading = parse_reading(&read, ids);
-        assert_eq!((reading.queue[&2], reading.sent[&2]), (256, 9));
+        let entities = [cell(1, 2, &[1, 0]), cell(2, 2, &[9]), dropped, route(false), route(true)];
+        let reading = parse_reading(&entities, ids);
+        assert_eq!((reading.queue_bytes[&2], reading.sent_bytes[&2]), (256, 9));
         assert_eq!((reading.drops, reading.marks, reading.routes), (Some(5), None, Some(1)));
     }
 }

@@ -2,7 +2,7 @@
 //! The switches themselves are only read.
 
 use super::steps::{steps, traversal, write_perfetto};
-use crate::commands::controller::{Protocol, SwitchArgs, block_on, failure, imported_topology};
+use crate::commands::controller::{Protocol, SwitchArgs, block_on, check_outcomes, imported_topology};
 use crate::console::{Console, Failure};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{Entity, TableEntry, Update, update};
@@ -23,8 +23,8 @@ use weir_switch::program::{Engine, Program};
 use weir_switch::trace::PacketTrace;
 use weir_units::Time;
 
-/// Maximum number of switch visits of a packet and its copies. Also the default TTL of IPv4, so that a loop
-/// ends here.
+/// Maximum number of switch visits of a packet and its copies, because a forwarding loop would not end: 64 is the usual
+/// initial TTL, but a program may not decrement the TTL.
 const MAX_VISITS: usize = 64;
 
 /// The options that select a running fabric and a packet.
@@ -79,14 +79,17 @@ pub fn run(
     };
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let outcomes = block_on(fleet::read_switches(targets, args.switches.options()?))?;
-    failure(&outcomes)?;
-    let held: BTreeMap<String, SwitchContents> =
-        outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
-    let path = trace_path(&topology, &held, sender, bytes)?;
+    check_outcomes(&outcomes)?;
+    let contents: BTreeMap<String, SwitchContents> =
+        outcomes.into_iter().filter_map(|(name, result)| Some((name, result.ok()?))).collect();
+    let path = trace_path(&topology, &contents, sender, bytes)?;
     if let Some(file) = perfetto {
         let traversal = |visit: &Visit| {
-            let name = format!("from {}", peer(&topology, visit.switch, visit.port).unwrap_or_default());
-            traversal(&topology.switch(visit.switch).name, name, &visit.trace, visit.from)
+            let name = format!(
+                "from {}",
+                peer_name(&topology, visit.switch, visit.ingress_port).unwrap_or_default()
+            );
+            traversal(&topology.switch(visit.switch).name, name, &visit.trace, visit.previous)
         };
         return write_perfetto(file, &path.visits.iter().map(traversal).collect::<Vec<_>>());
     }
@@ -96,6 +99,7 @@ pub fn run(
     path.print(&topology, console)
 }
 
+/// Parses an even number of hexadecimal digits, which the caller has checked.
 fn parse_hex(hex: &str) -> Vec<u8> {
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     hex.as_bytes()
@@ -126,12 +130,21 @@ fn data_packet(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) 
 /// One traversal of a switch by the packet or a copy of it.
 struct Visit {
     switch: SwitchIx,
-    port: u16,
+    ingress_port: u16,
     trace: PacketTrace,
     /// Index of the visit that sent the packet here; `None` for the first.
-    from: Option<usize>,
+    previous: Option<usize>,
     /// Egress ports of the frames that left the switch.
-    out: Vec<u16>,
+    egress_ports: Vec<u16>,
+}
+
+/// A packet on its way to a switch.
+struct InFlight {
+    switch: SwitchIx,
+    ingress_port: u16,
+    bytes: Vec<u8>,
+    /// Index of the visit that sent the packet.
+    previous: Option<usize>,
 }
 
 /// The visits of a packet and its copies, and the hosts that received them.
@@ -139,46 +152,58 @@ struct PacketPath {
     visits: Vec<Visit>,
     received: Vec<HostIx>,
     /// True if packets were still in flight after [`MAX_VISITS`] visits.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 /// Traces the packet and its copies from the sender, until they leave the fabric, are dropped or reach the limit.
 fn trace_path(
     topology: &Topology,
-    held: &BTreeMap<String, SwitchContents>,
+    contents: &BTreeMap<String, SwitchContents>,
     sender: HostIx,
     bytes: Vec<u8>,
 ) -> Result<PacketPath, Failure> {
+    // Copies of the visited switches.
     let mut copies: BTreeMap<usize, Switch> = BTreeMap::new();
-    let mut path = PacketPath { visits: Vec::new(), received: Vec::new(), is_cut: false };
+    let mut path = PacketPath { visits: Vec::new(), received: Vec::new(), is_truncated: false };
     let first = topology.host(sender);
-    let mut in_flight = VecDeque::from([(first.switch, first.switch_port, bytes, None)]);
-    while let Some((ix, port, bytes, from)) = in_flight.pop_front() {
+    let mut in_flight = VecDeque::from([InFlight {
+        switch: first.switch,
+        ingress_port: first.switch_port,
+        bytes,
+        previous: None,
+    }]);
+    while let Some(InFlight { switch, ingress_port, bytes, previous }) = in_flight.pop_front() {
         if path.visits.len() == MAX_VISITS {
-            path.is_cut = true;
+            path.is_truncated = true;
             break;
         }
-        let name = &topology.switch(ix).name;
-        let copy = match copies.entry(ix.0 as usize) {
+        let name = &topology.switch(switch).name;
+        let copy = match copies.entry(switch.0 as usize) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let held = held.get(name).ok_or_else(|| Failure::Work(format!("{name}: not read")))?;
-                entry.insert(clone_switch(held).map_err(|reason| Failure::Work(format!("{name}: {reason}")))?)
+                let contents =
+                    contents.get(name).ok_or_else(|| Failure::Work(format!("{name}: not read")))?;
+                entry.insert(
+                    clone_switch(contents).map_err(|reason| Failure::Work(format!("{name}: {reason}")))?,
+                )
             }
         };
-        let (trace, frames) = process(copy, port, &bytes);
+        let (trace, frames) = process(copy, ingress_port, &bytes);
         path.visits.push(Visit {
-            switch: ix,
-            port,
+            switch,
+            ingress_port,
             trace,
-            from,
-            out: frames.iter().map(|(port, _)| *port).collect(),
+            previous,
+            egress_ports: frames.iter().map(|(port, _)| *port).collect(),
         });
-        let from = Some(path.visits.len() - 1);
-        for (port, bytes) in frames {
-            match topology.peer(ix, port).map(|(_, end)| (end.node, end.port)) {
-                Some((Node::Switch(next), port)) => in_flight.push_back((next, port, bytes, from)),
+        let previous = Some(path.visits.len() - 1);
+        for (egress_port, bytes) in frames {
+            match topology.peer(switch, egress_port).map(|(_, end)| (end.node, end.port)) {
+                Some((Node::Switch(switch), ingress_port)) => {
+                    in_flight.push_back(InFlight { switch, ingress_port, bytes, previous });
+                }
                 Some((Node::Host(host), _)) => path.received.push(host),
+                // The port has no link in the topology.
                 None => {}
             }
         }
@@ -186,18 +211,19 @@ fn trace_path(
     Ok(path)
 }
 
-/// Returns a switch with the program and the table entries of `held`. Registers, counters, meters and queues
+/// Returns a switch with the program and the table entries of a running switch. Registers, counters, meters and queues
 /// are in their initial state.
-fn clone_switch(held: &SwitchContents) -> Result<Switch, String> {
-    let config = held.program.pipeline_config().map_err(|error| error.to_string())?;
+fn clone_switch(contents: &SwitchContents) -> Result<Switch, String> {
+    let config = contents.program.pipeline_config().map_err(|error| error.to_string())?;
     let json = std::str::from_utf8(&config.p4_device_config)
         .map_err(|_| "its program is not BMv2 JSON".to_owned())?;
     let program = Program::load(json, Engine::Interpreter).map_err(|error| error.to_string())?;
     let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
+    // The random numbers of the running switch are unknown, so the seed is arbitrary.
     let mut switch = Switch::new(program, config, 1).map_err(|error| error.to_string())?;
     let mut control =
-        Control::new(Arc::new(held.program.index.clone()), &switch).map_err(|error| error.to_string())?;
-    for update in updates(&held.entities, &held.program.index) {
+        Control::new(Arc::new(contents.program.index.clone()), &switch).map_err(|error| error.to_string())?;
+    for update in updates(&contents.entities, &contents.program.index) {
         control.apply(&mut switch, &update).map_err(|error| error.to_string())?;
     }
     Ok(switch)
@@ -207,14 +233,15 @@ fn clone_switch(held: &SwitchContents) -> Result<Switch, String> {
 /// entities are not brought into the canonical form of `weir_controller::reconcile`, which sorts the members
 /// of a group: a hash would then select different members.
 fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
-    let constant: BTreeSet<u32> =
+    let const_tables: BTreeSet<u32> =
         index.tables.iter().filter(|table| table.is_const_table).map(|table| table.preamble().id).collect();
     // Entries of constant tables are part of the program.
     let is_written = |entity: &&Entity| match &entity.entity {
-        Some(Kind::TableEntry(entry)) => entry.is_default_action || !constant.contains(&entry.table_id),
+        Some(Kind::TableEntry(entry)) => entry.is_default_action || !const_tables.contains(&entry.table_id),
         _ => true,
     };
     let mut ordered: Vec<&Entity> = entities.iter().filter(is_written).collect();
+    // The sort is stable, so that members keep their order.
     ordered.sort_by_key(|entity| match &entity.entity {
         Some(Kind::ActionProfileMember(_)) => 0,
         Some(Kind::ActionProfileGroup(_)) => 1,
@@ -239,6 +266,7 @@ fn process(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u
     while let Some(port) = ready.0.pop_first() {
         if let Some(packet) = switch.transmit_traced(Time::ZERO, port, &mut ready, &mut trace) {
             frames.push((port, packet.to_vec()));
+            // The port may have more packets.
             ready.0.insert(port);
         }
     }
@@ -246,7 +274,7 @@ fn process(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u
 }
 
 /// Returns the name of the node and port connected to a port, such as `s1:3`.
-fn peer(topology: &Topology, switch: SwitchIx, port: u16) -> Option<String> {
+fn peer_name(topology: &Topology, switch: SwitchIx, port: u16) -> Option<String> {
     topology.peer(switch, port).map(|(_, end)| topology.end_name(end))
 }
 
@@ -254,12 +282,12 @@ impl PacketPath {
     fn print(&self, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
         for visit in &self.visits {
             let name = &topology.switch(visit.switch).name;
-            let from =
-                peer(topology, visit.switch, visit.port).unwrap_or_else(|| "nothing connected".to_owned());
-            writeln!(console.out, "{name}, port {}, from {from}", visit.port)?;
+            let from = peer_name(topology, visit.switch, visit.ingress_port)
+                .unwrap_or_else(|| "nothing connected".to_owned());
+            writeln!(console.out, "{name}, port {}, from {from}", visit.ingress_port)?;
             writeln!(console.out, "{}", visit.trace)?;
-            for &port in &visit.out {
-                match peer(topology, visit.switch, port) {
+            for &port in &visit.egress_ports {
+                match peer_name(topology, visit.switch, port) {
                     Some(peer) => writeln!(console.out, "{name}:{port} to {peer}\n")?,
                     None => writeln!(console.out, "{name}:{port}, which has no link in the topology\n")?,
                 }
@@ -268,7 +296,7 @@ impl PacketPath {
         for &host in &self.received {
             writeln!(console.out, "delivered to {}", topology.host(host).name)?;
         }
-        if self.is_cut {
+        if self.is_truncated {
             writeln!(console.out, "not delivered after {MAX_VISITS} switches: forwarding loop")?;
         } else if self.received.is_empty() {
             writeln!(console.out, "not delivered to any host")?;
@@ -279,17 +307,19 @@ impl PacketPath {
     fn json(&self, topology: &Topology) -> serde_json::Value {
         let visit = |visit: &Visit| {
             let steps = steps(&visit.trace);
-            let out =
-                visit.out.iter().map(|&port| json!({"port": port, "to": peer(topology, visit.switch, port)}));
+            let out = visit
+                .egress_ports
+                .iter()
+                .map(|&port| json!({"port": port, "to": peer_name(topology, visit.switch, port)}));
             json!({
-                "switch": topology.switch(visit.switch).name, "port": visit.port, "steps": steps,
+                "switch": topology.switch(visit.switch).name, "port": visit.ingress_port, "steps": steps,
                 "out": out.collect::<Vec<_>>(),
             })
         };
         let received = self.received.iter().map(|&host| topology.host(host).name.clone());
         json!({
             "visits": self.visits.iter().map(visit).collect::<Vec<_>>(),
-            "received": received.collect::<Vec<_>>(), "is_cut": self.is_cut,
+            "received": received.collect::<Vec<_>>(), "is_cut": self.is_truncated,
         })
     }
 }
