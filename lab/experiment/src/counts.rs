@@ -98,6 +98,7 @@ mod tests {
             assert!(EVENTS.iter().any(|(name, _)| name == counted), "{counted}");
         }
         let mut indices: Vec<u32> = DROPS.iter().map(|(_, i)| *i).collect();
+        indices.sort_unstable();
         indices.dedup();
         assert_eq!(indices.len(), DROPS.len(), "duplicate index");
     }

@@ -46,7 +46,8 @@ mod tests {
             (topology.end_name(end), 0.5)
         });
         let layers = summarise(&topology, &to_hosts.collect());
-        let ports_and_utilisation: Vec<_> = layers.iter().map(|layer| (layer.ports, layer.utilisation)).collect();
+        let ports_and_utilisation: Vec<_> =
+            layers.iter().map(|layer| (layer.ports, layer.utilisation)).collect();
         assert_eq!(ports_and_utilisation, [(16, 0.5), (32, 0.0), (32, 0.0)]);
     }
 }

@@ -48,8 +48,12 @@ pub fn apply_port_algorithm(
         PortAlgorithm::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
         PortAlgorithm::Rocc(algorithm) => options.port_params = per_rate(&|port| rocc(algorithm, port))?,
         PortAlgorithm::Rcp(algorithm) => options.port_params = per_rate(&|port| rcp(algorithm, port))?,
-        PortAlgorithm::Credits(algorithm) => options.port_params = per_rate(&|port| credits(algorithm, port))?,
-        PortAlgorithm::Congestion(algorithm) => options.port_params = per_rate(&|port| congestion(algorithm, port))?,
+        PortAlgorithm::Credits(algorithm) => {
+            options.port_params = per_rate(&|port| credits(algorithm, port))?
+        }
+        PortAlgorithm::Congestion(algorithm) => {
+            options.port_params = per_rate(&|port| congestion(algorithm, port))?
+        }
     }
     Ok(())
 }
@@ -127,8 +131,12 @@ fn rcp(algorithm: &RcpParams, port: Port) -> Result<PortParams, PortParameterErr
         ("period", port.number("the period in ticks", port.ticks(algorithm.period), (1 << 24) - 1)?.into()),
         (
             "rmin",
-            port.number("the minimum rate in kbit/s", (algorithm.min_share * port.rate()).max(1.0), u32::MAX)?
-                .into(),
+            port.number(
+                "the minimum rate in kbit/s",
+                (algorithm.min_share * port.rate()).max(1.0),
+                u32::MAX,
+            )?
+            .into(),
         ),
         ("rmax", port.number("the maximum rate in kbit/s", algorithm.target * port.rate(), u32::MAX)?.into()),
         ("capacity", port.number("bytes per tick * 2^16", capacity, 1 << 30)?.into()),
@@ -146,7 +154,8 @@ fn credits(algorithm: &CreditLimit, port: Port) -> Result<PortParams, PortParame
     /// The P4 program counts time in 1/256 tick.
     const SUBTICKS: f64 = 256.0;
     let interval = SUBTICKS * port.ticks(algorithm.interval(port.rate));
-    let burst = (interval * f64::from(algorithm.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32;
+    let burst =
+        (interval * f64::from(algorithm.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32;
     let interval = port.number("ticks between credits * 256", interval, u32::MAX)?;
     let params = vec![("interval", interval.into()), ("burst", burst.into())];
     Ok(PortParams { table: "credit_port", call: Call { action: "shape", params } })
@@ -227,7 +236,9 @@ mod tests {
         assert_eq!(values, [400_000, 49 * 300_000, 10, 10_000, 49]);
         let error = row(&algorithm("rocc"), Bandwidth::from_bps(1_000), NS).unwrap_err().to_string();
         assert_eq!(error, "Qref in bytes is 0.003 at 1Kbps, out of range 1 to 268435456");
-        assert!(row(&algorithm("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
+        assert!(
+            row(&algorithm("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product")
+        );
         assert!(row(&algorithm("rcp"), Bandwidth::from_gbps(800), NS).is_ok());
         // Credits of 66 B at 4 % of the rate: one per 132 ns at 100 Gbit/s, one per 33 ns at 400 Gbit/s.
         for (gbps, interval) in [(100, 33_792), (400, 8_448)] {

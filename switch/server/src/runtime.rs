@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 ///
 /// The system does not start the threads, or provides no event queue.
 pub fn multi_thread(name: &str, workers: usize, blocking: usize) -> io::Result<Runtime> {
-    // Without its worker threads, `build` panics, or blocks for ever if only some of them started. A blocking thread and
-    // the caller's own next thread are counted too.
+    // Without its worker threads, `build` panics, or blocks for ever if only some of them started. A blocking thread
+    // and the caller's own next thread are counted too.
     check_threads(workers + 2)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(workers)

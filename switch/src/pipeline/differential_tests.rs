@@ -202,7 +202,8 @@ fn run<I: Tracer, E: Tracer>(
             // Any port will do for a clone, and for a copy of a multicast group below.
             true => 3,
             false => {
-                let verdict = pipeline.ingress_traced(&mut packet, meta.ingress, &mut effects, ingress_tracer);
+                let verdict =
+                    pipeline.ingress_traced(&mut packet, meta.ingress, &mut effects, ingress_tracer);
                 log.push(format!("{verdict:?} {packet:?}"));
                 match verdict {
                     IngressVerdict::Drop | IngressVerdict::Abort(_) => continue,
@@ -215,8 +216,12 @@ fn run<I: Tracer, E: Tracer>(
                 }
             }
         };
-        let verdict =
-            pipeline.egress_traced(&mut packet, EgressMeta { port, ..meta.egress }, &mut effects, egress_tracer);
+        let verdict = pipeline.egress_traced(
+            &mut packet,
+            EgressMeta { port, ..meta.egress },
+            &mut effects,
+            egress_tracer,
+        );
         log.push(format!("{verdict:?} {packet:?}"));
         if verdict == EgressVerdict::Recirculate {
             pending.push((packet, false));

@@ -2,8 +2,8 @@
 //!
 //! Entries are numbered from 1. 0 means that no entry matches; it is also the number of the table's default entry, so a
 //! miss needs no case of its own. A key is built from slots (64-bit words of the header vector) as a list of words; the
-//! key layout says which bits of which word hold each key element. Data that is the same in all switches of a program (key
-//! layout, masks) belongs to the program, because tens of switches share one processor cache.
+//! key layout says which bits of which word hold each key element. Data that is the same in all switches of a program
+//! (key layout, masks) belongs to the program, because tens of switches share one processor cache.
 
 use crate::program::{DIRECT_KEY_BITS, KeyLayout, MatchKind, Table};
 

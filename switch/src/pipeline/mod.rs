@@ -389,7 +389,8 @@ fn egress_spec(program: &Program, state: &State) -> u64 {
     (u64::from(state.drop_port) + 1) & low_mask(program.standard.port_bits)
 }
 
-/// Truncates a deparsed packet to the length that the program requested. `phv.truncate` is `u32::MAX` without a request.
+/// Truncates a deparsed packet to the length that the program requested. `phv.truncate` is `u32::MAX` without a
+/// request.
 #[inline]
 fn apply_truncate(packet: &mut Packet) {
     let truncate = packet.phv.truncate;

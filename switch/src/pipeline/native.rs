@@ -1,7 +1,8 @@
 //! Calls the machine code of a program, and provides the helper functions that the code calls.
 //!
 //! Slots are the 64-bit words of the header vector. Bridged words are copies of the slots that egress reads: after
-//! ingress ran as machine code, a packet keeps only these. A row is the packed action of a table entry with its arguments.
+//! ingress ran as machine code, a packet keeps only these. A row is the packed action of a table entry with its
+//! arguments.
 //!
 //! # Safety
 //!

@@ -498,7 +498,8 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// The deparser's code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for this reason.
+    /// The deparser's code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for this
+    /// reason.
     pub fn deparse(&mut self) -> Result<(), DropReason> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
@@ -507,8 +508,8 @@ impl<T: Tracer> PacketContext<'_, T> {
             self.run(code, parsed)?;
         }
         // The leading headers that keep their position at the start of the frame are updated in place.
-        // `total_len`: bytes of all headers so far; `kept_len`: bytes of the leading headers; `adjacent`: every header so
-        // far keeps its position; `rest_is_new`: no later header was extracted from the frame.
+        // `total_len`: bytes of all headers so far; `kept_len`: bytes of the leading headers; `adjacent`: every
+        // header so far keeps its position; `rest_is_new`: no later header was extracted from the frame.
         let (mut total_len, mut kept_len, mut adjacent, mut rest_is_new) = (0, 0, true, true);
         let slots = &self.packet.phv.slots;
         for (header, base) in &program.deparser.order {
@@ -571,8 +572,8 @@ fn length(moves: &HeaderMoves, block: &[u64]) -> usize {
     usize::from(moves.bytes) + variable as usize
 }
 
-/// Writes a header to the start of `frame`. Bits that belong to no field are copied from `old`, the headers of the packet
-/// as received, if the header was extracted; otherwise they are 0.
+/// Writes a header to the start of `frame`. Bits that belong to no field are copied from `old`, the headers of the
+/// packet as received, if the header was extracted; otherwise they are 0.
 fn emit(moves: &HeaderMoves, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
     let origin = (slots[base + usize::from(FRAME_OFFSET_SLOT)] as usize).checked_sub(1);
     if let Some(old_bytes) = origin.and_then(|origin| old.get(origin..origin + len)) {

@@ -1,4 +1,5 @@
-//! Arithmetic on numbers wider than a slot (a 64-bit word of the header vector), which take several slots. Programs rarely need it, so the code is simple rather than fast.
+//! Arithmetic on numbers wider than a slot (a 64-bit word of the header vector), which take several slots. Programs
+//! rarely need it, so the code is simple rather than fast.
 
 use crate::program::{WideOp, WideOpcode, WideSlot, low_mask};
 use std::cmp::Ordering;

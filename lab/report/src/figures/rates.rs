@@ -23,7 +23,8 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let unit = Unit::for_rate(max);
     let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
         let flows = s.trace.rates.len();
-        let lines = if flows <= MAX_LINES { line_per_flow(s, time, unit) } else { summary_lines(s, time, unit) };
+        let lines =
+            if flows <= MAX_LINES { line_per_flow(s, time, unit) } else { summary_lines(s, time, unit) };
         Figure {
             file: format!("rates-{}", file_name(s.label)),
             title: s.label.to_owned(),

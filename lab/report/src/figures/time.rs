@@ -64,9 +64,13 @@ impl TimeAxis {
             let label = if schemes.len() == drawn.len() {
                 text.clone()
             } else {
-                let mut names: Vec<&str> =
-                    schemes.iter().map(|s| s.style.run.as_deref().unwrap_or(s.label)).collect();
-                names.dedup();
+                // The schemes of a run are not neighbours if there are several.
+                let mut names: Vec<&str> = Vec::new();
+                for name in schemes.iter().map(|s| s.style.run.as_deref().unwrap_or(s.label)) {
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
                 format!("{text} ({})", names.join(", "))
             };
             Annotation { x: self.at(*time), label }

@@ -29,7 +29,8 @@ use weir_switch::driver::DataplaneHandle;
 use weir_switch::program::Program;
 use weir_units::Time;
 
-/// Updates applied, or rows (table entries, cells of arrays) read, between two batches of frames: about 0.2 ms, short enough for every receive ring.
+/// Updates applied, or rows (table entries, cells of arrays) read, between two batches of frames: about 0.2 ms, short
+/// enough for every receive ring.
 const BATCH_STEP: usize = 128;
 
 /// Memory limit of the decoded updates of one step, in bytes.

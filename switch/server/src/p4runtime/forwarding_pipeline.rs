@@ -143,7 +143,7 @@ fn estimate_load_memory(json: &str) -> usize {
     const MAP: usize = 11 * (VALUE + size_of::<String>()) + NODE;
     /// A growing list occupies up to three times its content; map nodes are half full.
     const ELEMENT: usize = 3 * VALUE + NODE;
-    /// Overhead of a string, half of it per quotation mark.
+    /// Half of the overhead of a string, since every string has two quotation marks.
     const QUOTE: usize = 32;
     // The text itself and two copies of it.
     let (mut memory, mut is_in_text, mut is_escaped) = (3 * json.len(), false, false);

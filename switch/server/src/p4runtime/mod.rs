@@ -18,8 +18,8 @@
 //! - `digest` builds digest lists, `packet_io` encodes controller headers. Both do no I/O, as does arbitration,
 //!   [`p4runtime::arbitration`].
 //! - `admission` limits the connections; `connection` ends those that are idle or evicted.
-//! - `device` has the operations on pipelines, `service` the calls of the gRPC service, `stream` the stream of a client, `notifications` the messages
-//!   of the data plane.
+//! - `device` has the operations on pipelines, `service` the calls of the gRPC service, `stream` the stream of a
+//!   client, `notifications` the messages of the data plane.
 //! - All queues are bounded. A client that reads slowly loses messages, which are counted; the data plane never waits
 //!   for a client.
 

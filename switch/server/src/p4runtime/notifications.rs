@@ -1,5 +1,5 @@
-//! Forwards messages of the data plane to the primary of each role: packet-ins, digest lists, idle timeouts. The data plane only
-//! writes to a bounded queue; the rest happens in the tasks of this module.
+//! Forwards messages of the data plane to the primary of each role: packet-ins, digest lists, idle timeouts. The data
+//! plane only writes to a bounded queue; the rest happens in the tasks of this module.
 
 use super::device::Device;
 use super::sync::lock;

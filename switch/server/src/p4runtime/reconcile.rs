@@ -32,8 +32,9 @@ impl PipelineState {
     /// INTERNAL: an entity cannot be read, which is a bug of the switch.
     pub fn capture(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
         let index = Arc::clone(control.p4info());
-        // Cells (elements of register, counter and meter arrays), default actions and const entries exist in every switch with this program. Only differences from a
-        // fresh switch are state; writing the rest would restore defaults that the new program may have changed.
+        // Cells (elements of register, counter and meter arrays), default actions and const entries exist in every
+        // switch with this program. Only differences from a fresh switch are state; writing the rest would restore
+        // defaults that the new program may have changed.
         let program = Arc::clone(switch.pipeline().program());
         let fresh_switch = Switch::new(program, SwitchConfig::new([1]), 0)
             .map_err(|error| ControlError::new(Code::Internal, error.to_string()))?;
@@ -121,8 +122,8 @@ impl PipelineState {
     }
 }
 
-/// Returns the requests that read all state, each with the type of the update that restores an entity. Entities to which
-/// others refer come first.
+/// Returns the requests that read all state, each with the type of the update that restores an entity. Entities to
+/// which others refer come first.
 fn state_read_requests() -> [(Type, Kind); 11] {
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
     let entries = TableEntry {

@@ -125,8 +125,8 @@ impl Sessions {
         }
     }
 
-    /// Sends a message to the primary of each role. Returns `false` if there is no primary or one of them did not get the
-    /// message.
+    /// Sends a message to the primary of each role. Returns `false` if there is no primary or one of them did not get
+    /// the message.
     pub fn send_to_primaries(&mut self, update: Update) -> bool {
         let mut primaries = self.arbitration.primaries();
         let Some(last) = primaries.pop() else { return false };

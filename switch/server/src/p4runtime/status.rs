@@ -50,7 +50,8 @@ pub fn from_dataplane(error: DataplaneError) -> Status {
 ///
 /// UNKNOWN with an error per element if at least one failed.
 pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
-    let mut failed_elements = (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
+    let mut failed_elements =
+        (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
     // Rolled back or skipped elements are reported only if there is no other error.
     let (number, error) = match failed_elements.clone().find(|(_, error)| error.code != rpc::Code::Aborted) {
         Some(first) => first,
@@ -68,7 +69,7 @@ pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<()
         || results.iter().map(|result| to_error(result.as_ref().err(), ErrorParts::CodeAndMessage));
     // Only the element that the message of the call names has a message.
     let only_codes = || {
-        (1..).zip(results).map(|(position, result)| {
+        (1_usize..).zip(results).map(|(position, result)| {
             let parts = if position == number { ErrorParts::CodeAndMessage } else { ErrorParts::CodeOnly };
             to_error(result.as_ref().err(), parts)
         })

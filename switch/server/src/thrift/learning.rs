@@ -1,6 +1,6 @@
 //! Learning notifications: collects digests in buffers, encodes a full or late buffer, and suppresses samples until
-//! they are acknowledged, as BMv2's learn engine does (learning.cpp). Does no I/O and reads no clock. A sample is the content
-//! of a digest; a learn list is a digest of the program.
+//! they are acknowledged, as BMv2's learn engine does (learning.cpp). Does no I/O and reads no clock. A sample is the
+//! content of a digest; a learn list is a digest of the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,9 +1,10 @@
 //! The Thrift server of `weir switch`: the part of simple_switch's interface that simple_switch_CLI and p4-utils use.
 //!
-//! BMv2 serves three services on one TCP port, distinguished by Thrift's multiplexed protocol: `standard` (tables, action
-//! profiles, counters, meters, registers, ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues,
-//! clone sessions). `dispatch.rs` lists the modules of each. Each call becomes a command of a [`DataplaneHandle`]. Errors are returned as BMv2's exceptions and
-//! codes. `docs/thrift.md` lists the supported commands of the CLI.
+//! BMv2 serves three services on one TCP port, distinguished by Thrift's multiplexed protocol: `standard` (tables,
+//! action profiles, counters, meters, registers, ports, the program), `simple_pre_lag` (multicast) and
+//! `simple_switch` (queues, clone sessions). `dispatch.rs` lists the modules of each. Each call becomes a command of
+//! a [`DataplaneHandle`]. Errors are returned as BMv2's exceptions and codes. `docs/thrift.md` lists the supported
+//! commands of the CLI.
 //!
 //! Peers are untrusted: size, number of elements, nesting and duration of a call and the number of connections are
 //! limited, and no memory is reserved for announced lengths. Thrift has no authentication: as in BMv2, any client

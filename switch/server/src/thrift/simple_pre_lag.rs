@@ -1,5 +1,5 @@
-//! `simple_pre_lag`: multicast groups, which consist of [`nodes`](super::nodes) in BMv2. Numbers in `args.i32(2)` and the
-//! like are ids of Thrift fields.
+//! `simple_pre_lag`: multicast groups, which consist of [`nodes`](super::nodes) in BMv2. Numbers in `args.i32(2)` and
+//! the like are ids of Thrift fields.
 
 use super::nodes::{Node, Pre};
 use super::service::{CallError, CallResult, Service, check_context};

@@ -51,7 +51,8 @@ fn queue_selector(
 ) -> Result<(Option<u16>, Option<u8>), CallError> {
     let port = port_field.map(|id| args.i32(id)).transpose()?;
     let priority = priority_field.map(|id| args.i32(id)).transpose()?;
-    // An out-of-range port or priority becomes the maximum, which no queue has, so the call fails as for an unknown one.
+    // An out-of-range port or priority becomes the maximum, which no queue has, so the call fails as for an unknown
+    // one.
     let port = port.map(|port| u16::try_from(port).unwrap_or(u16::MAX));
     Ok((port, priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX))))
 }

@@ -29,8 +29,8 @@ pub(super) mod code {
     pub const NO_TABLE_KEY: i32 = 27;
 }
 
-/// Returns BMv2's code for an error. `UnknownAction`, `TooWide` and `Invalid` mean bad action data, because callers have
-/// checked the key, and whether the table has the action, before.
+/// Returns BMv2's code for an error. `UnknownAction`, `TooWide` and `Invalid` mean bad action data, because callers
+/// have checked the key, and whether the table has the action, before.
 fn error_code(error: &TableError) -> i32 {
     match error {
         TableError::Unknown { kind: ObjectKind::ActionProfile, .. } => code::INVALID_ACTION_PROFILE_NAME,

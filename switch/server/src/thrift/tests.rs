@@ -1,6 +1,7 @@
 //! A Thrift client against a switch with a server: results, errors, and malformed input.
 //!
-//! Numbers in `fields(2)`, `i32(1)` and the like are ids of Thrift fields. The codes of exceptions are those of BMv2's IDL.
+//! Numbers in `fields(2)`, `i32(1)` and the like are ids of Thrift fields. The codes of exceptions are those of
+//! BMv2's IDL.
 
 use super::value::{Fields, Value};
 use super::{NotificationSocket, ThriftConfig, ThriftServer};
@@ -474,8 +475,9 @@ fn invalid_calls_get_errors_and_garbage_ends_the_connection() {
     assert!(text(client.call(STANDARD, "bm_register_reset", [name()])).contains("expected i32"));
     assert!(text(client.standard("bm_register_read", [name()])).contains("field 3 is missing"));
 
-    // A list of 2^31 - 1 elements, a string of as many bytes, a negative length, nested structs and lists, no message at
-    // all, a reply. 11, 12 and 15 are Thrift's type codes of string, struct and list; a field id of two bytes follows.
+    // A list of 2^31 - 1 elements, a string of as many bytes, a negative length, nested structs and lists, no message
+    // at all, a reply. 11, 12 and 15 are Thrift's type codes of string, struct and list; a field id of two bytes
+    // follows.
     let header = message(STANDARD, "bm_mt_add_entry", 1, []);
     let header = &header[..header.len() - 1];
     let list = [header, &[15, 0, 3, 12, 0x7f, 0xff, 0xff, 0xff]].concat();
