@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The forwarding decision of a switch for packets to a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ForwardingDecision {
+pub(crate) enum ForwardingDecision {
     NoRoute,
     Port {
         port: u16,
@@ -30,13 +30,13 @@ const OWN_SWITCH: u32 = u32::MAX;
 
 /// Hosts of one switch that no other switch distinguishes.
 #[derive(Clone, Debug)]
-pub struct HostClass {
+pub(crate) struct HostClass {
     pub switch: SwitchIx,
     pub hosts: Vec<HostIx>,
 }
 
 /// The decisions of all switches.
-pub struct CompiledRoutes {
+pub(crate) struct CompiledRoutes {
     pub classes: Vec<HostClass>,
     /// For each host, the index of its class.
     pub class_of: Vec<usize>,
@@ -48,7 +48,7 @@ pub struct CompiledRoutes {
 }
 
 impl CompiledRoutes {
-    pub fn new(topology: &Topology, routes: &Routes) -> CompiledRoutes {
+    pub(crate) fn new(topology: &Topology, routes: &Routes) -> CompiledRoutes {
         let mut by_address: Vec<HostIx> = topology.host_ixs().collect();
         by_address.sort_by_key(|&host| topology.host(host).ip);
         let mut interner = DecisionInterner::default();
@@ -88,7 +88,7 @@ impl CompiledRoutes {
     }
 
     /// Returns the decision of a switch for class `to`, whose hosts are on another switch.
-    pub fn decision(&self, switch: SwitchIx, to: usize) -> &ForwardingDecision {
+    pub(crate) fn decision(&self, switch: SwitchIx, to: usize) -> &ForwardingDecision {
         &self.decisions[self.table[to][switch.0 as usize] as usize]
     }
 }

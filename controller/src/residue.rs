@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 /// The number from which a table selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Selector {
+pub(crate) enum Selector {
     /// CRC-16 of the hash shifted right by this many bits: selects the member of an ECMP group.
     Slice(u8),
     /// The hash itself: selects the spanning tree.
@@ -45,11 +45,11 @@ struct Congruence {
 /// Constraints on the path hash that result from the choices on a path so far; empty: any hash. Four are stored inline,
 /// enough for a fat-tree, because a proof creates millions of these sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HashConstraints(SmallVec<[Congruence; 4]>);
+pub(crate) struct HashConstraints(SmallVec<[Congruence; 4]>);
 
 impl HashConstraints {
     /// Returns the indices below `size` that the constraints allow, each with the constraints after that choice.
-    pub fn choices(
+    pub(crate) fn choices(
         &self,
         selector: Selector,
         size: u64,
@@ -66,7 +66,7 @@ impl HashConstraints {
     }
 
     /// Returns only the indices of [`choices`](Self::choices).
-    pub fn indices(&self, selector: Selector, size: u64) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn indices(&self, selector: Selector, size: u64) -> impl Iterator<Item = usize> + use<> {
         let known = self.constraint_on(selector);
         let step = gcd(known.modulus, size);
         (known.residue % step..size)
@@ -76,7 +76,7 @@ impl HashConstraints {
     }
 
     /// Searches for a hash that satisfies all constraints. Slices of a 32-bit hash overlap, so there may be none.
-    pub fn witness(&self) -> Option<PathHash> {
+    pub(crate) fn witness(&self) -> Option<PathHash> {
         /// Far more than the product of the group sizes on one path.
         const MAX_ATTEMPTS: u32 = 1 << 20;
         /// 2^32 / golden ratio: multiples of it are evenly distributed.

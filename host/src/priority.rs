@@ -13,10 +13,10 @@ pub(crate) enum Priority {
 
 impl Priority {
     /// Both priorities, in the order of service.
-    pub const ALL: [Priority; 2] = [Priority::Express, Priority::Ordinary];
+    pub(crate) const ALL: [Priority; 2] = [Priority::Express, Priority::Ordinary];
 
     /// Returns the priority of packets with these flags.
-    pub fn of(flags: Flags) -> Priority {
+    pub(crate) fn of(flags: Flags) -> Priority {
         if flags.has(Flags::EXPRESS) { Priority::Express } else { Priority::Ordinary }
     }
 }

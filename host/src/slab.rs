@@ -1,7 +1,7 @@
 /// Identifies a value in a [`Slab`]. Stays invalid after the value is removed, because the generation of the slot
 /// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     pub slot: u32,
     generation: u32,
 }
@@ -28,11 +28,11 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Returns the number of values.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    pub fn insert(&mut self, value: T) -> Key {
+    pub(crate) fn insert(&mut self, value: T) -> Key {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, value: None });
             (self.slots.len() - 1) as u32
@@ -43,7 +43,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes and returns the value in `slot`; `None` if the slot is free.
-    pub fn remove(&mut self, slot: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let entry = self.slots.get_mut(slot as usize)?;
         let value = entry.value.take()?;
         entry.generation = entry.generation.wrapping_add(1);
@@ -51,37 +51,37 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let entry = self.slots.get(key.slot as usize)?;
         entry.value.as_ref().filter(|_| entry.generation == key.generation)
     }
 
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self.slots.get_mut(key.slot as usize)?;
         entry.value.as_mut().filter(|_| entry.generation == key.generation)
     }
 
     /// Returns all values, in the order of their slots.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 
     /// Returns the range of all slots, including free ones.
-    pub fn slots(&self) -> std::ops::Range<u32> {
+    pub(crate) fn slots(&self) -> std::ops::Range<u32> {
         0..self.slots.len() as u32
     }
 
     /// Returns the value in `slot`, of any generation; `None` if the slot is free.
-    pub fn get_slot(&self, slot: u32) -> Option<&T> {
+    pub(crate) fn get_slot(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
 
-    pub fn get_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
+    pub(crate) fn get_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }
 
     /// Returns the key of the present value in `slot`. The slot must exist.
-    pub fn key(&self, slot: u32) -> Key {
+    pub(crate) fn key(&self, slot: u32) -> Key {
         Key { slot, generation: self.slots[slot as usize].generation }
     }
 }

@@ -93,6 +93,8 @@ impl fmt::Display for RoleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RoleId::Default => f.write_str("the default role"),
+            // Requests may name any role; a message longer than the limit of HTTP/2 headers would end the connection.
+            RoleId::Named(name) if name.len() > MAX_ROLE_NAME => write!(f, "a role of {} bytes", name.len()),
             RoleId::Named(name) => write!(f, "role {name:?}"),
             RoleId::Numbered(number) => write!(f, "role {number}"),
         }

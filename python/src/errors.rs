@@ -32,7 +32,7 @@ fn input_error_at(
 }
 
 /// Creates the exception for an invalid or unreadable experiment.
-pub fn experiment_error(py: Python<'_>, error: ExperimentError) -> PyErr {
+pub(crate) fn experiment_error(py: Python<'_>, error: ExperimentError) -> PyErr {
     let message = error.to_string();
     match error {
         ExperimentError::Key { file, position, .. } => input_error_at(py, message, Some(file), position),
@@ -42,12 +42,12 @@ pub fn experiment_error(py: Python<'_>, error: ExperimentError) -> PyErr {
 }
 
 /// Creates an `InputError` without location.
-pub fn input_error(py: Python<'_>, reason: impl std::fmt::Display) -> PyErr {
+pub(crate) fn input_error(py: Python<'_>, reason: impl std::fmt::Display) -> PyErr {
     input_error_at(py, reason.to_string(), None, None)
 }
 
 /// Creates the exception for an error of a run.
-pub fn run_error(py: Python<'_>, error: Error) -> PyErr {
+pub(crate) fn run_error(py: Python<'_>, error: Error) -> PyErr {
     match error {
         Error::Input(reason) => input_error(py, reason),
         Error::Work(reason) => WorkError::new_err(reason),

@@ -116,7 +116,7 @@ impl Run {
 #[pyfunction]
 #[pyo3(signature = (source, overrides, seed, schemes, jobs, dir, progress))]
 #[expect(clippy::too_many_arguments, reason = "one for each argument of weir.run")]
-pub fn run(
+pub(crate) fn run(
     py: Python<'_>,
     source: (Option<PathBuf>, String),
     overrides: Vec<String>,
@@ -181,13 +181,13 @@ fn run_detached(
 
 /// Reads the directory of a run.
 #[pyfunction]
-pub fn load(py: Python<'_>, dir: PathBuf) -> PyResult<Run> {
+pub(crate) fn load(py: Python<'_>, dir: PathBuf) -> PyResult<Run> {
     let loaded = read(&dir, &Catalogue::builtin(), &[]).map_err(|error| input_error(py, error))?;
     Ok(Run { results: loaded.results, description: loaded.description, dir: Some(dir) })
 }
 
 /// Calls a Python function with the progress of a run, and interrupts the run on Ctrl-C or an exception.
-pub struct ProgressCallback {
+pub(crate) struct ProgressCallback {
     /// The function; called with the scheme's label and the completed share of its run.
     progress: Option<Py<PyAny>>,
     /// The exception that ended the run.

@@ -128,7 +128,11 @@ impl Engine for CallbackEngine<'_> {
 
 /// Writes the files of a run that was executed on another machine into its directory.
 #[pyfunction]
-pub fn write_run_files(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -> PyResult<()> {
+pub(crate) fn write_run_files(
+    py: Python<'_>,
+    dir: PathBuf,
+    files: Vec<(String, PyBackedBytes)>,
+) -> PyResult<()> {
     let failed = |error: DirError| run_error(py, error.into());
     let write = |draft: &Path| {
         files
@@ -143,7 +147,7 @@ pub fn write_run_files(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBacke
 /// Executes the pending runs of a sweep, on this machine or with `run_tasks`; called by `weir.sweep`.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "one for each argument of weir.sweep")]
-pub fn sweep(
+pub(crate) fn sweep(
     py: Python<'_>,
     file: PathBuf,
     set: Vec<String>,

@@ -128,7 +128,7 @@ impl TableBuilder {
 }
 
 /// Returns one row for each scheme: the metrics of the report, with their units as suffixes.
-pub fn summary(results: &Results) -> Table {
+pub(crate) fn summary(results: &Results) -> Table {
     let metrics = metrics(results);
     let mut columns = vec![("scheme".to_owned(), Column::text())];
     columns.extend(metrics.iter().map(|metric| (with_unit(metric.name, metric.unit), Column::number())));
@@ -150,7 +150,7 @@ fn with_unit(name: &str, unit: &str) -> String {
 }
 
 /// Returns a table with the columns of the table file of a run.
-pub fn run_table(table: &tables::Table, results: &Results) -> Table {
+pub(crate) fn run_table(table: &tables::Table, results: &Results) -> Table {
     let mut rows = TableBuilder::new(table.columns.iter().map(|&(name, kind)| {
         let column = match kind {
             Kind::Text => Column::text(),
@@ -176,7 +176,7 @@ pub fn run_table(table: &tables::Table, results: &Results) -> Table {
 
 /// Returns one row for each point of a sweep, scheme and metric: mean and half the width of the 95 % confidence
 /// interval. The first columns are the compared keys, as text.
-pub fn sweep(results: &SweepResults<'_>) -> Table {
+pub(crate) fn sweep(results: &SweepResults<'_>) -> Table {
     let keys = results.keys().into_iter().map(|key| (key.to_owned(), Column::text()));
     let rest = [
         ("scheme", Column::text()),

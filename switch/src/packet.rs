@@ -78,18 +78,18 @@ struct SlotStorage {
 
 impl SlotVec {
     /// Creates slots with this layout id.
-    pub fn new(layout_id: u32, words: Vec<u64>) -> SlotVec {
+    pub(crate) fn new(layout_id: u32, words: Vec<u64>) -> SlotVec {
         SlotVec(Some(Box::new(SlotStorage { layout_id, words: words.into_boxed_slice() })))
     }
 
     #[inline]
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
     /// Returns whether the slots exist and have this layout id.
     #[inline]
-    pub fn has_layout(&self, layout_id: u32) -> bool {
+    pub(crate) fn has_layout(&self, layout_id: u32) -> bool {
         self.0.as_ref().is_some_and(|slots| slots.layout_id == layout_id)
     }
 
@@ -103,13 +103,13 @@ impl SlotVec {
 
     /// Removes and returns the slots.
     #[inline]
-    pub fn take(&mut self) -> SlotVec {
+    pub(crate) fn take(&mut self) -> SlotVec {
         SlotVec(self.0.take())
     }
 
     /// Stores `slots`; there must be none yet.
     #[inline(always)]
-    pub fn replace_none(&mut self, slots: SlotVec) {
+    pub(crate) fn replace_none(&mut self, slots: SlotVec) {
         debug_assert!(self.is_none());
         // The old value is forgotten instead of dropped, because the compiler would emit a call to the drop
         // glue.

@@ -25,7 +25,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// Request method, such as `GET`.
     pub method: &'a str,
     /// The path without its query.
@@ -44,7 +44,7 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the value of a header field; names are case-insensitive.
-    pub fn field(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&'a str> {
         let mut fields = self.fields.split("\r\n").filter_map(|line| line.split_once(':'));
         fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
 
 /// A response with a body.
 #[derive(Clone, Debug)]
-pub struct Response {
+pub(crate) struct Response {
     /// Status code and reason, such as `200 OK`.
     pub status: &'static str,
     pub content_type: &'static str,
@@ -60,26 +60,26 @@ pub struct Response {
 }
 
 impl Response {
-    pub fn ok(content_type: &'static str, body: String) -> Response {
+    pub(crate) fn ok(content_type: &'static str, body: String) -> Response {
         Response { status: "200 OK", content_type, body }
     }
 
     /// An error with a plain-text message.
-    pub fn error(status: &'static str, reason: &str) -> Response {
+    pub(crate) fn error(status: &'static str, reason: &str) -> Response {
         Response { status, content_type: "text/plain; charset=utf-8", body: format!("{reason}\n") }
     }
 
-    pub fn not_found(reason: &str) -> Response {
+    pub(crate) fn not_found(reason: &str) -> Response {
         Response::error("404 Not Found", reason)
     }
 
-    pub fn not_allowed() -> Response {
+    pub(crate) fn not_allowed() -> Response {
         Response::error("405 Method Not Allowed", "method not allowed, use GET")
     }
 }
 
 /// A listening socket that is not served yet.
-pub struct BoundListener {
+pub(crate) struct BoundListener {
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -91,7 +91,7 @@ impl BoundListener {
     /// # Errors
     ///
     /// If the address is in use or not an address of this machine.
-    pub fn bind(address: SocketAddr, option: &str, subject: &str) -> Result<BoundListener, Failure> {
+    pub(crate) fn bind(address: SocketAddr, option: &str, subject: &str) -> Result<BoundListener, Failure> {
         let listener = TcpListener::bind(address).map_err(|error| {
             Failure::Input(format!("{option} {address}: {error}; choose another address and port"))
         })?;
@@ -102,12 +102,12 @@ impl BoundListener {
         Ok(BoundListener { listener, address })
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Serves the responses of `handler` on a thread of its own.
-    pub fn serve(
+    pub(crate) fn serve(
         self,
         handler: impl Fn(&Request<'_>) -> Response + Send + Sync + 'static,
     ) -> Result<Server, Failure> {
@@ -130,7 +130,7 @@ impl BoundListener {
 }
 
 /// A running server. Dropping it stops the thread.
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -259,11 +259,11 @@ fn format_response(response: &Response) -> Vec<u8> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Sends a request, and returns the response.
-    pub fn send_request(address: SocketAddr, request: &[u8]) -> String {
+    pub(crate) fn send_request(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request).unwrap();
         let mut response = String::new();

@@ -15,7 +15,7 @@ const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
 
 /// Re-executes this program with [`TUNABLES`] set for huge pages. Does nothing if the variable is already
 /// set, which also ends the recursion. Returns if exec fails: the program works with small pages, too.
-pub fn reexec_with_huge_pages() {
+pub(crate) fn reexec_with_huge_pages() {
     let Ok(program) = env::current_exe() else { return };
     if !cfg!(target_env = "gnu") || env::var_os(TUNABLES).is_some() {
         return;

@@ -11,7 +11,7 @@ mod screen;
 mod view;
 mod web;
 
-pub use interaction::{Colours, UserAction};
-pub use model::{FlowRow, PortRow, SwitchRow, ViewModel};
-pub use view::View;
-pub use web::{ServeOptions, WebView};
+pub(crate) use interaction::{Colours, UserAction};
+pub(crate) use model::{FlowRow, PortRow, SwitchRow, ViewModel};
+pub(crate) use view::View;
+pub(crate) use web::{ServeOptions, WebView};

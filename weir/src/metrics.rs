@@ -28,16 +28,28 @@ struct Family {
 /// A page of metrics. Samples of the same metric are grouped, in whatever order they are added, as the format
 /// requires.
 #[derive(Default)]
-pub struct Page(Vec<Family>);
+pub(crate) struct Page(Vec<Family>);
 
 impl Page {
     /// Adds a sample of a counter; the name must end in `_total`.
-    pub fn counter(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: u64) {
+    pub(crate) fn counter(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        value: u64,
+    ) {
         self.add(Kind::Counter, name, help, labels, value);
     }
 
     /// Adds a sample of a gauge.
-    pub fn gauge(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: u64) {
+    pub(crate) fn gauge(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        value: u64,
+    ) {
         self.add(Kind::Gauge, name, help, labels, value);
     }
 
@@ -81,7 +93,7 @@ impl std::fmt::Display for Page {
 
 /// The option of commands that export metrics.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct MetricsOptions {
+pub(crate) struct MetricsOptions {
     /// Serve metrics for Prometheus at http://ADDR/metrics, for example 127.0.0.1:9464
     #[arg(long = "metrics", value_name = "ADDR", help_heading = "Metrics")]
     address: Option<SocketAddr>,
@@ -89,13 +101,13 @@ pub struct MetricsOptions {
 
 impl MetricsOptions {
     /// Binds to the address; call this before privileges are dropped. `None` without `--metrics`.
-    pub fn open(self) -> Result<Option<BoundListener>, Failure> {
+    pub(crate) fn open(self) -> Result<Option<BoundListener>, Failure> {
         self.address.map(|address| BoundListener::bind(address, "--metrics", "metrics are")).transpose()
     }
 }
 
 /// Serves the pages that `render` returns.
-pub fn serve(
+pub(crate) fn serve(
     listener: BoundListener,
     render: impl Fn() -> Page + Send + Sync + 'static,
 ) -> Result<Server, Failure> {

@@ -20,7 +20,7 @@ const KIND_COLUMN: usize = 15;
 
 /// Returns the reference as Markdown: the keys of a file, then one section for each kind of topology,
 /// workload and fault.
-pub fn markdown(schema: &Value) -> String {
+pub(crate) fn markdown(schema: &Value) -> String {
     let mut text = String::from(HEADING);
     table(&mut text, &keys(schema, schema));
     for (definition, heading) in SECTIONS {
@@ -40,7 +40,7 @@ const SECTIONS: [(&str, &str); 3] =
 
 /// Returns the reference for a terminal with 80 columns: the keys of a file with their descriptions, and the
 /// names of the keys of every kind.
-pub fn terminal(schema: &Value) -> String {
+pub(crate) fn terminal(schema: &Value) -> String {
     let mut text = String::new();
     for key in keys(schema, schema) {
         let default = match key.default.as_str() {

@@ -631,7 +631,7 @@ fn mininet_options_are_rejected_in_virtual_time() {
     assert!(in_virtual_time(&["--cli"]).contains("--cli requires --backend mininet"));
     assert!(in_virtual_time(&["--switch", "weir"]).contains("--switch requires"));
     assert!(in_virtual_time(&["--pcap"]).contains("--pcap requires"));
-    assert!(in_virtual_time(&["--rate", "30Mbps"]).contains("30Mbps has no code"));
+    assert!(in_virtual_time(&["--rate", "30Mbps"]).contains("30Mbps has no telemetry code"));
     assert!(in_virtual_time(&["--rate", "200Gbps"]).contains("at most the file's 100Gbps"));
     let in_mininet = |experiment: &str, arguments: &[&str]| {
         stderr_of_rejected(experiment, &[&["--on", "mininet", "--check"], arguments].concat())

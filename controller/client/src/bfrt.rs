@@ -48,7 +48,7 @@ pub(super) struct BfrtSession {
 impl BfrtSession {
     /// Connects with read access and looks up the program among those that the driver runs. [`bind`](Self::bind)
     /// gives write access.
-    pub async fn connect(
+    pub(crate) async fn connect(
         target: &Target,
         options: &ClientOptions,
         program: &BfrtInfo,
@@ -105,7 +105,7 @@ impl BfrtSession {
     }
 
     /// Subscribes and binds this client to the program. The session may write as long as the stream exists.
-    pub async fn bind(&self) -> Result<BfrtStream, ClientError> {
+    pub(crate) async fn bind(&self) -> Result<BfrtStream, ClientError> {
         // One slot: the stream carries only the subscription.
         let (requests, queue) = mpsc::channel(1);
         let subscribe = Subscribe { device_id: self.device_id, ..Subscribe::default() };
@@ -143,7 +143,7 @@ impl BfrtSession {
     }
 
     /// Reads all entities that a plan can contain. Fails if the driver reports an error for any of them.
-    pub async fn read_all(&self) -> Result<Vec<Entity>, ClientError> {
+    pub(crate) async fn read_all(&self) -> Result<Vec<Entity>, ClientError> {
         let translator = Translator::new(&self.info);
         let request = ReadRequest {
             target: Some(self.target()),
@@ -168,7 +168,7 @@ impl BfrtSession {
     }
 
     /// Writes updates in order, in batches. Stops after a batch with a rejected update.
-    pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
+    pub(crate) async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
         for batch in updates.chunks(MAX_BATCH_UPDATES) {
             // `sources[i]` is the P4Runtime update from which `request[i]` was translated.
             let (mut request, mut sources) = (Vec::new(), Vec::new());
@@ -247,7 +247,7 @@ pub(super) struct BfrtStream {
 impl BfrtStream {
     /// Closes the stream and waits, at most `limit`, until the driver has closed it too. The driver then accepts the
     /// next client with the same id.
-    pub async fn close(self, limit: Duration) {
+    pub(crate) async fn close(self, limit: Duration) {
         let BfrtStream { requests, mut responses } = self;
         drop(requests);
         let ended = async { while let Ok(Some(_)) = responses.message().await {} };

@@ -21,7 +21,7 @@ pub(super) enum WriteAccess {
 
 impl Connection {
     /// Connects with read access. Fails if a Tofino switch does not run the program.
-    pub async fn open(
+    pub(crate) async fn open(
         target: &Target,
         options: ClientOptions,
         program: &Program,
@@ -35,7 +35,7 @@ impl Connection {
     }
 
     /// Becomes the primary client, or binds to the program.
-    pub async fn acquire_write_access(&self) -> Result<WriteAccess, ClientError> {
+    pub(crate) async fn acquire_write_access(&self) -> Result<WriteAccess, ClientError> {
         Ok(match self {
             Connection::P4Runtime(session) => WriteAccess::P4Runtime(session.become_primary().await?),
             Connection::BfRuntime(session) => WriteAccess::BfRuntime(session.bind().await?),
@@ -43,7 +43,7 @@ impl Connection {
     }
 
     /// Pushes a program unless the switch already runs it. Returns whether it was pushed.
-    pub async fn push(&self, program: &Program) -> Result<bool, ClientError> {
+    pub(crate) async fn push(&self, program: &Program) -> Result<bool, ClientError> {
         match self {
             Connection::P4Runtime(session) => session.push(program).await,
             Connection::BfRuntime(_) => Ok(false),
@@ -51,7 +51,7 @@ impl Connection {
     }
 
     /// Returns whether the switch runs this program.
-    pub async fn runs(&self, program: &Program) -> Result<bool, ClientError> {
+    pub(crate) async fn runs(&self, program: &Program) -> Result<bool, ClientError> {
         match self {
             Connection::P4Runtime(session) => session.runs(program.pipeline_config()?).await,
             Connection::BfRuntime(_) => Ok(true),
@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// Reads all entities that a desired state can contain.
-    pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
+    pub(crate) async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
         match self {
             Connection::P4Runtime(session) => session.read_all(p4info).await,
             Connection::BfRuntime(session) => session.read_all().await,
@@ -67,7 +67,7 @@ impl Connection {
     }
 
     /// Writes updates in order. Stops after a batch with a rejected update.
-    pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
+    pub(crate) async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
         match self {
             Connection::P4Runtime(session) => session.write(updates, p4info).await,
             Connection::BfRuntime(session) => session.write(updates, p4info).await,
@@ -77,7 +77,7 @@ impl Connection {
 
 impl WriteAccess {
     /// Releases write access and waits, at most `limit`, until the switch has acknowledged this.
-    pub async fn close(self, limit: Duration) {
+    pub(crate) async fn close(self, limit: Duration) {
         match self {
             WriteAccess::P4Runtime(stream) => stream.close(limit).await,
             WriteAccess::BfRuntime(stream) => stream.close(limit).await,

@@ -7,7 +7,7 @@ use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 
 /// A path that the tables allow. `hops` leads from the switch of one class to that of the other; `in_port` of the first
 /// hop and `out_port` of the last hop belong to hosts and have no meaning.
-pub struct WalkedPath<'a> {
+pub(crate) struct WalkedPath<'a> {
     pub hops: &'a [PathHop],
     /// Constraints on the path hashes that select this path.
     pub constraints: &'a HashConstraints,
@@ -17,7 +17,7 @@ pub struct WalkedPath<'a> {
 
 /// Calls `visit` with every path from class `from` to class `to`, until `visit` returns `false`. Returns the last
 /// result.
-pub fn for_each_path(
+pub(crate) fn for_each_path(
     topology: &Topology,
     compiled: &CompiledRoutes,
     from: usize,

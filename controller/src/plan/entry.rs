@@ -12,12 +12,12 @@ use std::net::Ipv4Addr;
 /// Table of routes by destination prefix.
 pub const FORWARD: &str = "forward";
 /// Table of the queue length above which packets are deflected, per port; programs without it do not deflect.
-pub const DEFLECTION: &str = "deflection";
+pub(super) const DEFLECTION: &str = "deflection";
 /// Table that maps an ingress port to the multicast group for POLICY packets; programs without it do not flood them.
-pub const POLICY_FLOOD: &str = "policy_flood";
+pub(super) const POLICY_FLOOD: &str = "policy_flood";
 
 /// Tables of v1model programs for which [`Entry`] has entries.
-pub const TABLES: [&str; 17] = [
+pub(super) const TABLES: [&str; 17] = [
     FORWARD,
     "member",
     "tree_route",
@@ -38,7 +38,7 @@ pub const TABLES: [&str; 17] = [
 ];
 
 /// Tables of TNA programs for which [`Entry`] has entries.
-pub const TNA_TABLES: [&str; 13] = [
+pub(super) const TNA_TABLES: [&str; 13] = [
     FORWARD,
     "member",
     "tree_route",

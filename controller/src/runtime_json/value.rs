@@ -15,7 +15,7 @@ const IPV6_BITS: i32 = 128;
 /// # Errors
 ///
 /// The value is none of these, or does not fit in `bits` bits.
-pub fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
+pub(super) fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
     let number = match json {
         // As in the tutorials, a list of one element stands for the element.
         Value::Array(list) if list.len() == 1 => return read(&list[0], bits),
@@ -53,7 +53,7 @@ fn from_text(text: &str) -> Option<u128> {
 }
 
 /// Formats a value of 32, 48 or 128 bits as an address, all others as numbers.
-pub fn write(bytes: &[u8], bits: i32) -> Value {
+pub(super) fn write(bytes: &[u8], bits: i32) -> Value {
     let number = bytes.iter().fold(0u128, |number, &byte| number << 8 | u128::from(byte));
     match bits {
         IPV4_BITS => Ipv4Addr::from_bits(number as u32).to_string().into(),

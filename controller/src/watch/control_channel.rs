@@ -51,7 +51,7 @@ struct Echo {
 
 impl ControlChannel {
     /// Creates the state before the first connection.
-    pub fn new() -> ControlChannel {
+    pub(super) fn new() -> ControlChannel {
         ControlChannel {
             connection: Err(ControlLoss::Unreachable),
             refusals: 0,
@@ -66,18 +66,18 @@ impl ControlChannel {
         }
     }
 
-    pub fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.connection.is_ok()
     }
 
     /// Returns whether the switch is connected and its echo, if any, has been in flight for at most `timeout`.
-    pub fn is_responsive(&self, now: Time, timeout: Time) -> bool {
+    pub(super) fn is_responsive(&self, now: Time, timeout: Time) -> bool {
         self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent_at + timeout)
     }
 
     /// Returns whether the connection is lost or the switch does not reply. A switch that refuses connections or has
     /// another primary controller is not silent.
-    pub fn is_silent(&self, now: Time, timeout: Time) -> bool {
+    pub(super) fn is_silent(&self, now: Time, timeout: Time) -> bool {
         match self.connection {
             Ok(()) => !self.is_responsive(now, timeout),
             Err(loss) => loss == ControlLoss::Unreachable,
@@ -85,19 +85,19 @@ impl ControlChannel {
     }
 
     /// Returns the number of replies since the last late one or the last new connection.
-    pub fn timely_replies(&self) -> u32 {
+    pub(super) fn timely_replies(&self) -> u32 {
         self.timely_replies
     }
 
     /// Records a new connection.
-    pub fn on_connected(&mut self) {
+    pub(super) fn on_connected(&mut self) {
         (self.connection, self.refusals, self.unseen_query_round) = (Ok(()), 0, None);
         self.reset();
     }
 
     /// Records a lost or failed connection. Returns whether at least `max_refusals` consecutive connections were
     /// refused, which means that the switch's process is dead.
-    pub fn on_loss(&mut self, loss: ControlLoss, max_refusals: u32) -> bool {
+    pub(super) fn on_loss(&mut self, loss: ControlLoss, max_refusals: u32) -> bool {
         self.connection = Err(loss);
         self.reset();
         self.refusals = match loss {
@@ -113,12 +113,12 @@ impl ControlChannel {
     }
 
     /// Resets the count of timely replies, for example after the controller itself was delayed.
-    pub fn reset_counters(&mut self) {
+    pub(super) fn reset_counters(&mut self) {
         self.timely_replies = 0;
     }
 
     /// Starts an echo request, unless one is in flight or the switch is not connected. Returns whether it started one.
-    pub fn start_echo(&mut self, round: u64, now: Time) -> bool {
+    pub(super) fn start_echo(&mut self, round: u64, now: Time) -> bool {
         let can_start = self.is_connected() && self.echo.is_none();
         if can_start {
             self.echo = Some(Echo { round, sent_at: now });
@@ -128,7 +128,7 @@ impl ControlChannel {
 
     /// Handles the reply to the echo request of `round`. Returns whether it arrived within `timeout`, or `None` if
     /// there was no such request.
-    pub fn on_echo_reply(&mut self, round: u64, now: Time, timeout: Time) -> Option<bool> {
+    pub(super) fn on_echo_reply(&mut self, round: u64, now: Time, timeout: Time) -> Option<bool> {
         let is_timely = self.is_responsive(now, timeout);
         self.echo.take_if(|echo| echo.round == round)?;
         self.accepted_round = round;
@@ -137,7 +137,7 @@ impl ControlChannel {
     }
 
     /// Records a request for port states. Returns whether the caller must send it; it must not if one is in flight.
-    pub fn request_port_states(&mut self) -> bool {
+    pub(super) fn request_port_states(&mut self) -> bool {
         // The earlier states may be out of date. A request in flight has cleared them already.
         if !self.is_waiting_for_ports {
             self.ports = None;
@@ -146,7 +146,7 @@ impl ControlChannel {
     }
 
     /// Like [`request_port_states`](Self::request_port_states), but at most once in `interval` rounds.
-    pub fn request_unseen_port_states(&mut self, round: u64, interval: u64) -> bool {
+    pub(super) fn request_unseen_port_states(&mut self, round: u64, interval: u64) -> bool {
         if self.unseen_query_round.is_some_and(|last| round < last + interval) {
             return false;
         }
@@ -155,16 +155,16 @@ impl ControlChannel {
     }
 
     /// Records the port states of the switch, `(port, is_up)`; `None` if they could not be read.
-    pub fn on_port_states(&mut self, ports: Option<Vec<(u16, bool)>>) {
+    pub(super) fn on_port_states(&mut self, ports: Option<Vec<(u16, bool)>>) {
         (self.is_waiting_for_ports, self.ports) = (false, ports);
     }
 
-    pub fn is_waiting_for_ports(&self) -> bool {
+    pub(super) fn is_waiting_for_ports(&self) -> bool {
         self.is_waiting_for_ports
     }
 
     /// Returns whether a port is up; `None` if unknown.
-    pub fn is_port_up(&self, port: u16) -> Option<bool> {
+    pub(super) fn is_port_up(&self, port: u16) -> Option<bool> {
         self.ports.iter().flatten().find(|(number, _)| *number == port).map(|(_, is_up)| *is_up)
     }
 }

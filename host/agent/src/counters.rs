@@ -16,7 +16,7 @@ pub(super) struct ReceivedTotals {
 }
 
 impl ReceivedTotals {
-    pub fn of(stats: &HostStats) -> ReceivedTotals {
+    pub(crate) fn of(stats: &HostStats) -> ReceivedTotals {
         let data_frames = stats.data_received + stats.out_of_order + stats.duplicates;
         ReceivedTotals {
             frames: data_frames + stats.acks_received + stats.nacks_received,

@@ -14,14 +14,14 @@ const MAX_PATHS: usize = 16;
 pub(super) struct PathCounts(Vec<PathResult>);
 
 impl PathCounts {
-    pub fn add(&mut self, path_id: u16) {
+    pub(crate) fn add(&mut self, path_id: u16) {
         if let Some(path) = self.0.iter_mut().find(|path| path.path_id == path_id) {
             path.packets += 1;
         } else if self.0.len() < MAX_PATHS {
             self.0.push(PathResult { path_id, packets: 1 });
         }
     }
-    pub fn result(&self) -> Vec<PathResult> {
+    pub(crate) fn result(&self) -> Vec<PathResult> {
         self.0.clone()
     }
 }
@@ -36,7 +36,7 @@ pub(super) struct ReplayFilter {
 
 impl ReplayFilter {
     /// Returns whether the ACK is new.
-    pub fn accept(&mut self, subflow: u8, seq: u32, echo: u32) -> bool {
+    pub(crate) fn accept(&mut self, subflow: u8, seq: u32, echo: u32) -> bool {
         // Both wrap (RFC 1982).
         let is_later = |a: u32, b: u32| a.wrapping_sub(b).cast_signed() > 0;
         let (last_seq, last_echo) = match self.latest.entry(subflow) {
@@ -61,14 +61,14 @@ impl ReplayFilter {
 pub(super) struct MinMaxLast(Option<RangeResult>);
 
 impl MinMaxLast {
-    pub fn add(&mut self, value: u16) {
+    pub(crate) fn add(&mut self, value: u16) {
         let range = self.0.get_or_insert(RangeResult { min: value, max: value, last: value });
         *range = RangeResult { min: range.min.min(value), max: range.max.max(value), last: value };
     }
-    pub fn last(&self) -> u16 {
+    pub(crate) fn last(&self) -> u16 {
         self.0.map_or(0, |range| range.last)
     }
-    pub fn result(&self) -> Option<RangeResult> {
+    pub(crate) fn result(&self) -> Option<RangeResult> {
         self.0
     }
 }
@@ -103,7 +103,7 @@ fn bin_upper_edge(bin: usize) -> u64 {
 }
 
 impl RttHistogram {
-    pub fn add(&mut self, ns: u32) {
+    pub(crate) fn add(&mut self, ns: u32) {
         if self.count == 0 {
             self.bins = vec![0; BIN_COUNT];
             self.min_ns = ns;
@@ -117,7 +117,7 @@ impl RttHistogram {
             *count = count.saturating_add(1);
         }
     }
-    pub fn last(&self) -> Time {
+    pub(crate) fn last(&self) -> Time {
         Time::from_ns(u64::from(self.last_ns))
     }
     /// Returns the upper edge in ns of the bin that contains `quantile` (0 to 1), but at most the maximum.
@@ -132,7 +132,7 @@ impl RttHistogram {
         }
         u64::from(self.max_ns)
     }
-    pub fn result(&self) -> Option<RttResult> {
+    pub(crate) fn result(&self) -> Option<RttResult> {
         (self.count > 0).then(|| RttResult {
             count: self.count,
             min_ns: self.min_ns.into(),

@@ -30,7 +30,7 @@ pub(super) struct Link {
 }
 
 impl Netlink {
-    pub fn open() -> io::Result<Netlink> {
+    pub(crate) fn open() -> io::Result<Netlink> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
@@ -38,7 +38,7 @@ impl Netlink {
     }
 
     /// Returns the interface with this index; `None` if it does not exist, for example because it was removed.
-    pub fn link(&self, index: u32) -> io::Result<Option<Link>> {
+    pub(crate) fn link(&self, index: u32) -> io::Result<Option<Link>> {
         let mut request = LinkMessage::default();
         request.header.index = index;
         let replies = match self.request(RouteNetlinkMessage::GetLink(request), NLM_F_REQUEST) {
@@ -62,7 +62,7 @@ impl Netlink {
 
     /// Returns the gateway to `peer` through the interface `index`; `None` if the peer is on the link, or if the query
     /// fails, for example because there is no route.
-    pub fn gateway(&self, index: u32, peer: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
+    pub(crate) fn gateway(&self, index: u32, peer: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
         let mut request = RouteMessage::default();
         request.header.address_family = AddressFamily::Inet;
         request.header.destination_prefix_length = 32;
@@ -85,7 +85,7 @@ impl Netlink {
     }
 
     /// Returns the IPv4 neighbours of the interface `index` whose MAC address is known.
-    pub fn neighbours(&self, index: u32) -> io::Result<BTreeMap<Ipv4Addr, MacAddr>> {
+    pub(crate) fn neighbours(&self, index: u32) -> io::Result<BTreeMap<Ipv4Addr, MacAddr>> {
         let mut request = NeighbourMessage::default();
         request.header.family = AddressFamily::Inet;
         let replies = self.request(RouteNetlinkMessage::GetNeighbour(request), NLM_F_REQUEST | NLM_F_DUMP)?;

@@ -76,7 +76,11 @@ pub struct NicCounters {
 
 impl Nic {
     /// Opens the raw socket. Frames are sent at `rate`; lateness of up to `max_catch_up` does not reduce it.
-    pub fn open(interface: &Interface, rate: Bandwidth, max_catch_up: Time) -> Result<Nic, AgentError> {
+    pub(crate) fn open(
+        interface: &Interface,
+        rate: Bandwidth,
+        max_catch_up: Time,
+    ) -> Result<Nic, AgentError> {
         let open_error = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => AgentError::NoPermission { iface: interface.name.clone() },
             _ => {
@@ -122,33 +126,33 @@ impl Nic {
     }
 
     /// Returns the end of serialisation of the last frame.
-    pub fn free_at(&self) -> Time {
+    pub(crate) fn free_at(&self) -> Time {
         self.free_at
     }
     /// Returns whether the pending frame waits for room in the kernel's queue.
-    pub fn is_queue_full(&self) -> bool {
+    pub(crate) fn is_queue_full(&self) -> bool {
         self.is_queue_full
     }
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.pending_len.is_some()
     }
-    pub fn counters(&self) -> &NicCounters {
+    pub(crate) fn counters(&self) -> &NicCounters {
         &self.counters
     }
     /// Returns whether receiving failed since the previous call.
-    pub fn take_error(&mut self) -> bool {
+    pub(crate) fn take_error(&mut self) -> bool {
         std::mem::take(&mut self.had_error)
     }
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
     /// Returns the buffer for the headers of the next frame.
-    pub fn head(&mut self) -> &mut [u8] {
+    pub(crate) fn head(&mut self) -> &mut [u8] {
         &mut self.frame[..MAX_HEADER_LEN]
     }
 
     /// Copies a whole frame into the send buffer. Returns its length, for the next call of [`send`](Self::send).
-    pub fn load_frame(&mut self, frame: &[u8]) -> usize {
+    pub(crate) fn load_frame(&mut self, frame: &[u8]) -> usize {
         let len = frame.len().min(self.frame.len());
         self.frame[..len].copy_from_slice(&frame[..len]);
         // Not `len`: `send` counts a frame that exceeds the buffer as too long.
@@ -156,7 +160,7 @@ impl Nic {
     }
 
     /// Calls `on_frame` with the next received frame. Returns false if there is none.
-    pub fn receive(&mut self, on_frame: impl FnOnce(&[u8])) -> bool {
+    pub(crate) fn receive(&mut self, on_frame: impl FnOnce(&[u8])) -> bool {
         match self.receiver.next() {
             Ok(frame) => {
                 self.counters.frames_received += 1;
@@ -177,7 +181,7 @@ impl Nic {
     }
 
     /// Sends the `head_len` bytes written to [`head`](Self::head), followed by `payload` zero bytes.
-    pub fn send(&mut self, now: Time, head_len: usize, payload: u32) -> SendOutcome {
+    pub(crate) fn send(&mut self, now: Time, head_len: usize, payload: u32) -> SendOutcome {
         let length = head_len + payload as usize;
         if length > self.frame.len() {
             self.counters.too_long += 1;
@@ -197,7 +201,7 @@ impl Nic {
     }
 
     /// Tries to send the pending frame, if there is one.
-    pub fn flush(&mut self, now: Time) -> SendOutcome {
+    pub(crate) fn flush(&mut self, now: Time) -> SendOutcome {
         let Some(length) = self.pending_len else { return SendOutcome::Sent };
         self.is_queue_full = false;
         let Some(Err(error)) = self.sender.send_to(&self.frame[..length], None) else {

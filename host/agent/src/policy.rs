@@ -127,7 +127,7 @@ struct SavedVersion {
 
 impl PolicyServer {
     /// Restores the host's policies from [`PolicyChannel::saved_state`]. Fails if that state cannot be used.
-    pub fn open(
+    pub(crate) fn open(
         mut channel: PolicyChannel,
         now: Time,
         host: &mut Host,
@@ -140,7 +140,7 @@ impl PolicyServer {
 
     /// Answers all pending requests and saves the state if that is due. Returns true if there was a request, after
     /// which the host may have a frame to send.
-    pub fn serve(&mut self, now: Time, host: &mut Host) -> bool {
+    pub(crate) fn serve(&mut self, now: Time, host: &mut Host) -> bool {
         let mut had_request = false;
         while let Ok(PolicyCall { request, reply_tx }) = self.channel.requests.try_recv() {
             had_request = true;
@@ -171,7 +171,7 @@ impl PolicyServer {
     }
 
     /// Sends the state to the owner at the end of the run, whether or not a save is due.
-    pub fn save_final(mut self, now: Time, host: &Host) {
+    pub(crate) fn save_final(mut self, now: Time, host: &Host) {
         self.last_saved = None;
         self.save_if_due(now, host);
     }

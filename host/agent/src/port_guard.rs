@@ -24,7 +24,7 @@ pub(super) struct PortGuard {
 
 impl PortGuard {
     /// Binds `ports` of `addr`.
-    pub fn bind(addr: Ipv4Addr, ports: &BTreeSet<u16>) -> Result<PortGuard, AgentError> {
+    pub(crate) fn bind(addr: Ipv4Addr, ports: &BTreeSet<u16>) -> Result<PortGuard, AgentError> {
         raise_fd_limit(ports.len() as u64 + SPARE_DESCRIPTORS);
         let mut sockets = Vec::with_capacity(ports.len());
         for &port in ports {

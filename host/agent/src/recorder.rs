@@ -90,7 +90,7 @@ struct InboundTrack {
 
 impl Recorder {
     /// Creates a recorder for the planned flows; see the fields of [`Recorder`] for the parameters.
-    pub fn new(
+    pub(crate) fn new(
         plans: &[FlowPlan],
         first_message: u32,
         epoch: Time,
@@ -130,7 +130,7 @@ impl Recorder {
     }
 
     /// Records that the planned flow with this index was opened.
-    pub fn on_flow_opened(&mut self, index: usize, id: FlowId, now: Time) {
+    pub(crate) fn on_flow_opened(&mut self, index: usize, id: FlowId, now: Time) {
         let track = &mut self.flows[index];
         (track.id, track.opened_at) = (Some(id), Some(now));
         track.series.first = self.intervals_elapsed;
@@ -138,23 +138,23 @@ impl Recorder {
     }
 
     /// Returns the id of the flow with this index; `None` unless it is open.
-    pub fn open_flow(&self, index: usize) -> Option<FlowId> {
+    pub(crate) fn open_flow(&self, index: usize) -> Option<FlowId> {
         self.flows[index].id.filter(|_| self.flows[index].ended_at.is_none())
     }
 
     /// Returns the numbers of flows by progress; `waiting` of them have not started.
-    pub fn flow_counts(&self, waiting: usize) -> FlowCounts {
+    pub(crate) fn flow_counts(&self, waiting: usize) -> FlowCounts {
         let ended = self.flows.iter().filter(|track| track.ended_at.is_some()).count();
         FlowCounts { waiting, sending: self.flows.len().saturating_sub(waiting + ended), ended }
     }
 
-    pub fn have_all_ended(&self) -> bool {
+    pub(crate) fn have_all_ended(&self) -> bool {
         self.flows.iter().all(|track| track.ended_at.is_some())
     }
 
     /// Called for every frame that the host has accepted, so its fields are plausible. `payload` is the number of
     /// bytes that the frame added to `payload_received`.
-    pub fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+    pub(crate) fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
         match frame.weir.kind() {
             PacketKind::Data => self.on_data(now, frame, payload),
             PacketKind::Ack | PacketKind::Nack => self.on_ack(now, frame),
@@ -201,7 +201,7 @@ impl Recorder {
         track.paths.add(frame.weir.path_id());
     }
 
-    pub fn on_event(&mut self, event: &HostEvent) {
+    pub(crate) fn on_event(&mut self, event: &HostEvent) {
         match *event {
             HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
                 self.on_flow_ended(message, end, bytes, retransmits, None);
@@ -239,13 +239,13 @@ impl Recorder {
         (track.acked, track.retransmits) = (acked, retransmits);
     }
 
-    pub fn next_sample(&self) -> Option<Time> {
+    pub(crate) fn next_sample(&self) -> Option<Time> {
         self.next_sample
     }
 
     /// Takes the samples that are due. If the loop missed several intervals, the bytes acknowledged since the last
     /// sample are spread over them evenly.
-    pub fn sample(&mut self, now: Time, host: &Host) {
+    pub(crate) fn sample(&mut self, now: Time, host: &Host) {
         let (Some(interval), Some(due)) = (self.sample_interval, self.next_sample) else { return };
         if now < due {
             return;
@@ -283,15 +283,15 @@ impl Recorder {
         self.sampled_flows.retain(|&index| flows[index].ended_at.is_none());
     }
 
-    pub fn is_truncated(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.is_truncated
     }
-    pub fn unlisted(&self) -> UnlistedMessages {
+    pub(crate) fn unlisted(&self) -> UnlistedMessages {
         self.unlisted
     }
 
     /// Returns the results of all planned flows, and clears their series.
-    pub fn flow_results(&mut self, now: Time, host: &Host) -> Vec<FlowResult> {
+    pub(crate) fn flow_results(&mut self, now: Time, host: &Host) -> Vec<FlowResult> {
         let (epoch, has_series, first_message) =
             (self.epoch, self.sample_interval.is_some(), self.first_message);
         let since_epoch = |time: Time| time.saturating_sub(epoch).as_ns();
@@ -333,7 +333,7 @@ impl Recorder {
     }
 
     /// Returns the results of all recorded received messages.
-    pub fn received_results(&self) -> Vec<ReceivedResult> {
+    pub(crate) fn received_results(&self) -> Vec<ReceivedResult> {
         let since_epoch = |time: Time| time.saturating_sub(self.epoch).as_ns();
         let tracks = self.received.iter();
         tracks

@@ -59,17 +59,17 @@ impl Lateness {
 impl PreciseSleeper {
     /// Sets the calling thread's timer slack to 1 ns, since the default of 50 us delays every timed wait. If that
     /// fails, waits are only less precise.
-    pub fn new(max_spin: Time) -> PreciseSleeper {
+    pub(crate) fn new(max_spin: Time) -> PreciseSleeper {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         PreciseSleeper { max_spin, mean_lateness: Time::ZERO, histogram: Lateness::default() }
     }
 
-    pub fn lateness(&self) -> &Lateness {
+    pub(crate) fn lateness(&self) -> &Lateness {
         &self.histogram
     }
 
     /// Waits as `wait` says, or until `fd` has received a frame.
-    pub fn wait(&mut self, clock: &Clock, fd: BorrowedFd<'_>, wait: Wait) {
+    pub(crate) fn wait(&mut self, clock: &Clock, fd: BorrowedFd<'_>, wait: Wait) {
         let Wait { deadline, is_precise, ends_when_writable } = wait;
         let margin = if is_precise { self.margin() } else { Time::ZERO };
         let wake_at = deadline.saturating_sub(margin);

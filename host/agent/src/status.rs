@@ -37,13 +37,13 @@ pub(super) struct StatusPublisher {
 }
 
 impl StatusPublisher {
-    pub fn new(status: Arc<Mutex<Status>>) -> StatusPublisher {
+    pub(crate) fn new(status: Arc<Mutex<Status>>) -> StatusPublisher {
         StatusPublisher { status, next_refresh: Time::ZERO }
     }
 
     /// Updates the status if [`REFRESH_INTERVAL`] has passed. `flow_counts` is a closure because counting takes time,
     /// which most calls need not spend.
-    pub fn refresh(
+    pub(crate) fn refresh(
         &mut self,
         now: Time,
         host: &Host,

@@ -36,7 +36,7 @@ pub struct PolicyStatus<'a> {
 }
 
 impl HostPolicy {
-    pub fn new(config: &HostConfig) -> Option<Box<HostPolicy>> {
+    pub(super) fn new(config: &HostConfig) -> Option<Box<HostPolicy>> {
         let policy = config.policy.as_ref()?;
         let max_packet_len = (config.mtu.get() as usize).saturating_sub(HEADERS_LEN);
         Some(Box::new(HostPolicy {
@@ -49,12 +49,12 @@ impl HostPolicy {
         }))
     }
 
-    pub fn next_wakeup(&self) -> Time {
+    pub(super) fn next_wakeup(&self) -> Time {
         self.expires_at.unwrap_or(Time::MAX).min(self.node.next_wakeup())
     }
 
     /// Returns the configuration of the host under `policy`, or the reason why it cannot run that policy.
-    pub fn config_with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
+    pub(super) fn config_with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
         let scheme = policy.config(&self.base_config.registry).map_err(|_| PolicyRefusal::Unknown)?;
         let base_rtt = policy.base_rtt.unwrap_or(self.base_config.base_rtt);
         let mut new_config = HostConfig { scheme, base_rtt, ..self.base_config.clone() };
@@ -66,7 +66,7 @@ impl HostPolicy {
 
     /// Builds the POLICY frame that is due, in `self.frame`. Returns false if the frame would exceed IPv4's maximum
     /// length.
-    pub fn build_frame(&mut self, now: Time) -> bool {
+    pub(super) fn build_frame(&mut self, now: Time) -> bool {
         self.frame.clear();
         self.frame.resize(HEADERS_LEN, 0);
         self.node.transmit(now, &mut self.frame);

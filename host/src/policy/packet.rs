@@ -96,7 +96,7 @@ pub(super) struct Body {
 
 impl Body {
     /// Returns the body that a host sends before it holds any policy.
-    pub fn none() -> Body {
+    pub(super) fn none() -> Body {
         Body { id: PolicyId::default(), parent: Digest::default(), policy: None }
     }
 
@@ -105,7 +105,7 @@ impl Body {
     /// # Errors
     ///
     /// The policy exceeds a limit of the format.
-    pub fn encode(&self) -> Result<Vec<u8>, PolicyError> {
+    pub(super) fn encode(&self) -> Result<Vec<u8>, PolicyError> {
         let mut out = Vec::with_capacity(MAX_POLICY_PACKET);
         out.extend(self.id.version.to_be_bytes());
         out.extend(self.id.writer.to_be_bytes());
@@ -136,7 +136,7 @@ impl Body {
     }
 
     /// Decodes the body of a packet; `None` unless the bytes are exactly what [`encode`](Self::encode) writes.
-    pub fn decode(bytes: &[u8]) -> Option<Body> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Body> {
         let mut rest = bytes;
         let id = PolicyId { version: read_u64(&mut rest)?, writer: u32::from_be_bytes(read(&mut rest)?) };
         let parent = Digest(read(&mut rest)?);

@@ -14,7 +14,7 @@ use weir_units::Time;
 
 parameters! {
     /// FNCC's parameters.
-    pub struct Fncc {
+    pub(super) struct Fncc {
         shared: InflightConfig = InflightConfig::default() => { part };
         /// Last-hop congestion speedup.
         lhcs: Lhcs = Lhcs::Direct => {

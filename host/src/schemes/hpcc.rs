@@ -13,7 +13,7 @@ use weir_units::Time;
 
 parameters! {
     /// HPCC's parameters.
-    pub struct Hpcc {
+    pub(super) struct Hpcc {
         shared: InflightConfig = InflightConfig::default() => { part };
         /// Keep a reference window per hop and use the smallest.
         multi_rate: bool = false => {

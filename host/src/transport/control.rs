@@ -35,11 +35,11 @@ pub(crate) struct RecordBuf {
 
 impl RecordBuf {
     /// No records.
-    pub const NONE: RecordBuf =
+    pub(crate) const NONE: RecordBuf =
         RecordBuf { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::BASE, custom: None };
 
     /// Copies the records of a packet.
-    pub fn copy(records: &[u8], format: RecordFormat) -> RecordBuf {
+    pub(crate) fn copy(records: &[u8], format: RecordFormat) -> RecordBuf {
         let mut copy = RecordBuf { format, ..RecordBuf::NONE };
         if format.is_custom() {
             copy.custom = Some(records.into());
@@ -57,7 +57,7 @@ impl RecordBuf {
 
 impl ControlFrame {
     /// Writes the frame to `out` and returns its length in bytes; `None` if `out` is too short.
-    pub fn emit(&self, config: &HostConfig, out: &mut [u8]) -> Option<usize> {
+    pub(crate) fn emit(&self, config: &HostConfig, out: &mut [u8]) -> Option<usize> {
         let weir = WeirRepr {
             kind: self.kind,
             flags: self.flags,
@@ -95,13 +95,13 @@ pub(crate) struct ControlQueue {
 }
 
 impl ControlQueue {
-    pub fn new(limit: u32) -> ControlQueue {
+    pub(crate) fn new(limit: u32) -> ControlQueue {
         ControlQueue { frames: VecDeque::new(), limit: limit as usize }
     }
 
     /// Appends a frame and counts it as sent. A full queue drops its oldest frame: a newer ACK of the same flow usually
     /// supersedes it, and otherwise the sender recovers by its retransmission timeout.
-    pub fn push(&mut self, frame: ControlFrame, stats: &mut HostStats) {
+    pub(crate) fn push(&mut self, frame: ControlFrame, stats: &mut HostStats) {
         if self.frames.len() >= self.limit {
             self.frames.pop_front();
             stats.drops.count(DropReason::ControlQueueFull);
@@ -116,11 +116,11 @@ impl ControlQueue {
     }
 
     /// Removes and returns the oldest frame.
-    pub fn pop(&mut self) -> Option<ControlFrame> {
+    pub(crate) fn pop(&mut self) -> Option<ControlFrame> {
         self.frames.pop_front()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 }

@@ -29,17 +29,17 @@ const ABSENT: u32 = u32::MAX;
 
 impl Deadlines {
     /// Returns the earliest deadline.
-    pub fn earliest(&self) -> Option<Time> {
+    pub(super) fn earliest(&self) -> Option<Time> {
         self.heap.first().map(|entry| entry.time)
     }
 
     /// Returns the deadline of `slot`.
-    pub fn get(&self, slot: u32) -> Option<Time> {
+    pub(super) fn get(&self, slot: u32) -> Option<Time> {
         self.heap_index_of(slot).map(|index| self.heap[index].time)
     }
 
     /// Sets or moves the deadline of `slot`.
-    pub fn set(&mut self, slot: u32, time: Time) {
+    pub(super) fn set(&mut self, slot: u32, time: Time) {
         self.seq += 1;
         let entry = Entry { time, seq: self.seq, slot };
         if self.heap_index.len() <= slot as usize {
@@ -60,7 +60,7 @@ impl Deadlines {
     }
 
     /// Removes the deadline of `slot`, if it has one.
-    pub fn remove(&mut self, slot: u32) {
+    pub(super) fn remove(&mut self, slot: u32) {
         let Some(index) = self.heap_index_of(slot) else { return };
         self.heap_index[slot as usize] = ABSENT;
         self.heap.swap_remove(index);
@@ -72,7 +72,7 @@ impl Deadlines {
     }
 
     /// Removes the earliest deadline and returns its slot, if that deadline is not after `now`.
-    pub fn pop_due(&mut self, now: Time) -> Option<u32> {
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
         let first = self.heap.first().filter(|entry| entry.time <= now)?;
         let slot = first.slot;
         self.remove(slot);

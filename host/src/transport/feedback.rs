@@ -16,7 +16,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 impl Outbound {
     /// Handles a feedback packet. On error the message is unchanged.
-    pub fn on_feedback(
+    pub(crate) fn on_feedback(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,

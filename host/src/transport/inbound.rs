@@ -115,7 +115,7 @@ fn parse_announcement<'a>(frame: &FrameView<'a>) -> Option<AnnouncedSenders<'a>>
 }
 
 impl Inbound {
-    pub fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Inbound {
+    pub(crate) fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Inbound {
         let (needs, transport) = (config.scheme.needs(), &config.transport);
         Inbound {
             messages: MessageTable::new(
@@ -144,7 +144,7 @@ impl Inbound {
         }
     }
 
-    pub fn info(&self, peer: Ipv4Addr, message_id: u32) -> Option<InboundInfo> {
+    pub(crate) fn info(&self, peer: Ipv4Addr, message_id: u32) -> Option<InboundInfo> {
         let MessageState::InProgress(slot) = self.messages.find(message_key(peer, message_id)) else {
             return None;
         };
@@ -158,7 +158,7 @@ impl Inbound {
 
     /// Applies a scheme change. Messages in progress continue; the receiver half of the new scheme sees each of them
     /// as new.
-    pub fn reconfigure(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
+    pub(crate) fn reconfigure(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
         // The other fields stay as they are: `check_applicable` refuses a policy with another kind of loss recovery or
         // another port algorithm (`is_selective`, `uses_credits`), and the limits are not part of a policy.
         let needs = config.scheme.needs();
@@ -175,7 +175,7 @@ impl Inbound {
 
     /// Returns the number of messages that received a packet within the active window before `now`, and marks the
     /// others as idle.
-    pub fn age_and_count_active(&mut self, now: Time) -> usize {
+    pub(crate) fn age_and_count_active(&mut self, now: Time) -> usize {
         self.messages.age_and_count_active(now)
     }
 
@@ -216,7 +216,7 @@ impl Inbound {
 
     /// Handles a DATA packet. A packet that is refused after the lookup (`BeyondEnd`, `ReorderFull`) still creates
     /// its message and counts as activity of it.
-    pub fn on_data(
+    pub(crate) fn on_data(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
@@ -462,7 +462,7 @@ impl Inbound {
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no ACK is delayed and no credit is
     /// due.
-    pub fn next_wakeup(&self) -> Option<Time> {
+    pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let delayed_ack = self.delayed_acks.front().map(|deadline| deadline.time);
         match (delayed_ack, self.credit_deadlines.earliest()) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -471,7 +471,7 @@ impl Inbound {
     }
 
     /// Queues the delayed ACKs and the credits whose deadline has come.
-    pub fn wakeup(&mut self, now: Time, control: &mut ControlQueue, stats: &mut HostStats) {
+    pub(crate) fn wakeup(&mut self, now: Time, control: &mut ControlQueue, stats: &mut HostStats) {
         while let Some(slot) = self.credit_deadlines.pop_due(now) {
             self.grant_credit(now, slot, CreditTrigger::Deadline, control, stats);
         }

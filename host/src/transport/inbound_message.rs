@@ -46,7 +46,7 @@ pub(super) struct InboundSubflow {
 
 impl InboundSubflow {
     /// Resets the delayed-ACK state after an ACK of this subflow has been sent.
-    pub fn on_ack_sent(&mut self) {
+    pub(super) fn on_ack_sent(&mut self) {
         (self.unacked_packets, self.delayed_ack, self.ack_deadline) = (0, None, None);
     }
 }
@@ -87,7 +87,7 @@ pub(super) struct AcceptedSegment {
 
 impl InboundMessage {
     /// Returns the state of subflow `index`, created on first use.
-    pub fn subflow(&mut self, index: usize) -> &mut InboundSubflow {
+    pub(super) fn subflow(&mut self, index: usize) -> &mut InboundSubflow {
         let Some(other) = index.checked_sub(1) else { return &mut self.first_subflow };
         if self.other_subflows.len() <= other {
             self.other_subflows.resize_with(index, InboundSubflow::default);
@@ -100,13 +100,13 @@ impl InboundMessage {
     }
 
     /// Removes and returns the delayed ACKs of all subflows, in the order of the subflows.
-    pub fn take_delayed_acks(&mut self) -> impl Iterator<Item = ControlFrame> {
+    pub(super) fn take_delayed_acks(&mut self) -> impl Iterator<Item = ControlFrame> {
         let subflows = std::iter::once(&mut self.first_subflow).chain(&mut self.other_subflows);
         subflows.filter_map(|subflow| subflow.delayed_ack.take())
     }
 
     /// Returns the next expected byte of each subflow, by index; 0 for a subflow that was never used.
-    pub fn rcv_nxt_by_subflow(&self) -> [u64; MAX_SUBFLOWS as usize] {
+    pub(super) fn rcv_nxt_by_subflow(&self) -> [u64; MAX_SUBFLOWS as usize] {
         let mut rcv_nxt = [0; MAX_SUBFLOWS as usize];
         for (rcv_nxt, subflow) in rcv_nxt.iter_mut().zip(self.subflows()) {
             *rcv_nxt = subflow.bytes.prefix_end();
@@ -115,20 +115,20 @@ impl InboundMessage {
     }
 
     /// Returns the next expected byte of subflow `index`; 0 if it was never used.
-    pub fn rcv_nxt(&self, index: usize) -> u64 {
+    pub(super) fn rcv_nxt(&self, index: usize) -> u64 {
         self.subflows().nth(index).map_or(0, |subflow| subflow.bytes.prefix_end())
     }
 
     /// Returns the number of ranges behind gaps, in the message and in all its subflows. Each one costs memory and
     /// counts against `max_reorder_ranges`.
-    pub fn reorder_range_count(&self) -> usize {
+    pub(super) fn reorder_range_count(&self) -> usize {
         self.received.reorder_range_count()
             + self.subflows().map(|subflow| subflow.bytes.reorder_range_count()).sum::<usize>()
     }
 
     /// Accepts a packet under go-back-N: only the part that extends the contiguous prefix is recorded. A packet
     /// behind a gap is reported as [`SegmentOrder::OutOfOrder`] and must be sent again.
-    pub fn accept_go_back_n(&mut self, offsets: SegmentOffsets) -> AcceptedSegment {
+    pub(super) fn accept_go_back_n(&mut self, offsets: SegmentOffsets) -> AcceptedSegment {
         let (rcv_nxt, end) = (self.received.prefix_end(), offsets.message_offset + offsets.len);
         let order = if offsets.message_offset > rcv_nxt {
             SegmentOrder::OutOfOrder
@@ -150,7 +150,7 @@ impl InboundMessage {
 
     /// Accepts a packet of subflow `index` under selective retransmission. `max_new_ranges` is the number of further
     /// ranges behind gaps that may be recorded; a packet that needs more is refused with [`DropReason::ReorderFull`].
-    pub fn accept_selective(
+    pub(super) fn accept_selective(
         &mut self,
         index: usize,
         offsets: SegmentOffsets,

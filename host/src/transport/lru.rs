@@ -18,26 +18,26 @@ pub(super) struct LruList {
 }
 
 impl LruList {
-    pub const fn new() -> LruList {
+    pub(super) const fn new() -> LruList {
         LruList { oldest: NONE, newest: NONE, len: 0 }
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the slot that was pushed first.
-    pub fn oldest(&self) -> Option<u32> {
+    pub(super) fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
     /// Returns the slot that was pushed last.
-    pub fn newest(&self) -> Option<u32> {
+    pub(super) fn newest(&self) -> Option<u32> {
         (self.newest != NONE).then_some(self.newest)
     }
 
     /// Appends `slot`, which must not be in any list, as the newest.
-    pub fn push(&mut self, links: &mut Vec<Links>, slot: u32) {
+    pub(super) fn push(&mut self, links: &mut Vec<Links>, slot: u32) {
         let links_needed = slot as usize + 1;
         if links.len() < links_needed {
             links.resize(links_needed, Links { older: NONE, newer: NONE });
@@ -52,7 +52,7 @@ impl LruList {
     }
 
     /// Removes `slot`, which must be in this list.
-    pub fn remove(&mut self, links: &mut [Links], slot: u32) {
+    pub(super) fn remove(&mut self, links: &mut [Links], slot: u32) {
         let Links { older, newer } = links[slot as usize];
         match links.get_mut(older as usize) {
             Some(node) => node.newer = newer,

@@ -45,7 +45,7 @@ const UNBOUNDED: u64 = u64::MAX;
 
 impl OutboundMessage {
     /// Creates the message of `spec`. `repr` contains the headers of its full DATA packets on the first subflow.
-    pub fn new(
+    pub(super) fn new(
         now: Time,
         spec: &FlowSpec,
         repr: FrameRepr,
@@ -77,40 +77,40 @@ impl OutboundMessage {
         }
     }
 
-    pub fn id(&self) -> u32 {
+    pub(super) fn id(&self) -> u32 {
         self.id
     }
-    pub fn peer(&self) -> Ipv4Addr {
+    pub(super) fn peer(&self) -> Ipv4Addr {
         self.peer
     }
-    pub fn priority(&self) -> Priority {
+    pub(super) fn priority(&self) -> Priority {
         self.priority
     }
-    pub fn start(&self) -> Time {
+    pub(super) fn start(&self) -> Time {
         self.start
     }
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.size
     }
-    pub fn retransmits(&self) -> u64 {
+    pub(super) fn retransmits(&self) -> u64 {
         self.subflows.iter().map(|subflow| subflow.retransmits).sum()
     }
-    pub fn acked_bytes(&self) -> u64 {
+    pub(super) fn acked_bytes(&self) -> u64 {
         self.acked_bytes
     }
-    pub fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.next_offset == self.size && self.acked_bytes == self.size
     }
 
     /// Ends the message early: its size becomes at most one full packet beyond the bytes assigned to subflows, so
     /// that one more new packet is sent, with END. No effect if the message would end sooner.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.size = self.size.min(self.next_offset.saturating_add(u64::from(self.max_payload)));
     }
 
     /// Announces the senders of an incast in the first packets. No effect with selective retransmission: subflows
     /// have no common first packet.
-    pub fn announce(&mut self, announcement: &Announcement) -> Result<(), OpenError> {
+    pub(super) fn announce(&mut self, announcement: &Announcement) -> Result<(), OpenError> {
         if self.is_selective() {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl OutboundMessage {
     }
 
     /// Returns whether a subflow has a packet to send and may send it.
-    pub fn may_send(&self, index: usize) -> bool {
+    pub(super) fn may_send(&self, index: usize) -> bool {
         let Some(subflow) = self.subflows.get(index).filter(|_| self.requests.allows_send()) else {
             return false;
         };
@@ -147,7 +147,7 @@ impl OutboundMessage {
     }
 
     /// Handles an acknowledgement on subflow `index`, see [`Subflow::acknowledge`].
-    pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
+    pub(super) fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
         let OutboundMessage { subflows, acked_ranges, acked_bytes, .. } = self;
         let subflow = &mut subflows[index];
         // Both subflows of a reinjected byte may acknowledge it; `insert` returns only the bytes that are new.
@@ -162,14 +162,19 @@ impl OutboundMessage {
     }
 
     /// Handles the credit `number`. Returns whether the credit was accepted.
-    pub fn accept_credit(&mut self, number: u32) -> bool {
+    pub(super) fn accept_credit(&mut self, number: u32) -> bool {
         let has_bytes_to_send = self.subflows[0].nxt() < self.size;
         self.requests.accept_credit(number, has_bytes_to_send)
     }
 
     /// Called when the retransmission timer of subflow `index` expires. Returns the reason to give up the message: the
     /// peer has lost it, or has acknowledged nothing on any subflow for `user_timeout`. `None` to go on.
-    pub fn failure_on_timeout(&self, index: usize, now: Time, user_timeout: Time) -> Option<FlowError> {
+    pub(super) fn failure_on_timeout(
+        &self,
+        index: usize,
+        now: Time,
+        user_timeout: Time,
+    ) -> Option<FlowError> {
         if self.subflows[index].has_peer_lost_message() {
             return Some(FlowError::ForgottenByReceiver);
         }
@@ -185,7 +190,7 @@ impl OutboundMessage {
     /// Handles a retransmission timeout of subflow `index`; see [`Subflow::on_rto`] for the return value. If the path
     /// now counts as dead, the other subflows send its unacknowledged bytes too, as in MPTCP (RFC 8684 §3.3.6). The
     /// dead subflow goes on retransmitting.
-    pub fn on_rto(&mut self, index: usize, now: Time, user_timeout: Time) -> Option<u64> {
+    pub(super) fn on_rto(&mut self, index: usize, now: Time, user_timeout: Time) -> Option<u64> {
         let give_up_at = self.give_up_at(user_timeout);
         let has_others = self.subflows.len() > 1;
         let subflow = &mut self.subflows[index];
@@ -212,7 +217,7 @@ impl OutboundMessage {
 
     /// Writes the headers of the next DATA packet of subflow `index`. Call only if [`may_send`](Self::may_send)
     /// returned true.
-    pub fn emit(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) -> Option<Segment> {
+    pub(super) fn emit(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) -> Option<Segment> {
         let subflow = self.subflows.get_mut(index)?;
         let mut segment = if subflow.has_retransmission() {
             subflow.next_retransmission(self.size)?
@@ -243,7 +248,7 @@ impl OutboundMessage {
     }
 
     /// Writes the headers of a probe.
-    pub fn emit_probe(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) {
+    pub(super) fn emit_probe(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) {
         let subflow = &mut self.subflows[index];
         if self.requests.uses_credits() {
             subflow.arm_rto(now);
@@ -253,7 +258,7 @@ impl OutboundMessage {
 
     /// Applies a scheme change. `control` is the new sender half; `None` keeps the present one, because the new scheme
     /// needs another number of subflows. `previous_rtt` is the base RTT before the change.
-    pub fn reconfigure(
+    pub(super) fn reconfigure(
         &mut self,
         now: Time,
         previous_rtt: Time,
@@ -277,7 +282,7 @@ impl OutboundMessage {
 
     /// Applies the scheme's decision for subflow `index`. Returns true if the scheme suppresses some subflows now and
     /// did not before.
-    pub fn apply_decision(&mut self, index: usize, decision: Decision) -> bool {
+    pub(super) fn apply_decision(&mut self, index: usize, decision: Decision) -> bool {
         if let Some(subflow) = self.subflows.get_mut(index) {
             subflow.apply(decision);
         }
@@ -287,7 +292,7 @@ impl OutboundMessage {
         is_suppressing && !was_suppressing
     }
 
-    pub fn info(&self) -> FlowInfo {
+    pub(super) fn info(&self) -> FlowInfo {
         let sum = |value: fn(&Subflow) -> u64| Bytes::new(self.subflows.iter().map(value).sum());
         let active = (0..self.subflows.len()).filter(|&index| self.is_active(index));
         let first = self.subflows.first();
@@ -309,7 +314,7 @@ impl OutboundMessage {
         }
     }
 
-    pub fn subflow_info(&self, index: usize) -> Option<SubflowInfo> {
+    pub(super) fn subflow_info(&self, index: usize) -> Option<SubflowInfo> {
         Some(self.subflows.get(index)?.info(self.is_active(index)))
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn message_key(peer: Ipv4Addr, message: u32) -> u64 {
 }
 
 impl<T, E> MessageTable<T, E> {
-    pub fn new(
+    pub(super) fn new(
         active_window: Time,
         round_trip: Time,
         max_entries: u32,
@@ -91,49 +91,49 @@ impl<T, E> MessageTable<T, E> {
         }
     }
 
-    pub fn find(&self, message_key: u64) -> MessageState<'_, E> {
+    pub(super) fn find(&self, message_key: u64) -> MessageState<'_, E> {
         match self.by_message_key.get(&message_key) {
             Some(&slot) => MessageState::InProgress(slot),
             None => self.tombstones.get(&message_key).map_or(MessageState::Unknown, MessageState::Completed),
         }
     }
 
-    pub fn get_slot(&self, slot: u32) -> Option<&T> {
+    pub(super) fn get_slot(&self, slot: u32) -> Option<&T> {
         self.entries.get_slot(slot).map(|entry| &entry.value)
     }
-    pub fn get_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
+    pub(super) fn get_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.entries.get_slot_mut(slot).map(|entry| &mut entry.value)
     }
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.entries.get_mut(key).map(|entry| &mut entry.value)
     }
     /// Returns the slab key of the message in `slot`, which becomes invalid when the slot is reused.
-    pub fn slab_key(&self, slot: u32) -> Key {
+    pub(super) fn slab_key(&self, slot: u32) -> Key {
         self.entries.key(slot)
     }
     /// Applies a scheme change: all messages are new to the new scheme.
-    pub fn change_scheme(&mut self, active_window: Time, round_trip: Time) {
+    pub(super) fn change_scheme(&mut self, active_window: Time, round_trip: Time) {
         (self.active_window, self.round_trip) = (active_window, round_trip);
         self.scheme_generation = self.scheme_generation.wrapping_add(1);
     }
     /// Returns all messages in progress, in the order of their slots.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
     /// Marks the message as seen by the present scheme. Returns true if the scheme had not seen it before.
-    pub fn mark_seen_by_scheme(&mut self, slot: u32) -> bool {
+    pub(super) fn mark_seen_by_scheme(&mut self, slot: u32) -> bool {
         let generation = Some(self.scheme_generation);
         self.entries
             .get_slot_mut(slot)
             .is_some_and(|entry| std::mem::replace(&mut entry.seen_by, generation) != generation)
     }
-    pub fn last_seen(&self, slot: u32) -> Option<Time> {
+    pub(super) fn last_seen(&self, slot: u32) -> Option<Time> {
         self.entries.get_slot(slot).map(|entry| entry.last_seen)
     }
 
     /// Moves messages without a packet in the active window to the idle list and returns the number of those that
     /// remain active.
-    pub fn age_and_count_active(&mut self, now: Time) -> usize {
+    pub(super) fn age_and_count_active(&mut self, now: Time) -> usize {
         // `touch` moves a message to the newest end, so the list is sorted by `last_seen` and ageing stops at the
         // first recent message.
         while let Some(slot) = self.active.oldest() {
@@ -165,7 +165,7 @@ impl<T, E> MessageTable<T, E> {
     /// evicted to make room, if the table is full.
     ///
     /// Fails with `ReceiverFull` if the table is full of active messages.
-    pub fn insert(
+    pub(super) fn insert(
         &mut self,
         now: Time,
         message_key: u64,
@@ -191,7 +191,7 @@ impl<T, E> MessageTable<T, E> {
     }
 
     /// Records that a packet of the message arrived at `now`.
-    pub fn touch(&mut self, now: Time, slot: u32) {
+    pub(super) fn touch(&mut self, now: Time, slot: u32) {
         let Some(entry) = self.entries.get_slot_mut(slot) else { return };
         entry.last_seen = now;
         if entry.unverified_since.take_if(|first| now.saturating_sub(*first) >= self.round_trip).is_some() {
@@ -220,7 +220,7 @@ impl<T, E> MessageTable<T, E> {
 
     /// Moves a message to the tombstones; `make_tombstone` makes the tombstone from its state. The oldest tombstone is
     /// dropped if there are `max_tombstones`.
-    pub fn finish(&mut self, slot: u32, make_tombstone: impl FnOnce(T) -> E) {
+    pub(super) fn finish(&mut self, slot: u32, make_tombstone: impl FnOnce(T) -> E) {
         let Some(message_key) = self.entries.get_slot(slot).map(|entry| entry.message_key) else { return };
         let Some(value) = self.remove(slot) else { return };
         while self.tombstone_order.len() >= self.max_tombstones {

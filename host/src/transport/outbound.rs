@@ -58,7 +58,7 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    pub fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Outbound {
+    pub(crate) fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Outbound {
         let needs = config.needs();
         Outbound {
             messages: Slab::default(),
@@ -83,7 +83,7 @@ impl Outbound {
         }
     }
 
-    pub fn open(
+    pub(crate) fn open(
         &mut self,
         now: Time,
         spec: &FlowSpec,
@@ -106,7 +106,7 @@ impl Outbound {
     /// with the previous base RTT. A message keeps its number of subflows, so it also keeps its sender half if the new
     /// scheme needs another number. A policy that would change loss recovery or the use of credits is refused before
     /// (`check_applicable`), so the fields for these stay.
-    pub fn reconfigure(
+    pub(crate) fn reconfigure(
         &mut self,
         now: Time,
         previous_rtt: Time,
@@ -127,26 +127,26 @@ impl Outbound {
         }
     }
 
-    pub fn announce(&mut self, key: Key, announcement: &Announcement) -> Result<(), OpenError> {
+    pub(crate) fn announce(&mut self, key: Key, announcement: &Announcement) -> Result<(), OpenError> {
         self.messages.get_mut(key).map_or(Ok(()), |message| message.announce(announcement))
     }
 
-    pub fn stop(&mut self, now: Time, key: Key) {
+    pub(crate) fn stop(&mut self, now: Time, key: Key) {
         if let Some(message) = self.messages.get_mut(key) {
             message.stop();
             self.reschedule_all(now, key.slot);
         }
     }
 
-    pub fn info(&self, key: Key) -> Option<FlowInfo> {
+    pub(crate) fn info(&self, key: Key) -> Option<FlowInfo> {
         self.messages.get(key).map(OutboundMessage::info)
     }
 
-    pub fn subflow_info(&self, key: Key, index: usize) -> Option<SubflowInfo> {
+    pub(crate) fn subflow_info(&self, key: Key, index: usize) -> Option<SubflowInfo> {
         self.messages.get(key)?.subflow_info(index)
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.messages.len()
     }
 
@@ -205,7 +205,7 @@ impl Outbound {
 
     /// Writes the headers of the next DATA packet or probe, and its announcement if it carries one. Returns `None` if
     /// no subflow may send now.
-    pub fn transmit(
+    pub(crate) fn transmit(
         &mut self,
         now: Time,
         is_paused: impl Fn(Priority) -> bool,
@@ -251,7 +251,7 @@ impl Outbound {
     }
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no timer is armed.
-    pub fn next_wakeup(&self) -> Option<Time> {
+    pub(crate) fn next_wakeup(&self) -> Option<Time> {
         match (self.paced.earliest(), self.timers.earliest()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -259,7 +259,7 @@ impl Outbound {
     }
 
     /// Releases paced subflows and handles the timers that expired.
-    pub fn wakeup(&mut self, now: Time, stats: &mut HostStats, events: &mut Ring<HostEvent>) {
+    pub(crate) fn wakeup(&mut self, now: Time, stats: &mut HostStats, events: &mut Ring<HostEvent>) {
         self.release_paced(now);
         // The entry may be earlier than the real deadline: `is_timed_out` and `take_scheme_timer` check, and
         // `reschedule_all` sets the later one.

@@ -13,22 +13,22 @@ pub(super) struct Pacer {
 
 impl Pacer {
     /// Creates a pacer that admits the first frame at once.
-    pub fn new(now: Time) -> Pacer {
+    pub(super) fn new(now: Time) -> Pacer {
         Pacer { rate: Bandwidth::ZERO, last_departure: now, last_frame_len: 0, next_departure: now }
     }
 
-    pub fn rate(&self) -> Bandwidth {
+    pub(super) fn rate(&self) -> Bandwidth {
         self.rate
     }
 
     /// Returns the earliest time at which the next frame may leave.
-    pub fn next_departure(&self) -> Time {
+    pub(super) fn next_departure(&self) -> Time {
         self.next_departure
     }
 
     /// Changes the rate. It applies to the gap behind the last frame too, as in HPCC's released code
     /// (rdma-hw.cc:600-612).
-    pub fn set_rate(&mut self, rate: Bandwidth) {
+    pub(super) fn set_rate(&mut self, rate: Bandwidth) {
         // A rate of 0 would make the gap endless.
         let rate = rate.max(Bandwidth::from_bps(1));
         if rate != self.rate {
@@ -38,7 +38,7 @@ impl Pacer {
     }
 
     /// Records that a frame of `frame_len` bytes leaves at `now`.
-    pub fn on_sent(&mut self, now: Time, frame_len: u32) {
+    pub(super) fn on_sent(&mut self, now: Time, frame_len: u32) {
         (self.last_departure, self.last_frame_len) = (now, frame_len);
         self.update();
     }

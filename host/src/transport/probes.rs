@@ -12,7 +12,7 @@ impl Inbound {
     /// Handles a probe: returns its records at once, or treats it as a request for credits. A probe for telemetry
     /// belongs to no message and creates none. With selective retransmission schemes use no telemetry, so probes are
     /// unexpected.
-    pub fn on_probe(
+    pub(crate) fn on_probe(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,

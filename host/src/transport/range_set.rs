@@ -9,28 +9,28 @@ pub(super) struct RangeSet {
 
 impl RangeSet {
     /// Returns the end of the contiguous prefix, which is the first missing byte.
-    pub fn prefix_end(&self) -> u64 {
+    pub(super) fn prefix_end(&self) -> u64 {
         self.prefix_end
     }
 
     /// Returns the number of ranges behind the first gap.
-    pub fn reorder_range_count(&self) -> usize {
+    pub(super) fn reorder_range_count(&self) -> usize {
         self.behind_gaps.len()
     }
 
     /// Returns the end of the highest range.
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.behind_gaps.last().map_or(self.prefix_end, |&(_, end)| end)
     }
 
     /// Returns whether inserting `start..end` would add a range behind a gap, and not only extend existing ones.
-    pub fn adds_range(&self, start: u64, end: u64) -> bool {
+    pub(super) fn adds_range(&self, start: u64, end: u64) -> bool {
         let next = self.behind_gaps.partition_point(|&(_, next_end)| next_end < start);
         start > self.prefix_end && self.behind_gaps.get(next).is_none_or(|&(next_start, _)| next_start > end)
     }
 
     /// Returns the first missing part of `start..end` as (start, end); `None` if nothing is missing.
-    pub fn first_missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+    pub(super) fn first_missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let mut from = start.max(self.prefix_end);
         let first = self.behind_gaps.partition_point(|&(_, range_end)| range_end <= from);
         for &(range_start, range_end) in &self.behind_gaps[first..] {
@@ -43,7 +43,7 @@ impl RangeSet {
     }
 
     /// Inserts `start..end` and returns the number of bytes that were missing.
-    pub fn insert(&mut self, start: u64, end: u64) -> u64 {
+    pub(super) fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start <= self.prefix_end && self.behind_gaps.is_empty() {
             // Fast path: nothing is behind a gap, and the range extends the prefix.
             let new = end.saturating_sub(self.prefix_end);

@@ -14,27 +14,27 @@ pub(super) struct ReadyQueues<T> {
 }
 
 impl<T> ReadyQueues<T> {
-    pub fn new() -> ReadyQueues<T> {
+    pub(super) fn new() -> ReadyQueues<T> {
         ReadyQueues { rings: [Ring::new(), Ring::new()], paused: 0 }
     }
 
     /// Appends a subflow to the queue of its message's priority.
-    pub fn push(&mut self, priority: Priority, subflow: T) {
+    pub(super) fn push(&mut self, priority: Priority, subflow: T) {
         self.rings[priority as usize].push_back(subflow);
     }
 
     /// Sets which priorities PFC pauses.
-    pub fn set_paused(&mut self, is_paused: impl Fn(Priority) -> bool) {
+    pub(super) fn set_paused(&mut self, is_paused: impl Fn(Priority) -> bool) {
         let bit = |priority| u8::from(is_paused(priority)) << priority as u8;
         self.paused = Priority::ALL.into_iter().map(bit).sum();
     }
 
-    pub fn is_paused(&self, priority: Priority) -> bool {
+    pub(super) fn is_paused(&self, priority: Priority) -> bool {
         self.paused >> priority as u8 & 1 != 0
     }
 
     /// Removes and returns the next subflow of the first queue that is neither paused nor empty.
-    pub fn pop(&mut self) -> Option<T> {
+    pub(super) fn pop(&mut self) -> Option<T> {
         let paused = self.paused;
         let mut rings = (0u8..).zip(&mut self.rings).filter(|(bit, _)| paused >> bit & 1 == 0);
         rings.find_map(|(_, ring)| ring.pop_front())

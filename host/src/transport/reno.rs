@@ -34,7 +34,7 @@ struct DataMapping {
 }
 
 impl NewReno {
-    pub fn new() -> NewReno {
+    pub(super) fn new() -> NewReno {
         NewReno {
             mappings: VecDeque::new(),
             state: RecoveryState::Open,
@@ -48,7 +48,7 @@ impl NewReno {
 
     /// Records that the subflow sends `len` bytes of the message, from `message_offset` on, at `seq`: the end of what
     /// it has sent so far.
-    pub fn append(&mut self, seq: u64, message_offset: u64, len: u64) {
+    pub(super) fn append(&mut self, seq: u64, message_offset: u64, len: u64) {
         match self.mappings.back_mut() {
             Some(mapping) if mapping.message_offset + mapping.len == message_offset => mapping.len += len,
             _ => self.mappings.push_back(DataMapping { seq, message_offset, len }),
@@ -57,19 +57,19 @@ impl NewReno {
 
     /// Returns the range of the message that is mapped from `seq` on contiguously, as (start, end); `None` if `seq` is
     /// acknowledged or was not sent.
-    pub fn mapping_at(&self, seq: u64) -> Option<(u64, u64)> {
+    pub(super) fn mapping_at(&self, seq: u64) -> Option<(u64, u64)> {
         let index = self.mappings.partition_point(|mapping| mapping.seq + mapping.len <= seq);
         let mapping = self.mappings.get(index)?;
         Some((mapping.message_offset + (seq - mapping.seq), mapping.message_offset + mapping.len))
     }
 
     /// Returns the ranges of the message that are sent and not acknowledged, as (start, end), in the order of `seq`.
-    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
         self.mappings.iter().map(|mapping| (mapping.message_offset, mapping.message_offset + mapping.len))
     }
 
     /// Records the echoed timestamp `echo`. Returns whether it is newer than all earlier ones, modulo 2^32.
-    pub fn record_echo(&mut self, echo: u32) -> bool {
+    pub(super) fn record_echo(&mut self, echo: u32) -> bool {
         // The network may duplicate an ACK, and one loss would then look like several. The ACK of each packet echoes
         // another timestamp, so only a newer echo counts as evidence.
         let is_newer = self.newest_echo.is_none_or(|newest| echo.wrapping_sub(newest).cast_signed() > 0);
@@ -81,7 +81,7 @@ impl NewReno {
 
     /// Handles the acknowledgement of `new_bytes` bytes up to `una`; a full packet has `max_payload` bytes. Calls
     /// `on_acked` with start and end of each range of the message that it covers.
-    pub fn on_new_ack(
+    pub(super) fn on_new_ack(
         &mut self,
         una: u64,
         new_bytes: u64,
@@ -117,7 +117,7 @@ impl NewReno {
 
     /// Handles a duplicate ACK. Returns true if it is the one that signals the loss of the packet at `una`. `snd_max`
     /// is the first byte never sent.
-    pub fn on_dup_ack(&mut self, una: u64, snd_max: u64, max_payload: u64) -> bool {
+    pub(super) fn on_dup_ack(&mut self, una: u64, snd_max: u64, max_payload: u64) -> bool {
         match self.state {
             RecoveryState::FastRecovery => self.dupacked_bytes += max_payload,
             RecoveryState::Loss => {}
@@ -136,7 +136,7 @@ impl NewReno {
     }
 
     /// Enters loss recovery after a timeout: everything in flight, up to `snd_max`, counts as lost.
-    pub fn on_rto(&mut self, snd_max: u64) {
+    pub(super) fn on_rto(&mut self, snd_max: u64) {
         self.state = RecoveryState::Loss;
         self.recover = snd_max;
         (self.dup_acks, self.dupacked_bytes, self.retransmit_now) = (0, 0, false);

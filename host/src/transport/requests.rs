@@ -83,7 +83,7 @@ const CREDIT_REORDER_WINDOW: u32 = 4_096;
 const MAX_CREDITS: usize = 64;
 
 impl PacketRequests {
-    pub fn new(telemetry: TelemetrySource, uses_credits: bool) -> PacketRequests {
+    pub(super) fn new(telemetry: TelemetrySource, uses_credits: bool) -> PacketRequests {
         PacketRequests {
             telemetry,
             telemetry_request_seq: None,
@@ -94,19 +94,19 @@ impl PacketRequests {
     }
 
     /// Applies a scheme change: telemetry is requested as the new scheme needs it.
-    pub fn update_for_scheme(&mut self, telemetry: TelemetrySource) {
+    pub(super) fn update_for_scheme(&mut self, telemetry: TelemetrySource) {
         if self.telemetry != telemetry {
             (self.telemetry, self.telemetry_request_seq) = (telemetry, None);
         }
     }
 
     /// Returns whether DATA packets need credits.
-    pub fn uses_credits(&self) -> bool {
+    pub(super) fn uses_credits(&self) -> bool {
         self.credits.is_some()
     }
 
     /// Returns whether credits admit a packet: DATA, or a probe that requests credits.
-    pub fn allows_send(&self) -> bool {
+    pub(super) fn allows_send(&self) -> bool {
         self.credits
             .as_ref()
             .is_none_or(|credits| credits.is_request_pending || !credits.available.is_empty())
@@ -117,7 +117,7 @@ impl PacketRequests {
     /// A credit slightly older than the newest is a duplicate or reordered, and is refused. So is a credit if the
     /// message has no bytes to send. A number far off is forged, or all credits between were lost: the credit is
     /// stored, but does not become the reference for others.
-    pub fn accept_credit(&mut self, number: u32, has_bytes_to_send: bool) -> bool {
+    pub(super) fn accept_credit(&mut self, number: u32, has_bytes_to_send: bool) -> bool {
         let Some(credits) = &mut self.credits else { return false };
         // Without a reference, any number counts as the next one.
         let ahead = number.wrapping_sub(credits.highest.unwrap_or(number.wrapping_sub(1))).cast_signed();
@@ -135,12 +135,12 @@ impl PacketRequests {
     }
 
     /// Removes and returns the credit for the next DATA packet.
-    pub fn spend_credit(&mut self) -> Option<u32> {
+    pub(super) fn spend_credit(&mut self) -> Option<u32> {
         self.credits.as_mut()?.available.pop_front()
     }
 
     /// After a timeout, requests credits again and accepts any credit number as the new reference.
-    pub fn on_rto(&mut self) {
+    pub(super) fn on_rto(&mut self) {
         if let Some(credits) = &mut self.credits {
             credits.is_request_pending = true;
             credits.highest = None;
@@ -149,7 +149,7 @@ impl PacketRequests {
 
     /// Stores the senders that the first packets of message `message` of `size` bytes announce. Full packets have
     /// `max_payload` bytes. Fails if the packets have no room for the list.
-    pub fn announce(
+    pub(super) fn announce(
         &mut self,
         announcement: &Announcement,
         message: u32,
@@ -173,7 +173,7 @@ impl PacketRequests {
 
     /// Writes the part of the announcement that the packet at `seq` carries to `out`: the start of the payload. Returns
     /// its length in bytes; 0 if the packet carries none.
-    pub fn write_announcement(&self, seq: u64, payload: u32, out: &mut [u8]) -> usize {
+    pub(super) fn write_announcement(&self, seq: u64, payload: u32, out: &mut [u8]) -> usize {
         let Some(list) = self.sender_list.as_ref() else { return 0 };
         let senders = list.senders_in_packet(seq, payload);
         let len = LIST_HEADER_LEN + LIST_ENTRY_LEN * senders.len();
@@ -189,7 +189,7 @@ impl PacketRequests {
 
     /// Returns the request flags of the DATA packet at `seq` with `payload` bytes, and whether the packet requests
     /// records of congested ports only. `una` is the first unacknowledged byte.
-    pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> RequestFlags {
+    pub(super) fn flags(&mut self, una: u64, seq: u64, payload: u32) -> RequestFlags {
         let mut flags = Flags::NONE;
         if !self.senders_in_packet(seq, payload).is_empty() {
             flags |= Flags::LOOKAHEAD;
@@ -218,7 +218,7 @@ impl PacketRequests {
 
     /// Returns whether a probe is due. For telemetry: one base RTT after the last probe if its reply has arrived,
     /// else after `probe_timeout`. For credits: if a request is pending and no credit is available.
-    pub fn is_probe_due(&self, now: Time, base_rtt: Time, probe_timeout: Time) -> bool {
+    pub(super) fn is_probe_due(&self, now: Time, base_rtt: Time, probe_timeout: Time) -> bool {
         if let Some(credits) = &self.credits {
             return credits.is_request_pending && credits.available.is_empty();
         }
@@ -230,7 +230,7 @@ impl PacketRequests {
     }
 
     /// Records that a probe is sent at `now`, and returns its number.
-    pub fn start_probe(&mut self, now: Time) -> u32 {
+    pub(super) fn start_probe(&mut self, now: Time) -> u32 {
         if let Some(credits) = &mut self.credits {
             credits.is_request_pending = false;
         }
@@ -241,7 +241,7 @@ impl PacketRequests {
 
     /// Handles the reply to probe `number`. Returns how many probes it acknowledges, counted from probe 0; `None`
     /// unless it is the first reply to the last probe.
-    pub fn accept_probe_reply(&mut self, number: u32) -> Option<u64> {
+    pub(super) fn accept_probe_reply(&mut self, number: u32) -> Option<u64> {
         let probe = self.probe.as_mut()?;
         if probe.number != number || probe.is_answered {
             return None;

@@ -22,17 +22,17 @@ struct RttEstimate {
 }
 
 impl Rto {
-    pub fn new(min: Time, initial: Time) -> Rto {
+    pub(super) fn new(min: Time, initial: Time) -> Rto {
         Rto { min, initial, estimate: None, timeouts: 0 }
     }
 
     /// Changes the bounds, after a scheme change.
-    pub fn set_bounds(&mut self, min: Time, initial: Time) {
+    pub(super) fn set_bounds(&mut self, min: Time, initial: Time) {
         (self.min, self.initial) = (min, initial);
     }
 
     /// Adds an RTT sample, with alpha = 1/8 and beta = 1/4 (§2.3).
-    pub fn sample(&mut self, rtt: Time) {
+    pub(super) fn sample(&mut self, rtt: Time) {
         self.estimate = Some(match self.estimate {
             None => RttEstimate { srtt: rtt, rttvar: rtt / 2 },
             Some(RttEstimate { srtt, rttvar }) => {
@@ -46,22 +46,22 @@ impl Rto {
     }
 
     /// Resets the backoff after new bytes were acknowledged.
-    pub fn on_progress(&mut self) {
+    pub(super) fn on_progress(&mut self) {
         self.timeouts = 0;
     }
 
     /// Returns the number of timeouts since new bytes were last acknowledged.
-    pub fn timeouts(&self) -> u32 {
+    pub(super) fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
     /// Doubles the timeout (§5.5).
-    pub fn back_off(&mut self) {
+    pub(super) fn back_off(&mut self) {
         self.timeouts += 1;
     }
 
     /// Returns the present timeout, including the backoff.
-    pub fn current(&self) -> Time {
+    pub(super) fn current(&self) -> Time {
         let base = match self.estimate {
             None => self.initial.max(self.min),
             Some(RttEstimate { srtt, rttvar }) => srtt.saturating_add(rttvar * 4).max(self.min),

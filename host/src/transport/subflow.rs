@@ -86,13 +86,18 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Returns the offset in the message of the first byte after this packet.
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.message_offset + u64::from(self.payload)
     }
 }
 
 impl Subflow {
-    pub fn new(now: Time, repr: FrameRepr, resolved: &ResolvedTransport, decision: Decision) -> Subflow {
+    pub(super) fn new(
+        now: Time,
+        repr: FrameRepr,
+        resolved: &ResolvedTransport,
+        decision: Decision,
+    ) -> Subflow {
         let mut full_headers = [0; HEADERS_LEN];
         // A full packet fits the MTU, and the MTU fits IPv4: `HostConfig::resolve` has checked both.
         let headers_len = repr.emit(&[], &mut full_headers);
@@ -121,29 +126,29 @@ impl Subflow {
         subflow
     }
 
-    pub fn entropy_port(&self) -> u16 {
+    pub(super) fn entropy_port(&self) -> u16 {
         self.repr.entropy_port
     }
-    pub fn una(&self) -> u64 {
+    pub(super) fn una(&self) -> u64 {
         self.una
     }
-    pub fn nxt(&self) -> u64 {
+    pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
-    pub fn window(&self) -> u64 {
+    pub(super) fn window(&self) -> u64 {
         self.window
     }
-    pub fn rate(&self) -> Bandwidth {
+    pub(super) fn rate(&self) -> Bandwidth {
         self.pacer.rate()
     }
-    pub fn next_departure(&self) -> Time {
+    pub(super) fn next_departure(&self) -> Time {
         self.pacer.next_departure()
     }
-    pub fn is_selective(&self) -> bool {
+    pub(super) fn is_selective(&self) -> bool {
         self.reno.is_some()
     }
     /// Returns the state of loss recovery to report to the scheme; always `Open` with go-back-N.
-    pub fn recovery(&self) -> RecoveryState {
+    pub(super) fn recovery(&self) -> RecoveryState {
         self.reno.as_ref().map_or(RecoveryState::Open, |reno| reno.state)
     }
     fn max_payload(&self) -> u32 {
@@ -151,17 +156,17 @@ impl Subflow {
     }
 
     /// Returns the payload bytes in the network as inferred from ACKs: bytes behind duplicate ACKs are not counted.
-    pub fn inflight(&self) -> u64 {
+    pub(super) fn inflight(&self) -> u64 {
         (self.nxt - self.una).saturating_sub(self.reno.as_ref().map_or(0, |reno| reno.dupacked_bytes))
     }
 
     /// Returns whether a packet that was sent before must be sent again now.
-    pub fn has_retransmission(&self) -> bool {
+    pub(super) fn has_retransmission(&self) -> bool {
         self.must_retransmit_now() || self.nxt < self.snd_max && self.has_window()
     }
 
     /// Returns whether the window admits a new packet. False while packets remain to be retransmitted.
-    pub fn can_send_new(&self) -> bool {
+    pub(super) fn can_send_new(&self) -> bool {
         self.nxt == self.snd_max && self.has_window()
     }
 
@@ -176,30 +181,30 @@ impl Subflow {
     }
 
     /// Returns whether the path counts as dead after consecutive timeouts.
-    pub fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         self.rto.timeouts() >= DEAD_AFTER_TIMEOUTS
     }
 
     /// Returns the ranges of the message that this subflow has sent and that are not acknowledged; empty with
     /// go-back-N.
-    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
         self.reno.iter().flat_map(|reno| reno.unacknowledged())
     }
 
     /// Returns the window and rate in force, without the scheme's timer.
-    pub fn current_decision(&self) -> Decision {
+    pub(super) fn current_decision(&self) -> Decision {
         Decision { window: Bytes::new(self.window), rate: self.rate(), timer: None }
     }
 
     /// Updates headers and timeouts after a scheme change. The headers fit, as in [`new`](Self::new).
-    pub fn update_for_scheme(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
+    pub(super) fn update_for_scheme(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
         open::update_for_scheme(&mut self.repr, needs, resolved.max_payload);
         self.repr.emit(&[], &mut self.full_headers);
         self.rto.set_bounds(resolved.min_rto, resolved.initial_rto);
     }
 
     /// Applies the scheme's decision.
-    pub fn apply(&mut self, decision: Decision) {
+    pub(super) fn apply(&mut self, decision: Decision) {
         // A window of 0 would stop the subflow for ever, because only an ACK can open it again.
         self.window = decision.window.get().clamp(1, MAX_WINDOW);
         self.scheme_timer = decision.timer;
@@ -208,7 +213,7 @@ impl Subflow {
 
     /// Produces the next retransmission. Call only if [`has_retransmission`](Self::has_retransmission) returned true.
     /// With go-back-N the packet is filled up with new bytes of the message, which ends at `size`.
-    pub fn next_retransmission(&mut self, size: u64) -> Option<Segment> {
+    pub(super) fn next_retransmission(&mut self, size: u64) -> Option<Segment> {
         let (seq, (message_offset, until)) = match &mut self.reno {
             None => (self.nxt, (self.nxt, size)),
             Some(reno) => {
@@ -232,7 +237,7 @@ impl Subflow {
 
     /// Produces a packet that is new to this subflow, with bytes of the message from `message_offset` up to `until`.
     /// Call only if [`can_send_new`](Self::can_send_new) returned true.
-    pub fn next_new_segment(&mut self, message_offset: u64, until: u64) -> Segment {
+    pub(super) fn next_new_segment(&mut self, message_offset: u64, until: u64) -> Segment {
         let payload = (until - message_offset).min(u64::from(self.max_payload())) as u32;
         let seq = self.snd_max;
         if let Some(reno) = &mut self.reno {
@@ -251,7 +256,13 @@ impl Subflow {
     }
 
     /// Writes the headers of a packet, with `grant` in the grant field if given, and arms the retransmission timer.
-    pub fn emit(&mut self, now: Time, segment: &Segment, grant: Option<u32>, out: &mut [u8; HEADERS_LEN]) {
+    pub(super) fn emit(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        grant: Option<u32>,
+        out: &mut [u8; HEADERS_LEN],
+    ) {
         if segment.payload == self.max_payload() {
             *out = self.full_headers;
         } else {
@@ -276,7 +287,7 @@ impl Subflow {
 
     /// Writes the headers of a probe with the sequence number `number`: a packet of this subflow without payload.
     /// Probes are paced like DATA.
-    pub fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
+    pub(super) fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
         let mut repr = FrameRepr { payload_len: 0, ..self.repr };
         repr.weir.kind = PacketKind::Probe;
         // Cannot fail: `out` has room for all headers.
@@ -286,7 +297,7 @@ impl Subflow {
     }
 
     /// Starts the retransmission timer unless it is running.
-    pub fn arm_rto(&mut self, now: Time) {
+    pub(super) fn arm_rto(&mut self, now: Time) {
         if self.rto_at.is_none() {
             self.restart_wait_and_rto(now);
         }
@@ -294,7 +305,7 @@ impl Subflow {
 
     /// Handles an acknowledgement of everything before `wire_seq` that echoes the timestamp `echo`. Calls `on_acked`
     /// with start and end of each range of the message that it acknowledges.
-    pub fn acknowledge(
+    pub(super) fn acknowledge(
         &mut self,
         now: Time,
         wire_seq: u32,
@@ -337,7 +348,7 @@ impl Subflow {
 
     /// Restarts the retransmission timer after new bytes were acknowledged, or stops it if nothing is in flight and
     /// the subflow does not wait for credits either.
-    pub fn restart_timer(&mut self, now: Time, waits_for_credits: bool) {
+    pub(super) fn restart_timer(&mut self, now: Time, waits_for_credits: bool) {
         let end = if self.is_selective() { self.snd_max } else { self.nxt };
         if self.una == end && !waits_for_credits {
             self.rto_at = None;
@@ -348,7 +359,7 @@ impl Subflow {
 
     /// Makes go-back-N continue from the first unacknowledged byte. Returns whether anything had been sent from
     /// there.
-    pub fn go_back(&mut self, now: Time) -> bool {
+    pub(super) fn go_back(&mut self, now: Time) -> bool {
         let was_ahead = self.nxt > self.una;
         if was_ahead {
             self.nxt = self.una;
@@ -358,7 +369,7 @@ impl Subflow {
     }
 
     /// Records an RTT sample. With selective retransmission only an ACK of new bytes yields one (RFC 7323 §4.1).
-    pub fn on_rtt_sample(&mut self, rtt: Time, acks_new_bytes: bool) {
+    pub(super) fn on_rtt_sample(&mut self, rtt: Time, acks_new_bytes: bool) {
         if !self.is_selective() {
             self.rtt = Some(rtt);
         } else if acks_new_bytes {
@@ -368,12 +379,12 @@ impl Subflow {
     }
 
     /// Returns the time of the next retransmission timeout; `None` if the timer is not running.
-    pub fn rto_at(&self) -> Option<Time> {
+    pub(super) fn rto_at(&self) -> Option<Time> {
         self.rto_at
     }
 
     /// Returns whether the retransmission timer has expired.
-    pub fn is_timed_out(&self, now: Time) -> bool {
+    pub(super) fn is_timed_out(&self, now: Time) -> bool {
         self.rto_at.is_some_and(|at| at <= now)
     }
 
@@ -383,25 +394,25 @@ impl Subflow {
     }
 
     /// Restarts the retransmission timer and the user timeout.
-    pub fn restart_wait_and_rto(&mut self, now: Time) {
+    pub(super) fn restart_wait_and_rto(&mut self, now: Time) {
         self.waiting_since = now;
         self.restart_rto(now);
     }
 
     /// Returns the start of the current wait for an acknowledgement of new bytes.
-    pub fn waiting_since(&self) -> Time {
+    pub(super) fn waiting_since(&self) -> Time {
         self.waiting_since
     }
 
     /// Returns whether the receiver asks for bytes that it had acknowledged, so it no longer has the message.
-    pub fn has_peer_lost_message(&self) -> bool {
+    pub(super) fn has_peer_lost_message(&self) -> bool {
         self.is_asked_for_acked_bytes
     }
 
     /// Handles a retransmission timeout: everything in flight counts as lost. The next timeout is no later than
     /// `limit`. Returns the value of `nxt` before the timeout; `None` if nothing was lost, because nothing had been
     /// sent since the sender last went back.
-    pub fn on_rto(&mut self, now: Time, limit: Time) -> Option<u64> {
+    pub(super) fn on_rto(&mut self, now: Time, limit: Time) -> Option<u64> {
         let snd_nxt = self.nxt;
         self.nxt = self.una;
         self.rto.back_off();
@@ -414,19 +425,19 @@ impl Subflow {
     }
 
     /// Returns whether the scheme's timer has expired, and disarms it.
-    pub fn take_scheme_timer(&mut self, now: Time) -> bool {
+    pub(super) fn take_scheme_timer(&mut self, now: Time) -> bool {
         self.scheme_timer.take_if(|at| *at <= now).is_some()
     }
 
     /// Returns the earlier of the retransmission timeout and the scheme's timer.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         match (self.rto_at, self.scheme_timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
-    pub fn info(&self, is_active: bool) -> SubflowInfo {
+    pub(super) fn info(&self, is_active: bool) -> SubflowInfo {
         SubflowInfo {
             entropy_port: self.entropy_port(),
             is_active,

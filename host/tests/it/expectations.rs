@@ -9,7 +9,7 @@ use weir_units::{Bytes, Time};
 /// # Panics
 ///
 /// The scheme has no bounds. Add them here for a new scheme.
-pub fn expectations(scheme: &dyn SchemeConfig) -> Expectations {
+pub(crate) fn expectations(scheme: &dyn SchemeConfig) -> Expectations {
     let is = |parameter: &str, value: &str| scheme.get(parameter).as_deref() == Some(value);
     let (fair_within, recovers_within, peak, steady) = match scheme.name() {
         // Two flows converge within 1.5 ms (W_AI is 80 B a round trip). They start at line rate, so the first

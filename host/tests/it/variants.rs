@@ -7,12 +7,12 @@ use weir_host::schemes::Registry;
 use weir_testkit::net::BASE_RTT;
 
 /// Every scheme with its defaults.
-pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
+pub(crate) fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
     Registry::builtin().schemes().map(Arc::from).collect()
 }
 
 /// Every scheme with its defaults, and with every parameter value that selects another mechanism.
-pub fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
+pub(crate) fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     let tuned = [
         ("hpcc++", ("telemetry", "rtt")),
         ("hpcc++", ("telemetry", "congestion")),
@@ -32,11 +32,11 @@ pub fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
 }
 
 /// Returns whether a sender waits for the receiver's credits.
-pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
+pub(crate) fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
     matches!(scheme.port_algorithm(BASE_RTT), Some(PortAlgorithm::Credits(_)))
 }
 
 /// Returns a scheme with these parameters.
-pub fn scheme(name: &str, parameters: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
+pub(crate) fn scheme(name: &str, parameters: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
     Registry::builtin().make(name, parameters).expect("the scheme and its parameters exist")
 }

@@ -216,7 +216,7 @@ impl<'de> Deserialize<'de> for Scalar {
 }
 
 /// Deserialises a list of strings. A single string may be written without the brackets.
-pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct ListVisitor;
     impl<'de> Visitor<'de> for ListVisitor {
         type Value = Vec<String>;
@@ -234,6 +234,6 @@ pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
 }
 
 /// Returns the schema of what [`one_or_many`] reads.
-pub fn one_or_many_schema(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn one_or_many_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 }

@@ -62,7 +62,7 @@ pub(crate) struct FlowTable {
 
 impl FlowTable {
     /// `predefined` is the number of flows of the experiment file.
-    pub fn new(topology: &Topology, predefined: usize) -> FlowTable {
+    pub(crate) fn new(topology: &Topology, predefined: usize) -> FlowTable {
         let hosts = topology.hosts.len();
         FlowTable {
             records: Vec::new(),
@@ -76,7 +76,7 @@ impl FlowTable {
     }
 
     /// Allocates a message id for the next flow of a host.
-    pub fn next_message_id(&mut self, host: HostIx) -> u32 {
+    pub(crate) fn next_message_id(&mut self, host: HostIx) -> u32 {
         let next = &mut self.next_message[host.0 as usize];
         let message = *next;
         *next = next.wrapping_add(1);
@@ -84,12 +84,12 @@ impl FlowTable {
     }
 
     /// Returns the number of flows that have started.
-    pub fn started_count(&self) -> usize {
+    pub(crate) fn started_count(&self) -> usize {
         self.records.len()
     }
 
     /// Adds a flow that starts now, and returns its flow index. `ideal` is its completion time on an idle fabric.
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         flow: &Flow,
         message: u32,
@@ -123,25 +123,30 @@ impl FlowTable {
     }
 
     /// Sets the host's id of a flow, once the host has opened it.
-    pub fn set_flow_id(&mut self, flow_index: u32, id: FlowId) {
+    pub(crate) fn set_flow_id(&mut self, flow_index: u32, id: FlowId) {
         if let Some(active) = self.active.get_mut(&flow_index) {
             active.id = Some(id);
         }
     }
 
     /// Sets the flow index of flow number `predefined` of the experiment file.
-    pub fn set_predefined(&mut self, predefined: usize, flow_index: u32) {
+    pub(crate) fn set_predefined(&mut self, predefined: usize, flow_index: u32) {
         self.predefined[predefined] = Some(flow_index);
     }
 
     /// Returns the flow index of flow number `predefined` of the experiment file, once the flow has started.
-    pub fn predefined(&self, predefined: usize) -> Option<u32> {
+    pub(crate) fn predefined(&self, predefined: usize) -> Option<u32> {
         self.predefined[predefined]
     }
 
     /// Completes the record of a message whose last byte was acknowledged. Removes its flow from the active ones and
     /// returns it; `None` if it is not active.
-    pub fn finish(&mut self, host: HostIx, message: u32, result: &FinishedMessage) -> Option<ActiveFlow> {
+    pub(crate) fn finish(
+        &mut self,
+        host: HostIx,
+        message: u32,
+        result: &FinishedMessage,
+    ) -> Option<ActiveFlow> {
         let (active, record) = self.end(host, message)?;
         record.fct = Some(result.end.saturating_sub(record.start));
         (record.acked, record.retransmits) = (result.acked, result.retransmits);
@@ -149,7 +154,12 @@ impl FlowTable {
     }
 
     /// Completes the record of a message that the host has given up, and removes the flow from the active ones.
-    pub fn fail(&mut self, host: HostIx, message: u32, (acked, retransmits, error): (Bytes, u64, FlowError)) {
+    pub(crate) fn fail(
+        &mut self,
+        host: HostIx,
+        message: u32,
+        (acked, retransmits, error): (Bytes, u64, FlowError),
+    ) {
         let Some((_, record)) = self.end(host, message) else { return };
         (record.acked, record.retransmits) = (acked, retransmits);
         record.error = Some(error.to_string().into());
@@ -164,40 +174,40 @@ impl FlowTable {
     }
 
     /// Returns the flow of a host's message, while it is active.
-    pub fn by_message(&self, host: HostIx, message: u32) -> Option<&ActiveFlow> {
+    pub(crate) fn by_message(&self, host: HostIx, message: u32) -> Option<&ActiveFlow> {
         self.active.get(self.flow_of_message[host.0 as usize].get(&message)?)
     }
 
     /// Returns the flow with this index, if it is active.
-    pub fn active(&self, flow_index: u32) -> Option<&ActiveFlow> {
+    pub(crate) fn active(&self, flow_index: u32) -> Option<&ActiveFlow> {
         self.active.get(&flow_index)
     }
 
     /// Returns the active flows with their flow indices, in order of start.
-    pub fn all_active(&self) -> impl Iterator<Item = (u32, &ActiveFlow)> {
+    pub(crate) fn all_active(&self) -> impl Iterator<Item = (u32, &ActiveFlow)> {
         self.active.iter().map(|(&flow_index, active)| (flow_index, active))
     }
 
-    pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut ActiveFlow> {
+    pub(crate) fn all_active_mut(&mut self) -> impl Iterator<Item = &mut ActiveFlow> {
         self.active.values_mut()
     }
 
     /// Returns the active flows that have a size.
-    pub fn all_sized(&self) -> impl Iterator<Item = &ActiveFlow> {
+    pub(crate) fn all_sized(&self) -> impl Iterator<Item = &ActiveFlow> {
         self.active.values().filter(|active| active.has_size)
     }
 
-    pub fn has_sized_flows(&self) -> bool {
+    pub(crate) fn has_sized_flows(&self) -> bool {
         self.sized_count > 0
     }
 
-    pub fn record(&self, flow_index: u32) -> &FlowRecord {
+    pub(crate) fn record(&self, flow_index: u32) -> &FlowRecord {
         &self.records[flow_index as usize]
     }
 
     /// Returns all records. Those of active flows are completed with the result of `progress`: acknowledged bytes and
     /// number of retransmissions, both 0 if it is `None`.
-    pub fn records(&self, progress: impl Fn(&ActiveFlow) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
+    pub(crate) fn records(&self, progress: impl Fn(&ActiveFlow) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
         let mut records = self.records.clone();
         for (flow_index, active) in self.all_active() {
             let record = &mut records[flow_index as usize];

@@ -21,7 +21,7 @@ use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
 use weir_units::Time;
 
 /// The faults and policy changes of one scheme's run, and their outcome so far.
-pub struct ScheduledChanges<'e> {
+pub(crate) struct ScheduledChanges<'e> {
     experiment: &'e Experiment,
     builder: FabricBuilder<'e>,
     /// Index of the next entry of `Experiment::changes`.
@@ -55,7 +55,7 @@ struct PolicySet {
 
 impl<'e> ScheduledChanges<'e> {
     /// Schedules the first change in `events`, and prepares the wires and attackers that the changes affect.
-    pub fn new(
+    pub(crate) fn new(
         experiment: &'e Experiment,
         builder: FabricBuilder<'e>,
         network: &Network,
@@ -92,7 +92,7 @@ impl<'e> ScheduledChanges<'e> {
 
     /// Arms the hosts' Trickle timers by polling each host once, and starts the histogram of POLICY packets. No
     /// effect without `policy:`.
-    pub fn start_policies(&self, network: &Network) {
+    pub(crate) fn start_policies(&self, network: &Network) {
         if let Some(imin) = self.imin() {
             for process in network.view().processes_mut() {
                 process.counters.policy_sent = DoublingHistogram::new(Time::ZERO, imin);
@@ -104,7 +104,12 @@ impl<'e> ScheduledChanges<'e> {
     }
 
     /// Applies all changes due at `now` and schedules the next one in `events`.
-    pub fn apply_due(&mut self, now: Time, network: &Network, events: &mut EventQueue) -> Result<(), Error> {
+    pub(crate) fn apply_due(
+        &mut self,
+        now: Time,
+        network: &Network,
+        events: &mut EventQueue,
+    ) -> Result<(), Error> {
         while let Some(scheduled) = self.experiment.changes.get(self.next) {
             if scheduled.at > now {
                 events.push(scheduled.at, Event::ScheduledChange, now);
@@ -135,13 +140,18 @@ impl<'e> ScheduledChanges<'e> {
 
     /// Returns whether no change is left that could resolve a deadlock: none is scheduled, and no link is kept down
     /// by the observer, which could bring it up again.
-    pub fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.next == self.experiment.changes.len() && self.observer_down.is_empty()
     }
 
     /// Takes a link down or up for the user, who asks through the observer. Independent of the experiment's faults: a
     /// link is up if neither keeps it down.
-    pub fn change_link(&mut self, now: Time, network: &Network, LinkChange { link, is_up }: LinkChange) {
+    pub(crate) fn change_link(
+        &mut self,
+        now: Time,
+        network: &Network,
+        LinkChange { link, is_up }: LinkChange,
+    ) {
         let is_change =
             if is_up { self.observer_down.remove(&link) } else { self.observer_down.insert(link) };
         let link = link.0 as usize;
@@ -249,7 +259,7 @@ impl<'e> ScheduledChanges<'e> {
     }
 
     /// Counts a policy event that a host reported at `now`.
-    pub fn on_policy_event(&mut self, now: Time, event: &PolicyEvent) {
+    pub(crate) fn on_policy_event(&mut self, now: Time, event: &PolicyEvent) {
         match *event {
             PolicyEvent::Activated { id } => {
                 let hosts = self.experiment.topology.hosts.len() as u64;
@@ -270,7 +280,7 @@ impl<'e> ScheduledChanges<'e> {
     }
 
     /// Records the hop counts at the first sample after half of the duration.
-    pub fn sample(&mut self, now: Time, network: &View<'_>) {
+    pub(crate) fn sample(&mut self, now: Time, network: &View<'_>) {
         let Some(policy) = network.policy_hops() else { return };
         if now * 2 >= self.experiment.spec.duration {
             self.hops_at_half_time.get_or_insert(HopCounts { all: network.packet_hops(), policy });
@@ -278,7 +288,7 @@ impl<'e> ScheduledChanges<'e> {
     }
 
     /// Returns the policy statistics up to `now`; `None` without `policy:`.
-    pub fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
+    pub(crate) fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
         let policy_hops = network.policy_hops()?;
         let spec = self.experiment.spec.policy.as_ref()?;
         let default = default_trickle(self.builder.base_rtt);

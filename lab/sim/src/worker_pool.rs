@@ -75,7 +75,7 @@ struct Rebalance {
 
 impl<'n> WorkerPool<'n> {
     /// Creates a pool without workers; at most `cores.total()` threads, and never more than there are processes.
-    pub fn new(network: &'n Network, cores: &'n CorePool, parallel_threshold: u64) -> WorkerPool<'n> {
+    pub(crate) fn new(network: &'n Network, cores: &'n CorePool, parallel_threshold: u64) -> WorkerPool<'n> {
         let max_threads = cores.total().min(network.len());
         WorkerPool {
             network,
@@ -186,7 +186,7 @@ impl Drop for CompletionGuard<'_, '_> {
 }
 
 impl<'c, 'n> Coordinator<'c, 'n> {
-    pub fn new(
+    pub(crate) fn new(
         pool: &'c WorkerPool<'n>,
         forecast: Option<&'c Mutex<ScalingForecast>>,
     ) -> Coordinator<'c, 'n> {
@@ -246,7 +246,7 @@ impl<'c, 'n> Coordinator<'c, 'n> {
     }
 
     /// Spawns one worker thread if a core is free and the last window had enough events.
-    pub fn spawn_worker_if_useful<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
+    pub(crate) fn spawn_worker_if_useful<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
     where
         'c: 'scope,
         'n: 'scope,
@@ -271,7 +271,7 @@ impl<'c, 'n> Coordinator<'c, 'n> {
     /// Runs the processes `due` up to `end` and returns the number of events. `due` must contain every process with
     /// an event before `end` that `concurrently` does not run itself. `concurrently` runs on this thread while
     /// workers run processes.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         end: &EventKey,
         due: impl Iterator<Item = u32>,

@@ -30,7 +30,7 @@ struct FlowEntry {
 }
 
 /// The command lines of the agents for one scheme, and the files of their results.
-pub struct AgentCommands {
+pub(crate) struct AgentCommands {
     /// Command line by host.
     pub by_host: BTreeMap<String, Vec<String>>,
     /// Path of the results by host.
@@ -40,7 +40,7 @@ pub struct AgentCommands {
 impl AgentCommands {
     /// Writes the lists of flows into `work_dir` and returns the command lines of the agents. With a policy key, each
     /// agent has a control socket with the name of its host.
-    pub fn prepare(
+    pub(crate) fn prepare(
         experiment: &Experiment,
         scheme: &Scheme,
         base_rtt: Time,
@@ -118,7 +118,7 @@ impl AgentCommands {
     }
 
     /// Reads the results by host. An agent that died has none and is omitted.
-    pub fn read_results(&self) -> Result<BTreeMap<String, AgentResults>, Error> {
+    pub(crate) fn read_results(&self) -> Result<BTreeMap<String, AgentResults>, Error> {
         let mut all = BTreeMap::new();
         for (host, path) in &self.result_files {
             let Ok(text) = fs::read_to_string(path) else { continue };

@@ -9,7 +9,7 @@ use weir_units::Time;
 
 /// The content of `fabric.json`.
 #[derive(Debug, Serialize)]
-pub struct FabricFacts {
+pub(crate) struct FabricFacts {
     pub switch: SwitchKind,
     /// Number of processes that ran the switches.
     pub switch_processes: usize,
@@ -24,7 +24,7 @@ pub struct FabricFacts {
 
 /// Facts about one scheme's run.
 #[derive(Debug, Serialize)]
-pub struct SchemeFacts {
+pub(crate) struct SchemeFacts {
     /// Number of pairs of hosts that pinged each other.
     pub pairs: usize,
     /// Maximum over the pairs of the minimum ping RTT with full frames.
@@ -41,7 +41,7 @@ pub struct SchemeFacts {
 
 /// The path of one flow.
 #[derive(Debug, Serialize)]
-pub struct FlowFacts {
+pub(crate) struct FlowFacts {
     /// `<from>-><to>`.
     pub flow: String,
     /// XOR of the ids of the switches on the path given by the routes.
@@ -57,7 +57,7 @@ pub struct FlowFacts {
 
 impl FabricFacts {
     /// Converts the facts for the report and the terminal.
-    pub fn fabric(&self) -> FabricReport {
+    pub(crate) fn fabric(&self) -> FabricReport {
         let rtt_ms = self.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
         FabricReport {
             json: serde_json::to_value(self).expect("plain data serialises"),
@@ -81,6 +81,6 @@ impl SchemeFacts {
     }
 }
 
-pub fn us(time: Time) -> f64 {
+pub(crate) fn us(time: Time) -> f64 {
     time.as_us_f64()
 }

@@ -16,14 +16,14 @@ use weir_experiment::file::{Change, Impairment};
 use weir_units::Time;
 
 /// A thread that applies link faults at their times.
-pub struct Faults {
+pub(crate) struct Faults {
     thread: JoinHandle<Result<(), Error>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Faults {
     /// Starts the thread. `start` is time 0 of the experiment in seconds of CLOCK_MONOTONIC.
-    pub fn start(experiment: &Experiment, start: f64) -> Result<Faults, Error> {
+    pub(crate) fn start(experiment: &Experiment, start: f64) -> Result<Faults, Error> {
         let requests = requests(experiment);
         let stop = Arc::new(AtomicBool::new(false));
         let stop_flag = Arc::clone(&stop);
@@ -40,7 +40,7 @@ impl Faults {
     }
 
     /// Stops the thread, if it has not ended yet, and returns its result.
-    pub fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(self) -> Result<(), Error> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

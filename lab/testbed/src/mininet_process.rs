@@ -54,14 +54,14 @@ pub struct Signals {
 
 /// Exit of one agent.
 #[derive(Debug, Deserialize)]
-pub struct AgentExit {
+pub(crate) struct AgentExit {
     pub status: i32,
     pub stderr_tail: String,
 }
 
 /// Frame counters of a switch interface.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct Frames {
+pub(crate) struct Frames {
     /// Frames received by the switch.
     pub rx_packets: u64,
     /// Frames dropped by the interface on transmission.
@@ -69,10 +69,10 @@ pub struct Frames {
 }
 
 /// Minimum ping RTT in ms by source and destination host; `None`: no reply.
-pub type PingMatrix = BTreeMap<String, BTreeMap<String, Option<f64>>>;
+pub(crate) type PingMatrix = BTreeMap<String, BTreeMap<String, Option<f64>>>;
 
 /// A running Python process. Dropping it tears the fabric down.
-pub struct MininetProcess {
+pub(crate) struct MininetProcess {
     process: Child,
     /// Closing this pipe makes the Python process tear down the fabric and exit.
     requests: Option<PipeWriter>,
@@ -85,7 +85,7 @@ pub struct MininetProcess {
 
 impl MininetProcess {
     /// Starts the process. Fails early, before anything is created, if a prerequisite is missing.
-    pub fn start(signals: Signals) -> Result<MininetProcess, Error> {
+    pub(crate) fn start(signals: Signals) -> Result<MininetProcess, Error> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::input("--backend mininet needs root: run this with sudo"));
         }
@@ -102,27 +102,27 @@ impl MininetProcess {
     }
 
     /// Returns the working directory, which is removed when `self` is dropped.
-    pub fn work_dir(&self) -> &Path {
+    pub(crate) fn work_dir(&self) -> &Path {
         self.work_dir.path()
     }
 
     /// Builds a fabric.
-    pub fn up(&mut self, plan: &Plan) -> Result<(), Error> {
+    pub(crate) fn up(&mut self, plan: &Plan) -> Result<(), Error> {
         self.request("up", json!({ "plan": plan }))
     }
 
-    pub fn down(&mut self) -> Result<(), Error> {
+    pub(crate) fn down(&mut self) -> Result<(), Error> {
         self.request("down", json!({}))
     }
 
     /// Pings every host from every other host, `count` times with `payload` bytes.
-    pub fn ping(&mut self, payload: u64, count: u32, wait_s: u64) -> Result<PingMatrix, Error> {
+    pub(crate) fn ping(&mut self, payload: u64, count: u32, wait_s: u64) -> Result<PingMatrix, Error> {
         self.request("ping", json!({ "payload": payload, "count": count, "wait_s": wait_s }))
     }
 
     /// Runs one agent in each host and waits for all. `started` is called with their common start time in seconds of
     /// CLOCK_MONOTONIC. An interrupt is forwarded to the agents, which then write the results so far.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         agents: &BTreeMap<String, Vec<String>>,
         started: impl FnOnce(f64),
@@ -144,18 +144,18 @@ impl MininetProcess {
     }
 
     /// Returns the frame counters of all switch interfaces.
-    pub fn packets(&mut self) -> Result<BTreeMap<String, Frames>, Error> {
+    pub(crate) fn packets(&mut self) -> Result<BTreeMap<String, Frames>, Error> {
         self.request("packets", json!({}))
     }
 
     /// Returns the number of frames that links have dropped so far, by reason.
-    pub fn link_drops(&mut self) -> Result<BTreeMap<String, u64>, Error> {
+    pub(crate) fn link_drops(&mut self) -> Result<BTreeMap<String, u64>, Error> {
         self.request("link_drops", json!({}))
     }
 
     /// Runs Mininet's command line on this terminal until the user exits it. Ctrl-C goes to the command line meanwhile.
     /// Its Weir commands read the names of nodes from `topology`.
-    pub fn cli(&mut self, topology: &Path) -> Result<(), Error> {
+    pub(crate) fn cli(&mut self, topology: &Path) -> Result<(), Error> {
         (self.signals.lend_terminal)(true);
         let result = self.request("cli", json!({ "topology": topology }));
         (self.signals.lend_terminal)(false);

@@ -11,14 +11,14 @@ use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::backend::Error;
 
 /// Open sessions for polling a register of all switches.
-pub struct Registers {
+pub(crate) struct Registers {
     runtime: Runtime,
     switches: Vec<(String, Session, Vec<Entity>)>,
 }
 
 impl Registers {
     /// Connects to every switch. Only the cells of connected ports are read.
-    pub fn connect(topology: &Topology, register_id: u32) -> Result<Registers, Error> {
+    pub(crate) fn connect(topology: &Topology, register_id: u32) -> Result<Registers, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut switches = Vec::new();
         for ix in topology.switch_ixs() {
@@ -41,7 +41,7 @@ impl Registers {
     }
 
     /// Reads the register of the n-th switch. Cell i of the result is that of port i, 0 if the port is not connected.
-    pub fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
+    pub(crate) fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
         let Registers { runtime, switches } = self;
         let (name, session, wanted) = &switches[switch];
         let read = runtime.block_on(session.read(wanted.clone())).map_err(|error| failed(name, &error))?;
@@ -77,21 +77,25 @@ fn target(topology: &Topology, ix: SwitchIx) -> Target {
 }
 
 /// The controller of all switches.
-pub struct Controller {
+pub(crate) struct Controller {
     runtime: Runtime,
     switches: Vec<Target>,
 }
 
 impl Controller {
     /// Creates a controller for the switches of a topology. Does not connect.
-    pub fn new(topology: &Topology) -> Result<Controller, Error> {
+    pub(crate) fn new(topology: &Topology) -> Result<Controller, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let switches = topology.switch_ixs().map(|ix| target(topology, ix)).collect();
         Ok(Controller { runtime, switches })
     }
 
     /// Loads the program into every switch, then writes the table entries.
-    pub fn install(&self, program: Program, mut updates: BTreeMap<String, Vec<Update>>) -> Result<(), Error> {
+    pub(crate) fn install(
+        &self,
+        program: Program,
+        mut updates: BTreeMap<String, Vec<Update>>,
+    ) -> Result<(), Error> {
         let program = Arc::new(program);
         self.at_all(|target| {
             let updates = updates.remove(&target.name).unwrap_or_default();
@@ -101,7 +105,7 @@ impl Controller {
     }
 
     /// Reads the packet counts of all cells of a counter, by switch.
-    pub fn counters(&self, counter_id: u32) -> Result<BTreeMap<String, Vec<u64>>, Error> {
+    pub(crate) fn counters(&self, counter_id: u32) -> Result<BTreeMap<String, Vec<u64>>, Error> {
         self.at_all(|target| read_counter(target, counter_id))
     }
 

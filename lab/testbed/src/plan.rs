@@ -130,7 +130,7 @@ pub fn grpc_port(switch: SwitchIx) -> u16 {
     GRPC_PORT + switch.0 as u16
 }
 
-pub fn thrift_port(switch: SwitchIx) -> u16 {
+pub(crate) fn thrift_port(switch: SwitchIx) -> u16 {
     THRIFT_PORT + switch.0 as u16
 }
 
@@ -145,7 +145,7 @@ pub fn device_id(switch: SwitchIx) -> u64 {
 
 /// Returns the queue limit in packets: the whole buffer of a switch, because there is no PFC that would limit the
 /// queue.
-pub fn queue_depth(experiment: &Experiment) -> u32 {
+pub(crate) fn queue_depth(experiment: &Experiment) -> u32 {
     let packets = experiment.spec.buffer.get() / experiment.spec.mtu.get().max(1);
     u32::try_from(packets.max(1)).unwrap_or(u32::MAX)
 }
@@ -259,7 +259,7 @@ pub(super) fn own_program() -> Result<PathBuf, String> {
 
 /// Returns the length of a full DATA frame after the first switch. If the program appends telemetry to frames, this
 /// includes one record.
-pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
+pub(crate) fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     let mut host = HostConfig::new(
         Ipv4Addr::LOCALHOST,
         Bandwidth::from_mbps(1),

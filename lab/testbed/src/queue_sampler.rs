@@ -21,7 +21,7 @@ use weir_experiment::backend::Error;
 use weir_units::Time;
 
 /// Register with the queue length of each port (`p4src/controls/queue_bytes.p4`).
-pub const QUEUE_REGISTER: &str = "queue_bytes";
+pub(crate) const QUEUE_REGISTER: &str = "queue_bytes";
 /// Minimum sampling interval per switch: polling 20 switches then costs a few percent of a core.
 const MIN_POLL_PER_SWITCH: Time = Time::from_ms(2);
 /// Minimum sampling interval for any number of switches.
@@ -29,7 +29,7 @@ const MIN_SAMPLE_INTERVAL: Time = Time::from_ms(5);
 
 /// One egress port over time.
 #[derive(Clone, Debug)]
-pub struct PortSamples {
+pub(crate) struct PortSamples {
     pub switch: SwitchIx,
     pub port: u16,
     /// Queue length in bytes at each sample.
@@ -149,13 +149,13 @@ fn failed(switch: &str, error: &ThriftError) -> Error {
 }
 
 /// A thread that samples all ports.
-pub struct QueueSampler {
+pub(crate) struct QueueSampler {
     thread: JoinHandle<Result<Vec<PortSamples>, Error>>,
     stop: Arc<AtomicBool>,
 }
 
 /// Returns the sampling interval: `requested`, or if that is too short for this number of switches a multiple of it.
-pub fn sample_interval(requested: Time, switches: usize) -> Time {
+pub(crate) fn sample_interval(requested: Time, switches: usize) -> Time {
     let min = min_poll_interval(switches);
     requested * min.as_ps().div_ceil(requested.as_ps().max(1)).max(1)
 }
@@ -167,7 +167,7 @@ fn min_poll_interval(switches: usize) -> Time {
 
 impl QueueSampler {
     /// Starts sampling all ports from `start` (seconds of CLOCK_MONOTONIC) on, every `interval`, for `duration`.
-    pub fn start(
+    pub(crate) fn start(
         topology: &Topology,
         (config, register): (&TestbedConfig, &Preamble),
         start: f64,
@@ -191,7 +191,7 @@ impl QueueSampler {
     }
 
     /// Stops sampling, if it has not ended yet, and returns the samples.
-    pub fn finish(self) -> Result<Vec<PortSamples>, Error> {
+    pub(crate) fn finish(self) -> Result<Vec<PortSamples>, Error> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -277,13 +277,13 @@ fn sent_bytes(file: &PathBuf) -> u64 {
 }
 
 /// Returns CLOCK_MONOTONIC in seconds. All processes of a machine share this clock.
-pub fn monotonic() -> f64 {
+pub(crate) fn monotonic() -> f64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
 /// Sleeps until `time` in seconds of CLOCK_MONOTONIC. Returns false if the flag was set before.
-pub fn sleep_until(time: f64, stop_flag: &AtomicBool) -> bool {
+pub(crate) fn sleep_until(time: f64, stop_flag: &AtomicBool) -> bool {
     const MAX_SLEEP_S: f64 = 0.1;
     loop {
         if stop_flag.load(Ordering::Relaxed) {

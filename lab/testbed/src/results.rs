@@ -16,7 +16,7 @@ use weir_experiment::{fct, layers, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// All measurements of the run of one scheme.
-pub struct Observations<'a> {
+pub(crate) struct Observations<'a> {
     /// The experiment, with its rates and times already scaled to what the testbed can run.
     pub experiment: &'a Experiment,
     pub routes: &'a Routes,
@@ -34,7 +34,7 @@ pub struct Observations<'a> {
 
 impl<'a> Observations<'a> {
     /// Returns the summary and the time series of the run.
-    pub fn results(mut self) -> (SchemeSummary, SchemeTrace) {
+    pub(crate) fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {
             let count = |name: &str| agent.transport.get(name).copied().unwrap_or(0);
             self.counts.retransmits += count("retransmits");
@@ -100,14 +100,14 @@ impl<'a> Observations<'a> {
     }
 
     /// Returns the sender's result of a flow. An agent reports its flows in the order of the experiment.
-    pub fn flow_result(&self, flow: &Flow) -> Option<&'a FlowResult> {
+    pub(crate) fn flow_result(&self, flow: &Flow) -> Option<&'a FlowResult> {
         let flows_of_host = self.experiment.flows.iter().filter(|other| other.from == flow.from);
         let position = flows_of_host.into_iter().position(|other| std::ptr::eq(other, flow))?;
         self.agents.get(&self.experiment.topology.host(flow.from).name)?.flows.get(position)
     }
 
     /// Returns the flows that started.
-    pub fn started(&self) -> impl Iterator<Item = (&'a Flow, &'a FlowResult)> + '_ {
+    pub(crate) fn started(&self) -> impl Iterator<Item = (&'a Flow, &'a FlowResult)> + '_ {
         let results = self.experiment.flows.iter().filter_map(|flow| Some((flow, self.flow_result(flow)?)));
         results.filter(|(_, result)| result.state != FlowState::NotStarted)
     }

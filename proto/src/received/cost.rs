@@ -19,14 +19,14 @@ const MAX_DEPTH: usize = 100;
 
 /// The reason why no cost was computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CostError {
+pub(super) enum CostError {
     OverLimit,
     /// The bytes are not an encoded message.
     Malformed(Malformed),
 }
 
 /// The memory layout of a message type.
-pub struct MessageLayout {
+pub(super) struct MessageLayout {
     /// Size of the struct, in bytes.
     size: usize,
     /// Fields by number, in ascending order.
@@ -56,7 +56,7 @@ struct Layouts {
 static LAYOUTS: LazyLock<Layouts> = LazyLock::new(|| Layouts::from_pool(&crate::text::POOL));
 
 /// Returns the layout of a message of this crate.
-pub fn layout(full_name: &str) -> &'static MessageLayout {
+pub(super) fn layout(full_name: &str) -> &'static MessageLayout {
     &LAYOUTS.all[LAYOUTS.by_name[full_name]]
 }
 
@@ -72,7 +72,7 @@ impl MessageLayout {
     ///
     /// [`CostError::OverLimit`]: it needs more than `limit` bytes. [`CostError::Malformed`]: the bytes are not an
     /// encoded message.
-    pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, CostError> {
+    pub(super) fn cost(&self, message: &[u8], limit: usize) -> Result<usize, CostError> {
         let mut cost = self.size;
         // The message and its open submessages, innermost last: the rest of the bytes, and the layout.
         let mut open = vec![(message, self)];

@@ -4,10 +4,10 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// The bytes are not an encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed(pub String);
+pub(super) struct Malformed(pub String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
+pub(super) enum Value<'a> {
     /// A number of any type; the value is skipped.
     Number,
     /// A string, bytes, a message, or packed numbers.
@@ -16,7 +16,7 @@ pub enum Value<'a> {
 
 /// A field in its encoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field<'a> {
+pub(super) struct Field<'a> {
     pub number: u32,
     pub value: Value<'a>,
     /// The whole field, including key and length.
@@ -28,7 +28,7 @@ pub struct Field<'a> {
 /// # Errors
 ///
 /// The bytes are not a field, or the field exceeds the message.
-pub fn next_field<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Malformed> {
+pub(super) fn next_field<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Malformed> {
     let start = *message;
     if start.is_empty() {
         return Ok(None);

@@ -13,7 +13,7 @@ use p4runtime::value::canonical;
 
 /// The use of an action: in an entry, or as a table's default action.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ActionScope {
+pub(super) enum ActionScope {
     Entry,
     Default,
 }
@@ -23,7 +23,7 @@ pub enum ActionScope {
 /// # Errors
 ///
 /// The action is not one of `allowed`, is not allowed in this scope, or has other parameters in the P4Info.
-pub fn to_call(
+pub(super) fn to_call(
     index: &Index,
     allowed: &[ActionRef],
     action: &Action,
@@ -75,7 +75,7 @@ pub fn to_call(
 /// # Errors
 ///
 /// The P4Info has no such action, so it does not belong to the program.
-pub fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, ControlError> {
+pub(super) fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, ControlError> {
     let info = index.actions.named(name).map_err(|e| {
         ControlError::new(Code::Internal, format!("the P4Info does not belong to the program's JSON: {e}"))
     })?;
@@ -85,7 +85,7 @@ pub fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, 
 }
 
 /// Returns the actions that are allowed in members of a profile: the actions of its tables.
-pub fn profile_actions(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
+pub(super) fn profile_actions(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
     let tables = profile.table_ids.iter().filter_map(|&id| index.tables.id(id));
     tables.flat_map(|table| table.action_refs.iter().cloned()).collect()
 }

@@ -33,14 +33,17 @@ fn require_modify(kind: Type, what: &str) -> Result<(), ControlError> {
 /// # Errors
 ///
 /// Unknown id.
-pub fn objects_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<Vec<&T>, ControlError> {
+pub(super) fn objects_by_id<T: Object>(
+    objects: &p4info::Objects<T>,
+    id: u32,
+) -> Result<Vec<&T>, ControlError> {
     match id {
         0 => Ok(objects.iter().collect()),
         id => object_by_id(objects, id).map(|object| vec![object]),
     }
 }
 
-pub fn object_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<&T, ControlError> {
+pub(super) fn object_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<&T, ControlError> {
     objects.id(id).ok_or_else(|| ControlError::invalid(format!("there is no {} {id:#010x}", T::KIND)))
 }
 
@@ -69,14 +72,14 @@ fn index(cell: usize) -> Option<Index> {
 // Counters
 
 /// Converts a counter value from P4Runtime, and rejects negative numbers.
-pub fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
+pub(super) fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
     let count = |n: i64| {
         u64::try_from(n).map_err(|_| ControlError::invalid(format!("counter value {n} is negative")))
     };
     Ok(CounterValue { packets: count(data.packet_count)?, bytes: count(data.byte_count)? })
 }
 
-pub fn counter_data(value: CounterValue) -> CounterData {
+pub(super) fn counter_data(value: CounterValue) -> CounterData {
     // Counters are unsigned 64-bit numbers, but P4Runtime's fields are signed: larger values saturate.
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     CounterData { packet_count: count(value.packets), byte_count: count(value.bytes) }
@@ -200,7 +203,10 @@ fn key_of(entry: TableEntry) -> TableEntry {
 
 // Meters
 
-pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<MeterRates, ControlError> {
+pub(super) fn meter_rates(
+    spec: Option<&MeterSpec>,
+    config: &MeterConfig,
+) -> Result<MeterRates, ControlError> {
     let unsigned = |n: i64| {
         u64::try_from(n).map_err(|_| ControlError::invalid(format!("meter rate or burst {n} is negative")))
     };
@@ -225,7 +231,7 @@ pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<Met
     })
 }
 
-pub fn meter_config(rates: MeterRates) -> MeterConfig {
+pub(super) fn meter_config(rates: MeterRates) -> MeterConfig {
     // Larger rates saturate, as counters do.
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     MeterConfig {

@@ -19,7 +19,7 @@ fn match_kind(field: &MatchField) -> Option<MatchType> {
 }
 
 /// Returns whether entries of the table have priorities.
-pub fn has_priorities(table: &Table) -> bool {
+pub(super) fn has_priorities(table: &Table) -> bool {
     let needs_priority = [MatchType::Ternary, MatchType::Range, MatchType::Optional];
     table
         .match_fields
@@ -33,7 +33,7 @@ pub fn has_priorities(table: &Table) -> bool {
 ///
 /// A field is unknown, is given twice, has another match kind, or is too wide; an exact field is missing; or a
 /// value has bits outside its mask.
-pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, ControlError> {
+pub(super) fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, ControlError> {
     let name = &table.preamble().name;
     for (i, given) in matches.iter().enumerate() {
         if table.match_field_by_id(given.field_id).is_none() {
@@ -65,7 +65,7 @@ pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, Co
 /// # Errors
 ///
 /// The table has priorities and the entry has none, or the reverse; or the key is invalid.
-pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
+pub(super) fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
     let name = &table.preamble().name;
     match (has_priorities(table), entry.priority) {
         (true, ..=0) => {
@@ -136,7 +136,7 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
 
 /// Converts a key of the pipeline to P4Runtime's form: values are canonical, and a field that matches any
 /// value is omitted.
-pub fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
+pub(super) fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
     table
         .match_fields
         .iter()
@@ -193,7 +193,7 @@ fn from_match(field: &MatchField, key_match: &KeyMatch) -> Option<FieldMatchType
 }
 
 /// Removes leading zero bytes from the values of a match.
-pub fn canonicalise(field: &mut FieldMatch) {
+pub(super) fn canonicalise(field: &mut FieldMatch) {
     let values = match &mut field.field_match_type {
         Some(FieldMatchType::Exact(m)) => vec![&mut m.value],
         Some(FieldMatchType::Optional(m)) => vec![&mut m.value],

@@ -65,7 +65,7 @@ impl Control {
 
 /// Identifies an entry, or a default action, in a map over all tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EntryRef {
+pub(super) struct EntryRef {
     /// P4Runtime id of the table.
     pub table_id: u32,
     /// `None`: the default action.
@@ -74,7 +74,7 @@ pub struct EntryRef {
 
 /// The attributes of an entry that the pipeline does not store.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EntryExtras {
+pub(super) struct EntryExtras {
     pub controller_metadata: u64,
     pub metadata: Vec<u8>,
     pub idle_timeout_ns: i64,
@@ -83,7 +83,7 @@ pub struct EntryExtras {
 
 /// The members and groups of one action profile, by the controller's ids.
 #[derive(Clone, Debug, Default)]
-pub struct ProfileEntities {
+pub(super) struct ProfileEntities {
     pub members: BTreeMap<u32, MemberHandle>,
     pub groups: BTreeMap<u32, Group>,
     /// Number of one-shot sets in use. A profile has either one-shot sets or members and groups with ids.
@@ -91,14 +91,14 @@ pub struct ProfileEntities {
 }
 
 #[derive(Clone, Debug)]
-pub struct Group {
+pub(super) struct Group {
     pub handle: GroupHandle,
     pub entry: ActionProfileGroup,
 }
 
 /// A one-shot action set, with the group and members created for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OneShot {
+pub(super) struct OneShot {
     /// The set as written.
     pub set: ActionProfileActionSet,
     pub group: GroupHandle,

@@ -8,7 +8,7 @@ use p4runtime::value::{bit_length, to_u64};
 /// # Errors
 ///
 /// The value is empty or does not fit `bits` bits, or the field has a translated type (`bits` is 0).
-pub fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
+pub(super) fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
     let bits = u32::try_from(bits).ok().filter(|&bits| bits > 0);
     let bits =
         bits.ok_or_else(|| ControlError::unimplemented("fields of translated types are not supported"))?;
@@ -26,7 +26,7 @@ pub fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
 }
 
 /// Returns the largest value of a field, which is also its full mask.
-pub fn ones(bits: i32) -> Vec<u8> {
+pub(super) fn ones(bits: i32) -> Vec<u8> {
     let bits = bits.unsigned_abs();
     let mut mask = vec![0xff; bits.div_ceil(8) as usize];
     if let (Some(first), partial @ 1..) = (mask.first_mut(), bits % 8) {
@@ -36,7 +36,7 @@ pub fn ones(bits: i32) -> Vec<u8> {
 }
 
 /// Returns the mask of a prefix of `len` bits in a field of `bits` bits.
-pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
+pub(super) fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
     let mut mask = ones(bits);
     // Clears the bits after the prefix, from the lowest bit up.
     for bit in 0..(bits - len).unsigned_abs() as usize {
@@ -47,7 +47,7 @@ pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
 }
 
 /// Returns whether the value has no bit outside the mask; both have the same length.
-pub fn is_masked(value: &[u8], mask: &[u8]) -> bool {
+pub(super) fn is_masked(value: &[u8], mask: &[u8]) -> bool {
     value.iter().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
@@ -56,7 +56,7 @@ pub fn is_masked(value: &[u8], mask: &[u8]) -> bool {
 /// # Errors
 ///
 /// The value is empty or does not fit 9 bits.
-pub fn port(value: &[u8]) -> Result<u16, ControlError> {
+pub(super) fn port(value: &[u8]) -> Result<u16, ControlError> {
     const PORT_BITS: u32 = 9;
     to_u64(value)
         .filter(|_| !value.is_empty() && bit_length(value) <= PORT_BITS)
@@ -67,7 +67,7 @@ pub fn port(value: &[u8]) -> Result<u16, ControlError> {
 }
 
 /// Formats a value for messages; a long one is shortened.
-pub fn hex(value: &[u8]) -> String {
+pub(super) fn hex(value: &[u8]) -> String {
     /// The length of an IPv6 address in bytes.
     const MAX_SHOWN_LEN: usize = 16;
     let digits: String = value.iter().take(MAX_SHOWN_LEN).map(|byte| format!("{byte:02x}")).collect();

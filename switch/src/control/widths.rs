@@ -8,7 +8,7 @@ use p4runtime::p4info::{Index, Object};
 
 /// Checks that no field of the P4Info is wider than p4c supports. A client provides the P4Info, and values are
 /// allocated at the width that it states.
-pub fn check_widths(index: &Index) -> Result<(), ControlError> {
+pub(super) fn check_widths(index: &Index) -> Result<(), ControlError> {
     /// The limit of p4c in bits (ir/configuration.h, maximumWidthSupported).
     const MAX_WIDTH: i32 = 2048;
     let fields = index.tables.iter().flat_map(|table| &table.match_fields);
@@ -34,7 +34,7 @@ pub fn check_widths(index: &Index) -> Result<(), ControlError> {
 /// # Errors
 ///
 /// The cells have another type.
-pub fn register_bits(register: &Register) -> Result<i32, ControlError> {
+pub(super) fn register_bits(register: &Register) -> Result<i32, ControlError> {
     let spec = register.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref());
     let bits = match spec {
         Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {

@@ -32,24 +32,24 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Creates both files.
-    pub fn open(config: &CaptureConfig, interface: &str) -> Result<Capture, PcapError> {
+    pub(super) fn open(config: &CaptureConfig, interface: &str) -> Result<Capture, PcapError> {
         let (received, sent) = file_paths(&config.directory, interface);
         let open = |path: PathBuf| PcapWriter::create(&path, config.limit).map(Some);
         Ok(Capture { received: open(received)?, sent: open(sent)? })
     }
 
     /// Writes a received frame. Returns `false` if it was not written.
-    pub fn write_received(&mut self, frame: &[u8]) -> bool {
+    pub(super) fn write_received(&mut self, frame: &[u8]) -> bool {
         write(&mut self.received, frame)
     }
 
     /// Writes a sent frame. Returns `false` if it was not written.
-    pub fn write_sent(&mut self, frame: &[u8]) -> bool {
+    pub(super) fn write_sent(&mut self, frame: &[u8]) -> bool {
         write(&mut self.sent, frame)
     }
 
     /// Flushes both files to the operating system.
-    pub fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         for file in [&mut self.received, &mut self.sent] {
             if let Some(Err(error)) = file.as_mut().map(PcapWriter::flush) {
                 disable(file, &error);

@@ -8,12 +8,12 @@ use weir_units::Time;
 pub(super) struct MonotonicClock(Instant);
 
 impl MonotonicClock {
-    pub fn start() -> MonotonicClock {
+    pub(super) fn start() -> MonotonicClock {
         MonotonicClock(Instant::now())
     }
 
     #[inline]
-    pub fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::from_ns(self.0.elapsed().as_nanos() as u64)
     }
 }

@@ -18,24 +18,24 @@ use std::path::Path;
 use weir_units::Time;
 
 impl Runtime {
-    pub fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.is_running = false;
     }
 
-    pub fn switch(&mut self) -> Result<&mut Switch, DataplaneError> {
+    pub(super) fn switch(&mut self) -> Result<&mut Switch, DataplaneError> {
         self.switch.as_deref_mut().ok_or(DataplaneError::NoProgram)
     }
 
     /// Returns the initial configuration. Rates and limits set later are applied by [`Self::install`].
-    pub fn switch_config(&self) -> SwitchConfig {
+    pub(super) fn switch_config(&self) -> SwitchConfig {
         self.config.switch_config()
     }
 
-    pub fn install(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
+    pub(super) fn install(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
         for (&(port, priority), &rate) in &self.rates {
             switch.set_rate(port, priority, rate);
         }
@@ -49,7 +49,7 @@ impl Runtime {
         old
     }
 
-    pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
+    pub(super) fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
         let exists = port <= MAX_PORT && priority.is_none_or(|priority| priority < self.config.priorities);
         if exists {
             self.rates.insert((port, priority), rate);
@@ -61,7 +61,7 @@ impl Runtime {
         exists
     }
 
-    pub fn set_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) {
+    pub(super) fn set_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) {
         self.limits.insert((port, priority), limits);
         if let Some(switch) = &mut self.switch {
             switch.set_limits(port, Some(priority), limits);
@@ -70,7 +70,7 @@ impl Runtime {
 
     /// Applies an operation to each selected queue; `None` selects all ports or priorities. Returns `false`
     /// if the port or priority does not exist.
-    pub fn for_queues(
+    pub(super) fn for_queues(
         &mut self,
         port: Option<u16>,
         priority: Option<u8>,
@@ -90,7 +90,7 @@ impl Runtime {
         exists
     }
 
-    pub fn add_port(&mut self, number: u16, interface: &str) -> Result<(), DataplaneError> {
+    pub(super) fn add_port(&mut self, number: u16, interface: &str) -> Result<(), DataplaneError> {
         let refuse = |reason: String| DataplaneError::Port { port: number, reason };
         if number > MAX_PORT || number == self.config.drop_port || self.config.cpu_port == Some(number) {
             return Err(refuse(format!(
@@ -132,7 +132,7 @@ impl Runtime {
     }
 
     /// Adds a port that is connected to another switch of this data plane.
-    pub fn add_internal_port(&mut self, internal: &FabricPort) -> Result<(), DataplaneError> {
+    pub(super) fn add_internal_port(&mut self, internal: &FabricPort) -> Result<(), DataplaneError> {
         let refuse = |reason: String| DataplaneError::Port { port: internal.port, reason };
         let link_config = self.config.port_links.get(&internal.port).copied();
         let link_config =
@@ -145,7 +145,7 @@ impl Runtime {
     }
 
     /// Returns the state of all links, also of those at removed ports.
-    pub fn links(&mut self) -> SwitchLinks {
+    pub(super) fn links(&mut self) -> SwitchLinks {
         let Runtime { config, ports, port_index, detached_links, lateness, .. } = self;
         let link = |(&number, link_config): (&u16, &PortLinkConfig)| match ports
             .get_mut(usize::from(port_index[usize::from(number)]))
@@ -165,7 +165,7 @@ impl Runtime {
     }
 
     /// Changes the links at these ports. A changed rate also becomes the rate of the port.
-    pub fn change_links(&mut self, numbers: &[u16], change: LinkChange) {
+    pub(super) fn change_links(&mut self, numbers: &[u16], change: LinkChange) {
         for &number in numbers {
             let Some(link_config) = self.config.port_links.get_mut(&number) else { continue };
             link_config.link = change.apply(link_config.link);
@@ -205,7 +205,7 @@ impl Runtime {
         })
     }
 
-    pub fn remove_port(&mut self, number: u16) -> Result<(), DataplaneError> {
+    pub(super) fn remove_port(&mut self, number: u16) -> Result<(), DataplaneError> {
         let refuse = |reason: &str| DataplaneError::Port { port: number, reason: reason.to_owned() };
         if matches!(self.config.frames, FrameSource::Files { .. }) {
             return Err(refuse("ports cannot be removed while frames come from files"));
@@ -235,19 +235,19 @@ impl Runtime {
         Ok(())
     }
 
-    pub fn subscribe(&mut self, subscriber: Subscriber) {
+    pub(super) fn subscribe(&mut self, subscriber: Subscriber) {
         self.out.subscribers.add(subscriber);
     }
 
     /// Injects a packet from the controller: the switch receives it at the CPU port.
-    pub fn packet_out(&mut self, cpu_port: u16, frame: &[u8]) {
+    pub(super) fn packet_out(&mut self, cpu_port: u16, frame: &[u8]) {
         let now = self.clock.now();
         self.packet_out += 1;
         let Some(switch) = &mut self.switch else { return self.portless_drops.add(IoDrop::NoProgram, 1) };
         receive(switch, &self.config, now, cpu_port, frame, &mut self.out);
     }
 
-    pub fn stats(&mut self) -> DataplaneStats {
+    pub(super) fn stats(&mut self) -> DataplaneStats {
         let switch = self.switch.as_deref();
         let mut ports: Vec<PortStatus> = Vec::with_capacity(self.ports.len());
         for port in &mut self.ports {

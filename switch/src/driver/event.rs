@@ -41,12 +41,12 @@ pub(super) type Subscriber = Box<dyn FnMut(DataplaneEvent<'_>) -> Delivery + Sen
 pub(super) struct Subscribers(Vec<Subscriber>);
 
 impl Subscribers {
-    pub fn add(&mut self, subscriber: Subscriber) {
+    pub(super) fn add(&mut self, subscriber: Subscriber) {
         self.0.push(subscriber);
     }
 
     /// Passes a notification to all subscribers. Returns whether at least one accepted it.
-    pub fn notify(&mut self, event: DataplaneEvent<'_>) -> bool {
+    pub(super) fn notify(&mut self, event: DataplaneEvent<'_>) -> bool {
         let mut accepted = false;
         self.0.retain_mut(|subscriber| {
             let delivery = subscriber(event);

@@ -51,7 +51,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub fn new(
+    pub(super) fn new(
         clock: MonotonicClock,
         poll: Poll,
         switches: Vec<Runtime>,
@@ -73,7 +73,7 @@ impl EventLoop {
     }
 
     /// Runs the loop until a switch is stopped; returns the switches.
-    pub fn run(mut self) -> Vec<Runtime> {
+    pub(super) fn run(mut self) -> Vec<Runtime> {
         let mut rounds = 0;
         loop {
             // Due timers come before frames that are read now: their events carry the timer's time, which is

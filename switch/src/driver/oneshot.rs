@@ -41,7 +41,7 @@ pub(super) fn channel<T>() -> (Promise<T>, Reply<T>) {
 }
 
 impl<T> Promise<T> {
-    pub fn send(mut self, result: Result<T, DataplaneError>) {
+    pub(super) fn send(mut self, result: Result<T, DataplaneError>) {
         self.complete(result);
     }
 

@@ -55,7 +55,7 @@ pub(super) struct Poll {
 
 impl EpollSet {
     /// Adds a port's receiving socket, which wakes on frames and errors.
-    pub fn watch(&self, switch: u16, port: &Port) {
+    pub(super) fn watch(&self, switch: u16, port: &Port) {
         let Some((receiver, _)) = port.sockets() else { return };
         let data = epoll::EventData::new_u64(token(switch, port.number));
         if let Err(error) = epoll::add(&self.0, receiver, data, epoll::EventFlags::IN) {
@@ -64,7 +64,7 @@ impl EpollSet {
     }
 
     /// Adds a port's sending socket, which wakes once when it becomes writable.
-    pub fn watch_writable(&self, switch: u16, port: &Port) {
+    pub(super) fn watch_writable(&self, switch: u16, port: &Port) {
         let Some((_, sender)) = port.sockets() else { return };
         let data = epoll::EventData::new_u64(token(switch, port.number) | WRITABLE_FLAG);
         // Fails only if the socket has been added already.
@@ -72,7 +72,7 @@ impl EpollSet {
     }
 
     /// Removes a port's sending socket.
-    pub fn unwatch_writable(&self, port: &Port) {
+    pub(super) fn unwatch_writable(&self, port: &Port) {
         if let Some((_, sender)) = port.sockets() {
             // The socket may not have been added.
             let _ = epoll::delete(&self.0, sender);
@@ -86,7 +86,7 @@ fn token(switch: u16, port: u16) -> u64 {
 }
 
 impl Poll {
-    pub fn new() -> io::Result<Poll> {
+    pub(super) fn new() -> io::Result<Poll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -108,17 +108,17 @@ impl Poll {
     }
 
     /// Returns the epoll set, to which each switch adds its ports' sockets.
-    pub fn epoll_set(&self) -> Arc<EpollSet> {
+    pub(super) fn epoll_set(&self) -> Arc<EpollSet> {
         self.epoll_set.clone()
     }
 
     /// Returns the eventfd that wakes the data plane when a command was queued.
-    pub fn wake(&self) -> Arc<OwnedFd> {
+    pub(super) fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
 
     /// Waits for events. `None` waits without limit, zero does not wait.
-    pub fn wait(&mut self, timeout: Option<Time>) {
+    pub(super) fn wait(&mut self, timeout: Option<Time>) {
         // A timer set to 0 is disarmed.
         const ZERO: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         let may_block = timeout != Some(Time::ZERO);

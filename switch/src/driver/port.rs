@@ -78,7 +78,12 @@ pub(super) struct Port {
 
 impl Port {
     /// Opens a port on an interface, which must exist.
-    pub fn open(number: u16, name: &str, ring_bytes: usize, capture: Option<Capture>) -> io::Result<Port> {
+    pub(super) fn open(
+        number: u16,
+        name: &str,
+        ring_bytes: usize,
+        capture: Option<Capture>,
+    ) -> io::Result<Port> {
         let interface = Interface::find(name)?;
         let mut port = Port::new(number, name, PortBackend::Interface(None), capture);
         port.ring_bytes = ring_bytes;
@@ -87,12 +92,12 @@ impl Port {
     }
 
     /// Creates a port that sends to a file.
-    pub fn to_file(number: u16, name: &str, file: PcapWriter) -> Port {
+    pub(super) fn to_file(number: u16, name: &str, file: PcapWriter) -> Port {
         Port { up: true, ..Port::new(number, name, PortBackend::File(file), None) }
     }
 
     /// Creates a port on a link to a port of another switch of this data plane.
-    pub fn internal(number: u16, name: &str, peer: (u16, u16), capture: Option<Capture>) -> Port {
+    pub(super) fn internal(number: u16, name: &str, peer: (u16, u16), capture: Option<Capture>) -> Port {
         let link = InternalLink { peer, ends: [PlugState::Plugged; 2] };
         Port { up: true, ..Port::new(number, name, PortBackend::Internal(link), capture) }
     }
@@ -123,7 +128,7 @@ impl Port {
     }
 
     /// Returns the sockets to receive and to send with; `None` if the port has none.
-    pub fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
+    pub(super) fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
         match &self.backend {
             PortBackend::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
             _ => None,
@@ -131,12 +136,12 @@ impl Port {
     }
 
     /// Returns whether the interface is gone; the driver then looks for it from time to time.
-    pub fn is_absent(&self) -> bool {
+    pub(super) fn is_absent(&self) -> bool {
         matches!(self.backend, PortBackend::Interface(None))
     }
 
     /// Returns the switch index and port number at the other end of an internal link.
-    pub fn peer(&self) -> Option<(u16, u16)> {
+    pub(super) fn peer(&self) -> Option<(u16, u16)> {
         match &self.backend {
             PortBackend::Internal(link) => Some(link.peer),
             _ => None,
@@ -144,7 +149,7 @@ impl Port {
     }
 
     /// Plugs an end of an internal link in, or unplugs it. Returns whether the port went up or down.
-    pub fn set_plug_state(&mut self, end: LinkEnd, state: PlugState) -> bool {
+    pub(super) fn set_plug_state(&mut self, end: LinkEnd, state: PlugState) -> bool {
         let PortBackend::Internal(link) = &mut self.backend else { return false };
         link.ends[end as usize] = state;
         let was_up = std::mem::replace(&mut self.up, link.ends == [PlugState::Plugged; 2]);
@@ -154,7 +159,7 @@ impl Port {
 
     /// Reads the state of the interface again: it may be gone, down, up, or replaced by another of the same
     /// name. Returns whether the sockets are new.
-    pub fn refresh(&mut self) -> bool {
+    pub(super) fn refresh(&mut self) -> bool {
         self.sync_counters();
         let PortBackend::Interface(sockets) = &mut self.backend else { return false };
         let was_up = self.up;
@@ -194,7 +199,7 @@ impl Port {
     /// Passes at most `budget` frames from the interface to `on_frame`, with the port's number and the system
     /// time at which the kernel received each, until it returns `false`. Returns the number of frames read.
     #[inline]
-    pub fn receive(
+    pub(super) fn receive(
         &mut self,
         budget: usize,
         mut on_frame: impl FnMut(u16, Duration, &[u8]) -> bool,
@@ -213,7 +218,7 @@ impl Port {
 
     /// Moves at most `budget` frames from the interface to the link to the switch. `arrived_at` converts the system
     /// time of a frame's arrival to the data plane's clock. Returns the number of frames read.
-    pub fn receive_into_link(
+    pub(super) fn receive_into_link(
         &mut self,
         budget: usize,
         mut arrived_at: impl FnMut(Duration) -> Time,
@@ -230,7 +235,7 @@ impl Port {
     }
 
     /// Counts and captures a frame that was read from this port's file or arrived on its link.
-    pub fn count_received(&mut self, frame: &[u8]) {
+    pub(super) fn count_received(&mut self, frame: &[u8]) {
         self.counters.received.count(frame.len() as u32);
         if let Some(capture) = &mut self.capture {
             self.counters.not_captured += u64::from(!capture.write_received(frame));
@@ -238,19 +243,19 @@ impl Port {
     }
 
     /// Returns whether [`Port::push`] may be called before the next flush.
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.outgoing.len() < TxSocket::BATCH
     }
 
     /// Returns the number of frames that have left the switch but are not sent yet, including those on the
     /// link.
-    pub fn unsent(&self) -> usize {
+    pub(super) fn unsent(&self) -> usize {
         self.outgoing.len() + self.egress_link.as_ref().map_or(0, LinkDirection::len)
     }
 
     /// Queues a frame for the next [`Port::flush`], or puts it on the port's link. A frame on a link counts
     /// as sent when it enters the link.
-    pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
+    pub(super) fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
         if self.egress_link.is_none() {
             return self.outgoing.push_back(packet);
         }
@@ -266,7 +271,7 @@ impl Port {
 
     /// Queues the frames that have arrived at the end of the link for the interface. Returns whether there is
     /// something to flush.
-    pub fn flush_link(&mut self, now: Time, lateness: &mut Lateness) -> bool {
+    pub(super) fn flush_link(&mut self, now: Time, lateness: &mut Lateness) -> bool {
         let Some(link) = &mut self.egress_link else { return false };
         while self.outgoing.len() < TxSocket::BATCH
             && let Some((arrival, packet)) = link.pop(now)
@@ -279,7 +284,7 @@ impl Port {
 
     /// Removes and returns the next frame that has arrived at the far end of an internal link, with its time of
     /// arrival. Frames that arrive while the link is down are dropped.
-    pub fn pop_arrived(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
+    pub(super) fn pop_arrived(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
         loop {
             let (arrival, packet) = self.egress_link.as_mut()?.pop(now)?;
             if self.up {
@@ -298,7 +303,7 @@ impl Port {
     }
 
     /// Sends queued frames. Returns `false` if the socket is full; it becomes writable when there is room.
-    pub fn flush(&mut self, pool: &mut PacketPool) -> bool {
+    pub(super) fn flush(&mut self, pool: &mut PacketPool) -> bool {
         self.tx_blocked = false;
         while let Some(first) = self.outgoing.front() {
             let result = match &mut self.backend {
@@ -336,14 +341,14 @@ impl Port {
     }
 
     /// Attaches a link to the port: in both directions if the port is on an interface.
-    pub fn attach_link(&mut self, link_config: PortLinkConfig) {
+    pub(super) fn attach_link(&mut self, link_config: PortLinkConfig) {
         self.egress_link = Some(LinkDirection::new(link_config.link, link_config.seeds[0]));
         self.ingress_link = matches!(self.backend, PortBackend::Interface(_))
             .then(|| LinkDirection::new(link_config.link, link_config.seeds[1]));
     }
 
     /// Returns the state of the port's link, whose parameters are in `link_config`.
-    pub fn link(&mut self, link_config: &PortLinkConfig) -> PortLink {
+    pub(super) fn link(&mut self, link_config: &PortLinkConfig) -> PortLink {
         self.sync_counters();
         let dropped = &self.counters.dropped;
         PortLink {
@@ -355,7 +360,7 @@ impl Port {
     }
 
     /// Adds the kernel's drops to the counters and flushes files.
-    pub fn sync_counters(&mut self) {
+    pub(super) fn sync_counters(&mut self) {
         if let PortBackend::Interface(Some(sockets)) = &self.backend {
             self.counters.dropped.add(IoDrop::RingFull, sockets.ring.take_drops().unwrap_or(0));
         }
@@ -363,7 +368,7 @@ impl Port {
     }
 
     /// Flushes capture and output files to the operating system.
-    pub fn flush_files(&mut self) {
+    pub(super) fn flush_files(&mut self) {
         if let Some(capture) = &mut self.capture {
             capture.flush();
         }

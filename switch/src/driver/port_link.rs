@@ -71,23 +71,23 @@ pub(super) struct LinkDirection {
 }
 
 impl LinkDirection {
-    pub fn new(link: LinkParameters, seed: u64) -> LinkDirection {
+    pub(super) fn new(link: LinkParameters, seed: u64) -> LinkDirection {
         LinkDirection { link, channel: LinkChannel::new(seed), armed_for: None }
     }
 
     /// Puts a frame on the link.
-    pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
+    pub(super) fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
         self.channel.send(&self.link, now, packet, pool);
     }
 
     /// Removes and returns the next frame that has arrived, with its time of arrival.
-    pub fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
+    pub(super) fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.channel.pop_arrived(now)
     }
 
     /// Returns the time of the next arrival, but not one before `earliest`, if a timer must be armed for it, and
     /// records the timer. `None` if no frame is in flight, or a timer is armed for this time or an earlier one.
-    pub fn arm(&mut self, earliest: Time) -> Option<Time> {
+    pub(super) fn arm(&mut self, earliest: Time) -> Option<Time> {
         let arrival = self.channel.next_arrival()?.max(earliest);
         if self.armed_for.is_some_and(|armed| armed <= arrival) {
             return None;
@@ -98,7 +98,7 @@ impl LinkDirection {
 
     /// Records that a timer fired. Returns `false` if the timer is outdated, because another was armed for an
     /// earlier time.
-    pub fn timer_fired(&mut self, timer: Time) -> bool {
+    pub(super) fn timer_fired(&mut self, timer: Time) -> bool {
         let is_current = self.armed_for == Some(timer);
         if is_current {
             self.armed_for = None;
@@ -108,7 +108,7 @@ impl LinkDirection {
 
     /// Changes the link. Frames in flight keep their time of arrival, except that they are lost if the link
     /// goes down.
-    pub fn change(&mut self, change: LinkChange, pool: &mut PacketPool) {
+    pub(super) fn change(&mut self, change: LinkChange, pool: &mut PacketPool) {
         self.link = change.apply(self.link);
         if !self.link.up {
             self.channel.drop_in_flight(pool);
@@ -116,12 +116,12 @@ impl LinkDirection {
     }
 
     /// Drops the frames in flight, because the port is removed. It may be added again.
-    pub fn drop_in_flight(&mut self, pool: &mut PacketPool) {
+    pub(super) fn drop_in_flight(&mut self, pool: &mut PacketPool) {
         self.channel.drop_in_flight(pool);
         self.armed_for = None;
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.channel.in_flight()
     }
 
@@ -147,7 +147,7 @@ impl Lateness {
     /// Number of samples kept.
     const MAX_SAMPLES: usize = 4096;
 
-    pub fn add(&mut self, late: Time) {
+    pub(super) fn add(&mut self, late: Time) {
         match self.last.get_mut(self.frames % Lateness::MAX_SAMPLES) {
             Some(oldest) => *oldest = late,
             None => self.last.push(late),
@@ -155,7 +155,7 @@ impl Lateness {
         self.frames += 1;
     }
 
-    pub fn last(&self) -> &[Time] {
+    pub(super) fn last(&self) -> &[Time] {
         &self.last
     }
 }

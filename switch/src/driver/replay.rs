@@ -21,20 +21,20 @@ pub(super) struct Replay(Vec<ReplayFile>);
 
 impl Replay {
     /// Adds the file of a port.
-    pub fn add(&mut self, port: u16, mut file: PcapReader) -> Result<(), PcapError> {
+    pub(super) fn add(&mut self, port: u16, mut file: PcapReader) -> Result<(), PcapError> {
         let mut frame = Vec::new();
         let time = file.read(&mut frame)?;
         self.0.push(ReplayFile { port, file, frame, time });
         Ok(())
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.0.iter().all(|source| source.time.is_none())
     }
 
     /// Passes the earliest frame and its port to `on_frame`; among equal timestamps the port added first comes
     /// first. After an error, a file counts as read to its end.
-    pub fn next(&mut self, on_frame: impl FnOnce(u16, &[u8])) -> Result<(), PcapError> {
+    pub(super) fn next(&mut self, on_frame: impl FnOnce(u16, &[u8])) -> Result<(), PcapError> {
         let unfinished = self.0.iter_mut().filter(|source| source.time.is_some());
         let Some(source) = unfinished.min_by_key(|source| source.time) else { return Ok(()) };
         on_frame(source.port, &source.frame);

@@ -138,7 +138,7 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    pub fn new(
+    pub(super) fn new(
         index: u16,
         config: DataplaneConfig,
         clock: MonotonicClock,
@@ -185,14 +185,14 @@ impl Runtime {
 
     /// Returns the port with this number.
     #[inline]
-    pub fn port(&mut self, number: u16) -> Option<&mut Port> {
+    pub(super) fn port(&mut self, number: u16) -> Option<&mut Port> {
         let index = *self.port_index.get(usize::from(number))?;
         self.ports.get_mut(usize::from(index))
     }
 
     /// Returns whether the switch must not process packets now, because a loop of its program did not terminate.
     #[inline]
-    pub fn is_paused(&mut self) -> bool {
+    pub(super) fn is_paused(&mut self) -> bool {
         if std::mem::take(&mut self.out.loop_stopped) {
             self.paused_until = self.clock.now().saturating_add(OVERRUN_PAUSE);
         }
@@ -209,14 +209,14 @@ impl Runtime {
     }
 
     /// Installs a switch, which replaces the old one.
-    pub fn replace_switch(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
+    pub(super) fn replace_switch(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
         switch.set_reentry_batch(REENTRY_BATCH);
         (self.out.has_reentries, self.out.loop_stopped, self.paused_until) = (false, false, Time::ZERO);
         self.switch.replace(switch)
     }
 
     /// Runs a batch of the packets that wait to enter the pipeline again.
-    pub fn run_reentries(&mut self, timers: &mut Timers) {
+    pub(super) fn run_reentries(&mut self, timers: &mut Timers) {
         if self.is_paused() {
             return;
         }
@@ -234,7 +234,7 @@ impl Runtime {
 
     /// Reads a batch of frames from an interface into the switch. Returns whether there were any. `index`
     /// is an index into `ports`.
-    pub fn receive_batch(&mut self, index: usize, timers: &mut Timers) -> bool {
+    pub(super) fn receive_batch(&mut self, index: usize, timers: &mut Timers) -> bool {
         if self.ports[index].ingress_link.is_some() {
             return self.receive_into_link(index, timers);
         }
@@ -291,7 +291,7 @@ impl Runtime {
     }
 
     /// Passes frames that have arrived on the link from an interface to the switch.
-    pub fn deliver_from_link(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
+    pub(super) fn deliver_from_link(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
         let index = usize::from(self.port_index[usize::from(timer.port)]);
         let pop_arrived = |runtime: &mut Runtime| -> Option<(Time, Box<Packet>)> {
             runtime.ports.get_mut(index)?.ingress_link.as_mut()?.pop(now)
@@ -314,7 +314,7 @@ impl Runtime {
     }
 
     /// Passes a frame that arrived on a link at time `arrival` to the switch.
-    pub fn deliver(&mut self, arrival: Time, now: Time, number: u16, packet: Box<Packet>) {
+    pub(super) fn deliver(&mut self, arrival: Time, now: Time, number: u16, packet: Box<Packet>) {
         self.advance(arrival, now);
         let virtual_now = self.virtual_now;
         let Some(port) = self.port(number) else { return self.out.pool.put(packet) };
@@ -332,7 +332,7 @@ impl Runtime {
     }
 
     /// Sets this switch's time to the clock.
-    pub fn sync_time(&mut self) {
+    pub(super) fn sync_time(&mut self) {
         self.virtual_now = self.clock.now();
     }
 
@@ -343,7 +343,7 @@ impl Runtime {
     }
 
     /// Returns the earliest time for the next frame of the input files; [`Time::MAX`] if there is none.
-    pub fn next_replay(&self) -> Time {
+    pub(super) fn next_replay(&self) -> Time {
         match self.config.frames {
             FrameSource::Files { wait, .. } if !self.replay.is_done() => wait,
             _ => Time::MAX,
@@ -352,7 +352,7 @@ impl Runtime {
 
     /// Passes the next frame of the input files to the switch, if the initial delay is over. Returns whether
     /// there was one. Frames are read one at a time, so that none is lost to a full queue.
-    pub fn replay_one(&mut self) -> bool {
+    pub(super) fn replay_one(&mut self) -> bool {
         let FrameSource::Files { wait, .. } = self.config.frames else { return false };
         let now = self.clock.now();
         if now < wait || self.replay.is_done() || self.is_paused() {
@@ -379,7 +379,7 @@ impl Runtime {
 
     /// Sends the packets of all ready ports.
     #[inline]
-    pub fn transmit_ready(&mut self, timers: &mut Timers) {
+    pub(super) fn transmit_ready(&mut self, timers: &mut Timers) {
         // Not an iterator: egress can make further ports ready, for example by a clone, which extends the list.
         let mut next = 0;
         while let Some(&port) = self.out.ready_ports.get(next) {
@@ -412,7 +412,7 @@ impl Runtime {
     }
 
     /// Handles a transmit timer. An outdated timer has no effect.
-    pub fn resume(&mut self, timer: Timer, now: Time) {
+    pub(super) fn resume(&mut self, timer: Timer, now: Time) {
         let number = usize::from(timer.port);
         if self.armed_for[number] == timer.due {
             self.armed_for[number] = Time::ZERO;
@@ -424,7 +424,7 @@ impl Runtime {
     }
 
     /// Makes an active port ready, even if it waits for its rate or its socket.
-    pub fn wake_port(&mut self, port: u16) {
+    pub(super) fn wake_port(&mut self, port: u16) {
         let number = usize::from(port);
         if self.out.is_active[number] && std::mem::take(&mut self.out.due[number]) > Time::ZERO {
             self.out.ready_ports.push(port);
@@ -496,13 +496,13 @@ impl Runtime {
     /// Arms a timer for the next arrival on a port's link. While the socket is full no timer is needed:
     /// sending continues when it is writable.
     #[inline]
-    pub fn arm_link_timer(&mut self, number: u16, timers: &mut Timers) {
+    pub(super) fn arm_link_timer(&mut self, number: u16, timers: &mut Timers) {
         self.arm_link_timer_after(number, Time::ZERO, timers);
     }
 
     /// Same as [`Self::arm_link_timer`], but for a time not before `earliest`.
     #[inline]
-    pub fn arm_link_timer_after(&mut self, number: u16, earliest: Time, timers: &mut Timers) {
+    pub(super) fn arm_link_timer_after(&mut self, number: u16, earliest: Time, timers: &mut Timers) {
         let switch = self.index;
         let Some(port) = self.port(number).filter(|port| !port.tx_blocked) else { return };
         if let Some(due) = port.egress_link.as_mut().and_then(|link| link.arm(earliest)) {
@@ -511,7 +511,7 @@ impl Runtime {
     }
 
     /// Sends frames that have arrived on a port's link to its interface.
-    pub fn flush_link(&mut self, number: u16, now: Time) {
+    pub(super) fn flush_link(&mut self, number: u16, now: Time) {
         let index = usize::from(self.port_index[usize::from(number)]);
         let port = &mut self.ports[index];
         while port.flush_link(now, &mut self.lateness) {
@@ -522,7 +522,7 @@ impl Runtime {
     }
 
     /// Called when a port's socket is writable again.
-    pub fn on_writable(&mut self, number: u16, timers: &mut Timers) {
+    pub(super) fn on_writable(&mut self, number: u16, timers: &mut Timers) {
         let Runtime { ports, port_index, epoll_set, .. } = self;
         let index = port_index.get(usize::from(number));
         if let Some(port) = index.and_then(|&index| ports.get_mut(usize::from(index))) {
@@ -541,7 +541,7 @@ impl Runtime {
     }
 
     /// Reads the state of all interfaces again, and reports changes to subscribers.
-    pub fn refresh_ports(&mut self, timers: &mut Timers) {
+    pub(super) fn refresh_ports(&mut self, timers: &mut Timers) {
         for index in 0..self.ports.len() {
             let port = &mut self.ports[index];
             if port.peer().is_some() {
@@ -565,7 +565,7 @@ impl Runtime {
     }
 
     /// Plugs an end of an internal link in, or unplugs it.
-    pub fn set_plug_state(&mut self, number: u16, end: LinkEnd, state: PlugState) {
+    pub(super) fn set_plug_state(&mut self, number: u16, end: LinkEnd, state: PlugState) {
         let Some(port) = self.port(number) else { return };
         if port.set_plug_state(end, state) {
             let up = port.up;
@@ -585,14 +585,14 @@ impl Runtime {
     }
 
     /// Tells the switch which ports are up, for the watch ports of its groups. The CPU port always is.
-    pub fn update_watch_ports(&mut self) {
+    pub(super) fn update_watch_ports(&mut self) {
         let Some(switch) = &mut self.switch else { return };
         let ports = self.ports.iter().filter(|port| port.up).map(|port| port.number);
         switch.pipeline_mut().set_ports_up(Some(ports.chain(self.config.cpu_port).collect()));
     }
 
     /// Flushes capture and output files to the operating system.
-    pub fn flush_files(&mut self) {
+    pub(super) fn flush_files(&mut self) {
         if self.config.capture.is_some() || matches!(self.config.frames, FrameSource::Files { .. }) {
             self.ports.iter_mut().for_each(Port::flush_files);
         }

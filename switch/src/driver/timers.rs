@@ -31,20 +31,20 @@ pub(super) struct Timers(BinaryHeap<Reverse<Timer>>);
 
 impl Timers {
     #[inline]
-    pub fn push(&mut self, timer: Timer) {
+    pub(super) fn push(&mut self, timer: Timer) {
         self.0.push(Reverse(timer));
     }
 
     /// Removes and returns the earliest timer if it is due.
     #[inline]
-    pub fn pop(&mut self, now: Time) -> Option<Timer> {
+    pub(super) fn pop(&mut self, now: Time) -> Option<Timer> {
         self.next().filter(|&due| due <= now)?;
         self.0.pop().map(|Reverse(timer)| timer)
     }
 
     /// Returns the time of the earliest timer.
     #[inline]
-    pub fn next(&self) -> Option<Time> {
+    pub(super) fn next(&self) -> Option<Time> {
         self.0.peek().map(|Reverse(timer)| timer.due)
     }
 }

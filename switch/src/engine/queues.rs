@@ -59,13 +59,13 @@ pub(super) struct SwitchQueues {
 }
 
 impl SwitchQueues {
-    pub fn new(config: &TmConfig) -> Result<SwitchQueues, TmConfigError> {
+    pub(super) fn new(config: &TmConfig) -> Result<SwitchQueues, TmConfigError> {
         Ok(SwitchQueues { tm: TrafficManager::new(config)?, drops: Drops::default(), copied: 0 })
     }
 
     /// Counts a packet as dropped and recycles its box.
     #[cold]
-    pub fn drop<T: SwitchTracer>(
+    pub(super) fn drop<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         pool: &mut PacketPool,
@@ -83,7 +83,7 @@ impl SwitchQueues {
 
     /// Queues a packet, or drops it if the traffic manager rejects it.
     #[inline(always)]
-    pub fn enqueue<T: SwitchTracer>(
+    pub(super) fn enqueue<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         pool: &mut PacketPool,
@@ -119,7 +119,7 @@ impl SwitchQueues {
     }
 
     /// Queues a copy for every replica; the packet itself is the last copy.
-    pub fn replicate<T: SwitchTracer>(
+    pub(super) fn replicate<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         pool: &mut PacketPool,
@@ -141,7 +141,7 @@ impl SwitchQueues {
 
     /// Dequeues the next packet of a port, and resumes the paused neighbour that sent it if PFC permits.
     #[inline(always)]
-    pub fn dequeue<T: SwitchTracer>(
+    pub(super) fn dequeue<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         port: u16,

@@ -62,21 +62,21 @@ impl Default for Reentries {
 
 impl Reentries {
     /// Sets the maximum number of passes per batch and starts a batch. 0 counts as 1, so that packets make progress.
-    pub fn set_batch(&mut self, passes: u32) {
+    pub(super) fn set_batch(&mut self, passes: u32) {
         (self.batch_limit, self.batch_remaining) = (Some(passes.max(1)), passes.max(1));
     }
 
-    pub fn is_batched(&self) -> bool {
+    pub(super) fn is_batched(&self) -> bool {
         self.batch_limit.is_some()
     }
 
     /// Starts the next batch.
-    pub fn start_batch(&mut self) {
+    pub(super) fn start_batch(&mut self) {
         self.batch_remaining = self.batch_limit.unwrap_or_default();
     }
 
     /// Removes and returns the next packet that waits; `None` if there is none or the batch is used up.
-    pub fn next(&mut self) -> Option<(WaitingPacket, Origin)> {
+    pub(super) fn next(&mut self) -> Option<(WaitingPacket, Origin)> {
         if self.batch_limit.is_some() {
             self.batch_remaining = self.batch_remaining.checked_sub(1)?;
         }
@@ -85,7 +85,7 @@ impl Reentries {
 
     /// Decides whether and when a packet takes another pass, and counts the pass unless it is refused. `received` is
     /// the number of packets that the switch has received.
-    pub fn admit(&mut self, origin: &mut Origin, received: u64) -> ReentryDecision {
+    pub(super) fn admit(&mut self, origin: &mut Origin, received: u64) -> ReentryDecision {
         let earned = (received - self.last_received).saturating_mul(ALLOWANCE_PER_PACKET);
         self.allowance = self.allowance.saturating_add(earned).min(MAX_ALLOWANCE);
         self.last_received = received;

@@ -62,19 +62,19 @@ fn check_distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(
 
 impl Replication {
     /// Returns the replicas of a group in order; an empty slice for an unknown group.
-    pub fn group(&self, group: u16) -> &[Replica] {
+    pub(super) fn group(&self, group: u16) -> &[Replica] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }
 
-    pub fn groups(&self) -> &BTreeMap<u16, Vec<Replica>> {
+    pub(super) fn groups(&self) -> &BTreeMap<u16, Vec<Replica>> {
         &self.groups
     }
 
-    pub fn sessions(&self) -> &BTreeMap<u16, CloneSession> {
+    pub(super) fn sessions(&self) -> &BTreeMap<u16, CloneSession> {
         &self.sessions
     }
 
-    pub fn set_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
+    pub(super) fn set_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
         if group == 0 {
             return Err(ReplicationError::GroupZero);
         }
@@ -83,11 +83,11 @@ impl Replication {
         Ok(())
     }
 
-    pub fn delete_group(&mut self, group: u16) -> bool {
+    pub(super) fn delete_group(&mut self, group: u16) -> bool {
         self.groups.remove(&group).is_some()
     }
 
-    pub fn set_session(&mut self, id: u16, session: CloneSession) -> Result<(), ReplicationError> {
+    pub(super) fn set_session(&mut self, id: u16, session: CloneSession) -> Result<(), ReplicationError> {
         if id > MAX_SESSION {
             return Err(ReplicationError::SessionTooHigh(id));
         }
@@ -99,7 +99,7 @@ impl Replication {
         Ok(())
     }
 
-    pub fn delete_session(&mut self, id: u16) -> bool {
+    pub(super) fn delete_session(&mut self, id: u16) -> bool {
         self.sessions.remove(&id).is_some()
     }
 }

@@ -129,7 +129,7 @@ keys! {
 }
 
 /// A rate; `None` is written as `unlimited`.
-pub type LinkRate = Option<Bandwidth>;
+pub(super) type LinkRate = Option<Bandwidth>;
 
 /// A value in the syntax of a change.
 trait LinkValue: Sized {

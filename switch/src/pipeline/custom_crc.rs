@@ -29,7 +29,7 @@ pub(super) struct CustomCrc {
 }
 
 impl CustomCrc {
-    pub fn new(parameters: CrcParameters) -> CustomCrc {
+    pub(super) fn new(parameters: CrcParameters) -> CustomCrc {
         // The register occupies the highest bits of a word of 32, so that all widths share the code.
         let polynomial = parameters.polynomial << (32 - parameters.width);
         let divide = |register: u32| register << 1 ^ if register >> 31 == 1 { polynomial } else { 0 };
@@ -37,7 +37,7 @@ impl CustomCrc {
         CustomCrc { parameters, table }
     }
 
-    pub fn checksum(&self, bytes: &[u8]) -> u64 {
+    pub(super) fn checksum(&self, bytes: &[u8]) -> u64 {
         let CrcParameters { width, initial, final_xor, reflect_input, reflect_output, .. } = self.parameters;
         let mut register = initial << (32 - width);
         for &byte in bytes {

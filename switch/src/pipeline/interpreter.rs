@@ -39,7 +39,7 @@ impl<T: Tracer> ExecContext<'_, T> {
     ///
     /// [`DropReason::ActionLoop`]: backward jumps repeated [`LOOP_BUDGET`] operations;
     /// [`DropReason::AssertionFailed`].
-    pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) -> Result<(), DropReason> {
+    pub(super) fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) -> Result<(), DropReason> {
         let program = self.program;
         let code = program.code.as_slice();
         let (mut pc, mut return_pc, mut budget) = (usize::from(start), 0, LOOP_BUDGET);

@@ -47,7 +47,7 @@ pub(super) enum Lookup {
 }
 
 impl Lookup {
-    pub fn new(table: &Table) -> Lookup {
+    pub(super) fn new(table: &Table) -> Lookup {
         let has = |kind| table.key.iter().any(|key| key.kind == kind);
         match table.key_layout.words {
             0 => Lookup::Keyless,
@@ -61,7 +61,7 @@ impl Lookup {
     }
 
     /// Returns the entries that are directly indexed by the key; machine code reads them without a call.
-    pub fn direct_entries(&self) -> &[u32] {
+    pub(super) fn direct_entries(&self) -> &[u32] {
         match self {
             Lookup::Word(word) => &word.direct,
             _ => &[],
@@ -69,14 +69,14 @@ impl Lookup {
     }
 
     /// Builds the key from the slots and returns the matching entry, or 0. `key` is scratch space.
-    pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
+    pub(super) fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
         table.key_layout.build_key(slots, key);
         self.find_key(table, key)
     }
 
     /// Same as [`Lookup::find`], for a key of at most one word that is already built.
     #[inline]
-    pub fn find_word(&self, table: &Table, word: u64, key: &mut Vec<u64>) -> u32 {
+    pub(super) fn find_word(&self, table: &Table, word: u64, key: &mut Vec<u64>) -> u32 {
         match self {
             Lookup::Keyless => 0,
             Lookup::Word(words) => words.get(word),
@@ -93,7 +93,7 @@ impl Lookup {
 
     /// Same as [`Lookup::find`], for a key that is already built. The content of `key` is undefined
     /// afterwards.
-    pub fn find_key(&self, table: &Table, key: &mut Vec<u64>) -> u32 {
+    pub(super) fn find_key(&self, table: &Table, key: &mut Vec<u64>) -> u32 {
         match self {
             Lookup::Keyless => 0,
             Lookup::Word(words) => words.get(key[0]),
@@ -107,7 +107,12 @@ impl Lookup {
     }
 
     /// Returns the entry with exactly this match and rank, or 0.
-    pub fn find_exact(&self, table: &Table, target: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
+    pub(super) fn find_exact(
+        &self,
+        table: &Table,
+        target: &Match,
+        entries: impl Fn(u32) -> Option<Match>,
+    ) -> u32 {
         match self {
             Lookup::Keyless => 0,
             Lookup::Word(word) => word.get(target.value[0]),
@@ -122,7 +127,7 @@ impl Lookup {
         }
     }
 
-    pub fn insert(&mut self, table: &Table, entry: u32, entry_match: &Match) {
+    pub(super) fn insert(&mut self, table: &Table, entry: u32, entry_match: &Match) {
         match self {
             Lookup::Keyless => {}
             Lookup::Word(word) => word.insert(entry_match.value[0], entry),
@@ -132,7 +137,7 @@ impl Lookup {
         }
     }
 
-    pub fn remove(&mut self, table: &Table, entry: u32, entry_match: &Match) {
+    pub(super) fn remove(&mut self, table: &Table, entry: u32, entry_match: &Match) {
         match self {
             Lookup::Keyless => {}
             Lookup::Word(word) => word.remove(entry_match.value[0]),

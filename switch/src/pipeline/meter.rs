@@ -38,12 +38,12 @@ impl Bucket {
 }
 
 impl Meter {
-    pub fn rates(&self) -> Option<MeterRates> {
+    pub(super) fn rates(&self) -> Option<MeterRates> {
         self.rates
     }
 
     /// Sets the rates and fills both buckets.
-    pub fn set_rates(&mut self, rates: Option<MeterRates>, ticks_per_second: u64) {
+    pub(super) fn set_rates(&mut self, rates: Option<MeterRates>, ticks_per_second: u64) {
         // `last_refill` does not matter: a refill adds nothing to a full bucket.
         let full =
             |burst: u64| Bucket { tokens: u128::from(burst) * u128::from(ticks_per_second), last_refill: 0 };
@@ -53,7 +53,7 @@ impl Meter {
     }
 
     /// Meters a packet and returns its colour. `units` is its length in bytes, or 1 if the meter counts packets.
-    pub fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
+    pub(super) fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
         let Some(rates) = self.rates else { return GREEN };
         // RFC 2698: a red packet takes no tokens, a yellow one takes tokens of the peak bucket only.
         let cost = u128::from(units) * u128::from(ticks_per_second);

@@ -51,12 +51,12 @@ use std::sync::Arc;
 
 /// `standard_metadata.instance_type`, with simple_switch's numbers.
 mod instance {
-    pub const NORMAL: u64 = 0;
-    pub const INGRESS_CLONE: u64 = 1;
-    pub const EGRESS_CLONE: u64 = 2;
-    pub const RECIRCULATED: u64 = 4;
-    pub const REPLICATED: u64 = 5;
-    pub const RESUBMITTED: u64 = 6;
+    pub(super) const NORMAL: u64 = 0;
+    pub(super) const INGRESS_CLONE: u64 = 1;
+    pub(super) const EGRESS_CLONE: u64 = 2;
+    pub(super) const RECIRCULATED: u64 = 4;
+    pub(super) const REPLICATED: u64 = 5;
+    pub(super) const RESUBMITTED: u64 = 6;
 }
 
 /// A program with its state in one switch: tables, registers, counters, meters.

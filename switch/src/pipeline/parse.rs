@@ -53,7 +53,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// The parser or the control code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for
     /// this reason.
-    pub fn ingress(&mut self, port: u16) -> Result<(), DropReason> {
+    pub(super) fn ingress(&mut self, port: u16) -> Result<(), DropReason> {
         let program = self.program;
         let standard = &program.standard;
         let drop_port = u64::from(self.state.drop_port);
@@ -79,7 +79,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     /// # Errors
     ///
     /// The control code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for this reason.
-    pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) -> Result<(), DropReason> {
+    pub(super) fn egress(&mut self, meta: EgressMeta, egress_spec: u64) -> Result<(), DropReason> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(self.state.drop_port);
@@ -142,7 +142,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     /// # Errors
     ///
     /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`]; [`DropReason::AssertionFailed`].
-    pub fn parse_and_verify(&mut self) -> Result<(u32, bool), DropReason> {
+    pub(super) fn parse_and_verify(&mut self) -> Result<(u32, bool), DropReason> {
         Ok((self.parse()?, self.verify_checksums()))
     }
 
@@ -444,7 +444,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     }
 
     /// Verifies the checksums. Returns whether all are correct.
-    pub fn verify_checksums(&mut self) -> bool {
+    pub(super) fn verify_checksums(&mut self) -> bool {
         let program = self.program;
         let mut all_correct = true;
         for checksum in program.checksums.iter().filter(|checksum| checksum.is_verified) {
@@ -500,7 +500,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// The deparser's code exceeded [`LOOP_BUDGET`], or an assertion failed; the packet must be dropped for this
     /// reason.
-    pub fn deparse(&mut self) -> Result<(), DropReason> {
+    pub(super) fn deparse(&mut self) -> Result<(), DropReason> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
         self.update_checksums();

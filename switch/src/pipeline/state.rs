@@ -44,7 +44,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn new(program: &Program, seed: u64) -> State {
+    pub(super) fn new(program: &Program, seed: u64) -> State {
         // A direct counter or meter has its cells in `TableExtras`, one per entry, so its array stays empty.
         let cells = |size: usize, is_direct: bool| if is_direct { 0 } else { size };
         let mut scratch = Box::<Scratch>::default();

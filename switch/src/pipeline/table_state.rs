@@ -27,7 +27,7 @@ pub(super) struct ActionRef {
 impl ActionRef {
     /// Returns the first word of a row: the index of the action in `row_actions` plus 1 (0: none), which machine
     /// code dispatches on; then code, next and action.
-    pub fn pack(self, program: &Program, table: &Table) -> u64 {
+    pub(super) fn pack(self, program: &Program, table: &Table) -> u64 {
         let row_action = match self.code {
             0 => 0,
             _ => {
@@ -111,7 +111,7 @@ impl KeyCache {
 }
 
 impl Tables {
-    pub fn new(program: &Program) -> Tables {
+    pub(super) fn new(program: &Program) -> Tables {
         Tables {
             tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
             native_tables: Vec::new(),
@@ -123,7 +123,7 @@ impl Tables {
     /// Returns the pointers for machine code, collected again after a change of any table. They are valid
     /// until the next change.
     #[inline]
-    pub fn native_tables(&mut self) -> &[NativeTable] {
+    pub(super) fn native_tables(&mut self) -> &[NativeTable] {
         if !self.is_current {
             self.refresh();
         }
@@ -152,7 +152,7 @@ impl Tables {
     /// ports. Callers may rely on the row, and on whether the entry is 0, but not on which entry it is.
     /// Tables with counters, meters, timeouts or profiles have no key cache, and traced packets are
     /// interpreted, so nothing can observe the difference.
-    pub fn cache_lookup(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
+    pub(super) fn cache_lookup(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
         /// Bounds the search for an equal row. When the list is full, further rows are cached without
         /// sharing.
         const MAX_REPRESENTATIVES: usize = 64;
@@ -171,7 +171,7 @@ impl Tables {
     /// Returns the counters, meters and other state of a table that packets change. Lookups and rows do not
     /// depend on it, so the pointers for machine code stay valid.
     #[inline]
-    pub fn extras_mut(&mut self, index: usize) -> &mut TableExtras {
+    pub(super) fn extras_mut(&mut self, index: usize) -> &mut TableExtras {
         &mut self.tables[index].extras
     }
 }
@@ -217,7 +217,7 @@ pub(super) struct TableExtras {
 }
 
 impl TableState {
-    pub fn new(program: &Program, table: &Table) -> TableState {
+    pub(super) fn new(program: &Program, table: &Table) -> TableState {
         let mut state = TableState { lookup: Lookup::new(table), rows: Vec::new(), extras: Box::default() };
         // The first allocation is `DEFAULT_ENTRY`.
         state.alloc_entry(table);
@@ -243,7 +243,7 @@ impl TableState {
 
     /// Returns the action of an entry and its arguments, padded to the table's longest argument list.
     #[inline]
-    pub fn row(&self, table: &Table, entry: u32) -> (ActionRef, &[u64]) {
+    pub(super) fn row(&self, table: &Table, entry: u32) -> (ActionRef, &[u64]) {
         match self.row_words(table, entry) {
             [action_ref, args @ ..] => (ActionRef::unpack(*action_ref), args),
             [] => (ActionRef::default(), &[]),
@@ -252,7 +252,7 @@ impl TableState {
 
     /// Returns the row of an entry: the packed action, then its arguments.
     #[inline]
-    pub fn row_words(&self, table: &Table, entry: u32) -> &[u64] {
+    pub(super) fn row_words(&self, table: &Table, entry: u32) -> &[u64] {
         let width = table.max_arg_words + 1;
         &self.rows[entry as usize * width..][..width]
     }
@@ -264,12 +264,12 @@ impl TableState {
     }
 
     /// Returns the number of entries, the default entry excluded.
-    pub fn used(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.extras.entries.len() - 1 - self.extras.free.len()
     }
 
     /// Returns the entry with exactly this match; 0 if there is no such entry.
-    pub fn find_exact(&self, table: &Table, target: &Match) -> u32 {
+    pub(super) fn find_exact(&self, table: &Table, target: &Match) -> u32 {
         self.lookup.find_exact(table, target, |entry| self.entry_match(entry))
     }
 
@@ -290,7 +290,7 @@ impl TableState {
     }
 
     /// Allocates an entry, if possible one that was freed, and returns its index.
-    pub fn alloc_entry(&mut self, table: &Table) -> u32 {
+    pub(super) fn alloc_entry(&mut self, table: &Table) -> u32 {
         let extras = &mut *self.extras;
         if let Some(free) = extras.free.pop() {
             return free;
@@ -315,7 +315,7 @@ impl TableState {
     }
 
     /// Sets the action of an entry.
-    pub fn set_action(
+    pub(super) fn set_action(
         &mut self,
         program: &Program,
         table: &Table,
@@ -330,7 +330,13 @@ impl TableState {
 
     /// Makes an entry refer to a member or group. The row then holds only a successor: the packet path takes the action
     /// from the member.
-    pub fn set_profile_ref(&mut self, program: &Program, table: &Table, entry: u32, profile_ref: ProfileRef) {
+    pub(super) fn set_profile_ref(
+        &mut self,
+        program: &Program,
+        table: &Table,
+        entry: u32,
+        profile_ref: ProfileRef,
+    ) {
         self.set_row(
             program,
             table,
@@ -341,7 +347,7 @@ impl TableState {
         self.extras.profile_refs[entry as usize] = profile_ref;
     }
 
-    pub fn reset_default(&mut self, program: &Program, table: &Table) {
+    pub(super) fn reset_default(&mut self, program: &Program, table: &Table) {
         self.extras.profile_refs[DEFAULT_ENTRY as usize] = ProfileRef::None;
         match &table.default {
             Some((action, args)) => self.set_action(program, table, DEFAULT_ENTRY, *action, args),
@@ -383,14 +389,14 @@ pub(super) struct Member {
 
 impl ProfileState {
     /// Returns all members of a group, also those whose watch port is down; `None` if there is no such group.
-    pub fn group_members(&self, group: u32) -> Option<&[u32]> {
+    pub(super) fn group_members(&self, group: u32) -> Option<&[u32]> {
         let selectable = self.groups.get(group as usize)?.as_ref()?;
         Some(self.watched.get(&group).map_or(selectable, |watched| &watched.members))
     }
 
     /// Returns the member for this packet: the member itself, or one of the group, selected by the selector's
     /// hash. `None` if the group is empty.
-    pub fn select_member(
+    pub(super) fn select_member(
         &mut self,
         profile: &ActionProfile,
         profile_ref: ProfileRef,

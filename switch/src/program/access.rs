@@ -32,7 +32,7 @@ impl Access {
     /// Returns the accesses of the parser, without the fields that it extracts, and of the verification of checksums
     /// after it. Checksums with an index in `frame_checksums` are left out: they are computed over the bytes of the
     /// frame.
-    pub fn parser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
+    pub(super) fn parser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, parser_code(program)));
         for state in &program.parser.states {
             state.key.iter().for_each(|part| access.select_part(program, *part));
@@ -46,13 +46,13 @@ impl Access {
     }
 
     /// Returns the accesses of ingress or egress, whose code begins at `start`.
-    pub fn control(program: &LinkedProgram, start: Pc) -> Access {
+    pub(super) fn control(program: &LinkedProgram, start: Pc) -> Access {
         Access::code(program, &ReachableCode::new(program, [start]))
     }
 
     /// Returns the accesses of the target after ingress: clone, digest, resubmit and the choice of the port, without
     /// the fields of field lists (see [`Access::lists`]).
-    pub fn after_ingress(program: &LinkedProgram) -> Access {
+    pub(super) fn after_ingress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
         access.read.extend([flags.clone_session, flags.clone_list, flags.digest, flags.resubmit]);
@@ -63,7 +63,7 @@ impl Access {
 
     /// Returns the accesses of the target after egress: clone, recirculate and drop, without the fields of field lists
     /// (see [`Access::lists`]).
-    pub fn after_egress(program: &LinkedProgram) -> Access {
+    pub(super) fn after_egress(program: &LinkedProgram) -> Access {
         let (standard, flags) = (&program.standard, &program.control_slots);
         let mut access = Access::default();
         access.read.extend([flags.clone_session, flags.clone_list, flags.recirculate]);
@@ -72,7 +72,7 @@ impl Access {
     }
 
     /// Returns the fields of field lists: digests send them, clones and re-entering packets keep them.
-    pub fn lists<'a>(lists: impl IntoIterator<Item = &'a FieldList>) -> Access {
+    pub(super) fn lists<'a>(lists: impl IntoIterator<Item = &'a FieldList>) -> Access {
         let mut access = Access::default();
         for (slot, bits) in lists.into_iter().flat_map(|list| &list.fields) {
             access.read_number(*slot, *bits);
@@ -82,7 +82,7 @@ impl Access {
 
     /// Returns the accesses of the checksums that are updated, except those with an index in `frame_checksums`,
     /// and of the deparser.
-    pub fn deparser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
+    pub(super) fn deparser(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::code(program, &ReachableCode::new(program, program.deparser.code));
         for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.is_updated) {
             access.checksum(program, checksum);
@@ -95,7 +95,7 @@ impl Access {
     }
 
     /// Returns the accesses of all stages, without the checksums of `frame_checksums` (see [`Access::parser`]).
-    pub fn program(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
+    pub(super) fn program(program: &LinkedProgram, frame_checksums: &[usize]) -> Access {
         let mut access = Access::parser(program, frame_checksums);
         access.extend(Access::control(program, program.ingress));
         access.extend(Access::after_ingress(program));
@@ -109,7 +109,7 @@ impl Access {
 
 // Parts of stages.
 impl Access {
-    pub fn extend(&mut self, other: Access) {
+    pub(super) fn extend(&mut self, other: Access) {
         self.read.extend(other.read);
         self.written.extend(other.written);
         self.whole_blocks.extend(other.whole_blocks);
@@ -117,13 +117,13 @@ impl Access {
     }
 
     /// Returns the accesses of reachable code, including the tables that it applies.
-    pub fn code(program: &LinkedProgram, reachable: &ReachableCode) -> Access {
+    pub(super) fn code(program: &LinkedProgram, reachable: &ReachableCode) -> Access {
         let mut access = Access::default();
         reachable.ops(program).for_each(|op| access.op(program, &op));
         access
     }
 
-    pub fn op(&mut self, program: &LinkedProgram, op: &Op) {
+    pub(super) fn op(&mut self, program: &LinkedProgram, op: &Op) {
         for (role, operand) in op.clone().operands() {
             if matches!(role, OperandRole::Read | OperandRole::ReadWrite) {
                 self.read.insert(*operand);
@@ -161,7 +161,7 @@ impl Access {
     }
 
     /// Adds the accesses of a table's action selector and direct meter. Its key is not included.
-    pub fn table_resources(&mut self, program: &LinkedProgram, table: &Table) {
+    pub(super) fn table_resources(&mut self, program: &LinkedProgram, table: &Table) {
         let profile = table.profile.and_then(|profile| program.profiles.get(usize::from(profile)));
         if let Some(selector) = profile.and_then(|profile| profile.selector.as_ref()) {
             self.calculation(program, selector);
@@ -169,7 +169,7 @@ impl Access {
         self.written.extend(table.meter.map(|(_, target)| target.slot));
     }
 
-    pub fn calculation(&mut self, program: &LinkedProgram, calculation: &Calculation) {
+    pub(super) fn calculation(&mut self, program: &LinkedProgram, calculation: &Calculation) {
         for input in &calculation.inputs {
             match input {
                 HashInput::Field { slot, bits, valid } => {
@@ -312,7 +312,7 @@ pub(super) struct ReachableCode {
 }
 
 impl ReachableCode {
-    pub fn new(program: &LinkedProgram, starts: impl IntoIterator<Item = Pc>) -> ReachableCode {
+    pub(super) fn new(program: &LinkedProgram, starts: impl IntoIterator<Item = Pc>) -> ReachableCode {
         let mut waiting: Vec<Pc> = starts.into_iter().collect();
         let (mut code, mut targets) = (BTreeSet::new(), BTreeSet::new());
         targets.extend(&waiting);
@@ -350,7 +350,7 @@ impl ReachableCode {
         ReachableCode { code, targets }
     }
 
-    pub fn ops<'a>(&'a self, program: &'a LinkedProgram) -> impl Iterator<Item = Op> + 'a {
+    pub(super) fn ops<'a>(&'a self, program: &'a LinkedProgram) -> impl Iterator<Item = Op> + 'a {
         self.code.iter().filter_map(|pc| program.code.get(usize::from(*pc))).copied()
     }
 }

@@ -31,7 +31,7 @@ enum AssignTarget {
 impl<'s, 'p> ActionCompiler<'s, 'p> {
     /// Returns a compiler for code outside actions, which has no parameters. `context` is the part of the program,
     /// such as "the parser".
-    pub fn new(
+    pub(crate) fn new(
         declared: &'p Declarations<'p>,
         builder: &'s mut CodeBuilder<'p>,
         context: &'s str,
@@ -41,7 +41,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     }
 
     /// Compiles the body of an action inline, with these values of its parameters.
-    pub fn inline_action(&mut self, action: ActionId, params: &[NumExpr]) -> Result<(), LoadError> {
+    pub(crate) fn inline_action(&mut self, action: ActionId, params: &[NumExpr]) -> Result<(), LoadError> {
         let primitives = &self.declared.bodies[usize::from(action.0)];
         let bindings = Bindings { params, ..self.bindings };
         let context = self.declared.actions[usize::from(action.0)].name.as_str();
@@ -58,7 +58,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
 
     /// Compiles a list of primitives; control falls through at its end. Returns whether the list contains an
     /// `exit`.
-    pub fn lower_body(&mut self, primitives: &[JsonNode]) -> Result<bool, LoadError> {
+    pub(crate) fn lower_body(&mut self, primitives: &[JsonNode]) -> Result<bool, LoadError> {
         let (mut starts, mut jumps, mut has_exit) = (Vec::new(), Vec::new(), false);
         for (index, node) in primitives.iter().enumerate() {
             self.builder.begin_statement();
@@ -110,7 +110,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
 
     /// Returns how much operations count against [`LOOP_BUDGET`](super::op::LOOP_BUDGET): 1 each, more for operations
     /// on many words.
-    pub fn cost(&self, ops: &[Op]) -> u32 {
+    pub(crate) fn cost(&self, ops: &[Op]) -> u32 {
         /// Words that cost as much as one operation.
         const WORDS_PER_COST: u32 = 8;
         let layout = self.builder.layout;
@@ -137,7 +137,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
 
     /// Returns the cost of [standalone](CodeBuilder::standalone) code: of the operations from `start` to the next
     /// `End`. They contain no backward jumps, so each runs at most once.
-    pub fn cost_from(&self, start: Pc) -> u32 {
+    pub(crate) fn cost_from(&self, start: Pc) -> u32 {
         let code = &self.builder.unlinked.code[usize::from(start)..];
         let len = code.iter().position(|op| op.opcode == Opcode::End).unwrap_or(code.len());
         self.cost(&code[..len])
@@ -229,7 +229,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     }
 
     /// Compiles one primitive that is not a jump.
-    pub fn lower_primitive(&mut self, node: &JsonNode, name: &str) -> Result<(), LoadError> {
+    pub(crate) fn lower_primitive(&mut self, node: &JsonNode, name: &str) -> Result<(), LoadError> {
         let parameters = node.get("parameters")?;
         match name {
             "assign" | "modify_field" => {

@@ -41,7 +41,7 @@ enum Visit {
 
 impl<'a> ControlFlow<'a> {
     /// Loads the nodes and checks that those reachable from the start form no cycle.
-    pub fn load(node: &JsonNode<'a>) -> Result<ControlFlow<'a>, LoadError> {
+    pub(super) fn load(node: &JsonNode<'a>) -> Result<ControlFlow<'a>, LoadError> {
         let mut nodes = HashMap::new();
         let mut add = |node: &JsonNode<'a>, graph_node: Node<'a>| match nodes
             .insert(node.get("name")?.str()?, graph_node)
@@ -125,7 +125,7 @@ impl<'a> ControlFlow<'a> {
 
     /// Emits the code of the pipeline. Returns its address, and the tables with their successors. `first_table` is the
     /// index of the pipeline's first table in the program.
-    pub fn emit(
+    pub(super) fn emit(
         &self,
         compiler: &mut ActionCompiler,
         tables: Vec<TableDefinition>,

@@ -26,7 +26,7 @@ pub(crate) struct ControlSlots {
 }
 
 impl ControlSlots {
-    pub fn alloc(root: &JsonNode, slots: &mut SlotAllocator) -> Result<ControlSlots, LoadError> {
+    pub(crate) fn alloc(root: &JsonNode, slots: &mut SlotAllocator) -> Result<ControlSlots, LoadError> {
         // One slot for each field below.
         let first = slots.alloc(root, 7)?;
         let [exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest] =

@@ -48,7 +48,7 @@ pub(crate) struct Declarations<'a> {
 
 impl<'a> Declarations<'a> {
     /// Loads the declarations of a program.
-    pub fn load(root: &JsonNode<'a>) -> Result<Declarations<'a>, LoadError> {
+    pub(crate) fn load(root: &JsonNode<'a>) -> Result<Declarations<'a>, LoadError> {
         check_version(root)?;
         let mut slots = SlotAllocator::default();
         let layout = Layout::load(root, &mut slots)?;

@@ -109,7 +109,7 @@ pub(crate) enum UnionExpr {
 
 impl HeaderExpr {
     /// Returns the index of the header type.
-    pub fn ty(&self, layout: &Layout) -> usize {
+    pub(crate) fn ty(&self, layout: &Layout) -> usize {
         match self {
             HeaderExpr::Static(id) => layout.header(*id).ty,
             HeaderExpr::StackElement(stack, _) | HeaderExpr::StackLast(stack) => {
@@ -122,7 +122,7 @@ impl HeaderExpr {
 
 impl UnionExpr {
     /// Returns for each member the offset of its block from that of the first member, and its header type.
-    pub fn members(&self, layout: &Layout) -> Vec<(u16, usize)> {
+    pub(crate) fn members(&self, layout: &Layout) -> Vec<(u16, usize)> {
         match self {
             UnionExpr::StackElement(stack, _) => layout.stacks[*stack].member_blocks.clone(),
             UnionExpr::Static(union) => {
@@ -156,17 +156,17 @@ pub(crate) struct Bindings<'p> {
 
 impl Bindings<'_> {
     /// Loads a numeric expression; a boolean is converted to 0 or 1.
-    pub fn num(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
+    pub(crate) fn num(&self, node: &JsonNode) -> Result<NumExpr, LoadError> {
         self.as_num(node, self.expr(node)?)
     }
     /// Loads a boolean expression; a number is true unless it is 0.
-    pub fn bool(&self, node: &JsonNode) -> Result<BoolExpr, LoadError> {
+    pub(crate) fn bool(&self, node: &JsonNode) -> Result<BoolExpr, LoadError> {
         self.as_bool(node, self.expr(node)?)
     }
-    pub fn header(&self, node: &JsonNode) -> Result<HeaderExpr, LoadError> {
+    pub(crate) fn header(&self, node: &JsonNode) -> Result<HeaderExpr, LoadError> {
         self.as_header(node, self.expr(node)?)
     }
-    pub fn union(&self, node: &JsonNode) -> Result<UnionExpr, LoadError> {
+    pub(crate) fn union(&self, node: &JsonNode) -> Result<UnionExpr, LoadError> {
         self.as_union(node, self.expr(node)?)
     }
 
@@ -234,7 +234,7 @@ impl Bindings<'_> {
     }
 
     /// Loads a `{type, value}` object. The recursion is bounded: serde_json limits the nesting of the JSON.
-    pub fn expr(&self, node: &JsonNode) -> Result<Expr, LoadError> {
+    pub(crate) fn expr(&self, node: &JsonNode) -> Result<Expr, LoadError> {
         let (kind_node, value) = (node.get("type")?, node.get("value")?);
         Ok(match kind_node.str()? {
             "expression" => match value.get_opt("op") {
@@ -447,7 +447,7 @@ impl Bindings<'_> {
 
 impl NumExpr {
     /// Returns a constant from limbs, least significant first.
-    pub fn from_limbs(limbs: &[u64]) -> NumExpr {
+    pub(crate) fn from_limbs(limbs: &[u64]) -> NumExpr {
         NumExpr::Const(BigInt::from_limbs(limbs))
     }
 }

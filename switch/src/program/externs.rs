@@ -33,7 +33,7 @@ struct Group {
 impl RegisterArray {
     /// Loads all register arrays. Arrays of the same size are interleaved cell by cell: a packet typically
     /// accesses the same cell of several, such as that of its port, which then share a cache line.
-    pub fn load_all(root: &JsonNode) -> Result<Vec<RegisterArray>, LoadError> {
+    pub(crate) fn load_all(root: &JsonNode) -> Result<Vec<RegisterArray>, LoadError> {
         let declared = load(root, "register_arrays", |node| {
             const MAX_REGISTER_BITS: usize = 4096;
             match node.get("bitwidth")?.usize_at_most(MAX_REGISTER_BITS)? {
@@ -67,7 +67,7 @@ impl RegisterArray {
 
     /// Returns the range of a cell's words; `None` if the index is out of bounds.
     #[inline]
-    pub fn cell(&self, index: u64) -> Option<Range<usize>> {
+    pub(crate) fn cell(&self, index: u64) -> Option<Range<usize>> {
         let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.stride;
         Some(begin..begin + limb_count(self.bits))
     }
@@ -87,13 +87,13 @@ pub(crate) struct ExternArray {
 
 impl ExternArray {
     /// Loads all counter arrays.
-    pub fn counters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
+    pub(crate) fn counters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
         let counters = load(root, "counter_arrays", |_| Ok(CellFormat { bits: 0, counts_packets: false }))?;
         Ok(counters.into_iter().map(|(array, _)| array).collect())
     }
 
     /// Loads all meter arrays.
-    pub fn meters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
+    pub(crate) fn meters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
         let meters = load(root, "meter_arrays", |node| {
             let counts_packets = match node.get_opt("type") {
                 Some(kind) => match kind.str()? {

@@ -101,7 +101,7 @@ pub(crate) struct FrameAccess {
 
 impl FrameAccess {
     /// Plans the accesses. `header_moves` are the interpreter's moves of each header instance.
-    pub fn new(program: &LinkedProgram, header_moves: &[HeaderMoves]) -> FrameAccess {
+    pub(crate) fn new(program: &LinkedProgram, header_moves: &[HeaderMoves]) -> FrameAccess {
         let checksums = || program.checksums.iter().enumerate();
         let candidates: Vec<_> = checksums().map(|(_, checksum)| frame_checksum(program, checksum)).collect();
         let fits_flat_list = |(id, _): &(HeaderId, Slot)| {

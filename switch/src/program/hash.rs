@@ -22,7 +22,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    pub fn load(node: &JsonNode) -> Result<Algorithm, LoadError> {
+    pub(crate) fn load(node: &JsonNode) -> Result<Algorithm, LoadError> {
         Ok(match node.str()? {
             "crc16" => Algorithm::Crc16,
             "crc16_custom" => Algorithm::Crc16Custom,
@@ -93,7 +93,7 @@ pub(crate) struct Checksum {
 pub(crate) const MAX_HASH_BYTES: usize = 64;
 
 impl Calculation {
-    pub fn load(node: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+    pub(crate) fn load(node: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
         let algorithm = Algorithm::load(&node.get("algo")?)?;
         let mut inputs = Vec::new();
         for input in node.get("input")?.items()? {
@@ -106,7 +106,7 @@ impl Calculation {
     }
 
     /// Loads the hash of an action selector: a calculation without a name.
-    pub fn load_selector(node: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+    pub(crate) fn load_selector(node: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
         let mut inputs = Vec::new();
         for input in node.get("input")?.items()? {
             load_input(&input, layout, &mut inputs)?;
@@ -116,13 +116,13 @@ impl Calculation {
     }
 
     /// Returns the Internet checksum over all fields of a header except `target`, an index of a field.
-    pub fn for_header(layout: &Layout, (id, target): (HeaderId, usize)) -> Calculation {
+    pub(crate) fn for_header(layout: &Layout, (id, target): (HeaderId, usize)) -> Calculation {
         let fields = 0..layout.header_type(id).fields.len();
         let inputs = fields.filter(|field| *field != target).map(|field| field_input(layout, id, field));
         Calculation::new(String::new(), Algorithm::Csum16, inputs.collect())
     }
 
-    pub fn new(name: String, algorithm: Algorithm, inputs: Vec<HashInput>) -> Calculation {
+    pub(crate) fn new(name: String, algorithm: Algorithm, inputs: Vec<HashInput>) -> Calculation {
         let checksum_terms = if algorithm == Algorithm::Csum16 { checksum_terms(&inputs) } else { None };
         let byte_fields = byte_fields(&inputs);
         Calculation { name, algorithm, inputs, checksum_terms, byte_fields }
@@ -130,7 +130,7 @@ impl Calculation {
 
     /// Returns an upper bound of the input's length in 64-bit words. It is a cost, so the bounds of variable-length
     /// inputs are rough.
-    pub fn max_words(&self) -> u32 {
+    pub(crate) fn max_words(&self) -> u32 {
         const MAX_PAYLOAD_BYTES: u32 = 1 << 16;
         const MAX_VARBIT_BYTES: u32 = 1 << 8;
         let words = |input: &HashInput| match input {

@@ -131,7 +131,7 @@ pub(crate) struct SlotUsage<'a> {
 impl HeaderMoves {
     /// Plans the moves of headers of a type. Without `usage`, or for a header with a varbit field, all fields are
     /// moved.
-    pub fn new(ty: &HeaderType, usage: Option<SlotUsage>) -> HeaderMoves {
+    pub(crate) fn new(ty: &HeaderType, usage: Option<SlotUsage>) -> HeaderMoves {
         let usage = usage.filter(|_| ty.varbit_index.is_none());
         let mut moves = HeaderMoves {
             bytes: ty.bytes as u16,

@@ -51,7 +51,7 @@ pub(crate) struct HeaderType {
 }
 
 impl HeaderType {
-    pub fn load_all(root: &JsonNode) -> Result<Vec<HeaderType>, LoadError> {
+    pub(crate) fn load_all(root: &JsonNode) -> Result<Vec<HeaderType>, LoadError> {
         let mut types = Vec::<HeaderType>::new();
         for node in root.get("header_types")?.items()? {
             let ty = HeaderType::load(&node)?;
@@ -140,7 +140,7 @@ impl HeaderType {
     }
 
     /// Returns the index of the field with the name at `node`.
-    pub fn field_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub(crate) fn field_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         let name = node.str()?;
         let field = self.fields.iter().position(|field| field.name == name);
         field.ok_or_else(|| node.error(format_args!("header type {} has no field {name:?}", self.name)))

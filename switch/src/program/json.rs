@@ -53,17 +53,17 @@ pub(crate) struct JsonNode<'a> {
 }
 
 impl<'a> JsonNode<'a> {
-    pub fn root(value: &'a Value) -> JsonNode<'a> {
+    pub(crate) fn root(value: &'a Value) -> JsonNode<'a> {
         JsonNode { value, path: String::new() }
     }
 
     /// Returns an error at this node.
-    pub fn error(&self, message: impl fmt::Display) -> LoadError {
+    pub(crate) fn error(&self, message: impl fmt::Display) -> LoadError {
         let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
         LoadError { path, message: message.to_string() }
     }
     /// Same as [`JsonNode::error`], wrapped in `Err`.
-    pub fn err<T>(&self, message: impl fmt::Display) -> Result<T, LoadError> {
+    pub(crate) fn err<T>(&self, message: impl fmt::Display) -> Result<T, LoadError> {
         Err(self.error(message))
     }
 
@@ -72,7 +72,7 @@ impl<'a> JsonNode<'a> {
     }
 
     /// Returns a member of an object; an error if it is missing.
-    pub fn get(&self, key: &str) -> Result<JsonNode<'a>, LoadError> {
+    pub(crate) fn get(&self, key: &str) -> Result<JsonNode<'a>, LoadError> {
         match self.value.as_object() {
             Some(members) => match members.get(key) {
                 Some(value) => Ok(JsonNode { value, path: self.child_path(key) }),
@@ -82,16 +82,16 @@ impl<'a> JsonNode<'a> {
         }
     }
     /// Returns an optional member of an object; `None` if it is missing or null.
-    pub fn get_opt(&self, key: &str) -> Option<JsonNode<'a>> {
+    pub(crate) fn get_opt(&self, key: &str) -> Option<JsonNode<'a>> {
         let value = self.value.get(key)?;
         (!value.is_null()).then(|| JsonNode { value, path: self.child_path(key) })
     }
     /// Returns the elements of an optional list; none if it is missing or null.
-    pub fn list(&self, key: &str) -> Result<Vec<JsonNode<'a>>, LoadError> {
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<JsonNode<'a>>, LoadError> {
         self.get_opt(key).map_or(Ok(Vec::new()), |node| node.items())
     }
     /// Returns the elements of a list.
-    pub fn items(&self) -> Result<Vec<JsonNode<'a>>, LoadError> {
+    pub(crate) fn items(&self) -> Result<Vec<JsonNode<'a>>, LoadError> {
         let Some(items) = self.value.as_array() else { return self.err("expected a list") };
         Ok(items
             .iter()
@@ -100,13 +100,13 @@ impl<'a> JsonNode<'a> {
             .collect())
     }
     /// Returns the elements of a list of length `N`.
-    pub fn tuple<const N: usize>(&self) -> Result<[JsonNode<'a>; N], LoadError> {
+    pub(crate) fn tuple<const N: usize>(&self) -> Result<[JsonNode<'a>; N], LoadError> {
         let items = self.items()?;
         let found = items.len();
         items.try_into().map_err(|_| self.error(format_args!("expected {N} elements, found {found}")))
     }
     /// Returns the members of an object.
-    pub fn entries(&self) -> Result<Vec<(&'a str, JsonNode<'a>)>, LoadError> {
+    pub(crate) fn entries(&self) -> Result<Vec<(&'a str, JsonNode<'a>)>, LoadError> {
         let Some(members) = self.value.as_object() else { return self.err("expected an object") };
         Ok(members
             .iter()
@@ -114,44 +114,44 @@ impl<'a> JsonNode<'a> {
             .collect())
     }
 
-    pub fn str(&self) -> Result<&'a str, LoadError> {
+    pub(crate) fn str(&self) -> Result<&'a str, LoadError> {
         self.value.as_str().ok_or_else(|| self.error("expected a string"))
     }
     /// Resolves a name with `find`. `kind` names the kind of object in the error.
-    pub fn find<T>(&self, kind: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
+    pub(crate) fn find<T>(&self, kind: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
         let name = self.str()?;
         find(name).ok_or_else(|| self.error(format_args!("there is no {kind} {name:?}")))
     }
     /// Returns a boolean. The numbers 0 and 1 are accepted too: p4c writes them in some places.
-    pub fn bool(&self) -> Result<bool, LoadError> {
+    pub(crate) fn bool(&self) -> Result<bool, LoadError> {
         let number = self.value.as_u64().filter(|number| *number <= 1).map(|number| number == 1);
         self.value.as_bool().or(number).ok_or_else(|| self.error("expected true or false"))
     }
-    pub fn int(&self) -> Result<i64, LoadError> {
+    pub(crate) fn int(&self) -> Result<i64, LoadError> {
         self.value.as_i64().ok_or_else(|| self.error("expected an integer"))
     }
     /// Returns an integer from 0 to `max`.
-    pub fn usize_at_most(&self, max: usize) -> Result<usize, LoadError> {
+    pub(crate) fn usize_at_most(&self, max: usize) -> Result<usize, LoadError> {
         match usize::try_from(self.int()?) {
             Ok(value) if value <= max => Ok(value),
             _ => self.err(format_args!("expected a number from 0 to {max}, found {}", self.value)),
         }
     }
     /// Returns an optional boolean member, or `default` if it is missing.
-    pub fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
+    pub(crate) fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
         self.get_opt(key).map_or(Ok(default), |node| node.bool())
     }
-    pub fn name(&self) -> Result<String, LoadError> {
+    pub(crate) fn name(&self) -> Result<String, LoadError> {
         Ok(self.get("name")?.str()?.to_string())
     }
     /// Returns a number from a hexadecimal string with optional sign and `0x`.
-    pub fn hex_int(&self) -> Result<BigInt, LoadError> {
+    pub(crate) fn hex_int(&self) -> Result<BigInt, LoadError> {
         let text = self.str()?;
         BigInt::parse(text).ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
     }
     /// Returns bytes from a hexadecimal string with optional `0x`; an odd number of digits is padded with a
     /// leading 0.
-    pub fn hex_bytes(&self) -> Result<Vec<u8>, LoadError> {
+    pub(crate) fn hex_bytes(&self) -> Result<Vec<u8>, LoadError> {
         let text = self.str()?;
         let digits = text.strip_prefix("0x").unwrap_or(text);
         let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_string() };
@@ -170,7 +170,7 @@ pub(crate) struct BigInt {
 }
 
 impl BigInt {
-    pub fn parse(text: &str) -> Option<BigInt> {
+    pub(crate) fn parse(text: &str) -> Option<BigInt> {
         let (negative, digits) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -186,12 +186,12 @@ impl BigInt {
         big.normalize();
         Some(big)
     }
-    pub fn from_u64(value: u64) -> BigInt {
+    pub(crate) fn from_u64(value: u64) -> BigInt {
         let mut big = BigInt { negative: false, limbs: vec![value] };
         big.normalize();
         big
     }
-    pub fn from_limbs(limbs: &[u64]) -> BigInt {
+    pub(crate) fn from_limbs(limbs: &[u64]) -> BigInt {
         let mut big = BigInt { negative: false, limbs: limbs.to_vec() };
         big.normalize();
         big
@@ -204,14 +204,14 @@ impl BigInt {
         self.negative &= !self.limbs.is_empty();
     }
     /// Returns the number of bits of the magnitude.
-    pub fn bits(&self) -> u32 {
+    pub(crate) fn bits(&self) -> u32 {
         match self.limbs.last() {
             Some(top) => self.limbs.len() as u32 * 64 - top.leading_zeros(),
             None => 0,
         }
     }
     /// Returns the value if it is not negative and fits in 64 bits.
-    pub fn to_u64(&self) -> Option<u64> {
+    pub(crate) fn to_u64(&self) -> Option<u64> {
         match (self.negative, self.limbs.as_slice()) {
             (false, []) => Some(0),
             (false, [value]) => Some(*value),
@@ -219,7 +219,7 @@ impl BigInt {
         }
     }
     /// Returns the low `count` limbs of the number in two's complement.
-    pub fn twos_complement(&self, count: usize) -> Vec<u64> {
+    pub(crate) fn twos_complement(&self, count: usize) -> Vec<u64> {
         let mut limbs = self.limbs.clone();
         limbs.resize(count, 0);
         if self.negative {

@@ -47,7 +47,7 @@ pub(crate) struct KeySegment {
 }
 
 impl KeyLayout {
-    pub fn new(keys: &[Key]) -> KeyLayout {
+    pub(crate) fn new(keys: &[Key]) -> KeyLayout {
         let (mut segments, mut elements) = (Vec::new(), Vec::new());
         let (mut word, mut used) = (0usize, 0u32);
         for key in keys {
@@ -85,7 +85,7 @@ impl KeyLayout {
     }
 
     /// Builds the key of a packet from its slots in `key`.
-    pub fn build_key(&self, slots: &[u64], key: &mut Vec<u64>) {
+    pub(crate) fn build_key(&self, slots: &[u64], key: &mut Vec<u64>) {
         key.clear();
         key.resize(self.words, 0);
         for segment in &self.segments {
@@ -95,7 +95,7 @@ impl KeyLayout {
     }
 
     /// Inserts the limbs of an element into a key. The key's bits at the position of the element must be 0.
-    pub fn insert_element(&self, element: usize, value: &[u64], key: &mut [u64]) {
+    pub(crate) fn insert_element(&self, element: usize, value: &[u64], key: &mut [u64]) {
         let ElementPosition { first_word, shift, limb_count } = self.elements[element];
         for (limb, value) in value.iter().enumerate().take(limb_count) {
             key[first_word + limb] |= value << shift;
@@ -103,7 +103,7 @@ impl KeyLayout {
     }
 
     /// Returns the limbs of an element of a key.
-    pub fn extract_element(&self, element: usize, bits: u32, key: &[u64]) -> Vec<u64> {
+    pub(crate) fn extract_element(&self, element: usize, bits: u32, key: &[u64]) -> Vec<u64> {
         let ElementPosition { first_word, shift, limb_count } = self.elements[element];
         match limb_count {
             1 => vec![key.get(first_word).map_or(0, |word| word >> shift) & low_mask(bits)],

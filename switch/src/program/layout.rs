@@ -44,7 +44,7 @@ pub(crate) struct SlotRef {
 
 impl SlotRef {
     /// Returns an unsigned number that wraps around.
-    pub fn unsigned(slot: Slot, bits: u32) -> SlotRef {
+    pub(crate) fn unsigned(slot: Slot, bits: u32) -> SlotRef {
         SlotRef { slot, bits, signed: false, saturating: false }
     }
 }
@@ -111,7 +111,7 @@ pub(crate) struct SlotAllocator {
 impl SlotAllocator {
     /// Allocates the next `count` slots and returns the first. Beyond [`MAX_PHV_SLOTS`] it fails with an error at
     /// `node`.
-    pub fn alloc(&mut self, node: &JsonNode, count: u16) -> Result<Slot, LoadError> {
+    pub(crate) fn alloc(&mut self, node: &JsonNode, count: u16) -> Result<Slot, LoadError> {
         let first = self.len;
         self.len += usize::from(count);
         if self.len > MAX_PHV_SLOTS {
@@ -137,7 +137,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub fn load(root: &JsonNode, allocator: &mut SlotAllocator) -> Result<Layout, LoadError> {
+    pub(crate) fn load(root: &JsonNode, allocator: &mut SlotAllocator) -> Result<Layout, LoadError> {
         let types = HeaderType::load_all(root)?;
         let instances = Instances::load(root, &types)?;
         let (unions, members) = load_unions(root, &types, &instances)?;
@@ -166,28 +166,28 @@ impl Layout {
     }
 
     /// Returns the header with the name at `node`.
-    pub fn header_id(&self, node: &JsonNode) -> Result<HeaderId, LoadError> {
+    pub(crate) fn header_id(&self, node: &JsonNode) -> Result<HeaderId, LoadError> {
         node.find("header", |name| self.header_names.get(name).copied())
     }
     /// Returns the index of the header stack with the name at `node`.
-    pub fn stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub(crate) fn stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         let find =
             |name: &str| self.stacks.iter().position(|stack| !stack.is_union_stack && stack.name == name);
         node.find("header stack", find)
     }
     /// Returns the index of the header union with the name at `node`.
-    pub fn union_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub(crate) fn union_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         node.find("header union", |name| self.unions.iter().position(|union| union.name == name))
     }
     /// Returns the index of the stack of header unions with the name at `node`.
-    pub fn union_stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
+    pub(crate) fn union_stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
         let find =
             |name: &str| self.stacks.iter().position(|stack| stack.is_union_stack && stack.name == name);
         node.find("stack of header unions", find)
     }
     /// Returns the index of the union member with the name at `node`, for any element of a stack: all have the same
     /// members.
-    pub fn union_stack_member_index(&self, stack: usize, node: &JsonNode) -> Result<usize, LoadError> {
+    pub(crate) fn union_stack_member_index(&self, stack: usize, node: &JsonNode) -> Result<usize, LoadError> {
         let base = self.stacks[stack].base;
         let union = self.unions.iter().find(|union| self.header(union.headers[0]).first_slot == base);
         let members = union.map(|union| union.member_names.as_slice()).unwrap_or_default();
@@ -196,11 +196,11 @@ impl Layout {
         member.ok_or_else(|| node.error(format_args!("the union has no member {name:?}")))
     }
 
-    pub fn header(&self, id: HeaderId) -> &Header {
+    pub(crate) fn header(&self, id: HeaderId) -> &Header {
         &self.headers[usize::from(id.0)]
     }
     /// Returns the header and the field to which a slot belongs; `None` for slots that belong to no field.
-    pub fn field_at(&self, slot: Slot) -> Option<(&Header, &Field)> {
+    pub(crate) fn field_at(&self, slot: Slot) -> Option<(&Header, &Field)> {
         let offset_in = |header: &Header| {
             slot.checked_sub(header.first_slot).filter(|offset| *offset < self.types[header.ty].block_len)
         };
@@ -209,36 +209,36 @@ impl Layout {
         Some((header, field))
     }
     /// Returns the header whose block begins at `base`. Every element of a header stack is a header, so one exists.
-    pub fn header_at(&self, base: Slot) -> HeaderId {
+    pub(crate) fn header_at(&self, base: Slot) -> HeaderId {
         let index = self.headers.iter().position(|header| header.first_slot == base);
         HeaderId(index.unwrap_or_default() as u16)
     }
-    pub fn header_type(&self, id: HeaderId) -> &HeaderType {
+    pub(crate) fn header_type(&self, id: HeaderId) -> &HeaderType {
         &self.types[self.header(id).ty]
     }
     /// Returns the field with the names at `node`, `[header, field]`.
-    pub fn field(&self, node: &JsonNode) -> Result<(HeaderId, usize), LoadError> {
+    pub(crate) fn field(&self, node: &JsonNode) -> Result<(HeaderId, usize), LoadError> {
         let [header, field] = node.tuple()?;
         let header = self.header_id(&header)?;
         Ok((header, self.header_type(header).field_index(&field)?))
     }
     /// Same as [`Layout::field`], for names that may not exist.
-    pub fn find(&self, header: &str, field: &str) -> Option<(HeaderId, usize)> {
+    pub(crate) fn find(&self, header: &str, field: &str) -> Option<(HeaderId, usize)> {
         let id = *self.header_names.get(header)?;
         let index = self.header_type(id).fields.iter().position(|candidate| candidate.name == field)?;
         Some((id, index))
     }
     /// Returns the first slot of a field in the header vector.
-    pub fn slot(&self, (header, field): (HeaderId, usize)) -> Slot {
+    pub(crate) fn slot(&self, (header, field): (HeaderId, usize)) -> Slot {
         self.header(header).first_slot + self.header_type(header).fields[field].slot
     }
-    pub fn field_info(&self, (header, field): (HeaderId, usize)) -> &Field {
+    pub(crate) fn field_info(&self, (header, field): (HeaderId, usize)) -> &Field {
         &self.header_type(header).fields[field]
     }
 
     /// Returns the location of the numeric field with the names at `node`, `[header, field]`, or of the
     /// validity bit if the field is `$valid$`.
-    pub fn slot_ref(&self, node: &JsonNode) -> Result<SlotRef, LoadError> {
+    pub(crate) fn slot_ref(&self, node: &JsonNode) -> Result<SlotRef, LoadError> {
         let [header, field] = node.tuple()?;
         let id = self.header_id(&header)?;
         if field.str()? == "$valid$" {

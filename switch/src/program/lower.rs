@@ -31,7 +31,7 @@ pub(crate) struct LoweredProgram {
 
 impl LoweredProgram {
     /// Lowers a declared program.
-    pub fn new(root: &JsonNode, declared: &Declarations) -> Result<LoweredProgram, LoadError> {
+    pub(super) fn new(root: &JsonNode, declared: &Declarations) -> Result<LoweredProgram, LoadError> {
         let mut builder = CodeBuilder::new(&declared.layout, &declared.registers);
         // `control_flow` expects an `End` at address 0: it is the successor of the last node of a pipeline.
         builder.emit(Opcode::End, 64, 0, 0, 0);

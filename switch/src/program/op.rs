@@ -50,7 +50,7 @@ macro_rules! opcodes {
         }
         impl Opcode {
             /// Returns the roles of `d`, `a` and `b`.
-            pub fn roles(self) -> [OperandRole; 3] {
+            pub(crate) fn roles(self) -> [OperandRole; 3] {
                 match self {
                     $(Opcode::$name => [OperandRole::$d, OperandRole::$a, OperandRole::$b],)*
                 }
@@ -181,15 +181,15 @@ opcodes! {
 impl Op {
     /// Returns an operation that truncates its result to `bits` bits; 64 keeps all. 0 counts as 1: `clear_high` must be
     /// below 64.
-    pub fn new(opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
+    pub(crate) fn new(opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
         Op { opcode, clear_high: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
     /// Truncates the result to `bits` bits, unless it already has fewer.
-    pub fn truncate_result(&mut self, bits: u8) {
+    pub(crate) fn truncate_result(&mut self, bits: u8) {
         self.clear_high = self.clear_high.max(64u8.saturating_sub(bits.max(1)));
     }
     /// Returns the operands with their roles, in the order `d`, `a`, `b`.
-    pub fn operands(&mut self) -> [(OperandRole, &mut u16); 3] {
+    pub(crate) fn operands(&mut self) -> [(OperandRole, &mut u16); 3] {
         let [d, a, b] = self.opcode.roles();
         [(d, &mut self.d), (a, &mut self.a), (b, &mut self.b)]
     }

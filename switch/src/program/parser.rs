@@ -38,7 +38,7 @@ pub(crate) struct ParserState {
 
 impl ParserState {
     /// Returns the states that may follow this one, without accept.
-    pub fn successors(&self) -> impl Iterator<Item = u16> + '_ {
+    pub(crate) fn successors(&self) -> impl Iterator<Item = u16> + '_ {
         self.cases.iter().map(|case| case.next).chain([self.default]).flatten()
     }
 }
@@ -91,7 +91,7 @@ pub(crate) enum SelectPart {
 
 impl ParseOp {
     /// Returns the operation with `change` applied to each value that it computes: conditions, lengths and errors.
-    pub fn map_computed_slots(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
+    pub(crate) fn map_computed_slots(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
         match self {
             ParseOp::Extract { header, base, in_union, length } => {
                 ParseOp::Extract { header, base, in_union, length: length.map(change) }
@@ -109,7 +109,7 @@ impl ParseOp {
 }
 
 impl SelectPart {
-    pub fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         match self {
             SelectPart::Slot { bits, .. }
             | SelectPart::StackLast { bits, .. }
@@ -117,7 +117,7 @@ impl SelectPart {
         }
     }
     /// Returns the number of 64-bit words of the part in an unpacked key.
-    pub fn words(self) -> usize {
+    pub(crate) fn words(self) -> usize {
         self.bits().div_ceil(64).max(1) as usize
     }
 }
@@ -204,7 +204,7 @@ pub(crate) struct ParserErrors {
 }
 
 impl ParserErrors {
-    pub fn load(root: &JsonNode) -> Result<ParserErrors, LoadError> {
+    pub(crate) fn load(root: &JsonNode) -> Result<ParserErrors, LoadError> {
         let mut names = Vec::new();
         for node in root.list("errors")? {
             let [name, value] = node.tuple()?;
@@ -229,7 +229,7 @@ impl ParserErrors {
             names,
         })
     }
-    pub fn name(&self, error: u32) -> &str {
+    pub(crate) fn name(&self, error: u32) -> &str {
         self.names.iter().find(|(value, _)| *value == error).map_or("unnamed error", |(_, name)| name)
     }
 }
@@ -240,7 +240,7 @@ pub(crate) const MAX_SELECT_WORDS: usize = 16;
 impl Parser {
     /// Returns whether the states have a cycle on which no byte of the packet is extracted: such a parser may not
     /// terminate.
-    pub fn has_empty_cycle(&self, layout: &Layout) -> bool {
+    pub(crate) fn has_empty_cycle(&self, layout: &Layout) -> bool {
         let consumes_bytes = |op: &ParseOp| match *op {
             ParseOp::Extract { header, .. } => layout.header_type(header).bytes > 0,
             // Ends too, even with headers of length 0: an extraction beyond the end of the stack is an error.
@@ -272,7 +272,7 @@ impl Parser {
     }
 
     /// Loads the parser.
-    pub fn load(root: &JsonNode, compiler: &mut ActionCompiler) -> Result<Parser, LoadError> {
+    pub(crate) fn load(root: &JsonNode, compiler: &mut ActionCompiler) -> Result<Parser, LoadError> {
         let errors = ParserErrors::load(root)?;
         let mut selects = SelectLoader { sets: Vec::new(), lists: Vec::new(), states: HashMap::new() };
         for node in root.list("parse_vsets")? {

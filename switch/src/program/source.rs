@@ -39,7 +39,7 @@ pub(crate) struct SourceMap {
 
 impl SourceMap {
     /// Reads the source locations from BMv2 JSON.
-    pub fn read(json: &str) -> SourceMap {
+    pub(crate) fn read(json: &str) -> SourceMap {
         let root: Value = super::json::parse(json).unwrap_or_default();
         let mut map = SourceMap::default();
         for pipeline in elements(&root["pipelines"]) {
@@ -61,16 +61,16 @@ impl SourceMap {
         map
     }
 
-    pub fn condition(&self, name: &str) -> Option<&SourceLocation> {
+    pub(crate) fn condition(&self, name: &str) -> Option<&SourceLocation> {
         self.conditions.get(name)
     }
 
-    pub fn table(&self, name: &str) -> Option<&SourceLocation> {
+    pub(crate) fn table(&self, name: &str) -> Option<&SourceLocation> {
         self.tables.get(name)
     }
 
     /// Returns the location of the first statement of an action that writes `field` or its header.
-    pub fn statement(&self, action: ActionId, field: &str) -> Option<&SourceLocation> {
+    pub(crate) fn statement(&self, action: ActionId, field: &str) -> Option<&SourceLocation> {
         let statements = self.statements.get(usize::from(action.0))?;
         let writes = |target: &str| {
             field.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -51,7 +51,7 @@ pub(super) fn load_aliases(root: &JsonNode, layout: &Layout) -> Result<FieldAlia
 }
 
 impl StandardMetadata {
-    pub fn load(
+    pub(crate) fn load(
         root: &JsonNode,
         layout: &Layout,
         aliases: &FieldAliases,

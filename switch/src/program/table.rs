@@ -29,12 +29,12 @@ impl Deref for Table {
 
 impl Table {
     /// Returns whether every key element is matched exactly.
-    pub fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.key.iter().all(|key| key.kind == MatchKind::Exact)
     }
 
     /// Returns the successor after an action, which ran for a hit or a miss.
-    pub fn successor(&self, action: ActionId, is_hit: bool) -> Pc {
+    pub(crate) fn successor(&self, action: ActionId, is_hit: bool) -> Pc {
         let successors = &self.successors;
         let by_action = || {
             let index = self.info.actions.iter().position(|known| *known == action)?;
@@ -57,13 +57,13 @@ pub(crate) struct Successors<T> {
     pub hit: Option<T>,
     /// The successor after a miss, if it does not depend on the action.
     pub miss: Option<T>,
-    /// The successor after a miss without a default action.
+    /// The successor if none of the above applies, for example after a miss without a default action.
     pub base: T,
 }
 
 impl<T> Successors<T> {
     /// Applies `change` to each successor.
-    pub fn map<U>(self, change: impl Fn(T) -> U) -> Successors<U> {
+    pub(crate) fn map<U>(self, change: impl Fn(T) -> U) -> Successors<U> {
         Successors {
             actions: self.actions.into_iter().map(&change).collect(),
             hit: self.hit.map(&change),
@@ -129,7 +129,7 @@ pub(super) struct TableLoader<'a> {
 const MAX_ENTRIES: usize = 1 << 24;
 
 impl TableLoader<'_> {
-    pub fn table(&self, node: &JsonNode) -> Result<TableDefinition, LoadError> {
+    pub(super) fn table(&self, node: &JsonNode) -> Result<TableDefinition, LoadError> {
         let (mut key, mut key_info) = (Vec::new(), Vec::new());
         for element in node.get("key")?.items()? {
             let (element, info) = self.key(&element)?;
@@ -335,7 +335,7 @@ impl TableLoader<'_> {
 impl ActionProfile {
     /// Adds the action profiles of a pipeline: those of its list and, in older JSON, those that its tables
     /// define.
-    pub fn load_all(
+    pub(crate) fn load_all(
         pipeline: &JsonNode,
         layout: &Layout,
         profiles: &mut Vec<ActionProfile>,

@@ -30,7 +30,7 @@ pub(super) struct Number {
 
 impl Number {
     /// Returns the number as an integer, if it fits and has no `*`.
-    pub fn to_u64(&self) -> Option<u64> {
+    pub(super) fn to_u64(&self) -> Option<u64> {
         let fits = self.value.len() <= 8 && self.mask.is_none();
         fits.then(|| self.value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte)))
     }
@@ -38,7 +38,7 @@ impl Number {
 
 impl<'a> LineLexer<'a> {
     /// Creates a lexer for line number `line`. A comment at its end is ignored.
-    pub fn new(text: &'a str, line: usize) -> LineLexer<'a> {
+    pub(super) fn new(text: &'a str, line: usize) -> LineLexer<'a> {
         let mut in_quotes = false;
         let comment = text.find(|c| {
             in_quotes ^= c == '"';
@@ -58,27 +58,27 @@ impl<'a> LineLexer<'a> {
         &self.text[self.offset..]
     }
 
-    pub fn position(&self) -> Position {
+    pub(super) fn position(&self) -> Position {
         Position { line: self.line, column: self.text[..self.offset].chars().count() + 1 }
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.rest().is_empty()
     }
 
     /// Returns an error at the current position, with a note if the line ends there.
-    pub fn error(&self, message: impl Into<String>) -> PositionedError {
+    pub(super) fn error(&self, message: impl Into<String>) -> PositionedError {
         let message = message.into();
         let message = if self.is_done() { format!("the line ends too early: {message}") } else { message };
         (self.position(), message)
     }
 
-    pub fn peek(&self) -> Option<char> {
+    pub(super) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
     /// Consumes a token such as `(` or `==`. Returns whether it came next.
-    pub fn consume(&mut self, token: &str) -> bool {
+    pub(super) fn consume(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         if found {
             self.offset += token.len();
@@ -88,12 +88,12 @@ impl<'a> LineLexer<'a> {
     }
 
     /// Consumes a token. Fails if it does not come next; `context` ends the message.
-    pub fn expect(&mut self, token: &str, context: &str) -> Result<(), PositionedError> {
+    pub(super) fn expect(&mut self, token: &str, context: &str) -> Result<(), PositionedError> {
         if self.consume(token) { Ok(()) } else { Err(self.error(format!("`{token}` is missing {context}"))) }
     }
 
     /// Fails unless the whole line was consumed.
-    pub fn end(&self) -> Result<(), PositionedError> {
+    pub(super) fn end(&self) -> Result<(), PositionedError> {
         if self.is_done() {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl<'a> LineLexer<'a> {
     }
 
     /// Consumes everything up to the next blank.
-    pub fn word(&mut self) -> Option<&'a str> {
+    pub(super) fn word(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let word = rest.split_whitespace().next()?;
         self.offset += word.len();
@@ -114,7 +114,7 @@ impl<'a> LineLexer<'a> {
     /// # Errors
     ///
     /// No name comes next, or its closing quote is missing. `what` describes the name in the message.
-    pub fn name(&mut self, what: &str) -> Result<Name, PositionedError> {
+    pub(super) fn name(&mut self, what: &str) -> Result<Name, PositionedError> {
         let position = self.position();
         if let Some(quoted) = self.rest().strip_prefix('"') {
             let Some(end) = quoted.find('"') else {
@@ -137,7 +137,7 @@ impl<'a> LineLexer<'a> {
     }
 
     /// Returns whether a number comes next.
-    pub fn next_is_number(&self) -> bool {
+    pub(super) fn next_is_number(&self) -> bool {
         self.peek().is_some_and(|c| c.is_ascii_digit())
     }
 
@@ -146,7 +146,7 @@ impl<'a> LineLexer<'a> {
     /// # Errors
     ///
     /// No number comes next. `what` describes it in the message.
-    pub fn number(&mut self, what: &str) -> Result<Number, PositionedError> {
+    pub(super) fn number(&mut self, what: &str) -> Result<Number, PositionedError> {
         let position = self.position();
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '*')).unwrap_or(rest.len());
@@ -176,7 +176,7 @@ impl<'a> LineLexer<'a> {
     /// # Errors
     ///
     /// No number comes next, or it is too large.
-    pub fn integer<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, PositionedError> {
+    pub(super) fn integer<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, PositionedError> {
         let number = self.number(what)?;
         let value = number.to_u64().and_then(|value| T::try_from(value).ok());
         value.ok_or_else(|| (number.position, format!("{what} is too large here")))

@@ -130,7 +130,7 @@ fn set_direct_meter_rates(
 
 impl<T: TestTracer> Runner<T> {
     /// Creates a switch with all v1model ports except the drop port, without queue limits.
-    pub fn new(program: Arc<Program>) -> Result<Runner<T>, PositionedError> {
+    pub(super) fn new(program: Arc<Program>) -> Result<Runner<T>, PositionedError> {
         let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
         let switch = Switch::new(program.clone(), config, SEED)
             .map_err(|error| (Position { line: 1, column: 1 }, error.to_string()))?;
@@ -155,7 +155,7 @@ impl<T: TestTracer> Runner<T> {
         })
     }
 
-    pub fn execute(&mut self, statement: Statement) -> Result<(), PositionedError> {
+    pub(super) fn execute(&mut self, statement: Statement) -> Result<(), PositionedError> {
         let position = statement.position;
         match statement.command {
             Command::Packet { port, bytes } => self.send(position, port, &bytes),
@@ -246,7 +246,7 @@ impl<T: TestTracer> Runner<T> {
     }
 
     /// Sends all queued packets, then compares the frames of all ports with the expected ones.
-    pub fn finish(mut self) -> TestOutcome {
+    pub(super) fn finish(mut self) -> TestOutcome {
         self.run_until(Time::MAX);
         self.store_trace();
         let mut frames = 0;

@@ -17,7 +17,7 @@ pub(super) struct DrrWeights {
 
 impl DrrWeights {
     /// Computes the quanta; `weights[0]` is that of queue 1, since queue 0 is served by strict priority.
-    pub fn new(weights: &[u16]) -> DrrWeights {
+    pub(super) fn new(weights: &[u16]) -> DrrWeights {
         // `max(1)`: no division by 0, although `TmConfig::check` rejects weights of 0.
         let min = u64::from(weights.iter().copied().min().unwrap_or(1).max(1));
         let mut all = DrrWeights { mask: 0, quanta: [0; QUEUES] };
@@ -42,7 +42,7 @@ impl DrrState {
     /// Selects the queue to serve among `candidates`: weighted queues that may send now, one bit each, at least one.
     /// `head_len` returns the length in bytes of a queue's first packet. Returns the queue, and the state after its
     /// first packet is sent.
-    pub fn select(
+    pub(super) fn select(
         mut self,
         weights: &DrrWeights,
         candidates: u8,

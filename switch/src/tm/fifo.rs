@@ -52,13 +52,13 @@ impl Default for Fifo {
 }
 
 impl<T> Slab<T> {
-    pub fn new() -> Slab<T> {
+    pub(super) fn new() -> Slab<T> {
         Slab { nodes: Vec::new(), first_free: NIL }
     }
 
     /// Appends an item to `fifo`.
     #[inline(always)]
-    pub fn push(&mut self, fifo: &mut Fifo, queued: QueuedItem<T>) {
+    pub(super) fn push(&mut self, fifo: &mut Fifo, queued: QueuedItem<T>) {
         fifo.packets += 1;
         fifo.bytes += u64::from(queued.len);
         let node = Node { queued: Some(queued), next: NIL };
@@ -83,7 +83,7 @@ impl<T> Slab<T> {
 
     /// Removes the oldest item of `fifo`.
     #[inline(always)]
-    pub fn pop(&mut self, fifo: &mut Fifo) -> Option<QueuedItem<T>> {
+    pub(super) fn pop(&mut self, fifo: &mut Fifo) -> Option<QueuedItem<T>> {
         let index = fifo.head;
         let node = self.nodes.get_mut(index as usize)?;
         let queued = node.queued.take()?;
@@ -97,12 +97,12 @@ impl<T> Slab<T> {
 
     /// Returns the oldest item of `fifo`.
     #[inline]
-    pub fn first(&self, fifo: &Fifo) -> Option<&QueuedItem<T>> {
+    pub(super) fn first(&self, fifo: &Fifo) -> Option<&QueuedItem<T>> {
         self.nodes.get(fifo.head as usize)?.queued.as_ref()
     }
 
     /// Returns the items of `fifo`, oldest first.
-    pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &QueuedItem<T>> {
+    pub(super) fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &QueuedItem<T>> {
         let mut next = fifo.head;
         std::iter::from_fn(move || {
             let node = self.nodes.get(next as usize)?;

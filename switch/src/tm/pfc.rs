@@ -36,7 +36,7 @@ pub(super) struct Pfc {
 
 impl Pfc {
     /// Returns `None` if `config` has no PFC.
-    pub fn new(config: &TmConfig) -> Option<Pfc> {
+    pub(super) fn new(config: &TmConfig) -> Option<Pfc> {
         let pfc = config.pfc?;
         let reserve = match pfc.mode {
             PfcMode::Dynamic { reserve } => reserve.get(),
@@ -64,7 +64,7 @@ impl Pfc {
 
     /// Returns the account of packets of this ingress port and priority; `None` if the class is lossy.
     #[inline(always)]
-    pub fn account(&self, port_index: usize, priority: u8) -> Option<u32> {
+    pub(super) fn account(&self, port_index: usize, priority: u8) -> Option<u32> {
         let account = port_index * self.priorities + usize::from(priority);
         let entry = self.usage.get(account).filter(|_| usize::from(priority) < self.priorities)?;
         entry.is_lossless.then_some(account as u32)
@@ -72,7 +72,7 @@ impl Pfc {
 
     /// Returns whether the dynamic pool decides on admission, instead of the whole buffer.
     #[inline(always)]
-    pub fn is_dynamic(&self) -> bool {
+    pub(super) fn is_dynamic(&self) -> bool {
         matches!(self.config.mode, PfcMode::Dynamic { .. })
     }
 
@@ -91,7 +91,7 @@ impl Pfc {
     /// room.
     #[inline(always)]
     #[must_use]
-    pub fn admit(&mut self, account: u32, len: u32) -> bool {
+    pub(super) fn admit(&mut self, account: u32, len: u32) -> bool {
         let len = u64::from(len);
         let PfcMode::Dynamic { reserve } = self.config.mode else {
             self.usage[account as usize].pooled += len;
@@ -122,7 +122,7 @@ impl Pfc {
 
     /// Releases `len` bytes: from the headroom first, then the shared pool, then the reserve.
     #[inline(always)]
-    pub fn release(&mut self, account: u32, len: u32) {
+    pub(super) fn release(&mut self, account: u32, len: u32) {
         let len = u64::from(len);
         let entry = &mut self.usage[account as usize];
         let PfcMode::Dynamic { reserve } = self.config.mode else {
@@ -138,7 +138,7 @@ impl Pfc {
 
     /// Returns whether a pause frame must be sent after an admission (XOFF). If so, the account counts as paused.
     #[inline(always)]
-    pub fn check_xoff(&mut self, account: u32) -> bool {
+    pub(super) fn check_xoff(&mut self, account: u32) -> bool {
         let entry = self.usage[account as usize];
         let exceeds_threshold = match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
@@ -153,7 +153,7 @@ impl Pfc {
 
     /// Returns whether a resume frame must be sent after a release (XON). If so, the account is no longer paused.
     #[inline(always)]
-    pub fn check_xon(&mut self, account: u32) -> bool {
+    pub(super) fn check_xon(&mut self, account: u32) -> bool {
         if !self.usage[account as usize].is_paused {
             return false;
         }
@@ -178,7 +178,7 @@ impl Pfc {
 
     /// Returns the accounts that stay paused once the use of each account has fallen to its value in
     /// `stuck_bytes`.
-    pub fn deadlocked_accounts(&self, stuck_bytes: &[u64]) -> impl Iterator<Item = u32> {
+    pub(super) fn deadlocked_accounts(&self, stuck_bytes: &[u64]) -> impl Iterator<Item = u32> {
         let reserve = match self.config.mode {
             PfcMode::Dynamic { reserve } => reserve.get(),
             PfcMode::Fixed { .. } => 0,
@@ -198,17 +198,17 @@ impl Pfc {
 
     /// Returns the index of the ingress port and the priority of an account.
     #[inline(always)]
-    pub fn ingress_queue(&self, account: u32) -> (usize, u8) {
+    pub(super) fn ingress_queue(&self, account: u32) -> (usize, u8) {
         (account as usize / self.priorities, (account as usize % self.priorities) as u8)
     }
 
     /// Returns the buffer use of an ingress port, given by its index, and priority.
-    pub fn usage(&self, port_index: usize, priority: u8) -> IngressUsage {
+    pub(super) fn usage(&self, port_index: usize, priority: u8) -> IngressUsage {
         self.usage[port_index * self.priorities + usize::from(priority)]
     }
 
     /// Returns whether `pool_used` equals the sum over all accounts.
-    pub fn pool_balances(&self) -> bool {
+    pub(super) fn pool_balances(&self) -> bool {
         match self.config.mode {
             PfcMode::Fixed { .. } => self.pool_used == 0,
             PfcMode::Dynamic { reserve } => {

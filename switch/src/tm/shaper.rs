@@ -6,7 +6,7 @@ use weir_units::Time;
 
 /// Maximum lateness for which a shaper compensates: about as long as a busy machine delays a thread, or 16 full
 /// frames at 10 Mbit/s. BMv2 has no bound, so there a queue that was paused for long sends its backlog in one burst.
-pub const MAX_CATCH_UP: Time = Time::from_ms(20);
+pub(crate) const MAX_CATCH_UP: Time = Time::from_ms(20);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shaper {
@@ -18,31 +18,31 @@ pub(super) struct Shaper {
 }
 
 impl Shaper {
-    pub fn new(rate: Rate) -> Shaper {
+    pub(super) fn new(rate: Rate) -> Shaper {
         Shaper { rate, free_at: Time::ZERO, last: None }
     }
 
     /// Sets the rate. It also applies to the last packet, so that no packet leaves early because the rate
     /// changed.
-    pub fn set_rate(&mut self, rate: Rate) {
+    pub(super) fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.free_at = self.last.map_or(Time::ZERO, |(due, len)| due.saturating_add(rate.tx_time(len)));
     }
 
     #[inline]
-    pub fn is_limited(&self) -> bool {
+    pub(super) fn is_limited(&self) -> bool {
         self.rate.is_limited()
     }
 
     /// Returns the time from which the rate allows the next packet.
     #[inline]
-    pub fn free_at(&self) -> Time {
+    pub(super) fn free_at(&self) -> Time {
         self.free_at
     }
 
     /// Records a packet of `len` bytes that was queued at `enqueued` and is sent at `now`.
     #[inline(always)]
-    pub fn record(&mut self, now: Time, enqueued: Time, len: u32) {
+    pub(super) fn record(&mut self, now: Time, enqueued: Time, len: u32) {
         let mut due = now;
         if self.is_limited() {
             // The rate counts from when the packet could have been sent, so a late poll costs no rate.

@@ -9,7 +9,7 @@ use weir_switch::{Packet, Pipeline, Program};
 
 /// Returns a program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy`
 /// is a second instance of the standard metadata, as p4c creates for an `inout` parameter of an action.
-pub fn with_ingress(primitives: Value) -> Value {
+pub(crate) fn with_ingress(primitives: Value) -> Value {
     let standard = json!([
         ["ingress_port", 9, false],
         ["egress_spec", 9, false],
@@ -59,7 +59,7 @@ fn pipeline(program: &Value) -> Pipeline {
     Pipeline::new(Program::from_json(&program.to_string()).unwrap(), 1)
 }
 
-pub const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
+pub(crate) const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
 
 /// Returns the verdict of ingress on a frame `01 02` that arrives at port 3.
 fn verdict(program: &Value) -> IngressVerdict {
@@ -77,15 +77,15 @@ fn extend(program: &mut Value, fields: &[(&str, u32, Option<&str>)]) {
     }
 }
 
-pub fn assign(to: [&str; 2], from: Value) -> Value {
+pub(crate) fn assign(to: [&str; 2], from: Value) -> Value {
     json!({"op": "assign", "parameters": [{"type": "field", "value": to}, from]})
 }
 
-pub fn field(header: &str, name: &str) -> Value {
+pub(crate) fn field(header: &str, name: &str) -> Value {
     json!({"type": "field", "value": [header, name]})
 }
 
-pub fn number(value: u64) -> Value {
+pub(crate) fn number(value: u64) -> Value {
     json!({"type": "hexstr", "value": format!("0x{value:x}")})
 }
 
@@ -94,7 +94,7 @@ fn mark_to_drop(header: &str) -> Value {
 }
 
 /// Returns the primitive that clones to session 1 with field list 1.
-pub fn clone_at_egress() -> Value {
+pub(crate) fn clone_at_egress() -> Value {
     json!({"op": "clone_egress_pkt_to_egress", "parameters": [number(1), number(1)]})
 }
 
@@ -102,7 +102,7 @@ fn unicast(port: u16) -> IngressVerdict {
     IngressVerdict::Unicast { port, priority: 0 }
 }
 
-pub const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
+pub(crate) const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
 const GROUP: [&str; 2] = ["standard_metadata", "mcast_grp"];
 
 #[test]

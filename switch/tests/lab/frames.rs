@@ -4,18 +4,18 @@ use weir_switch::Switch;
 use weir_switch::pipeline::{ActionCall, KeyMatch};
 
 /// The program that the tests load.
-pub const HPCC: &str = include_str!("../../../p4src/build/hpcc.json");
+pub(crate) const HPCC: &str = include_str!("../../../p4src/build/hpcc.json");
 /// The IPv4 address of the host behind a port: 10.0.0.<port>.
-pub fn host(port: u8) -> [u8; 4] {
+pub(crate) fn host(port: u8) -> [u8; 4] {
     [10, 0, 0, port]
 }
 /// The MAC address of the host behind a port.
-pub fn mac(port: u8) -> [u8; 6] {
+pub(crate) fn mac(port: u8) -> [u8; 6] {
     [8, 0, 0, 0, 0, port]
 }
 
 /// Routes 10.0.0.<port> to <port>.
-pub fn route(switch: &mut Switch, ports: impl IntoIterator<Item = u8>) {
+pub(crate) fn route(switch: &mut Switch, ports: impl IntoIterator<Item = u8>) {
     for port in ports {
         let table = switch.pipeline().table_by_name("forward").expect("hpcc.p4 has this table");
         let key = [KeyMatch::Lpm { value: host(port).to_vec(), prefix_len: 32 }];
@@ -25,7 +25,7 @@ pub fn route(switch: &mut Switch, ports: impl IntoIterator<Item = u8>) {
 }
 
 /// An Ethernet frame of `len` bytes with IPv4 and UDP from the host behind one port to that behind another.
-pub fn udp(from: u8, to: u8, len: usize) -> Vec<u8> {
+pub(crate) fn udp(from: u8, to: u8, len: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(len);
     frame.extend(mac(0xfe));
     frame.extend(mac(from));
@@ -42,7 +42,7 @@ pub fn udp(from: u8, to: u8, len: usize) -> Vec<u8> {
 }
 
 /// The frame as `to`'s switch delivers it: address rewritten, TTL one less.
-pub fn delivered(mut frame: Vec<u8>, to: u8) -> Vec<u8> {
+pub(crate) fn delivered(mut frame: Vec<u8>, to: u8) -> Vec<u8> {
     frame[..6].copy_from_slice(&mac(to));
     frame[22] -= 1;
     set_checksum(&mut frame);

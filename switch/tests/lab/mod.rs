@@ -1,7 +1,7 @@
 //! Network namespaces for tests and benches, removed again even if a test fails.
 #![allow(dead_code, clippy::print_stderr)] // Each test uses only a part of this module.
 
-pub mod frames;
+pub(crate) mod frames;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -19,14 +19,14 @@ const PREFIX: &str = "weirlab";
 static NEXT_LAB: AtomicU32 = AtomicU32::new(0);
 
 /// Network namespaces, removed on drop.
-pub struct Lab {
+pub(crate) struct Lab {
     id: String,
     namespaces: Vec<String>,
 }
 
 impl Lab {
     /// Creates the namespaces. Without root privileges, prints that the test is skipped and returns `None`.
-    pub fn new(test: &str, namespaces: &[&str]) -> Option<Lab> {
+    pub(crate) fn new(test: &str, namespaces: &[&str]) -> Option<Lab> {
         if !rustix::process::geteuid().is_root() {
             assert!(std::env::var_os(NO_SKIP).is_none(), "{test} needs root, and {NO_SKIP} is set");
             eprintln!("SKIPPED {test}: needs root (network namespaces, raw sockets)");
@@ -43,13 +43,13 @@ impl Lab {
     }
 
     /// Returns the name of a namespace on the system.
-    pub fn namespace(&self, name: &str) -> String {
+    pub(crate) fn namespace(&self, name: &str) -> String {
         assert!(self.namespaces.iter().any(|known| known == name), "no namespace {name} in this lab");
         format!("{}-{name}", self.id)
     }
 
     /// Creates a veth pair between `(namespace, interface)` and another, both up, without IPv6 link-local addresses.
-    pub fn cable(&self, a: (&str, &str), b: (&str, &str), mtu: u32) {
+    pub(crate) fn cable(&self, a: (&str, &str), b: (&str, &str), mtu: u32) {
         let (a_namespace, b_namespace) = (self.namespace(a.0), self.namespace(b.0));
         #[rustfmt::skip]
         run("ip", &[
@@ -63,7 +63,7 @@ impl Lab {
     }
 
     /// Runs `ip -n <namespace> ...`.
-    pub fn ip(&self, namespace: &str, arguments: &str) {
+    pub(crate) fn ip(&self, namespace: &str, arguments: &str) {
         let namespace = self.namespace(namespace);
         let mut all = vec!["-n", &namespace];
         all.extend(arguments.split_whitespace());
@@ -71,7 +71,7 @@ impl Lab {
     }
 
     /// Runs `tc -n <namespace> ...`.
-    pub fn tc(&self, namespace: &str, arguments: &str) {
+    pub(crate) fn tc(&self, namespace: &str, arguments: &str) {
         let namespace = self.namespace(namespace);
         let mut all = vec!["-n", &namespace];
         all.extend(arguments.split_whitespace());
@@ -79,7 +79,7 @@ impl Lab {
     }
 
     /// Runs `work` on a thread in a namespace. Sockets and threads created there belong to the namespace.
-    pub fn within<R: Send>(&self, namespace: &str, work: impl FnOnce() -> R + Send) -> R {
+    pub(crate) fn within<R: Send>(&self, namespace: &str, work: impl FnOnce() -> R + Send) -> R {
         let path = Path::new("/run/netns").join(self.namespace(namespace));
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -107,7 +107,7 @@ impl Drop for Lab {
 /// # Panics
 ///
 /// If the condition does not hold within `timeout`.
-pub fn wait_for(timeout: Duration, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_for(timeout: Duration, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + timeout;
     while !condition() {
         assert!(Instant::now() < deadline, "timeout after {timeout:?}");

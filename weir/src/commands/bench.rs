@@ -24,7 +24,7 @@ use weir_report::papers::markdown::replace_section;
 /// on one core with the P4 programs in the loop, and sends packets through each program alone. A packet-hop
 /// is one packet through one switch, ingress and egress.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Number of runs of each scheme
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -54,7 +54,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if !args.scaling.is_empty() {
         return scaling::run(&args.scaling, console);

@@ -12,14 +12,14 @@ Examples:
   weir completions bash | sudo tee /usr/share/bash-completion/completions/weir
   weir completions zsh > ~/.zfunc/_weir
   weir completions fish > ~/.config/fish/completions/weir.fish")]
-pub struct Args {
+pub(super) struct Args {
     /// Shell to generate completions for
     #[arg(value_enum)]
     shell: Shell,
 }
 
 /// Prints the completions for `command`, the whole command line.
-pub fn run(args: &Args, mut command: Command, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, mut command: Command, console: &mut Console) -> Result<(), Failure> {
     // `generate` panics on write errors, so it writes to memory first.
     let mut script = Vec::new();
     generate(args.shell, &mut command, "weir", &mut script);

@@ -17,9 +17,9 @@ mod watch;
 
 use crate::console::{Console, Failure};
 use clap::Subcommand;
-pub use fabric::{imported_topology, model_topology, topology};
-pub use switches::{Protocol, SwitchArgs, block_on, check_outcomes, runtime};
-pub use thrift::ThriftArgs;
+pub(super) use fabric::{imported_topology, model_topology, topology};
+pub(super) use switches::{Protocol, SwitchArgs, block_on, check_outcomes, runtime};
+pub(super) use thrift::ThriftArgs;
 
 /// Compute, verify and install routes over P4Runtime
 ///
@@ -41,7 +41,7 @@ Examples:
 
 fabric.yaml is, for instance, `{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}`,
 or an experiment file.")]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -59,7 +59,7 @@ enum Command {
     Tables(tables::Args),
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Plan(args) => plan::run(args, console),
         Command::Apply(args) => apply::run(args, console),

@@ -35,7 +35,7 @@ const BUSY_UTILISATION: f64 = 0.95;
 
 /// The cost of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Estimate {
+pub(super) struct Estimate {
     /// Number of switches on the path, summed over all packets of all schemes except policy packets.
     pub packet_hops: f64,
     /// Number of flows with a size, for one scheme; `None` if the file lists all flows.
@@ -57,7 +57,7 @@ impl Estimate {
     /// # Errors
     ///
     /// If the first scheme cannot run.
-    pub fn for_experiment(
+    pub(super) fn for_experiment(
         experiment: &Experiment,
         Parallelism { threads, jobs }: Parallelism,
         engine: Engine,

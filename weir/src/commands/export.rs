@@ -16,7 +16,7 @@ use weir_units::Bytes;
 /// the same times. Experiments can read such files too: `topology: {kind: file, path: ..}` and `workload:
 /// {kind: file, path: ..}`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Experiment file (YAML)
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -37,7 +37,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let experiment = Experiment::load_with(&console.extensions.catalogue, &args.file, &args.set, args.seed)
         .map_err(Failure::input)?;

@@ -45,7 +45,7 @@ Examples:
   sudo weir fabric down
 
 Exit status: 0 success; 1 failure, cleaned up; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     task: Task,
 }
@@ -130,7 +130,7 @@ struct ExecArgs {
     command: Vec<OsString>,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::input("weir fabric requires root; run it with sudo"));
     }

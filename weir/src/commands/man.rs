@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 Example:
   weir man ~/.local/share/man/man1 && man weir-run
   weir man --markdown > commands.md")]
-pub struct Args {
+pub(super) struct Args {
     /// Output directory, created if missing
     #[arg(value_name = "DIR", required_unless_present = "markdown")]
     directory: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Documents `command`, the whole command line.
-pub fn run(args: &Args, command: Command, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, command: Command, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let Some(directory) = &args.directory else {
         let mut page = HEADING.to_owned();

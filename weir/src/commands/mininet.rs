@@ -18,7 +18,7 @@ use weir_testbed::{SwitchKind, Tutorial, TutorialSwitches};
 /// command line: all hosts ping each other, then the network is removed. Needs root and Debian's package mininet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(super) struct Args {
     /// Topology of the p4 tutorials, or p4-utils' p4app.json or topology.json
     #[arg(value_name = "TOPOLOGY.json", required_unless_present = "clean")]
     topology: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub struct Args {
 
 /// The switch implementations
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Switch {
+pub(super) enum Switch {
     /// simple_switch_grpc
     Bmv2,
     /// Weir's embedded switch
@@ -62,7 +62,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    pub fn kind(self) -> SwitchKind {
+    pub(super) fn kind(self) -> SwitchKind {
         match self {
             Switch::Bmv2 => SwitchKind::Bmv2,
             Switch::Weir => SwitchKind::Weir,
@@ -76,7 +76,7 @@ Examples:
   sudo weir mininet topology.json --program build/basic.json --pcap
   sudo weir mininet --clean";
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     match &args.topology {
         None => {

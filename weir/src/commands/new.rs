@@ -12,7 +12,7 @@ use weir_report::files::create;
 /// Create a project from a template
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     template: Template,
 
@@ -153,7 +153,7 @@ fn is_taken(module: &str, type_name: &str) -> bool {
         })
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.template {
         Template::P4 { name } => (name, p4(name)?),
         Template::Scheme { name, weir } => {

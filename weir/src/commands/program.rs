@@ -8,7 +8,7 @@ use weir_experiment::yaml::with_file_position;
 use weir_switch::program::{self, Program};
 
 /// Loads a compiled P4 program. An error names the file and, where known, the position in it.
-pub fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
+pub(super) fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
     let text = read(path)?;
     if path.extension().is_some_and(|extension| extension == "p4") {
         let (source, program) = (path.display(), path.with_extension("json"));

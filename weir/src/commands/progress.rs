@@ -14,7 +14,7 @@ const TEMPLATE: &str = "{prefix:12!} {bar:8} {percent:>3} %  {wide_msg}  {eta} l
 
 /// Observer that shows the progress of each scheme, and stops the run on Ctrl-C. Dropping it removes the
 /// bars.
-pub struct ProgressBars {
+pub(super) struct ProgressBars {
     bars: MultiProgress,
     /// Schemes that have started, by index.
     schemes: Vec<Option<SchemeBar>>,
@@ -28,7 +28,7 @@ struct SchemeBar {
 
 impl ProgressBars {
     /// Creates the bars; they are drawn on standard error if `is_shown`.
-    pub fn new(is_shown: bool) -> ProgressBars {
+    pub(super) fn new(is_shown: bool) -> ProgressBars {
         let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         ProgressBars { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
     }

@@ -18,7 +18,7 @@ use weir_report::{compare, format, load, rescale, table};
 /// and all schemes in the same plots. Runs nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
-pub struct Args {
+pub(super) struct Args {
     /// Run directories, such as runs/quickstart-1 or a run of a sweep
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
@@ -40,7 +40,7 @@ Examples:
 Each file is verified with the run's SHA256SUMS. A damaged run is
 an error; one without SHA256SUMS, of an earlier version, is read with a warning.";
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let runs = args
         .dirs

@@ -26,7 +26,7 @@ use weir_report::sweep::pool::{self, RunResult, RunTask};
 /// marks of a Markdown document; the text around them is preserved.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
-pub struct Args {
+pub(super) struct Args {
     /// Use the reduced variants (under ten minutes on two cores)
     #[arg(long)]
     quick: bool,
@@ -84,7 +84,7 @@ paper's value, Weir's mean and 95 % confidence interval over the seeds, the comm
 and the note's `reason`. Rows of experiments that are not run are preserved. Ctrl-C keeps
 the results so far; the same command continues.";
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let mut plan = list::plan(&console.extensions, &args.list, &args.experiments, args.quick, &args.out)?;
     if let Some(unknown) = args.only.iter().find(|id| !plan.iter().any(|(section, _)| section.id == **id)) {

@@ -36,7 +36,7 @@ use weir_units::Bandwidth;
 const FILES: &str = include_str!("run.txt");
 
 /// Returns the part of `weir run --help` after the options: experiment files and their keys.
-pub fn help(keys: &str) -> String {
+pub(super) fn help(keys: &str) -> String {
     format!("{FILES}\n{keys}{VALUES}")
 }
 
@@ -54,7 +54,7 @@ s1, s2.. `weir schema --markdown` lists values and defaults of every key.";
 /// in virtual time or in Mininet. Prints a table and writes a directory with the report.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir run --help` explains experiment files.")]
-pub struct Args {
+pub(super) struct Args {
     /// Experiment files (YAML), run one after the other
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -149,7 +149,7 @@ pub struct Args {
 
 impl Args {
     /// Returns true if this process runs experiments in virtual time.
-    pub fn runs_in_virtual_time(&self) -> bool {
+    pub(super) fn runs_in_virtual_time(&self) -> bool {
         self.backend == BackendKind::Sim && !self.check
     }
 
@@ -180,7 +180,7 @@ const MAX_MININET_RATE: Bandwidth = Bandwidth::from_mbps(100);
 /// Rate of the slowest host links of such a scale model.
 const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     // All files are loaded first, so that an error in the last one does not cost the runs before it.
     let experiments = args

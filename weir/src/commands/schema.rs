@@ -10,13 +10,13 @@ use std::io::Write;
 /// its keys, shows their descriptions, and marks errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir schema > weir.schema.json\n  weir schema --markdown > keys.md")]
-pub struct Args {
+pub(super) struct Args {
     /// Print the reference of all keys as Markdown instead
     #[arg(long)]
     markdown: bool,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let schema = console.extensions.catalogue.schema();
     match args.markdown {
         true => write!(console.out, "{}", reference::markdown(&schema))?,

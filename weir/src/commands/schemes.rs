@@ -15,7 +15,7 @@ use weir_report::table::fit;
 /// each default is listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir schemes\n  weir schemes fncc")]
-pub struct Args {
+pub(super) struct Args {
     /// Scheme whose parameters are shown
     name: Option<String>,
 
@@ -23,7 +23,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     match &args.name {
         None => list(console),

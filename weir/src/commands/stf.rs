@@ -21,7 +21,7 @@ Examples:
   weir stf build/basic.json basic.stf
 
 Exit status: 0 all tests passed; 1 a test failed; 2 the program or a test is invalid.")]
-pub struct Args {
+pub(super) struct Args {
     /// Program compiled by p4c-bm2-ss (BMv2 JSON)
     #[arg(value_name = "PROGRAM.json")]
     program: PathBuf,
@@ -42,7 +42,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let program = load_program(&args.program, args.engine)?;
     let (mut failed, mut tests) = (0, Vec::new());

@@ -26,7 +26,7 @@ use weir_report::sweep::{Sweep, SweepRequest};
 /// the seeds and over keys marked with ~.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir sweep --help` has examples.", after_long_help = HELP)]
-pub struct Args {
+pub(super) struct Args {
     /// Experiment file (YAML)
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -101,7 +101,7 @@ pub struct Args {
 
 impl Args {
     /// Returns true if this process runs experiments in virtual time.
-    pub fn runs_in_virtual_time(&self) -> bool {
+    pub(super) fn runs_in_virtual_time(&self) -> bool {
         self.engine == EngineKind::Local
     }
 }
@@ -151,7 +151,7 @@ x.yaml --run-index N`; after them `weir sweep x.yaml` writes the tables.
 
 Exit status: as in `weir run`.";
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     check_options(args)?;
     let extensions = console.extensions.clone();

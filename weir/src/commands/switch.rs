@@ -21,7 +21,7 @@ use caps::Capability;
 use checks::{check, warn, warnings};
 use clap::Parser;
 use fabric::Fabric;
-pub use options::Options as Args;
+pub(super) use options::Options as Args;
 use options::TargetOptions;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -49,7 +49,7 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 /// Interval at which the state of the data plane thread is checked.
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.json_version {
         return Ok(writeln!(console.out, "{JSON_VERSION}")?);
     }

@@ -8,19 +8,19 @@ use weir_sim::Simulation;
 
 /// Threads of a run or sweep, and the number of schemes or runs that execute on them at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parallelism {
+pub(super) struct Parallelism {
     pub threads: usize,
     pub jobs: usize,
 }
 
 /// Returns the number of threads: `threads` if given, otherwise one per core, but at least `jobs`.
-pub fn thread_count(jobs: Option<usize>, threads: Option<NonZeroUsize>) -> usize {
+pub(super) fn thread_count(jobs: Option<usize>, threads: Option<NonZeroUsize>) -> usize {
     threads.map_or_else(|| cores().max(jobs.unwrap_or(1)), NonZeroUsize::get)
 }
 
 /// Returns the thread pool of a sweep: `jobs` concurrent runs (default: one per thread) on `threads` threads
 /// (default: one per core, but at least `jobs`).
-pub fn pool(jobs: Option<u32>, threads: Option<NonZeroUsize>, console: &Console) -> Pool {
+pub(super) fn pool(jobs: Option<u32>, threads: Option<NonZeroUsize>, console: &Console) -> Pool {
     let threads = thread_count(jobs.map(|jobs| jobs as usize), threads);
     Pool {
         backend: |cores| Box::new(Simulation::with_cores(cores)),

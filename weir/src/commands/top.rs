@@ -49,7 +49,7 @@ Examples:
   weir top --topology fabric.yaml --serve 127.0.0.1:8080
 
 Exit status: 0 success; 1 the terminal or a switch failed; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     /// Topology file in any format that `weir controller --topology` accepts
     #[arg(long, short, value_name = "FILE")]
     topology: PathBuf,
@@ -75,7 +75,7 @@ pub struct Args {
 }
 
 /// One reading of every switch, in topology order.
-pub struct PollResult {
+pub(super) struct PollResult {
     /// Time at which the last switch was read.
     time: Instant,
     readings: Vec<Result<Reading, String>>,
@@ -83,7 +83,7 @@ pub struct PollResult {
     policies: BTreeMap<String, usize>,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if args.interval < MIN_INTERVAL {
         return Err(Failure::Input(format!("--interval {}: must be at least {MIN_INTERVAL}", args.interval)));
@@ -102,14 +102,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Polls all switches in the background. Dropping it stops the polling.
-pub struct SwitchPoller {
+pub(super) struct SwitchPoller {
     results: Option<Receiver<PollResult>>,
     runtime: Option<Runtime>,
 }
 
 impl SwitchPoller {
     /// Starts polling. `thrift_address` returns the address of a switch's Thrift server.
-    pub fn start(
+    pub(super) fn start(
         topology: &Topology,
         targets: Vec<Target>,
         options: &ClientOptions,
@@ -151,7 +151,7 @@ impl SwitchPoller {
     }
 
     /// Returns the next result; `None` if there is none within `timeout`.
-    pub fn next(&self, timeout: Duration) -> Option<PollResult> {
+    pub(super) fn next(&self, timeout: Duration) -> Option<PollResult> {
         self.results.as_ref()?.recv_timeout(timeout).ok()
     }
 }
@@ -252,7 +252,7 @@ fn watch(poller: &SwitchPoller, topology: &Topology, args: &Args, console: &Cons
 }
 
 /// Updates the maximum queue length of each port since the start of the view.
-pub fn update_peaks(peaks: &mut Vec<u64>, model: &mut ViewModel) {
+pub(super) fn update_peaks(peaks: &mut Vec<u64>, model: &mut ViewModel) {
     peaks.resize(model.ports.len(), 0);
     for (port, peak) in model.ports.iter_mut().zip(peaks) {
         *peak = (*peak).max(port.queue.unwrap_or(0));
@@ -262,7 +262,7 @@ pub fn update_peaks(peaks: &mut Vec<u64>, model: &mut ViewModel) {
 
 /// Takes the link of a port down, or up if it is down. `index` is that of the port in [`ViewModel::ports`]. Returns a
 /// description of the change, or the error.
-pub fn toggle_link(
+pub(super) fn toggle_link(
     topology: &Topology,
     connect: impl Fn(SwitchIx) -> Result<ThriftClient, ThriftError>,
     model: &ViewModel,
@@ -288,7 +288,7 @@ fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
 }
 
 /// Computes the view from the current readings and, for rates, the previous ones.
-pub fn view_model(
+pub(super) fn view_model(
     topology: &Topology,
     title: &str,
     before: Option<&PollResult>,

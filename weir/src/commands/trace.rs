@@ -31,7 +31,7 @@ Examples:
   weir trace build/basic.json --stf entries.stf --port 1 --hex 'ffffffffffff 0800...'
   weir trace --topology fabric.yaml --from h1 --to h2
   weir trace --topology fabric.yaml --from h1 --hex 'ffffffffffff 0800...'")]
-pub struct Args {
+pub(super) struct Args {
     /// Program compiled by p4c-bm2-ss (BMv2 JSON)
     #[arg(value_name = "PROGRAM.json", required_unless_present = "topology", conflicts_with = "topology")]
     program: Option<PathBuf>,
@@ -62,7 +62,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let hex = args.hex.as_deref().map(hex_digits).transpose()?;
     let Some(program) = &args.program else {

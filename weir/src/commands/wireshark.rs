@@ -20,7 +20,7 @@ Examples:
   weir wireshark > weir.lua && tshark -X lua_script:weir.lua -r capture.pcap
 
 docs/wireshark.md lists fields and filters.")]
-pub struct Args {
+pub(super) struct Args {
     /// Install the dissector in DIR [default: your Wireshark plugin directory]
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     install: Option<Option<PathBuf>>,
@@ -29,7 +29,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if console.style.json && args.install.is_none() {
         return Err(Failure::input("--json requires --install"));

@@ -1,6 +1,6 @@
 //! Control sockets of agents and links: paths and server. The protocol is in `weir_testbed::control`.
 
 mod socket;
-pub mod socket_path;
+pub(crate) mod socket_path;
 
-pub use socket::{Socket, SocketServer};
+pub(crate) use socket::{Socket, SocketServer};

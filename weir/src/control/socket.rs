@@ -21,7 +21,7 @@ const BACKLOG: i32 = 128;
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A bound control socket that is not served yet.
-pub struct Socket {
+pub(crate) struct Socket {
     listener: UnixListener,
     address: SocketAddress,
 }
@@ -41,7 +41,7 @@ impl Socket {
     /// # Errors
     ///
     /// If another process listens at the path, or the file cannot be created.
-    pub fn bind(path: &Path) -> Result<Socket, Failure> {
+    pub(crate) fn bind(path: &Path) -> Result<Socket, Failure> {
         let invalid =
             |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
         // Only the default directory is created; that of an explicit path must exist.
@@ -74,7 +74,7 @@ impl Socket {
     /// # Errors
     ///
     /// If the name is in use.
-    pub fn bind_name(name: &str) -> Result<Socket, Failure> {
+    pub(crate) fn bind_name(name: &str) -> Result<Socket, Failure> {
         let invalid = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::AddrInUse => {
                 Failure::Input(format!("--control {name}: in use by another process; choose another name"))
@@ -87,7 +87,7 @@ impl Socket {
     }
 
     /// Returns the path; `None` for an abstract name.
-    pub fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         match &self.address {
             SocketAddress::File(path) => Some(path),
             SocketAddress::Name(_) => None,
@@ -99,7 +99,7 @@ impl Socket {
     /// # Errors
     ///
     /// If the thread cannot be started.
-    pub fn serve<Q: DeserializeOwned, R: Serialize>(
+    pub(crate) fn serve<Q: DeserializeOwned, R: Serialize>(
         self,
         mut respond: impl FnMut(Q) -> Result<R, String> + Send + 'static,
     ) -> Result<SocketServer, Failure> {
@@ -150,7 +150,7 @@ fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// A running server. Dropping it stops the thread and removes the socket.
-pub struct SocketServer {
+pub(crate) struct SocketServer {
     address: SocketAddress,
     is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -10,14 +10,14 @@ const RUN_DIR_ENV: &str = "WEIR_RUN";
 const EXTENSION: &str = "sock";
 
 /// Returns the directory of the sockets.
-pub fn dir() -> PathBuf {
+pub(crate) fn dir() -> PathBuf {
     std::env::var_os(RUN_DIR_ENV)
         .filter(|dir| !dir.is_empty())
         .map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)
 }
 
 /// Returns the socket of a host, given by name, or by path if `name` contains a slash.
-pub fn socket(name: &str) -> PathBuf {
+pub(crate) fn socket(name: &str) -> PathBuf {
     match name.contains('/') {
         true => PathBuf::from(name),
         false => dir().join(format!("{name}.{EXTENSION}")),
@@ -25,12 +25,12 @@ pub fn socket(name: &str) -> PathBuf {
 }
 
 /// Returns the name of the host to which a socket belongs.
-pub fn host_name(path: &Path) -> String {
+pub(crate) fn host_name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Returns all sockets in the directory, in natural order: h2 before h10.
-pub fn all() -> Vec<PathBuf> {
+pub(crate) fn all() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir()).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path());
     let mut sockets: Vec<_> =
@@ -41,7 +41,7 @@ pub fn all() -> Vec<PathBuf> {
 }
 
 /// Connects to an agent.
-pub fn connect(path: &Path) -> Result<UnixStream, Failure> {
+pub(crate) fn connect(path: &Path) -> Result<UnixStream, Failure> {
     UnixStream::connect(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             let agents: Vec<String> = all().iter().map(|path| host_name(path)).collect();

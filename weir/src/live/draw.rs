@@ -19,7 +19,7 @@ const BAR_WIDTH: usize = 10;
 const YELLOW_LOAD: f64 = 0.5;
 const RED_LOAD: f64 = 0.8;
 
-pub fn draw(frame: &mut Frame<'_>, model: &ViewModel, view_state: &ViewState) {
+pub(super) fn draw(frame: &mut Frame<'_>, model: &ViewModel, view_state: &ViewState) {
     let [header_area, body, footer_area] =
         Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)])
             .areas(frame.area());

@@ -5,7 +5,7 @@ use crate::console::Console;
 
 /// The order of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub(super) enum Order {
     /// Topology order.
     #[default]
     Topology,
@@ -17,7 +17,7 @@ pub enum Order {
 
 /// The user's selection and display options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ViewState {
+pub(super) struct ViewState {
     /// Row of the selected port, in the order shown. It may exceed the number of ports, which then means the last one.
     pub row: usize,
     pub order: Order,
@@ -26,7 +26,7 @@ pub struct ViewState {
 
 /// Whether the view has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Colours {
+pub(crate) enum Colours {
     #[default]
     On,
     /// The user has set NO_COLOR (<https://no-color.org>).
@@ -35,14 +35,14 @@ pub enum Colours {
 
 impl Colours {
     /// Returns the setting of the user's environment.
-    pub fn of(console: &Console) -> Colours {
+    pub(crate) fn of(console: &Console) -> Colours {
         if console.styled { Colours::On } else { Colours::Off }
     }
 }
 
 impl ViewState {
     /// Returns the ports in the order shown, as indices into [`ViewModel::ports`].
-    pub fn order(&self, model: &ViewModel) -> Vec<usize> {
+    pub(super) fn order(&self, model: &ViewModel) -> Vec<usize> {
         let mut order: Vec<usize> = (0..model.ports.len()).collect();
         match self.order {
             Order::Topology => {}
@@ -53,19 +53,19 @@ impl ViewState {
     }
 
     /// Returns the selected port, as an index into [`ViewModel::ports`].
-    pub fn selected(&self, model: &ViewModel) -> Option<usize> {
+    pub(super) fn selected(&self, model: &ViewModel) -> Option<usize> {
         let order = self.order(model);
         order.get(self.row.min(order.len().checked_sub(1)?)).copied()
     }
 
     /// Moves the selection by `rows`, limited to the first and last row.
-    pub fn move_selection(&mut self, rows: isize, model: &ViewModel) {
+    pub(super) fn move_selection(&mut self, rows: isize, model: &ViewModel) {
         let last = model.ports.len().saturating_sub(1);
         self.row = self.row.min(last).saturating_add_signed(rows).min(last);
     }
 
     /// Changes to the next order and selects the first row.
-    pub fn next_order(&mut self) {
+    pub(super) fn next_order(&mut self) {
         self.row = 0;
         self.order = match self.order {
             Order::Topology => Order::Load,
@@ -77,7 +77,7 @@ impl ViewState {
 
 /// A request of the user to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UserAction {
+pub(crate) enum UserAction {
     /// Pause or continue.
     Pause,
     /// Run until the next snapshot, then pause.

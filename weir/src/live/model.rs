@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The contents of the view. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ViewModel {
+pub(crate) struct ViewModel {
     /// The title, such as a file name or a scheme.
     pub title: String,
     /// Time and speed of a run, or the number of switches that respond, as text.
@@ -32,7 +32,7 @@ pub struct ViewModel {
 
 /// An egress port and its link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct PortRow {
+pub(crate) struct PortRow {
     /// Name of the port, such as `s1:2`.
     pub name: String,
     /// Name of the node or port at the other end.
@@ -50,7 +50,7 @@ pub struct PortRow {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SwitchRow {
+pub(crate) struct SwitchRow {
     pub name: String,
     /// The error if the switch did not respond.
     pub error: Option<String>,
@@ -64,7 +64,7 @@ pub struct SwitchRow {
 
 /// A flow in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct FlowRow {
+pub(crate) struct FlowRow {
     /// Source and destination.
     pub name: String,
     /// Size in bytes; `None` for a flow without a size.

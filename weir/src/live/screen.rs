@@ -12,7 +12,7 @@ use std::time::Duration;
 const PAGE_ROWS: isize = 10;
 
 /// A terminal in raw mode that shows the view. Dropping it restores the terminal.
-pub struct TerminalView {
+pub(super) struct TerminalView {
     terminal: ratatui::DefaultTerminal,
     view_state: ViewState,
 }
@@ -23,7 +23,7 @@ impl TerminalView {
     /// # Errors
     ///
     /// If standard input or output is not a terminal.
-    pub fn open(colours: Colours) -> Result<TerminalView, Failure> {
+    pub(super) fn open(colours: Colours) -> Result<TerminalView, Failure> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Failure::input("a live view requires a terminal on standard input and output"));
         }
@@ -31,13 +31,13 @@ impl TerminalView {
         Ok(TerminalView { terminal, view_state: ViewState { colours, ..ViewState::default() } })
     }
 
-    pub fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
+    pub(super) fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
         let view_state = &self.view_state;
         self.terminal.draw(|frame| draw(frame, model, view_state)).map(drop).map_err(Failure::from)
     }
 
     /// Waits at most `timeout` for a key, and returns the request. Keys that only change the view redraw it.
-    pub fn next_action(
+    pub(super) fn next_action(
         &mut self,
         model: &ViewModel,
         timeout: Duration,

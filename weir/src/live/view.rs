@@ -9,7 +9,7 @@ use crate::interrupt::interrupted;
 use std::time::Duration;
 
 /// The outputs of a live view: the terminal, browsers, or both.
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     terminal: Option<TerminalView>,
     web: Option<&'a WebView>,
 }
@@ -20,13 +20,13 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// If the terminal cannot be opened.
-    pub fn open(terminal: Option<Colours>, web: Option<&'a WebView>) -> Result<View<'a>, Failure> {
+    pub(crate) fn open(terminal: Option<Colours>, web: Option<&'a WebView>) -> Result<View<'a>, Failure> {
         let terminal = terminal.map(TerminalView::open).transpose()?;
         Ok(View { terminal, web })
     }
 
     /// Shows the contents on all outputs.
-    pub fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
+    pub(crate) fn show(&mut self, model: &ViewModel) -> Result<(), Failure> {
         if let Some(web) = self.web {
             web.show(model);
         }
@@ -34,7 +34,7 @@ impl<'a> View<'a> {
     }
 
     /// Waits at most `timeout` for a request of a user. After Ctrl-C the request is to quit.
-    pub fn next_action(
+    pub(crate) fn next_action(
         &mut self,
         model: &ViewModel,
         timeout: Duration,

@@ -18,19 +18,19 @@ const MAX_QUEUED: usize = 16;
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct ServeOptions {
+pub(crate) struct ServeOptions {
     /// Show the fabric in browsers at http://ADDR/; PORT alone binds to 127.0.0.1, 0 chooses a free port
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     serve: Option<SocketAddr>,
 }
 
 impl ServeOptions {
-    pub fn is_given(self) -> bool {
+    pub(crate) fn is_given(self) -> bool {
         self.serve.is_some()
     }
 
     /// Starts the server; `None` without `--serve`.
-    pub fn open(self) -> Result<Option<WebView>, Failure> {
+    pub(crate) fn open(self) -> Result<Option<WebView>, Failure> {
         let Some(address) = self.serve else { return Ok(None) };
         BoundListener::bind(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
     }
@@ -58,7 +58,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 /// A server of the live view. Dropping it stops the server.
-pub struct WebView {
+pub(crate) struct WebView {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
     requests: Receiver<WebAction>,
@@ -86,17 +86,17 @@ impl WebView {
     }
 
     /// Returns the address of the page.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
     /// Sets the contents that the next poll returns.
-    pub fn show(&self, model: &ViewModel) {
+    pub(crate) fn show(&self, model: &ViewModel) {
         lock(&self.shared).model.clone_from(model);
     }
 
     /// Waits at most `timeout` for a request from a page.
-    pub fn next_action(&self, model: &ViewModel, timeout: Duration) -> Option<UserAction> {
+    pub(crate) fn next_action(&self, model: &ViewModel, timeout: Duration) -> Option<UserAction> {
         match self.requests.recv_timeout(timeout).ok()? {
             WebAction::Pause => Some(UserAction::Pause),
             WebAction::Step => Some(UserAction::Step),
@@ -107,7 +107,7 @@ impl WebView {
     }
 
     /// Marks the view as ended, and waits up to [`POLL_TIMEOUT`] until an open page has fetched this state.
-    pub fn end(&self, note: String) {
+    pub(crate) fn end(&self, note: String) {
         let start = Instant::now();
         let is_open = {
             let mut shared = lock(&self.shared);

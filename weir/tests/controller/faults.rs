@@ -113,7 +113,7 @@ fn inject_faults(lab: &Lab, unreachable: &str, pings: impl FnOnce(&Lab) -> Vec<L
 }
 
 /// On a fat-tree of 20 switches, with eight pings across pods.
-pub fn no_packet_is_lost_on_a_fat_tree() {
+pub(crate) fn no_packet_is_lost_on_a_fat_tree() {
     let lab = Lab::with_topology("{kind: fat-tree, k: 4, rate: 10Mbps}\n");
     let across = |lab: &Lab| {
         (1..=8).map(|n| lab.ping_between(&format!("h{n}"), &format!("h{}", n + 8), "0.02")).collect()
@@ -121,7 +121,7 @@ pub fn no_packet_is_lost_on_a_fat_tree() {
     inject_faults(&lab, "s20", across);
 }
 
-pub fn no_packet_is_lost_to_faults_of_the_control_plane() {
+pub(crate) fn no_packet_is_lost_to_faults_of_the_control_plane() {
     let lab = Lab::new();
     let watch = inject_faults(&lab, "s4", |lab| vec![lab.ping()]);
 

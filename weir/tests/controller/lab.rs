@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use weir_controller::topology::{Endpoint, Host, Link, Node, Topology, build};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-pub const FABRIC: &str = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1, rate: 10Mbps}\n";
-pub fn program() -> PathBuf {
+pub(crate) const FABRIC: &str = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1, rate: 10Mbps}\n";
+pub(crate) fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/fncc.json")
 }
 
-pub fn weir(arguments: &[&str]) -> Output {
+pub(crate) fn weir(arguments: &[&str]) -> Output {
     Command::new(WEIR).arg("controller").args(arguments).output().expect("weir runs")
 }
 
-pub fn output_text(output: &Output) -> String {
+pub(crate) fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// A namespace for each host and one for all switches, and the switch processes.
-pub struct Lab {
+pub(crate) struct Lab {
     id: String,
     dir: tempfile::TempDir,
     topology: Topology,
@@ -33,19 +33,19 @@ pub struct Lab {
 
 impl Lab {
     /// Two leaves, two spines, a host at each leaf.
-    pub fn new() -> Lab {
+    pub(crate) fn new() -> Lab {
         Lab::with_topology(FABRIC)
     }
 
     /// Starts one process per switch.
-    pub fn with_topology(fabric: &str) -> Lab {
+    pub(crate) fn with_topology(fabric: &str) -> Lab {
         let mut lab = Lab::build(fabric, |_| true);
         lab.switches = (0..lab.topology.switches.len()).map(|index| lab.start(index)).collect();
         lab
     }
 
     /// Starts one process for all switches and the links between them.
-    pub fn in_one_process(fabric: &str, options: &[&str]) -> Lab {
+    pub(crate) fn in_one_process(fabric: &str, options: &[&str]) -> Lab {
         let mut lab = Lab::build(fabric, |link| matches!(link.a.node, Node::Host(_)));
         let mut command = lab.command("s", WEIR);
         command.args(["switch", "--fabric", "fabric.yaml", "--no-p4"]).args(options);
@@ -102,7 +102,7 @@ impl Lab {
         format!("{}-{node}", self.id)
     }
 
-    pub fn ip(&self, node: &str, arguments: &str) {
+    pub(crate) fn ip(&self, node: &str, arguments: &str) {
         let namespace = self.name(node);
         ip(&["-n", &namespace].into_iter().chain(arguments.split_whitespace()).collect::<Vec<_>>());
     }
@@ -112,13 +112,13 @@ impl Lab {
         self.ip(node, &format!("link set {interface} up"));
     }
 
-    pub fn command(&self, node: &str, program: &str) -> Command {
+    pub(crate) fn command(&self, node: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name(node), program]).current_dir(self.dir.path());
         command
     }
 
-    pub fn start(&self, index: usize) -> Child {
+    pub(crate) fn start(&self, index: usize) -> Child {
         let mut command = self.command("s", WEIR);
         command.args(["switch", "--no-p4", "--device-id", &index.to_string()]);
         for (port, _) in self.topology.switches[index].ports() {
@@ -132,32 +132,32 @@ impl Lab {
     }
 
     /// Returns the output of a process of switches.
-    pub fn log(&self, name: &str) -> String {
+    pub(crate) fn log(&self, name: &str) -> String {
         fs::read_to_string(self.dir.path().join(format!("{name}.log"))).expect("a log")
     }
 
-    pub fn controller(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn controller(&self, arguments: &[&str]) -> Command {
         let mut command = self.command("s", WEIR);
         command.arg("controller").args(arguments).args(["-t", "fabric.yaml", "-p"]).arg(program());
         command
     }
 
-    pub fn thrift(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn thrift(&self, arguments: &[&str]) -> Output {
         let mut command = self.command("s", WEIR);
         command.arg("controller").args(arguments).args(["-t", "fabric.yaml"]).output().expect("weir runs")
     }
 
-    pub fn watch(&self) -> Lines {
+    pub(crate) fn watch(&self) -> Lines {
         Lines::spawn(self.controller(&["watch", "--check-interval", "2s"]))
     }
 
     /// Pings the second host from the first, 100 times a second.
-    pub fn ping(&self) -> Lines {
+    pub(crate) fn ping(&self) -> Lines {
         self.ping_between("h1", "h2", "0.01")
     }
 
     /// Pings `to` from `from`, once every `interval` seconds.
-    pub fn ping_between(&self, from: &str, to: &str, interval: &str) -> Lines {
+    pub(crate) fn ping_between(&self, from: &str, to: &str, interval: &str) -> Lines {
         let to = self.topology.hosts.iter().find(|host| host.name == to).expect("a host");
         let mut command = self.command(from, "ping");
         command.args(["-n", "-i", interval, &to.ip.to_string()]);
@@ -187,13 +187,13 @@ fn ip(arguments: &[&str]) {
 }
 
 /// A process and the lines that it has printed, each with its time.
-pub struct Lines {
+pub(crate) struct Lines {
     pub child: Child,
     lines: Arc<Mutex<Vec<(Instant, String)>>>,
 }
 
 impl Lines {
-    pub fn spawn(mut command: Command) -> Lines {
+    pub(crate) fn spawn(mut command: Command) -> Lines {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the command starts");
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (out, into) = (child.stdout.take().expect("piped"), Arc::clone(&lines));
@@ -205,12 +205,12 @@ impl Lines {
         Lines { child, lines }
     }
 
-    pub fn all(&self) -> Vec<(Instant, String)> {
+    pub(crate) fn all(&self) -> Vec<(Instant, String)> {
         self.lines.lock().expect("no panic").clone()
     }
 
     /// Waits for a line with `word` that was printed after `since`; returns the line and the time from `since`.
-    pub fn expect(&self, since: Instant, word: &str, timeout: Duration) -> (String, Duration) {
+    pub(crate) fn expect(&self, since: Instant, word: &str, timeout: Duration) -> (String, Duration) {
         loop {
             let found = self.all().into_iter().find(|(at, line)| *at >= since && line.contains(word));
             if let Some((at, line)) = found {
@@ -223,7 +223,7 @@ impl Lines {
 }
 
 /// Sends a signal to a process.
-pub fn signal(child: &Child, signal: &str) {
+pub(crate) fn signal(child: &Child, signal: &str) {
     let output = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(output.is_ok_and(|status| status.success()));
 }

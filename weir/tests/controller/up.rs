@@ -133,7 +133,7 @@ impl Drop for TestNetns {
     }
 }
 
-pub fn a_fabric_comes_up_without_mininet_and_leaves_nothing() {
+pub(crate) fn a_fabric_comes_up_without_mininet_and_leaves_nothing() {
     let netns = TestNetns::new();
     let program = program();
     let program = program.to_str().expect("text");
@@ -192,7 +192,7 @@ pub fn a_fabric_comes_up_without_mininet_and_leaves_nothing() {
 }
 
 /// Only objects that a fabric has created are removed with it, however `up` ends.
-pub fn a_fabric_leaves_namespaces_of_others_alone() {
+pub(crate) fn a_fabric_leaves_namespaces_of_others_alone() {
     let netns = TestNetns::new();
     let h2 = format!("{}-h2", netns.name);
     netns.add_foreign("h2");
@@ -240,7 +240,7 @@ pub fn a_fabric_leaves_namespaces_of_others_alone() {
 }
 
 /// Host b-h1 of a fabric x and host h1 of a fabric x-b would have the same namespace, x-b-h1.
-pub fn two_fabrics_do_not_share_a_namespace() {
+pub(crate) fn two_fabrics_do_not_share_a_namespace() {
     let netns = TestNetns::new();
     netns.write(
         "a.yaml",
@@ -266,7 +266,7 @@ pub fn two_fabrics_do_not_share_a_namespace() {
 }
 
 /// A program is loaded only into the fabric's own switches, even if another process listens on their ports.
-pub fn a_second_fabric_does_not_write_into_the_first() {
+pub(crate) fn a_second_fabric_does_not_write_into_the_first() {
     let netns = TestNetns::new();
     let links = |a: &str, b: &str, s: &str, t: &str| {
         format!(
@@ -351,7 +351,7 @@ pub fn a_second_fabric_does_not_write_into_the_first() {
 }
 
 /// `down` handles malformed records, and `up` never leaves a truncated one.
-pub fn a_malformed_state_is_removed_and_reported() {
+pub(crate) fn a_malformed_state_is_removed_and_reported() {
     let netns = TestNetns::new();
     let file = Path::new("/run/weir").join(format!("{}.json", netns.name));
     fs::create_dir_all("/run/weir").expect("a directory");

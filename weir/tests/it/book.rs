@@ -8,7 +8,7 @@ fn root() -> PathBuf {
 }
 
 /// Returns all files below `dir` whose names have one of the endings, as paths from the root.
-pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
+pub(crate) fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join(dir)).expect("a directory") {
         let entry = entry.expect("an entry");
@@ -32,7 +32,7 @@ pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     found
 }
 
-pub fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -98,7 +98,7 @@ fn reference_error(path: &Path, anchor: Option<&str>) -> Option<String> {
         .then(|| format!("{} has no anchor #{anchor}", path.display()))
 }
 
-pub fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let mut pages = files("docs", &[".md"]);
     pages.extend(files("examples", &["README.md"]));
     pages.extend(

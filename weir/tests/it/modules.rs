@@ -30,7 +30,7 @@ struct Scope {
 
 /// Uses of items among the files of one crate, without code under `#[cfg(test)]`.
 #[derive(Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     scopes: BTreeMap<ModulePath, Scope>,
     /// Paths in the code of a file, with the module in which they occur.
     mentions: Vec<(PathBuf, ModulePath, Vec<String>)>,
@@ -42,7 +42,7 @@ pub struct Graph {
 
 impl Graph {
     /// Reads the crate whose sources are in `src`.
-    pub fn read(src: &Path) -> Self {
+    pub(crate) fn read(src: &Path) -> Self {
         let mut graph = Self::default();
         for root in ["lib.rs", "main.rs"] {
             if src.join(root).exists() {
@@ -60,14 +60,14 @@ impl Graph {
     }
 
     /// The files that use the extern crate `name`.
-    pub fn users_of_crate(&self, name: &str) -> BTreeSet<&Path> {
+    pub(crate) fn users_of_crate(&self, name: &str) -> BTreeSet<&Path> {
         (self.mentions.iter().filter(|(_, _, path)| path.first().is_some_and(|first| first == name)))
             .map(|(file, ..)| file.as_path())
             .collect()
     }
 
     /// The number of files that were read.
-    pub fn file_count(&self) -> usize {
+    pub(crate) fn file_count(&self) -> usize {
         self.mentions.iter().map(|(file, ..)| file).collect::<BTreeSet<_>>().len()
     }
 
@@ -204,7 +204,7 @@ impl Graph {
     }
 
     /// Groups of files that use each other, directly or through others.
-    pub fn cycles(&self) -> Vec<BTreeSet<PathBuf>> {
+    pub(crate) fn cycles(&self) -> Vec<BTreeSet<PathBuf>> {
         let reach: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
             self.uses.keys().map(|file| (file, self.reachable(file))).collect();
         let mut groups = BTreeSet::new();
@@ -233,7 +233,7 @@ impl Graph {
     }
 
     /// The uses inside a group of files: user, definer, item.
-    pub fn edges_within<'g>(&'g self, group: &BTreeSet<PathBuf>) -> Vec<(String, String, &'g str)> {
+    pub(crate) fn edges_within<'g>(&'g self, group: &BTreeSet<PathBuf>) -> Vec<(String, String, &'g str)> {
         let name = |path: &Path| path.display().to_string();
         (self.uses.iter().filter(|(file, _)| group.contains(*file)))
             .flat_map(|(file, uses)| {

@@ -9,7 +9,7 @@ const THRIFT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Reads the ports of a switch as `(port, is_up)`. Returns `None` if there is no Thrift server, it does not reply in
 /// time, or it belongs to another switch.
-pub async fn port_states(target: &Target, thrift_port: u16) -> Option<Vec<(u16, bool)>> {
+pub(super) async fn port_states(target: &Target, thrift_port: u16) -> Option<Vec<(u16, bool)>> {
     let (host, _) = target.address.rsplit_once(':')?;
     let (address, device_id) = (format!("{host}:{thrift_port}"), target.device_id);
     let read = move || -> Result<_, ThriftError> {

@@ -12,7 +12,7 @@ use weir_controller::watch::{ActualState, FabricCondition, FabricIntent, FabricP
 
 /// A switch that takes part in a rollout.
 #[derive(Clone)]
-pub struct RolloutSwitch {
+pub(super) struct RolloutSwitch {
     pub ix: SwitchIx,
     pub name: String,
     pub session: Session,
@@ -27,7 +27,7 @@ impl Named for RolloutSwitch {
 }
 
 /// The result of a rollout. `intent` is the new intent, or the reason why no routes exist.
-pub struct RolloutOutcome {
+pub(super) struct RolloutOutcome {
     pub intent: Result<FabricIntent, String>,
     /// The result for each switch of the rollout.
     pub outcomes: BTreeMap<SwitchIx, SwitchOutcome>,
@@ -41,7 +41,7 @@ pub struct RolloutOutcome {
 
 /// Executes a [`Rollout`](weir_controller::watch::Rollout): updates the switches to the intent for `condition`.
 /// `current` is the current intent.
-pub async fn roll_out(
+pub(super) async fn roll_out(
     fabric: Arc<FabricPlan>,
     program: Arc<Program>,
     current: FabricIntent,

@@ -16,7 +16,7 @@ use weir_controller::topology::SwitchIx;
 use weir_controller::watch::LinkProbe;
 
 /// An event for the driver task: the state of a switch has changed.
-pub enum SessionEvent {
+pub(super) enum SessionEvent {
     /// This controller is primary, and the switch runs the program. `pushed`: the program had to be pushed. `actual`:
     /// the entities of the switch.
     Ready { switch: SwitchIx, handle: SwitchHandle, pushed: bool, actual: Vec<Entity> },
@@ -29,7 +29,7 @@ pub enum SessionEvent {
 }
 
 /// The driver's handle to a connected switch.
-pub struct SwitchHandle {
+pub(super) struct SwitchHandle {
     pub session: Session,
     pub packets: PacketSender,
     /// Sending a round number requests an echo, which is returned as [`SwitchMessage::Echo`].
@@ -37,7 +37,7 @@ pub struct SwitchHandle {
 }
 
 /// A message from a switch for link failure detection. The order of arrival is kept.
-pub enum SwitchMessage {
+pub(super) enum SwitchMessage {
     /// A probe of this run that arrived as a packet-in. `port`: its ingress port.
     Probe { switch: SwitchIx, port: u16, frame: Vec<u8> },
     /// The reply to an echo request.
@@ -47,7 +47,7 @@ pub enum SwitchMessage {
 }
 
 /// The parameters and channels of a session task.
-pub struct SessionTask {
+pub(super) struct SessionTask {
     pub switch: SwitchIx,
     pub target: Target,
     pub program: Arc<Program>,
@@ -66,7 +66,7 @@ pub struct SessionTask {
 
 impl SessionTask {
     /// Maintains the session until the event receiver is dropped.
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let mut backoff = Backoff::default();
         loop {
             let error = match self.serve(&mut backoff).await {

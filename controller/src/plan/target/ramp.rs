@@ -21,7 +21,7 @@ pub(super) struct EcnRamps {
 
 impl EcnRamps {
     /// Returns the number of a ramp, with its steps if the ramp is new. Number 0 is the ramp that never marks.
-    pub fn number(&mut self, ecn: EcnRamp) -> (u16, Vec<Entry>) {
+    pub(super) fn number(&mut self, ecn: EcnRamp) -> (u16, Vec<Entry>) {
         if ecn.kmax == 0 {
             return (0, Vec::new());
         }

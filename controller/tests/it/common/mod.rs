@@ -6,13 +6,13 @@ use weir_controller::Routes;
 use weir_controller::topology::{HostIx, Node, Topology, build};
 
 /// Builds a topology from YAML.
-pub fn fabric(yaml: &str) -> Topology {
+pub(crate) fn fabric(yaml: &str) -> Topology {
     let spec = serde_yaml::from_str(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"));
     build(&spec).unwrap_or_else(|e| panic!("{yaml}: {e}"))
 }
 
 /// The kinds on which ECMP must be symmetric.
-pub const CLOS: [&str; 8] = [
+pub(crate) const CLOS: [&str; 8] = [
     "{kind: star, hosts: 4}",
     "{kind: dumbbell, switches: 3, senders: 2, receivers: 1}",
     "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 2}",
@@ -25,7 +25,7 @@ pub const CLOS: [&str; 8] = [
 
 /// Kinds in which all or most switches have hosts, or whose graph is random. Where ECMP is not symmetric, routes are
 /// trees.
-pub const DIRECT: [&str; 8] = [
+pub(crate) const DIRECT: [&str; 8] = [
     "{kind: parking-lot, switches: 4, hosts_per_switch: 2}",
     "{kind: jellyfish, switches: 12, degree: 3, hosts_per_switch: 2}",
     "{kind: jellyfish, switches: 20, degree: 4, seed: 7}",
@@ -37,7 +37,7 @@ pub const DIRECT: [&str; 8] = [
 ];
 
 /// A ring of six switches: opposite switches have two equal paths, on which ordered ECMP is not symmetric.
-pub fn ring() -> Topology {
+pub(crate) fn ring() -> Topology {
     fabric(
         "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:
           [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [h6, s6],
@@ -46,7 +46,7 @@ pub fn ring() -> Topology {
 }
 
 /// Two leaves and two spines with two links between each pair.
-pub fn parallel() -> Topology {
+pub(crate) fn parallel() -> Topology {
     fabric(
         "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s4], links:
           [[h1, s1], [h2, s2], [s1, s3], [s1, s3], [s1, s4], [s1, s4], [s2, s3], [s2, s3], [s2, s4], [s2, s4]]}",
@@ -54,7 +54,7 @@ pub fn parallel() -> Topology {
 }
 
 /// A connected random graph: a random tree plus random links.
-pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
+pub(crate) fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
     let mut draw = move |n: u32| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (seed >> 33) as u32 % n + 1
@@ -79,7 +79,7 @@ pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
 
 /// Returns the hosts that receive a packet flooded by `host`, sorted and once per copy; `None` if the packet loops.
 /// Follows the tables, correct or not, over the links that are up.
-pub fn flood_receivers(topology: &Topology, routes: &Routes, host: HostIx) -> Option<Vec<HostIx>> {
+pub(crate) fn flood_receivers(topology: &Topology, routes: &Routes, host: HostIx) -> Option<Vec<HostIx>> {
     let from = topology.host(host);
     let (mut receivers, mut seen) = (Vec::new(), BTreeSet::new());
     let mut in_flight = vec![(from.switch, from.switch_port)];

@@ -19,7 +19,7 @@ use weir_host::wire::{
 };
 use weir_units::Bytes;
 
-pub const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("garbage_does_not_stop_a_transfer", garbage_does_not_stop_a_transfer),
     ("forged_feedback_hurts_no_other_flow", forged_feedback_hurts_no_other_flow),
     (

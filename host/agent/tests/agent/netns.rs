@@ -10,9 +10,9 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 /// Address of the host on side 0 and on side 1.
-pub const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+pub(crate) const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
 /// The name of the interface on both sides.
-pub const IFACE: &str = "eth0";
+pub(crate) const IFACE: &str = "eth0";
 
 /// Maximum time until a link is up, on a busy machine.
 const LINK_UP_TIMEOUT: Duration = Duration::from_secs(10);

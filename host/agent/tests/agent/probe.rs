@@ -18,7 +18,7 @@ const PROTOCOL_ICMP: u8 = 1;
 const ICMP_DESTINATION_UNREACHABLE: u8 = 3;
 
 /// Opens a raw socket on the interface of the caller's network namespace.
-pub fn open_raw() -> (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>) {
+pub(crate) fn open_raw() -> (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>) {
     let all = datalink::interfaces();
     let interface = all.iter().find(|i| i.name == IFACE).expect("the interface exists");
     let config =
@@ -30,7 +30,7 @@ pub fn open_raw() -> (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>) {
 }
 
 /// What an [`IcmpMonitor`] has seen.
-pub struct IcmpCounts {
+pub(crate) struct IcmpCounts {
     /// Number of frames of any kind.
     pub frames: u64,
     /// Number of ICMP "destination unreachable" messages.
@@ -38,13 +38,13 @@ pub struct IcmpCounts {
 }
 
 /// Counts frames and ICMP "destination unreachable" messages on an interface until it is stopped.
-pub struct IcmpMonitor {
+pub(crate) struct IcmpMonitor {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<IcmpCounts>,
 }
 
 impl IcmpMonitor {
-    pub fn start(net: &Net, side: usize) -> IcmpMonitor {
+    pub(crate) fn start(net: &Net, side: usize) -> IcmpMonitor {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready_tx, ready_rx) = std::sync::mpsc::channel();
         let stop_flag = Arc::clone(&stop);
@@ -72,14 +72,14 @@ impl IcmpMonitor {
     }
 
     /// Stops after reading all frames that have arrived.
-    pub fn stop(self) -> IcmpCounts {
+    pub(crate) fn stop(self) -> IcmpCounts {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the monitor thread panicked")
     }
 }
 
 /// Pings the other side through the kernel's stack. Returns true if it answers within a second.
-pub fn ping(net: &Net, from: usize) -> bool {
+pub(crate) fn ping(net: &Net, from: usize) -> bool {
     net.on(from, move || {
         let mut socket =
             Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).expect("raw sockets need root");

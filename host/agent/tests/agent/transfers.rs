@@ -11,7 +11,7 @@ use weir_agent::{Agent, AgentConfig, AgentError, Interface, StartAt};
 use weir_host::wire::{Ecn, Flags, FrameRepr, MAX_HEADER_LEN, PacketKind, WeirRepr};
 use weir_units::{Bandwidth, Bytes, Time};
 
-pub const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("one_megabyte_arrives", one_megabyte_arrives),
     ("many_flows_in_both_directions_beside_the_kernel", many_flows_in_both_directions_beside_the_kernel),
     ("without_an_agent_the_kernel_sends_icmp_errors", without_an_agent_the_kernel_sends_icmp_errors),

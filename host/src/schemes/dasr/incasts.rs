@@ -32,13 +32,13 @@ struct IncastSender {
 }
 
 impl NamedSenders {
-    pub fn new(lifetime: Time) -> NamedSenders {
+    pub(super) fn new(lifetime: Time) -> NamedSenders {
         NamedSenders { lifetime, entries: BTreeSet::new(), by_age: VecDeque::new() }
     }
 
     /// Records that an announcement of a tenant's incast names `sender`. Returns whether it is the first one of this
     /// incast to do so; always true for an incast without a number.
-    pub fn mark_named(&mut self, now: Time, tenant: u32, incast: u32, sender: Ipv4Addr) -> bool {
+    pub(super) fn mark_named(&mut self, now: Time, tenant: u32, incast: u32, sender: Ipv4Addr) -> bool {
         if incast == 0 {
             return true;
         }

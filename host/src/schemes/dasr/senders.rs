@@ -58,7 +58,7 @@ const SWEEPS_PER_SOFT_STATE: u64 = 8;
 const LISTED_ADDR_MASK: u32 = 0xffff;
 
 impl ActiveSenders {
-    pub fn new(soft_state: Time, tenant_bits: Option<u32>, announced_for: Time) -> ActiveSenders {
+    pub(super) fn new(soft_state: Time, tenant_bits: Option<u32>, announced_for: Time) -> ActiveSenders {
         ActiveSenders {
             soft_state,
             announced_for,
@@ -70,7 +70,7 @@ impl ActiveSenders {
     }
 
     /// Processes a packet and returns n for its sender, at least 1.
-    pub fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
+    pub(super) fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
         self.remove_silent(data.now);
         self.remove_unstarted(data.now);
         self.activate_or_refresh(data);

@@ -35,7 +35,7 @@ pub(super) struct CongestionDetector {
 const HYSTERESIS: f64 = 0.05;
 
 impl CongestionDetector {
-    pub fn new(window: Time, line_rate: f64, line_share: f64) -> CongestionDetector {
+    pub(super) fn new(window: Time, line_rate: f64, line_share: f64) -> CongestionDetector {
         CongestionDetector {
             window,
             line_rate,
@@ -49,7 +49,7 @@ impl CongestionDetector {
     }
 
     /// Measures a packet and returns the state after it.
-    pub fn on_data(&mut self, data: &DataEvent<'_>) -> CongestionState {
+    pub(super) fn on_data(&mut self, data: &DataEvent<'_>) -> CongestionState {
         let elapsed = data.now.saturating_sub(self.window_start);
         if elapsed >= self.window {
             let rate = self.bytes as f64 * 8.0 / elapsed.as_secs_f64();

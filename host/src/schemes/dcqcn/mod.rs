@@ -103,12 +103,12 @@ pub(super) struct NotificationPoint {
 }
 
 impl NotificationPoint {
-    pub fn new(interval: Time) -> NotificationPoint {
+    pub(super) fn new(interval: Time) -> NotificationPoint {
         NotificationPoint { interval, last_cnp: Vec::new() }
     }
 
     /// Clears the entry of the slot's previous flow at the first packet of a new one.
-    pub fn reset_if_new(&mut self, data: &DataEvent<'_>) {
+    pub(super) fn reset_if_new(&mut self, data: &DataEvent<'_>) {
         if data.is_first
             && let Some(last_cnp) = data.slot.and_then(|slot| self.last_cnp.get_mut(slot as usize))
         {
@@ -117,7 +117,7 @@ impl NotificationPoint {
     }
 
     /// Returns whether to answer this packet with a CNP, and if so starts the flow's interval.
-    pub fn should_send_cnp(&mut self, data: &DataEvent<'_>) -> bool {
+    pub(super) fn should_send_cnp(&mut self, data: &DataEvent<'_>) -> bool {
         // A completed message has no slot, and no rate that a CNP could reduce.
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
         self.reset_if_new(data);

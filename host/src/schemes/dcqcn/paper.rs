@@ -41,7 +41,7 @@ struct IncreaseState {
 }
 
 impl ReactionPoint {
-    pub fn new(config: &Dcqcn, flow: &FlowParams) -> ReactionPoint {
+    pub(crate) fn new(config: &Dcqcn, flow: &FlowParams) -> ReactionPoint {
         let pacing = RateLimits::new(&config.pacing, flow);
         ReactionPoint {
             pacing,
@@ -60,7 +60,7 @@ impl ReactionPoint {
     }
 
     /// Continues a running flow at the rate left by another scheme, as after a CNP but without a cut.
-    pub fn resume(&mut self, now: Time, from: &SendingRate) {
+    pub(crate) fn resume(&mut self, now: Time, from: &SendingRate) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
         if self.current < self.pacing.line_rate() {
@@ -68,12 +68,12 @@ impl ReactionPoint {
         }
     }
 
-    pub fn decision(&self) -> Decision {
+    pub(crate) fn decision(&self) -> Decision {
         self.pacing.decide(self.current, self.timer())
     }
 
     /// Returns the decision with the rate limited to `cap`, in bit/s.
-    pub fn capped_decision(&self, cap: f64) -> Decision {
+    pub(crate) fn capped_decision(&self, cap: f64) -> Decision {
         self.pacing.decide(self.current.min(cap), self.timer())
     }
 
@@ -82,7 +82,7 @@ impl ReactionPoint {
         self.increase_state.map(|increase_state| increase_state.decay_at.min(increase_state.increase_at))
     }
 
-    pub fn on_cnp(&mut self, now: Time) {
+    pub(crate) fn on_cnp(&mut self, now: Time) {
         self.target = self.current;
         self.current = self.pacing.clamp(self.current * (1.0 - self.alpha / 2.0));
         self.alpha = (1.0 - self.g) * self.alpha + self.g;
@@ -101,7 +101,7 @@ impl ReactionPoint {
 
     /// Advances the byte counter by `bytes`. The paper counts bytes when they are sent; a sender half sees them only
     /// when they are acknowledged.
-    pub fn on_bytes_acked(&mut self, bytes: Bytes) {
+    pub(crate) fn on_bytes_acked(&mut self, bytes: Bytes) {
         let Some(increase_state) = &mut self.increase_state else { return };
         increase_state.bytes += bytes;
         if increase_state.bytes >= self.byte_counter {
@@ -111,7 +111,7 @@ impl ReactionPoint {
         }
     }
 
-    pub fn on_timer(&mut self, now: Time) {
+    pub(crate) fn on_timer(&mut self, now: Time) {
         let Some(increase_state) = &mut self.increase_state else { return };
         if increase_state.decay_at <= now {
             increase_state.decay_at = now.saturating_add(self.alpha_timer);

@@ -47,7 +47,7 @@ struct Timers {
 const DECREASE_OFFSET: Time = Time::from_ns(1);
 
 impl Simulator {
-    pub fn new(config: &Dcqcn, flow: &FlowParams) -> Simulator {
+    pub(super) fn new(config: &Dcqcn, flow: &FlowParams) -> Simulator {
         let pacing = RateLimits::new(&config.pacing, flow);
         Simulator {
             pacing,
@@ -68,7 +68,7 @@ impl Simulator {
     }
 
     /// Continues a running flow at the rate left by another scheme, as after a cut.
-    pub fn resume(&mut self, now: Time, from: &SendingRate) {
+    pub(super) fn resume(&mut self, now: Time, from: &SendingRate) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
         if self.current < self.pacing.line_rate() {
@@ -82,7 +82,7 @@ impl Simulator {
         }
     }
 
-    pub fn decision(&self) -> Decision {
+    pub(super) fn decision(&self) -> Decision {
         let timer = self.timers.map(|t| {
             let next = t.alpha_at.min(t.decrease_at);
             t.increase_at.map_or(next, |at| next.min(at))
@@ -91,7 +91,7 @@ impl Simulator {
     }
 
     /// Handles an ACK with a mark. The first one also starts the timers.
-    pub fn on_mark(&mut self, now: Time) {
+    pub(super) fn on_mark(&mut self, now: Time) {
         let timers = self.timers.get_or_insert(Timers {
             alpha_at: now.saturating_add(self.alpha_timer),
             decrease_at: now.saturating_add(self.decrease_timer).saturating_add(DECREASE_OFFSET),
@@ -103,7 +103,7 @@ impl Simulator {
         timers.has_mark_for_decrease = true;
     }
 
-    pub fn on_timer(&mut self, now: Time) {
+    pub(super) fn on_timer(&mut self, now: Time) {
         let Some(timers) = &mut self.timers else { return };
         if timers.alpha_at <= now {
             timers.alpha_at = now.saturating_add(self.alpha_timer);

@@ -57,11 +57,11 @@ impl Measurement {
         self.samples[self.len] = sample;
         self.len += 1;
     }
-    pub fn samples(&self) -> &[Sample] {
+    pub(super) fn samples(&self) -> &[Sample] {
         &self.samples[..self.len]
     }
     /// Returns the hop with the largest `u'`, the first of equals; `None` if that hop has no new data.
-    pub fn worst(&self) -> Option<&Sample> {
+    pub(super) fn worst(&self) -> Option<&Sample> {
         let worst =
             self.samples().iter().reduce(|worst, sample| if sample.u > worst.u { sample } else { worst })?;
         (worst.tau > 0.0).then_some(worst)
@@ -104,7 +104,7 @@ pub(super) struct PathRecord {
 }
 
 impl PathRecord {
-    pub fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> PathRecord {
+    pub(super) fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> PathRecord {
         let t_ticks = base_rtt.as_ps() as f64 / tick.as_ps() as f64;
         PathRecord {
             hops: Default::default(),
@@ -120,23 +120,23 @@ impl PathRecord {
     }
 
     /// Returns whether the path has been recorded.
-    pub fn is_known(&self) -> bool {
+    pub(super) fn is_known(&self) -> bool {
         self.len > 0
     }
 
     /// Returns the number of hops of the path.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the bytes that the link of hop `hop` carries in `T`.
-    pub fn bdp(&self, hop: usize) -> f64 {
+    pub(super) fn bdp(&self, hop: usize) -> f64 {
         self.hops[hop].bdp
     }
 
     /// Discards all records if the records or DATA have taken another path (HPCC §4.1: pathID changed). Returns
     /// whether it discarded them.
-    pub fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
+    pub(super) fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
         if is_partial(ack) {
             return false;
         }
@@ -151,7 +151,7 @@ impl PathRecord {
     }
 
     /// HPCC Alg. 1, MeasureInflight without the average. Stores the records for the next call.
-    pub fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Measurement {
+    pub(super) fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Measurement {
         let mut measured = Measurement::default();
         checks.other_path += u64::from(ack.path_id != ack.data_path);
         // HPCC++ draft §9.4: the delay of a queue is qLen/B only if the queue has the port to itself; otherwise the

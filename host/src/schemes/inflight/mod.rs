@@ -128,7 +128,11 @@ pub(super) struct HpccController {
 
 impl HpccController {
     /// Creates the state of a flow that starts at line rate.
-    pub fn new(config: &InflightConfig, flow: &FlowParams, windows: ReferenceWindows) -> HpccController {
+    pub(super) fn new(
+        config: &InflightConfig,
+        flow: &FlowParams,
+        windows: ReferenceWindows,
+    ) -> HpccController {
         let params = config.control_params(flow);
         let reference = Reference::starting_at(params.w_init);
         HpccController {
@@ -143,12 +147,12 @@ impl HpccController {
         }
     }
 
-    pub fn decision(&self) -> Decision {
+    pub(super) fn decision(&self) -> Decision {
         self.decision
     }
 
     /// Continues a running flow at the rate left by another scheme.
-    pub fn resume(&mut self, from: &SendingRate) -> Decision {
+    pub(super) fn resume(&mut self, from: &SendingRate) -> Decision {
         self.reference = Reference::starting_at(self.params.clamp(from.window));
         (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);
         if let Some(per_hop) = &mut self.per_hop {
@@ -159,14 +163,14 @@ impl HpccController {
     }
 
     /// Applies a window that was computed elsewhere.
-    pub fn set_window(&mut self, window: Bytes) -> Decision {
+    pub(super) fn set_window(&mut self, window: Bytes) -> Decision {
         self.decision = self.params.decide(self.params.clamp(window.as_f64()));
         self.decision
     }
 
     /// HPCC Alg. 1, NewACK. `adjust` is called after the measurement and before the computation of the window (FNCC's
     /// LHCS).
-    pub fn on_ack(
+    pub(super) fn on_ack(
         &mut self,
         ack: &AckEvent<'_>,
         checks: &mut TelemetryCounters,

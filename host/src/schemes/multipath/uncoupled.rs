@@ -45,7 +45,7 @@ pub(in crate::schemes) struct DctcpLaw {
 }
 
 impl DctcpLaw {
-    pub fn new(g: f64) -> DctcpLaw {
+    pub(crate) fn new(g: f64) -> DctcpLaw {
         DctcpLaw { g, alphas: Alphas::default() }
     }
 }
@@ -55,11 +55,11 @@ impl DctcpLaw {
 pub(super) struct Alphas(Vec<f64>);
 
 impl Alphas {
-    pub fn update(&mut self, g: f64, paths: &[SubflowState], r: usize) {
+    pub(super) fn update(&mut self, g: f64, paths: &[SubflowState], r: usize) {
         self.0.resize(paths.len(), 1.0);
         self.0[r] = (1.0 - g) * self.0[r] + g * paths[r].marked_share;
     }
-    pub fn get(&self, r: usize) -> f64 {
+    pub(super) fn get(&self, r: usize) -> f64 {
         self.0.get(r).copied().unwrap_or(1.0)
     }
 }

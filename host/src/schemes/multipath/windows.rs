@@ -57,20 +57,20 @@ parameters! {
 
 impl WindowsConfig {
     /// Returns the default parameters with one subflow.
-    pub fn single() -> WindowsConfig {
+    pub(crate) fn single() -> WindowsConfig {
         WindowsConfig { subflows: Subflows(1), ..WindowsConfig::default() }
     }
 
-    pub fn transport(&self) -> TransportNeeds {
+    pub(crate) fn transport(&self) -> TransportNeeds {
         TransportNeeds { recovery: LossRecovery::Selective, subflows: self.subflows.0, uses_slow_start: true }
     }
 
-    pub fn needs(&self) -> Needs {
+    pub(crate) fn needs(&self) -> Needs {
         Needs { ecn: Some(self.ecn), transport: self.transport(), ..Needs::of(SwitchProgram::Ecn) }
     }
 
     /// Returns the sender half of a message with the configured number of subflows.
-    pub fn multipath_sender<L: ControlLaw + 'static>(
+    pub(crate) fn multipath_sender<L: ControlLaw + 'static>(
         &self,
         law: L,
         flow: &FlowParams,
@@ -79,7 +79,7 @@ impl WindowsConfig {
     }
 
     /// Returns the sender half of a message with one subflow.
-    pub fn sender<L: ControlLaw + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Sender> {
+    pub(crate) fn sender<L: ControlLaw + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(SinglePath(WindowController::new(self, law, 1, flow)))
     }
 }
@@ -108,7 +108,7 @@ pub(in crate::schemes) struct SubflowState {
 }
 
 impl SubflowState {
-    pub fn in_slow_start(&self) -> bool {
+    pub(crate) fn in_slow_start(&self) -> bool {
         self.w < self.ssthresh
     }
 }

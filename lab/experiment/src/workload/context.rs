@@ -194,7 +194,7 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Reads the host sets of the keys `from` and `to`.
-    pub fn from_host_sets(
+    pub(super) fn from_host_sets(
         context: &WorkloadContext<'_>,
         from: Option<&str>,
         to: Option<&str>,
@@ -208,7 +208,7 @@ impl Pairs {
     }
 
     /// Draws a receiver for `from`.
-    pub fn draw_receiver(&self, from: HostIx, stream: &mut RandomStream) -> HostIx {
+    pub(super) fn draw_receiver(&self, from: HostIx, stream: &mut RandomStream) -> HostIx {
         loop {
             let to = self.to[stream.below(self.to.len() as u64) as usize];
             if to != from {

@@ -207,7 +207,7 @@ pub(crate) enum Sizes {
 
 impl Sizes {
     /// Returns the exact mean in bytes.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         match self {
             Sizes::Choice(all) => all.iter().map(|size| size.as_f64()).sum::<f64>() / all.len() as f64,
             Sizes::Uniform { min, max } => (min.as_f64() + max.as_f64()) / 2.0,
@@ -217,7 +217,7 @@ impl Sizes {
     }
 
     /// Returns a lower bound of the sizes.
-    pub fn min_size(&self) -> Bytes {
+    pub(crate) fn min_size(&self) -> Bytes {
         match self {
             Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
             Sizes::Uniform { min, .. } => *min,
@@ -226,7 +226,7 @@ impl Sizes {
     }
 
     /// Draws a size of at least one byte.
-    pub fn draw(&self, stream: &mut RandomStream) -> Bytes {
+    pub(crate) fn draw(&self, stream: &mut RandomStream) -> Bytes {
         match self {
             Sizes::Choice(all) => all[stream.below(all.len() as u64) as usize],
             Sizes::Uniform { min, max } => Bytes::new(min.get() + stream.below(max.get() - min.get() + 1)),

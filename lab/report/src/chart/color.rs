@@ -15,7 +15,7 @@ const DASHES: [&str; 5] = ["none", "8 3", "2 3", "10 3 2 3", "5 2 1 2 1 2"];
 
 /// The meaning of a stroke or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlotColor {
+pub(super) enum PlotColor {
     /// The background.
     Paper,
     Text,
@@ -34,7 +34,7 @@ pub enum PlotColor {
 
 impl PlotColor {
     /// Returns the CSS class in `plot.css`.
-    pub fn class(self) -> String {
+    pub(super) fn class(self) -> String {
         match self {
             PlotColor::Paper => "paper".into(),
             PlotColor::Text => "text".into(),
@@ -48,7 +48,7 @@ impl PlotColor {
     }
 
     /// Returns the colour of the light theme.
-    pub fn light(self) -> &'static str {
+    pub(super) fn light(self) -> &'static str {
         match self {
             PlotColor::Paper => "#FFFFFF",
             PlotColor::Text => "#222222",
@@ -61,7 +61,7 @@ impl PlotColor {
 }
 
 /// Returns the `stroke-dasharray` of a dash index. Indices wrap around.
-pub fn dash(index: usize) -> &'static str {
+pub(super) fn dash(index: usize) -> &'static str {
     DASHES[index % DASHES.len()]
 }
 

@@ -1,7 +1,7 @@
 //! Places the names of lines in a chart, so that each is close to its own line and far from the others.
 
 /// Height of letters in CSS pixels.
-pub const LETTER_HEIGHT: f64 = 12.0;
+pub(super) const LETTER_HEIGHT: f64 = 12.0;
 /// Mean width of letters of that height in common sans-serif fonts.
 const LETTER_WIDTH: f64 = 6.4;
 /// Distance between a line and its name.
@@ -10,7 +10,7 @@ const GAP: f64 = 5.0;
 const MAX_USEFUL_GAP: f64 = 36.0;
 
 /// Returns the approximate width of `text` in CSS pixels.
-pub fn width(text: &str) -> f64 {
+pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER_WIDTH
 }
 
@@ -20,7 +20,11 @@ type Profile = Vec<Option<(f64, f64)>>;
 /// Returns the position of each line's name: the left end of the baseline. Lines are in pixels, with x from 0 to
 /// `size.0` and y downwards from 0 to `size.1`. Names are placed greedily, away from other lines and from names
 /// placed before.
-pub fn place_names(lines: &[Vec<(f64, f64)>], names: &[&str], size: (f64, f64)) -> Vec<Option<(f64, f64)>> {
+pub(super) fn place_names(
+    lines: &[Vec<(f64, f64)>],
+    names: &[&str],
+    size: (f64, f64),
+) -> Vec<Option<(f64, f64)>> {
     let profiles: Vec<Profile> = lines.iter().map(|line| profile(line, size.0)).collect();
     let mut placed: Vec<Block> = Vec::new();
     let mut positions = Vec::new();

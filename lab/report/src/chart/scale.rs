@@ -26,7 +26,7 @@ pub struct Axis {
 }
 
 /// Approximate number of ticks of a vertical axis.
-pub const VERTICAL_TICKS: usize = 4;
+pub(super) const VERTICAL_TICKS: usize = 4;
 
 /// The unit of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -23,12 +23,12 @@ impl Size {
 }
 
 /// Returns a text whose `anchor` (`start`, `middle` or `end`) is at this position.
-pub fn text((x, y): (f64, f64), anchor: &str, color: PlotColor, content: &str) -> Markup {
+pub(super) fn text((x, y): (f64, f64), anchor: &str, color: PlotColor, content: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(color.class()) fill=(color.light()) { (content) } }
 }
 
 /// Formats a coordinate with a resolution of a tenth of a pixel.
-pub fn px(value: f64) -> String {
+pub(super) fn px(value: f64) -> String {
     let tenths = (value * 10.0).round() as i64;
     if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
 }

@@ -10,14 +10,14 @@ const BIN: f64 = 3.0;
 
 /// The points of a reduced series.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Thinned {
+pub(super) struct Thinned {
     pub line: Vec<(f64, f64)>,
     /// Minimum and maximum of the values that each point represents; empty if the points are not reduced.
     pub band: Vec<(f64, f64)>,
 }
 
 /// Reduces `points` (ascending x) for a chart of this width in pixels.
-pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
+pub(super) fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
     let bins = (width / BIN).ceil().max(1.0) as usize;
     if points.len() <= 2 * bins {
         return Thinned { line: ends_of_level_stretches(points), band: Vec::new() };

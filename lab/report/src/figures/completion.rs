@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weir_experiment::results::{FctBucket, Results, SchemeTrace};
 
 /// Returns the section with slowdown by flow size and the distribution of slowdown.
-pub fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
+pub(super) fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
     let mut figures = Vec::new();
     for (file, title, value) in [
         ("slowdown-p50", "Median by flow size", (|b: &FctBucket| b.slowdown.p50) as fn(&FctBucket) -> f64),

@@ -16,7 +16,7 @@ fn ranks(sorted: &[f64]) -> Vec<(f64, usize)> {
 
 /// Returns the points of the cumulative distribution of an ascending list: the share in percent that is at most `x`.
 /// Steps are vertical.
-pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
+pub(super) fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
     let ranks = ranks(sorted);
     let ends = ranks.iter().skip(1).map(|rank| rank.1).chain([sorted.len()]);
     let shares: Vec<(f64, f64)> = ranks
@@ -35,7 +35,7 @@ pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
 
 /// Returns the points of the complementary distribution of an ascending list, for logarithmic axes: the share in
 /// percent that is at least `x`, from `from` to the largest value. Empty if all values are zero.
-pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
+pub(super) fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
     let share = |rank: usize| 100.0 * (sorted.len() - rank) as f64 / sorted.len() as f64;
     let shares: Vec<(f64, f64)> = ranks(sorted)
         .into_iter()

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use weir_experiment::results::Results;
 
 /// Returns the section with a heat map of the load of all ports for each scheme.
-pub fn section(results: &Results) -> Option<Section> {
+pub(super) fn section(results: &Results) -> Option<Section> {
     /// With fewer ports, the table of ports is sufficient.
     const MIN_PORTS: usize = 8;
     /// With more switches than this, the map has the full width of the page.

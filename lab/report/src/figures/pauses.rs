@@ -7,7 +7,7 @@ use crate::chart::{Axis, Chart, LegendPlacement};
 use crate::format;
 
 /// Returns the section with the cumulative number of pause frames over time.
-pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+pub(super) fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let pause_count = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.is_pause).count();
     let max = schemes.iter().map(pause_count).max().filter(|&max| max > 0)?;
     let lines = schemes.iter().map(|s| {

@@ -13,7 +13,7 @@ use weir_experiment::results::Results;
 /// Maximum number of ports on the page; the table of queues has all.
 const MAX_PORTS: usize = 8;
 
-pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+pub(super) fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,

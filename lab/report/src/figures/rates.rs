@@ -17,7 +17,7 @@ const BAND_LOW: f64 = 0.1;
 const BAND_HIGH: f64 = 0.9;
 
 /// Returns the section with a chart of sending rates for each scheme.
-pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+pub(super) fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let max_rate = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
     let max = schemes.iter().flat_map(|s| &s.trace.rates).map(max_rate).max()? as f64;
     let unit = Unit::for_rate(max);

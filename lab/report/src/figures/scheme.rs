@@ -17,14 +17,14 @@ pub struct LineStyle {
 }
 
 /// A scheme with the style of its lines and its trace.
-pub struct Scheme<'a> {
+pub(super) struct Scheme<'a> {
     pub label: &'a str,
     pub style: &'a LineStyle,
     pub trace: &'a SchemeTrace,
 }
 
 /// Returns the observed ports, the most congested first.
-pub fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> {
+pub(super) fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> {
     let ranks: HashMap<&str, usize> = ports_by_congestion(&results.summary).into_iter().zip(0..).collect();
     let all = schemes.iter().flat_map(|s| &s.trace.ports).map(|port| port.port.as_str());
     let mut seen = HashSet::new();
@@ -34,12 +34,12 @@ pub fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> 
     ports.into_iter().map(str::to_owned).collect()
 }
 
-pub fn series<'a>(scheme: &Scheme<'a>, port: &str) -> Option<&'a PortSeries> {
+pub(super) fn series<'a>(scheme: &Scheme<'a>, port: &str) -> Option<&'a PortSeries> {
     scheme.trace.ports.iter().find(|p| p.port == port)
 }
 
 /// Returns a line for each scheme that has points.
-pub fn by_scheme<'a>(
+pub(super) fn by_scheme<'a>(
     schemes: &[Scheme<'a>],
     points: impl Fn(&Scheme<'a>) -> Option<Vec<(f64, f64)>>,
 ) -> Vec<Line> {
@@ -48,7 +48,7 @@ pub fn by_scheme<'a>(
 }
 
 /// Draws a scheme as a line of a chart.
-pub fn line(scheme: &Scheme<'_>, note: Option<String>, points: Vec<(f64, f64)>) -> Line {
+pub(super) fn line(scheme: &Scheme<'_>, note: Option<String>, points: Vec<(f64, f64)>) -> Line {
     let LineStyle { colour, dash, .. } = *scheme.style;
     Line { name: scheme.label.into(), note, colour, dash, points, ..Line::default() }
 }

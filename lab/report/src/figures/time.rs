@@ -13,7 +13,7 @@ const MAX_MARKS: usize = 5;
 type TimedEvent = (Time, String);
 
 /// The common time axis of all charts of a run.
-pub struct TimeAxis {
+pub(super) struct TimeAxis {
     pub unit: Unit,
     end: Time,
     /// Events by scheme label.
@@ -22,29 +22,29 @@ pub struct TimeAxis {
 
 impl TimeAxis {
     /// Creates an axis from 0 to the end of the longest run.
-    pub fn new(results: &Results, schemes: &[Scheme<'_>]) -> TimeAxis {
+    pub(super) fn new(results: &Results, schemes: &[Scheme<'_>]) -> TimeAxis {
         let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
         let events = schemes.iter().map(|s| (s.label.to_owned(), events(results, s))).collect();
         TimeAxis { unit: Unit::for_time(end.as_ps() as f64), end, events }
     }
 
-    pub fn axis(&self) -> Axis {
+    pub(super) fn axis(&self) -> Axis {
         Axis::time(format!("virtual time ({})", self.unit.name), self.at(self.end))
     }
 
     /// Converts a time to a position on the axis.
-    pub fn at(&self, time: Time) -> f64 {
+    pub(super) fn at(&self, time: Time) -> f64 {
         time.as_ps() as f64 / self.unit.scale
     }
 
     /// Returns the points of a series with one value per sample.
-    pub fn samples(&self, trace: &SchemeTrace, values: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
+    pub(super) fn samples(&self, trace: &SchemeTrace, values: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
         values.enumerate().map(|(i, value)| (self.at(trace.interval * (i as u64 + 1)), value)).collect()
     }
 
     /// Returns the marks for the events of the schemes that a chart shows. The label of an event that only some
     /// schemes have includes their names, or the names of their runs. Empty if there are too many events.
-    pub fn marks<'a>(&self, drawn: impl Iterator<Item = &'a Scheme<'a>>) -> Vec<Annotation> {
+    pub(super) fn marks<'a>(&self, drawn: impl Iterator<Item = &'a Scheme<'a>>) -> Vec<Annotation> {
         let drawn: Vec<&Scheme<'_>> = drawn.collect();
         let events_of = |s: &Scheme<'_>| self.events.iter().find(|(label, _)| label == s.label);
         let mut events: Vec<(&TimedEvent, Vec<&Scheme<'_>>)> = Vec::new();

@@ -11,7 +11,7 @@ use weir_experiment::results::Results;
 use weir_units::Time;
 
 /// Returns the section with the bottleneck's utilisation, averaged over short windows.
-pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+pub(super) fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     /// Number of windows. Single samples are not meaningful, because within a short interval a link is either busy or
     /// idle.
     const WINDOWS: usize = 200;

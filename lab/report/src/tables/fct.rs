@@ -8,7 +8,7 @@ use weir_experiment::results::SchemeTrace;
 /// Returns lines `sip dip sport dport size start fct ideal` for finished flows, with addresses in hexadecimal and
 /// times in nanoseconds, as read by the HPCC simulator's `fct_analysis.py`. The destination port distinguishes incast
 /// flows from others.
-pub fn text(trace: &SchemeTrace, addresses: &BTreeMap<String, Ipv4Addr>) -> String {
+pub(super) fn text(trace: &SchemeTrace, addresses: &BTreeMap<String, Ipv4Addr>) -> String {
     const NORMAL: u32 = 100;
     const INCAST: u32 = 200;
     let address = |name: &str| addresses.get(name).map_or(0, |ip| ip.to_bits());

@@ -8,7 +8,7 @@ use p4runtime::value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The architecture in the P4Info of [`BfrtInfo::p4info`].
-pub const ARCHITECTURE: &str = "tna";
+pub(super) const ARCHITECTURE: &str = "tna";
 
 impl BfrtInfo {
     /// Returns a P4Info with the match-action tables and registers of the program, with the ids of bfrt.json. A

@@ -3,7 +3,7 @@
 use bfruntime::info::{BfrtInfo, Kind, MatchType, Scope, TableType};
 use p4runtime::p4info::{Index, Object};
 
-pub const WEIR: &[u8] = include_bytes!("../../../../p4src/tna/build/weir.bfrt.json");
+pub(crate) const WEIR: &[u8] = include_bytes!("../../../../p4src/tna/build/weir.bfrt.json");
 
 #[test]
 fn the_output_of_p4c_is_parsed_with_all_widths() {

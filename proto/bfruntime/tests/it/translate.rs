@@ -15,7 +15,7 @@ use p4runtime::p4::v1::update::Type;
 /// The driver's fixed tables as the server of this crate describes them.
 const FIXED: &[u8] = include_bytes!("../../src/server/fixed_tables.json");
 
-pub fn tables() -> BfrtInfo {
+pub(crate) fn tables() -> BfrtInfo {
     BfrtInfo::parse(WEIR).unwrap().merged(&BfrtInfo::parse(FIXED).unwrap()).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn insert(entry: p4::TableEntry) -> p4::Update {
     p4::Update { r#type: Type::Insert.into(), entity }
 }
 
-pub fn entry_of(update: &Update) -> TableEntry {
+pub(crate) fn entry_of(update: &Update) -> TableEntry {
     match update.entity.clone().unwrap().entity.unwrap() {
         entity::Entity::TableEntry(entry) => entry,
         other => panic!("{other:?}"),

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(super) struct Limits {
     /// Maximum number of connections. A further one evicts another.
     pub connections: usize,
     /// Maximum number of connections from one address. A further one evicts another from the same address.
@@ -39,7 +39,7 @@ impl Default for Limits {
 
 /// The open connections of a listener.
 #[derive(Debug)]
-pub struct Admission {
+pub(super) struct Admission {
     limits: Limits,
     open: Mutex<ConnectionTable>,
 }
@@ -53,7 +53,7 @@ struct ConnectionTable {
 
 /// A connection and the activity of its calls, which decides whether the connection may be evicted or closed.
 #[derive(Debug)]
-pub struct ConnectionActivity {
+pub(super) struct ConnectionActivity {
     peer: IpAddr,
     calls: Mutex<CallActivity>,
     /// Notified when the connection is evicted.
@@ -86,17 +86,17 @@ enum EvictionRank {
 }
 
 impl Admission {
-    pub fn new(limits: Limits) -> Arc<Admission> {
+    pub(super) fn new(limits: Limits) -> Arc<Admission> {
         Arc::new(Admission { limits, open: Mutex::default() })
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &Limits {
         &self.limits
     }
 
     /// Admits a connection, if necessary by evicting another: one without a call in progress before one with a call,
     /// and among these the one with the oldest activity. Returns `None` if all take part in arbitration.
-    pub fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<ConnectionPermit> {
+    pub(super) fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<ConnectionPermit> {
         let mut open = lock(&self.open);
         let from_peer = open.connections.values().filter(|other| other.peer == peer).count();
         if from_peer >= self.limits.per_peer {
@@ -149,7 +149,7 @@ impl ConnectionActivity {
     }
 
     /// Registers a call as in progress until the returned guard is dropped.
-    pub fn begin_call(self: &Arc<ConnectionActivity>) -> CallGuard {
+    pub(super) fn begin_call(self: &Arc<ConnectionActivity>) -> CallGuard {
         let mut calls = lock(&self.calls);
         calls.in_progress += 1;
         calls.had_call = true;
@@ -158,33 +158,33 @@ impl ConnectionActivity {
     }
 
     /// Returns the time at which the connection is to be closed as idle; `None` while a call is in progress.
-    pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let calls = lock(&self.calls);
         let timeout = if calls.had_call { limits.idle_timeout } else { limits.handshake_timeout };
         (calls.in_progress == 0).then(|| calls.last_change + timeout)
     }
 
     /// Waits until the connection is evicted.
-    pub async fn evicted(&self) {
+    pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }
 
 /// Counts a call as in progress until it is dropped.
 #[derive(Debug)]
-pub struct CallGuard {
+pub(super) struct CallGuard {
     activity: Arc<ConnectionActivity>,
     is_arbitrating: Mutex<bool>,
 }
 
 impl CallGuard {
     /// Returns the permit for one read of this connection.
-    pub fn read_permit(&self) -> &Semaphore {
+    pub(super) fn read_permit(&self) -> &Semaphore {
         &self.activity.read_permit
     }
 
     /// Marks the call as a stream that takes part in arbitration, which protects its connection from eviction.
-    pub fn mark_arbitrating(&self) {
+    pub(super) fn mark_arbitrating(&self) {
         let was_arbitrating = std::mem::replace(&mut *lock(&self.is_arbitrating), true);
         lock(&self.activity.calls).arbitrating += usize::from(!was_arbitrating);
     }
@@ -202,14 +202,14 @@ impl Drop for CallGuard {
 
 /// RAII guard of an admitted connection.
 #[derive(Debug)]
-pub struct ConnectionPermit {
+pub(super) struct ConnectionPermit {
     admission: Arc<Admission>,
     id: u64,
     pub activity: Arc<ConnectionActivity>,
 }
 
 impl ConnectionPermit {
-    pub fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &Limits {
         self.admission.limits()
     }
 }

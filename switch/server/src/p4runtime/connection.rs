@@ -15,12 +15,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
 /// Interval of the HTTP/2 pings that detect dead clients.
-pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay after a failed accept, for example when there are no file descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// An admitted connection.
-pub struct Connection {
+pub(super) struct Connection {
     stream: TcpStream,
     permit: ConnectionPermit,
     /// Time of the last received byte.
@@ -32,7 +32,7 @@ pub struct Connection {
 
 /// Accepts the connections of a listener. Stops when the returned receiver is dropped. All connections end when the
 /// sender of `server` is dropped.
-pub fn accept(
+pub(super) fn accept(
     listener: TcpListener,
     admission: Arc<Admission>,
     server: watch::Receiver<()>,

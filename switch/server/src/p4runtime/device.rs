@@ -37,13 +37,13 @@ const BATCH_STEP: usize = 128;
 const STEP_MEMORY: usize = 1 << 20;
 /// Memory that a request, or one of its updates or entities, may need in addition to its encoded size when decoded, in
 /// bytes. Typical programs and controllers need a tenth of it.
-pub const DECODE_ALLOWANCE: usize = 4 << 20;
+pub(super) const DECODE_ALLOWANCE: usize = 4 << 20;
 /// Requests above this size in bytes are decoded one at a time on a blocking thread.
 const LARGE_REQUEST: usize = 64 << 10;
 /// Maximum number of reads with results in memory, in addition to one per connection. Further reads wait.
 const MAX_CONCURRENT_READS: usize = 32;
 /// Memory limit of the results of all reads, in bytes, in addition to what each connection may use by itself.
-pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
+pub(super) const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
 
 /// The pipeline that processes packets.
 struct ActivePipeline {
@@ -54,14 +54,14 @@ struct ActivePipeline {
 
 /// The pipelines of a device.
 #[derive(Default)]
-pub struct Pipelines {
+pub(super) struct Pipelines {
     active: Option<ActivePipeline>,
     /// Saved by VERIFY_AND_SAVE and not yet committed. It has its own switch, which receives writes until the commit.
     saved: Option<StagedPipeline>,
 }
 
 /// A device with its sessions and pipelines.
-pub struct Device {
+pub(super) struct Device {
     pub dataplane: DataplaneHandle,
     pub sessions: Mutex<Sessions>,
     pub pipelines: RwLock<Pipelines>,
@@ -85,13 +85,13 @@ pub struct Device {
 
 /// Whether a client receives packet-ins or digests. If not, the data plane need not copy them.
 #[derive(Debug, Default)]
-pub struct Subscriptions {
+pub(super) struct Subscriptions {
     pub packet_in: AtomicBool,
     pub digests: AtomicBool,
 }
 
 impl Device {
-    pub fn new(dataplane: DataplaneHandle, config: ServerConfig) -> Device {
+    pub(super) fn new(dataplane: DataplaneHandle, config: ServerConfig) -> Device {
         Device {
             dataplane,
             sessions: Mutex::new(Sessions::new(config.device_id)),
@@ -111,14 +111,14 @@ impl Device {
     }
 
     /// Returns the time since the start of the server, the clock of timeouts.
-    pub fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::from_ns(
             u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX).min(Time::MAX.as_ns()),
         )
     }
 
     /// Decodes a request, a large one on a blocking thread.
-    pub async fn decode<M: 'static, R: Send + 'static>(
+    pub(super) async fn decode<M: 'static, R: Send + 'static>(
         &self,
         request: Received<M>,
         decode: impl FnOnce(&Received<M>) -> Result<R, DecodeError> + Send + 'static,
@@ -132,7 +132,7 @@ impl Device {
     }
 
     /// Updates the state that depends on the primaries. `previous` are the primaries before the change.
-    pub fn on_primary_change(&self, sessions: &Sessions, previous: &[ClientId]) {
+    pub(super) fn on_primary_change(&self, sessions: &Sessions, previous: &[ClientId]) {
         let primaries = sessions.arbitration.primaries();
         self.subscriptions.packet_in.store(!primaries.is_empty(), Ordering::Relaxed);
         if primaries != previous {
@@ -141,7 +141,7 @@ impl Device {
     }
 
     /// Applies a batch to the pipeline that was pushed last.
-    pub async fn write(
+    pub(super) async fn write(
         &self,
         pipelines: &mut Pipelines,
         mut updates: Parts<Update>,
@@ -206,7 +206,7 @@ impl Device {
 
     /// Reads from the pipeline that was pushed last. Returns encoded entities. The outer error ends the call; the inner
     /// one is the result of this request only.
-    pub async fn read(
+    pub(super) async fn read(
         &self,
         pipelines: &Pipelines,
         request: Entity,
@@ -237,7 +237,7 @@ impl Device {
     }
 
     /// Returns the entries that have timed out, and the time that the data plane needed to find them.
-    pub async fn take_timed_out(&self) -> Result<(Vec<TableEntry>, Duration), Status> {
+    pub(super) async fn take_timed_out(&self) -> Result<(Vec<TableEntry>, Duration), Status> {
         let pipelines = self.pipelines.read().await;
         let Some(active) = &pipelines.active else { return Ok(Default::default()) };
         let scan = self.on_active(active, |control, switch, now| {
@@ -253,7 +253,7 @@ impl Device {
     }
 
     /// Performs a SetForwardingPipelineConfig. On an error the state is unchanged.
-    pub async fn set_pipeline(
+    pub(super) async fn set_pipeline(
         &self,
         pipelines: &mut Pipelines,
         action: Action,
@@ -330,7 +330,7 @@ impl Device {
 
 impl Pipelines {
     /// Returns the config that was pushed last.
-    pub fn config(&self) -> Option<&ForwardingPipelineConfig> {
+    pub(super) fn config(&self) -> Option<&ForwardingPipelineConfig> {
         let saved = self.saved.as_ref().map(|saved| &saved.config);
         saved.or(self.active.as_ref().map(|active| &active.config))
     }
@@ -341,7 +341,7 @@ fn to_update(update: Result<Update, DecodeError>) -> Result<Update, ControlError
     update.map_err(|error| ControlError::new(Code::InvalidArgument, error.to_string()))
 }
 
-pub fn no_pipeline() -> Status {
+pub(super) fn no_pipeline() -> Status {
     Status::failed_precondition(
         "No forwarding pipeline config set for this device; push one with SetForwardingPipelineConfig",
     )

@@ -22,7 +22,7 @@ type Message = Vec<Vec<u8>>;
 
 /// The digests of a program.
 #[derive(Clone, Debug, Default)]
-pub struct Digests {
+pub(super) struct Digests {
     by_id: BTreeMap<u32, DigestQueue>,
     /// Number of messages dropped because of [`MAX_OUTSTANDING`].
     pub dropped: u64,
@@ -62,7 +62,7 @@ enum DigestEncoding {
 
 impl Digests {
     /// Returns the digests of a program, all disabled until [`Self::configure`].
-    pub fn from_p4info(index: &Index) -> Digests {
+    pub(super) fn from_p4info(index: &Index) -> Digests {
         let queue = |digest: &p4runtime::p4::config::v1::Digest| {
             let preamble = digest.preamble();
             let encoding = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
@@ -86,7 +86,7 @@ impl Digests {
     }
 
     /// Enables the digests in `settings`, by id, and disables all others.
-    pub fn configure(&mut self, settings: &BTreeMap<u32, Config>) {
+    pub(super) fn configure(&mut self, settings: &BTreeMap<u32, Config>) {
         for (id, queue) in &mut self.by_id {
             queue.config = settings.get(id).copied();
             if queue.config.is_none() {
@@ -96,17 +96,17 @@ impl Digests {
     }
 
     /// Returns whether any digest is enabled.
-    pub fn any_enabled(&self) -> bool {
+    pub(super) fn any_enabled(&self) -> bool {
         self.by_id.values().any(|queue| queue.config.is_some())
     }
 
     /// Discards all messages and lists, for a new primary that has not received them.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.by_id.values_mut().for_each(DigestQueue::clear);
     }
 
     /// Queues a message from the data plane. Returns the list with it if that list is due now.
-    pub fn push(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
+    pub(super) fn push(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
         // The data plane names digests; its ids are those of the program's JSON, not of the P4Info.
         let found = self.by_id.iter_mut().find(|(_, queue)| queue.name == digest.list);
         let (&id, queue) = found.filter(|(_, queue)| queue.config.is_some())?;
@@ -127,13 +127,13 @@ impl Digests {
     }
 
     /// Removes and returns the lists that have waited for the configured time.
-    pub fn take_due(&mut self, now: Time) -> Vec<DigestList> {
+    pub(super) fn take_due(&mut self, now: Time) -> Vec<DigestList> {
         let due = self.by_id.iter_mut().filter(|(_, queue)| queue.is_due(now));
         due.map(|(&id, queue)| queue.take_list(id, now)).collect()
     }
 
     /// Returns the time at which [`Self::take_due`] returns the next list; `None` if no message waits.
-    pub fn next_due(&self) -> Option<Time> {
+    pub(super) fn next_due(&self) -> Option<Time> {
         let waiting = self.by_id.values().filter(|queue| !queue.waiting.is_empty());
         waiting.filter_map(|queue| Some(queue.oldest_at.saturating_add(queue.max_wait()?))).min()
     }
@@ -143,7 +143,7 @@ impl Digests {
     /// # Errors
     ///
     /// The program has no such digest.
-    pub fn acknowledge(&mut self, ack: &DigestListAck) -> Result<(), ControlError> {
+    pub(super) fn acknowledge(&mut self, ack: &DigestListAck) -> Result<(), ControlError> {
         let unknown = || ControlError::invalid(format!("there is no digest {:#010x}", ack.digest_id));
         let queue = self.by_id.get_mut(&ack.digest_id).ok_or_else(unknown)?;
         if let Some(list) = queue.unacknowledged.remove(&ack.list_id) {

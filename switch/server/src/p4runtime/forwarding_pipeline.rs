@@ -53,7 +53,7 @@ impl Programs {
 }
 
 /// A pipeline that is ready to be installed: its program on a new switch with empty tables.
-pub struct StagedPipeline {
+pub(super) struct StagedPipeline {
     pub switch: Box<Switch>,
     pub control: Control,
     pub headers: ControllerHeaders,
@@ -62,7 +62,7 @@ pub struct StagedPipeline {
 
 /// The controller headers of a program.
 #[derive(Clone, Debug, Default)]
-pub struct ControllerHeaders {
+pub(super) struct ControllerHeaders {
     pub packet_in: ControllerHeader,
     pub packet_out: ControllerHeader,
 }
@@ -81,7 +81,7 @@ struct PackedConfig {
 ///
 /// INVALID_ARGUMENT: the P4Info or the program is missing, malformed, or they do not match. RESOURCE_EXHAUSTED: loading
 /// would need too much memory.
-pub fn load(
+pub(super) fn load(
     programs: &Programs,
     config: ForwardingPipelineConfig,
     running: Option<Arc<Program>>,
@@ -166,7 +166,10 @@ fn estimate_load_memory(json: &str) -> usize {
 }
 
 /// Returns the parts of a config that a GetForwardingPipelineConfig requests.
-pub fn filter_response(config: &ForwardingPipelineConfig, kind: ResponseType) -> ForwardingPipelineConfig {
+pub(super) fn filter_response(
+    config: &ForwardingPipelineConfig,
+    kind: ResponseType,
+) -> ForwardingPipelineConfig {
     let has_p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
     let has_device_config = matches!(kind, ResponseType::All | ResponseType::DeviceConfigAndCookie);
     ForwardingPipelineConfig {

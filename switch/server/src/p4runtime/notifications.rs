@@ -23,7 +23,7 @@ const SCAN_PAUSE_FACTOR: u32 = 50;
 const MAX_NOTIFIED_ENTRIES: usize = 1024;
 
 /// A message from the data plane.
-pub enum Event {
+pub(super) enum Event {
     PacketIn(Vec<u8>),
     Digest(Digest),
 }
@@ -33,7 +33,7 @@ pub enum Event {
 /// # Errors
 ///
 /// The data plane has stopped.
-pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, DataplaneError> {
+pub(super) async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, DataplaneError> {
     let (queue, events) = mpsc::channel(EVENT_QUEUE_LEN);
     let subscriptions = Arc::clone(&device.subscriptions);
     let subscriber = move |event: DataplaneEvent<'_>| {
@@ -58,7 +58,7 @@ pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, Datapla
 }
 
 /// Forwards packet-ins and digests to the primaries until the data plane stops.
-pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
+pub(super) async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
     loop {
         let due = lock(&device.digests).next_due();
         let list_due = async {
@@ -112,7 +112,7 @@ fn send_digests(device: &Device, list: DigestList) {
 }
 
 /// Scans for timed-out entries while any entry has a timeout, and reports them. Ends with the data plane.
-pub async fn notify_idle_timeouts(device: Arc<Device>) {
+pub(super) async fn notify_idle_timeouts(device: Arc<Device>) {
     loop {
         while !device.has_timeouts.load(Ordering::Relaxed) {
             device.timeouts_changed.notified().await;

@@ -11,7 +11,7 @@ const MAX_BITS: u32 = 8 * 256;
 
 /// The fields of a controller header, in order. Without fields, frames have no header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ControllerHeader {
+pub(super) struct ControllerHeader {
     fields: Vec<Field>,
     bytes: usize,
 }
@@ -29,7 +29,7 @@ impl ControllerHeader {
     /// # Errors
     ///
     /// A field has width 0 or a duplicate id, or the header is too wide.
-    pub fn from_p4info(index: &Index, name: &str) -> Result<ControllerHeader, ControlError> {
+    pub(super) fn from_p4info(index: &Index, name: &str) -> Result<ControllerHeader, ControlError> {
         let header = index.controller_headers.iter().find(|header| header.preamble().name == name);
         header.map_or(Ok(ControllerHeader::default()), ControllerHeader::new)
     }
@@ -57,7 +57,7 @@ impl ControllerHeader {
     }
 
     /// Decodes a frame from the CPU port; `None` if it is shorter than the header.
-    pub fn packet_in(&self, frame: &[u8]) -> Option<PacketIn> {
+    pub(super) fn packet_in(&self, frame: &[u8]) -> Option<PacketIn> {
         let (header, payload) = frame.split_at_checked(self.bytes)?;
         let mut offset = 0;
         let metadata = self.fields.iter().map(|field| {
@@ -73,7 +73,7 @@ impl ControllerHeader {
     /// # Errors
     ///
     /// A field is unknown, duplicate, or does not fit its width.
-    pub fn packet_out(&self, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
+    pub(super) fn packet_out(&self, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
         let mut frame = vec![0; self.bytes];
         for (i, given) in packet.metadata.iter().enumerate() {
             let id = given.metadata_id;

@@ -16,7 +16,7 @@ use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{CloneSession, Switch, SwitchConfig};
 
 /// The state of a pipeline that its program does not define, as updates in a valid order.
-pub struct PipelineState {
+pub(super) struct PipelineState {
     index: Arc<Index>,
     updates: Vec<Update>,
     /// Sessions that no P4Runtime entry describes completely: those with a multicast group, and session 0. Thrift
@@ -30,7 +30,7 @@ impl PipelineState {
     /// # Errors
     ///
     /// INTERNAL: an entity cannot be read, which is a bug of the switch.
-    pub fn capture(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
+    pub(super) fn capture(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
         let index = Arc::clone(control.p4info());
         // Cells (elements of register, counter and meter arrays), default actions and const entries exist in every
         // switch with this program. Only differences from a fresh switch are state; writing the rest would restore
@@ -72,7 +72,7 @@ impl PipelineState {
     /// # Errors
     ///
     /// INVALID_ARGUMENT: the other program lacks an entity, or its ids have another meaning.
-    pub fn restore(self, candidate: &mut StagedPipeline) -> Result<(), ControlError> {
+    pub(super) fn restore(self, candidate: &mut StagedPipeline) -> Result<(), ControlError> {
         let not_preserved = |error: ControlError| {
             let message = format!("the switch's state cannot be preserved: {}", error.message);
             ControlError::new(Code::InvalidArgument, message)

@@ -51,7 +51,7 @@ const READ_BYTES_PER_CONNECTION: usize = 1 << 20;
 
 /// The service of one device.
 #[derive(Clone)]
-pub struct Service(pub Arc<Device>);
+pub(super) struct Service(pub Arc<Device>);
 
 impl Service {
     fn check_device(&self, device: u64) -> Result<(), Status> {

@@ -9,15 +9,15 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
 /// Capacity of the queue to a client, in messages. When it is full, further messages are dropped and counted.
-pub const STREAM_QUEUE_LEN: usize = 1024;
+pub(super) const STREAM_QUEUE_LEN: usize = 1024;
 
 /// Stream errors are sent only while more than this capacity is free: other messages are more important.
 const MIN_CAPACITY_FOR_ERRORS: usize = STREAM_QUEUE_LEN / 2;
 /// Maximum number of streams. A further one ends the oldest stream that takes no part in arbitration.
-pub const MAX_STREAMS: usize = 64;
+pub(super) const MAX_STREAMS: usize = 64;
 
 /// A message to a client, or the final status of its stream.
-pub type Outbound = Result<StreamMessageResponse, Status>;
+pub(super) type Outbound = Result<StreamMessageResponse, Status>;
 
 struct StreamClient {
     queue: mpsc::Sender<Outbound>,
@@ -27,7 +27,7 @@ struct StreamClient {
     has_dropped: bool,
 }
 
-pub struct Sessions {
+pub(super) struct Sessions {
     pub arbitration: Arbitration,
     clients: BTreeMap<ClientId, StreamClient>,
     next_id: ClientId,
@@ -36,7 +36,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    pub fn new(device: u64) -> Sessions {
+    pub(super) fn new(device: u64) -> Sessions {
         Sessions {
             arbitration: Arbitration::new(device),
             clients: BTreeMap::new(),
@@ -46,7 +46,7 @@ impl Sessions {
     }
 
     /// Registers a new stream. Returns its id, and a receiver of the status with which it must end.
-    pub fn open(&mut self, queue: mpsc::Sender<Outbound>) -> (ClientId, oneshot::Receiver<Status>) {
+    pub(super) fn open(&mut self, queue: mpsc::Sender<Outbound>) -> (ClientId, oneshot::Receiver<Status>) {
         let (shutdown, ended) = oneshot::channel();
         let client = self.next_id;
         self.next_id += 1;
@@ -69,7 +69,7 @@ impl Sessions {
     }
 
     /// Removes a client whose stream has ended.
-    pub fn close(&mut self, client: ClientId) {
+    pub(super) fn close(&mut self, client: ClientId) {
         self.clients.remove(&client);
         let notifications = self.arbitration.leave(client);
         self.send_arbitration(notifications);
@@ -80,7 +80,7 @@ impl Sessions {
     /// # Errors
     ///
     /// See [`Arbitration::bid`](p4runtime::arbitration::Arbitration::bid).
-    pub fn arbitrate(
+    pub(super) fn arbitrate(
         &mut self,
         client: ClientId,
         bid: &MasterArbitrationUpdate,
@@ -108,7 +108,7 @@ impl Sessions {
     }
 
     /// Sends a message to a client. Returns `false` if it was dropped.
-    pub fn send(&mut self, to: ClientId, update: Update) -> bool {
+    pub(super) fn send(&mut self, to: ClientId, update: Update) -> bool {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();
         if !sent && !client.has_dropped {
@@ -119,7 +119,7 @@ impl Sessions {
     }
 
     /// Reports a stream error to a client if its queue has enough room.
-    pub fn send_error(&mut self, to: ClientId, error: StreamError) {
+    pub(super) fn send_error(&mut self, to: ClientId, error: StreamError) {
         if self.clients.get(&to).is_some_and(|client| client.queue.capacity() > MIN_CAPACITY_FOR_ERRORS) {
             self.send(to, Update::Error(error));
         }
@@ -127,7 +127,7 @@ impl Sessions {
 
     /// Sends a message to the primary of each role. Returns `false` if there is no primary or one of them did not get
     /// the message.
-    pub fn send_to_primaries(&mut self, update: Update) -> bool {
+    pub(super) fn send_to_primaries(&mut self, update: Update) -> bool {
         let mut primaries = self.arbitration.primaries();
         let Some(last) = primaries.pop() else { return false };
         let mut all_sent = true;
@@ -138,7 +138,7 @@ impl Sessions {
     }
 
     /// Ends all streams, and all that are opened later.
-    pub fn close_all(&mut self) {
+    pub(super) fn close_all(&mut self) {
         self.is_closed = true;
         for (id, client) in std::mem::take(&mut self.clients) {
             // Fails only if the stream has ended.

@@ -9,7 +9,7 @@ use weir_switch::control::ControlError;
 use weir_switch::driver::DataplaneError;
 
 /// Error space of the codes in [`Error`], which are the canonical ones.
-pub const SPACE: &str = "weir";
+pub(super) const SPACE: &str = "weir";
 
 /// Maximum size of the status details in a header, in bytes. Clients with gRPC's C core accept 8 KiB of headers by
 /// default, including base64, and fail with their own error above it (P4Runtime §21.1).
@@ -29,12 +29,12 @@ fn truncate_message(mut message: String) -> String {
 }
 
 /// Returns the status of a call that failed as a whole.
-pub fn from_control(error: &ControlError) -> Status {
+pub(super) fn from_control(error: &ControlError) -> Status {
     Status::new(code(error.code), truncate_message(error.message.clone()))
 }
 
 /// Returns the status of a call that the data plane did not execute.
-pub fn from_dataplane(error: DataplaneError) -> Status {
+pub(super) fn from_dataplane(error: DataplaneError) -> Status {
     let code = match error {
         DataplaneError::Stopped => Code::Unavailable,
         DataplaneError::NoProgram | DataplaneError::NoCpuPort => Code::FailedPrecondition,
@@ -49,7 +49,7 @@ pub fn from_dataplane(error: DataplaneError) -> Status {
 /// # Errors
 ///
 /// UNKNOWN with an error per element if at least one failed.
-pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
+pub(super) fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
     let mut failed_elements =
         (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
     // Rolled back or skipped elements are reported only if there is no other error.

@@ -35,7 +35,7 @@ const PACKET_OUT_RETRIES: u32 = 100;
 const PACKET_OUT_RETRY_DELAY: Duration = Duration::from_millis(1);
 
 /// Serves a stream until it ends.
-pub async fn serve(
+pub(super) async fn serve(
     device: Arc<Device>,
     mut inbound: Streaming<Received<StreamMessageRequest>>,
     queue: mpsc::Sender<Outbound>,

@@ -55,13 +55,13 @@ impl Connections {
     }
 
     /// Ends all connections, and all that are accepted later.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let peers = self.lock();
         self.is_closed.store(true, Ordering::SeqCst);
         peers.by_id.values().for_each(Peer::shutdown);
     }
 
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 }
@@ -82,7 +82,7 @@ pub(super) struct ConnectionPermit {
 
 impl ConnectionPermit {
     /// Returns `None` if the server is closing or all connections have calls in progress.
-    pub fn acquire(connections: &Arc<Connections>, stream: &TcpStream) -> Option<ConnectionPermit> {
+    pub(super) fn acquire(connections: &Arc<Connections>, stream: &TcpStream) -> Option<ConnectionPermit> {
         let stream = stream.try_clone().ok()?;
         let mut peers = connections.lock();
         if connections.is_closed() {

@@ -11,10 +11,10 @@ use weir_switch::program::{MatchKind, TableId, TableInfo};
 
 /// `BmActionEntryType` (standard.thrift).
 mod action_type {
-    pub const NONE: i32 = 0;
-    pub const ACTION_DATA: i32 = 1;
-    pub const MBR_HANDLE: i32 = 2;
-    pub const GRP_HANDLE: i32 = 3;
+    pub(super) const NONE: i32 = 0;
+    pub(super) const ACTION_DATA: i32 = 1;
+    pub(super) const MBR_HANDLE: i32 = 2;
+    pub(super) const GRP_HANDLE: i32 = 3;
 }
 
 /// Number of table rows (entries or gaps between handles) read between two batches of frames. It bounds the time for

@@ -54,7 +54,7 @@ impl Default for LearnList {
 }
 
 impl Learning {
-    pub fn new(device_id: u64) -> Learning {
+    pub(super) fn new(device_id: u64) -> Learning {
         Learning { device_id, lists: BTreeMap::new() }
     }
 
@@ -63,7 +63,7 @@ impl Learning {
     }
 
     /// Collects a digest, unless an equal one is not acknowledged yet.
-    pub fn push(&mut self, now: Instant, digest: &Digest) {
+    pub(super) fn push(&mut self, now: Instant, digest: &Digest) {
         // BMv2's message has 32 bits for the id. p4c numbers lists from 1, so every id fits.
         let Ok(id) = i32::try_from(digest.list_id) else { return };
         let (list, sample) = (self.list(id), digest.values.concat());
@@ -74,7 +74,7 @@ impl Learning {
     }
 
     /// Removes and returns the notifications that are due: of buffers that are full or have reached their timeout.
-    pub fn take_due(&mut self, now: Instant) -> Vec<Vec<u8>> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         for (&id, list) in &mut self.lists {
             while let Some(count) = list.due_samples(now) {
@@ -85,20 +85,20 @@ impl Learning {
     }
 
     /// Returns the time at which [`Self::take_due`] returns the next notification.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         self.lists.values().filter_map(LearnList::deadline).min()
     }
 
-    pub fn set_buffer_size(&mut self, list: i32, samples: usize) {
+    pub(super) fn set_buffer_size(&mut self, list: i32, samples: usize) {
         self.list(list).buffer_size = samples.clamp(1, MAX_BUFFER_SIZE);
     }
 
-    pub fn set_timeout(&mut self, list: i32, timeout: Duration) {
+    pub(super) fn set_timeout(&mut self, list: i32, timeout: Duration) {
         self.list(list).timeout = timeout;
     }
 
     /// Acknowledges samples of a buffer, by their position. Unknown buffers and samples are ignored, as in BMv2.
-    pub fn acknowledge(&mut self, list: i32, buffer: u64, samples: impl IntoIterator<Item = usize>) {
+    pub(super) fn acknowledge(&mut self, list: i32, buffer: u64, samples: impl IntoIterator<Item = usize>) {
         let list = self.list(list);
         let Some(sent) = list.sent.get_mut(&buffer) else { return };
         for sample in samples {
@@ -112,12 +112,12 @@ impl Learning {
     }
 
     /// Acknowledges all samples of a buffer.
-    pub fn acknowledge_buffer(&mut self, list: i32, buffer: u64) {
+    pub(super) fn acknowledge_buffer(&mut self, list: i32, buffer: u64) {
         self.acknowledge(list, buffer, 0..MAX_BUFFER_SIZE);
     }
 
     /// Discards all samples. The settings stay.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         for list in self.lists.values_mut() {
             list.waiting.clear();
             list.waiting_since = None;

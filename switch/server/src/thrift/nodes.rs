@@ -31,7 +31,7 @@ pub(super) struct Pre {
 
 impl Pre {
     /// Returns the replicas of each group.
-    pub fn replicas(&self) -> BTreeMap<u16, Vec<Replica>> {
+    pub(super) fn replicas(&self) -> BTreeMap<u16, Vec<Replica>> {
         let replicas = |nodes: &Vec<i32>| {
             nodes.iter().flat_map(|node| self.replicas_of_node(&self.nodes[node])).collect()
         };
@@ -49,7 +49,7 @@ impl Pre {
 
     /// Synchronises with the switch: groups that differ from the stored ones are replaced, with a new node for each
     /// run of replicas with the same instance.
-    pub fn sync_groups(&mut self, groups: &BTreeMap<u16, Vec<Replica>>) {
+    pub(super) fn sync_groups(&mut self, groups: &BTreeMap<u16, Vec<Replica>>) {
         let known = self.replicas();
         for group in known.keys().filter(|group| groups.get(group) != known.get(group)) {
             for node in self.groups.remove(group).unwrap_or_default() {
@@ -78,7 +78,7 @@ impl Pre {
     }
 
     /// Inserts a node with the lowest free handle.
-    pub fn insert(&mut self, node: Node) -> i32 {
+    pub(super) fn insert(&mut self, node: Node) -> i32 {
         let handle = (0..).find(|handle| !self.nodes.contains_key(handle)).unwrap_or_default();
         self.nodes.insert(handle, node);
         handle
@@ -86,7 +86,7 @@ impl Pre {
 
     /// Returns the JSON of `bm_mc_get_entries`. BMv2 splits a node into L1 (the instance) and L2 (the ports); here both
     /// have the same handle.
-    pub fn json(&self) -> Json {
+    pub(super) fn json(&self) -> Json {
         let groups = self.groups.iter().map(|(id, nodes)| json!({ "id": id, "l1_handles": nodes }));
         let l1_handles = self
             .nodes

@@ -193,7 +193,7 @@ impl Notifier {
     /// # Errors
     ///
     /// The system provides no thread, or the data plane has stopped.
-    pub fn start(
+    pub(super) fn start(
         handle: &DataplaneHandle,
         device_id: u64,
         socket: Arc<NotificationSocket>,
@@ -229,12 +229,12 @@ impl Notifier {
         Ok(notifier)
     }
 
-    pub fn address(&self) -> &str {
+    pub(super) fn address(&self) -> &str {
         self.socket.address()
     }
 
     /// Changes a setting or acknowledges samples.
-    pub fn with_learning(&self, change: impl FnOnce(&mut Learning)) {
+    pub(super) fn with_learning(&self, change: impl FnOnce(&mut Learning)) {
         change(&mut lock(&self.shared.learning));
         // If the queue is full, the thread looks for due buffers soon anyway.
         let _ = self.events.try_send(Event::Changed);

@@ -23,7 +23,7 @@ pub(super) enum CallError {
 pub(super) type CallResult = Result<Value, CallError>;
 
 impl CallError {
-    pub fn internal(what: impl Into<String>) -> CallError {
+    pub(super) fn internal(what: impl Into<String>) -> CallError {
         CallError::Application(ApplicationErrorKind::InternalError, what.into())
     }
 }
@@ -71,7 +71,7 @@ impl Service {
     /// # Errors
     ///
     /// The switch runs no program, or the data plane does not reply.
-    pub fn on_switch<R: Send + 'static>(
+    pub(super) fn on_switch<R: Send + 'static>(
         &self,
         unknown: i32,
         operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
@@ -92,7 +92,7 @@ impl Service {
     /// # Errors
     ///
     /// See [`on_switch`](Self::on_switch).
-    pub fn on_program<R: Send + 'static>(
+    pub(super) fn on_program<R: Send + 'static>(
         &mut self,
         unknown: i32,
         operation: impl FnOnce(&mut Pipeline) -> R + Send + 'static,
@@ -108,7 +108,7 @@ impl Service {
     /// # Errors
     ///
     /// The operation failed, or as for [`on_program`](Self::on_program).
-    pub fn on_pipeline<R: Send + 'static>(
+    pub(super) fn on_pipeline<R: Send + 'static>(
         &mut self,
         unknown: i32,
         code: impl FnOnce(&TableError) -> i32,

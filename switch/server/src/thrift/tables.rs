@@ -169,11 +169,11 @@ fn set_timeout(service: &mut Service, args: &Fields) -> CallResult {
 
 /// `BmMatchParamType` (standard.thrift). The value of a parameter is in the field with number type + 2.
 pub(super) mod param {
-    pub const EXACT: i32 = 0;
-    pub const LPM: i32 = 1;
-    pub const TERNARY: i32 = 2;
-    pub const VALID: i32 = 3;
-    pub const RANGE: i32 = 4;
+    pub(crate) const EXACT: i32 = 0;
+    pub(crate) const LPM: i32 = 1;
+    pub(crate) const TERNARY: i32 = 2;
+    pub(crate) const VALID: i32 = 3;
+    pub(crate) const RANGE: i32 = 4;
 }
 
 /// Decodes the key in this field, a list of `BmMatchParam`.

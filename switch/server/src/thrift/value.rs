@@ -50,11 +50,11 @@ fn protocol_error(kind: ProtocolErrorKind, what: impl Into<String>) -> Error {
 }
 
 impl Value {
-    pub fn text(text: impl Into<String>) -> Value {
+    pub(super) fn text(text: impl Into<String>) -> Value {
         Value::Binary(text.into().into_bytes())
     }
 
-    pub fn structure(fields: impl IntoIterator<Item = (i16, Value)>) -> Value {
+    pub(super) fn structure(fields: impl IntoIterator<Item = (i16, Value)>) -> Value {
         Value::Struct(Fields(fields.into_iter().collect()))
     }
 
@@ -158,7 +158,7 @@ impl Value {
 
 impl Fields {
     /// Reads a struct at this nesting depth; 0 for the arguments of a call.
-    pub fn read(protocol: &mut dyn TInputProtocol, depth: usize) -> Result<Fields> {
+    pub(super) fn read(protocol: &mut dyn TInputProtocol, depth: usize) -> Result<Fields> {
         let mut fields = Vec::new();
         protocol.read_struct_begin()?;
         loop {
@@ -177,7 +177,7 @@ impl Fields {
         Ok(Fields(fields))
     }
 
-    pub fn write(&self, protocol: &mut dyn TOutputProtocol) -> Result<()> {
+    pub(super) fn write(&self, protocol: &mut dyn TOutputProtocol) -> Result<()> {
         // Names of structs and fields are not transmitted.
         protocol.write_struct_begin(&TStructIdentifier::new(""))?;
         for (id, value) in &self.0 {
@@ -193,7 +193,7 @@ impl Fields {
     }
 
     /// Returns the field with this id, if present.
-    pub fn get(&self, id: i16) -> Option<&Value> {
+    pub(super) fn get(&self, id: i16) -> Option<&Value> {
         self.0.iter().find(|(field, _)| *field == id).map(|(_, value)| value)
     }
 }
@@ -202,7 +202,7 @@ impl Fields {
 macro_rules! fields {
     ($($name:ident -> $type:ty: $pattern:pat => $value:expr;)+) => {
         impl Fields {
-            $(pub fn $name(&self, id: i16) -> Result<$type> {
+            $(pub(crate) fn $name(&self, id: i16) -> Result<$type> {
                 match self.get(id) {
                     Some($pattern) => Ok($value),
                     Some(other) => Err(protocol_error(
@@ -229,13 +229,13 @@ fields! {
 
 impl Fields {
     /// Returns a string field as UTF-8.
-    pub fn text(&self, id: i16) -> Result<String> {
+    pub(super) fn text(&self, id: i16) -> Result<String> {
         String::from_utf8(self.binary(id)?)
             .map_err(|_| protocol_error(ProtocolErrorKind::InvalidData, format!("field {id} is not UTF-8")))
     }
 
     /// Returns a list of structs.
-    pub fn structs(&self, id: i16) -> Result<Vec<&Fields>> {
+    pub(super) fn structs(&self, id: i16) -> Result<Vec<&Fields>> {
         let what = || format!("field {id} is not a list of structs");
         let elements = self.list(id)?.iter().map(|value| match value {
             Value::Struct(fields) => Ok(fields),
@@ -245,7 +245,7 @@ impl Fields {
     }
 
     /// Returns a list of byte strings.
-    pub fn binaries(&self, id: i16) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn binaries(&self, id: i16) -> Result<Vec<Vec<u8>>> {
         let element = |value: &Value| match value {
             Value::Binary(bytes) => Ok(bytes.clone()),
             _ => Err(protocol_error(

@@ -24,18 +24,18 @@ use tonic::{Code, Status, Streaming};
 use weir_server::p4runtime::{DroppedMessages, ServeError, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
-pub const PROGRAM: &str = include_str!("../../../tests/programs/p4runtime.json");
-pub const P4INFO: &str = include_str!("../../../tests/programs/p4runtime.p4info.txtpb");
+pub(crate) const PROGRAM: &str = include_str!("../../../tests/programs/p4runtime.json");
+pub(crate) const P4INFO: &str = include_str!("../../../tests/programs/p4runtime.p4info.txtpb");
 /// The CPU port that the program expects.
-pub const CPU_PORT: u16 = 255;
-pub const DEVICE: u64 = 3;
+pub(crate) const CPU_PORT: u16 = 255;
+pub(crate) const DEVICE: u64 = 3;
 /// Timeout of every step, long enough for a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub static INFO: LazyLock<p4info::Index> = LazyLock::new(|| p4info::Index::from_text(P4INFO).unwrap());
+pub(crate) static INFO: LazyLock<p4info::Index> = LazyLock::new(|| p4info::Index::from_text(P4INFO).unwrap());
 
 /// A switch with its server. Fields are dropped in order, the server before the data plane.
-pub struct TestBed {
+pub(crate) struct TestBed {
     pub address: String,
     pub lost: Arc<DroppedMessages>,
     stop: Option<oneshot::Sender<()>>,
@@ -44,11 +44,11 @@ pub struct TestBed {
 }
 
 impl TestBed {
-    pub async fn new() -> TestBed {
+    pub(crate) async fn new() -> TestBed {
         TestBed::with(ServerConfig::default()).await
     }
 
-    pub async fn with(config: ServerConfig) -> TestBed {
+    pub(crate) async fn with(config: ServerConfig) -> TestBed {
         let dataplane = DataplaneConfig { cpu_port: Some(CPU_PORT), ..DataplaneConfig::default() };
         let dataplane = Dataplane::start(dataplane, None, &[]).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -61,34 +61,34 @@ impl TestBed {
     }
 
     /// Creates a test bed with the test program installed, and its primary.
-    pub async fn ready() -> (TestBed, Client) {
+    pub(crate) async fn ready() -> (TestBed, Client) {
         let bed = TestBed::new().await;
         let mut client = bed.primary(1).await;
         client.push(Set::VerifyAndCommit, Some(config())).await.unwrap();
         (bed, client)
     }
 
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         let endpoint = Channel::from_shared(format!("http://{}", self.address)).unwrap();
         Client::new(endpoint.connect().await.unwrap())
     }
 
     /// Creates a client that has become primary with this election id.
-    pub async fn primary(&self, id: u64) -> Client {
+    pub(crate) async fn primary(&self, id: u64) -> Client {
         let mut client = self.client().await;
         client.bid(id).await;
         assert_eq!(client.arbitration().await, (rpc::Code::Ok, Some(id)));
         client
     }
 
-    pub async fn stop(mut self) -> Result<(), ServeError> {
+    pub(crate) async fn stop(mut self) -> Result<(), ServeError> {
         drop(self.stop.take());
         tokio::time::timeout(TIMEOUT, self.serving).await.expect("the server stops in time").unwrap()
     }
 }
 
 /// A client with one stream.
-pub struct Client {
+pub(crate) struct Client {
     pub stub: P4RuntimeClient<Channel>,
     pub id: Option<Uint128>,
     /// Name of the role in bids and requests.
@@ -97,11 +97,11 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(channel: Channel) -> Client {
+    pub(crate) fn new(channel: Channel) -> Client {
         Client { stub: P4RuntimeClient::new(channel), id: None, role: String::new(), stream: None }
     }
 
-    pub async fn send(&mut self, update: Request) {
+    pub(crate) async fn send(&mut self, update: Request) {
         if self.stream.is_none() {
             let (sender, requests) = mpsc::channel(16);
             let responses =
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// Sends an arbitration update with this election id, which later requests carry too.
-    pub async fn bid(&mut self, id: impl Into<Option<u64>>) {
+    pub(crate) async fn bid(&mut self, id: impl Into<Option<u64>>) {
         self.id = id.into().map(|low| Uint128 { high: 0, low });
         let role = Some(Role { name: self.role.clone(), ..Role::default() });
         let bid =
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Returns the next message of the stream, or its final status.
-    pub async fn next(&mut self) -> Result<Option<Response>, Status> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Response>, Status> {
         let (_, responses) = self.stream.as_mut().expect("the stream is open");
         let message =
             tokio::time::timeout(TIMEOUT, responses.message()).await.expect("a message arrives in time")?;
@@ -131,12 +131,12 @@ impl Client {
     }
 
     /// Returns whether no message arrives for 100 ms.
-    pub async fn receives_nothing(&mut self) -> bool {
+    pub(crate) async fn receives_nothing(&mut self) -> bool {
         let (_, responses) = self.stream.as_mut().expect("the stream is open");
         tokio::time::timeout(Duration::from_millis(100), responses.message()).await.is_err()
     }
 
-    pub async fn arbitration(&mut self) -> (rpc::Code, Option<u64>) {
+    pub(crate) async fn arbitration(&mut self) -> (rpc::Code, Option<u64>) {
         match self.next().await.unwrap() {
             Some(Response::Arbitration(update)) => {
                 assert_eq!(update.device_id, DEVICE);
@@ -148,11 +148,11 @@ impl Client {
     }
 
     /// Ends the stream; the connection stays.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.stream = None;
     }
 
-    pub async fn push(
+    pub(crate) async fn push(
         &mut self,
         action: Set,
         config: Option<ForwardingPipelineConfig>,
@@ -168,7 +168,11 @@ impl Client {
         self.stub.set_forwarding_pipeline_config(request).await.map(drop)
     }
 
-    pub async fn write_all(&mut self, updates: Vec<Update>, atomicity: Atomicity) -> Result<(), Status> {
+    pub(crate) async fn write_all(
+        &mut self,
+        updates: Vec<Update>,
+        atomicity: Atomicity,
+    ) -> Result<(), Status> {
         let request = WriteRequest {
             device_id: DEVICE,
             role: self.role.clone(),
@@ -180,12 +184,12 @@ impl Client {
         self.stub.write(request).await.map(drop)
     }
 
-    pub async fn write(&mut self, kind: Type, entity: Kind) -> Result<(), Status> {
+    pub(crate) async fn write(&mut self, kind: Type, entity: Kind) -> Result<(), Status> {
         self.write_all(vec![update(kind, entity)], Atomicity::ContinueOnError).await
     }
 
     /// Reads entities. Returns them and the number of messages.
-    pub async fn read_messages(&mut self, requests: Vec<Kind>) -> Result<(Vec<Kind>, usize), Status> {
+    pub(crate) async fn read_messages(&mut self, requests: Vec<Kind>) -> Result<(Vec<Kind>, usize), Status> {
         let entities = requests.into_iter().map(|entity| Entity { entity: Some(entity) }).collect();
         let request = ReadRequest { device_id: DEVICE, entities, role: self.role.clone() };
         let mut stream = self.stub.read(request).await?.into_inner();
@@ -197,12 +201,12 @@ impl Client {
         Ok((found, messages))
     }
 
-    pub async fn read(&mut self, request: Kind) -> Result<Vec<Kind>, Status> {
+    pub(crate) async fn read(&mut self, request: Kind) -> Result<Vec<Kind>, Status> {
         Ok(self.read_messages(vec![request]).await?.0)
     }
 
     /// Reads the entries of `l2`: destination and port.
-    pub async fn l2(&mut self) -> BTreeMap<u64, u64> {
+    pub(crate) async fn l2(&mut self) -> BTreeMap<u64, u64> {
         let request = TableEntry { table_id: table("l2").preamble().id, ..TableEntry::default() };
         let found = self.read(Kind::TableEntry(request)).await.unwrap();
         let parse = |kind| match kind {
@@ -220,7 +224,7 @@ impl Client {
 }
 
 /// Returns the config of the test program, with a cookie.
-pub fn config() -> ForwardingPipelineConfig {
+pub(crate) fn config() -> ForwardingPipelineConfig {
     ForwardingPipelineConfig {
         p4info: Some(p4info::parse(P4INFO).unwrap()),
         p4_device_config: PROGRAM.into(),
@@ -228,27 +232,27 @@ pub fn config() -> ForwardingPipelineConfig {
     }
 }
 
-pub fn update(kind: Type, entity: Kind) -> Update {
+pub(crate) fn update(kind: Type, entity: Kind) -> Update {
     Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
 }
 
-pub fn table(name: &str) -> &'static p4runtime::p4::config::v1::Table {
+pub(crate) fn table(name: &str) -> &'static p4runtime::p4::config::v1::Table {
     INFO.tables.named(name).unwrap()
 }
 
-pub fn action(name: &str, args: &[u64]) -> Action {
+pub(crate) fn action(name: &str, args: &[u64]) -> Action {
     let info = INFO.actions.named(name).unwrap();
     let params = info.params.iter().zip(args);
     let params = params.map(|(info, &value)| Param { param_id: info.id, value: from_uint(value.into()) });
     Action { action_id: info.preamble().id, params: params.collect() }
 }
 
-pub fn call(name: &str, args: &[u64]) -> Option<TableAction> {
+pub(crate) fn call(name: &str, args: &[u64]) -> Option<TableAction> {
     Some(TableAction { r#type: Some(ActionType::Action(action(name, args))) })
 }
 
 /// Returns an entry with a key of one exact field.
-pub fn entry(name: &str, key: u64, action: Option<TableAction>) -> TableEntry {
+pub(crate) fn entry(name: &str, key: u64, action: Option<TableAction>) -> TableEntry {
     let exact = FieldMatchType::Exact(Exact { value: from_uint(key.into()) });
     TableEntry {
         table_id: table(name).preamble().id,
@@ -259,33 +263,33 @@ pub fn entry(name: &str, key: u64, action: Option<TableAction>) -> TableEntry {
 }
 
 /// Returns an entry of `l2` that sends a destination to a port.
-pub fn l2(destination: u64, port: u64) -> Kind {
+pub(crate) fn l2(destination: u64, port: u64) -> Kind {
     Kind::TableEntry(entry("l2", destination, call("forward", &[port])))
 }
 
 /// Returns an entry of `l2` that sends a destination to the controller.
-pub fn punt(destination: u64) -> Kind {
+pub(crate) fn punt(destination: u64) -> Kind {
     Kind::TableEntry(entry("l2", destination, call("punt", &[])))
 }
 
 /// Returns a packet-out that passes through the tables.
-pub fn through_tables(destination: u64, source: u64) -> PacketOut {
+pub(crate) fn through_tables(destination: u64, source: u64) -> PacketOut {
     packet_out(&[(1, 0), (2, 1)], frame(destination, source))
 }
 
-pub fn packet_out(metadata: &[(u32, u64)], payload: Vec<u8>) -> PacketOut {
+pub(crate) fn packet_out(metadata: &[(u32, u64)], payload: Vec<u8>) -> PacketOut {
     let one =
         |&(metadata_id, value): &(u32, u64)| PacketMetadata { metadata_id, value: from_uint(value.into()) };
     PacketOut { payload, metadata: metadata.iter().map(one).collect() }
 }
 
-pub fn frame(destination: u64, source: u64) -> Vec<u8> {
+pub(crate) fn frame(destination: u64, source: u64) -> Vec<u8> {
     let mac = |mac: u64| mac.to_be_bytes()[2..].to_vec();
     [mac(destination), mac(source), vec![0x88, 0xb5], vec![7; 46]].concat()
 }
 
 /// Returns the errors in a status, one per update.
-pub fn errors(status: &Status) -> Vec<(rpc::Code, String)> {
+pub(crate) fn errors(status: &Status) -> Vec<(rpc::Code, String)> {
     use prost::Message;
     assert_eq!(status.code(), Code::Unknown, "{status:?}");
     let inner = rpc::Status::decode(status.details()).unwrap();
@@ -298,6 +302,6 @@ pub fn errors(status: &Status) -> Vec<(rpc::Code, String)> {
 }
 
 /// Returns the codes in a status, one per update.
-pub fn codes(status: &Status) -> Vec<rpc::Code> {
+pub(crate) fn codes(status: &Status) -> Vec<rpc::Code> {
     errors(status).into_iter().map(|(code, _)| code).collect()
 }

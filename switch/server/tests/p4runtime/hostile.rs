@@ -92,7 +92,7 @@ async fn errors_quote_long_values_truncated() {
     assert!(status.message().contains("... (1048576 bytes) does not fit 48 bits"), "{status:?}");
     let long = WriteRequest { device_id: DEVICE, role: "x".repeat(1 << 20), ..Default::default() };
     let status = client.stub.write(long).await.unwrap_err();
-    assert_eq!(status.code(), Grpc::NotFound, "{status:?}");
+    assert_eq!(status.code(), Grpc::PermissionDenied, "{status:?}");
     assert!(status.message().len() < 2000);
     let padded = TableEntry { metadata: value, ..entry("l2", 2, call("forward", &[1])) };
     let status = client.write(Insert, Kind::TableEntry(padded)).await.unwrap_err();

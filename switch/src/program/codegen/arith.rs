@@ -482,17 +482,26 @@ impl CodeBuilder<'_> {
     }
 
     /// Lowers a number to one slot, modulo 2^64: for indices, lengths and shift amounts.
-    pub fn lower_to_slot(&mut self, node: &JsonNode, num: &NumExpr) -> Result<Slot, LoadError> {
+    pub(crate) fn lower_to_slot(&mut self, node: &JsonNode, num: &NumExpr) -> Result<Slot, LoadError> {
         Ok(self.lower_num(node, num, Some(64))?.slot)
     }
 
     /// Lowers a number to consecutive slots with all its limbs, for `log_msg`.
-    pub fn lower_to_wide_slot(&mut self, node: &JsonNode, num: &NumExpr) -> Result<WideSlot, LoadError> {
+    pub(crate) fn lower_to_wide_slot(
+        &mut self,
+        node: &JsonNode,
+        num: &NumExpr,
+    ) -> Result<WideSlot, LoadError> {
         Ok(self.lower_num(node, num, None)?.wide())
     }
 
     /// Emits the assignment of a number to a field whose slot is known when the program is loaded.
-    pub fn assign(&mut self, node: &JsonNode, slot_ref: SlotRef, num: &NumExpr) -> Result<(), LoadError> {
+    pub(crate) fn assign(
+        &mut self,
+        node: &JsonNode,
+        slot_ref: SlotRef,
+        num: &NumExpr,
+    ) -> Result<(), LoadError> {
         if slot_ref.saturating {
             let inner = Box::new(num.clone());
             let saturated = if slot_ref.signed {
@@ -532,7 +541,7 @@ impl CodeBuilder<'_> {
     }
 
     /// Emits the assignment of a number to a field of a header that may be known only at run time.
-    pub fn assign_at(
+    pub(crate) fn assign_at(
         &mut self,
         node: &JsonNode,
         header: &HeaderExpr,
@@ -575,7 +584,7 @@ fn is_pure_def(opcode: Opcode) -> bool {
 }
 
 impl NumExpr {
-    pub fn from_u64(value: u64) -> NumExpr {
+    pub(crate) fn from_u64(value: u64) -> NumExpr {
         NumExpr::Const(BigInt::from_u64(value))
     }
 }

@@ -10,7 +10,7 @@ use crate::program::op::{Opcode, Slot, WideOp, WideOpcode, WideSlot};
 
 impl CodeBuilder<'_> {
     /// Lowers a boolean to a slot with 0 or 1.
-    pub fn lower_bool(&mut self, node: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
+    pub(crate) fn lower_bool(&mut self, node: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
         Ok(match value {
             BoolExpr::Const(value) => self.constant(u64::from(*value)),
             BoolExpr::NotZero(num) => {
@@ -143,7 +143,7 @@ impl CodeBuilder<'_> {
     /// Emits code that jumps unless a condition holds, and falls through if it holds. The targets of the jumps are
     /// open: their indices are added to `jumps`, for [`CodeBuilder::patch`]. The right operand of `and` and `or` is
     /// evaluated only if the left one does not decide.
-    pub fn jump_unless(
+    pub(crate) fn jump_unless(
         &mut self,
         node: &JsonNode,
         value: &BoolExpr,

@@ -53,7 +53,7 @@ pub(crate) struct CodeBuilder<'p> {
 }
 
 impl<'p> CodeBuilder<'p> {
-    pub fn new(layout: &'p Layout, registers: &'p [RegisterArray]) -> CodeBuilder<'p> {
+    pub(crate) fn new(layout: &'p Layout, registers: &'p [RegisterArray]) -> CodeBuilder<'p> {
         let unlinked = UnlinkedCode::default();
         CodeBuilder {
             layout,
@@ -67,7 +67,7 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Returns the index of the assertion with this text. The copies of an assertion in an inlined action share one.
-    pub fn assertion(&mut self, text: String) -> u16 {
+    pub(crate) fn assertion(&mut self, text: String) -> u16 {
         let assertions = &mut self.unlinked.assertions;
         *self.assertion_index.entry(text).or_insert_with_key(|text| {
             let index = assertions.len().min(usize::from(u16::MAX)) as u16;
@@ -77,13 +77,13 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Makes the next operation a jump target and returns its address.
-    pub fn bind_label(&mut self) -> Pc {
+    pub(crate) fn bind_label(&mut self) -> Pc {
         self.last_label = self.unlinked.code.len();
         self.unlinked.code.len().min(usize::from(Pc::MAX)) as Pc
     }
     /// Builds standalone code, which computes one value and ends with `End`. Emits nothing if the value is already in a
     /// slot.
-    pub fn standalone(
+    pub(crate) fn standalone(
         &mut self,
         value: impl FnOnce(&mut Self) -> Result<Slot, LoadError>,
     ) -> Result<ComputedSlot, LoadError> {
@@ -97,12 +97,12 @@ impl<'p> CodeBuilder<'p> {
         Ok(ComputedSlot { code: Some(start), slot })
     }
     /// Starts a statement, which reuses the temporaries of earlier statements.
-    pub fn begin_statement(&mut self) {
+    pub(crate) fn begin_statement(&mut self) {
         self.next_temp = 0;
     }
     /// Fails if the code has outgrown its addresses. Checked after each statement; until then indices
     /// saturate.
-    pub fn check_size(&self, node: &JsonNode) -> Result<(), LoadError> {
+    pub(crate) fn check_size(&self, node: &JsonNode) -> Result<(), LoadError> {
         let UnlinkedCode { code, wide, header_ops, consts, temp_count, .. } = &self.unlinked;
         let is_full = code.len() >= usize::from(Pc::MAX)
             || consts.len() >= usize::from(u16::MAX - FIRST_CONST)
@@ -116,33 +116,33 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Emits an operation whose result is truncated to `bits` bits; 64 truncates nothing.
-    pub fn emit(&mut self, opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) {
+    pub(crate) fn emit(&mut self, opcode: Opcode, bits: u8, d: u16, a: u16, b: u16) {
         self.unlinked.code.push(Op::new(opcode, bits, d, a, b));
     }
     /// Emits a jump and returns its index, for [`CodeBuilder::patch`] to set the target.
-    pub fn emit_jump(&mut self, opcode: Opcode, a: u16, b: u16) -> usize {
+    pub(crate) fn emit_jump(&mut self, opcode: Opcode, a: u16, b: u16) -> usize {
         self.emit(opcode, 64, 0, a, b);
         self.unlinked.code.len() - 1
     }
     /// Sets the target of a jump to the next operation.
-    pub fn patch(&mut self, jump: usize) {
+    pub(crate) fn patch(&mut self, jump: usize) {
         let target = self.bind_label();
         self.unlinked.code[jump].d = target;
     }
 
     /// Allocates consecutive temporaries of the current statement and returns the first.
-    pub fn temp(&mut self, limbs: u16) -> Slot {
+    pub(crate) fn temp(&mut self, limbs: u16) -> Slot {
         let slot = FIRST_TEMP + self.next_temp;
         self.next_temp = (self.next_temp + limbs).min(MAX_TEMPS);
         self.unlinked.temp_count = self.unlinked.temp_count.max(self.next_temp);
         slot
     }
     /// Returns the operand index of a constant.
-    pub fn constant(&mut self, value: u64) -> Slot {
+    pub(crate) fn constant(&mut self, value: u64) -> Slot {
         self.constants(vec![value])
     }
     /// Returns the operand index of the first limb of a constant. Equal constants are stored once.
-    pub fn constants(&mut self, limbs: Vec<u64>) -> Slot {
+    pub(crate) fn constants(&mut self, limbs: Vec<u64>) -> Slot {
         if let Some(index) = self.const_index.get(&limbs) {
             return FIRST_CONST + index;
         }
@@ -158,14 +158,14 @@ impl<'p> CodeBuilder<'p> {
         d
     }
 
-    pub fn emit_wide_op(&mut self, op: WideOp) {
+    pub(crate) fn emit_wide_op(&mut self, op: WideOp) {
         let index = self.unlinked.wide.len().min(usize::from(u16::MAX)) as u16;
         self.unlinked.wide.push(op);
         self.emit(Opcode::Wide, 64, index, 0, 0);
     }
 
     /// Returns a slot whose value is the base (the index of the first slot) of a header.
-    pub fn header_base(&mut self, node: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
+    pub(crate) fn header_base(&mut self, node: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
         Ok(match header {
             HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).first_slot)),
             HeaderExpr::StackElement(stack, index) => self.element_base(node, *stack, Some(index))?,
@@ -203,7 +203,11 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Same as [`CodeBuilder::header_base`], for an operation that accesses the header as a whole.
-    pub fn escaping_header_base(&mut self, node: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
+    pub(crate) fn escaping_header_base(
+        &mut self,
+        node: &JsonNode,
+        header: &HeaderExpr,
+    ) -> Result<Slot, LoadError> {
         match header {
             HeaderExpr::Static(id) => _ = self.unlinked.address_taken.insert(*id),
             HeaderExpr::Member(UnionExpr::Static(union), member) => {
@@ -215,7 +219,7 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Records that an operation may read and write every field of a stack's headers.
-    pub fn mark_stack_address_taken(&mut self, stack: usize) {
+    pub(crate) fn mark_stack_address_taken(&mut self, stack: usize) {
         let stack = &self.layout.stacks[stack];
         let end = stack.base + stack.stride * stack.size;
         let inside = |base: Slot| base >= stack.base && base < end;
@@ -225,7 +229,7 @@ impl<'p> CodeBuilder<'p> {
     }
 
     /// Returns the index in `header_ops` of the layout of a header.
-    pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
+    pub(crate) fn header_op(&mut self, header: &HeaderExpr) -> u16 {
         let ty = &self.layout.types[header.ty(self.layout)];
         let union_member_offsets = match header {
             HeaderExpr::Static(id) => match self.layout.header(*id).union_member {

@@ -137,10 +137,10 @@ pub(crate) struct CrcTables {
 impl CrcTables {
     /// Maximum length of the input. The usual key for IPv6 flows (addresses, ports, protocol) has 37 bytes. Each byte
     /// costs a table of 1 KiB, which competes for the L1 cache.
-    pub const MAX_BYTES: usize = 40;
+    pub(crate) const MAX_BYTES: usize = 40;
 
     /// Computes the tables of a CRC function.
-    pub fn from_crc<W: Into<u32>>(crc: impl Fn(&[u8]) -> W) -> Box<CrcTables> {
+    pub(crate) fn from_crc<W: Into<u32>>(crc: impl Fn(&[u8]) -> W) -> Box<CrcTables> {
         let mut bytes = [0; CrcTables::MAX_BYTES];
         let zeros = from_fn(|len| crc(&bytes[..len]).into());
         let mut crc_tables =

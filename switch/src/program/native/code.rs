@@ -68,12 +68,12 @@ impl Native {
     }
 
     /// Returns the address of the ingress function.
-    pub fn ingress(&self) -> *const u8 {
+    pub(crate) fn ingress(&self) -> *const u8 {
         self.code.as_ptr()
     }
 
     /// Returns the address of the egress function.
-    pub fn egress(&self) -> *const u8 {
+    pub(crate) fn egress(&self) -> *const u8 {
         self.code.as_ptr().wrapping_add(self.egress_offset)
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct CodeWorklist {
 }
 
 impl CodeWorklist {
-    pub fn new(b: &mut FunctionBuilder) -> CodeWorklist {
+    pub(super) fn new(b: &mut FunctionBuilder) -> CodeWorklist {
         let budget = b.declare_var(types::I64);
         CodeWorklist { blocks: HashMap::new(), waiting: Vec::new(), instances: Vec::new(), budget }
     }

@@ -87,7 +87,7 @@ pub(super) struct Emitter<'a, 'f> {
 
 impl<'a, 'f> Emitter<'a, 'f> {
     /// Starts a function whose only argument is the address of the [`CallFrame`].
-    pub fn new(
+    pub(super) fn new(
         mut builder: FunctionBuilder<'f>,
         (program, frame_access, helpers): (&'a LinkedProgram, &'a FrameAccess, &'a Helpers),
         (targets, memory_slots): (&'a BTreeSet<Pc>, &'a SlotSet),
@@ -130,75 +130,75 @@ impl<'a, 'f> Emitter<'a, 'f> {
 
     /// Completes the function. Fails if an operation read an undeclared field, which has no value: the interpreter
     /// then runs the program.
-    pub fn complete(mut self) -> Result<(), Unsupported> {
+    pub(super) fn complete(mut self) -> Result<(), Unsupported> {
         debug_assert!(!self.reads_undeclared, "code reads a field that `Access` does not list");
         self.builder.seal_all_blocks();
         self.builder.finalize();
         if self.reads_undeclared { Err(Unsupported) } else { Ok(()) }
     }
 
-    pub fn iconst(&mut self, value: u64) -> Value {
+    pub(super) fn iconst(&mut self, value: u64) -> Value {
         self.builder.ins().iconst(types::I64, value as i64)
     }
 
     /// Clears the highest `clear_high` bits.
-    pub fn truncate(&mut self, value: Value, clear_high: u8) -> Value {
+    pub(super) fn truncate(&mut self, value: Value, clear_high: u8) -> Value {
         match clear_high & 63 {
             0 => value,
             clear_high => self.mask(value, u64::MAX >> clear_high),
         }
     }
 
-    pub fn mask(&mut self, value: Value, mask: u64) -> Value {
+    pub(super) fn mask(&mut self, value: Value, mask: u64) -> Value {
         if mask == u64::MAX {
             return value;
         }
         self.builder.ins().band_imm(value, mask as i64)
     }
 
-    pub fn compare(&mut self, cc: IntCC, a: Value, b: Value) -> Value {
+    pub(super) fn compare(&mut self, cc: IntCC, a: Value, b: Value) -> Value {
         self.builder.ins().icmp(cc, a, b)
     }
 
     /// Zero-extends the result of a comparison.
-    pub fn bool_to_i64(&mut self, comparison: Value) -> Value {
+    pub(super) fn bool_to_i64(&mut self, comparison: Value) -> Value {
         self.builder.ins().uextend(types::I64, comparison)
     }
 
-    pub fn add_imm(&mut self, value: Value, summand: u64) -> Value {
+    pub(super) fn add_imm(&mut self, value: Value, summand: u64) -> Value {
         self.builder.ins().iadd_imm(value, summand as i64)
     }
 
-    pub fn shift_left(&mut self, value: Value, bits: u32) -> Value {
+    pub(super) fn shift_left(&mut self, value: Value, bits: u32) -> Value {
         if bits == 0 { value } else { self.builder.ins().ishl_imm(value, i64::from(bits)) }
     }
 
-    pub fn shift_right(&mut self, value: Value, bits: u32) -> Value {
+    pub(super) fn shift_right(&mut self, value: Value, bits: u32) -> Value {
         if bits == 0 { value } else { self.builder.ins().ushr_imm(value, i64::from(bits)) }
     }
 
-    pub fn jump(&mut self, block: Block) {
+    pub(super) fn jump(&mut self, block: Block) {
         self.builder.ins().jump(block, &[]);
     }
 
-    pub fn brif(&mut self, condition: Value, then: Block, otherwise: Block) {
+    pub(super) fn brif(&mut self, condition: Value, then: Block, otherwise: Block) {
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
     }
 
     /// Creates a block that Cranelift places out of line, because it is rarely entered.
-    pub fn create_cold_block(&mut self) -> Block {
+    pub(super) fn create_cold_block(&mut self) -> Block {
         let block = self.builder.create_block();
         self.builder.set_cold_block(block);
         block
     }
 
-    pub fn switch_to(&mut self, block: Block) {
+    pub(super) fn switch_to(&mut self, block: Block) {
         self.builder.switch_to_block(block);
     }
 
     /// Emits a return whose value packs the exit code (bits 0 to 7), the priority class (bits 8 to 15) and
     /// the egress port or multicast group (bits 16 to 31). `pipeline::native::ingress` unpacks it.
-    pub fn emit_return_verdict(&mut self, exit: u64, destination: Value, class: Value) {
+    pub(super) fn emit_return_verdict(&mut self, exit: u64, destination: Value, class: Value) {
         let destination = self.mask(destination, u64::from(u16::MAX));
         let destination = self.shift_left(destination, 16);
         let class = self.mask(class, u64::from(u8::MAX));
@@ -208,7 +208,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.builder.ins().return_(&[verdict]);
     }
 
-    pub fn emit_return(&mut self, exit: u64) {
+    pub(super) fn emit_return(&mut self, exit: u64) {
         let exit = self.iconst(exit);
         self.builder.ins().return_(&[exit]);
     }
@@ -227,7 +227,7 @@ pub(super) struct StoredBytes {
 
 impl Emitter<'_, '_> {
     /// Declares a slot with an initial value: as a Cranelift variable, or in memory if it is one of `memory_slots`.
-    pub fn declare_slot(&mut self, slot: Slot, value: Value) {
+    pub(super) fn declare_slot(&mut self, slot: Slot, value: Value) {
         self.known_zero.remove(slot..slot + 1);
         if self.memory_slots.contains(slot) {
             self.store_slot(slot, value);
@@ -245,15 +245,15 @@ impl Emitter<'_, '_> {
     }
 
     /// Declares that a slot is 0 whenever it is read, so that it needs no variable.
-    pub fn declare_zero(&mut self, slot: Slot) {
+    pub(super) fn declare_zero(&mut self, slot: Slot) {
         self.known_zero.insert(slot);
     }
 
-    pub fn is_known_zero(&self, slot: Slot) -> bool {
+    pub(super) fn is_known_zero(&self, slot: Slot) -> bool {
         self.known_zero.contains(slot)
     }
 
-    pub fn use_slot(&mut self, slot: Slot) -> Value {
+    pub(super) fn use_slot(&mut self, slot: Slot) -> Value {
         if let Some(value) = self.program.const_value(slot) {
             return self.iconst(value);
         }
@@ -278,7 +278,7 @@ impl Emitter<'_, '_> {
 
     /// Assigns a slot. The assignment is dropped if the slot is neither in memory nor declared: then nothing
     /// reads it. Temporaries are declared by their first assignment.
-    pub fn def_slot(&mut self, slot: Slot, value: Value) {
+    pub(super) fn def_slot(&mut self, slot: Slot, value: Value) {
         if self.memory_slots.contains(slot) {
             self.store_slot(slot, value);
         } else if let Some(variable) = self.variables.get(&slot) {
@@ -289,12 +289,12 @@ impl Emitter<'_, '_> {
     }
 
     /// Returns whether an assignment to the slot has an effect: the slot is in memory or declared.
-    pub fn is_live(&self, slot: Slot) -> bool {
+    pub(super) fn is_live(&self, slot: Slot) -> bool {
         self.memory_slots.contains(slot) || self.variables.contains_key(&slot)
     }
 
     /// Assigns a constant to a slot, if the assignment has an effect.
-    pub fn set_imm(&mut self, slot: Slot, value: u64) {
+    pub(super) fn set_imm(&mut self, slot: Slot, value: u64) {
         if self.is_live(slot) {
             let value = self.iconst(value);
             self.def_slot(slot, value);
@@ -315,19 +315,19 @@ impl Emitter<'_, '_> {
         self.builder.ins().load(types::I64, SLOTS, base, offset)
     }
 
-    pub fn store_slot(&mut self, slot: Slot, value: Value) {
+    pub(super) fn store_slot(&mut self, slot: Slot, value: Value) {
         let (base, offset) = self.slot_address(slot);
         self.builder.ins().store(SLOTS, value, base, offset);
     }
 
     /// Loads the bridged word at `index`. Cranelift may move the load to its uses, so the function must not store to
     /// the bridged words.
-    pub fn load_bridged(&mut self, index: usize) -> Value {
+    pub(super) fn load_bridged(&mut self, index: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(SLOTS), self.bridged, 8 * index as i32)
     }
 
     /// Zeroes slots in memory, with one 16-byte store for two adjacent slots.
-    pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
+    pub(super) fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
         let mut addresses: Vec<(Value, i32)> = slots.map(|slot| self.slot_address(slot)).collect();
         addresses.sort_unstable();
         let two_zeros = self.builder.func.dfg.constants.insert(vec![0; 16].into());
@@ -341,7 +341,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Stores the variables of these slots to memory.
-    pub fn spill(&mut self, slots: &[Slot]) {
+    pub(super) fn spill(&mut self, slots: &[Slot]) {
         for slot in slots {
             if !self.memory_slots.contains(*slot) {
                 let value = self.use_slot(*slot);
@@ -352,7 +352,7 @@ impl Emitter<'_, '_> {
 
     /// Stores these slots to the bridged words, in order. Slots of `bridged_indices` are skipped: they are
     /// already there.
-    pub fn store_bridged(&mut self, slots: &[Slot]) {
+    pub(super) fn store_bridged(&mut self, slots: &[Slot]) {
         for (offset, slot) in (0..).step_by(8).zip(slots) {
             if !self.bridged_indices.contains_key(slot) {
                 let value = self.use_slot(*slot);
@@ -362,7 +362,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Returns the slots that are variables, in ascending order.
-    pub fn variables(&self) -> Vec<Slot> {
+    pub(super) fn variables(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.variables.keys().copied().collect();
         slots.sort_unstable();
         slots
@@ -371,26 +371,26 @@ impl Emitter<'_, '_> {
 
 // Accesses to the `CallFrame`, and calls of helpers.
 impl Emitter<'_, '_> {
-    pub fn load_call_field(&mut self, ty: Type, offset: usize) -> Value {
+    pub(super) fn load_call_field(&mut self, ty: Type, offset: usize) -> Value {
         self.builder.ins().load(ty, CALL, self.call_frame, offset as i32)
     }
 
-    pub fn store_call_field(&mut self, value: Value, offset: usize) {
+    pub(super) fn store_call_field(&mut self, value: Value, offset: usize) {
         self.builder.ins().store(CALL, value, self.call_frame, offset as i32);
     }
 
     /// Loads a pointer from the [`CallFrame`]. Pointers there do not change while the code runs.
-    pub fn load_pointer(&mut self, offset: usize) -> Value {
+    pub(super) fn load_pointer(&mut self, offset: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(CALL), self.call_frame, offset as i32)
     }
 
-    pub fn load_input(&mut self, input: NativeInput) -> Value {
+    pub(super) fn load_input(&mut self, input: NativeInput) -> Value {
         let offset = offset_of!(CallFrame, inputs) + 8 * input as usize;
         self.builder.ins().load(types::I64, readonly(CALL), self.call_frame, offset as i32)
     }
 
     /// Stores a word of the key to [`CallFrame::key`], where helpers read it.
-    pub fn store_key(&mut self, word: usize, value: Value) -> Result<(), Unsupported> {
+    pub(super) fn store_key(&mut self, word: usize, value: Value) -> Result<(), Unsupported> {
         if word >= MAX_KEY_WORDS {
             return Err(Unsupported);
         }
@@ -400,7 +400,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Emits the call of a helper, which gets the address of the [`CallFrame`] and these arguments.
-    pub fn call_helper(&mut self, address: usize, args: &[Value], results: usize) -> Inst {
+    pub(super) fn call_helper(&mut self, address: usize, args: &[Value], results: usize) -> Inst {
         let signature = *self.signatures.entry((args.len(), results)).or_insert_with(|| {
             let mut signature = Signature::new(CallConv::SystemV);
             signature.params = vec![AbiParam::new(types::I64); args.len() + 1];
@@ -413,7 +413,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Returns a result of a helper call.
-    pub fn result(&mut self, call: Inst, index: usize) -> Value {
+    pub(super) fn result(&mut self, call: Inst, index: usize) -> Value {
         self.builder.inst_results(call)[index]
     }
 }
@@ -432,7 +432,7 @@ pub(super) fn int_type(bytes: u32) -> Type {
 impl Emitter<'_, '_> {
     /// Checks an access to `bytes` bytes of the frame and returns its offset. The furthest end of all accesses becomes
     /// [`Native::frame_room`](super::Native::frame_room). Fails beyond [`MAX_FRAME_ACCESS`].
-    pub fn frame_offset(&self, offset: u32, bytes: u32) -> Result<i32, Unsupported> {
+    pub(super) fn frame_offset(&self, offset: u32, bytes: u32) -> Result<i32, Unsupported> {
         let end = offset as usize + bytes as usize;
         if end > MAX_FRAME_ACCESS {
             return Err(Unsupported);
@@ -442,7 +442,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Loads `bytes` bytes (1, 2, 4 or 8) from byte `offset` of the frame on, in native byte order.
-    pub fn load_ne(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
+    pub(super) fn load_ne(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.frame_offset(offset, bytes)?;
         let value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
@@ -461,7 +461,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Loads a big-endian number of 1, 2, 4 or 8 bytes.
-    pub fn load_be(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
+    pub(super) fn load_be(&mut self, offset: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.frame_offset(offset, bytes)?;
         let mut value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
         if bytes > 1 {
@@ -472,7 +472,7 @@ impl Emitter<'_, '_> {
 
     /// Stores the low `bytes` bytes (1, 2, 4 or 8) of a number to `frame`, big-endian. `frame` is the old frame, or
     /// the new one of a packet with added headers.
-    pub fn store_be(
+    pub(super) fn store_be(
         &mut self,
         frame: Value,
         offset: u32,
@@ -490,7 +490,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Loads `bits` bits of the frame from bit `begin` on, counted from the frame's first bit.
-    pub fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
+    pub(super) fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
         let (first, end) = (begin / 8, (begin + bits).div_ceil(8));
         let bytes = (end - first).next_power_of_two();
         if bytes == 1 && self.frame_offset(first, 8).is_ok() {
@@ -511,7 +511,7 @@ impl Emitter<'_, '_> {
     }
 
     /// Loads a field of the header that begins at byte `header` of the frame.
-    pub fn load_field(&mut self, header: u32, field: &FieldLoad) -> Result<Value, Unsupported> {
+    pub(super) fn load_field(&mut self, header: u32, field: &FieldLoad) -> Result<Value, Unsupported> {
         let begin = (header + u32::from(field.offset)) * 8 + u32::from(field.left);
         self.load_bits(begin, 64 - u32::from(field.right))
     }
@@ -519,7 +519,7 @@ impl Emitter<'_, '_> {
     /// Computes the Internet checksum (RFC 1071) of a header in native byte order: the inverted sum of its
     /// 16-bit words with end-around carry, without the word at byte `offset` of the header. For the bytes in
     /// `stored`, which have just been stored, the values are used instead of loads.
-    pub fn internet_checksum(
+    pub(super) fn internet_checksum(
         &mut self,
         header: u32,
         bytes: u32,

@@ -17,20 +17,20 @@ pub(crate) enum KeyCacheFormat {
 
 impl KeyCacheFormat {
     /// Length of the cache of one table in words: 1 KiB, so that the caches of several tables fit the L1 cache.
-    pub const WORDS: usize = 128;
+    pub(crate) const WORDS: usize = 128;
     /// The multiplier of the hash, 2^64 divided by the golden ratio (Fibonacci hashing): it mixes all bits of
     /// the key into the upper bits of the product, whichever bits the keys of a table differ in.
-    pub const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    pub(crate) const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     /// Bits of a narrow key, and of the entry in the same word.
-    pub const NARROW_BITS: u32 = 32;
+    pub(crate) const NARROW_BITS: u32 = 32;
 
     /// Returns the format for keys with this mask.
-    pub const fn for_mask(mask: u64) -> KeyCacheFormat {
+    pub(crate) const fn for_mask(mask: u64) -> KeyCacheFormat {
         if mask >> KeyCacheFormat::NARROW_BITS == 0 { KeyCacheFormat::Narrow } else { KeyCacheFormat::Wide }
     }
 
     /// Returns the number of words of a cache slot.
-    pub const fn slot_words(self) -> usize {
+    pub(crate) const fn slot_words(self) -> usize {
         match self {
             KeyCacheFormat::Narrow => 1,
             KeyCacheFormat::Wide => 2,
@@ -38,7 +38,7 @@ impl KeyCacheFormat {
     }
 
     /// Returns the shift that turns the product of the hash into the index of a slot.
-    pub const fn hash_shift(self) -> u32 {
+    pub(crate) const fn hash_shift(self) -> u32 {
         u64::BITS - (KeyCacheFormat::WORDS / self.slot_words()).ilog2()
     }
 
@@ -49,7 +49,7 @@ impl KeyCacheFormat {
     }
 
     /// Inserts a key with its entry. The key that was in its slot moves to the neighbouring slot.
-    pub fn insert(self, words: &mut [u64], key: u64, entry: u32) {
+    pub(crate) fn insert(self, words: &mut [u64], key: u64, entry: u32) {
         let ([preferred, neighbour], entry) = (self.candidate_slots(key), u64::from(entry));
         words.copy_within(preferred..preferred + self.slot_words(), neighbour);
         match self {
@@ -62,7 +62,7 @@ impl KeyCacheFormat {
 
     /// Empties the cache. Each cache slot gets a key whose candidate slots are others, so that no lookup matches it:
     /// key 1 everywhere, except in the two candidate slots of key 1, which get key 0.
-    pub fn clear(self, words: &mut [u64]) {
+    pub(crate) fn clear(self, words: &mut [u64]) {
         words.fill(match self {
             KeyCacheFormat::Narrow => 1 << KeyCacheFormat::NARROW_BITS,
             KeyCacheFormat::Wide => 1,
@@ -74,13 +74,13 @@ impl KeyCacheFormat {
 impl Table {
     /// Returns whether machine code caches lookups of this table: its key is one word, it needs no slow path,
     /// and it is not an exact table whose keys are all [direct](DIRECT_KEY_BITS).
-    pub fn has_key_cache(&self) -> bool {
+    pub(crate) fn has_key_cache(&self) -> bool {
         self.key_layout.words == 1
             && !self.needs_slow_apply
             && !(self.is_exact() && self.key_layout.bits <= DIRECT_KEY_BITS)
     }
 
-    pub fn key_cache_format(&self) -> KeyCacheFormat {
+    pub(crate) fn key_cache_format(&self) -> KeyCacheFormat {
         KeyCacheFormat::for_mask(
             self.key_layout.segments.iter().fold(0, |bits, part| bits | part.mask << part.shift),
         )

@@ -41,7 +41,7 @@ struct BlockMap {
 impl Emitter<'_, '_> {
     /// Emits code that deparses the packet and returns. In cases that it does not cover, it jumps to `slow`; until
     /// then the frame is unchanged, except for fields of headers that stay where they are.
-    pub fn deparser(
+    pub(super) fn deparser(
         &mut self,
         header_emits: &[HeaderEmit],
         headers: &HeaderSets,

@@ -21,7 +21,7 @@ use std::mem::offset_of;
 
 impl Emitter<'_, '_> {
     /// Emits the code at `start` and all code that it reaches. After its `End`, control continues at the block `end`.
-    pub fn emit_code(&mut self, start: Pc, end: Block) -> Result<(), Unsupported> {
+    pub(super) fn emit_code(&mut self, start: Pc, end: Block) -> Result<(), Unsupported> {
         let budget = self.iconst(u64::from(LOOP_BUDGET));
         self.builder.def_var(self.code_worklist.budget, budget);
         let instance = self.add_instance(InlineInstance { end, return_target: None });
@@ -37,7 +37,7 @@ impl Emitter<'_, '_> {
 
     /// Emits the subtraction of a cost from a budget. If the budget is exhausted, the code returns with the exit code
     /// `exit`.
-    pub fn emit_budget_check(&mut self, budget: Variable, cost: u32, exit: u64) {
+    pub(super) fn emit_budget_check(&mut self, budget: Variable, cost: u32, exit: u64) {
         let (remaining, cost) = (self.builder.use_var(budget), self.iconst(u64::from(cost)));
         let is_enough = self.compare(IntCC::UnsignedGreaterThan, remaining, cost);
         let (next, exhausted) = (self.builder.create_block(), self.create_cold_block());

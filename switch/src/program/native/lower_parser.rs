@@ -138,7 +138,7 @@ fn select_windows(
 impl Emitter<'_, '_> {
     /// Emits the parser and the verification of checksums. Afterwards the slots `parser_error` and `checksum_error`
     /// are set, and the code of the ingress control can follow.
-    pub fn parser(&mut self, interpreter_exit: Block) -> Result<(), Unsupported> {
+    pub(super) fn parser(&mut self, interpreter_exit: Block) -> Result<(), Unsupported> {
         let zero = self.iconst(0);
         let checksum_error = self.frame_access.verified.iter().map(|checksum| {
             checksum.as_ref().map(|_| {

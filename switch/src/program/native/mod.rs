@@ -61,7 +61,11 @@ use super::link::LinkedProgram;
 impl Native {
     /// Generates the code of a program. Returns `None` if that is not possible: the host is not x86-64 Unix, the
     /// program has an operation or layout that is not supported, or the system forbids new executable memory.
-    pub fn new(program: &LinkedProgram, frame_access: &FrameAccess, helpers: &Helpers) -> Option<Native> {
+    pub(crate) fn new(
+        program: &LinkedProgram,
+        frame_access: &FrameAccess,
+        helpers: &Helpers,
+    ) -> Option<Native> {
         #[cfg(all(target_arch = "x86_64", unix))]
         let native = compile::compile_program(program, frame_access, helpers).ok();
         #[cfg(not(all(target_arch = "x86_64", unix)))]

@@ -14,28 +14,28 @@ use crate::program::op::{Op, Opcode, Slot};
 pub(super) struct SlotSet(Vec<bool>);
 
 impl SlotSet {
-    pub fn new(size: usize) -> SlotSet {
+    pub(super) fn new(size: usize) -> SlotSet {
         SlotSet(vec![false; size])
     }
-    pub fn insert(&mut self, slot: Slot) {
+    pub(super) fn insert(&mut self, slot: Slot) {
         if let Some(is_member) = self.0.get_mut(usize::from(slot)) {
             *is_member = true;
         }
     }
-    pub fn extend(&mut self, slots: impl IntoIterator<Item = Slot>) {
+    pub(super) fn extend(&mut self, slots: impl IntoIterator<Item = Slot>) {
         slots.into_iter().for_each(|slot| self.insert(slot));
     }
-    pub fn remove(&mut self, slots: std::ops::Range<Slot>) {
+    pub(super) fn remove(&mut self, slots: std::ops::Range<Slot>) {
         slots.for_each(|slot| {
             if let Some(is_member) = self.0.get_mut(usize::from(slot)) {
                 *is_member = false;
             }
         });
     }
-    pub fn contains(&self, slot: Slot) -> bool {
+    pub(super) fn contains(&self, slot: Slot) -> bool {
         self.0.get(usize::from(slot)).copied().unwrap_or(false)
     }
-    pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         (0..).zip(&self.0).filter(|(_, is_member)| **is_member).map(|(slot, _)| slot)
     }
 }

@@ -15,42 +15,42 @@ use weir_switch::{Program, Switch, SwitchConfig};
 const JSON: &str = include_str!("entities.json");
 const P4INFO: &str = include_str!("entities.p4info.txtpb");
 
-pub struct Device {
+pub(super) struct Device {
     pub switch: Switch,
     pub control: Control,
 }
 
 impl Device {
-    pub fn new() -> Device {
+    pub(super) fn new() -> Device {
         let switch = Switch::new(Program::from_json(JSON).unwrap(), SwitchConfig::new(1..=8), 1).unwrap();
         let index = Arc::new(p4info::Index::from_text(P4INFO).unwrap());
         let control = Control::new(index, &switch).unwrap();
         Device { switch, control }
     }
-    pub fn index(&self) -> &p4info::Index {
+    pub(super) fn index(&self) -> &p4info::Index {
         self.control.p4info()
     }
-    pub fn write(&mut self, kind: Type, entity: Kind) -> Result<(), ControlError> {
+    pub(super) fn write(&mut self, kind: Type, entity: Kind) -> Result<(), ControlError> {
         let update = Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) };
         self.control.apply(&mut self.switch, &update)
     }
-    pub fn apply(&mut self, kind: Type, entity: Kind) {
+    pub(super) fn apply(&mut self, kind: Type, entity: Kind) {
         self.write(kind, entity.clone()).unwrap_or_else(|e| panic!("{e}: {entity:?}"));
     }
     /// Checks that a write fails with this code and message, and changes nothing.
-    pub fn expect_error(&mut self, kind: Type, entity: Kind, code: Code, message: &str) {
+    pub(super) fn expect_error(&mut self, kind: Type, entity: Kind, code: Code, message: &str) {
         let before = self.read_all();
         let error = self.write(kind, entity.clone()).expect_err(&format!("{entity:?}"));
         assert_eq!(error.code, code, "{error}");
         assert!(error.message.contains(message), "{error}");
         assert_eq!(self.read_all(), before, "{error}");
     }
-    pub fn read(&self, request: Kind) -> Result<Vec<Kind>, ControlError> {
+    pub(super) fn read(&self, request: Kind) -> Result<Vec<Kind>, ControlError> {
         let found = self.control.read(&self.switch, &Entity { entity: Some(request) })?;
         Ok(found.into_iter().filter_map(|entity| entity.entity).collect())
     }
     /// Reads all entities.
-    pub fn read_all(&self) -> Vec<Kind> {
+    pub(super) fn read_all(&self) -> Vec<Kind> {
         let requests = [
             Kind::TableEntry(TableEntry {
                 counter_data: Some(CounterData::default()),
@@ -69,17 +69,17 @@ impl Device {
         requests.into_iter().flat_map(|request| self.read(request).unwrap()).collect()
     }
 
-    pub fn action(&self, name: &str, args: &[u64]) -> v1::Action {
+    pub(super) fn action(&self, name: &str, args: &[u64]) -> v1::Action {
         let info = self.index().actions.named(name).unwrap();
         let params = info.params.iter().zip(args);
         let params = params.map(|(info, &value)| Param { param_id: info.id, value: bytes(value) }).collect();
         v1::Action { action_id: info.preamble().id, params }
     }
-    pub fn call(&self, name: &str, args: &[u64]) -> Option<TableAction> {
+    pub(super) fn call(&self, name: &str, args: &[u64]) -> Option<TableAction> {
         Some(TableAction { r#type: Some(ActionType::Action(self.action(name, args))) })
     }
     /// Returns an entry. A key field that is `None` is omitted.
-    pub fn entry(
+    pub(super) fn entry(
         &self,
         table: &str,
         key: &[Option<FieldMatchType>],
@@ -99,10 +99,10 @@ impl Device {
             ..TableEntry::default()
         }
     }
-    pub fn exact_one(&self, a: u64, c: u64) -> TableEntry {
+    pub(super) fn exact_one(&self, a: u64, c: u64) -> TableEntry {
         self.entry("exact_one", &[exact(a), exact(c)], 0, self.call("send", &[2]))
     }
-    pub fn table(&self, table: &str) -> Vec<TableEntry> {
+    pub(super) fn table(&self, table: &str) -> Vec<TableEntry> {
         let request = self.entry(table, &[], 0, None);
         let found = self.read(Kind::TableEntry(request)).unwrap();
         let entry = |kind| match kind {
@@ -113,27 +113,27 @@ impl Device {
     }
 }
 
-pub fn bytes(value: u64) -> Vec<u8> {
+pub(super) fn bytes(value: u64) -> Vec<u8> {
     p4runtime::value::from_uint(value.into())
 }
-pub fn exact(value: u64) -> Option<FieldMatchType> {
+pub(super) fn exact(value: u64) -> Option<FieldMatchType> {
     Some(FieldMatchType::Exact(Exact { value: bytes(value) }))
 }
-pub fn lpm(value: u64, prefix_len: i32) -> Option<FieldMatchType> {
+pub(super) fn lpm(value: u64, prefix_len: i32) -> Option<FieldMatchType> {
     Some(FieldMatchType::Lpm(Lpm { value: bytes(value), prefix_len }))
 }
-pub fn ternary(value: u64, mask: u64) -> Option<FieldMatchType> {
+pub(super) fn ternary(value: u64, mask: u64) -> Option<FieldMatchType> {
     Some(FieldMatchType::Ternary(Ternary { value: bytes(value), mask: bytes(mask) }))
 }
-pub fn range(low: u64, high: u64) -> Option<FieldMatchType> {
+pub(super) fn range(low: u64, high: u64) -> Option<FieldMatchType> {
     Some(FieldMatchType::Range(Range { low: bytes(low), high: bytes(high) }))
 }
-pub fn optional(value: u64) -> Option<FieldMatchType> {
+pub(super) fn optional(value: u64) -> Option<FieldMatchType> {
     Some(FieldMatchType::Optional(Optional { value: bytes(value) }))
 }
-pub fn pre(kind: Pre) -> Kind {
+pub(super) fn pre(kind: Pre) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })
 }
-pub fn cell_index(index: i64) -> Option<v1::Index> {
+pub(super) fn cell_index(index: i64) -> Option<v1::Index> {
     Some(v1::Index { index })
 }

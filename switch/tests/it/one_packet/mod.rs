@@ -7,25 +7,29 @@ use weir_switch::pipeline::{EgressMeta, EgressVerdict, IngressMeta, IngressVerdi
 use weir_switch::{Packet, Pipeline, Program};
 
 /// A program of `switch/tests/data`.
-pub fn program(name: &str) -> Arc<Program> {
+pub(crate) fn program(name: &str) -> Arc<Program> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).with_extension("json");
     let text = std::fs::read_to_string(&path).unwrap();
     Program::from_json(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// A pipeline of such a program.
-pub fn pipeline(name: &str) -> Pipeline {
+pub(crate) fn pipeline(name: &str) -> Pipeline {
     Pipeline::new(program(name), 1)
 }
 
 /// Runs ingress and egress until the packet leaves, and returns it. `None` if it is dropped.
-pub fn send(pipeline: &mut Pipeline, frame: &[u8], effects: &mut SideEffects) -> Option<Vec<u8>> {
+pub(crate) fn send(pipeline: &mut Pipeline, frame: &[u8], effects: &mut SideEffects) -> Option<Vec<u8>> {
     let mut packet = Packet::from_bytes(frame);
     run(pipeline, &mut packet, effects)
 }
 
 /// Same as [`send`], for a packet that exists already.
-pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, effects: &mut SideEffects) -> Option<Vec<u8>> {
+pub(crate) fn run(
+    pipeline: &mut Pipeline,
+    packet: &mut Packet,
+    effects: &mut SideEffects,
+) -> Option<Vec<u8>> {
     const MAX_ROUNDS: usize = 8;
     for _ in 0..MAX_ROUNDS {
         let port = match pipeline.ingress(packet, IngressMeta { port: 3, now: 1000 }, effects) {

@@ -10,7 +10,7 @@ use weir_controller::runtime_json::split_json_error;
 
 /// The compared part of a saved `weir bench --json`.
 #[derive(Debug, Deserialize)]
-pub struct Baseline {
+pub(super) struct Baseline {
     sim: Vec<SavedSpeed>,
     programs: Vec<SavedCost>,
 }
@@ -31,7 +31,7 @@ struct SavedCost {
 }
 
 impl Baseline {
-    pub fn read(path: &Path) -> Result<Baseline, Failure> {
+    pub(super) fn read(path: &Path) -> Result<Baseline, Failure> {
         Baseline::parse(&read(path)?).map_err(|reason| Failure::Input(format!("{}:{reason}", path.display())))
     }
 
@@ -43,13 +43,13 @@ impl Baseline {
     }
 
     /// Returns the speed of a scheme relative to the baseline; `None` if the baseline lacks the scheme.
-    pub fn speed(&self, current: &Speed) -> Option<f64> {
+    pub(super) fn speed(&self, current: &Speed) -> Option<f64> {
         let saved = self.sim.iter().find(|saved| saved.scheme == current.scheme)?;
         ratio(current.median(), saved.median_packet_hops_per_s)
     }
 
     /// Returns the cost of a packet relative to the baseline; `None` if the baseline lacks that packet.
-    pub fn cost(&self, current: &Cost) -> Option<f64> {
+    pub(super) fn cost(&self, current: &Cost) -> Option<f64> {
         let is_same =
             |saved: &&SavedCost| (&*saved.program, &*saved.packet) == (&*current.program, current.packet);
         ratio(current.ns, self.programs.iter().find(is_same)?.ns)
@@ -62,7 +62,7 @@ fn ratio(current: f64, saved: f64) -> Option<f64> {
 }
 
 /// Formats a ratio as a change in percent; `new` if the baseline has no such value.
-pub fn change(ratio: Option<f64>) -> String {
+pub(super) fn change(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "new".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0))
 }
 

@@ -18,7 +18,7 @@ const FLOWS: &str = "flows=[{from: h1, to: h3, start: 0us}, {from: h2, to: h3, s
 const DURATIONS: [&str; 2] = ["duration=100us", "duration=200us"];
 
 /// Prints one line for each count of callgrind, in the same order: a name, and the divisor of the count.
-pub fn run(console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(console: &mut Console) -> Result<(), Failure> {
     let out = &mut console.out;
     programs::with_packets(&every_scheme()?, |program, packet, mut path| {
         // Warm-up: caches, pools and queues reach their final size in the first round.

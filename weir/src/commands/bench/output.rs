@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use weir_report::format;
 
-pub fn print(
+pub(super) fn print(
     runs: u32,
     speeds: &[Speed],
     costs: &[Cost],
@@ -40,7 +40,7 @@ pub fn print(
 }
 
 /// Returns the results as Markdown tables, preceded by the name of the processor.
-pub fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>) -> String {
+pub(super) fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>) -> String {
     let in_millions = |per_second: f64| format!("{} million", format::decimal(per_second / 1e6, 2));
     let mut page = format!(
         "Quickstart, {runs} runs, one core; {}:\n\n\
@@ -65,7 +65,7 @@ pub fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>
 }
 
 /// Formats a table in which all columns except names are right-aligned.
-pub fn columns(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn columns(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     table.add_rows(rows);
@@ -77,7 +77,7 @@ pub fn columns(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Stri
     table.trim_fmt()
 }
 
-pub fn print_json(
+pub(super) fn print_json(
     speeds: &[Speed],
     costs: &[Cost],
     memory: Option<u64>,

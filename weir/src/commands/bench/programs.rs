@@ -15,7 +15,7 @@ use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
 use weir_units::Time;
 
 /// The cost of one kind of packet in one program.
-pub struct Cost {
+pub(super) struct Cost {
     pub program: Cow<'static, str>,
     /// `DATA` or `ACK`.
     pub packet: &'static str,
@@ -35,7 +35,7 @@ const GAP: Time = Time::from_ns(122);
 const ACK_RECORDS: usize = 2;
 
 /// Measures DATA and ACK packets at the first switch of `experiment`, with the program of every scheme.
-pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
+pub(super) fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
     let mut costs = Vec::new();
     with_packets(experiment, |program, packet, mut path| {
         costs.push(Cost { program: program.clone(), packet, ns: path.cost()? });
@@ -46,7 +46,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
 
 /// For the program of each scheme, calls `measure` with a new switch and a packet for that switch: first
 /// DATA, then ACK. Schemes that share a program are measured once.
-pub fn with_packets(
+pub(super) fn with_packets(
     experiment: &Experiment,
     mut measure: impl FnMut(&Cow<'static, str>, &'static str, PacketPath<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -158,7 +158,7 @@ impl SwitchOutput for Sink {
 }
 
 /// The path of one kind of packet through a switch: its ingress and egress port.
-pub struct PacketPath<'s> {
+pub(super) struct PacketPath<'s> {
     switch: &'s mut Switch,
     frame: Frame,
     port_in: u16,
@@ -187,7 +187,7 @@ impl PacketPath<'_> {
     }
 
     /// Prepares `count` packets for the next [`PacketPath::send`], reusing the previous ones.
-    pub fn prepare(&mut self, count: u32) {
+    pub(super) fn prepare(&mut self, count: u32) {
         self.packets.drain(..).flatten().for_each(|packet| self.sink.pool.put(packet));
         for _ in 0..count {
             let mut packet = self.sink.pool.get();
@@ -198,7 +198,7 @@ impl PacketPath<'_> {
     }
 
     /// Sends the prepared packets through the switch, one at a time.
-    pub fn send(&mut self) -> Result<(), Failure> {
+    pub(super) fn send(&mut self) -> Result<(), Failure> {
         let PacketPath { switch, sink, packets, .. } = self;
         for slot in packets {
             let Some(packet) = slot.take() else { continue };

@@ -5,10 +5,10 @@ use weir_experiment::Experiment;
 use weir_host::schemes::Registry;
 
 /// The experiment that is measured.
-pub const QUICKSTART: &str = include_str!("../../../assets/quickstart.yaml");
+pub(super) const QUICKSTART: &str = include_str!("../../../assets/quickstart.yaml");
 
 /// The speed of one scheme.
-pub struct Speed {
+pub(super) struct Speed {
     pub scheme: String,
     pub packet_hops: u64,
     /// Packet-hops per second of each run, ascending.
@@ -16,10 +16,10 @@ pub struct Speed {
 }
 
 impl Speed {
-    pub fn median(&self) -> f64 {
+    pub(super) fn median(&self) -> f64 {
         self.per_second[self.per_second.len() / 2]
     }
-    pub fn best(&self) -> f64 {
+    pub(super) fn best(&self) -> f64 {
         self.per_second[self.per_second.len() - 1]
     }
 }
@@ -30,19 +30,19 @@ fn quickstart() -> Result<Experiment, Failure> {
 
 /// Returns the quickstart experiment with every registered scheme, so that every P4 program is measured in
 /// the same fabric.
-pub fn every_scheme() -> Result<Experiment, Failure> {
+pub(super) fn every_scheme() -> Result<Experiment, Failure> {
     let names: Vec<_> = Registry::builtin().names().collect();
     let schemes = format!("schemes=[{}]", names.join(", "));
     Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[schemes], None).map_err(Failure::work)
 }
 
 /// Returns the labels of the experiment's schemes.
-pub fn schemes() -> Result<Vec<String>, Failure> {
+pub(super) fn schemes() -> Result<Vec<String>, Failure> {
     Ok(quickstart()?.schemes.iter().map(|scheme| scheme.label.clone()).collect())
 }
 
 /// Runs one scheme several times.
-pub fn measure(scheme: &str, runs: u32) -> Result<Speed, Failure> {
+pub(super) fn measure(scheme: &str, runs: u32) -> Result<Speed, Failure> {
     let mut experiment = quickstart()?;
     experiment.retain_schemes(&[scheme.to_owned()]).map_err(Failure::work)?;
     let mut speed = Speed { scheme: scheme.to_owned(), packet_hops: 0, per_second: Vec::new() };

@@ -49,7 +49,7 @@ fn measure(k: u32) -> Result<Fabric, Failure> {
     })
 }
 
-pub fn run(arities: &[u32], console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(arities: &[u32], console: &mut Console) -> Result<(), Failure> {
     let fabrics = arities.iter().map(|&k| measure(k)).collect::<Result<Vec<_>, _>>()?;
     if console.style.json {
         let rows = fabrics.iter().map(|fabric| {

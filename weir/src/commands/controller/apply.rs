@@ -22,7 +22,7 @@ use weir_report::table::fit;
 /// runtime_json files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 all switches hold the plan; 1 a switch failed; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct Args {
     output: ActionOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;

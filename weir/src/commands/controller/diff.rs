@@ -20,7 +20,7 @@ use weir_controller::reconcile::diff;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit status: 0 no differences; 1 invalid input, or a switch cannot be read; 2 differences.")]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     // Exit status 2 is reserved for differences, so invalid input ends with status 1 here.
     compare(args, console).map_err(|failure| match failure {

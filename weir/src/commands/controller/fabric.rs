@@ -22,7 +22,7 @@ use weir_experiment::yaml::{self, Positions, join_path, with_file_position};
 use weir_units::Bandwidth;
 
 #[derive(Debug, clap::Args)]
-pub struct FabricArgs {
+pub(super) struct FabricArgs {
     /// Topology: an experiment file or a topology in YAML, a p4 tutorials topology.json, a p4-utils p4app.json or
     /// topology.json, or an HPCC topology file
     #[arg(long, short, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub struct FabricArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct ProgramArgs {
+pub(super) struct ProgramArgs {
     /// Program of p4src compiled by p4c-bm2-ss (BMv2 JSON), or for Tofino the bfrt.json of a program of
     /// p4src/tna
     #[arg(long, short, value_name = "PROGRAM.json")]
@@ -65,7 +65,7 @@ enum ChipName {
 }
 
 /// A topology with its routes and planning options.
-pub struct Fabric {
+pub(crate) struct Fabric {
     pub topology: Topology,
     /// Method by which routes are computed, also again when links fail.
     pub method: RoutingMethod,
@@ -83,7 +83,7 @@ pub struct Fabric {
 
 impl FabricArgs {
     /// Reads the topology file and computes the routes. `kinds` are the topology kinds that the file may use.
-    pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
+    pub(super) fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
         let ParsedTopology { mut file, imported, topology, text } =
             ParsedTopology::read(&self.topology, kinds, None)?;
         let invalid = |reason: String| input_error(&self.topology, &text, &reason);
@@ -106,18 +106,21 @@ impl FabricArgs {
 }
 
 /// Reads a topology in any format that `--topology` accepts.
-pub fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
+pub(crate) fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
     ParsedTopology::read(path, kinds, None).map(|parsed| parsed.topology)
 }
 
 /// Like [`topology`], and also returns the contents of a file in another tool's format.
-pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, Option<Imported>), Failure> {
+pub(crate) fn imported_topology(
+    path: &Path,
+    kinds: &Topologies,
+) -> Result<(Topology, Option<Imported>), Failure> {
     ParsedTopology::read(path, kinds, None).map(|parsed| (parsed.topology, parsed.imported))
 }
 
 /// Like [`imported_topology`], for switches that run a scale model. `rate` is that of its slowest hosts; `None` uses
 /// `model_rate` of the file.
-pub fn model_topology(
+pub(crate) fn model_topology(
     path: &Path,
     kinds: &Topologies,
     rate: Option<Bandwidth>,
@@ -184,14 +187,14 @@ fn input_error(path: &Path, text: &str, reason: &str) -> Failure {
 
 impl Fabric {
     /// Returns the contents of a file in another tool's format; `None` for Weir's own formats.
-    pub fn imported(&self) -> Option<&Imported> {
+    pub(crate) fn imported(&self) -> Option<&Imported> {
         self.imported.as_ref().map(|(_, imported)| imported)
     }
 }
 
 impl ProgramArgs {
     /// Reads the program and its P4Info, or the bfrt.json.
-    pub fn load(&self) -> Result<Arc<Program>, Failure> {
+    pub(super) fn load(&self) -> Result<Arc<Program>, Failure> {
         if let Some(program) = self.load_tofino()? {
             return Ok(program);
         }
@@ -231,7 +234,7 @@ impl ProgramArgs {
     }
 
     /// Returns the planning options for the program's target.
-    pub fn options(&self, fabric: &Fabric, program: &Program) -> Result<PlanOptions, Failure> {
+    pub(super) fn options(&self, fabric: &Fabric, program: &Program) -> Result<PlanOptions, Failure> {
         if !program.is_for_tofino() {
             return Ok(fabric.options.clone());
         }
@@ -245,7 +248,7 @@ impl ProgramArgs {
     }
 
     /// Returns the paths of the P4Info and of the program, in this order.
-    pub fn paths(&self) -> Result<(PathBuf, PathBuf), Failure> {
+    pub(super) fn paths(&self) -> Result<(PathBuf, PathBuf), Failure> {
         let Some(program) = &self.program else {
             return Err(Failure::input("--program is required, for example --program p4src/build/fncc.json"));
         };
@@ -256,7 +259,7 @@ impl ProgramArgs {
         Ok((p4info, program.clone()))
     }
 
-    pub fn is_given(&self) -> bool {
+    pub(super) fn is_given(&self) -> bool {
         self.program.is_some()
     }
 }
@@ -274,7 +277,7 @@ fn read_port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
 }
 
 /// Reads a program for BMv2 and its P4Info.
-pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
+pub(super) fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
     let text = read(p4info)?;
     let invalid =

@@ -20,7 +20,7 @@ Examples:
   weir controller link up s1:2 --topology fabric.yaml
 
 Exit status: 0 success; 1 a switch did not respond or rejected the change; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     /// New state of the link
     #[arg(value_enum)]
     state: State,
@@ -45,7 +45,7 @@ enum State {
     Up,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let topology = topology(&args.fabric.topology, &console.extensions.catalogue.topologies)?;
     let find_port = |text: &String| {

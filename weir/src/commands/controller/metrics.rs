@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_client::watch::{RolloutReason, WatchEvent};
 
 /// Counters and states accumulated from all events of the watcher.
-pub struct Totals {
+pub(super) struct Totals {
     /// Every switch of the fabric, with true if this controller is its primary client.
     is_primary: BTreeMap<String, bool>,
     /// The links that are down.
@@ -24,7 +24,7 @@ pub struct Totals {
 
 impl Totals {
     /// Starts with all switches disconnected and all counters at zero.
-    pub fn new(switches: impl IntoIterator<Item = String>) -> Totals {
+    pub(super) fn new(switches: impl IntoIterator<Item = String>) -> Totals {
         Totals {
             is_primary: switches.into_iter().map(|name| (name, false)).collect(),
             links_down: BTreeSet::new(),
@@ -38,7 +38,7 @@ impl Totals {
     }
 
     /// Updates the counters and states with one event.
-    pub fn record(&mut self, event: &WatchEvent) {
+    pub(super) fn record(&mut self, event: &WatchEvent) {
         match event {
             WatchEvent::Connected { switch, pushed } => {
                 self.is_primary.insert(switch.clone(), true);
@@ -77,7 +77,7 @@ impl Totals {
     }
 
     /// Returns the metrics page.
-    pub fn page(&self) -> Page {
+    pub(super) fn page(&self) -> Page {
         let mut page = Page::default();
         for (switch, &is_primary) in &self.is_primary {
             let help = "1 if this controller is the switch's primary client.";

@@ -15,7 +15,7 @@ use weir_controller::runtime_json::RuntimeJson;
 
 /// Print the planned table entries of every switch
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     #[command(flatten)]
@@ -43,7 +43,7 @@ enum Format {
     RuntimeJson,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let program = args.program.load()?;

@@ -23,7 +23,7 @@ Example:
   weir controller rates --topology fabric.yaml --frame 1518B --depth 64
 
 Exit status: 0 success; 1 a switch did not respond or rejected the change; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let (mut table, mut ports) = (Table::new(), Map::new());

@@ -19,7 +19,7 @@ Example:
   weir controller registers queue_bytes --topology fabric.yaml
 
 Exit status: 0 success; 1 a switch did not respond or has no such register; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     /// Name of the register array in the program
     register: String,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;
     let (mut table, mut cells_by_port) = (Table::new(), Map::new());

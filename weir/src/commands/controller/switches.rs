@@ -22,7 +22,7 @@ const GRPC_BASE_PORT: u16 = 50_051;
 
 /// The protocol between controller and switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// The protocol of BMv2 and `weir switch`.
     P4Runtime,
     /// The protocol of Tofino's drivers.
@@ -31,7 +31,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Returns the protocol that controls switches with this program.
-    pub fn for_program(program: &Program) -> Protocol {
+    pub(crate) fn for_program(program: &Program) -> Protocol {
         if program.is_for_tofino() { Protocol::BfRuntime } else { Protocol::P4Runtime }
     }
 
@@ -44,7 +44,7 @@ impl Protocol {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct SwitchArgs {
+pub(crate) struct SwitchArgs {
     /// P4Runtime or BF Runtime port of the first switch on 127.0.0.1, others consecutive in topology order
     /// [default: 50051; Tofino 50052; p4-utils: from the file]
     #[arg(long, value_name = "PORT")]
@@ -122,7 +122,7 @@ struct SwitchLocation {
 impl SwitchArgs {
     /// Returns the address and device id of every switch of the topology. Options override the addresses of
     /// an imported file, which override the defaults.
-    pub fn targets(
+    pub(crate) fn targets(
         &self,
         topology: &Topology,
         imported: Option<&Imported>,
@@ -164,7 +164,7 @@ impl SwitchArgs {
     }
 
     /// Returns the connection options.
-    pub fn options(&self) -> Result<ClientOptions, Failure> {
+    pub(crate) fn options(&self) -> Result<ClientOptions, Failure> {
         Ok(ClientOptions {
             election_id: Uint128 { high: 0, low: self.election_id },
             timeout: Duration::from_nanos(self.timeout.as_ns()),
@@ -191,7 +191,7 @@ fn parse_location(text: &str) -> Result<SwitchLocation, String> {
 }
 
 /// Returns the error of each failed switch, by name.
-pub fn errors_by_switch<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
+pub(super) fn errors_by_switch<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
     outcomes
         .iter()
         .filter_map(|(name, result)| Some((name.as_str(), result.as_ref().err()?.to_string())))
@@ -200,7 +200,7 @@ pub fn errors_by_switch<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
 
 /// Fails if a switch has failed, with the errors of all failed switches. Switches with the same error are listed
 /// together.
-pub fn check_outcomes<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
+pub(crate) fn check_outcomes<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, reason) in errors_by_switch(outcomes) {
         match reasons.iter_mut().find(|(other, _)| *other == reason) {
@@ -217,7 +217,7 @@ pub fn check_outcomes<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
 }
 
 /// Starts a runtime with `workers` worker threads.
-pub fn runtime(workers: usize) -> Result<Runtime, Failure> {
+pub(crate) fn runtime(workers: usize) -> Result<Runtime, Failure> {
     /// Maximum number of blocking threads: tokio's default. Resolving a host name needs one.
     const BLOCKING_THREADS: usize = 512;
     let runtime = weir_server::runtime::multi_thread("client", workers, BLOCKING_THREADS);
@@ -225,7 +225,7 @@ pub fn runtime(workers: usize) -> Result<Runtime, Failure> {
 }
 
 /// Runs a future to completion on a new multi-threaded runtime.
-pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     Ok(runtime(cores())?.block_on(work))
 }
 

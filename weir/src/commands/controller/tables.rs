@@ -20,7 +20,7 @@ Examples:
   weir controller tables s1 s2 --topology fabric.yaml --json
 
 Exit status: 0 success; 1 a switch did not respond or runs no program; 2 invalid input.")]
-pub struct Args {
+pub(super) struct Args {
     /// Switches to read [default: all]
     #[arg(value_name = "SWITCH")]
     only: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let (topology, imported) = imported_topology(&args.topology, &console.extensions.catalogue.topologies)?;
     if let Some(unknown) = args.only.iter().find(|name| topology.switch_named(name).is_none()) {
@@ -63,7 +63,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Prints the entries of one switch.
-pub fn print_entries(console: &mut Console, switch: &str, entries: &[String]) -> Result<(), Failure> {
+pub(super) fn print_entries(console: &mut Console, switch: &str, entries: &[String]) -> Result<(), Failure> {
     writeln!(console.out, "{switch}: {} entries", entries.len())?;
     entries.iter().try_for_each(|entry| Ok(writeln!(console.out, "  {entry}")?))
 }

@@ -15,7 +15,7 @@ use weir_controller::runtime_json::RuntimeJson;
 use weir_experiment::yaml::with_file_position;
 
 /// Returns the tasks in topology order.
-pub fn tasks(
+pub(super) fn tasks(
     fabric: &Fabric,
     program: &ProgramArgs,
     switches: &SwitchArgs,

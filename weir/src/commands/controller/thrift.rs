@@ -6,7 +6,7 @@ use weir_client::{ThriftClient, ThriftError};
 use weir_controller::topology::{Switch, SwitchIx};
 
 #[derive(Debug, clap::Args)]
-pub struct ThriftArgs {
+pub(crate) struct ThriftArgs {
     /// Thrift port of the first switch, others consecutive in topology order
     #[arg(long, value_name = "PORT", default_value_t = 9090)]
     thrift_base_port: u16,
@@ -17,17 +17,17 @@ pub struct ThriftArgs {
 }
 
 impl ThriftArgs {
-    pub fn connect(&self, switch: SwitchIx) -> Result<ThriftClient, ThriftError> {
+    pub(crate) fn connect(&self, switch: SwitchIx) -> Result<ThriftClient, ThriftError> {
         ThriftClient::connect(&self.address(switch))
     }
 
-    pub fn address(&self, switch: SwitchIx) -> String {
+    pub(crate) fn address(&self, switch: SwitchIx) -> String {
         let port = usize::from(self.thrift_base_port) + switch.0 as usize;
         format!("{}:{port}", self.thrift_host)
     }
 
     /// Calls `job` for every switch in topology order; stops at the first error.
-    pub fn for_each_switch<T>(
+    pub(crate) fn for_each_switch<T>(
         &self,
         fabric: &Fabric,
         mut job: impl FnMut(&Switch, &mut ThriftClient) -> Result<T, Failure>,

@@ -23,7 +23,7 @@ use weir_controller::{verify, verify_channels, verify_flood};
 #[command(
     after_help = "Exit status: 0 proved; 1 verification failed (violations are listed), or an experiment's PFC can deadlock; 2 invalid input."
 )]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     /// Verify the routes that the switches hold; requires --program
@@ -37,7 +37,7 @@ pub struct Args {
     output: ActionOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let start = Instant::now();
     let mut fabric = args.fabric.load(&console.extensions.catalogue.topologies)?;

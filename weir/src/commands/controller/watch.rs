@@ -31,7 +31,7 @@ const LINE_QUEUE_LEN: usize = 1024;
 #[command(
     after_help = "Each line begins with the time in UTC. Ctrl-C stops the command; the switches keep their entries."
 )]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub struct Args {
     output: QueryOutput,
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let min_interval = Time::from_ms(1);
     for (name, time) in [("--probe-interval", args.probe_interval), ("--check-interval", args.check_interval)]

@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 
 /// Returns a command for `ip` in its own process group, so that Ctrl-C does not stop it halfway: objects that it has
 /// created but that are not recorded yet could not be removed.
-pub fn ip() -> Command {
+pub(super) fn ip() -> Command {
     let mut command = Command::new("ip");
     command.process_group(0);
     command
 }
 
 /// Runs a batch of `ip` commands in one process. The batch stops at the first error unless `options` has `-force`.
-pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
+pub(super) fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
     let ip_error = |reason: String| Failure::Work(format!("ip: {}", reason.trim()));
     let mut command = ip();
     command

@@ -10,7 +10,7 @@ use weir_controller::topology::Topology;
 use weir_switch::driver::af_packet::Interface;
 
 /// The namespaces and links of a fabric.
-pub struct Net {
+pub(super) struct Net {
     hosts: Vec<HostEnd>,
     mtu: u32,
     /// Length of the network prefix that contains all hosts.
@@ -28,7 +28,7 @@ struct HostEnd {
 impl Net {
     /// Plans the namespaces and links of a fabric. Fails if a name cannot be used for an interface, or if an
     /// interface or a namespace already exists.
-    pub fn plan(name: &str, topology: &Topology, mtu: u32) -> Result<Net, Failure> {
+    pub(super) fn plan(name: &str, topology: &Topology, mtu: u32) -> Result<Net, Failure> {
         check_name(name)?;
         let hosts = topology.hosts.iter().map(|host| {
             let interface = format!("{}-eth{}", topology.switch(host.switch).name, host.switch_port);
@@ -69,7 +69,7 @@ impl Net {
 
     /// Creates everything, and records the namespaces in `state`. Fails with [`Failure::Interrupted`] once
     /// `is_cancelled` returns true.
-    pub fn create(&self, state: &mut State, is_cancelled: fn() -> bool) -> Result<(), Failure> {
+    pub(super) fn create(&self, state: &mut State, is_cancelled: fn() -> bool) -> Result<(), Failure> {
         let interrupted_error = || Err(Failure::Interrupted("cleaned up".into()));
         for host in &self.hosts {
             if is_cancelled() {

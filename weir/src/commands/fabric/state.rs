@@ -26,7 +26,7 @@ const REMOVE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The objects of one fabric: the content of its record.
 #[derive(Debug, Deserialize, Serialize)]
-pub struct State {
+pub(super) struct State {
     name: String,
     /// The namespaces that the fabric has created.
     namespaces: Vec<Namespace>,
@@ -71,7 +71,7 @@ impl Namespace {
 
 /// The ports of the switches' servers, and the number of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Ports {
+pub(super) struct Ports {
     /// P4Runtime port of the first switch; others consecutive.
     pub grpc: u16,
     /// Thrift port of the first switch; others consecutive.
@@ -119,7 +119,7 @@ impl Ports {
 
 impl State {
     /// Creates the record of a new fabric. Fails if there is a fabric with this name, or if another one uses the ports.
-    pub fn create(name: &str, ports: Ports) -> Result<State, Failure> {
+    pub(super) fn create(name: &str, ports: Ports) -> Result<State, Failure> {
         fs::create_dir_all(RUN_DIR)?;
         let (name, switch_netns) = (name.to_owned(), current_netns()?);
         let state = State {
@@ -151,7 +151,7 @@ impl State {
     }
 
     /// Reads the record of a fabric.
-    pub fn load(name: &str) -> Result<State, Failure> {
+    pub(super) fn load(name: &str) -> Result<State, Failure> {
         check_name(name)?;
         let file = file(name);
         let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
@@ -178,7 +178,7 @@ impl State {
     }
 
     /// Creates a namespace. Its name is recorded before the creation, its identity afterwards.
-    pub fn create_namespace(&mut self, name: &str) -> Result<(), Failure> {
+    pub(super) fn create_namespace(&mut self, name: &str) -> Result<(), Failure> {
         self.creating_namespace = Some(name.to_owned());
         self.write()?;
         let result = run_ip(&[], &format!("netns add {name}\n"));
@@ -189,22 +189,22 @@ impl State {
     }
 
     /// Records the process of the switches.
-    pub fn set_switch_process(&mut self, pid: u32) -> Result<(), Failure> {
+    pub(super) fn set_switch_process(&mut self, pid: u32) -> Result<(), Failure> {
         self.process = start_time(pid).map(|start| (pid, start));
         self.write()
     }
 
     /// Returns true if the fabric has this namespace.
-    pub fn has_namespace(&self, namespace: &str) -> bool {
+    pub(super) fn has_namespace(&self, namespace: &str) -> bool {
         self.namespaces.iter().any(|owned| owned.name == namespace)
     }
 
-    pub fn ports(&self) -> Ports {
+    pub(super) fn ports(&self) -> Ports {
         self.ports
     }
 
     /// Returns the path of the switches' log.
-    pub fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         log(&self.name)
     }
 
@@ -234,7 +234,7 @@ impl State {
     }
 
     /// Stops the switches and removes all recorded objects that still exist, then the record.
-    pub fn remove(self) -> Result<(), Failure> {
+    pub(super) fn remove(self) -> Result<(), Failure> {
         if let Some((pid, start)) = self.process {
             terminate(pid, start);
         }
@@ -259,7 +259,7 @@ impl State {
 }
 
 /// Removes a fabric. If its record is malformed, only the record is removed, and the error lists what may remain.
-pub fn remove(name: &str) -> Result<(), Failure> {
+pub(super) fn remove(name: &str) -> Result<(), Failure> {
     check_name(name)?;
     let is_malformed = fs::read(file(name)).is_ok_and(|text| serde_json::from_slice::<State>(&text).is_err());
     if !is_malformed {
@@ -288,7 +288,7 @@ pub fn remove(name: &str) -> Result<(), Failure> {
 }
 
 /// Fails if a name cannot be part of the names of files and namespaces.
-pub fn check_name(name: &str) -> Result<(), Failure> {
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     match is_valid_name(name) {
         true => Ok(()),
         false => Err(Failure::Input(format!("invalid name {name}: use letters, digits, '-' and '_'"))),
@@ -296,14 +296,14 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 }
 
 /// Returns true if a name can be part of the names of files, namespaces and interfaces.
-pub fn is_valid_name(name: &str) -> bool {
+pub(super) fn is_valid_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         && !name.starts_with(['-', '.'])
 }
 
 /// Returns true if iproute2 has an entry for a network namespace with this name, even a stale one.
-pub fn namespace_exists(name: &str) -> bool {
+pub(super) fn namespace_exists(name: &str) -> bool {
     fs::symlink_metadata(Path::new(NETNS_DIR).join(name)).is_ok()
 }
 
@@ -314,12 +314,12 @@ fn in_this_netns() -> std::io::Result<impl Iterator<Item = State>> {
 }
 
 /// Returns the names of the fabrics whose switches are in the network namespace of this process.
-pub fn names_in_this_netns() -> Vec<String> {
+pub(super) fn names_in_this_netns() -> Vec<String> {
     in_this_netns().into_iter().flatten().map(|state| state.name).collect()
 }
 
 /// Returns the name of the fabric that has created a namespace.
-pub fn owner_of(namespace: &str) -> Option<String> {
+pub(super) fn owner_of(namespace: &str) -> Option<String> {
     State::all().find(|state| state.has_namespace(namespace)).map(|state| state.name)
 }
 

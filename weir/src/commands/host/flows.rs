@@ -12,11 +12,11 @@ use weir_host::Announcement;
 use weir_units::{Bytes, Time};
 
 /// First port of the dynamic range (RFC 6335).
-pub const FIRST_PORT: u16 = 49_152;
+pub(super) const FIRST_PORT: u16 = 49_152;
 
 /// Returns the UDP port of the flow at `index`, if the flow at index 0 has the port `first`. After 65535 the ports wrap
 /// around to [`FIRST_PORT`].
-pub fn port(first: u16, index: u16) -> u16 {
+pub(super) fn port(first: u16, index: u16) -> u16 {
     match first.checked_add(index) {
         Some(port) => port,
         None => FIRST_PORT + (u32::from(first) + u32::from(index) - 65_536) as u16 % (65_535 - FIRST_PORT),
@@ -38,7 +38,7 @@ struct Entry {
 }
 
 /// Reads a list of flows; errors name the file and the index of the flow, from 0.
-pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
+pub(super) fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     let text = read(path)?;
     let invalid = |reason: String| Failure::Input(format!("{}: {reason}", path.display()));
     let entries = match path.extension().and_then(|extension| extension.to_str()) {
@@ -87,7 +87,7 @@ fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
 }
 
 /// Parses the senders of an incast, separated by commas or spaces. Without a number the incast has number 0.
-pub fn announcement(list: &str, incast: Option<u32>) -> Result<Announcement, String> {
+pub(super) fn announcement(list: &str, incast: Option<u32>) -> Result<Announcement, String> {
     let addresses = list.split([',', ' ']).filter(|text| !text.is_empty());
     let sender = |text: &str| text.parse().map_err(|_| format!("announces: invalid IPv4 address \"{text}\""));
     Ok(Announcement {

@@ -4,7 +4,7 @@ use crate::metrics::Page;
 use weir_agent::Status;
 
 /// Returns the metrics page of a host.
-pub fn page(host: &str, status: &Status) -> Page {
+pub(super) fn page(host: &str, status: &Status) -> Page {
     let mut page = Page::default();
     let flows = [("waiting", status.waiting), ("sending", status.sending), ("finished", status.finished)];
     for (state, count) in flows {

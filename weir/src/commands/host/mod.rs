@@ -27,7 +27,7 @@ use weir_units::{Bytes, Time};
 /// with any number of flows. Needs root or CAP_NET_RAW.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -135,7 +135,7 @@ enum OnInterrupt {
 /// With `--for`, extra time after flows without a size stop, in which their last bytes are acknowledged.
 const ACK_TIMEOUT: Time = Time::from_secs(2);
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {
             let until = StopCondition { flows_finished: false, deadline: recv.run.duration };

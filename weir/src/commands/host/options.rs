@@ -17,7 +17,7 @@ use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT, Host
 use weir_units::{Bandwidth, Bytes, Time};
 
 #[derive(Debug, clap::Args)]
-pub struct HostOptions {
+pub(super) struct HostOptions {
     /// Network interface
     #[arg(long, value_name = "NAME")]
     iface: String,
@@ -87,7 +87,7 @@ pub struct HostOptions {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct RunOptions {
+pub(super) struct RunOptions {
     /// Exit after this time
     #[arg(long = "for", value_name = "TIME")]
     pub duration: Option<Time>,
@@ -130,7 +130,7 @@ const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(1);
 const DEFAULT_BASE_RTT: Time = Time::from_ms(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// All results
     Json,
     /// One line per flow, and a file with the series
@@ -139,7 +139,7 @@ pub enum Format {
 
 /// Sampling interval; `None` for `off`.
 #[derive(Clone, Copy, Debug)]
-pub struct SampleInterval(pub Option<Time>);
+pub(super) struct SampleInterval(pub Option<Time>);
 
 impl FromStr for SampleInterval {
     type Err = String;
@@ -161,7 +161,7 @@ const MIN_SAMPLE_INTERVAL: Time = Time::from_us(100);
 
 /// A MAC address on the command line or in a list of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mac(pub MacAddr);
+pub(super) struct Mac(pub MacAddr);
 
 impl FromStr for Mac {
     type Err = String;
@@ -207,12 +207,12 @@ fn parse_recovery(text: &str) -> Result<LossRecovery, String> {
 
 impl HostOptions {
     /// Finds the interface of `--iface`, with the address of `--addr` if given.
-    pub fn interface(&self) -> Result<Interface, AgentError> {
+    pub(super) fn interface(&self) -> Result<Interface, AgentError> {
         Interface::find(&self.iface, self.addr)
     }
 
     /// Returns the configuration of the host.
-    pub fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
+    pub(super) fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
         let parameters = self.set.iter().map(|text| {
             text.split_once('=')
                 .ok_or_else(|| Failure::Input(format!("--set {text}: expected PARAMETER=VALUE")))
@@ -236,7 +236,7 @@ impl HostOptions {
 
 /// Returns a message id that an earlier run is unlikely to have used: time and pid, mixed by the finaliser of
 /// SplitMix64.
-pub fn fresh_message_id() -> u32 {
+pub(super) fn fresh_message_id() -> u32 {
     let unix_time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut mixed = unix_time.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -15,7 +15,7 @@ const MAX_LISTED_FLOWS: usize = 20;
 
 /// Opens the output file of `--out` before the run, so that no results are lost to an invalid path. `None` without
 /// `--out` and for standard output.
-pub fn open(run: &RunOptions) -> Result<Option<OutputFile>, Failure> {
+pub(super) fn open(run: &RunOptions) -> Result<Option<OutputFile>, Failure> {
     let path = run.out.as_deref().filter(|path| !is_stdout(path));
     let file = path.map(|path| open_output("--out", path)).transpose()?;
     Ok(file.filter(|file| !file.is_stdout()))
@@ -27,7 +27,7 @@ fn is_stdout(path: &Path) -> bool {
 
 /// Writes the results to `--out` in the chosen format, and a summary to the terminal. `opened` is the result of
 /// [`open`].
-pub fn write(
+pub(super) fn write(
     results: &AgentResults,
     run: &RunOptions,
     opened: Option<OutputFile>,

@@ -22,7 +22,7 @@ use weir_testbed::control;
 use weir_units::Time;
 
 #[derive(Debug, clap::Args)]
-pub struct PolicyOptions {
+pub(crate) struct PolicyOptions {
     /// Enable policies, with the key that all hosts share: a file of at least 16 bytes, readable by its owner
     /// only
     ///
@@ -59,7 +59,7 @@ const MAX_STATE_LEN: u64 = 1 << 19;
 
 impl PolicyOptions {
     /// Returns the policy configuration; `None` without `--policy-key`.
-    pub fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
+    pub(crate) fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
         let Some(path) = &self.policy_key else { return Ok(None) };
         let invalid = |reason: &dyn std::fmt::Display| {
             Failure::Input(format!("--policy-key {}: {reason}", path.display()))
@@ -74,7 +74,7 @@ impl PolicyOptions {
     }
 
     /// Opens the control socket and reads the saved state; `None` without `--policy-key`.
-    pub fn open(&self, addr: Ipv4Addr) -> Result<Option<PolicyEndpoints>, Failure> {
+    pub(crate) fn open(&self, addr: Ipv4Addr) -> Result<Option<PolicyEndpoints>, Failure> {
         if self.policy_key.is_none() {
             return Ok(None);
         }
@@ -88,7 +88,7 @@ impl PolicyOptions {
 }
 
 /// The control socket and the saved state of a host, opened before the sandbox.
-pub struct PolicyEndpoints {
+pub(crate) struct PolicyEndpoints {
     socket: Socket,
     /// Path of `--policy-state` as given, and the file.
     state_file: Option<(PathBuf, OutputFile)>,
@@ -97,13 +97,13 @@ pub struct PolicyEndpoints {
 
 impl PolicyEndpoints {
     /// Returns the directories in which files are created and removed, for the sandbox.
-    pub fn dirs(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn dirs(&self) -> impl Iterator<Item = &Path> {
         let state_dir = self.state_file.as_ref().and_then(|(_, file)| file.dir());
         self.socket.file().map(privilege::parent_dir).into_iter().chain(state_dir)
     }
 
     /// Starts the threads for the control socket and the state file.
-    pub fn serve(self) -> Result<(PolicyService, PolicyChannel), Failure> {
+    pub(crate) fn serve(self) -> Result<(PolicyService, PolicyChannel), Failure> {
         let (call_tx, requests) = channel();
         let (state_tx, writer) = match self.state_file {
             None => (None, None),
@@ -119,7 +119,7 @@ impl PolicyEndpoints {
 }
 
 /// Checks that agents can use this key, and returns its absolute path.
-pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn check_key(path: &Path) -> Result<PathBuf, Failure> {
     let invalid =
         |reason: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {reason}", path.display()));
     PolicyKey::new(&read_key(path).map_err(|reason| invalid(&reason))?).map_err(|error| invalid(&error))?;
@@ -187,7 +187,7 @@ fn persist_states(path: &Path, file: &OutputFile, states: &Receiver<Vec<u8>>) {
 }
 
 /// Background threads of an agent: control socket and state file.
-pub struct PolicyService {
+pub(crate) struct PolicyService {
     socket: Option<SocketServer>,
     /// The thread that writes the state file; `None` without `--policy-state`.
     writer: Option<JoinHandle<()>>,
@@ -196,7 +196,7 @@ pub struct PolicyService {
 impl PolicyService {
     /// Removes the socket and waits until the last state is written. The agent must have been dropped,
     /// because the thread of the state file ends when the agent's end of the channel is closed.
-    pub fn close(mut self) {
+    pub(crate) fn close(mut self) {
         self.socket = None;
         if let Some(writer) = self.writer.take() {
             // The thread does not panic.

@@ -18,7 +18,7 @@ const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 /// A BMv2 switch: the address of its Thrift server, and its ports with the interface that connects each to a
 /// link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bmv2Switch {
+pub(super) struct Bmv2Switch {
     thrift_address: String,
     /// Port number, and name of the interface.
     ports: Vec<(u16, String)>,
@@ -26,7 +26,7 @@ pub struct Bmv2Switch {
 
 impl Bmv2Switch {
     /// Parses `127.0.0.1:9090=1@veth1,2@veth2`.
-    pub fn parse(text: &str) -> Result<Bmv2Switch, String> {
+    pub(super) fn parse(text: &str) -> Result<Bmv2Switch, String> {
         let syntax_error = || {
             format!("\"{text}\": expected HOST:PORT=PORT@INTERFACE,..., for example 127.0.0.1:9090=1@veth1")
         };
@@ -58,7 +58,7 @@ struct NewRate {
 
 /// Observes the frames of all switches. The egress port of a flow is learnt from its last frame that left the
 /// switch; a frame that enters the switch is then accounted to the queue of that port.
-pub struct Bmv2RateController {
+pub(super) struct Bmv2RateController {
     thrift_addresses: Vec<String>,
     /// Indexed by the emulator's interfaces; `None` if the interface has no BMv2 switch.
     limits: Vec<Option<LimitedPort>>,
@@ -71,7 +71,7 @@ pub struct Bmv2RateController {
 impl Bmv2RateController {
     /// Creates the controller for `switches`, whose ports get the rates of `links`; `None` without switches.
     /// Fails if a port's interface belongs to no link.
-    pub fn new(
+    pub(super) fn new(
         switches: &[Bmv2Switch],
         links: &[EmulatedLink],
         frame: Bytes,
@@ -102,7 +102,7 @@ impl Bmv2RateController {
 
     /// Starts the thread that sets the rates. The thread connects to a switch when a rate of that switch
     /// changes for the first time.
-    pub fn start(mut self) -> Result<Box<dyn LinkObserver>, String> {
+    pub(super) fn start(mut self) -> Result<Box<dyn LinkObserver>, String> {
         let (rate_tx, rate_rx) = channel();
         let thrift_addresses = std::mem::take(&mut self.thrift_addresses);
         let thread = std::thread::Builder::new().name("rates".into());

@@ -7,8 +7,8 @@ mod serve;
 
 use crate::console::{Console, Failure};
 use crate::output::{ActionOutput, QueryOutput};
-pub use report::LinkReport;
-pub use serve::{LinkController, serve};
+pub(super) use report::LinkReport;
+pub(super) use serve::{LinkController, serve};
 use weir_switch::link::LinkChange;
 use weir_testbed::links::{LINKS, LinkRequest};
 
@@ -20,7 +20,7 @@ use weir_testbed::links::{LINKS, LinkRequest};
 /// switches in separate processes; a single-process fabric emulates its own links. See docs/links.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -140,7 +140,7 @@ impl ChangeArgs {
     }
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let send = |args: &ControlArgs, request: &LinkRequest| request.send::<LinkReport>(&args.control);
     match &args.command {
         Command::Run(args) => run::run(args, console),

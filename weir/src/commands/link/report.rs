@@ -12,7 +12,7 @@ use weir_units::{Ratio, Time};
 
 /// The reply to `weir link show` and `set`.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct LinkReport {
+pub(crate) struct LinkReport {
     /// All links, or those that were changed.
     pub links: Vec<Link>,
     /// Lateness of the last 4,096 frames.
@@ -21,7 +21,7 @@ pub struct LinkReport {
 
 /// Delay of frames beyond their due time: median, 99th percentile and maximum, in us.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Lateness {
+pub(crate) struct Lateness {
     p50: f64,
     p99: f64,
     #[serde(rename = "most")]
@@ -30,7 +30,7 @@ pub struct Lateness {
 
 /// Properties and counters of one link.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Link {
+pub(crate) struct Link {
     name: String,
     ends: [String; 2],
     /// Rate in bit/s; absent if unlimited.
@@ -52,7 +52,7 @@ pub struct Link {
 
 /// Counters of one direction, in frames.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Direction {
+pub(super) struct Direction {
     offered: u64,
     delivered: u64,
     delivered_bytes: u64,
@@ -66,7 +66,7 @@ pub struct Direction {
 
 impl LinkReport {
     /// Returns the report on the links for whose names `is_selected` returns true.
-    pub fn new(stats: &LinkEmulatorStats, is_selected: impl Fn(&str) -> bool) -> LinkReport {
+    pub(crate) fn new(stats: &LinkEmulatorStats, is_selected: impl Fn(&str) -> bool) -> LinkReport {
         let links = stats.links.iter().filter(|status| is_selected(&status.link.name));
         // The latenesses are sorted.
         let percentile = |percent: usize| {
@@ -80,7 +80,7 @@ impl LinkReport {
     }
 
     /// Prints the report as a table, or as JSON with `--json`.
-    pub fn print(&self, console: &mut Console) -> Result<(), Failure> {
+    pub(crate) fn print(&self, console: &mut Console) -> Result<(), Failure> {
         if console.style.json {
             return console.print_json(self);
         }

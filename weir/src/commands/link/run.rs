@@ -25,7 +25,7 @@ use weir_units::Bytes;
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Name of a link, the interfaces that it connects, and its properties
     #[arg(value_name = "NAME=INTERFACE,INTERFACE[,KEY=VALUE...]", value_parser = parse_link)]
     links: Vec<EmulatedLink>,
@@ -121,7 +121,7 @@ fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
     Ok(links)
 }
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let links = links(args)?;
     let controller = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;

@@ -10,7 +10,7 @@ use weir_switch::link::LinkChange;
 use weir_testbed::links::{FabricSample, LinkRequest};
 
 /// The links that a control socket serves: those of an emulator, or of a single-process fabric.
-pub trait LinkController: Send {
+pub(crate) trait LinkController: Send {
     /// Returns the names of all links.
     fn names(&self) -> Vec<String>;
     /// Returns parameters and counters of all links.
@@ -22,7 +22,7 @@ pub trait LinkController: Send {
 }
 
 /// The links of an emulator between interfaces.
-pub struct EmulatorLinks {
+pub(super) struct EmulatorLinks {
     pub emulator: LinkEmulatorHandle,
     /// Names of the links.
     pub names: Vec<String>,
@@ -52,7 +52,7 @@ enum Reply {
 }
 
 /// Serves requests about links on the control socket.
-pub fn serve(control: Socket, links: impl LinkController + 'static) -> Result<SocketServer, Failure> {
+pub(crate) fn serve(control: Socket, links: impl LinkController + 'static) -> Result<SocketServer, Failure> {
     let names = links.names();
     control.serve(move |request| {
         let stats = || links.stats().map_err(|error| error.to_string());

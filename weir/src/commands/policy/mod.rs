@@ -27,7 +27,7 @@ use weir_units::Time;
 /// key and listen at /run/weir/NAME.sock (or in the directory of the variable WEIR_RUN).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -93,7 +93,7 @@ struct ViaArgs {
 /// Polling interval while waiting for a concurrent policy.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Show { via, output } => {
             console.style(*output);
@@ -161,7 +161,7 @@ fn request_all(
 
 /// Returns the policies that this machine's agents hold, with the number of hosts that hold each. Agents that
 /// do not respond are omitted.
-pub fn held_policies() -> BTreeMap<String, usize> {
+pub(super) fn held_policies() -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
     for (_, report) in request_all(&socket_path::all(), &PolicyRequest::Show {}).0 {
         *held.entry(report.policies.last().map_or_else(|| "none".into(), version_label)).or_default() += 1;

@@ -24,7 +24,7 @@ const SWITCH_POLL_INTERVAL: Time = Time::from_ms(500);
 const MAX_FLOWS: usize = 200;
 
 /// The display of a run: a progress bar per scheme, or a live view of the fabric.
-pub enum ProgressView<'a> {
+pub(super) enum ProgressView<'a> {
     Bars(ProgressBars),
     Live(Box<LiveView<'a>>),
 }
@@ -63,7 +63,7 @@ impl Observer for ProgressView<'_> {
 }
 
 /// The live view of a run, and the user's pending requests.
-pub struct LiveView<'a> {
+pub(super) struct LiveView<'a> {
     view: View<'a>,
     model: ViewModel,
     topology: &'a Topology,
@@ -102,7 +102,7 @@ struct PolledFabric {
 
 /// The user's control over virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(super) enum Mode {
     Running,
     /// Runs until the next snapshot, shows it, and then pauses.
     Stepping,
@@ -112,7 +112,7 @@ pub enum Mode {
 impl<'a> LiveView<'a> {
     /// Creates the view of a run. With [`Mode::Stepping`], virtual time pauses at the first snapshot until the user
     /// continues.
-    pub fn open(experiment: &'a Experiment, view: View<'a>, mode: Mode) -> LiveView<'a> {
+    pub(super) fn open(experiment: &'a Experiment, view: View<'a>, mode: Mode) -> LiveView<'a> {
         let now = Instant::now();
         let (experiment_name, topology) = (&*experiment.spec.name, &experiment.topology);
         let model = ViewModel { title: experiment_name.to_owned(), ..ViewModel::default() };
@@ -136,7 +136,7 @@ impl<'a> LiveView<'a> {
     }
 
     /// Configures the view for a run in Mininet, whose switches are polled. Time cannot be paused there.
-    pub fn for_mininet(mut self) -> Result<LiveView<'a>, Failure> {
+    pub(super) fn for_mininet(mut self) -> Result<LiveView<'a>, Failure> {
         let topology = self.topology;
         let target = |ix| Target {
             name: topology.switch(ix).name.clone(),
@@ -229,7 +229,7 @@ impl<'a> LiveView<'a> {
     }
 
     /// Restores the terminal. Returns the error of the view, if any, and the descriptions of link changes.
-    pub fn close(self) -> (Result<(), Failure>, Vec<String>) {
+    pub(super) fn close(self) -> (Result<(), Failure>, Vec<String>) {
         drop(self.view);
         (self.error.map_or(Ok(()), Err), self.link_change_log)
     }

@@ -15,7 +15,7 @@ use weir_experiment::backend::Error;
 use weir_report::sweep::engine::{Engine, PendingRun, TaskResult};
 
 /// Executes runs on the Ray cluster of RAY_ADDRESS, or on a local one.
-pub struct Ray {
+pub(super) struct Ray {
     /// Maximum number of retries of a run after its worker has died.
     pub retries: u32,
     /// True if standard error is a terminal: show a progress bar.

@@ -5,7 +5,7 @@ use crate::console::Failure;
 use std::io::Write;
 
 /// Rejects invalid combinations of options before anything is started.
-pub fn check(args: &Options, target: &TargetOptions, has_program: bool) -> Result<(), Failure> {
+pub(super) fn check(args: &Options, target: &TargetOptions, has_program: bool) -> Result<(), Failure> {
     let reject = |reason: &str| Err(Failure::input(reason));
     if args.debugger || args.debugger_addr.is_some() {
         return reject(
@@ -37,7 +37,7 @@ pub fn check(args: &Options, target: &TargetOptions, has_program: bool) -> Resul
 }
 
 /// Returns warnings about options that are accepted without effect.
-pub fn warnings(args: &Options, target: &TargetOptions, has_program: bool) -> Vec<String> {
+pub(super) fn warnings(args: &Options, target: &TargetOptions, has_program: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn_if = |condition: bool, message: &str| warnings.extend(condition.then(|| message.to_owned()));
     warn_if(args.nanolog.is_some(), "--nanolog is ignored; events are logged as text, see --log-file");
@@ -59,7 +59,7 @@ pub fn warnings(args: &Options, target: &TargetOptions, has_program: bool) -> Ve
 }
 
 /// Prints a warning on standard error.
-pub fn warn(message: &str) -> std::io::Result<()> {
+pub(super) fn warn(message: &str) -> std::io::Result<()> {
     writeln!(std::io::stderr(), "warning: {message}")
 }
 

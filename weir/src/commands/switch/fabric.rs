@@ -19,10 +19,10 @@ use weir_switch::{Program, Switch};
 use weir_testbed::{Plan, link_names};
 
 /// P4Runtime address of the first switch: the default of `weir controller`.
-pub const FIRST_GRPC_ADDRESS: &str = "127.0.0.1:50051";
+pub(super) const FIRST_GRPC_ADDRESS: &str = "127.0.0.1:50051";
 
 /// The switches and links of a fabric.
-pub struct Fabric {
+pub(super) struct Fabric {
     switches: Vec<FabricSwitch>,
     links: Vec<FabricLink>,
     /// Seed of the random impairments of links.
@@ -48,7 +48,7 @@ struct SwitchOptions {
 
 impl Fabric {
     /// Returns the fabric of a topology. All switches run the same program, or none.
-    pub fn from_topology(
+    pub(super) fn from_topology(
         topology: &Topology,
         args: &Options,
         target: &TargetOptions,
@@ -80,7 +80,7 @@ impl Fabric {
     }
 
     /// Reads the fabric from a plan that the Mininet process has written.
-    pub fn from_plan(path: &Path) -> Result<Fabric, Failure> {
+    pub(super) fn from_plan(path: &Path) -> Result<Fabric, Failure> {
         let invalid = |reason: String| Failure::Input(format!("--plan {}: {reason}", path.display()));
         let plan: Plan = serde_json::from_str(&read(path)?).map_err(|error| invalid(error.to_string()))?;
         let mut programs: BTreeMap<PathBuf, Arc<Program>> = BTreeMap::new();
@@ -122,22 +122,22 @@ impl Fabric {
         Ok(Fabric { switches, links, seed: plan.seed })
     }
 
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.switches.iter().map(|switch| &*switch.name)
     }
 
-    pub fn seed(&self, switch: usize) -> u64 {
+    pub(super) fn seed(&self, switch: usize) -> u64 {
         self.switches[switch].seed
     }
 
     /// Returns the number of network interfaces that the fabric uses: one for each link to a host.
-    pub fn interface_count(&self) -> usize {
+    pub(super) fn interface_count(&self) -> usize {
         self.links.iter().filter(|link| link.ends.iter().any(|end| end.switch.is_none())).count()
     }
 
     /// Rejects fabrics that cannot be started: links between hosts, delays that are too long, and invalid or
     /// too many ports.
-    pub fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
+    pub(super) fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
         let reject = |reason: String| Err(Failure::Input(reason));
         let mut port_counts = vec![0; self.switches.len()];
         for FabricLink { name, ends, parameters } in &self.links {
@@ -171,7 +171,7 @@ impl Fabric {
     }
 
     /// Returns the switches, ready to start. `config` has their common options.
-    pub fn members(&self, config: &DataplaneConfig) -> Result<Vec<FabricMember>, Failure> {
+    pub(super) fn members(&self, config: &DataplaneConfig) -> Result<Vec<FabricMember>, Failure> {
         let mut members = Vec::with_capacity(self.switches.len());
         for switch in &self.switches {
             let config = DataplaneConfig {
@@ -212,13 +212,13 @@ impl Fabric {
     }
 
     /// Returns the controller of the links for `weir link`.
-    pub fn link_controller(&self, handles: &[DataplaneHandle]) -> FabricLinks {
+    pub(super) fn link_controller(&self, handles: &[DataplaneHandle]) -> FabricLinks {
         FabricLinks::new(self.links.clone(), handles.to_vec())
     }
 }
 
 /// Returns the address of the switch at `index`: ports are consecutive, unless the first is 0 (any free port).
-pub fn nth_address(first: SocketAddr, index: usize) -> Result<SocketAddr, Failure> {
+pub(super) fn nth_address(first: SocketAddr, index: usize) -> Result<SocketAddr, Failure> {
     let port = match first.port() {
         0 => Some(0),
         port => u16::try_from(usize::from(port) + index).ok(),

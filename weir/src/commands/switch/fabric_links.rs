@@ -11,7 +11,7 @@ use weir_testbed::links::FabricSample;
 
 /// A link of a fabric, between two switches or between a switch and a host.
 #[derive(Clone, Debug)]
-pub struct FabricLink {
+pub(super) struct FabricLink {
     pub name: String,
     pub ends: [FabricEnd; 2],
     pub parameters: LinkParameters,
@@ -19,7 +19,7 @@ pub struct FabricLink {
 
 /// An end of a link.
 #[derive(Clone, Debug)]
-pub struct FabricEnd {
+pub(super) struct FabricEnd {
     /// Index of the switch; `None` at a host.
     pub switch: Option<u16>,
     pub port: u16,
@@ -28,7 +28,7 @@ pub struct FabricEnd {
 }
 
 /// The links of a running fabric, and the data planes of the switches that carry them.
-pub struct FabricLinks {
+pub(super) struct FabricLinks {
     links: Vec<FabricLink>,
     handles: Vec<DataplaneHandle>,
     /// Ports with a link, by switch index.
@@ -40,7 +40,7 @@ type LinkStates = HashMap<(u16, u16), PortLink>;
 
 impl FabricLinks {
     /// Creates the controller of `links`; `handles` are the data planes of the switches, by index.
-    pub fn new(links: Vec<FabricLink>, handles: Vec<DataplaneHandle>) -> FabricLinks {
+    pub(super) fn new(links: Vec<FabricLink>, handles: Vec<DataplaneHandle>) -> FabricLinks {
         let mut ports = vec![Vec::new(); handles.len()];
         for end in links.iter().flat_map(|link| &link.ends) {
             if let Some(switch) = end.switch {

@@ -12,11 +12,11 @@ use weir_server::p4runtime::{ServeError, Server, ServerConfig, TlsConfig};
 use weir_switch::driver::DataplaneHandle;
 
 /// The default of simple_switch_grpc (main.cpp); 9559 is the port that IANA assigned to P4Runtime.
-pub const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
+pub(super) const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
 
 /// The listening sockets and the TLS configuration of the servers. Connections wait in the backlog until
 /// [`Self::serve`].
-pub struct Endpoints {
+pub(super) struct Endpoints {
     listeners: Vec<TcpListener>,
     tls: Option<TlsConfig>,
 }
@@ -24,7 +24,7 @@ pub struct Endpoints {
 impl Endpoints {
     /// Opens one socket per switch, from the address of `--grpc-server-addr` or `default_address` on. All errors in the
     /// options are reported here.
-    pub fn open(
+    pub(super) fn open(
         options: &GrpcOptions,
         default_address: &str,
         switch_count: usize,
@@ -51,7 +51,7 @@ impl Endpoints {
     }
 
     /// Starts the servers; `switches` are in the order of the sockets.
-    pub fn serve(self, switches: Vec<(DataplaneHandle, ServerConfig)>) -> Result<Server, Failure> {
+    pub(super) fn serve(self, switches: Vec<(DataplaneHandle, ServerConfig)>) -> Result<Server, Failure> {
         let is_unencrypted = self.tls.is_none();
         let switches = switches.into_iter().zip(self.listeners).map(|((handle, config), listener)| {
             (handle, ServerConfig { tls: self.tls.clone(), ..config }, listener)

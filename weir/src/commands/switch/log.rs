@@ -23,7 +23,7 @@ use weir_report::files::{create, is_special};
 const TARGET_PREFIX: &str = "weir";
 
 /// Starts the log that the options select. Returns true if the path of every packet is logged.
-pub fn start(options: &Options) -> Result<bool, Failure> {
+pub(super) fn start(options: &Options) -> Result<bool, Failure> {
     let level = match options.log_level {
         LogLevel::Trace => LevelFilter::TRACE,
         LogLevel::Debug => LevelFilter::DEBUG,

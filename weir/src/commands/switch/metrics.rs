@@ -9,7 +9,7 @@ use weir_switch::driver::{DataplaneError, DataplaneHandle, DataplaneStats, IoDro
 use weir_switch::drops::DropReason;
 
 /// A switch and the counters of its P4Runtime server.
-pub struct MetricsSource {
+pub(super) struct MetricsSource {
     /// Name of the switch in a fabric; otherwise its device id.
     pub name: String,
     pub dataplane: DataplaneHandle,
@@ -35,7 +35,7 @@ struct ProgramMetrics {
 }
 
 /// Returns the metrics page for all switches of a process.
-pub fn page(switches: &[MetricsSource]) -> Page {
+pub(super) fn page(switches: &[MetricsSource]) -> Page {
     let mut page = Page::default();
     for switch in switches {
         // A switch that has stopped has no metrics.

@@ -33,7 +33,7 @@ machine: ethtool -K <veth> tso off gso off gro off. SIGINT and SIGTERM stop the 
 
 Exit status: 0 stopped by a signal; 1 failure; 2 invalid command line or program."
 )]
-pub struct Options {
+pub(crate) struct Options {
     /// Run all switches of a topology in this process, with the links between them in memory; accepts any
     /// file that `weir controller --topology` accepts. Ports to hosts are the interfaces s1-eth1 and so on
     /// (Weir only)
@@ -193,7 +193,7 @@ pub struct Options {
 impl Options {
     /// Returns the capture directory and the program. The directory of `--pcap` is optional: in `--pcap
     /// basic.json` the argument is the program, as in BMv2.
-    pub fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
+    pub(crate) fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
         let (pcap, program) = (self.pcap.as_deref(), self.program.as_deref());
         match pcap {
             Some(path)
@@ -207,7 +207,7 @@ impl Options {
 
     /// Returns the Thrift address: that of the option, otherwise all addresses as in BMv2, or loopback for a
     /// fabric.
-    pub fn thrift_addr(&self) -> IpAddr {
+    pub(crate) fn thrift_addr(&self) -> IpAddr {
         let default = if self.fabric.is_some() || self.plan.is_some() {
             Ipv4Addr::LOCALHOST
         } else {
@@ -218,13 +218,13 @@ impl Options {
 
     /// Returns the size of each receive ring: that of the option, or one that depends on the number of
     /// interfaces.
-    pub fn ring_bytes(&self, interface_count: usize) -> usize {
+    pub(crate) fn ring_bytes(&self, interface_count: usize) -> usize {
         let default_size = DataplaneConfig::ring_bytes_for(interface_count);
         self.ring.map_or(default_size, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
     }
 
     /// Returns the seed of the option, otherwise the current time.
-    pub fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         let current_time =
             || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
         self.seed.unwrap_or_else(current_time)
@@ -254,7 +254,7 @@ fn parse_port_rate(text: &str) -> Result<(u16, Bandwidth), String> {
 
 /// Log levels, with BMv2's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     Trace,
     Debug,
     Info,
@@ -284,7 +284,7 @@ impl From<ClockUnit> for Clock {
 /// Options of the target, simple_switch_grpc; on the command line they follow `--`
 #[derive(Debug, Parser)]
 #[command(name = "weir switch --", max_term_width = 100)]
-pub struct TargetOptions {
+pub(super) struct TargetOptions {
     #[command(flatten)]
     pub grpc: GrpcOptions,
 
@@ -328,7 +328,7 @@ pub struct TargetOptions {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct GrpcOptions {
+pub(super) struct GrpcOptions {
     /// Address of the P4Runtime server [default: 0.0.0.0:9559]; with --fabric that of the first switch
     /// [default: 127.0.0.1:50051], others on consecutive ports
     #[arg(long = "grpc-server-addr", value_name = "ADDR:PORT")]
@@ -357,7 +357,7 @@ pub struct GrpcOptions {
 
 impl GrpcOptions {
     /// Rejects the same combinations as BMv2.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub(super) fn check(&self) -> Result<(), Failure> {
         if self.ssl && self.cert.is_none() {
             return Err(Failure::input("--grpc-server-ssl requires --grpc-server-cert"));
         }
@@ -371,7 +371,7 @@ impl GrpcOptions {
     }
 
     /// Returns true if certificate options are set without TLS, and thus have no effect.
-    pub fn has_pem_without_ssl(&self) -> bool {
+    pub(super) fn has_pem_without_ssl(&self) -> bool {
         let has_files = [&self.cacert, &self.cert, &self.key].into_iter().any(Option::is_some);
         !self.ssl && (has_files || self.with_client_auth)
     }

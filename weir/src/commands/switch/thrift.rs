@@ -12,7 +12,7 @@ use weir_switch::driver::DataplaneHandle;
 
 /// Binds the socket on which digests are published: that of `--notifications-addr`, or BMv2's default. If the default
 /// cannot be bound, as with two switches of the same device id, the result is `None`.
-pub fn notification_socket(args: &Options) -> Result<Option<Arc<NotificationSocket>>, Failure> {
+pub(super) fn notification_socket(args: &Options) -> Result<Option<Arc<NotificationSocket>>, Failure> {
     let default = NotificationSocket::default_address(args.device_id);
     let address = args.notifications_addr.as_ref().unwrap_or(&default);
     match NotificationSocket::bind(address) {
@@ -28,7 +28,7 @@ pub fn notification_socket(args: &Options) -> Result<Option<Arc<NotificationSock
 /// Starts the Thrift server of the switch with this index. If a port given by `--thrift-port` is in use, the start
 /// fails; if BMv2's default port is in use, as with several switches on a machine, the result is `None` and a warning
 /// is printed.
-pub fn start(
+pub(super) fn start(
     args: &Options,
     index: usize,
     mut config: ThriftConfig,

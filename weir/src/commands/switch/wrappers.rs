@@ -12,7 +12,7 @@ use weir_report::files::{MODE_EXECUTABLE, write_atomic};
 const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name.";
 
 /// Writes the wrappers to a directory. Fails if a file exists that is not a wrapper.
-pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     let weir = std::env::current_exe()?;
     let weir = format!("'{}'", weir.to_string_lossy().replace('\'', r"'\''"));
     let directory = create_dir(directory)?;

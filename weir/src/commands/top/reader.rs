@@ -20,7 +20,7 @@ const THRIFT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The state of one switch at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reading {
+pub(super) struct Reading {
     /// Bytes queued, by port; empty if the program has no such register.
     pub queue_bytes: BTreeMap<u16, u64>,
     /// Low 32 bits of the bytes sent, by port; empty if the program has no such register.
@@ -61,7 +61,7 @@ impl Ids {
 }
 
 /// A client that polls one switch.
-pub struct SwitchReader {
+pub(super) struct SwitchReader {
     target: Target,
     options: ClientOptions,
     ports: Vec<u16>,
@@ -73,7 +73,7 @@ pub struct SwitchReader {
 
 impl SwitchReader {
     /// Creates the client; the session is opened by the first read.
-    pub fn new(
+    pub(super) fn new(
         target: Target,
         options: ClientOptions,
         ports: Vec<u16>,
@@ -171,7 +171,7 @@ fn parse_reading(entities: &[Entity], ids: Ids) -> Reading {
 }
 
 /// Reads all switches in parallel; returns the error of each switch that failed.
-pub async fn read_all(readers: &mut Vec<SwitchReader>) -> Vec<Result<Reading, String>> {
+pub(super) async fn read_all(readers: &mut Vec<SwitchReader>) -> Vec<Result<Reading, String>> {
     let mut reads = JoinSet::new();
     for (index, mut reader) in readers.drain(..).enumerate() {
         reads.spawn(async move {

@@ -29,7 +29,7 @@ const MAX_VISITS: usize = 64;
 
 /// The options that select a running fabric and a packet.
 #[derive(Debug, clap::Args)]
-pub struct RunningArgs {
+pub(super) struct RunningArgs {
     /// Trace through running switches: topology file in any format that `weir controller --topology` accepts
     #[arg(long, short, value_name = "FILE", requires = "from", help_heading = "In a running fabric")]
     topology: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub struct RunningArgs {
 }
 
 /// Traces the packet with the hexadecimal digits `hex`, or a DATA packet from one host to another.
-pub fn run(
+pub(super) fn run(
     args: &RunningArgs,
     hex: Option<&str>,
     perfetto: Option<&Path>,

@@ -16,7 +16,7 @@ use weir_controller::watch::{
 use weir_units::Time;
 
 /// A request of a controller to a switch.
-pub enum Request {
+pub(super) enum Request {
     /// Read for the rollout with this number; `None`: read because the controller has become the primary.
     Read(Option<u64>),
     /// Write for the rollout with this number.
@@ -50,7 +50,7 @@ struct Rollout {
     awaited: BTreeSet<SwitchIx>,
 }
 
-pub struct Controller {
+pub(super) struct Controller {
     pub watcher: Watcher,
     fabric: Arc<FabricPlan>,
     p4info: Arc<Index>,
@@ -61,7 +61,13 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub fn new(topology: &Topology, base: &Routes, p4info: &Arc<Index>, run: u64, now: Time) -> Controller {
+    pub(super) fn new(
+        topology: &Topology,
+        base: &Routes,
+        p4info: &Arc<Index>,
+        run: u64,
+        now: Time,
+    ) -> Controller {
         let fabric = Arc::new(FabricPlan {
             topology: topology.clone(),
             method: RoutingMethod::Auto,
@@ -85,7 +91,7 @@ impl Controller {
     }
 
     /// Handles an arbitration message of a switch. Returns the request to send, if any.
-    pub fn on_arbitration(&mut self, switch: SwitchIx, is_primary: bool) -> Option<Request> {
+    pub(super) fn on_arbitration(&mut self, switch: SwitchIx, is_primary: bool) -> Option<Request> {
         let session = self.session(switch);
         let was_primary = std::mem::replace(&mut session.is_primary, is_primary);
         if !is_primary {
@@ -97,7 +103,7 @@ impl Controller {
         None
     }
 
-    pub fn on_lost(&mut self, switch: SwitchIx, loss: ControlLoss) {
+    pub(super) fn on_lost(&mut self, switch: SwitchIx, loss: ControlLoss) {
         self.watcher.on_lost(switch, loss);
         self.session(switch).is_primary = false;
         if loss != ControlLoss::Standby {
@@ -108,7 +114,7 @@ impl Controller {
     }
 
     /// Handles the response to a read: the entities of a switch.
-    pub fn on_read(&mut self, switch: SwitchIx, reason: Option<u64>, held: Vec<Entity>, now: Time) {
+    pub(super) fn on_read(&mut self, switch: SwitchIx, reason: Option<u64>, held: Vec<Entity>, now: Time) {
         if let Some(number) = reason {
             let Some(rollout) = self.rollout.as_mut().filter(|rollout| rollout.number == number) else {
                 return;
@@ -127,7 +133,7 @@ impl Controller {
     }
 
     /// Handles the response to a write: whether the switch accepted all updates of the rank.
-    pub fn on_written(&mut self, switch: SwitchIx, number: u64, is_accepted: bool) {
+    pub(super) fn on_written(&mut self, switch: SwitchIx, number: u64, is_accepted: bool) {
         let Some(rollout) = self.rollout.as_mut().filter(|rollout| rollout.number == number) else { return };
         if !is_accepted {
             self.fail(switch);
@@ -154,12 +160,12 @@ impl Controller {
     }
 
     /// Returns the failures that the present rollout takes into account.
-    pub fn condition(&self) -> Option<&FabricCondition> {
+    pub(super) fn condition(&self) -> Option<&FabricCondition> {
         self.rollout.as_ref().map(|rollout| &rollout.condition)
     }
 
     /// Abandons, begins or advances a rollout as necessary. Returns the requests to send.
-    pub fn poll(&mut self, now: Time) -> Vec<(SwitchIx, Request)> {
+    pub(super) fn poll(&mut self, now: Time) -> Vec<(SwitchIx, Request)> {
         if self.watcher.abandon(now) {
             self.rollout = None;
         }

@@ -29,7 +29,7 @@ const MAIN: usize = 0;
 const RIVAL: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// A link is cut in both directions.
     Cut,
     /// All cut links are repaired.
@@ -94,7 +94,7 @@ struct Device {
     is_running: bool,
 }
 
-pub struct World {
+pub(super) struct World {
     topology: Topology,
     index: Arc<Index>,
     program: Arc<Program>,
@@ -125,7 +125,7 @@ pub struct World {
 
 impl World {
     /// Returns a fabric whose tables one controller has installed.
-    pub fn started(seed: u64) -> World {
+    pub(super) fn started(seed: u64) -> World {
         let spec = "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 1}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
         static PROGRAM: LazyLock<(Arc<Program>, Arc<Index>)> = LazyLock::new(|| {
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Returns a random number in `0..below` (SplitMix64).
-    pub fn draw(&mut self, below: u64) -> u64 {
+    pub(super) fn draw(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -185,7 +185,7 @@ impl World {
         SwitchIx(self.draw(self.devices.len() as u64) as u32)
     }
 
-    pub fn inject(&mut self, fault: Fault) {
+    pub(super) fn inject(&mut self, fault: Fault) {
         match fault {
             Fault::Cut => {
                 let links = (0..self.topology.links.len() as u32).map(LinkIx);
@@ -286,7 +286,7 @@ impl World {
         self.schedule(due, Event::Message { id, switch, age, message });
     }
 
-    pub fn run_for(&mut self, ms: u64) {
+    pub(super) fn run_for(&mut self, ms: u64) {
         let end = self.now + Time::from_ms(ms);
         loop {
             let event = self.events.first_key_value().map_or(Time::MAX, |(key, _)| key.0);
@@ -531,7 +531,7 @@ impl World {
     }
 
     /// Asserts that every pair of hosts that has a path is connected, by symmetric paths.
-    pub fn assert_connected(&self) {
+    pub(super) fn assert_connected(&self) {
         let verified = verify(&self.topology.without_links(&self.cut_links), &self.routes());
         assert!(
             verified.is_ok(),

@@ -18,7 +18,7 @@ const DFT_ENTRIES: usize = 8;
 
 /// The observations of a run.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Messages sent.
     pub messages: usize,
     /// Messages not finished at the end.
@@ -56,7 +56,7 @@ fn table(switch: &Switch) -> Table {
 }
 
 /// Runs the first scheme of an experiment until all messages are delivered, or its duration is over.
-pub fn watch(experiment: &Experiment) -> Seen {
+pub(crate) fn watch(experiment: &Experiment) -> Seen {
     let network = FabricBuilder::new(experiment, &experiment.schemes[0], Engine::default())
         .and_then(|builder| builder.build())
         .expect("a fabric");
@@ -122,13 +122,13 @@ fn sum_up(network: &View<'_>, seen: &mut Seen) {
 }
 
 /// Returns an experiment with localised congestion, in which messages start until `stop`.
-pub fn experiment(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
+pub(crate) fn experiment(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
     parse(topology, scheme, seed, stop, "")
 }
 
 /// Like [`experiment`], with an incast of ten senders every 20 us, which also congests receivers' ports in
 /// [`EVEN_FABRICS`].
-pub fn with_incasts(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
+pub(crate) fn with_incasts(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
     let every = Time::from_us(20);
     let incast = |n: u64| {
         let (to, start) = (1 + n % 8, every * n);
@@ -149,20 +149,20 @@ fn parse(topology: &str, scheme: &str, seed: u64, stop: Time, more: &str) -> Exp
 
 /// Fabrics with several ECMP paths for deflection: three spines, and four cores over eight aggregation switches. The
 /// uplinks have half of the capacity of the hosts.
-pub const FABRICS: [(&str, &str); 2] = [
+pub(crate) const FABRICS: [(&str, &str); 2] = [
     ("leaf-spine", "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 6, rate: 100Gbps, delay: 1us}"),
     ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 50Gbps, delay: 1us}"),
 ];
 
 /// Fabrics in which a receiver's port is no faster than the links to its rack.
-pub const EVEN_FABRICS: [(&str, &str); 2] = [
+pub(crate) const EVEN_FABRICS: [(&str, &str); 2] = [
     ("leaf-spine", "{kind: leaf-spine, leaves: 4, spines: 6, hosts_per_leaf: 6, rate: 100Gbps, delay: 1us}"),
     ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, delay: 1us}"),
 ];
 
 impl Seen {
     /// Returns the violated invariants.
-    pub fn violations(&self) -> Vec<String> {
+    pub(crate) fn violations(&self) -> Vec<String> {
         let violations = [
             ("packets out of order", self.reordered),
             ("retransmissions", self.retransmits),
