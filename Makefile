@@ -34,7 +34,7 @@ check: ## Check while you work, without root: format, lints, unit, property, sim
 test: ## Run everything that checks: what `make check` does, and tests in Mininet, of clients, of the documentation
 	@.ci/test
 
-soak: build ## Run switches, agents and a controller for MINUTES=60 under flapping links, 10,000 seeds in virtual time, and the fuzz targets
+soak: build ## Run switches, agents and a controller for MINUTES=60 under flapping links, 10,000 seeds and 5,000 random experiments in virtual time, and the fuzz targets
 	@.ci/soak
 
 bench: build ## Measure: packet-hops per second, ns per packet, memory; then the criterion benches

@@ -603,6 +603,20 @@ impl View<'_> {
         }
         drops
     }
+    /// Checks that every packet of every switch is accounted for: sent, dropped or queued.
+    ///
+    /// # Errors
+    ///
+    /// The first switch whose counters do not balance, because of a bug.
+    pub fn audit(&self) -> Result<(), String> {
+        self.switches().try_for_each(|node| {
+            let (number, counters) = (node.ix.0, node.switch.counters());
+            if !counters.is_balanced() {
+                return Err(format!("switch {number}: {counters:?} do not balance"));
+            }
+            node.switch.queues().audit().map_err(|imbalance| format!("switch {number}: {imbalance}"))
+        })
+    }
     /// Returns a hash of the time and length of every arrival on every wire, to compare two runs.
     pub fn fingerprint(&self) -> u64 {
         self.directions().fold(0, |hash, direction| hash_step(hash, self.wire(direction).fingerprint))

@@ -134,6 +134,7 @@ pub fn run_on(
             run.network.enable_path_trace();
         }
         let control_flow = run.execute((index, schemes.len()), virtual_time, observer);
+        debug_assert_eq!(run.network.view().audit(), Ok(()), "{}", schemes[index].label);
         Ok((run.snapshot(index), control_flow))
     };
     let (mut snapshots, mut is_partial) = (Vec::new(), false);

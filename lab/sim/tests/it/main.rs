@@ -15,5 +15,6 @@ mod policy_flood;
 mod policy_medium;
 mod programs;
 mod queues;
+mod random_experiments;
 mod threads;
 mod workloads;
