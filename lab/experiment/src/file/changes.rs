@@ -173,7 +173,13 @@ pub(super) fn resolve(
                     || invalid(&key_path("switch"), format!("switch \"{switch}\" is not declared"));
                 let ix = found.ok_or_else(undeclared)?;
                 schedule(*at, Change::Restart(ix));
-                schedule(*at + *refill_after, Change::Refill(ix));
+                // Another restart before the tables are restored makes the controller start again.
+                let refill_at = *at + *refill_after;
+                let is_interrupted =
+                    restarts(spec, switch).any(|other| other > (*at, i) && other.0 <= refill_at);
+                if !is_interrupted {
+                    schedule(refill_at, Change::Refill(ix));
+                }
             }
             FaultSpec::Attack { host: name, with, at, every, times } => {
                 if spec.policy.is_none() {
@@ -204,6 +210,14 @@ pub(super) fn resolve(
     }
     changes.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(changes)
+}
+
+/// Returns the times of all restarts of a switch, each with its index in `faults`.
+fn restarts(spec: &ExperimentSpec, name: &str) -> impl Iterator<Item = (Time, usize)> {
+    spec.faults.iter().enumerate().filter_map(move |(i, fault)| match fault {
+        FaultSpec::Restart { switch, at, .. } if switch == name => Some((*at, i)),
+        _ => None,
+    })
 }
 
 /// Returns the time at which a host joins: the end of its last `away` from time 0, or 0.

@@ -94,6 +94,31 @@ fn a_switch_that_restarts_is_filled_again() {
     assert_eq!(outcome(never, "20ms").0.fct.count, 0);
 }
 
+/// The tables are restored after the last of several restarts, not in between. Found by random experiments: POLICY
+/// packets need a multicast group, which could not be installed twice.
+#[test]
+fn restarts_of_one_switch_may_overlap() {
+    let restart = |at: &str, refill_after: &str| {
+        format!("{{kind: restart, switch: s2, at: {at}, refill_after: {refill_after}}}")
+    };
+    let twice = |first: String, second: String| {
+        outcome(&format!("policy: {{}}\nfaults: [{first}, {second}]"), "50ms")
+    };
+    let once = |at: &str, refill_after: &str| {
+        outcome(&format!("policy: {{}}\nfaults: [{}]", restart(at, refill_after)), "50ms").0
+    };
+    // Empty from 60 us to 260 us, either way.
+    let (interrupted, digest) = twice(restart("60us", "100us"), restart("100us", "160us"));
+    assert_eq!(interrupted.fct.count, 2);
+    assert_eq!(interrupted.drops["no_route"], once("60us", "200us").drops["no_route"]);
+    assert_eq!(twice(restart("100us", "160us"), restart("60us", "100us")).1, digest, "in any order");
+    // The second one is over before the first one would be.
+    let (earlier, _) = twice(restart("60us", "300us"), restart("100us", "60us"));
+    assert_eq!(earlier.drops["no_route"], once("60us", "100us").drops["no_route"]);
+    // Both at the same time.
+    assert_eq!(twice(restart("60us", "200us"), restart("60us", "200us")).0.fct.count, 2);
+}
+
 /// With PFC, a port that was paused when a link or a switch went down does not stay paused.
 #[test]
 fn no_port_stays_paused() {
