@@ -37,7 +37,7 @@ const DEFAULT_SHARE: u64 = 33;
 const MAX_NODES: usize = 40;
 /// Number of full frames that the hosts could send in the longest run, all together. A run takes up to a second in an
 /// unoptimised build.
-const MAX_FRAMES: u64 = 6_000;
+const MAX_FRAMES: u64 = 5_000;
 const MAX_DURATION: Time = Time::from_ms(1);
 /// Number of draws until a topology or a value is valid; the last one is used even if it is not.
 const ATTEMPTS: u64 = 12;
@@ -142,7 +142,8 @@ impl Draw<'_> {
         let mtu = *self.pick("mtu", &[1_518, 1_518, 1_000, 1_100, 4_200, 9_000]);
         let rates_of =
             |fabric: &Topology| fabric.hosts.iter().map(|host| fabric.link(host.link).rate.as_bps()).sum();
-        let line_rates: u64 = self.fabric.as_ref().map_or(1, rates_of);
+        // A fabric that could not be made small enough runs for a microsecond or so.
+        let line_rates: u64 = self.fabric.as_ref().map_or(100_000_000_000_000, rates_of);
         let max = Time::from_secs_f64((MAX_FRAMES * mtu * 8) as f64 / line_rates as f64);
         let share = 30 + self.below("duration", 70);
         self.duration = Time::from_ns(max.min(MAX_DURATION).as_ns() * share / 100);
