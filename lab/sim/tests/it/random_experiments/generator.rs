@@ -401,7 +401,7 @@ impl Draw<'_> {
     fn other_scheme(&self, path: &str) -> Value {
         let needs = |scheme: &dyn SchemeConfig| {
             let needs = scheme.needs();
-            (needs.telemetry, needs.grant, needs.transport.recovery)
+            (needs.telemetry, needs.writes_grant, needs.transport.recovery)
         };
         let all = self.generator.catalogue.schemes.schemes();
         let fitting = all.filter(|scheme| needs(&**scheme) == needs(&*self.schemes[0]));
