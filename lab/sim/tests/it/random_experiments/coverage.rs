@@ -51,7 +51,7 @@ fn add_possible(generator: &Generator, path: &str, schema: &Value, labels: &mut 
 }
 
 /// Returns the labels of everything that experiment files can have.
-pub fn possible(generator: &Generator) -> BTreeSet<String> {
+pub(crate) fn possible(generator: &Generator) -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     add_possible(generator, "", &generator.schema, &mut labels);
     labels.extend(generator.catalogue.schemes.names().map(|name| format!("scheme {name}")));
@@ -59,7 +59,7 @@ pub fn possible(generator: &Generator) -> BTreeSet<String> {
 }
 
 /// Adds the labels of what a file has.
-pub fn add_actual(path: &str, value: &Value, labels: &mut BTreeSet<String>) {
+pub(crate) fn add_actual(path: &str, value: &Value, labels: &mut BTreeSet<String>) {
     match value {
         Value::Object(keys) => {
             let path = with_kind(path, &value["kind"]);

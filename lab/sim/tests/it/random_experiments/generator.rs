@@ -12,7 +12,7 @@ use weir_host::scheme::SchemeConfig;
 use weir_units::{Bytes, Time};
 
 /// Keys that no run depends on, or that need files of their own.
-pub const NOT_DRAWN: [&str; 8] =
+pub(crate) const NOT_DRAWN: [&str; 8] =
     ["name", "title", "paper", "sweep", "entries", "observe.csv", "observe.format", "program.p4info"];
 /// Pairs of keys of which only one may be set.
 const EXCLUSIVE: [(&str, &str); 1] = [("load", "every")];
@@ -43,27 +43,27 @@ const MAX_DURATION: Time = Time::from_ms(1);
 const ATTEMPTS: u64 = 12;
 
 /// Draws experiment files.
-pub struct Generator {
-    pub catalogue: Catalogue,
-    pub schema: Value,
+pub(crate) struct Generator {
+    pub(crate) catalogue: Catalogue,
+    pub(crate) schema: Value,
 }
 
 impl Generator {
-    pub fn new() -> Generator {
+    pub(crate) fn new() -> Generator {
         let catalogue = Catalogue::builtin();
         let schema = catalogue.schema();
         Generator { catalogue, schema }
     }
 
     /// Returns the keys of the experiment with this seed. The same seed gives the same keys.
-    pub fn draw(&self, seed: u64) -> Value {
+    pub(crate) fn draw(&self, seed: u64) -> Value {
         let (topology, fabric) = self.draw_topology(seed);
         let mut draw = Draw { generator: self, seed, fabric, duration: Time::ZERO, schemes: Vec::new() };
         draw.root(topology)
     }
 
     /// Follows a `$ref`.
-    pub fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
+    pub(crate) fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
         match schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/")) {
             Some(name) => self.resolve(&self.schema["$defs"][name]),
             None => schema,
@@ -96,7 +96,7 @@ impl Generator {
     }
 
     /// Reads a file as if it were in the directory of this module, where the files are that it names.
-    pub fn parse(&self, file: &Value) -> Result<Experiment, String> {
+    pub(crate) fn parse(&self, file: &Value) -> Result<Experiment, String> {
         // Tests run in the directory of their crate.
         let path = "tests/it/random_experiments/random.yaml";
         Experiment::parse(&yaml(file), path, "random", &[], None).map_err(|error| error.to_string())
@@ -104,7 +104,7 @@ impl Generator {
 }
 
 /// Returns the text of an experiment file.
-pub fn yaml(file: &Value) -> String {
+pub(crate) fn yaml(file: &Value) -> String {
     serde_yaml::to_string(file).expect("plain data serialises")
 }
 

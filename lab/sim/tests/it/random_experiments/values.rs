@@ -5,8 +5,8 @@ use weir_host::parameter::Parameter;
 use weir_units::{Bytes, Time};
 
 /// Formats of quantities in the schema of experiment files.
-pub const TIME: &str = "a time: 1.5us, 20ms";
-pub const RATE: &str = "a rate: 100Gbps";
+pub(crate) const TIME: &str = "a time: 1.5us, 20ms";
+pub(crate) const RATE: &str = "a rate: 100Gbps";
 const BYTES: &str = "bytes: 64KB, 1MiB";
 const SHARE: &str = "a share: 0.4, 40%";
 
@@ -18,12 +18,12 @@ fn logarithmic(min: u64, max: u64, stream: &mut RandomStream) -> u64 {
 }
 
 /// Draws a size.
-pub fn size(min: u64, max: u64, stream: &mut RandomStream) -> String {
+pub(crate) fn size(min: u64, max: u64, stream: &mut RandomStream) -> String {
     Bytes::new(logarithmic(min, max, stream)).to_string()
 }
 
 /// Draws a whole number for a key.
-pub fn integer(key: &str, stream: &mut RandomStream) -> u64 {
+pub(crate) fn integer(key: &str, stream: &mut RandomStream) -> u64 {
     let (min, max) = match key {
         "port" => (1_024, 60_000),
         "count" => (1, 60),
@@ -41,14 +41,14 @@ pub fn integer(key: &str, stream: &mut RandomStream) -> u64 {
 }
 
 /// Draws a number that is not whole.
-pub fn number(key: &str, stream: &mut RandomStream) -> f64 {
+pub(crate) fn number(key: &str, stream: &mut RandomStream) -> f64 {
     let (min, max) = if key == "shape" { (1.1, 3.0) } else { (0.1, 2.0) };
     // Two digits, as people write them.
     ((min + (max - min) * stream.uniform()) * 100.0).round() / 100.0
 }
 
 /// Draws a quantity for a key of this format, in a run of this duration; `None` if it is not a quantity.
-pub fn quantity(key: &str, format: &str, duration: Time, stream: &mut RandomStream) -> Option<String> {
+pub(crate) fn quantity(key: &str, format: &str, duration: Time, stream: &mut RandomStream) -> Option<String> {
     Some(match format {
         TIME => time(key, duration, stream).to_string(),
         RATE if key == "model_rate" => pick(&["100Mbps", "1Gbps", "10Gbps"], stream),
@@ -96,7 +96,7 @@ fn pick(choices: &[&str], stream: &mut RandomStream) -> String {
 }
 
 /// Draws a value for a parameter of a scheme. It may be invalid: parameters say what they take in words.
-pub fn parameter(parameter: &Parameter, duration: Time, stream: &mut RandomStream) -> String {
+pub(crate) fn parameter(parameter: &Parameter, duration: Time, stream: &mut RandomStream) -> String {
     let words: Vec<&str> =
         parameter.info.range.split(|c: char| !c.is_alphanumeric() && !"./-".contains(c)).collect();
     match stream.below(3) {
