@@ -237,13 +237,18 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
             }
             None => (part, 1),
         };
-        // Host names may contain dashes, so the whole range is first looked up as a name.
+        // Host names may contain dashes, so the whole range is first looked up as a name, and then split at each dash.
         let (first, last) = match host(range) {
             Ok(host) => (host, host),
-            Err(unknown) => match range.split_once('-') {
-                Some((first, last)) => (host(first)?, host(last)?),
-                None => return Err(unknown),
-            },
+            Err(unknown) => {
+                let mut splits = range.match_indices('-').map(|(at, _)| (&range[..at], &range[at + 1..]));
+                let ends = splits.find_map(|(first, last)| Some((host(first).ok()?, host(last).ok()?)));
+                match (ends, range.split_once('-')) {
+                    (Some(ends), _) => ends,
+                    (None, Some((first, last))) => (host(first)?, host(last)?),
+                    (None, None) => return Err(unknown),
+                }
+            }
         };
         if first > last {
             return Err(format!("invalid host range \"{part}\""));

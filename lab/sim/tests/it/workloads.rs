@@ -306,6 +306,16 @@ fn invalid_values_are_reported_with_their_location() {
     }
 }
 
+#[test]
+fn ranges_of_hosts_may_have_names_with_dashes() {
+    let topology = "kind: custom, hosts: [srv-1, srv-2, srv-3, a], switches: [s1], \
+        links: [[srv-1, s1], [srv-2, s1], [srv-3, s1], [a, s1]]";
+    for (hosts, count) in [("srv-1-srv-3", 3), ("srv-2 - a", 3), ("srv-1, srv-3", 2), ("srv-1-srv-3/2", 2)] {
+        let workload = format!("[{{kind: permutation, hosts: \"{hosts}\", size: 1KB}}]");
+        assert_eq!(experiment(topology, &workload, "duration: 1ms").flows.len(), count, "{hosts}");
+    }
+}
+
 /// This record is the only memory that a finished flow takes.
 #[test]
 fn a_finished_flow_is_a_small_record() {

@@ -255,10 +255,10 @@ impl Draw<'_> {
             let path = format!("{path}.{key}");
             // A scheme of its own excludes all other traffic.
             let share = if key == "scheme" { 12 } else { DEFAULT_SHARE };
-            if required.contains(&json!(key)) || path == "observe.interval" || self.chance(&path, share) {
-                if !NOT_DRAWN.contains(&path.as_str()) {
-                    object.insert(key.clone(), self.value(&path, sub));
-                }
+            let is_drawn =
+                required.contains(&json!(key)) || path == "observe.interval" || self.chance(&path, share);
+            if is_drawn && !NOT_DRAWN.contains(&path.as_str()) {
+                object.insert(key.clone(), self.value(&path, sub));
             }
         }
         for (one, other) in EXCLUSIVE {
@@ -458,10 +458,9 @@ impl Draw<'_> {
                     (parameter.info.name.to_owned(), values::parameter(parameter, self.duration, &mut stream))
                 }
             };
-            let accepted = |scheme: &Box<dyn SchemeConfig>| {
-                Policy::of(&**scheme).edit(registry, &[(&key, &value)]).is_ok()
-            };
-            if self.schemes.iter().all(accepted) {
+            let accepts =
+                |scheme: &dyn SchemeConfig| Policy::of(scheme).edit(registry, &[(&key, &value)]).is_ok();
+            if self.schemes.iter().all(|scheme| accepts(&**scheme)) {
                 edit[key] = value.into();
                 break;
             }

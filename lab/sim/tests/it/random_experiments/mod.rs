@@ -45,9 +45,9 @@ fn variants(seed: u64) -> Vec<Variant> {
     let threads = 2 + (seed % 7) as usize;
     // In every other file each window is shared, however little there is to do. Schemes run at the same time, or one
     // after the other on all threads.
-    let parallel_threshold = if seed % 2 == 0 { 0 } else { 16 };
-    let jobs = if seed % 3 == 0 { threads } else { 1 };
-    let trace_paths = seed % 4 == 0;
+    let parallel_threshold = if seed.is_multiple_of(2) { 0 } else { 16 };
+    let jobs = if seed.is_multiple_of(3) { threads } else { 1 };
+    let trace_paths = seed.is_multiple_of(4);
     let several = Simulation { jobs, parallel_threshold, trace_paths, ..Simulation::new(threads) };
     vec![
         Variant { name: format!("{threads} threads"), simulation: several },
