@@ -1,9 +1,9 @@
 //! Sets of path hashes for which all switches make the same choices.
 //!
-//! A switch uses a hash only as `number % size`, where `number` is a slice of the hash or the hash itself. Hashes with
-//! the same remainders, a *residue class*, take the same path. A walk over residue classes therefore covers all 2^32
-//! hashes: each choice constrains the number, and later choices by the same number are limited to the remaining
-//! residues.
+//! A switch uses a hash only as `number % size`, where `number` is the hash itself or a *slice* of it, that is, CRC-16
+//! over `hash >> shift`. Hashes with the same remainders, a *residue class*, take the same path. A walk over residue
+//! classes therefore covers all 2^32 hashes: each choice constrains the number, and later choices by the same number
+//! are limited to the remaining residues.
 
 use crate::hash::PathHash;
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// The number from which a table selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Selector {
-    /// CRC-16 of the hash shifted right by this many bits: selects the member of an ECMP group.
+    /// CRC-16 over `hash >> shift` with this shift ([`PathHash::slice`]): selects the member of an ECMP group.
     Slice(u8),
     /// The hash itself: selects the spanning tree.
     FullHash,
@@ -43,7 +43,7 @@ struct Congruence {
 }
 
 /// Constraints on the path hash that result from the choices on a path so far; empty: any hash. Four are stored inline,
-/// enough for a fat-tree, because a proof creates millions of these sets.
+/// enough for a fat-tree, because a proof of the route verifier (`crate::verify`) creates millions of these sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct HashConstraints(SmallVec<[Congruence; 4]>);
 
@@ -75,7 +75,8 @@ impl HashConstraints {
             .map(|index| index as usize)
     }
 
-    /// Searches for a hash that satisfies all constraints. Slices of a 32-bit hash overlap, so there may be none.
+    /// Searches for a hash that satisfies all constraints. There may be none: all numbers derive from the same 32 bits,
+    /// and the constraint on each is tracked separately.
     pub(crate) fn witness(&self) -> Option<PathHash> {
         /// Far more than the product of the group sizes on one path.
         const MAX_ATTEMPTS: u32 = 1 << 20;

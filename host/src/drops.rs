@@ -65,7 +65,7 @@ drop_reasons! {
     WrongPeer = "wrong_peer",
     /// The feedback acknowledges bytes that were never sent.
     AckBeyondSent = "ack_beyond_sent",
-    /// DATA lies beyond the end of the message, or contradicts its known size.
+    /// DATA lies outside the message, or contradicts its known size.
     BeyondEnd = "beyond_end",
     /// DATA would open another gap, and the limit of ranges behind gaps is reached.
     ReorderFull = "reorder_full",

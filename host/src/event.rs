@@ -78,7 +78,7 @@ pub enum OpenError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
     /// Number of the incast. A receiver counts a sender once per incast, however many of the incast's messages
-    /// announce it. 0: no number; the list counts by itself.
+    /// announce it. 0: no number; the receiver does not match the message's list with others.
     ///
     /// Incasts of one tenant (hosts with a common address prefix, DASR's `tenant_bits`) to one receiver need different
     /// numbers if they occur within DASR's `soft_state` (default 2 s) of each other.
@@ -229,8 +229,8 @@ pub struct FlowInfo {
     pub rate: Bandwidth,
     /// Window in payload bytes, summed over the active subflows.
     pub window: Bytes,
-    /// Payload bytes in flight, summed over the subflows. With selective retransmission, bytes behind duplicate ACKs
-    /// are not counted.
+    /// Payload bytes in flight, summed over the subflows. With selective retransmission, bytes beyond
+    /// the first gap that duplicate ACKs show to have arrived are not counted.
     pub inflight: Bytes,
     /// Payload bytes acknowledged.
     pub acked: Bytes,

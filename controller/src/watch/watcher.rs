@@ -184,8 +184,8 @@ impl Watcher {
         // connected. Before the first rollout all switches wait, so that one rollout serves them all.
         let is_urgent = (is_newly_loaded && self.has_started) || !self.is_probing;
         let link_state_deadline = (!is_urgent).then(|| now + LINK_STATE_TIMEOUT);
-        // Extend the deadline at most once until it passes, so that switches which reconnect one after the other
-        // cannot delay rollouts for ever.
+        // Start a new wait only after the previous one has ended, so that switches which reconnect one after the other
+        // do not extend it each time.
         if self.switch_mut(switch).may_have_foreign_entries && now >= self.unknown_tables_deadline {
             self.unknown_tables_deadline = now + UNKNOWN_TABLES_TIMEOUT;
         }

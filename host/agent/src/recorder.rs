@@ -73,6 +73,7 @@ struct FlowTrack {
     rtts: RttHistogram,
     data_paths: PathCounts,
     ack_paths: PathCounts,
+    /// Number of active flows at the receiver, as reported in ACKs; 0 if it is not reported.
     concurrency: MinMaxLast,
     series: SeriesResult,
 }
@@ -142,7 +143,8 @@ impl Recorder {
         self.flows[index].id.filter(|_| self.flows[index].ended_at.is_none())
     }
 
-    /// Returns the numbers of flows by progress; `waiting` of them have not started.
+    /// Returns the numbers of flows by progress. The caller supplies `waiting`, the number that have not started: it is
+    /// the length of the agent's list of flows to open, so the recorder need not count them.
     pub(crate) fn flow_counts(&self, waiting: usize) -> FlowCounts {
         let ended = self.flows.iter().filter(|track| track.ended_at.is_some()).count();
         FlowCounts { waiting, sending: self.flows.len().saturating_sub(waiting + ended), ended }
@@ -152,11 +154,11 @@ impl Recorder {
         self.flows.iter().all(|track| track.ended_at.is_some())
     }
 
-    /// Called for every frame that the host has accepted, so its fields are plausible. `payload` is the number of
-    /// bytes that the frame added to `payload_received`.
-    pub(crate) fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+    /// Called for every frame that the host has accepted, so its fields are plausible. `new_bytes` is the number of
+    /// payload bytes that the host received for the first time in this frame; 0 for a duplicate.
+    pub(crate) fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, new_bytes: u64) {
         match frame.weir.kind() {
-            PacketKind::Data => self.on_data(now, frame, payload),
+            PacketKind::Data => self.on_data(now, frame, new_bytes),
             PacketKind::Ack | PacketKind::Nack => self.on_ack(now, frame),
             _ => {}
         }
@@ -183,7 +185,7 @@ impl Recorder {
         track.concurrency.add(frame.weir.concurrency());
     }
 
-    fn on_data(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+    fn on_data(&mut self, now: Time, frame: &FrameView<'_>, new_bytes: u64) {
         let key = (frame.ip.source(), frame.weir.message());
         if self.received.len() >= MAX_RECEIVED && !self.received.contains_key(&key) {
             return;
@@ -197,7 +199,7 @@ impl Recorder {
             paths: PathCounts::default(),
         });
         track.last_seen = now;
-        track.bytes += payload;
+        track.bytes += new_bytes;
         track.paths.add(frame.weir.path_id());
     }
 

@@ -169,7 +169,7 @@ impl Inbound {
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
         self.messages.change_scheme(resolved.active_window, config.base_rtt);
-        // Only a message that has requested credits has a number from which the new scheme must continue.
+        // Messages that already use credits: the new scheme starts afresh, but continues the numbers of the credits.
         self.messages.values_mut().for_each(|message| message.has_scheme_changed = message.credit.is_some());
     }
 
@@ -298,8 +298,8 @@ impl Inbound {
         let records_are_sparse =
             [TelemetrySource::DataOncePerRtt, TelemetrySource::DataOnCongestion].contains(&self.telemetry);
         let returns_sparse_records = records_are_sparse && !frame.records().is_empty();
-        // RFC 5681 §4.2: a packet out of order is acknowledged at once. So is a duplicate, because the sender has not
-        // received the ACK of the original.
+        // RFC 5681 §4.2: a packet that opens a gap, arrives while there is one, or fills one is acknowledged at once. So
+        // is a duplicate, because the sender has not received the ACK of the original.
         let ack_now = !accepted.is_gap_free
             || accepted.order == SegmentOrder::Duplicate
             || accepted.completes_message

@@ -133,8 +133,8 @@ pub fn find_p4info(program: &Path) -> Result<PathBuf, String> {
 ///
 /// # Errors
 ///
-/// If the telemetry record has an unsupported length or field, or `ticks` in `@weir_telemetry` is not a number in range. The
-/// text has the name of the object.
+/// If the telemetry record has an unsupported length or field, or `ticks` in `@weir_telemetry` is not a number in
+/// range. The text has the name of the object.
 pub fn switch_profile(p4info: &Index) -> Result<SwitchProfile, String> {
     let declares = |capability: &Capability| match capability.declaration() {
         Declaration::Table(table) => p4info.tables.named(table).is_ok(),
@@ -146,6 +146,7 @@ pub fn switch_profile(p4info: &Index) -> Result<SwitchProfile, String> {
             fields.map(|field| (field.name.as_str(), u32::try_from(field.bitwidth).unwrap_or(0))),
         )
     });
+    // Clock ticks per unit of the records' timestamps, from `@weir_telemetry("data, ticks=8")`.
     let ticks = telemetry_words(p4info).find_map(|word| word.strip_prefix("ticks=")).map(|number| {
         let ticks = number.parse().ok().filter(|ticks| (1..=1_000_000).contains(ticks));
         ticks.ok_or_else(|| {

@@ -70,7 +70,7 @@ pub fn comparison_page(runs: &[LoadedRun]) -> String {
             }
         }
         (differences(runs, &names))
-        (comparison(&merged, runs.len()))
+        (comparison(&merged))
         (paper_section(runs, &names))
         @for section in &sections { (page::charts(section)) }
         (interactive::flows(&merged.results))
@@ -227,7 +227,7 @@ fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
         }
     }
     let mut flat = BTreeMap::new();
-    // A run whose file cannot be parsed has no differences to show.
+    // If the file cannot be parsed, all its keys count as absent.
     if let Ok(value) = serde_yaml::from_str::<Value>(&run.yaml) {
         walk("", &value, &mut flat);
     }
@@ -235,7 +235,7 @@ fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
     flat
 }
 
-fn comparison(merged: &MergedRuns, run_count: usize) -> Markup {
+fn comparison(merged: &MergedRuns) -> Markup {
     let results = &merged.results;
     let ports: Vec<Option<&str>> = merged.ports.iter().map(Option::as_deref).collect();
     let metrics = metrics_at(results, &ports);
@@ -269,7 +269,7 @@ fn comparison(merged: &MergedRuns, run_count: usize) -> Markup {
                 }
                 "Bold: the best value of a row."
                 @if merged.baselines.iter().any(Option::is_some) {
-                    " Below a number: its difference from the same scheme in the first of the " (run_count) " runs with this scheme (▲ better, ▼ worse); empty if equal."
+                    " Below a number: its difference from the same scheme in the first run that has it (▲ better, ▼ worse); empty if equal."
                 }
             }
         }

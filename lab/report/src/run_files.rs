@@ -11,7 +11,7 @@ use std::path::Path;
 use weir_experiment::backend::FabricReport;
 use weir_experiment::results::{Results, Summary};
 
-/// Writes all files of a run into `dir`.
+/// Writes all files of a run into the staging directory `dir`, whose files are published together.
 ///
 /// # Errors
 ///

@@ -93,8 +93,8 @@ pub struct InFlightQueue<T> {
     current: Batch<T>,
     /// The later batches, kept as they were handed over, which avoids copying frames.
     later: Ring<Batch<T>>,
-    /// The sequence number for the arrival event of the next frame, if that frame had been sent when the previous one
-    /// arrived; `None` before the first arrival.
+    /// Reserved at the last arrival; `None` before the first. The arrival event of the next frame uses it if that frame
+    /// had been sent by then.
     successor_seq: Option<ReservedSeq>,
 }
 
@@ -319,7 +319,7 @@ impl Wire {
     }
 
     /// Removes the frame whose arrival impairments have delayed until now. It comes with the reason if it is dropped:
-    /// its link may have gone down in the meantime.
+    /// the link is down now, or went down and came up again while the frame was delayed.
     pub fn pop_delayed(&mut self) -> Option<(Box<Packet>, Option<LinkDrop>)> {
         let impairments = self.impairments.as_mut()?;
         let HeldFrame { undelayed_arrival, packet } = impairments.release()?;

@@ -59,17 +59,19 @@ pub(crate) struct Coordinator<'c, 'n> {
     last_events: u64,
     /// Thread index of each process, for the present number of threads.
     partition_of: Vec<usize>,
-    load_balance: Rebalance,
+    load_balancer: LoadBalancer,
     /// If set, every window runs on the coordinator alone and the CPU time of each process is recorded here.
     forecast: Option<&'c Mutex<ScalingForecast>>,
 }
 
-/// State of the load balancer since the last rebalancing.
+/// The state that decides when the processes are divided among the threads again.
 #[derive(Default)]
-struct Rebalance {
+struct LoadBalancer {
+    /// Number of threads at the last rebalancing.
     threads: usize,
+    /// Number of windows since the last rebalancing.
     windows: u64,
-    /// Number of windows until the next rebalancing.
+    /// Number of windows between the last rebalancing and the next one.
     interval: u64,
 }
 
@@ -196,7 +198,7 @@ impl<'c, 'n> Coordinator<'c, 'n> {
             workers: Vec::new(),
             last_events: 0,
             partition_of,
-            load_balance: Rebalance::default(),
+            load_balancer: LoadBalancer::default(),
             forecast,
         }
     }
@@ -218,15 +220,16 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         }
         let mut forecast = lock(forecast);
         forecast.add_window(&cpu_times_ns);
+        // The time that the forecast itself takes is not part of the run.
         forecast.exclude(thread_cpu_time() - last);
         events
     }
 
-    /// Repartitions the processes if the number of threads has changed or the interval has passed: each side is cut
-    /// into contiguous partitions with about equal event counts since the last rebalancing. The interval doubles from
-    /// 4 to [`MAX_REBALANCE_INTERVAL`] windows.
+    /// Repartitions the processes if the number of threads has changed or the interval has passed: each side of the
+    /// network's [bipartition](crate::bipartition) is cut into contiguous partitions with about equal event counts
+    /// since the last rebalancing. The interval doubles from 4 to [`MAX_REBALANCE_INTERVAL`] windows.
     fn rebalance(&mut self, threads: usize) {
-        let state = &mut self.load_balance;
+        let state = &mut self.load_balancer;
         state.windows += 1;
         let has_new_thread_count = state.threads != threads;
         if !has_new_thread_count && (threads == 1 || state.windows < state.interval) {
@@ -234,8 +237,9 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         }
         // After a change of the number of threads few events have been counted, so rebalance again soon.
         let interval = if has_new_thread_count { 4 } else { MAX_REBALANCE_INTERVAL.min(2 * state.interval) };
-        *state = Rebalance { threads, windows: 0, interval };
+        *state = LoadBalancer { threads, windows: 0, interval };
         let network = self.pool.network;
+        // A window may run the processes of one side only, so each side is balanced by itself.
         for side in network.sides() {
             let event_counts: Vec<u64> =
                 side.iter().map(|&number| network.take_event_count(number)).collect();
@@ -268,9 +272,12 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         }
     }
 
-    /// Runs the processes `due` up to `end` and returns the number of events. `due` must contain every process with
-    /// an event before `end` that `concurrently` does not run itself. `concurrently` runs on this thread while
-    /// workers run processes.
+    /// Runs the processes `due` up to `end` and returns the number of their events. `due` must contain every process
+    /// with an event before `end` that `concurrently` does not run itself.
+    ///
+    /// `concurrently` is other work of the window. It is called once, on this thread, before the thread takes its share
+    /// of `due`; worker threads may run processes of `due` meanwhile. It may run processes that are not in `due`, whose
+    /// events it counts itself.
     pub(crate) fn run(
         &mut self,
         end: &EventKey,

@@ -77,7 +77,7 @@ impl Backend for Mininet {
         })
     }
 
-    /// Runs an experiment that is already scaled.
+    /// Runs an experiment whose rates and times are already slowed down to what software switches can carry.
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
         let started_at = Instant::now();
         self.check(experiment)?;
@@ -233,7 +233,7 @@ impl Testbed<'_> {
             &work_dir,
             self.policy_key,
         )?;
-        // The counters of the fabric also count the pings.
+        // The interface and link counters also count the pings, so these values are subtracted below.
         let frames_before = mininet.packets()?;
         let link_drops_before = mininet.link_drops()?;
         // Programs of users may lack the register; then queues are not observed.
@@ -306,10 +306,11 @@ impl Testbed<'_> {
     fn ping(&self, mininet: &mut MininetProcess) -> Result<Pings, Error> {
         let (topology, mtu) = (&self.experiment.topology, self.experiment.spec.mtu);
         let model = BaseRtt::new(topology, self.routes, mtu);
-        // The reply of a ping is as long as the request, whereas an ACK is short.
-        let unloaded = BaseRtt::new(topology, self.routes, Bytes::ZERO);
+        // The reply of a ping is as long as the request, whereas an ACK is short: the time to serialise the reply,
+        // which is that of the request, is not part of the base RTT.
+        let propagation = BaseRtt::new(topology, self.routes, Bytes::ZERO);
         let serialisation =
-            |from, to| model.pair(topology, from, to).saturating_sub(unloaded.pair(topology, from, to));
+            |from, to| model.pair(topology, from, to).saturating_sub(propagation.pair(topology, from, to));
         let all_pairs = || topology.host_ixs().flat_map(|from| topology.host_ixs().map(move |to| (from, to)));
         let pairs = || all_pairs().filter(|(from, to)| from != to);
         let model_rtt = model.max(topology);
@@ -346,15 +347,15 @@ impl Testbed<'_> {
                 *started_at.borrow_mut() = start;
                 *faults.borrow_mut() = Some(Faults::start(self.experiment, start));
                 *sampler.borrow_mut() = register.as_ref().map(|register| {
-                    let switches = (&self.config, register);
-                    QueueSampler::start(topology, switches, start, self.sample_interval, end)
+                    QueueSampler::start(topology, (&self.config, register), start, self.sample_interval, end)
                 });
             },
             || {
                 let now = Time::from_secs_f64(queue_sampler::monotonic() - *started_at.borrow()).min(end);
                 let scheme = &self.experiment.schemes[index].label;
                 let scheme_count = self.experiment.schemes.len();
-                // Ctrl-C is forwarded to the agents, which write the results so far.
+                // A request of the observer to stop is ignored: Ctrl-C reaches the agents themselves, which end and
+                // write the results so far.
                 let _ =
                     observer.progress(&Progress { scheme, index, scheme_count, now, end, packet_hops: 0 });
             },

@@ -218,5 +218,7 @@ fn read_limbs(slots: &[u64], from: WideSlot) -> Vec<u64> {
     slots[usize::from(from.slot)..][..usize::from(from.limbs)].to_vec()
 }
 
-const _: () =
-    assert!(FRAME_OFFSET_SLOT == VALID_SLOT + 1, "headers are compared from the slot after these two");
+const _: () = assert!(
+    FRAME_OFFSET_SLOT == VALID_SLOT + 1,
+    "`WideOpcode::EqHeader` compares the fields, which start after these two slots"
+);

@@ -102,8 +102,7 @@ impl HeaderType {
             if !is_varbit {
                 offset += bits;
             }
-            // `<`, unlike in `SlotAllocator::alloc`: a header that fills the vector alone could not be loaded, since
-            // `Layout::dummy_block` is as large as the largest header.
+            // Keeps `slot` in range. `SlotAllocator::alloc` checks whether all headers fit together.
             slot = match slot.checked_add(slot_count) {
                 Some(slot)
                     if usize::from(slot) < MAX_PHV_SLOTS && offset as usize <= MAX_HEADER_BYTES * 8 =>

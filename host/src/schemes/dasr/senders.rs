@@ -3,11 +3,12 @@
 //!
 //! ```text
 //!             announced                 packet of an unfinished message
-//!   (absent) -----------> Announced --------------------------------------> Active
-//!      ^                      |                                               |  ^
-//!      |                      | silent for `announced_for`                    |  | first packet of
-//!      +----------------------+                                               |  | another message
-//!      +----------------------------------------------------------------------+--+
+//!   (absent) -----------> Announced --------------------------------------> Active ---+
+//!     ^  ^                    |                                              |  ^     | first packet of
+//!     |  |                    | silent for `announced_for`                   |  |     | another message
+//!     |  +--------------------+                                              |  +-----+
+//!     |                                                                      |
+//!     +----------------------------------------------------------------------+
 //!        last packet of the last message, or silent for `soft_state`
 //! ```
 //!
@@ -69,7 +70,8 @@ impl ActiveSenders {
         }
     }
 
-    /// Processes a packet and returns n for its sender, at least 1.
+    /// Processes a packet and returns n for its sender: the number of senders that share the receiver's line with it,
+    /// as [`SenderStates::count_for`] counts them; at least 1.
     pub(super) fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
         self.remove_silent(data.now);
         self.remove_unstarted(data.now);
@@ -106,11 +108,11 @@ impl ActiveSenders {
         for low_bytes in data.announced {
             let low_bits = u32::from(u16::from_be_bytes(*low_bytes));
             let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_ADDR_MASK | low_bits);
-            if self.states.tenant(sender) == Some(tenant)
-                && self.named.mark_named(data.now, tenant, data.incast, sender)
-                && self.states.announced_count < MAX_SENDERS
-                && self.states.get(sender).is_none()
-            {
+            if self.states.tenant(sender) != Some(tenant) {
+                continue;
+            }
+            let is_new = self.named.mark_named(data.now, tenant, data.incast, sender);
+            if is_new && self.states.announced_count < MAX_SENDERS && self.states.get(sender).is_none() {
                 self.states.set(sender, Some(SenderState::Announced { at: data.now }));
                 self.announcements.push_back((data.now, sender));
             }
@@ -125,8 +127,8 @@ impl ActiveSenders {
         }
     }
 
-    /// Removes announced senders that have not started in time: a message of one packet can be complete before the
-    /// announcement that names its sender arrives.
+    /// Removes announced senders that have not started in time. Some never will: if a one-packet message completes
+    /// before the announcement of its sender arrives, no further packet follows.
     fn remove_unstarted(&mut self, now: Time) {
         while let Some(&(at, sender)) = self.announcements.front()
             && now.saturating_sub(at) > self.announced_for

@@ -274,7 +274,7 @@ impl InterArrival {
     }
 }
 
-/// A sequence of incasts. With jitter, successive incasts may overlap.
+/// A sequence of incasts. Successive ones may overlap, through jitter or the interval between flows.
 struct IncastSource {
     params: IncastParams,
     stream: RandomStream,
@@ -308,7 +308,7 @@ impl IncastSource {
 
     /// Generates incasts until the start of the first queued flow is final.
     fn schedule(&mut self) {
-        // Jitter may start flows of the next incast before those of this one, and flows must be popped in order of start.
+        // Flows of the next incast may start before the last ones of this one, and flows are popped in order of start.
         while let Some(incast_start) = self.next_incast {
             if self.queue.front().is_some_and(|flow| flow.start < incast_start) {
                 break;

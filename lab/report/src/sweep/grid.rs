@@ -271,10 +271,12 @@ mod tests {
         assert_eq!((grid.point(&cells[4]), grid.seed(&cells[4])), (vec!["2".to_owned()], None));
         assert_eq!(grid.dir_name(&cells[4]), "a=2,flows.0.start=500ns");
         assert_eq!(grid.axes.iter().map(SweepAxis::is_mean).collect::<Vec<_>>(), [false, true]);
-        for wrong in ["t=0us..1us/1", "t=1us..0us/3"] {
-            assert!(
-                SweepAxis::parse(wrong).is_err() || SweepAxis::parse(wrong).unwrap().values == [&wrong[2..]]
-            );
+    }
+
+    #[test]
+    fn an_invalid_range_of_times_is_a_plain_value() {
+        for invalid in ["0us..1us/1", "1us..0us/3"] {
+            assert_eq!(SweepAxis::parse(&format!("t={invalid}")).unwrap().values, [invalid]);
         }
     }
 

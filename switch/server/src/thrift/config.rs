@@ -62,7 +62,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 
 /// Returns the JSON of the program that was loaded last, or an empty object without one, as in BMv2.
 fn json(service: &Service) -> Result<String, CallError> {
-    if let Some(pending) = &service.pending_switch {
+    if let Some(pending) = &service.staged_switch {
         return Ok(pending.pipeline().program().json().to_owned());
     }
     match service.handle.with(|switch, _| switch.pipeline().program().clone()) {
@@ -95,19 +95,19 @@ fn id_from_name(service: &Service, args: &Fields) -> CallResult {
 
 /// Loads a program on a new switch. The current one forwards packets until the swap.
 fn load(service: &mut Service, args: &Fields) -> CallResult {
-    if service.pending_switch.is_some() {
+    if service.staged_switch.is_some() {
         return Err(CallError::Exception(ONGOING_SWAP));
     }
     let program =
         service.programs.load(&args.text(1)?).map_err(|error| CallError::internal(error.message))?;
-    service.pending_switch = Some(new_switch(service, program)?);
+    service.staged_switch = Some(new_switch(service, program)?);
     Ok(Value::Void)
 }
 
 /// Installs the loaded switch. As in BMv2, multicast groups and clone sessions belong to the target and are kept;
 /// queued packets are lost.
 fn swap(service: &mut Service) -> CallResult {
-    let mut switch = service.pending_switch.take().ok_or(CallError::Exception(NO_ONGOING_SWAP))?;
+    let mut switch = service.staged_switch.take().ok_or(CallError::Exception(NO_ONGOING_SWAP))?;
     let state = service
         .handle
         .with(|running, _| (running.multicast_groups().clone(), running.clone_sessions().clone()));
@@ -178,9 +178,9 @@ fn acknowledge(service: &mut Service, args: &Fields) -> CallResult {
 /// Resets tables, counters, meters, registers and multicast groups to the initial state of the program. As in BMv2
 /// (`SimpleSwitch::reset_target_state_`), clone sessions are kept; queued packets are lost.
 fn reset_state(service: &mut Service) -> CallResult {
-    if let Some(pending) = &service.pending_switch {
+    if let Some(pending) = &service.staged_switch {
         let program = pending.pipeline().program().clone();
-        service.pending_switch = Some(new_switch(service, program)?);
+        service.staged_switch = Some(new_switch(service, program)?);
     }
     let running = service
         .handle

@@ -98,7 +98,7 @@ impl ThriftServer {
             pre: Pre::default(),
             allow_config_swap: config.allow_config_swap,
             programs: Arc::clone(&config.programs),
-            pending_switch: None,
+            staged_switch: None,
         };
         let service = Arc::new(Mutex::new(service));
         let connections = Arc::new(Connections::default());

@@ -61,7 +61,7 @@ pub(super) struct Service {
     pub programs: Arc<Programs>,
     /// Switch with the program of `bm_load_new_config` until `bm_swap_configs` installs it. As in BMv2, calls on
     /// tables, counters, meters and registers refer to it in the meantime.
-    pub pending_switch: Option<Box<Switch>>,
+    pub staged_switch: Option<Box<Switch>>,
 }
 
 impl Service {
@@ -97,7 +97,7 @@ impl Service {
         unknown: i32,
         operation: impl FnOnce(&mut Pipeline) -> R + Send + 'static,
     ) -> Result<R, CallError> {
-        match &mut self.pending_switch {
+        match &mut self.staged_switch {
             Some(pending) => Ok(operation(pending.pipeline_mut())),
             None => self.on_switch(unknown, |switch, _| operation(switch.pipeline_mut())),
         }

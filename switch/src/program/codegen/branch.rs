@@ -19,6 +19,7 @@ impl CodeBuilder<'_> {
                     let zero = self.constant(0);
                     return self.wide_compare(node, WideOpcode::Ne, value, word_operand(zero));
                 }
+                // A slot that holds an exact number of one bit is 0 or 1 already; a modular one may hold more bits.
                 if !value.is_modular && !value.range.may_be_negative && value.range.bits <= 1 {
                     return Ok(value.slot);
                 }
@@ -136,6 +137,7 @@ impl CodeBuilder<'_> {
         right: &HeaderExpr,
     ) -> Result<Slot, LoadError> {
         let slots = self.layout.types[left.ty(self.layout)].block_len;
+        // The comparison reads whole headers; `escaping_header_base` records that all their fields are in use.
         let (left, right) = (self.escaping_header_base(node, left)?, self.escaping_header_base(node, right)?);
         self.wide_compare(node, WideOpcode::EqHeader(slots), word_operand(left), word_operand(right))
     }

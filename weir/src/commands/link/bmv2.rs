@@ -45,8 +45,8 @@ struct LimitedPort {
     /// Index of the switch.
     switch: usize,
     port: u16,
-    /// Model of the port's queue; `None` for a link without rate limit.
-    limiter: Option<PacketRateController>,
+    /// Computes the packet rate that gives the port the bit rate of its link; `None` for a link without rate limit.
+    rate_control: Option<PacketRateController>,
 }
 
 /// A new rate for a port.
@@ -70,11 +70,11 @@ pub(super) struct Bmv2RateController {
 
 impl Bmv2RateController {
     /// Creates the controller for `switches`, whose ports get the rates of `links`; `None` without switches.
-    /// Fails if a port's interface belongs to no link.
+    /// `max_frame_len` is the length of a full frame. Fails if a port's interface belongs to no link.
     pub(super) fn new(
         switches: &[Bmv2Switch],
         links: &[EmulatedLink],
-        frame: Bytes,
+        max_frame_len: Bytes,
     ) -> Result<Option<Bmv2RateController>, String> {
         if switches.is_empty() {
             return Ok(None);
@@ -87,8 +87,8 @@ impl Bmv2RateController {
                     format!("--bmv2 {}: interface {interface} belongs to no link", bmv2.thrift_address)
                 })?;
                 let rate = links[index / 2].parameters.rate;
-                let limiter = rate.map(|rate| PacketRateController::new(rate, frame));
-                limits[index] = Some(LimitedPort { switch, port: *port, limiter });
+                let rate_control = rate.map(|rate| PacketRateController::new(rate, max_frame_len));
+                limits[index] = Some(LimitedPort { switch, port: *port, rate_control });
             }
         }
         let thrift_addresses = switches.iter().map(|switch| switch.thrift_address.clone()).collect();
@@ -115,13 +115,13 @@ impl Bmv2RateController {
 
     /// Accounts a frame of `len` bytes to the queue of an interface's port, and requests a new rate if it changes.
     fn on_enqueue(&mut self, now: Time, interface: u16, len: usize) {
-        let Some(Some(LimitedPort { switch, port, limiter: Some(limiter) })) =
+        let Some(Some(LimitedPort { switch, port, rate_control: Some(rate_control) })) =
             self.limits.get_mut(usize::from(interface))
         else {
             return;
         };
         if let (Some(packets_per_second), Some(rate_tx)) =
-            (limiter.on_enqueue(now, len as u32), &self.rate_tx)
+            (rate_control.on_enqueue(now, len as u32), &self.rate_tx)
         {
             // The thread runs as long as this end of the channel exists.
             let _ = rate_tx.send(NewRate { switch: *switch, port: *port, packets_per_second });
