@@ -57,4 +57,7 @@ impl SwitchOutput for SwitchEvents {
     }
     /// Discarded: the simulation has no controller.
     fn digest(&mut self, _: Digest) {}
+    fn warn(&mut self, message: String) {
+        tracing::warn!("{message}");
+    }
 }

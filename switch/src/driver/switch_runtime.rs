@@ -82,6 +82,9 @@ impl SwitchOutput for Output {
     fn loop_stopped(&mut self) {
         self.loop_stopped = true;
     }
+    fn warn(&mut self, message: String) {
+        tracing::warn!("{message}");
+    }
     fn digest(&mut self, digest: Digest) {
         self.digests_lost += u64::from(!self.subscribers.notify(DataplaneEvent::Digest(&digest)));
     }

@@ -343,13 +343,18 @@ impl Switch {
     ) {
         if matches!(reason, DropReason::ParserLoop | DropReason::ActionLoop) {
             if self.queues.drops.get(reason).packets == 0 {
-                tracing::warn!(
+                call.out.warn(format!(
                     "a packet is dropped ({}) because a loop of the program did not end; further ones are only counted",
                     reason.name()
-                );
+                ));
             }
             self.loop_stopped = true;
             call.out.loop_stopped();
+        }
+        if let Some(assertion) = self.pipeline.take_first_failure() {
+            call.out.warn(format!(
+                "assertion failed: {assertion}; the packet is dropped, further ones that fail it are only counted"
+            ));
         }
         self.drop(call, packet, reason);
     }
@@ -363,7 +368,7 @@ impl Switch {
         reason: DropReason,
     ) {
         if self.queues.drops.get(reason).packets == 0 {
-            reentry::log_first(reason);
+            call.out.warn(reentry::warning(reason));
         }
         self.drop(call, packet, reason);
     }

@@ -24,6 +24,8 @@ pub trait SwitchOutput {
     /// [`ActionLoop`](crate::drops::DropReason::ActionLoop)). A driver of several switches should run the others
     /// next.
     fn loop_stopped(&mut self) {}
+    /// The program misbehaved for the first time in this way: log the message.
+    fn warn(&mut self, _message: String) {}
 }
 
 /// Collects ready ports, for drivers that ignore all other output.

@@ -108,12 +108,12 @@ impl Reentries {
     }
 }
 
-/// Logs that a packet exceeded a limit. Called only for the first such packet.
+/// Returns the warning for the first packet that exceeds a limit.
 #[cold]
-pub(super) fn log_first(reason: DropReason) {
-    tracing::warn!(
+pub(super) fn warning(reason: DropReason) -> String {
+    format!(
         "a packet is dropped ({}) because the program lets packets run again without end: more than {MAX_REENTRIES} \
          times a packet, or {ALLOWANCE_PER_PACKET} times per received packet on average; further ones are only counted",
         reason.name()
-    );
+    )
 }

@@ -112,6 +112,11 @@ impl Pipeline {
         let texts = self.program.assertions.iter().map(|assertion| assertion.text.as_str());
         texts.zip(self.state.failed_assertions.iter().copied())
     }
+    /// Takes the text of the assertion that just failed, if no switch with this program has reported it.
+    pub(crate) fn take_first_failure(&mut self) -> Option<&str> {
+        let index = self.state.first_failure.take()?;
+        Some(&self.program.assertions[index].text)
+    }
 
     /// Parses a packet, verifies its checksums and runs ingress on it.
     pub fn ingress(

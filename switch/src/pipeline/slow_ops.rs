@@ -105,12 +105,8 @@ impl<T: Tracer> ExecContext<'_, T> {
                 let index = usize::from(op.b);
                 let assertion = &program.assertions[index];
                 self.state.failed_assertions[index] += 1;
-                if !assertion.is_logged.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        "assertion failed: {}; the packet is dropped, as all others that fail it will be without a \
-                         further message",
-                        assertion.text
-                    );
+                if !assertion.is_reported.swap(true, Ordering::Relaxed) {
+                    self.state.first_failure = Some(index);
                 }
                 if T::ENABLED {
                     self.tracer.assertion_failed(program, &assertion.text);

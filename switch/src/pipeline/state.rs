@@ -37,6 +37,8 @@ pub(super) struct State {
     pub now: u64,
     /// Number of failures of each assertion.
     pub failed_assertions: Vec<u64>,
+    /// Index of the assertion that just failed, if it is the first failure in all switches with this program.
+    pub first_failure: Option<usize>,
     /// The ports that are up, for the watch ports of groups; `None` if the port states are unknown.
     pub ports_up: Option<BTreeSet<u16>>,
     /// Memory for this program.
@@ -72,6 +74,7 @@ impl State {
             ticks_per_second: TICKS_PER_SECOND,
             now: 0,
             failed_assertions: vec![0; program.assertions.len()],
+            first_failure: None,
             ports_up: None,
             scratch,
         }

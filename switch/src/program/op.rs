@@ -284,7 +284,7 @@ pub(crate) struct Assertion {
     /// primitive and its action, such as `assert in MyIngress.set_ttl`.
     pub text: String,
     /// True after the first failure on any switch with this program: only that one is logged.
-    pub is_logged: AtomicBool,
+    pub is_reported: AtomicBool,
 }
 
 /// Code that computes a value (a condition, a length, an error code), and the slot that holds it afterwards.

@@ -71,7 +71,7 @@ impl<'p> CodeBuilder<'p> {
         let assertions = &mut self.unlinked.assertions;
         *self.assertion_index.entry(text).or_insert_with_key(|text| {
             let index = assertions.len().min(usize::from(u16::MAX)) as u16;
-            assertions.push(Assertion { text: text.clone(), is_logged: AtomicBool::new(false) });
+            assertions.push(Assertion { text: text.clone(), is_reported: AtomicBool::new(false) });
             index
         })
     }
