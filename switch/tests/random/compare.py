@@ -226,8 +226,8 @@ def cells(compiled):
 
 def interpreted(options, program, compiled, folder):
     """Returns the statements of a test that expects what the interpreter does."""
-    lines, test = list(program.setup), folder / "packets.stf"
-    packets = [f"packet {program.port_in} {frame.hex()}" for frame in program.packets(options.packets)]
+    lines, test = setup(options, program), folder / "packets.stf"
+    packets = [f"packet {program.port_in} {frame.hex()}" for frame in program.frames]
     test.write_text("\n".join([*lines, *packets]) + "\n")
     # One section for each packet: what leaves is followed by a hex dump, with offsets.
     traces = re.split(r"^packet \d+ .*\n", weir(options, "trace", compiled, "--stf", test), flags=re.MULTILINE)[1:]
@@ -239,8 +239,32 @@ def interpreted(options, program, compiled, folder):
     return lines
 
 
-def digests_of_weir(options, program, compiled, folder, frames, setup, expected):
-    """Returns the digests of the embedded switch, which gets the frames as packet-outs."""
+def judged(options, program, compiled, folder):
+    """Returns the statements of a test that expects what BMv2 does, and its digests; None if they are not compared."""
+    lines, learned = setup(options, program), None
+    bmv2 = Bmv2(options, compiled, program.port_in, folder, "log_msg" in program.text, lines)
+    try:
+        received = digests.Bmv2Digests(notes(folder), program.digest) if options.digests and program.digest else None
+        for frame in program.frames:
+            lines.append(f"packet {program.port_in} {frame.hex()}")
+            lines += [f"expect {port} {out.hex()} $" for port, out in bmv2.pass_through(frame, program.passes)]
+        lines += bmv2.state(compiled) if options.cli else []
+        if received:
+            learned = received.collect()
+            received.end()
+    finally:
+        bmv2.end()
+    return lines, learned
+
+
+def setup(options, program):
+    """Returns the statements before the packets, which BMv2 gets by its CLI."""
+    return list(program.setup) if options.cli or options.switch == "none" else []
+
+
+def digests_of_weir(options, program, compiled, folder, expected):
+    """Returns the digests of the embedded switch. It gets the frames as packet-outs, and does not wait for each, so that the
+    digests of recirculated packets come later than in BMv2."""
     thrift, grpc = free_ports(2)
     others = [port for port in PORTS if port != program.port_in]
     for port in others:
@@ -250,19 +274,20 @@ def digests_of_weir(options, program, compiled, folder, frames, setup, expected)
     command += [compiled, "--", "--grpc-server-addr", f"127.0.0.1:{grpc}", "--cpu-port", program.port_in]
 
     def prepare():
-        if setup:
+        if statements := setup(options, program):
             cli = Cli(options.cli, thrift)
             try:
-                cli.ask(setup)
+                cli.ask(statements)
             finally:
                 cli.end()
 
-    return digests.weir_digests(list(map(str, command)), compiled, folder / "p4info.txtpb", grpc, frames, prepare, expected)
+    return digests.weir_digests(list(map(str, command)), compiled, folder / "p4info.txtpb", grpc, program.frames, prepare, expected)
 
 
 def compare(options, number):
     """Returns the number of frames that BMv2 sends, and None if the embedded switch sends the same, else a description."""
     program = Program(number)
+    program.frames = list(program.packets(options.packets))
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"weir-random-{number}-", dir=options.keep))
     source, compiled, test = (folder / f"program.{kind}" for kind in ("p4", "json", "stf"))
     reads = folder / "state.stf"
@@ -271,22 +296,11 @@ def compare(options, number):
                            "-o", str(compiled), str(source)], capture_output=True, text=True)
     if done.returncode:
         return 0, f"{folder}: p4c rejects the program:\n" + done.stderr[:2000]
-    logs, setup, learned = "log_msg" in program.text, program.setup if options.cli else [], []
     try:
         if options.switch == "none":
-            lines = interpreted(options, program, compiled, folder)
+            lines, learned = interpreted(options, program, compiled, folder), None
         else:
-            lines, frames = list(setup), list(program.packets(options.packets))
-            bmv2 = Bmv2(options, compiled, program.port_in, folder, logs, setup)
-            try:
-                received = digests.Bmv2Digests(notes(folder), program.digest) if options.digests and program.digest else None
-                for frame in frames:
-                    lines.append(f"packet {program.port_in} {frame.hex()}")
-                    lines += [f"expect {port} {out.hex()} $" for port, out in bmv2.pass_through(frame, program.passes)]
-                lines += bmv2.state(compiled) if options.cli else []
-                learned = received.collect() if received else []
-            finally:
-                bmv2.end()
+            lines, learned = judged(options, program, compiled, folder)
         test.write_text("\n".join([*lines, "no_packet"]) + "\n")
         reads.write_text("\n".join([*lines, *cells(compiled)]) + "\n")
         found = []
@@ -298,16 +312,15 @@ def compare(options, number):
                 raise Difference(f"the {engine} engine differs:\n{difference}") from None
         if wrong := [pair for pair in zip(*found) if pair[0] != pair[1]]:
             raise Difference(f"the engines differ: {wrong[:4]}")
-        if learned:
-            others = digests_of_weir(options, program, compiled, folder, frames, setup, len(learned))
-            if learned != others:
-                raise Difference(f"the digests differ: BMv2 has {learned[:4]}, weir {others[:4]}")
-        if logs and options.switch != "none":
-            sides = (sorted(LOGGED.findall(text)) for text in ((folder / "log.txt").read_text(), weir(options, "trace", compiled, "--stf", test)))
-            left, right = sides
+        if learned is not None:
+            left, right = set(learned), set(digests_of_weir(options, program, compiled, folder, len(learned)))
+            if left != right:
+                raise Difference(f"the digests differ: BMv2 has {sorted(left - right)[:4]}, weir {sorted(right - left)[:4]}")
+        if (log := folder / "log.txt").exists():
+            left, right = (sorted(LOGGED.findall(text)) for text in (log.read_text(), weir(options, "trace", compiled, "--stf", test)))
             if left != right:
                 raise Difference(f"the log messages differ: BMv2 has {sorted(set(left) - set(right))[:4]}, weir {sorted(set(right) - set(left))[:4]}")
-    except Failure as failure:
+    except (Failure, TimeoutError) as failure:
         return 0, f"{folder}: {failure}"
     except Difference as difference:
         return 0, f"{folder}: {difference}"
