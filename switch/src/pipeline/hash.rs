@@ -15,6 +15,16 @@ pub(super) struct Payload<'a> {
     pub virtual_len: u32,
 }
 
+impl<'a> Payload<'a> {
+    /// Returns the payload of a frame of which `frame[..len]` is stored and the headers end at `parsed`. As in BMv2, a
+    /// truncation counts from the payload's first byte here, because the headers are not in front of it yet.
+    pub(super) fn new(frame: &'a [u8], parsed: usize, len: usize, virtual_len: u32, truncate: u32) -> Self {
+        let bytes = frame.get(parsed..len).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(truncate as usize)];
+        Payload { bytes, virtual_len: virtual_len.min(truncate - bytes.len() as u32) }
+    }
+}
+
 /// The state of a calculation between packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CalculationState {

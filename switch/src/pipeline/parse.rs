@@ -114,9 +114,9 @@ impl<T: Tracer> PacketContext<'_, T> {
             program: self.program,
             state: &mut *self.state,
             length: &mut phv.length,
+            payload: Payload::new(frame, parsed, len, virtual_len, phv.truncate),
             truncate: &mut phv.truncate,
             ingress_length: phv.ingress_length,
-            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), virtual_len },
             now: self.now,
             tracer: &mut *self.tracer,
             open_condition: None,
@@ -488,7 +488,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         let index = usize::from(calculation);
         let virtual_len = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
-        let payload = Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), virtual_len };
+        let payload = Payload::new(frame, phv.parsed as usize, len, virtual_len, phv.truncate);
         let State { scratch, calculations, .. } = &mut *self.state;
         let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.hash_input);
         hash::compute(calculation, &phv.slots, payload, buffer, &mut calculations[index])
