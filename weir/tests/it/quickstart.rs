@@ -192,8 +192,13 @@ fn an_interrupted_run_keeps_its_results_so_far() {
     command.args(["--set", "observe.interval=10us"]);
     let child =
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Long enough for the start, and much shorter than the run: ten virtual seconds take hours.
-    std::thread::sleep(Duration::from_secs(2));
+    // A shell starts background jobs with SIGINT ignored, so a signal before the run handles it would be lost. Partial
+    // results exist once it does.
+    let began = Instant::now();
+    while !dir.path().join("out.partial/summary.json").exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "no partial results within a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let sent = Instant::now();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
