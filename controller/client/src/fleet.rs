@@ -84,7 +84,7 @@ pub enum OnFailure {
 
 /// Brings every switch to its program and desired state, and verifies the result by reading it back. Only differences
 /// are written, in the order of their ranks over all switches
-/// ([`RankedUpdates`](weir_controller::reconcile::RankedUpdates)), so that no packet loops in between.
+/// ([`RankedUpdates`]), so that no packet loops in between.
 ///
 /// All switches are connected and read before any is written; `on_failure` says what happens if one of them fails. If a
 /// switch fails later, the others stop after the current rank: the routes written so far have no loop.

@@ -1,4 +1,5 @@
-//! Messages between a run ([`crate::run`]) and its logical processes: commands to hosts, and reports of hosts.
+//! Messages between a run (module [`run`](mod@crate::run)) and its logical processes: commands to hosts, and
+//! reports of hosts.
 
 use weir_controller::topology::HostIx;
 use weir_host::{Announcement, FlowId, FlowSpec, HostEvent};

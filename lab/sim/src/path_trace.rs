@@ -1,6 +1,6 @@
 //! Traces the paths of sampled packets: when they arrived at switches and left them. Every frame is parsed, so this
 //! is enabled only on request. Each logical process ([`crate::process`]) records the events at its own nodes, and
-//! [`paths`] joins them at the end.
+//! `paths` joins them at the end.
 //!
 //! A frame is the bytes of its headers and a `virtual_len`: the simulator keeps no payload bytes, only their number.
 

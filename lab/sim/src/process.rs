@@ -46,7 +46,7 @@ pub struct HostNode {
     timer_at: Option<Time>,
     /// Frames of an attacker at this host. They are sent before the host's own frames.
     injected: Ring<Vec<u8>>,
-    /// The last [`MAX_OVERHEARD`] POLICY frames received, newest first; `None` if the experiment has no attacker here.
+    /// The last `MAX_OVERHEARD` POLICY frames received, newest first; `None` if the experiment has no attacker here.
     pub overheard: Option<VecDeque<Vec<u8>>>,
 }
 
