@@ -6,6 +6,7 @@ ARGS ?=
 TOPO         ?=
 DEFAULT_PROG ?=
 PROGRAM       = $(if $(filter %.p4,$(DEFAULT_PROG)),build/$(notdir $(DEFAULT_PROG:.p4=.json)),$(DEFAULT_PROG))
+CRATE     ?=
 P4C       ?= p4c-bm2-ss
 P4C_FLAGS ?=
 
@@ -13,9 +14,9 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR   := $(TARGET)/release/weir
 
-.PHONY: run results check test soak bench p4 p4-tna packages stop clean help build
+.PHONY: run results check test soak bench p4 p4-tna packages stop clean help build virtual-time
 
-run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
+run: $(if $(TOPO),build,virtual-time) ## Build what virtual time needs, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
 ifeq ($(TOPO),)
 	@$(WEIR) run $(EXP) $(ARGS)
 else
@@ -28,8 +29,8 @@ endif
 results: build ## Run the papers' experiments and write the tables of docs/results.md: 40 minutes on two cores, or ARGS=--quick for a few
 	@$(WEIR) results $(ARGS)
 
-check: ## Check while you work, without root: format, lints, unit, property, simulation and packet tests
-	@.ci/test check
+check: ## Check while you work, without root: format, lints, unit, property, simulation and packet tests; CRATE=host: that crate, and lints of those that depend on it
+	@CRATE=$(CRATE) .ci/test check
 
 test: ## Run everything that checks: what `make check` does, and tests in Mininet, of clients, of the documentation
 	@.ci/test
@@ -60,5 +61,11 @@ clean: stop ## Remove what was built; runs/ stays, it holds your results
 help: ## Show this
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 
-build:
+build: ## Build all commands
 	@$(CARGO) build --release --locked -p weir-fabric
+
+# A first run should not wait for gRPC, TLS and the other things that virtual time does not need. Once all commands are built,
+# they stay: only a full build has `weir man`.
+virtual-time:
+	@if $(WEIR) man --help >/dev/null 2>&1; then $(MAKE) --no-print-directory build; \
+	else $(CARGO) build --release --locked -p weir-fabric --no-default-features; fi

@@ -31,6 +31,15 @@ impl Failure {
     pub fn work(reason: impl std::fmt::Display) -> Failure {
         Failure::Work(reason.to_string())
     }
+
+    /// The failure of an option or command that a build without the feature `full` lacks.
+    #[cfg(not(feature = "full"))]
+    pub(crate) fn left_out(part: impl std::fmt::Display) -> Failure {
+        Failure::Input(format!(
+            "{part} is not part of this build, which is for virtual time only; `make build` or `cargo build --release` \
+             builds all of Weir"
+        ))
+    }
 }
 
 impl std::fmt::Display for Failure {

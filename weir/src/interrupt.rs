@@ -7,6 +7,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+#[cfg(feature = "full")]
 use weir_testbed::Signals;
 
 /// True once a stop was requested.
@@ -86,4 +87,5 @@ pub fn lend_terminal(to_child: bool) {
 }
 
 /// The signal handling of this process, as the testbed needs it.
+#[cfg(feature = "full")]
 pub const SIGNALS: Signals = Signals { is_cancelled: interrupted, lend_terminal };

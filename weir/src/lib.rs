@@ -7,13 +7,18 @@
 mod cli;
 pub mod commands;
 pub mod console;
+#[cfg(feature = "full")]
 mod control;
+#[cfg(feature = "full")]
 mod http;
 mod huge_pages;
 pub mod interrupt;
+#[cfg(feature = "full")]
 mod live;
+#[cfg(feature = "full")]
 mod metrics;
 pub mod output;
+#[cfg(feature = "full")]
 pub mod privilege;
 mod reference;
 

@@ -14,4 +14,4 @@ mod web;
 pub(crate) use interaction::{Colours, UserAction};
 pub(crate) use model::{FlowRow, PortRow, SwitchRow, ViewModel};
 pub(crate) use view::View;
-pub(crate) use web::{ServeOptions, WebView};
+pub(crate) use web::WebView;

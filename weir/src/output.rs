@@ -1,5 +1,7 @@
 //! The options for output formats, shared by all commands.
 
+use std::net::{IpAddr, SocketAddr};
+
 /// Output options of commands that only report.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct QueryOutput {
@@ -23,6 +25,23 @@ pub struct ActionOutput {
     quiet: bool,
 }
 
+/// The option for a live view in browsers.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ServeOptions {
+    /// Show the fabric in browsers at http://ADDR/; PORT alone binds to 127.0.0.1, 0 chooses a free port
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
+    pub serve: Option<SocketAddr>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok((IpAddr::from([127, 0, 0, 1]), port).into()),
+        Err(_) => {
+            text.parse().map_err(|_| "expected PORT or ADDR:PORT, for example 127.0.0.1:8080".to_owned())
+        }
+    }
+}
+
 /// Format and verbosity of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputStyle {
@@ -43,5 +62,19 @@ impl From<QueryOutput> for OutputStyle {
 impl From<ActionOutput> for OutputStyle {
     fn from(options: ActionOutput) -> OutputStyle {
         OutputStyle { json: options.query.json, verbose: options.verbose, quiet: options.quiet }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_means_loopback() {
+        assert_eq!(address("8080").unwrap().to_string(), "127.0.0.1:8080");
+        assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        for invalid in ["", "x", "127.0.0.1", "65536", "localhost:8080"] {
+            assert!(address(invalid).is_err(), "{invalid}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A limit of Linux, and values from `/proc`.
 
 /// Maximum length of an interface name: `IFNAMSIZ` (16) includes the terminating NUL.
+#[cfg(feature = "full")]
 pub(super) const MAX_IFNAME_LEN: usize = 15;
 
 /// Returns a memory counter of this process in bytes, from `/proc/self/status`: `VmHWM:` is the peak resident

@@ -1,6 +1,7 @@
 //! `weir mininet`: starts p4 tutorials networks, and cleans up after killed runs.
 
 use super::files::create_dir;
+use super::program::Switch;
 use crate::console::{Console, Failure};
 use crate::interrupt::SIGNALS;
 use crate::output::QueryOutput;
@@ -50,15 +51,6 @@ pub(super) struct Args {
 
     #[command(flatten)]
     output: QueryOutput,
-}
-
-/// The switch implementations
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(super) enum Switch {
-    /// simple_switch_grpc
-    Bmv2,
-    /// Weir's embedded switch
-    Weir,
 }
 
 impl Switch {

@@ -2,17 +2,26 @@
 
 mod bench;
 mod completions;
+#[cfg(feature = "full")]
 mod controller;
 mod estimate;
 mod export;
+#[cfg(feature = "full")]
 mod fabric;
 mod files;
+#[cfg(feature = "full")]
 mod host;
+#[cfg(not(feature = "full"))]
+mod left_out;
+#[cfg(feature = "full")]
 mod link;
 mod linux;
+#[cfg(feature = "full")]
 mod man;
+#[cfg(feature = "full")]
 mod mininet;
 mod new;
+#[cfg(feature = "full")]
 mod policy;
 mod program;
 mod progress;
@@ -23,8 +32,10 @@ mod schema;
 mod schemes;
 mod stf;
 mod sweep;
+#[cfg(feature = "full")]
 mod switch;
 mod threads;
+#[cfg(feature = "full")]
 mod top;
 mod trace;
 mod wireshark;
@@ -65,7 +76,9 @@ enum Command {
     Report(report::Args),
     Results(results::Args),
     Stf(stf::Args),
+    #[cfg(feature = "full")]
     Switch(switch::Args),
+    #[cfg(feature = "full")]
     Top(top::Args),
     Trace(trace::Args),
     Schemes(schemes::Args),
@@ -73,15 +86,25 @@ enum Command {
     New(new::Args),
     Bench(bench::Args),
     Completions(completions::Args),
+    #[cfg(feature = "full")]
     Man(man::Args),
     Export(export::Args),
     Wireshark(wireshark::Args),
+    #[cfg(feature = "full")]
     Host(host::Args),
+    #[cfg(feature = "full")]
     Controller(controller::Args),
+    #[cfg(feature = "full")]
     Fabric(fabric::Args),
+    #[cfg(feature = "full")]
     Link(link::Args),
+    #[cfg(feature = "full")]
     Mininet(mininet::Args),
+    #[cfg(feature = "full")]
     Policy(policy::Args),
+    #[cfg(not(feature = "full"))]
+    #[command(flatten)]
+    LeftOut(left_out::Command),
 }
 
 impl CommandLine {
@@ -114,7 +137,9 @@ impl CommandLine {
             Command::Report(args) => report::run(args, console),
             Command::Results(args) => results::run(args, console),
             Command::Stf(args) => stf::run(args, console),
+            #[cfg(feature = "full")]
             Command::Switch(args) => switch::run(args, console),
+            #[cfg(feature = "full")]
             Command::Top(args) => top::run(args, console),
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
@@ -124,6 +149,7 @@ impl CommandLine {
             Command::Completions(args) => {
                 completions::run(args, CommandLine::command_for(&console.extensions.catalogue), console)
             }
+            #[cfg(feature = "full")]
             Command::Man(args) => {
                 // The Markdown page omits the keys of experiment files, which have a page of their own.
                 let command = match args.markdown {
@@ -134,12 +160,20 @@ impl CommandLine {
             }
             Command::Export(args) => export::run(args, console),
             Command::Wireshark(args) => wireshark::run(args, console),
+            #[cfg(feature = "full")]
             Command::Host(args) => host::run(args, console),
+            #[cfg(feature = "full")]
             Command::Controller(args) => controller::run(args, console),
+            #[cfg(feature = "full")]
             Command::Fabric(args) => fabric::run(args, console),
+            #[cfg(feature = "full")]
             Command::Link(args) => link::run(args, console),
+            #[cfg(feature = "full")]
             Command::Mininet(args) => mininet::run(args, console),
+            #[cfg(feature = "full")]
             Command::Policy(args) => policy::run(args, console),
+            #[cfg(not(feature = "full"))]
+            Command::LeftOut(command) => Err(command.refusal()),
         }
     }
 }

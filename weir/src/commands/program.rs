@@ -40,3 +40,12 @@ impl From<Engine> for program::Engine {
         }
     }
 }
+
+/// The switch implementations
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Switch {
+    /// simple_switch_grpc
+    Bmv2,
+    /// Weir's embedded switch
+    Weir,
+}

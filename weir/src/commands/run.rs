@@ -1,20 +1,21 @@
 //! `weir run`: runs the schemes of experiments and writes reports.
 
+#[cfg(not(feature = "full"))]
+#[path = "run/bars.rs"]
 mod live;
+#[cfg(feature = "full")]
+mod live;
+#[cfg(feature = "full")]
+mod mininet;
 
 use super::estimate::Estimate;
 use super::files::create_dir;
-use super::host::policy::check_key;
-use super::mininet::Switch;
-use super::program::Engine;
-use super::progress::ProgressBars;
+use super::program::{Engine, Switch};
 use super::threads::{Parallelism, thread_count};
 use crate::console::{self, Console, Failure};
-use crate::interrupt::{self, SIGNALS};
-use crate::live::{Colours, ServeOptions, View, WebView};
-use crate::output::ActionOutput;
-use crate::privilege;
-use live::{LiveView, Mode, ProgressView};
+use crate::interrupt;
+use crate::output::{ActionOutput, ServeOptions};
+use live::{ProgressView, WebView};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
@@ -29,7 +30,6 @@ use weir_report::{
 };
 use weir_sim::Simulation;
 use weir_switch::drops::DropReason;
-use weir_testbed::Mininet;
 use weir_units::Bandwidth;
 
 /// The part of the help before the keys: an example and the structure of experiment files.
@@ -156,12 +156,12 @@ impl Args {
     /// Returns true if a run starts only when the user of a page continues it, because it could otherwise end before
     /// the page is loaded. Runs in Mininet start at once: real time cannot be paused.
     fn waits_for_browser(&self) -> bool {
-        self.serve.is_given() && !self.serve_now && self.backend == BackendKind::Sim
+        self.serve.serve.is_some() && !self.serve_now && self.backend == BackendKind::Sim
     }
 
     /// Returns true if a live view is shown, on the terminal or in browsers.
     fn has_live_view(&self) -> bool {
-        self.live || self.serve.is_given()
+        self.live || self.serve.serve.is_some()
     }
 }
 
@@ -192,6 +192,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Err(Failure::input("--out requires a single experiment"));
     }
     check_backend(args)?;
+    #[cfg(not(feature = "full"))]
+    check_build(args, &experiments)?;
     if let Some(dir) = &args.out {
         RunDir::at(dir).map_err(Failure::input)?;
     }
@@ -208,7 +210,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             .map_err(|error| error.at(file.display()))?;
     }
     interrupt::catch_ctrl_c()?;
-    let web = args.serve.open()?;
+    let web = WebView::open(args.serve)?;
     if let Some(web) = &web {
         let _ = writeln!(io::stderr(), "Live view {}", web.url());
         if args.waits_for_browser() {
@@ -307,6 +309,24 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Rejects what a build without the feature `full` cannot do.
+#[cfg(not(feature = "full"))]
+fn check_build(args: &Args, experiments: &[Experiment]) -> Result<(), Failure> {
+    let writes_parquet = |experiment: &Experiment| {
+        experiment.spec.observe.format == weir_experiment::file::TableFormat::Parquet
+    };
+    let parts = [
+        ("--backend mininet", args.backend == BackendKind::Mininet),
+        ("--live", args.live),
+        ("--serve", args.serve.serve.is_some()),
+        ("`format: parquet`", experiments.iter().any(writes_parquet)),
+    ];
+    match parts.iter().find(|(_, is_wanted)| *is_wanted) {
+        Some((part, _)) => Err(Failure::left_out(part)),
+        None => Ok(()),
+    }
+}
+
 fn run_one(
     experiment: &Experiment,
     args: &Args,
@@ -325,8 +345,9 @@ fn run_one(
     // For the checkpoints; properties that are known only after the run are added below.
     let initial_description = description.clone();
     let pcaps = args.pcap.as_deref().map(create_dir).transpose()?;
+    #[cfg(feature = "full")]
     if args.backend == BackendKind::Mininet {
-        privilege::retain_capabilities(privilege::MININET_CAPABILITIES)?;
+        mininet::retain_capabilities()?;
     }
     let backend = create_backend(experiment, args, pcaps)?;
     let checkpoints = CheckpointWriter::new(run_dir, &initial_description, experiment)?;
@@ -334,23 +355,11 @@ fn run_one(
     for (label, value) in &description.properties {
         console.detail(format_args!("{}: {label} {value}", description.name));
     }
-    let view = match args.has_live_view() {
-        true => {
-            let view = View::open(args.live.then(|| Colours::of(console)), web)?;
-            let mode = if args.waits_for_browser() { Mode::Stepping } else { Mode::Running };
-            let live = LiveView::open(experiment, view, mode);
-            let live = if args.backend == BackendKind::Mininet { live.for_mininet()? } else { live };
-            ProgressView::Live(Box::new(live))
-        }
-        false => ProgressView::Bars(ProgressBars::new(console.show_progress)),
-    };
+    let view = ProgressView::open(experiment, args, web, console)?;
     let mut observer = CheckpointingObserver { inner: view, checkpoints };
     let outcome = backend.run(experiment, &mut observer);
     let CheckpointingObserver { inner: view, checkpoints } = observer;
-    let (view_result, link_changes) = match view {
-        ProgressView::Live(live) => live.close(),
-        ProgressView::Bars(_) => (Ok(()), Vec::new()),
-    };
+    let (view_result, link_changes) = view.close();
     let RunOutcome { mut results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -434,19 +443,11 @@ fn warn_of_stopped_programs(results: &Results) {
     }
 }
 
-/// Returns the absolute path of the policy key, after checking that agents can use the key.
-fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, Failure> {
-    if experiment.spec.policy.is_some() && args.policy_key.is_none() {
-        return Err(Failure::input("`policy` in Mininet requires --policy-key FILE"));
-    }
-    args.policy_key.as_deref().map(check_key).transpose()
-}
-
 /// Returns the backend that runs the experiment. `pcaps` is the directory for captures.
 fn create_backend(
     experiment: &Experiment,
     args: &Args,
-    pcaps: Option<PathBuf>,
+    #[cfg_attr(not(feature = "full"), expect(unused))] pcaps: Option<PathBuf>,
 ) -> Result<Box<dyn Backend>, Failure> {
     if args.backend == BackendKind::Sim {
         let Parallelism { threads, jobs } = parallelism(args, experiment);
@@ -455,16 +456,11 @@ fn create_backend(
             Simulation { jobs, engine, trace_paths: args.perfetto, ..Simulation::with_cores(cores) };
         return Ok(Box::new(virtual_time));
     }
-    let policy_key = policy_key(experiment, args)?;
-    let switch = args.switch.map(Switch::kind);
-    Ok(Box::new(Mininet {
-        switch,
-        process_per_switch: args.process_per_switch,
-        cli: args.cli,
-        pcaps,
-        policy_key,
-        signals: SIGNALS,
-    }))
+    #[cfg(feature = "full")]
+    return mininet::backend(experiment, args, pcaps);
+    // `check_build` rejects it before.
+    #[cfg(not(feature = "full"))]
+    return Err(Failure::left_out("--backend mininet"));
 }
 
 fn print(

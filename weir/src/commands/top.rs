@@ -6,8 +6,8 @@ use super::controller::{Protocol, SwitchArgs, ThriftArgs, model_topology, runtim
 use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
-use crate::live::{Colours, PortRow, ServeOptions, SwitchRow, UserAction, View, ViewModel};
-use crate::output::QueryOutput;
+use crate::live::{Colours, PortRow, SwitchRow, UserAction, View, ViewModel, WebView};
+use crate::output::{QueryOutput, ServeOptions};
 use reader::{Reading, SwitchReader};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -203,7 +203,7 @@ fn print_state(poller: &SwitchPoller, topology: &Topology, console: &mut Console
 /// Shows the fabric on the terminal or in browsers until the user quits.
 fn watch(poller: &SwitchPoller, topology: &Topology, args: &Args, console: &Console) -> Result<(), Failure> {
     let title = args.topology.display().to_string();
-    let web = args.serve.open()?;
+    let web = WebView::open(args.serve)?;
     if let Some(web) = &web {
         let _ = writeln!(io::stderr(), "Live view {}", web.url());
     }

@@ -1,5 +1,9 @@
 //! `weir trace`: shows the steps of a packet through a P4 program or a running fabric.
 
+#[cfg(feature = "full")]
+mod running;
+#[cfg(not(feature = "full"))]
+#[path = "trace/left_out.rs"]
 mod running;
 mod steps;
 

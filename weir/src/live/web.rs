@@ -4,6 +4,7 @@ use super::interaction::UserAction;
 use super::model::ViewModel;
 use crate::console::Failure;
 use crate::http::{BoundListener, Request, Response, Server};
+use crate::output::ServeOptions;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,34 +17,6 @@ const MAX_QUEUED: usize = 16;
 /// A page that polled within this time counts as open, because pages poll several times a second. Also the time limit
 /// for `end` to wait for the next poll.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct ServeOptions {
-    /// Show the fabric in browsers at http://ADDR/; PORT alone binds to 127.0.0.1, 0 chooses a free port
-    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
-    serve: Option<SocketAddr>,
-}
-
-impl ServeOptions {
-    pub(crate) fn is_given(self) -> bool {
-        self.serve.is_some()
-    }
-
-    /// Starts the server; `None` without `--serve`.
-    pub(crate) fn open(self) -> Result<Option<WebView>, Failure> {
-        let Some(address) = self.serve else { return Ok(None) };
-        BoundListener::bind(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
-    }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    match text.parse::<u16>() {
-        Ok(port) => Ok((IpAddr::from([127, 0, 0, 1]), port).into()),
-        Err(_) => {
-            text.parse().map_err(|_| "expected PORT or ADDR:PORT, for example 127.0.0.1:8080".to_owned())
-        }
-    }
-}
 
 /// State that the server and the view share.
 #[derive(Debug, Default)]
@@ -76,6 +49,12 @@ enum WebAction {
 }
 
 impl WebView {
+    /// Starts the server; `None` without `--serve`.
+    pub(crate) fn open(options: ServeOptions) -> Result<Option<WebView>, Failure> {
+        let Some(address) = options.serve else { return Ok(None) };
+        BoundListener::bind(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
+    }
+
     fn serve(listener: BoundListener) -> Result<WebView, Failure> {
         let address = listener.address();
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -188,21 +167,12 @@ mod tests {
     use crate::live::PortRow;
 
     fn web() -> WebView {
-        let options = ServeOptions { serve: Some(address("0").unwrap()) };
-        options.open().unwrap().unwrap()
+        let options = ServeOptions { serve: Some(([127, 0, 0, 1], 0).into()) };
+        WebView::open(options).unwrap().unwrap()
     }
 
     fn send(web: &WebView, line: &str, fields: &str) -> String {
         send_request(web.address, format!("{line} HTTP/1.1\r\n{fields}\r\n").as_bytes())
-    }
-
-    #[test]
-    fn a_port_alone_means_loopback() {
-        assert_eq!(address("8080").unwrap().to_string(), "127.0.0.1:8080");
-        assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
-        for invalid in ["", "x", "127.0.0.1", "65536", "localhost:8080"] {
-            assert!(address(invalid).is_err(), "{invalid}");
-        }
     }
 
     #[test]

@@ -3,6 +3,10 @@
 
 pub mod csv;
 mod fct;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
 pub mod parquet;
 mod schema;
 

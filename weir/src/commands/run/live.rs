@@ -1,10 +1,11 @@
 //! `weir run --live` and `--serve`: shows a run on the terminal or in browsers while it is in progress.
 
+use super::{Args, BackendKind};
 use crate::commands::progress::ProgressBars;
 use crate::commands::top::{self, PollResult, SwitchPoller};
-use crate::console::Failure;
+use crate::console::{Console, Failure};
 use crate::interrupt::interrupt;
-use crate::live::{FlowRow, PortRow, UserAction, View, ViewModel};
+use crate::live::{Colours, FlowRow, PortRow, UserAction, View, ViewModel};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -23,10 +24,39 @@ const SWITCH_POLL_INTERVAL: Time = Time::from_ms(500);
 /// Maximum number of flows shown.
 const MAX_FLOWS: usize = 200;
 
+pub(super) use crate::live::WebView;
+
 /// The display of a run: a progress bar per scheme, or a live view of the fabric.
 pub(super) enum ProgressView<'a> {
     Bars(ProgressBars),
     Live(Box<LiveView<'a>>),
+}
+
+impl<'a> ProgressView<'a> {
+    /// Opens the display that the arguments ask for. `web` is the server for browsers.
+    pub(super) fn open(
+        experiment: &'a Experiment,
+        args: &Args,
+        web: Option<&'a WebView>,
+        console: &Console,
+    ) -> Result<ProgressView<'a>, Failure> {
+        if !args.has_live_view() {
+            return Ok(ProgressView::Bars(ProgressBars::new(console.show_progress)));
+        }
+        let view = View::open(args.live.then(|| Colours::of(console)), web)?;
+        let mode = if args.waits_for_browser() { Mode::Stepping } else { Mode::Running };
+        let live = LiveView::open(experiment, view, mode);
+        let live = if args.backend == BackendKind::Mininet { live.for_mininet()? } else { live };
+        Ok(ProgressView::Live(Box::new(live)))
+    }
+
+    /// Restores the terminal. Returns the error of the view, if any, and the descriptions of link changes.
+    pub(super) fn close(self) -> (Result<(), Failure>, Vec<String>) {
+        match self {
+            ProgressView::Live(live) => live.close(),
+            ProgressView::Bars(_) => (Ok(()), Vec::new()),
+        }
+    }
 }
 
 impl Observer for ProgressView<'_> {
@@ -102,7 +132,7 @@ struct PolledFabric {
 
 /// The user's control over virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+enum Mode {
     Running,
     /// Runs until the next snapshot, shows it, and then pauses.
     Stepping,
@@ -112,7 +142,7 @@ pub(super) enum Mode {
 impl<'a> LiveView<'a> {
     /// Creates the view of a run. With [`Mode::Stepping`], virtual time pauses at the first snapshot until the user
     /// continues.
-    pub(super) fn open(experiment: &'a Experiment, view: View<'a>, mode: Mode) -> LiveView<'a> {
+    fn open(experiment: &'a Experiment, view: View<'a>, mode: Mode) -> LiveView<'a> {
         let now = Instant::now();
         let (experiment_name, topology) = (&*experiment.spec.name, &experiment.topology);
         let model = ViewModel { title: experiment_name.to_owned(), ..ViewModel::default() };
@@ -136,7 +166,7 @@ impl<'a> LiveView<'a> {
     }
 
     /// Configures the view for a run in Mininet, whose switches are polled. Time cannot be paused there.
-    pub(super) fn for_mininet(mut self) -> Result<LiveView<'a>, Failure> {
+    fn for_mininet(mut self) -> Result<LiveView<'a>, Failure> {
         let topology = self.topology;
         let target = |ix| Target {
             name: topology.switch(ix).name.clone(),
@@ -229,7 +259,7 @@ impl<'a> LiveView<'a> {
     }
 
     /// Restores the terminal. Returns the error of the view, if any, and the descriptions of link changes.
-    pub(super) fn close(self) -> (Result<(), Failure>, Vec<String>) {
+    fn close(self) -> (Result<(), Failure>, Vec<String>) {
         drop(self.view);
         (self.error.map_or(Ok(()), Err), self.link_change_log)
     }
