@@ -72,6 +72,12 @@ fn invalid_lists_are_rejected_with_status_2() {
         stderr_of_rejected(&["run", "--iface", "lo", "--flows-from", "/nowhere.yaml"])
             .contains("/nowhere.yaml")
     );
+    let setup = dir.path().join("setup.json");
+    fs::write(&setup, r#"{"scheme": "fncc", "rate": "10Mbps"}"#).expect("written");
+    let run = ["run", "--iface", "lo", "--setup", setup.to_str().expect("text")];
+    let stderr = stderr_of_rejected(&run);
+    assert!(stderr.contains("setup.json: missing field `base_rtt`"), "{stderr}");
+    assert!(stderr_of_rejected(&[&run[..], &["--scheme", "hpcc"]].concat()).contains("cannot be used with"));
 }
 
 /// Returns a command that runs `weir` in a new network namespace with the loopback interface up.

@@ -33,6 +33,6 @@ mod status;
 pub use clock::{Clock, StartAt, StartAtError};
 pub use error::AgentError;
 pub use interface::Interface;
-pub use plan::{AgentConfig, DEFAULT_MAX_SPIN, FlowPlan, StopCondition};
+pub use plan::{AgentConfig, DEFAULT_MAX_SPIN, FlowEntry, FlowPlan, StopCondition};
 pub use run::Agent;
 pub use status::Status;

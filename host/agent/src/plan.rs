@@ -1,4 +1,5 @@
 use super::{AgentError, Interface, StartAt};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT, max_announced};
@@ -43,6 +44,33 @@ pub struct FlowPlan {
     pub size: Option<Bytes>,
     /// The senders of an incast, which the first packets announce to the receiver.
     pub announcement: Option<Announcement>,
+}
+
+/// A flow in a list, with values not yet parsed: what a user or the testbed writes for `weir host run`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowEntry {
+    /// IPv4 address of the receiver.
+    pub peer: String,
+    /// Bytes to send, such as `1MB`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// UDP port of the flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// MAC address of the next hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Addresses of the senders that the flow's first packets announce to the receiver, separated by spaces or commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub announces: Option<String>,
+    /// Number of the incast that the announced senders belong to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incast: Option<u32>,
 }
 
 /// When a run ends. An interrupt always ends it.

@@ -1,9 +1,11 @@
 //! The configuration of the hosts of an experiment.
 
+use crate::file::TransportSpec;
 use crate::{Experiment, Scheme};
 use weir_controller::plan::EXPRESS_PRIORITY;
 use weir_controller::topology::HostIx;
 use weir_controller::{BaseRtt, Routes};
+use weir_host::scheme::LossRecovery;
 use weir_host::{ConfigError, HostConfig};
 use weir_units::Time;
 
@@ -33,16 +35,26 @@ pub fn host_config(
     config.mac = host.mac;
     config.mtu = spec.mtu;
     config.tick = tick;
-    config.ack_every = spec.transport.ack_every;
+    spec.transport.apply(&mut config);
     config.transport.recovery = Some(experiment.recovery(scheme));
-    config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
-    config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
-    config.transport.user_timeout = spec.transport.user_timeout.unwrap_or(config.transport.user_timeout);
-    config.transport.active_window = spec.transport.active_window;
     config.data_class = experiment.data_class(ix);
     config.express_class = EXPRESS_PRIORITY;
     config.control_class = experiment.feedback_class(scheme);
     config
+}
+
+impl TransportSpec {
+    /// Sets the keys in the configuration of a host. Keys that are absent keep its defaults; `base_rtt` is not among the
+    /// keys, because its default follows from the network.
+    pub fn apply(&self, config: &mut HostConfig) {
+        config.ack_every = self.ack_every;
+        let transport = &mut config.transport;
+        transport.recovery = self.recovery.map(LossRecovery::from);
+        transport.min_rto = self.min_rto.unwrap_or(transport.min_rto);
+        transport.initial_rto = self.initial_rto.unwrap_or(transport.initial_rto);
+        transport.user_timeout = self.user_timeout.unwrap_or(transport.user_timeout);
+        transport.active_window = self.active_window;
+    }
 }
 
 /// Checks the configuration of every host for every scheme. An error has the path of the key, and the reason.

@@ -38,5 +38,6 @@ pub mod yaml;
 pub use backend::{Backend, LinkChange, Observer, Progress, RunOutcome};
 pub use catalogue::Catalogue;
 pub use file::{Experiment, ExperimentError, Flow, Scheme};
+pub use scalar::SchemeEntry;
 /// Used by workloads and topologies of other crates to derive `JsonSchema`.
 pub use schemars;

@@ -6,6 +6,7 @@
 //! - `plan`: the description of the fabric that it builds.
 //! - `p4runtime`: programs, table entries and counters of all switches.
 //! - `agents`: commands and results of the hosts' agents.
+//! - [`host_setup`]: what an agent is told about its host.
 //! - `faults`: link faults during the run.
 //! - [`links`]: requests to the process that emulates the links.
 //! - [`control`]: the protocol of control sockets.
@@ -19,6 +20,7 @@ mod agents;
 pub mod control;
 mod facts;
 mod faults;
+pub mod host_setup;
 pub mod links;
 mod mininet_process;
 mod p4runtime;

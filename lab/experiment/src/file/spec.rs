@@ -271,6 +271,15 @@ impl From<RecoverySpec> for LossRecovery {
     }
 }
 
+impl From<LossRecovery> for RecoverySpec {
+    fn from(recovery: LossRecovery) -> RecoverySpec {
+        match recovery {
+            LossRecovery::GoBackN => RecoverySpec::GoBackN,
+            LossRecovery::Selective => RecoverySpec::Selective,
+        }
+    }
+}
+
 fn default_ack_every() -> u32 {
     1
 }

@@ -3,11 +3,10 @@
 use super::options::Mac;
 use crate::commands::files::read;
 use crate::console::Failure;
-use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::str::FromStr;
-use weir_agent::FlowPlan;
+use weir_agent::{FlowEntry, FlowPlan};
 use weir_host::Announcement;
 use weir_units::{Bytes, Time};
 
@@ -23,20 +22,6 @@ pub(super) fn port(first: u16, index: u16) -> u16 {
     }
 }
 
-/// An entry of the file, with values not yet parsed.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    peer: String,
-    size: Option<String>,
-    start: Option<String>,
-    stop: Option<String>,
-    port: Option<u16>,
-    mac: Option<String>,
-    announces: Option<String>,
-    incast: Option<u32>,
-}
-
 /// Reads a list of flows; errors name the file and the index of the flow, from 0.
 pub(super) fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     let text = read(path)?;
@@ -46,19 +31,23 @@ pub(super) fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
         Some("yaml" | "yml") => from_yaml(&text),
         _ => return Err(invalid("unknown format: a list of flows must be a .yaml or .csv file".to_owned())),
     };
-    let entries = entries.map_err(invalid)?;
+    plans(&entries.map_err(invalid)?).map_err(invalid)
+}
+
+/// Parses the entries of a list; errors name the index of the flow, from 0.
+pub(super) fn plans(entries: &[FlowEntry]) -> Result<Vec<FlowPlan>, String> {
     let flows = entries.iter().enumerate();
     flows
-        .map(|(index, entry)| plan(index, entry).map_err(|reason| invalid(format!("flow {index}: {reason}"))))
+        .map(|(index, entry)| plan(index, entry).map_err(|reason| format!("flow {index}: {reason}")))
         .collect()
 }
 
-fn from_csv(text: &str) -> Result<Vec<Entry>, String> {
+fn from_csv(text: &str) -> Result<Vec<FlowEntry>, String> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     reader.deserialize().collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-fn from_yaml(text: &str) -> Result<Vec<Entry>, String> {
+fn from_yaml(text: &str) -> Result<Vec<FlowEntry>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -66,7 +55,7 @@ fn from_yaml(text: &str) -> Result<Vec<Entry>, String> {
 }
 
 /// Parses an entry. Its index selects the default port.
-fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
+fn plan(index: usize, entry: &FlowEntry) -> Result<FlowPlan, String> {
     fn field<T: FromStr>(name: &str, text: &Option<String>) -> Result<Option<T>, String>
     where
         T::Err: std::fmt::Display,

@@ -6,6 +6,7 @@ mod options;
 mod output;
 pub(super) mod policy;
 
+use crate::commands::files::read;
 use crate::console::{Console, Failure};
 use crate::interrupt;
 use crate::privilege;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_agent::results::{AgentResults, Ended, FlowState};
 use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Status, StopCondition};
 use weir_report::output::OutputFile;
+use weir_testbed::host_setup::HostSetup;
 use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface
@@ -113,8 +115,16 @@ struct ListArgs {
     ///
     /// Only `peer` is required. A flow without a size sends until its `stop` or the end of the run; times are
     /// relative to the start of the run.
-    #[arg(long, value_name = "FILE", alias = "flows")]
-    flows_from: PathBuf,
+    #[arg(long, value_name = "FILE", alias = "flows", required_unless_present = "setup")]
+    flows_from: Option<PathBuf>,
+
+    /// Read scheme, program, rate, MTU, base RTT, transport and flows from FILE (JSON), in place of the options for them:
+    /// what a run in Mininet writes for each of its hosts
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "flows_from", "scheme", "set", "program", "rate", "mtu", "base_rtt", "telemetry_clock", "ack_every", "recovery",
+        "min_rto", "initial_rto", "user_timeout", "active_window",
+    ])]
+    setup: Option<PathBuf>,
 
     #[command(flatten)]
     host: HostOptions,
@@ -139,18 +149,35 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {
             let until = StopCondition { flows_finished: false, deadline: recv.run.duration };
-            run_agent(&recv.host, &recv.policy, &recv.run, vec![], until, OnInterrupt::Succeed, console)
+            let setup = recv.host.setup()?;
+            let host = Host { options: &recv.host, setup: &setup, policy: &recv.policy };
+            run_agent(host, &recv.run, vec![], until, OnInterrupt::Succeed, console)
         }
         Command::Send(send) => {
             let (flows, until) = plan_to_send(send)?;
-            run_agent(&send.host, &send.policy, &send.run, flows, until, OnInterrupt::Fail, console)
+            let setup = send.host.setup()?;
+            let host = Host { options: &send.host, setup: &setup, policy: &send.policy };
+            run_agent(host, &send.run, flows, until, OnInterrupt::Fail, console)
         }
         Command::Run(list) => {
-            let flows = flows::load(&list.flows_from)?;
+            let (setup, flows) = setup_and_flows(list)?;
             let until = StopCondition { flows_finished: false, deadline: list.run.duration };
-            run_agent(&list.host, &list.policy, &list.run, flows, until, OnInterrupt::Succeed, console)
+            let host = Host { options: &list.host, setup: &setup, policy: &list.policy };
+            run_agent(host, &list.run, flows, until, OnInterrupt::Succeed, console)
         }
     }
+}
+
+/// Returns the setup and the flows of `weir host run`.
+fn setup_and_flows(list: &ListArgs) -> Result<(HostSetup, Vec<FlowPlan>), Failure> {
+    if let Some(path) = &list.flows_from {
+        return Ok((list.host.setup()?, flows::load(path)?));
+    }
+    let path = list.setup.as_deref().expect("clap requires --flows-from or --setup");
+    let invalid = |reason: &dyn std::fmt::Display| Failure::Input(format!("{}: {reason}", path.display()));
+    let setup: HostSetup = serde_json::from_str(&read(path)?).map_err(|error| invalid(&error))?;
+    let flows = flows::plans(&setup.flows).map_err(|reason| invalid(&reason))?;
+    Ok((setup, flows))
 }
 
 /// Returns the flows of `weir host send`, and when the run ends.
@@ -179,9 +206,16 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failu
     Ok((flows.collect(), StopCondition { flows_finished: true, deadline }))
 }
 
+/// The host of a subcommand: its options, and the setup that they or a file describe.
+#[derive(Clone, Copy)]
+struct Host<'a> {
+    options: &'a HostOptions,
+    setup: &'a HostSetup,
+    policy: &'a PolicyOptions,
+}
+
 fn run_agent(
-    host: &HostOptions,
-    policy: &PolicyOptions,
+    Host { options, setup, policy }: Host<'_>,
     run: &RunOptions,
     flows: Vec<FlowPlan>,
     until: StopCondition,
@@ -193,8 +227,9 @@ fn run_agent(
         AgentError::System { .. } => Failure::work(error),
         _ => Failure::input(error),
     };
-    let interface = host.interface().map_err(agent_failure)?;
-    let mut host = host.config(&interface, &console.extensions.catalogue.schemes)?;
+    let interface = options.interface().map_err(agent_failure)?;
+    let registry = &console.extensions.catalogue.schemes;
+    let mut host = setup.config(&interface, registry).map_err(Failure::Input)?;
     host.policy = policy.config(host.base_rtt)?;
     let addr = interface.addr;
     let config = AgentConfig {

@@ -2,18 +2,16 @@
 
 use crate::console::Failure;
 use crate::metrics::MetricsOptions;
-use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_agent::{AgentError, DEFAULT_MAX_SPIN, Interface, StartAt};
-use weir_experiment::artifacts::switch_profile;
-use weir_host::scheme::{LossRecovery, SwitchProgram};
-use weir_host::schemes::Registry;
-use weir_host::switch_profile::SwitchProfile;
+use weir_experiment::SchemeEntry;
+use weir_experiment::file::{RecoverySpec, TransportSpec};
 use weir_host::wire::MacAddr;
-use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT, HostConfig};
+use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT};
+use weir_testbed::host_setup::HostSetup;
 use weir_units::{Bandwidth, Bytes, Time};
 
 #[derive(Debug, clap::Args)]
@@ -38,8 +36,8 @@ pub(super) struct HostOptions {
     /// P4Info of a program
     ///
     /// A policy may then select any scheme whose requirements the program meets.
-    #[arg(long, value_name = "NAME|P4INFO", value_parser = parse_program)]
-    program: Option<SwitchProfile>,
+    #[arg(long, value_name = "NAME|P4INFO")]
+    program: Option<String>,
 
     /// Rate of the NIC: the initial rate of each flow, and the limit for all flows together
     #[arg(long, default_value_t = DEFAULT_RATE)]
@@ -65,7 +63,7 @@ pub(super) struct HostOptions {
     ///
     /// Must be the same at sender and receiver.
     #[arg(long, value_parser = parse_recovery)]
-    recovery: Option<LossRecovery>,
+    recovery: Option<RecoverySpec>,
 
     /// Minimum retransmission timeout with selective recovery
     #[arg(long, default_value_t = DEFAULT_MIN_RTO, value_name = "TIME")]
@@ -187,20 +185,11 @@ fn parse_telemetry_clock(text: &str) -> Result<Time, String> {
     }
 }
 
-/// Parses the value of `--program`: the path of a P4Info if there is such a file, otherwise a name.
-fn parse_program(text: &str) -> Result<SwitchProfile, String> {
-    if !Path::new(text).is_file() {
-        return text.parse().map(|program: SwitchProgram| program.capabilities().into());
-    }
-    let p4info = std::fs::read_to_string(text).map_err(|error| error.to_string())?;
-    switch_profile(&Index::from_text(&p4info).map_err(|error| error.to_string())?)
-}
-
 /// Parses the value of `--recovery`.
-fn parse_recovery(text: &str) -> Result<LossRecovery, String> {
+fn parse_recovery(text: &str) -> Result<RecoverySpec, String> {
     match text {
-        "go-back-n" => Ok(LossRecovery::GoBackN),
-        "selective" => Ok(LossRecovery::Selective),
+        "go-back-n" => Ok(RecoverySpec::GoBackN),
+        "selective" => Ok(RecoverySpec::Selective),
         _ => Err(format!("invalid recovery \"{text}\"; expected go-back-n or selective")),
     }
 }
@@ -211,26 +200,31 @@ impl HostOptions {
         Interface::find(&self.iface, self.addr)
     }
 
-    /// Returns the configuration of the host.
-    pub(super) fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
-        let parameters = self.set.iter().map(|text| {
-            text.split_once('=')
-                .ok_or_else(|| Failure::Input(format!("--set {text}: expected PARAMETER=VALUE")))
-        });
-        let parameters = parameters.collect::<Result<Vec<_>, _>>()?;
-        let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
-        let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
-        config.registry = registry.clone();
-        config.switch_profile = self.program.clone();
-        config.mtu = self.mtu.unwrap_or(interface.max_frame);
-        config.tick = self.telemetry_clock;
-        config.ack_every = self.ack_every;
-        config.transport.recovery = self.recovery;
-        config.transport.min_rto = self.min_rto;
-        config.transport.initial_rto = self.initial_rto;
-        config.transport.user_timeout = self.user_timeout;
-        config.transport.active_window = self.active_window;
-        Ok(config)
+    /// Returns the setup that the options describe, without flows.
+    pub(super) fn setup(&self) -> Result<HostSetup, Failure> {
+        let parameter = |text: &String| match text.split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Failure::Input(format!("--set {text}: expected PARAMETER=VALUE"))),
+        };
+        let set = self.set.iter().map(parameter).collect::<Result<_, _>>()?;
+        Ok(HostSetup {
+            scheme: SchemeEntry { scheme: self.scheme.clone(), label: self.scheme.clone(), set },
+            program: self.program.clone(),
+            rate: self.rate,
+            mtu: self.mtu,
+            base_rtt: self.base_rtt,
+            telemetry_clock: self.telemetry_clock,
+            transport: TransportSpec {
+                ack_every: self.ack_every,
+                base_rtt: None,
+                recovery: self.recovery,
+                min_rto: Some(self.min_rto),
+                initial_rto: Some(self.initial_rto),
+                user_timeout: Some(self.user_timeout),
+                active_window: self.active_window,
+            },
+            flows: Vec::new(),
+        })
     }
 }
 
