@@ -1,5 +1,6 @@
 //! `weir run`: runs the schemes of experiments and writes reports.
 
+mod args;
 #[cfg(not(feature = "full"))]
 #[path = "run/bars.rs"]
 mod live;
@@ -10,11 +11,12 @@ mod mininet;
 
 use super::estimate::Estimate;
 use super::files::create_dir;
-use super::program::{Engine, Switch};
+use super::program::Engine;
 use super::threads::{Parallelism, thread_count};
 use crate::console::{self, Console, Failure};
 use crate::interrupt;
-use crate::output::{ActionOutput, ServeOptions};
+pub(super) use args::Args;
+use args::BackendKind;
 use live::{ProgressView, WebView};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -47,132 +49,6 @@ data_mining; a file of size,cumulative probability; {choice: [2KB, 8KB]};
 {uniform: {min: 1KB, max: 1MB}}; {pareto: {mean: 192MB, shape: 1.5}}. Hosts:
 h1-h64; h1-h128/2 (every second); h1,h5,h9-h12. Hosts are h1, h2.. and switches
 s1, s2.. `weir schema --markdown` lists values and defaults of every key.";
-
-/// Run an experiment and write a report
-///
-/// Runs every scheme of the experiment separately on the same fabric, with the same flows and the same seed,
-/// in virtual time or in Mininet. Prints a table and writes a directory with the report.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "`weir run --help` explains experiment files.")]
-pub(super) struct Args {
-    /// Experiment files (YAML), run one after the other
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-
-    /// Override a key, for example flows.1.start=200us (list indices from 0)
-    ///
-    /// The value is parsed as YAML: `--set schemes=[fncc]` sets a list.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-
-    /// Seed of all random streams, instead of the file's
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-
-    /// Run only the schemes with these labels
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    schemes: Vec<String>,
-
-    /// Backend that runs the experiment: virtual time, or real time on Mininet's hosts and links (needs root)
-    #[arg(long, visible_alias = "on", value_enum, default_value = "sim", value_name = "BACKEND")]
-    backend: BackendKind,
-
-    /// Run a scale model: host links at RATE, all times scaled accordingly
-    ///
-    /// Bytes are not scaled: queues, windows and bytes in flight are those of the file. The default for
-    /// Mininet is 10Mbps if the file's rate exceeds 100Mbps.
-    #[arg(long, value_name = "RATE")]
-    rate: Option<Bandwidth>,
-
-    /// Switch implementation in Mininet [default: bmv2 if simple_switch_grpc is installed, otherwise weir]
-    #[arg(long, value_enum, value_name = "SWITCH")]
-    switch: Option<Switch>,
-
-    /// Run each Mininet switch in its own process, connected by interfaces (always the case with BMv2)
-    /// [default: one process for all switches]
-    #[arg(long)]
-    process_per_switch: bool,
-
-    /// Open Mininet's command line before the traffic starts
-    #[arg(long)]
-    cli: bool,
-
-    /// Capture the frames at the ports of Mininet's switches, in one directory per scheme in DIR or pcaps/
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
-    pcap: Option<PathBuf>,
-
-    /// Enable policies on Mininet's hosts with the key in FILE; `weir policy` addresses the hosts by name
-    #[arg(long, value_name = "FILE")]
-    policy_key: Option<PathBuf>,
-
-    /// Also write perfetto.json for https://ui.perfetto.dev: queues, loads, pauses, flows, rates and packet
-    /// paths
-    #[arg(long)]
-    perfetto: bool,
-
-    /// Output directory, instead of runs/<name>-<seed>; a previous run in it is replaced
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// Schemes to run in parallel [default: number of threads]; does not affect results
-    #[arg(long, short, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
-
-    /// Number of threads for all schemes together [default: one per core]; does not affect results
-    ///
-    /// If there are more threads than running schemes, a scheme uses several.
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-
-    /// Execution engine of the switches' P4 programs; does not affect results
-    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
-    engine: Engine,
-
-    /// Show the fabric on the terminal during the run: loads, queues and flows; schemes run one at a time
-    #[arg(long, conflicts_with_all = ["check", "quiet", "verbose"])]
-    live: bool,
-
-    #[command(flatten)]
-    serve: ServeOptions,
-
-    /// With --serve: start at once, instead of when the user of the page continues the run
-    #[arg(long, requires = "serve")]
-    serve_now: bool,
-
-    /// Check the files and estimate packet-hops, time and memory, without running anything
-    #[arg(long)]
-    check: bool,
-
-    #[command(flatten)]
-    output: ActionOutput,
-}
-
-impl Args {
-    /// Returns true if this process runs experiments in virtual time.
-    pub(super) fn runs_in_virtual_time(&self) -> bool {
-        self.backend == BackendKind::Sim && !self.check
-    }
-
-    /// Returns true if a run starts only when the user of a page continues it, because it could otherwise end before
-    /// the page is loaded. Runs in Mininet start at once: real time cannot be paused.
-    fn waits_for_browser(&self) -> bool {
-        self.serve.serve.is_some() && !self.serve_now && self.backend == BackendKind::Sim
-    }
-
-    /// Returns true if a live view is shown, on the terminal or in browsers.
-    fn has_live_view(&self) -> bool {
-        self.live || self.serve.serve.is_some()
-    }
-}
-
-/// The backend of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum BackendKind {
-    /// Virtual time (discrete-event simulation)
-    Sim,
-    /// Real time, in Mininet
-    Mininet,
-}
 
 /// Maximum rate of host links in Mininet. Software switches cannot forward at higher rates, so experiments with faster
 /// links run as scale models at [`MININET_RATE`].

@@ -16,7 +16,7 @@ use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build, build_parts};
 use weir_controller::{PlanOptions, Routes, routes};
 use weir_experiment::artifacts::find_p4info;
-use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec, Scale};
+use weir_experiment::file::{Entries, EntriesSpec, ExperimentSpec, OffOr, PfcSpec, Scale};
 use weir_experiment::topologies::Topologies;
 use weir_experiment::yaml::{self, Positions, join_path, with_file_position};
 use weir_units::Bandwidth;
@@ -294,8 +294,9 @@ fn parse_method(text: &str) -> Result<RoutingMethod, String> {
     serde_yaml::from_str(text).map_err(|_| "expected auto, ecmp or trees".to_owned())
 }
 
-/// The keys of an experiment file that matter to the controller; other keys are ignored.
+/// The fabric of a file: a topology with the keys of experiment files that matter to the controller.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct FabricFile {
     topology: TopologySpec,
     /// Rate of the slowest hosts, if the switches run a scale model.
@@ -343,18 +344,35 @@ impl FabricFile {
             };
             kinds.expand(value).map_err(invalid)
         };
+        let is_experiment = tree.get("schemes").is_some();
         if let Some(topology) = tree.get_mut("topology") {
-            return match expand(topology, "topology")? {
-                true => yaml::read_value(tree, &positions),
-                false => yaml::read(text),
-            }
-            .map_err(|error| error.to_string());
+            let is_expanded = expand(topology, "topology")?;
+            let file = match (is_experiment, is_expanded) {
+                (true, true) => yaml::read_value(tree, &positions).map(FabricFile::from_experiment),
+                (true, false) => yaml::read(text).map(FabricFile::from_experiment),
+                (false, true) => yaml::read_value(tree, &positions),
+                (false, false) => yaml::read(text),
+            };
+            return file.map_err(|error| error.to_string());
         }
         if tree.get("kind").is_none() {
             return Err(with_formats(text, "not a topology file: missing `topology` or `kind`"));
         }
         expand(&mut tree, "")?;
         Ok(FabricFile::from_topology(yaml::read_value(tree, &positions).map_err(|error| error.to_string())?))
+    }
+
+    fn from_experiment(spec: ExperimentSpec) -> FabricFile {
+        FabricFile {
+            topology: spec.topology,
+            model_rate: spec.model_rate,
+            routing: spec.routing,
+            ecn: spec.ecn.unwrap_or_else(default_ecn),
+            ack_priority: spec.ack_priority,
+            deflection: None,
+            entries: spec.entries,
+            has_pfc: spec.pfc.on().is_some(),
+        }
     }
 
     fn from_topology(topology: TopologySpec) -> FabricFile {
@@ -376,6 +394,21 @@ impl FabricFile {
 mod tests {
     use super::*;
     use weir_experiment::Catalogue;
+
+    /// A misspelt key would otherwise mean its default.
+    #[test]
+    fn unknown_keys_are_rejected_with_their_position() {
+        let kinds = Catalogue::builtin().topologies;
+        let error = |text: &str| FabricFile::parse(text, &kinds).map(|_| ()).unwrap_err();
+        let topology = "topology: {kind: star, hosts: 2}\n";
+        let in_topology_file = error(&format!("{topology}rooting: trees\n"));
+        assert!(in_topology_file.starts_with("2:1: rooting: "), "{in_topology_file}");
+        let in_experiment = error(&format!("{topology}schemes: [fncc]\nduration: 1ms\nrooting: trees\n"));
+        assert!(in_experiment.starts_with("4:1: rooting: "), "{in_experiment}");
+        let has_pfc = |keys: &str| FabricFile::parse(&format!("{topology}{keys}"), &kinds).unwrap().has_pfc;
+        assert!(has_pfc("schemes: [fncc]\nduration: 1ms\n"));
+        assert!(!has_pfc("schemes: [fncc]\nduration: 1ms\npfc: off\n"));
+    }
 
     /// The loads of `weir top` are shares of these rates.
     #[test]

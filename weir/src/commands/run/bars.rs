@@ -1,6 +1,6 @@
 //! The display of a run in a build without the feature `full`: progress bars only, with the interface of `live.rs`.
 
-use super::Args;
+use super::args::Args;
 use crate::commands::progress::ProgressBars;
 use crate::console::{Console, Failure};
 use crate::output::ServeOptions;

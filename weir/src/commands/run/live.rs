@@ -1,6 +1,6 @@
 //! `weir run --live` and `--serve`: shows a run on the terminal or in browsers while it is in progress.
 
-use super::{Args, BackendKind};
+use super::args::{Args, BackendKind};
 use crate::commands::progress::ProgressBars;
 use crate::commands::top::{self, PollResult, SwitchPoller};
 use crate::console::{Console, Failure};

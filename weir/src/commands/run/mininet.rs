@@ -1,6 +1,6 @@
 //! `weir run --backend mininet`: the backend in real time.
 
-use super::Args;
+use super::args::Args;
 use crate::commands::host::policy::check_key;
 use crate::commands::program::Switch;
 use crate::console::Failure;
