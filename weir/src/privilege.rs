@@ -144,7 +144,7 @@ pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
 }
 
 /// Drops all capabilities except `capabilities`, and forbids the thread to write files outside `dirs` and to
-/// execute programs.
+/// execute programs. In `removal_dirs` it may only remove files: sockets that it has bound before.
 ///
 /// `CAP_DAC_OVERRIDE` is kept as well if one of the directories belongs to another user, as with `sudo` in a
 /// home directory.
@@ -152,7 +152,7 @@ pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
 /// # Errors
 ///
 /// If the kernel rejects the restrictions.
-pub fn sandbox(capabilities: &[Capability], dirs: &[&Path]) -> Result<(), Failure> {
+pub fn sandbox(capabilities: &[Capability], dirs: &[&Path], removal_dirs: &[&Path]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
     let mut capabilities = capabilities.to_vec();
     let user = rustix::process::geteuid().as_raw();
@@ -160,7 +160,7 @@ pub fn sandbox(capabilities: &[Capability], dirs: &[&Path]) -> Result<(), Failur
         capabilities.push(Capability::CAP_DAC_OVERRIDE);
     }
     retain_capabilities(&capabilities)?;
-    let status = restrict_files(dirs).map_err(|error| failed(&error))?;
+    let status = restrict_files(dirs, removal_dirs).map_err(|error| failed(&error))?;
     tracing::debug!(?capabilities, landlock = ?status, "sandbox entered");
     restrict_calls().map_err(|error| failed(&error))
 }
@@ -170,14 +170,16 @@ pub fn parent_dir(file: &Path) -> &Path {
     file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Forbids with Landlock to write files outside `dirs` and to execute programs.
-fn restrict_files(dirs: &[&Path]) -> Result<landlock::RulesetStatus, RulesetError> {
+/// Forbids with Landlock to write files outside `dirs`, to remove files outside these and `removal_dirs`, and to execute
+/// programs.
+fn restrict_files(dirs: &[&Path], removal_dirs: &[&Path]) -> Result<landlock::RulesetStatus, RulesetError> {
     let writes = AccessFs::from_write(ABI::V5);
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(writes | AccessFs::Execute)?
         .create()?
-        .add_rules(path_beneath_rules(dirs, writes))?;
+        .add_rules(path_beneath_rules(dirs, writes))?
+        .add_rules(path_beneath_rules(removal_dirs, AccessFs::RemoveFile))?;
     Ok(ruleset.restrict_self()?.ruleset)
 }
 
@@ -220,18 +222,23 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         assert_eq!(FCHMODAT2, libc::SYS_fchmodat2);
         let dirs = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let removal_dir = tempfile::tempdir().unwrap();
         let (inside, outside) = (dirs.0.path().to_owned(), dirs.1.path().to_owned());
+        let removable = removal_dir.path().to_owned();
+        fs::write(removable.join("socket"), "").unwrap();
         fs::write(outside.join("there"), "kept").unwrap();
         let sandboxed = std::thread::spawn(move || {
-            sandbox(&[], &[&inside]).unwrap();
+            sandbox(&[], &[&inside], &[&removable]).unwrap();
             fs::write(inside.join("draft"), "new").unwrap();
             fs::rename(inside.join("draft"), inside.join("whole")).unwrap();
             fs::remove_file(inside.join("whole")).unwrap();
+            fs::remove_file(removable.join("socket")).unwrap();
             assert_eq!(fs::read_to_string(outside.join("there")).unwrap(), "kept");
             let kept = outside.join("there");
             let open = fs::File::open(&kept).unwrap();
             let errors = [
                 fs::write(outside.join("new"), "").unwrap_err(),
+                fs::write(removable.join("new"), "").unwrap_err(),
                 chmodat(CWD, &kept, Mode::RWXU, AtFlags::empty()).unwrap_err().into(),
                 fs::set_permissions(&kept, Permissions::from_mode(0o666)).unwrap_err(),
                 open.set_permissions(Permissions::from_mode(0o666)).unwrap_err(),

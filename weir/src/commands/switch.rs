@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use weir_server::p4runtime::{Programs, ServerConfig};
-use weir_server::thrift::ThriftConfig;
+use weir_server::thrift::{NotificationSocket, ThriftConfig};
 use weir_switch::Switch;
 use weir_switch::driver::{
     CaptureConfig, DataplaneConfig, FabricDataplane, FabricMember, FrameSource, StartError,
@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         None => thrift::notification_socket(args)?,
         Some(_) => None,
     };
-    enter_sandbox(args, pcap)?;
+    enter_sandbox(args, pcap, notifications.as_deref())?;
     let (quit_tx, quit_rx) = sync_channel(1);
     interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
@@ -216,7 +216,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Enters the sandbox. CAP_NET_RAW is kept because an interface that was removed is opened again when it
 /// returns.
-fn enter_sandbox(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
+fn enter_sandbox(
+    args: &Args,
+    pcap: Option<&Path>,
+    notifications: Option<&NotificationSocket>,
+) -> Result<(), Failure> {
     let mut capabilities = vec![Capability::CAP_NET_RAW];
     if args.thrift_port.is_some_and(|port| (1..FIRST_UNPRIVILEGED_PORT).contains(&port)) {
         capabilities.push(Capability::CAP_NET_BIND_SERVICE);
@@ -227,7 +231,9 @@ fn enter_sandbox(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
         .chain(args.log_file.as_deref().map(privilege::parent_dir))
         .chain(files_dir)
         .collect();
-    privilege::sandbox(&capabilities, &dirs)
+    // The file of the notifications socket is removed at the end.
+    let socket_dir = notifications.and_then(NotificationSocket::path).map(privilege::parent_dir);
+    privilege::sandbox(&capabilities, &dirs, socket_dir.as_slice())
 }
 
 /// Raises the limit of open files to the hard limit: a fabric has a socket and two capture files per port.

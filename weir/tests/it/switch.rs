@@ -285,15 +285,21 @@ fn a_switch_on_files_exits_cleanly_on_either_signal() {
         let directory = tempfile::tempdir().unwrap();
         write_input(directory.path(), "e1", 5);
         write_input(directory.path(), "e2", 0);
+        let sockets = tempfile::tempdir().unwrap();
+        let socket = sockets.path().join("notifications.ipc");
+        let notifications = format!("ipc://{}", socket.display());
         let flags =
             ["--use-files", "0", "-i", "1@e1", "-i", "2@e2", "--stats", "--log-file", "log", "-L", "info"];
+        let flags = [&flags[..], &["--notifications-addr", &notifications]].concat();
         let switch = RunningSwitch::start(directory.path(), &flags);
         let log = directory.path().join("log.txt");
         wait_for(|| {
             fs::read_to_string(&log).is_ok_and(|log| log.contains("all input files have been replayed"))
         });
+        assert!(socket.exists());
         let (status, out, err) = switch.stop(signal);
         assert_eq!((status, err.as_str()), (Some(0), ""), "{signal}");
+        assert!(!socket.exists(), "the switch leaves its notifications socket behind");
         assert!(
             out.contains("switch: 5 received, 0 copied, 0 sent, 0 queued; dropped: ingress_drop 5"),
             "{out}"

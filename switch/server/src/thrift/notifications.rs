@@ -94,6 +94,11 @@ impl NotificationSocket {
         &self.address
     }
 
+    /// Returns the path of a Unix socket, whose file is removed on drop; `None` for TCP.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     fn accept(&self) -> io::Result<UnixStream> {
         match &self.listener {
             Listener::Unix(listener) => Ok(listener.accept()?.0),
@@ -115,7 +120,7 @@ impl NotificationSocket {
 impl Drop for NotificationSocket {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // A sandboxed process may lack the right. The next start then removes the file.
+            // If the process may not remove it, its next start does.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -252,7 +252,7 @@ fn run_agent(
     // No capability is needed from here on: all sockets are open, and if the interface is removed, the agent ends
     // instead of opening a new socket.
     let metrics_listener = run.metrics.open()?;
-    privilege::sandbox(&[], &dirs)?;
+    privilege::sandbox(&[], &dirs, &[])?;
     let metrics_server = match metrics_listener {
         Some(listener) => {
             let status = Arc::new(Mutex::new(Status::default()));

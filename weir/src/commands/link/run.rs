@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let links = links(args)?;
     let controller = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
     let control = Socket::bind_name(&socket(&args.control))?;
-    privilege::sandbox(&[Capability::CAP_NET_RAW], &[])?;
+    privilege::sandbox(&[Capability::CAP_NET_RAW], &[], &[])?;
     let (quit_tx, quit_rx) = sync_channel(1);
     interrupt::on_signal(move || {
         // Fails only if a signal is already queued; a second one has no effect.
