@@ -6,8 +6,8 @@ mod declare;
 mod value;
 
 pub use value::{
-    EnumParameter, HostDefault, Keyword, KeywordOr, Off, OnDequeue, ParameterValue, RateSpec, ValueSyntax,
-    VariantDefault, parse_fraction, read_within,
+    EnumParameter, HostDefault, Keyword, KeywordOr, Off, OnDequeue, ParameterValue, RateSpec, Scale,
+    ValueSyntax, VariantDefault, parse_fraction, read_within,
 };
 
 use crate::suggest::did_you_mean;
@@ -64,6 +64,7 @@ impl fmt::Display for Parameter {
 
 type Get<C> = Box<dyn Fn(&mut C) -> String>;
 type Set<C> = Box<dyn Fn(&mut C, &str) -> Result<(), String>>;
+type ApplyScale<C> = Box<dyn Fn(&mut C, &dyn Scale)>;
 
 /// A parameter of a configuration `C`: its description, and the functions that read and write it in `C`.
 pub struct ParameterDef<C> {
@@ -73,6 +74,7 @@ pub struct ParameterDef<C> {
     pub syntax: ValueSyntax,
     get: Get<C>,
     set: Set<C>,
+    apply_scale: ApplyScale<C>,
 }
 
 impl<C: 'static> ParameterDef<C> {
@@ -83,6 +85,7 @@ impl<C: 'static> ParameterDef<C> {
             syntax: V::syntax(),
             get: Box::new(move |c| field(c).to_text()),
             set: Box::new(move |c, text| V::parse(text).map(|value| *field(c) = value)),
+            apply_scale: Box::new(move |c, scale| *field(c) = field(c).scaled(scale)),
         }
     }
 
@@ -98,6 +101,7 @@ impl<C: 'static> ParameterDef<C> {
             syntax: ValueSyntax { limits: numbers, ..V::syntax() },
             get: Box::new(move |c| field(c).to_text()),
             set: Box::new(move |c, text| read_within(text, &limits).map(|value| *field(c) = value)),
+            apply_scale: Box::new(move |c, scale| *field(c) = field(c).scaled(scale)),
         }
     }
 
@@ -108,6 +112,11 @@ impl<C: 'static> ParameterDef<C> {
     {
         // The same projection `&mut C -> &mut V` serves reading and writing, hence the clone.
         (self.get)(&mut config.clone())
+    }
+
+    /// Replaces the value in `config` by that of a scale model.
+    pub fn apply_scale(&self, config: &mut C, scale: &dyn Scale) {
+        (self.apply_scale)(config, scale);
     }
 
     /// Sets the value in `config`. On error `config` is unchanged.
@@ -131,11 +140,12 @@ pub fn nested<P: 'static, C: 'static>(
     parameters: Vec<ParameterDef<P>>,
     field: fn(&mut C) -> &mut P,
 ) -> impl Iterator<Item = ParameterDef<C>> {
-    parameters.into_iter().map(move |ParameterDef { info, syntax, get, set }| ParameterDef {
+    parameters.into_iter().map(move |ParameterDef { info, syntax, get, set, apply_scale }| ParameterDef {
         info,
         syntax,
         get: Box::new(move |c: &mut C| get(field(c))),
         set: Box::new(move |c: &mut C, text: &str| set(field(c), text)),
+        apply_scale: Box::new(move |c: &mut C, scale: &dyn Scale| apply_scale(field(c), scale)),
     })
 }
 

@@ -17,10 +17,22 @@ pub trait ParameterValue: Copy + 'static {
     fn syntax() -> ValueSyntax {
         ValueSyntax { types: &["string", "number", "boolean"], pattern: None, limits: None }
     }
+    /// Returns the value in a scale model. Default: the same, as for counts, ratios and sizes.
+    fn scaled(self, _scale: &dyn Scale) -> Self {
+        self
+    }
     /// Returns the value as a number, for the limits in the JSON Schema; `None` if it has a unit or is not a number.
     fn as_number(self) -> Option<f64> {
         None
     }
+}
+
+/// Converts the quantities of a network to those of a scale model, in which everything takes longer and bytes are the same.
+pub trait Scale {
+    /// Returns the time in the model.
+    fn time(&self, time: Time) -> Time;
+    /// Returns the rate in the model.
+    fn rate(&self, rate: Bandwidth) -> Bandwidth;
 }
 
 /// The values of a parameter as a JSON Schema describes them. An editor rejects others; [`ParameterValue::parse`] may
@@ -123,6 +135,9 @@ impl ParameterValue for Time {
     fn to_text(self) -> String {
         self.to_string()
     }
+    fn scaled(self, scale: &dyn Scale) -> Self {
+        scale.time(self)
+    }
     fn syntax() -> ValueSyntax {
         ValueSyntax::new(&["string"], Time::pattern())
     }
@@ -180,6 +195,12 @@ impl ParameterValue for RateSpec {
             RateSpec::NicOver(n) => format!("nic/{n}"),
         }
     }
+    fn scaled(self, scale: &dyn Scale) -> Self {
+        match self {
+            RateSpec::Rate(rate) => RateSpec::Rate(scale.rate(rate)),
+            RateSpec::NicOver(n) => RateSpec::NicOver(n),
+        }
+    }
     fn syntax() -> ValueSyntax {
         ValueSyntax::new(&["string"], format!("^nic/[0-9]*[1-9][0-9]*$|{}", Bandwidth::pattern()))
     }
@@ -194,6 +215,12 @@ impl<W: Keyword, S: ParameterValue> ParameterValue for KeywordOr<W, S> {
         match self {
             KeywordOr::Word(_) => W::WORD.to_owned(),
             KeywordOr::Value(value) => value.to_text(),
+        }
+    }
+    fn scaled(self, scale: &dyn Scale) -> Self {
+        match self {
+            KeywordOr::Word(word) => KeywordOr::Word(word),
+            KeywordOr::Value(value) => KeywordOr::Value(value.scaled(scale)),
         }
     }
     fn syntax() -> ValueSyntax {

@@ -19,7 +19,7 @@ pub use sender::{
     RecoveryState, Sender, SendingRate,
 };
 
-use crate::parameter::{Parameter, ParameterDef, ParameterError, Parameters};
+use crate::parameter::{Parameter, ParameterDef, ParameterError, Parameters, Scale};
 use crate::port_algorithm::PortAlgorithm;
 use std::fmt;
 use weir_units::Time;
@@ -45,6 +45,8 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     ///
     /// The parameter does not exist, or the value is invalid.
     fn set(&mut self, parameter: &str, value: &str) -> Result<(), ParameterError>;
+    /// Returns the names and values of all parameters in a scale model, in the order of declaration.
+    fn scaled_values(&self, scale: &dyn Scale) -> Vec<(&'static str, String)>;
     /// Returns what the scheme requires of the switches and of the transport.
     fn needs(&self) -> Needs;
     /// Returns the algorithm that switches run for each port, on a fabric of this base RTT; `None` if they run none.
@@ -113,6 +115,9 @@ pub trait Scheme: Parameters {
     const ABOUT: &'static str;
     /// Returns what the scheme requires of the switches and of the transport.
     fn needs(&self) -> Needs;
+    /// Replaces parameters whose value is a word for a fixed time or rate by that time or rate, which a scale model can then
+    /// scale. Default: there is none.
+    fn write_out_times(&mut self) {}
     /// Returns the algorithm that switches run for each port, on a fabric of this base RTT. Default: none.
     fn port_algorithm(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         None
@@ -151,6 +156,13 @@ impl<S: Scheme> SchemeConfig for S {
     }
     fn values(&self) -> Vec<(&'static str, String)> {
         S::parameters().into_iter().map(|def| (def.info.name, def.get(self))).collect()
+    }
+    fn scaled_values(&self, scale: &dyn Scale) -> Vec<(&'static str, String)> {
+        let mut model = self.clone();
+        model.write_out_times();
+        let parameters = S::parameters();
+        parameters.iter().for_each(|def| def.apply_scale(&mut model, scale));
+        parameters.into_iter().map(|def| (def.info.name, def.get(&model))).collect()
     }
     fn set(&mut self, name: &str, value: &str) -> Result<(), ParameterError> {
         parameter::<S>(name)

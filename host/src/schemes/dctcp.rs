@@ -6,7 +6,7 @@
 
 use super::multipath::{DctcpLaw, WindowsConfig};
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
-use crate::parameter::{EnumParameter, ParameterValue, without};
+use crate::parameter::{EnumParameter, ParameterValue, Scale, without};
 use crate::parameters;
 use crate::scheme::{
     AckEvent, Decision, EcnThresholds, FlowParams, LossEvent, MARKING_RANGE, MultipathSender, Needs, Scheme,
@@ -90,6 +90,12 @@ impl ParameterValue for Increase {
             Increase::Packet => "packet".to_owned(),
             Increase::Window(bytes) => bytes.to_string(),
             Increase::Rate(rate) => rate.to_string(),
+        }
+    }
+    fn scaled(self, scale: &dyn Scale) -> Self {
+        match self {
+            Increase::Rate(rate) => Increase::Rate(scale.rate(rate)),
+            other => other,
         }
     }
 }

@@ -107,6 +107,9 @@ impl Scheme for IofdOnly {
             ..Needs::of(SwitchProgram::Dart)
         }
     }
+    fn write_out_times(&mut self) {
+        self.dcqcn.write_out_times();
+    }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(&self.dcqcn, flow)
     }

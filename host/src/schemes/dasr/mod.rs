@@ -78,6 +78,9 @@ impl Scheme for Dasr {
     fn needs(&self) -> Needs {
         Needs { ecn: Some(self.ecn), writes_grant: true, ..Needs::of(SwitchProgram::Ecn) }
     }
+    fn write_out_times(&mut self) {
+        self.dcqcn.write_out_times();
+    }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let line_rate = flow.nic_rate.as_bps_f64();
         Box::new(DasrSender {
@@ -225,6 +228,9 @@ impl Scheme for Dart {
     fn needs(&self) -> Needs {
         let deflection = Some(self.iofd.deflection());
         Needs { program: SwitchProgram::Dart, deflection, ..Scheme::needs(&self.dasr) }
+    }
+    fn write_out_times(&mut self) {
+        self.dasr.write_out_times();
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(&self.dasr, flow)

@@ -19,7 +19,7 @@ parameters! {
             in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCQCN §5: 1/256; HPCC simulator run.py",
         };
         /// Interval between two decays of alpha.
-        alpha_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {
+        pub(super) alpha_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {
             symbol: "K", unit: "s", range: "variant (paper 55us, simulator 1us) or a time above 0",
             source: "DCQCN §5; HPCC simulator run.py",
         };
@@ -28,7 +28,7 @@ parameters! {
             symbol: "t_dec", unit: "s", range: "a time above 0", source: "HPCC simulator run.py",
         };
         /// Interval between two increases of the rate.
-        increase_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {
+        pub(super) increase_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {
             symbol: "T", unit: "s", range: "variant (paper 55us, simulator 300us) or a time above 0",
             source: "DCQCN §5; HPCC simulator run.py",
         };

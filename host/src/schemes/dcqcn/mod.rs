@@ -11,6 +11,7 @@ mod simulator;
 pub(super) use config::{Dcqcn, dart_parameters};
 pub(super) use paper::ReactionPoint;
 
+use crate::parameter::KeywordOr;
 use crate::scheme::{
     AckEvent, AckFields, DataEvent, Decision, DefaultReceiver, FlowParams, Needs, Receiver, Scheme, Sender,
     SendingRate, SwitchProgram,
@@ -30,6 +31,10 @@ impl Scheme for Dcqcn {
             express_max_size: self.short_first.value(),
             ..Needs::of(SwitchProgram::Ecn)
         }
+    }
+    fn write_out_times(&mut self) {
+        self.alpha_timer = KeywordOr::Value(self.alpha_timer());
+        self.increase_timer = KeywordOr::Value(self.increase_timer());
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         match self.variant {

@@ -1,6 +1,6 @@
 use super::super::pacing::MIN_RATE;
 use super::{ControlParams, DEFAULT_W_AI};
-use crate::parameter::{HostDefault, KeywordOr, ParameterValue, RateSpec, parse_fraction};
+use crate::parameter::{HostDefault, KeywordOr, ParameterValue, RateSpec, Scale, parse_fraction};
 use crate::parameters;
 use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
@@ -124,6 +124,12 @@ impl ParameterValue for Increase {
             Increase::Rate(rate) => rate.to_string(),
             Increase::Headroom { flows } => format!("headroom/{flows}"),
             Increase::Reported => REPORTED.to_owned(),
+        }
+    }
+    fn scaled(self, scale: &dyn Scale) -> Self {
+        match self {
+            Increase::Rate(rate) => Increase::Rate(scale.rate(rate)),
+            other => other,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::scalar::{OffOr, SchemeEntry};
 use std::fmt;
 use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{Topology, TopologySpec};
+use weir_host::parameter;
 use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
 
@@ -53,8 +54,8 @@ impl Scale {
         EcnConfig { reference_rate: ecn.reference_rate.map(|rate| self.rate(rate)), ..ecn }
     }
 
-    /// Returns the scaled value of a parameter; `None` if it is neither a time nor a rate.
-    fn parameter(self, value: &str) -> Option<String> {
+    /// Returns the scaled value of a policy's edit; `None` if it is neither a time nor a rate.
+    fn edit(self, value: &str) -> Option<String> {
         let time = value.parse().map(|time| self.time(time).to_string());
         time.ok().or_else(|| value.parse().ok().map(|rate| self.rate(rate).to_string()))
     }
@@ -117,7 +118,7 @@ impl Scale {
         }
         let sets = spec.policy.iter_mut().flat_map(|policy| &mut policy.set);
         for value in sets.flat_map(|set| set.edits.values_mut()) {
-            if let Some(scaled) = self.parameter(value.text()) {
+            if let Some(scaled) = self.edit(value.text()) {
                 value.replace(scaled);
             }
         }
@@ -129,8 +130,18 @@ impl Scale {
     /// Scales the parameters of a scheme, including those with default values: a default may be a timer.
     fn scheme(self, entry: &mut SchemeEntry, registry: &Registry) {
         let Ok(config) = entry.config(registry) else { return };
-        let values = config.values().into_iter();
-        entry.set.extend(values.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
+        let pairs = config.values().into_iter().zip(config.scaled_values(&self));
+        let changed = pairs.filter(|((_, value), (_, scaled))| value != scaled);
+        entry.set.extend(changed.map(|(_, (name, scaled))| (name.to_owned(), scaled)));
+    }
+}
+
+impl parameter::Scale for Scale {
+    fn time(&self, time: Time) -> Time {
+        Scale::time(*self, time)
+    }
+    fn rate(&self, rate: Bandwidth) -> Bandwidth {
+        Scale::rate(*self, rate)
     }
 }
 
