@@ -50,6 +50,8 @@ impl TransportSpec {
         config.ack_every = self.ack_every;
         let transport = &mut config.transport;
         transport.recovery = self.recovery.map(LossRecovery::from);
+        transport.rto = self.rto;
+        transport.nack_interval = self.nack_interval;
         transport.min_rto = self.min_rto.unwrap_or(transport.min_rto);
         transport.initial_rto = self.initial_rto.unwrap_or(transport.initial_rto);
         transport.user_timeout = self.user_timeout.unwrap_or(transport.user_timeout);

@@ -95,6 +95,8 @@ impl Scale {
         times.extend(&mut spec.observe.fairness_window);
         times.extend(&mut spec.transport.base_rtt);
         times.extend(&mut spec.transport.active_window);
+        times.extend(&mut spec.transport.rto);
+        times.extend(&mut spec.transport.nack_interval);
         times.extend(&mut spec.transport.user_timeout);
         // The defaults are for full speed: unscaled, they would be shorter than a round trip of the model.
         times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));

@@ -321,3 +321,25 @@ fn ranges_of_hosts_may_have_names_with_dashes() {
 fn a_finished_flow_is_a_small_record() {
     assert!(size_of::<FlowRecord>() <= 128, "{}", size_of::<FlowRecord>());
 }
+
+/// An incast of 6 MB keeps packets at 10 Gbit/s for 5 ms. The timeout follows the NIC's rate, so that nothing is sent twice,
+/// unless the experiment shortens it.
+#[test]
+fn a_lossless_incast_does_not_time_out() {
+    let text = "\
+name: incast
+topology: {kind: leaf-spine, leaves: 17, spines: 4, hosts_per_leaf: 48, rate: 10Gbps, delay: 1us}
+pfc: {threshold: 15KB}
+schemes: [dcqcn]
+workload: {kind: incast, to: h1, from: h49-h816, senders: 760, size: 8KB, jitter: 100us}
+duration: 100ms
+until_idle: true
+";
+    let retransmits = |overrides: &[String]| {
+        let experiment = Experiment::parse(text, "incast.yaml", "incast", overrides, None).unwrap();
+        let scheme = weir_sim::run(&experiment, &mut ()).unwrap().summary.schemes.remove("dcqcn").unwrap();
+        scheme.retransmits
+    };
+    assert_eq!(retransmits(&[]), 0);
+    assert!(retransmits(&["transport.rto=4ms".to_owned()]) > 0);
+}

@@ -122,7 +122,7 @@ struct ListArgs {
     /// what a run in Mininet writes for each of its hosts
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "flows_from", "scheme", "set", "program", "rate", "mtu", "base_rtt", "telemetry_clock", "ack_every", "recovery",
-        "min_rto", "initial_rto", "user_timeout", "active_window",
+        "rto", "nack_interval", "min_rto", "initial_rto", "user_timeout", "active_window",
     ])]
     setup: Option<PathBuf>,
 

@@ -65,6 +65,15 @@ pub(super) struct HostOptions {
     #[arg(long, value_parser = parse_recovery)]
     recovery: Option<RecoverySpec>,
 
+    /// Retransmission timeout with go-back-n [default: the larger of 16 base RTTs and the time for 50 MB at --rate]
+    #[arg(long, value_name = "TIME")]
+    rto: Option<Time>,
+
+    /// Minimum interval between NACKs for the same byte [default: the larger of 4 base RTTs and the time for 6.25 MB
+    /// at --rate]
+    #[arg(long, value_name = "TIME")]
+    nack_interval: Option<Time>,
+
     /// Minimum retransmission timeout with selective recovery
     #[arg(long, default_value_t = DEFAULT_MIN_RTO, value_name = "TIME")]
     min_rto: Time,
@@ -218,6 +227,8 @@ impl HostOptions {
                 ack_every: self.ack_every,
                 base_rtt: None,
                 recovery: self.recovery,
+                rto: self.rto,
+                nack_interval: self.nack_interval,
                 min_rto: Some(self.min_rto),
                 initial_rto: Some(self.initial_rto),
                 user_timeout: Some(self.user_timeout),
