@@ -34,13 +34,10 @@ def ping_all(fabric: Fabric, payload: int, count: int, wait_s: int) -> Dict[str,
     None: no reply."""
     addresses = {host.name: host.ip.split("/")[0] for host in fabric.plan.hosts if host.ip}
     # Hosts ping in parallel, each its destinations in sequence.
-    loop = 'for ip in "$@"; do echo "to $ip"; ping -n -q -c {} -i 0.02 -W {} -s {} -I {} "$ip"; done'
-    script = loop.format(count, wait_s, payload, HOST_INTERFACE)
     running = {}
     for name in addresses:
         others = [address for other, address in addresses.items() if other != name]
-        running[name] = in_host(fabric, name, ["sh", "-c", script, "ping", *others], text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        running[name] = start_pings(fabric, name, others, payload, count, wait_s)
     names = {address: name for name, address in addresses.items()}
     rtts = {}
     for name, process in running.items():
@@ -52,6 +49,27 @@ def ping_all(fabric: Fabric, payload: int, count: int, wait_s: int) -> Dict[str,
                 rtts[name][names[section.split("\n")[0]]] = float(rtt.group(1))
     fabric.check()
     return rtts
+
+
+def ping_alone(fabric: Fabric, pairs: List[List[str]], payload: int, count: int, wait_s: int) -> List[Optional[float]]:
+    """Pings from the first host of each pair to the second, one pair after the other, so that no ping waits for another.
+    Returns the minimum round-trip time of each pair in ms; None: no reply."""
+    addresses = {host.name: host.ip.split("/")[0] for host in fabric.plan.hosts if host.ip}
+    rtts = []
+    for source, destination in pairs:
+        output, _ = start_pings(fabric, source, [addresses[destination]], payload, count, wait_s).communicate()
+        rtt = PING_RTT.search(output)
+        rtts.append(float(rtt.group(1)) if rtt else None)
+    fabric.check()
+    return rtts
+
+
+def start_pings(fabric: Fabric, source: str, addresses: List[str], payload: int, count: int, wait_s: int) -> subprocess.Popen:
+    """Pings the addresses one after the other. The output of each begins with a line "to ADDRESS"."""
+    loop = 'for ip in "$@"; do echo "to $ip"; ping -n -q -c {} -i 0.02 -W {} -s {} -I {} "$ip"; done'
+    script = loop.format(count, wait_s, payload, HOST_INTERFACE)
+    return in_host(fabric, source, ["sh", "-c", script, "ping", *addresses], text=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def run_agents(fabric: Fabric, commands: Dict[str, List[str]], receive_interrupt: Callable[[], bool], requests: int,

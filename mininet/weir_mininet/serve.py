@@ -68,6 +68,9 @@ class Session:
     def do_ping(self, payload, count, wait_s):
         return jobs.ping_all(self.fabric, payload, count, wait_s)
 
+    def do_ping_alone(self, pairs, payload, count, wait_s):
+        return jobs.ping_alone(self.fabric, pairs, payload, count, wait_s)
+
     def do_run(self, agents):
         return jobs.run_agents(self.fabric, agents, self.receive_interrupt, self.requests,
                                lambda start: self.send(started=start))

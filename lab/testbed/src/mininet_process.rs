@@ -120,6 +120,20 @@ impl MininetProcess {
         self.request("ping", json!({ "payload": payload, "count": count, "wait_s": wait_s }))
     }
 
+    /// Pings each pair of hosts, one pair after the other. Returns the minimum RTT of each pair in ms; `None`: no reply.
+    pub(crate) fn ping_alone(
+        &mut self,
+        pairs: &[(&str, &str)],
+        payload: u64,
+        count: u32,
+        wait_s: u64,
+    ) -> Result<Vec<Option<f64>>, Error> {
+        self.request(
+            "ping_alone",
+            json!({ "pairs": pairs, "payload": payload, "count": count, "wait_s": wait_s }),
+        )
+    }
+
     /// Runs one agent in each host and waits for all. `started` is called with their common start time in seconds of
     /// CLOCK_MONOTONIC. An interrupt is forwarded to the agents, which then write the results so far.
     pub(crate) fn run(
