@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random v1model programs on BMv2 and on both engines of the embedded switch, the compiled one and the interpreter: the same
 bytes by the same ports, in order per port, the same log messages; with --cli the same counters and registers at the end, and
-with --digests the same digests.
+with --digests the same digests in the same order.
 
   compare.py --programs 1000 [--first 0] [--packets 30] [--jobs 2] [--keep DIR] [--cli simple_switch_CLI]
 
@@ -160,8 +160,7 @@ class Bmv2:
         """Yields the frames that have left: (port, frame). Removes the ports of markers from `waiting`."""
         for port, output in self.outputs.items():
             for frame in output.new_frames():
-                # No other frame is that long, and programs do not shorten markers below it.
-                if len(frame) >= 1400:
+                if is_marker(frame):
                     waiting.discard(port)
                 else:
                     yield port, frame
@@ -192,6 +191,11 @@ class Bmv2:
         self.process.wait()
         if hasattr(self, "pipe"):
             os.close(self.pipe)
+
+
+def is_marker(frame):
+    # No other frame is that long, and programs do not shorten markers below it.
+    return len(frame) >= 1400
 
 
 def notes(folder):
@@ -263,8 +267,8 @@ def setup(options, program):
 
 
 def digests_of_weir(options, program, compiled, folder, expected):
-    """Returns the digests of the embedded switch. It gets the frames as packet-outs, and does not wait for each, so that the
-    digests of recirculated packets come later than in BMv2."""
+    """Returns the digests of the embedded switch. It gets the frames as packet-outs, each followed by markers as in BMv2, so
+    that a packet that comes again is not overtaken by the next one: registers and the order of digests would differ."""
     thrift, grpc = free_ports(2)
     others = [port for port in PORTS if port != program.port_in]
     for port in others:
@@ -272,6 +276,16 @@ def digests_of_weir(options, program, compiled, folder, expected):
     command = [options.weir, "switch", "--use-files", "0", "--thrift-port", thrift, "--log-level", "off"]
     command += [word for port in others for word in ("-i", f"{port}@w{port}")]
     command += [compiled, "--", "--grpc-server-addr", f"127.0.0.1:{grpc}", "--cpu-port", program.port_in]
+
+    marker, marked = next((bytes(length), port) for length, port in MARKERS.items() if port != program.port_in)
+    output = Output(folder / f"w{marked}_out.pcap")
+
+    def wait_for(frame):
+        deadline = time.monotonic() + TIMEOUT_S
+        while is_marker(frame) and not any(is_marker(it) for it in output.new_frames()):
+            if time.monotonic() > deadline:
+                raise Failure("weir switch does not pass a marker")
+            time.sleep(POLL_S)
 
     def prepare():
         if statements := setup(options, program):
@@ -281,7 +295,8 @@ def digests_of_weir(options, program, compiled, folder, expected):
             finally:
                 cli.end()
 
-    return digests.weir_digests(list(map(str, command)), compiled, folder / "p4info.txtpb", grpc, program.frames, prepare, expected)
+    frames = [it for frame in program.frames for it in [frame, *[marker] * program.passes]]
+    return digests.weir_digests(list(map(str, command)), compiled, folder / "p4info.txtpb", grpc, frames, prepare, wait_for, expected)
 
 
 def compare(options, number):
@@ -313,9 +328,10 @@ def compare(options, number):
         if wrong := [pair for pair in zip(*found) if pair[0] != pair[1]]:
             raise Difference(f"the engines differ: {wrong[:4]}")
         if learned is not None:
-            left, right = set(learned), set(digests_of_weir(options, program, compiled, folder, len(learned)))
-            if left != right:
-                raise Difference(f"the digests differ: BMv2 has {sorted(left - right)[:4]}, weir {sorted(right - left)[:4]}")
+            received = digests_of_weir(options, program, compiled, folder, len(learned))
+            if learned != received:
+                at = next((i for i, pair in enumerate(zip(learned, received)) if pair[0] != pair[1]), min(len(learned), len(received)))
+                raise Difference(f"the digests differ from number {at}: BMv2 has {learned[at:][:4]}, weir {received[at:][:4]}")
         if (log := folder / "log.txt").exists():
             left, right = (sorted(LOGGED.findall(text)) for text in (log.read_text(), weir(options, "trace", compiled, "--stf", test)))
             if left != right:

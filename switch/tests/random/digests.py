@@ -19,7 +19,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 
 # Time without a digest after which there is none, and after the expected number of them.
-CALL_S, LAST_S, MORE_S = 60, 2, 0.5
+CALL_S, LAST_S, MORE_S = 60, 1, 0.5
 # From nanomsg's headers.
 AF_SP, NN_SUB, NN_SUB_SUBSCRIBE, NN_SOL_SOCKET, NN_RCVTIMEO, NN_STAT_CURRENT_CONNECTIONS = 1, 33, 1, 0, 5, 201
 # Topic, device, context, list, buffer and number of samples.
@@ -67,9 +67,10 @@ class Bmv2Digests:
         NANOMSG.nn_close(self.socket)
 
 
-def weir_digests(command, compiled, p4info, grpc_port, frames, prepare, expected):
+def weir_digests(command, compiled, p4info, grpc_port, frames, prepare, wait_for, expected):
     """Returns the digests of the embedded switch, which `command` starts, for these packet-outs: [values]. `prepare` makes its
-    sessions, groups and meters. More than the expected number is not waited for long."""
+    sessions, groups and meters. After a frame, `wait_for` returns when the next one may be sent. More than the expected number of
+    digests is not waited for long."""
     channel = grpc.insecure_channel(f"127.0.0.1:{grpc_port}")
     process = subprocess.Popen(command, cwd=compiled.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -105,6 +106,7 @@ def weir_digests(command, compiled, p4info, grpc_port, frames, prepare, expected
             request = p4.StreamMessageRequest()
             request.packet.payload = frame
             requests.put(request)
+            wait_for(frame)
         found = []
         try:
             while True:

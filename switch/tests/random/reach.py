@@ -101,7 +101,7 @@ def main():
                 lost[value.consumer] += 1
                 noticed[value.consumer] += changed is not None and outcome(options, program, changed, packets, folder) != right
     print(f"{'consumer':22}{'programs':>9}" + f"{'lost':>7}{'noticed':>9}" * options.lose)
-    for what, stage in CONSUMERS.items():
+    for what in CONSUMERS:
         print(f"{what:22}{have[what]:9}" + f"{lost[what]:7}{noticed[what]:9}" * options.lose)
 
 
