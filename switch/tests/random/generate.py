@@ -285,9 +285,6 @@ class Program(Consumers):
         self.put("control Dep(packet_out pkt, in headers_t hdr) { apply {", *(f"pkt.emit(hdr.{it});" for it in order), "} }")
         self.put("V1Switch(Par(), Check(), In(), Out(), Compute(), Dep()) main;")
         body, self.lines = self.lines, []
-        if any("truncate(" in line for line in body):
-            # BMv2 would take the length of the packet for that of its payload.
-            body = [line.replace("_with_payload", "") for line in body]
         self.put("#include <core.p4>", "#include <v1model.p4>", "error { Bad }")
         for header, fields in self.headers.items():
             self.put(f"header {header}_t {{ " + " ".join(f"bit<{width}> {name};" for name, width in fields.items()) + " }")
