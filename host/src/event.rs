@@ -227,6 +227,10 @@ pub struct FlowInfo {
     pub size: Option<Bytes>,
     /// Pacing rate; the largest of the subflows.
     pub rate: Bandwidth,
+    /// Sending rate that the scheme allows: the pacing rate; of a window-based scheme
+    /// ([`Sender::is_window_based`](crate::scheme::Sender::is_window_based)), windows over last RTT samples, summed over
+    /// the active subflows, if that is less. Before its first sample a subflow counts with the base RTT.
+    pub sending_rate: Bandwidth,
     /// Window in payload bytes, summed over the active subflows.
     pub window: Bytes,
     /// Payload bytes in flight, summed over the subflows. With selective retransmission, bytes beyond

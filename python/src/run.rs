@@ -81,7 +81,7 @@ impl Run {
         table::run_table(&tables::QUEUES, &self.results)
     }
 
-    /// Pacing rate and goodput of each observed flow at each sample.
+    /// Sending rate and goodput of each observed flow at each sample.
     #[getter]
     fn rates(&self) -> Table {
         table::run_table(&tables::RATES, &self.results)

@@ -275,7 +275,7 @@ impl Recorder {
             for _ in 0..intervals {
                 let series = &mut track.series;
                 series.goodput_bps.push(goodput);
-                series.rate_bps.push(info.as_ref().map_or(0, |info| info.rate.as_bps()));
+                series.rate_bps.push(info.as_ref().map_or(0, |info| info.sending_rate.as_bps()));
                 series.window_bytes.push(info.as_ref().map_or(0, |info| info.window.get()));
                 series.rtt_ns.push(track.rtts.last().as_ns());
                 series.concurrency.push(track.concurrency.last());

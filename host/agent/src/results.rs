@@ -150,7 +150,8 @@ pub struct SeriesResult {
     pub first: u64,
     /// Goodput since the previous sample.
     pub goodput_bps: Vec<u64>,
-    /// Pacing rate at the sample; 0 once the flow is finished.
+    /// Sending rate at the sample: the pacing rate, or, of a window-based scheme, window over RTT if that is less; 0 once
+    /// the flow is finished.
     pub rate_bps: Vec<u64>,
     pub window_bytes: Vec<u64>,
     /// Newest round-trip time; 0 before the first.

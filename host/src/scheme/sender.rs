@@ -132,6 +132,11 @@ pub trait Sender: fmt::Debug + Send {
     }
     /// Returns the decision in force. Before any event this is how the flow starts.
     fn decision(&self) -> Decision;
+    /// Returns whether the window limits the sending rate, and the rate of decisions is the NIC's. Results then show
+    /// window over RTT as the sending rate, not the pacing rate. Default: false.
+    fn is_window_based(&self) -> bool {
+        false
+    }
 }
 
 /// Effective sending rate of a flow when its scheme changes.
@@ -200,6 +205,10 @@ pub trait MultipathSender: fmt::Debug + Send {
     fn is_active(&self, _subflow: usize) -> bool {
         true
     }
+    /// As [`Sender::is_window_based`].
+    fn is_window_based(&self) -> bool {
+        false
+    }
 }
 
 /// A [`Sender`] as the sender half of a message with one subflow. The index and the state of loss recovery are
@@ -231,5 +240,8 @@ impl MultipathSender for Box<dyn Sender> {
     }
     fn decision(&self, _subflow: usize) -> Decision {
         self.as_ref().decision()
+    }
+    fn is_window_based(&self) -> bool {
+        self.as_ref().is_window_based()
     }
 }

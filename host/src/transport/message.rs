@@ -292,16 +292,35 @@ impl OutboundMessage {
         is_suppressing && !was_suppressing
     }
 
-    pub(super) fn info(&self) -> FlowInfo {
+    /// Returns the sending rate that the windows of the active subflows allow. `base_rtt` stands for the RTT of a
+    /// subflow without a sample.
+    fn window_rate(&self, base_rtt: Time) -> Bandwidth {
+        let active = (0..self.subflows.len()).filter(|&index| self.is_active(index));
+        let rate = |index: usize| {
+            let subflow = &self.subflows[index];
+            // On a wire without delay a sample may be 0; the shortest RTT that the timestamps resolve is 1 ns.
+            let rtt = subflow.rtt.unwrap_or(base_rtt).max(Time::from_ns(1));
+            subflow.window() as f64 * 8.0 / rtt.as_secs_f64()
+        };
+        Bandwidth::from_bps_f64(active.map(rate).sum())
+    }
+
+    /// `base_rtt` is the RTT of subflows without a sample.
+    pub(super) fn info(&self, base_rtt: Time) -> FlowInfo {
         let sum = |value: fn(&Subflow) -> u64| Bytes::new(self.subflows.iter().map(value).sum());
         let active = (0..self.subflows.len()).filter(|&index| self.is_active(index));
         let first = self.subflows.first();
+        let rate = self.subflows.iter().map(Subflow::rate).max().unwrap_or(Bandwidth::ZERO);
         FlowInfo {
             message: self.id,
             peer: self.peer,
             start: self.start,
             size: (self.size != UNBOUNDED).then_some(Bytes::new(self.size)),
-            rate: self.subflows.iter().map(Subflow::rate).max().unwrap_or(Bandwidth::ZERO),
+            rate,
+            sending_rate: match self.control.is_window_based() {
+                true => rate.min(self.window_rate(base_rtt)),
+                false => rate,
+            },
             window: Bytes::new(active.map(|index| self.subflows[index].window()).sum()),
             inflight: sum(Subflow::inflight),
             acked: Bytes::new(self.acked_bytes),

@@ -139,7 +139,7 @@ impl Outbound {
     }
 
     pub(crate) fn info(&self, key: Key) -> Option<FlowInfo> {
-        self.messages.get(key).map(OutboundMessage::info)
+        self.messages.get(key).map(|message| message.info(self.params.base_rtt))
     }
 
     pub(crate) fn subflow_info(&self, key: Key, index: usize) -> Option<SubflowInfo> {

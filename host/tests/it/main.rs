@@ -19,3 +19,4 @@ mod receiver;
 mod registry;
 mod transport;
 mod variants;
+mod window_based;

@@ -630,7 +630,7 @@ impl Process {
                 && let Some(view) =
                     probe.flow.and_then(|flow| self.hosts[host_index as usize].host.flow(flow))
             {
-                probe.slowdown.observe(self.now, view.rate);
+                probe.slowdown.observe(self.now, view.sending_rate);
             }
         }
     }

@@ -24,7 +24,7 @@ struct PortProbe {
 /// Progress of a flow at a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowSample {
-    /// Pacing rate; 0 before the start and after the end.
+    /// Sending rate; 0 before the start and after the end.
     pub rate: Bandwidth,
     /// Payload acknowledged so far.
     pub acked: Bytes,

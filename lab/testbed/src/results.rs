@@ -145,8 +145,8 @@ impl<'a> Observations<'a> {
         aligned
     }
 
-    /// Returns the pacing rate of a flow at each sample, in bit/s.
-    fn pacing_rates_bps(&self, flow: &Flow) -> Vec<u64> {
+    /// Returns the sending rate of a flow at each sample, in bit/s.
+    fn sending_rates_bps(&self, flow: &Flow) -> Vec<u64> {
         self.align_to_run(flow, |series| &series.rate_bps)
     }
 
@@ -159,7 +159,7 @@ impl<'a> Observations<'a> {
         let rates = |values: Vec<u64>| values.into_iter().map(Bandwidth::from_bps).collect();
         RateSeries {
             flow: flow.name.clone(),
-            rate: rates(self.pacing_rates_bps(flow)),
+            rate: rates(self.sending_rates_bps(flow)),
             goodput: rates(self.goodputs_bps(flow)),
         }
     }
@@ -237,7 +237,7 @@ impl<'a> Observations<'a> {
     /// `None` if no flow joins, or the first one did not slow down.
     fn first_slowdown(&self) -> Option<Time> {
         let mut slowdown = FirstSlowdown::new(self.experiment.first_join()?, self.base_rtt);
-        for (i, bps) in self.pacing_rates_bps(self.experiment.flows.first()?).into_iter().enumerate() {
+        for (i, bps) in self.sending_rates_bps(self.experiment.flows.first()?).into_iter().enumerate() {
             // 0: the flow has not started or has ended.
             if bps > 0 {
                 slowdown.observe(self.sample_interval * (i as u64 + 1), Bandwidth::from_bps(bps));

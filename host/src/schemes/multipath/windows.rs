@@ -294,6 +294,10 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
     fn is_active(&self, r: usize) -> bool {
         r == 0 || self.paths[0].is_established && self.law.is_active(r)
     }
+
+    fn is_window_based(&self) -> bool {
+        true
+    }
 }
 
 /// The sender half of a message with one subflow. The control law does not see the state of loss recovery.
@@ -312,5 +316,8 @@ impl<L: ControlLaw> Sender for SinglePath<L> {
     }
     fn decision(&self) -> Decision {
         self.0.decision(0)
+    }
+    fn is_window_based(&self) -> bool {
+        true
     }
 }

@@ -49,7 +49,7 @@ pub struct PortSeries {
 pub struct RateSeries {
     /// Name of the flow: `<from>-><to>`, followed by `#n` from the second flow between these hosts on.
     pub flow: String,
-    /// Pacing rate at the time of the sample; 0 before the start and after the end of the flow.
+    /// Sending rate at the time of the sample; 0 before the start and after the end of the flow.
     pub rate: Vec<Bandwidth>,
     /// Rate at which payload was acknowledged since the previous sample.
     pub goodput: Vec<Bandwidth>,

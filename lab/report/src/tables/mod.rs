@@ -28,7 +28,7 @@ pub struct TableSelection {
     pub flows: bool,
     /// Queue and utilisation of each observed port at each sample.
     pub queues: bool,
-    /// Pacing rate and goodput of each observed flow at each sample.
+    /// Sending rate and goodput of each observed flow at each sample.
     pub rates: bool,
     /// One row for each PFC pause or resume frame.
     pub pauses: bool,

@@ -115,7 +115,7 @@ pub const QUEUES: Table = Table {
     },
 };
 
-/// Pacing rate and goodput of each observed flow at each sample.
+/// Sending rate and goodput of each observed flow at each sample.
 pub const RATES: Table = Table {
     name: "rates",
     columns: &[

@@ -657,7 +657,8 @@ impl<'e> SchemeRun<'e> {
         }
         let flows: Vec<FlowSample> = (0..self.recorder.sampled_flow_count())
             .map(|flow| {
-                let rate = self.predefined_flow_info(flow, network).map_or(Bandwidth::ZERO, |view| view.rate);
+                let view = self.predefined_flow_info(flow, network);
+                let rate = view.map_or(Bandwidth::ZERO, |view| view.sending_rate);
                 FlowSample { rate, acked: self.acked(flow, network) }
             })
             .collect();

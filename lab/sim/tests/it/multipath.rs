@@ -33,6 +33,21 @@ fn slow_start_doubles_the_window_at_line_rate() {
     assert!((took - 0.207).abs() < 0.001, "{took} ms");
 }
 
+/// The pacing rate of a window-based scheme is the NIC's throughout. What its windows allow shows that the first flow
+/// yields to the second.
+#[test]
+fn windows_tell_when_the_first_flow_slows_down() {
+    let dctcp = ["schemes=[{scheme: dctcp, set: {form: window}}]", "duration=1ms"];
+    let results = results("quickstart.yaml", &dctcp);
+    let (summary, trace) = scheme(&results, "dctcp");
+    let at = summary.first_slowdown_us.expect("it slows down");
+    assert!((300.0..340.0).contains(&at), "{at} us");
+    for (us, low, high) in [(290, 90.0, 100.0), (900, 30.0, 70.0)] {
+        let rate = trace.rates[0].rate[us - 1].as_bps_f64() / 1e9;
+        assert!((low..=high).contains(&rate), "{rate} Gbit/s at {us} us");
+    }
+}
+
 /// Figures 2 and 8: AMP is within a factor of two of DCTCP; XMP and DCM wait for timeouts.
 #[test]
 fn amp_survives_an_incast() {
