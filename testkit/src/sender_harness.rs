@@ -83,6 +83,7 @@ impl SenderHarness {
                 acked: Bytes::new(1000),
                 snd_nxt: self.snd_nxt,
                 rtt: self.rtt,
+                hops: u8::try_from(hops.len()).ok().filter(|&hops| hops > 0),
                 ecn_echo: self.ecn_echo,
                 concurrency: self.concurrency,
                 grant: 0,

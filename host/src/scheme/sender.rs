@@ -35,6 +35,10 @@ pub struct AckEvent<'a> {
     pub snd_nxt: u64,
     /// Time since the acknowledged packet was sent; `None` if the echoed timestamp is implausible.
     pub rtt: Option<Time>,
+    /// Number of switches that forwarded this packet, from its TTL; `None` if no switch decremented it, or it is above
+    /// the TTL with which hosts send. Routes are symmetric, so DATA crosses as many switches, unless `data_path` differs
+    /// from `path_id`.
+    pub hops: Option<u8>,
     /// True if the acknowledged packet had an ECN mark.
     pub ecn_echo: bool,
     /// Number of active flows at the receiver; 0 if it does not report them.
@@ -48,6 +52,15 @@ pub struct AckEvent<'a> {
     pub data_path: u16,
     /// Telemetry of the path, first hop after the sender first; empty if the packet carries none.
     pub telemetry: &'a Telemetry<'a>,
+}
+
+impl AckEvent<'_> {
+    /// Returns the time at which the NIC began to send the acknowledged packet, by this host's clock, in whole
+    /// nanoseconds; `None` if `rtt` is. The other end's clock is not in the packet; a receiver half may write a time into
+    /// `grant`.
+    pub fn sent_at(&self) -> Option<Time> {
+        Some(Time::from_ns(self.now.as_ns()).saturating_sub(self.rtt?))
+    }
 }
 
 /// A RATE packet, by which a switch assigns a rate to the flow.

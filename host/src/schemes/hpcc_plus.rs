@@ -248,6 +248,7 @@ impl Receiver for RxHpcc {
             acked: data.payload,
             snd_nxt: flow.rounds,
             rtt: None,
+            hops: None,
             ecn_echo: data.is_marked,
             concurrency: data.active_flows,
             grant: 0,

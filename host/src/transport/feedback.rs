@@ -11,7 +11,7 @@ use crate::scheme::{
 };
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::{GatheredBy, Telemetry};
-use crate::wire::{Flags, FrameView, PacketKind};
+use crate::wire::{Flags, FrameView, INITIAL_TTL, PacketKind};
 use weir_units::{Bandwidth, Bytes, Time};
 
 impl Outbound {
@@ -100,6 +100,11 @@ impl Outbound {
     }
 }
 
+/// Returns the number of switches that forwarded a frame; `None` if its TTL does not tell.
+fn hops(frame: &FrameView<'_>) -> Option<u8> {
+    INITIAL_TTL.checked_sub(frame.ip.ttl()).filter(|&hops| hops > 0)
+}
+
 /// Handles the reply to a probe. Returns the scheme's decision; `None` if the reply is stale.
 fn on_probe_reply(
     message: &mut OutboundMessage,
@@ -119,6 +124,7 @@ fn on_probe_reply(
         acked: Bytes::ZERO,
         snd_nxt: seq,
         rtt: None,
+        hops: hops(frame),
         ecn_echo: false,
         concurrency: weir.concurrency(),
         grant: 0,
@@ -185,6 +191,7 @@ fn on_ack(
         acked: Bytes::new(new_bytes),
         snd_nxt,
         rtt,
+        hops: hops(frame),
         ecn_echo: weir.flags().has(Flags::ECN_ECHO),
         concurrency: weir.concurrency(),
         grant: if needs.writes_grant { weir.grant() } else { 0 },

@@ -46,6 +46,7 @@ impl MultipathHarness {
             acked: Bytes::new(PAYLOAD),
             snd_nxt: seq + (inflight - 1) * PAYLOAD,
             rtt: Some(Time::from_us(self.rtts[subflow])),
+            hops: None,
             ecn_echo: marked,
             concurrency: 0,
             grant: 0,

@@ -1,5 +1,6 @@
 //! The host stack without a socket or a clock: every scheme, the transport and what a peer may send.
 
+mod ack_event;
 mod credits;
 mod dasr;
 mod docs;
