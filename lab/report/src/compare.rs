@@ -1,7 +1,6 @@
 //! An HTML page that compares several runs: their schemes side by side, and the differences of their experiment files.
 
 use super::chart::sample_line;
-use super::describe::RunDescription;
 use super::figures::{self, LineStyle};
 use super::load::LoadedRun;
 use super::metrics::{BetterWhen, Metric, bottleneck, metrics_at, port_name};
@@ -170,7 +169,8 @@ fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
 
 /// Returns a table of the keys of `run.yaml` whose values differ between the runs.
 fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
-    let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten_yaml(&run.description)).collect();
+    let flat: Vec<BTreeMap<String, String>> =
+        runs.iter().map(|run| flatten_yaml(&run.description.yaml)).collect();
     let keys: BTreeSet<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
     let differing_keys: Vec<&String> =
         keys.into_iter().filter(|key| flat.iter().any(|run| run.get(*key) != flat[0].get(*key))).collect();
@@ -199,7 +199,7 @@ fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
 }
 
 /// Returns all values of `run.yaml` by key path, except name, title and the paper's values.
-fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
+pub fn flatten_yaml(yaml: &str) -> BTreeMap<String, String> {
     fn scalar_text(scalar: &Value) -> String {
         let text = serde_yaml::to_string(scalar).unwrap_or_default();
         text.trim().trim_matches('\'').replace('\n', " ")
@@ -228,7 +228,7 @@ fn flatten_yaml(run: &RunDescription) -> BTreeMap<String, String> {
     }
     let mut flat = BTreeMap::new();
     // If the file cannot be parsed, all its keys count as absent.
-    if let Ok(value) = serde_yaml::from_str::<Value>(&run.yaml) {
+    if let Ok(value) = serde_yaml::from_str::<Value>(yaml) {
         walk("", &value, &mut flat);
     }
     flat.retain(|key, _| !["name", "title"].contains(&key.as_str()) && !key.starts_with("paper."));
@@ -357,6 +357,7 @@ fn paper_section(runs: &[LoadedRun], names: &[String]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::describe::RunDescription;
     use crate::fixtures;
     use crate::manifest::Integrity;
 

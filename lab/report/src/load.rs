@@ -50,6 +50,27 @@ pub struct LoadedRun {
     pub time_divisor: Option<f64>,
 }
 
+/// Summary and experiment file of a run, without its tables.
+pub struct RunHeader {
+    pub summary: Summary,
+    /// Content of `run.yaml`; empty if the file is missing.
+    pub yaml: String,
+}
+
+/// Reads summary and experiment file of the run in `dir`, and does not compare them with the manifest.
+///
+/// # Errors
+///
+/// If `dir` is not a run directory, or the summary is malformed.
+pub fn read_header(dir: &Path) -> Result<RunHeader, LoadError> {
+    let not_a_run = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
+    let file = dir.join(SUMMARY);
+    let text = fs::read_to_string(&file).map_err(|error| not_a_run(format!("{SUMMARY}: {error}")))?;
+    let summary = serde_json::from_str(&text)
+        .map_err(|error| LoadError::Malformed { file, reason: error.to_string() })?;
+    Ok(RunHeader { summary, yaml: fs::read_to_string(dir.join("run.yaml")).unwrap_or_default() })
+}
+
 /// Reads the run in `dir`. `catalogue` has the schemes and workloads of the experiment; `charts` are further sections
 /// of the report.
 ///
@@ -57,16 +78,12 @@ pub struct LoadedRun {
 ///
 /// If `dir` is not a run directory, or a file does not match the manifest or is malformed.
 pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Result<LoadedRun, LoadError> {
-    let not_a_run = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
     if dir.join("sweep.csv").exists() {
-        return Err(not_a_run("directory of a sweep; its runs are in the subdirectories".to_owned()));
+        let reason = "directory of a sweep; its runs are in the subdirectories".to_owned();
+        return Err(LoadError::NoRun { dir: dir.to_owned(), reason });
     }
     let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
-    let file = dir.join(SUMMARY);
-    let text = fs::read_to_string(&file).map_err(|error| not_a_run(format!("{SUMMARY}: {error}")))?;
-    let summary: Summary = serde_json::from_str(&text)
-        .map_err(|error| LoadError::Malformed { file: file.clone(), reason: error.to_string() })?;
-    let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
+    let RunHeader { summary, yaml } = read_header(dir)?;
     // `None` for a run of an earlier version with other keys: its results can still be compared.
     let experiment =
         Experiment::parse_with(catalogue, &yaml, "run.yaml", &summary.experiment, &[], None).ok();

@@ -117,6 +117,15 @@ impl Drop for DirLock {
     }
 }
 
+/// Returns the live process that the lock file of `dir` names. Takes no lock, so that no run finds the directory in use.
+pub fn live_holder(dir: &Path) -> Option<Process> {
+    let process: Process = serde_json::from_slice(&fs::read(dir.join(LOCK)).ok()?).ok()?;
+    // The number may have been given to another process since.
+    let arguments = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+    let arguments = String::from_utf8_lossy(&arguments).trim_end_matches('\0').replace('\0', " ");
+    (arguments == process.command.trim_end()).then_some(process)
+}
+
 /// Returns whether `path` still refers to the open file.
 fn is_file_at(file: &File, path: &Path) -> io::Result<bool> {
     let (open, current) = (file.metadata()?, fs::metadata(path));
@@ -153,8 +162,10 @@ mod tests {
         assert_eq!(holder.0.as_ref().unwrap().pid, process::id());
         let text = holder.to_string();
         assert!(text.contains(" s ago") && text.contains(&process::id().to_string()), "{text}");
+        assert_eq!(live_holder(&dir).unwrap().pid, process::id());
         drop(first);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "the lock file is removed");
+        assert_eq!(live_holder(&dir), None);
         DirLock::acquire(&dir).unwrap();
     }
 
@@ -166,6 +177,7 @@ mod tests {
             "{\"pid\": 1, \"command\": \"weir run x.yaml\", \"started_unix_s\": 0}",
         )
         .unwrap();
+        assert_eq!(live_holder(dir.path()), None, "process 1 has another command line");
         let _lock = DirLock::acquire(dir.path()).unwrap();
         let Err(LockError::Held(holder)) = DirLock::acquire(dir.path()) else { panic!("two holders") };
         assert_eq!(holder.0.unwrap().pid, process::id(), "not the one that was killed");

@@ -28,6 +28,7 @@ mod progress;
 mod report;
 mod results;
 mod run;
+mod runs;
 mod schema;
 mod schemes;
 mod stf;
@@ -61,6 +62,7 @@ Examples:
   weir run experiments/quickstart.yaml    FNCC against HPCC, with a report
   weir run --help                         everything about experiment files
   weir sweep x.yaml --over seed=1..5      means and confidence intervals
+  weir runs                               the runs so far, and what differs
   weir report runs/a runs/b               runs side by side on one page
   weir schemes fncc                       FNCC's parameters and their sources
   weir new p4 mine                        a P4 program of your own, ready to run
@@ -73,6 +75,7 @@ Exit status: 0 success; 1 failure; 2 invalid input;
 enum Command {
     Run(run::Args),
     Sweep(sweep::Args),
+    Runs(runs::Args),
     Report(report::Args),
     Results(results::Args),
     Stf(stf::Args),
@@ -134,6 +137,7 @@ impl CommandLine {
         match &self.command {
             Command::Run(args) => run::run(args, console),
             Command::Sweep(args) => sweep::run(args, console),
+            Command::Runs(args) => runs::run(args, console),
             Command::Report(args) => report::run(args, console),
             Command::Results(args) => results::run(args, console),
             Command::Stf(args) => stf::run(args, console),

@@ -1,6 +1,7 @@
 //! Run directories with concurrent processes, damaged files, and a full disk.
 
 use assert_cmd::cargo::cargo_bin;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
@@ -364,4 +365,56 @@ fn a_sweep_leaves_a_foreign_directory_alone() {
     assert_eq!(output.status.code(), Some(2), "{printed}");
     assert!(printed.contains("thesis.tex") && printed.contains("not a result of a sweep"), "{printed}");
     assert_eq!(names(&home), ["thesis.tex"]);
+}
+
+/// `-1-2` alone does not say what was changed, and the folder of a killed run looks like any other.
+#[test]
+fn runs_are_listed_with_their_state_and_what_differs() {
+    let dir = test_dir();
+    let dir = dir.path();
+    for options in [&[][..], &["--set", "mtu=1000B"], &[], &["--out", "runs/long"]] {
+        let output = weir(dir, &[&["run", "tiny.yaml"][..], options].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    fs::rename(dir.join("runs/long"), dir.join("runs/long.partial")).unwrap();
+    assert!(weir(dir, &["sweep", "tiny.yaml", "--over", "seed=1,2"]).status.success());
+    fs::create_dir_all(dir.join("runs/killed.partial")).unwrap();
+    fs::create_dir_all(dir.join("runs/damaged")).unwrap();
+    fs::write(dir.join("runs/damaged/summary.json"), "{\"experiment\": 1").unwrap();
+    fs::create_dir_all(dir.join("runs/notes")).unwrap();
+
+    let output = weir(dir, &["runs", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    let run = |name: &str| {
+        runs.iter().find(|run| run["name"] == name).unwrap_or_else(|| panic!("{name}: {document}"))
+    };
+    assert_eq!(runs.len(), 7, "{document}");
+    let first = run("tiny-1");
+    assert_eq!(
+        (&first["state"], &first["duration"], &first["seed"]),
+        (&json!("finished"), &json!("60us"), &json!(1))
+    );
+    assert_eq!((&first["schemes"], &first["differs"]), (&json!(["fncc"]), &Value::Null));
+    assert_eq!(run("tiny-1-2")["differs"], json!({"mtu": "1000B"}));
+    let repetition = run("tiny-1-3");
+    assert_eq!((&repetition["differs"], &repetition["same_digest"]), (&json!({}), &json!(true)));
+    assert_eq!(run("tiny-sweep/seed=2")["differs"], json!({"seed": "2"}));
+    assert_eq!(run("tiny-sweep/seed=2")["compared_with"], "tiny-sweep/seed=1");
+    assert_eq!(run("long.partial")["state"], "partial");
+    assert_eq!(run("killed.partial")["state"], "failed");
+    assert!(run("damaged")["reason"].as_str().unwrap().contains("summary.json"), "{document}");
+    let dates: Vec<&str> = runs.iter().map(|run| run["date"].as_str().unwrap()).collect();
+    assert!(dates.is_sorted_by(|a, b| a >= b), "{dates:?}");
+
+    let text = String::from_utf8(weir(dir, &["runs"]).stdout).unwrap();
+    let line =
+        |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+    assert!(line("tiny-1-2 ").ends_with("mtu=1000B"), "{text}");
+    assert!(line("tiny-1-3 ").ends_with("repeats tiny-1"), "{text}");
+    assert!(line("damaged: ").contains("summary.json"), "{text}");
+    let absent = weir(dir, &["runs", "nowhere"]);
+    assert_eq!(absent.status.code(), Some(2), "{}", stderr(&absent));
+    assert!(stderr(&absent).starts_with("error: nowhere: "), "{}", stderr(&absent));
 }
