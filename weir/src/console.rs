@@ -156,7 +156,9 @@ impl Console {
             Err(Failure::Interrupted(reason)) => (130, format!("interrupted: {reason}")),
         };
         // The source line, if the message names a position.
-        let excerpt = message.strip_prefix("error: ").and_then(excerpt).unwrap_or_default();
+        let reason = message.strip_prefix("error: ");
+        let excerpt =
+            reason.and_then(|reason| assignment(reason).or_else(|| excerpt(reason))).unwrap_or_default();
         // If standard error is closed, only the exit status reports the failure.
         let _ = writeln!(io::stderr(), "{}{excerpt}", message.trim_end());
         ExitCode::from(status)
@@ -199,9 +201,28 @@ fn excerpt(message: &str) -> Option<String> {
     Some(format!("\n  {line_number} | {}\n  {margin} | {mark}^", shown.trim_end()))
 }
 
+/// Returns the assignment to which a message `... (--set KEY=VALUE, column N)` refers, with a caret below the column; `None`
+/// for other messages.
+fn assignment(message: &str) -> Option<String> {
+    let (_, assignment) = message.trim_end().strip_suffix(')')?.rsplit_once(" (--set ")?;
+    let (assignment, column) = assignment.rsplit_once(", column ")?;
+    let column = column.parse::<usize>().ok()?.checked_sub(1)?;
+    let shown: String = assignment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    Some(format!("\n  --set {shown}\n        {}^", " ".repeat(column)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::excerpt;
+    use super::{assignment, excerpt};
+
+    #[test]
+    fn a_message_about_an_assignment_shows_it() {
+        assert_eq!(
+            assignment("x.yaml: schemes[1]: unknown (--set schemes=[fncc, FNCC], column 16)").unwrap(),
+            "\n  --set schemes=[fncc, FNCC]\n                       ^"
+        );
+        assert_eq!(assignment("x.yaml: seed: invalid (--set seed=x)"), None);
+    }
 
     #[test]
     fn a_message_with_a_position_shows_the_line() {

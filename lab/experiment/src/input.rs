@@ -13,12 +13,29 @@ const MAX_BYTES: u64 = 256 << 20;
 ///
 /// If the file is too large, is not UTF-8, or cannot be read.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(io::Error::other(format!("is larger than {} MiB", MAX_BYTES >> 20)));
     }
-    Ok(text)
+    String::from_utf8(bytes)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, not_utf8(error.as_bytes())))
+}
+
+/// Says where a text stops being UTF-8.
+fn not_utf8(bytes: &[u8]) -> String {
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return "is UTF-16; save it as UTF-8".to_owned();
+    }
+    let chunk = bytes.utf8_chunks().find(|chunk| !chunk.invalid().is_empty());
+    let valid = chunk.as_ref().map_or("", |chunk| chunk.valid());
+    let byte = chunk.and_then(|chunk| chunk.invalid().first().copied()).unwrap_or_default();
+    let line = 1 + valid.matches('\n').count();
+    let column = 1 + valid.rsplit('\n').next().map_or(0, |last| last.chars().count());
+    let offset = valid.len();
+    format!(
+        "line {line}, column {column}: byte 0x{byte:02x} at offset {offset} is not UTF-8; save the file as UTF-8"
+    )
 }
 
 /// Reads a text to which another file refers. It may be read again, so it must be a regular file.
@@ -50,5 +67,21 @@ mod tests {
         assert_eq!(error(large.to_str().unwrap()), "is larger than 256 MiB");
         assert_eq!(error("/dev/zero"), "is not a regular file");
         assert_eq!(error(dir.path().to_str().unwrap()), "is not a regular file");
+    }
+
+    #[test]
+    fn the_first_byte_that_is_not_utf8_has_a_position() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        let error = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).unwrap();
+            read_text(&file).unwrap_err().to_string()
+        };
+        let latin1 = error(
+            "a: é\nb: Z".as_bytes().iter().chain(b"\xfcrich\xfc").copied().collect::<Vec<_>>().as_slice(),
+        );
+        assert_eq!(latin1, "line 2, column 5: byte 0xfc at offset 10 is not UTF-8; save the file as UTF-8");
+        assert!(error(b"\xff\xfea\0").starts_with("is UTF-16"));
+        assert!(error(b"\xe2\x82").starts_with("line 1, column 1: byte 0xe2 at offset 0"));
     }
 }

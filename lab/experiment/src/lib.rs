@@ -34,6 +34,7 @@ pub mod slowdown;
 pub mod topologies;
 pub mod workload;
 pub mod yaml;
+mod yaml_syntax;
 
 pub use backend::{Backend, LinkChange, Observer, Progress, RunOutcome};
 pub use catalogue::Catalogue;

@@ -1,5 +1,6 @@
 //! Reads YAML with serde, and reports errors with line, column and key path.
 
+use crate::yaml_syntax;
 use saphyr_parser::{Event, Marker, Parser};
 use serde::de::DeserializeOwned;
 use serde_yaml::Value;
@@ -127,7 +128,11 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
         if key_path != word && !key_path.ends_with(&format!(".{word}")) {
             key_path = join_path(&key_path, word);
         }
-        let reason = positions.with_assignment(&key_path, format!("{reason}{}", did_you_mean(word, words)));
+        let reason = positions.with_assignment(
+            &key_path,
+            EntryPart::Key,
+            format!("{reason}{}", did_you_mean(word, words)),
+        );
         return KeyError { position: positions.part(&key_path, EntryPart::Key), key_path, reason };
     }
     if reason.starts_with("missing field")
@@ -151,6 +156,8 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
 /// Replaces the names of Rust types in a message of serde by terms of YAML.
 fn without_rust_types(reason: &str) -> String {
     let reason = reason.replacen("invalid type: sequence", "invalid type: list", 1);
+    let is_empty = reason.starts_with("invalid type: unit value");
+    let reason = reason.replacen("invalid type: unit value", "no value", 1);
     let Some((before, word)) = reason.rsplit_once("expected ") else { return reason };
     let word = match word {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
@@ -161,7 +168,9 @@ fn without_rust_types(reason: &str) -> String {
         _ if word.starts_with("struct ") || word.starts_with("internally tagged enum ") => "a map of keys",
         word => word,
     };
-    format!("{before}expected {word}")
+    // `topology:` alone, with its keys in the column of `topology`.
+    let remedy = if is_empty && word == "a map of keys" { "; indent its keys below it" } else { "" };
+    format!("{before}expected {word}{remedy}")
 }
 
 /// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
@@ -173,6 +182,7 @@ pub struct Positions {
 }
 
 /// A key or a list entry of a text.
+#[derive(Default)]
 struct KeyEntry {
     /// Position of the value, or of the key if the value is a list or map; `None` if the value is from the command line.
     position: Option<Position>,
@@ -180,11 +190,13 @@ struct KeyEntry {
     key: Option<Position>,
     /// The value; `None` for lists and maps.
     scalar: Option<String>,
+    /// Columns of value and key in the assignment from the command line.
+    assigned: Option<(usize, Option<usize>)>,
 }
 
 impl KeyEntry {
     fn at(position: Position) -> KeyEntry {
-        KeyEntry { position: Some(position), key: None, scalar: None }
+        KeyEntry { position: Some(position), ..KeyEntry::default() }
     }
 }
 
@@ -215,8 +227,11 @@ impl Positions {
         let mut positions: HashMap<String, KeyEntry> = HashMap::new();
         let mut open: Vec<OpenCollection> = Vec::new();
         for event in Parser::new_from_str(text) {
-            let (event, span) =
-                event.map_err(|error| error_at((*error.marker()).into(), error.info().to_owned()))?;
+            let (event, span) = event.map_err(|error| {
+                let Position { line, column } = (*error.marker()).into();
+                let (line, column, reason) = yaml_syntax::explain(text, line, column, error.info());
+                error_at(Position { line, column }, reason)
+            })?;
             let position = Position::from(span.start);
             match event {
                 Event::Scalar(scalar, ..) => match open.last_mut() {
@@ -234,7 +249,8 @@ impl Positions {
                         let path = path_of_next_value(&mut open);
                         let key = positions.get(&path).and_then(|entry: &KeyEntry| entry.key);
                         let scalar = Some(scalar.into_owned());
-                        positions.insert(path, KeyEntry { position: Some(position), key, scalar });
+                        let entry = KeyEntry { key, scalar, ..KeyEntry::at(position) };
+                        positions.insert(path, entry);
                     }
                 },
                 Event::Alias(_) => drop(path_of_next_value(&mut open)),
@@ -265,27 +281,43 @@ impl Positions {
     pub fn mark_overridden(&mut self, path: &str, assignment: &str) {
         self.entries.retain(|key, _| !is_within(key, path));
         let value = assignment.split_once('=').map_or("", |(_, value)| value);
+        let start = assignment.chars().count() - value.chars().count();
+        let column = |position: Position| (position.line == 1).then_some(start + position.column);
         // A value that is not YAML is reported when it is applied.
         let values = Positions::from_text(value).map(|positions| positions.entries).unwrap_or_default();
-        for (key, KeyEntry { scalar, .. }) in values {
+        for (key, KeyEntry { scalar, position, key: key_position, .. }) in values {
             let key = if key.starts_with('[') { format!("{path}{key}") } else { join_path(path, &key) };
-            self.entries.insert(key, KeyEntry { position: None, key: None, scalar });
+            let assigned = position.and_then(column).map(|value| (value, key_position.and_then(column)));
+            self.entries.insert(key, KeyEntry { scalar, assigned, ..KeyEntry::default() });
         }
-        self.entries.entry(path.to_owned()).or_insert(KeyEntry { position: None, key: None, scalar: None });
+        let whole = KeyEntry { assigned: Some((start + 1, None)), ..KeyEntry::default() };
+        self.entries.entry(path.to_owned()).or_insert(whole);
         self.overrides.push((path.to_owned(), assignment.to_owned()));
     }
 
-    /// Appends the assignment to a message about the value at `key_path`, if the value is from the command line.
-    pub(crate) fn with_assignment(&self, key_path: &str, reason: String) -> String {
-        match self.overrides.iter().rev().find(|(path, _)| is_within(key_path, path)) {
-            Some((_, assignment)) => format!("{reason} (--set {assignment})"),
-            None => reason,
-        }
+    /// Appends the assignment and the column in it to a message about the value at `key_path`, if the value is from the command
+    /// line.
+    pub(crate) fn with_assignment(&self, key_path: &str, part: EntryPart, reason: String) -> String {
+        let Some((path, assignment)) =
+            self.overrides.iter().rev().find(|(path, _)| is_within(key_path, path))
+        else {
+            return reason;
+        };
+        let entry = self.entries.get(key_path).or_else(|| self.entries.get(path));
+        let column = entry.and_then(|entry| entry.assigned).map(|(value, key)| match part {
+            EntryPart::Key => key.unwrap_or(value),
+            EntryPart::Value => value,
+        });
+        in_assignment(&reason, assignment, column)
     }
 
     /// Returns an error about the value of a key.
     pub fn error(&self, key_path: String, reason: String) -> KeyError {
-        KeyError { position: self.get(&key_path), reason: self.with_assignment(&key_path, reason), key_path }
+        KeyError {
+            position: self.get(&key_path),
+            reason: self.with_assignment(&key_path, EntryPart::Value, reason),
+            key_path,
+        }
     }
 
     /// Returns the position of the key or of the value at `path`; for list entries always that of the value.
@@ -354,6 +386,14 @@ pub fn with_file_position(file: &str, text: &str, message: &str) -> String {
     match positions.and_then(|positions| positions.entries.get(prefix)?.position) {
         Some(position) => format!("{file}:{position}: {message}"),
         None => format!("{file}: {message}"),
+    }
+}
+
+/// Appends an assignment of `--set` to a message, and the column (from 1) in it.
+pub(crate) fn in_assignment(reason: &str, assignment: &str, column: Option<usize>) -> String {
+    match column {
+        Some(column) => format!("{reason} (--set {assignment}, column {column})"),
+        None => format!("{reason} (--set {assignment})"),
     }
 }
 

@@ -67,7 +67,7 @@ impl ExperimentError {
     pub(super) fn located(mut self, positions: &Positions) -> ExperimentError {
         if let ExperimentError::Key { position: position @ None, key_path, part, reason, .. } = &mut self {
             *position = positions.part(key_path, *part);
-            *reason = positions.with_assignment(key_path, std::mem::take(reason));
+            *reason = positions.with_assignment(key_path, *part, std::mem::take(reason));
         }
         self
     }

@@ -1,6 +1,6 @@
 //! `--set a.b=c`: replaces keys of the experiment file from the command line.
 
-use crate::yaml::join_path;
+use crate::yaml::{Positions, in_assignment, join_path};
 use serde_yaml::{Mapping, Value};
 
 /// Applies `PATH=VALUE` to `root`. The path has dotted keys and list indices, such as `flows.1.start=200us`; the value is
@@ -12,7 +12,12 @@ pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
                 "\"{assignment}\" is not an assignment; expected KEY=VALUE, for example transport.ack_every=2"
             )
         })?;
-    let value: Value = serde_yaml::from_str(text).map_err(|e| format!("{path}: {e}"))?;
+    let invalid = |reason: &str, column| in_assignment(&format!("{path}: {reason}"), assignment, column);
+    Positions::from_text(text).map_err(|error| {
+        let column = error.position.filter(|at| at.line == 1).map(|at| path.chars().count() + 1 + at.column);
+        invalid(&error.reason, column)
+    })?;
+    let value: Value = serde_yaml::from_str(text).map_err(|error| invalid(&error.to_string(), None))?;
     let keys: Vec<&str> = path.trim().split('.').collect();
     let mut node = root;
     for (depth, key) in keys.iter().enumerate() {

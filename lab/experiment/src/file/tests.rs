@@ -148,6 +148,23 @@ fn errors_have_key_path_and_reason() {
             &["workload={kind: back-to-back, sizes: 1B, parallel: 4294967295}"],
             &["workload.parallel: 13 billion flows at a time, more than 1 million"],
         ),
+        (&["workload={kind: all-to-all, size: 1B, parallel: 0}"], &["workload.parallel: must be at least 1"]),
+        (
+            &["workload={kind: jobs, jobs: 0, servers: 2, request: 1B, response: 1B}"],
+            &["workload.jobs: must be at least 1"],
+        ),
+        (
+            &["workload={kind: jobs, jobs: 1, servers: 0, request: 1B, response: 1B}"],
+            &["workload.servers: must be 1 to 2, one less than the number of hosts, found 0"],
+        ),
+        (
+            &["workload={kind: jobs, jobs: 1, servers: 3, request: 1B, response: 1B}"],
+            &["workload.servers: must be 1 to 2, one less than the number of hosts, found 3"],
+        ),
+        (
+            &["workload={kind: all-to-all, size: 1B, hosts: h1}"],
+            &["workload.hosts: requires at least two hosts"],
+        ),
         (
             &["workload={kind: back-to-back, sizes: 1B, parallel: 0}"],
             &["workload.parallel: must be at least 1"],
@@ -182,27 +199,35 @@ fn errors_have_key_path_and_reason() {
 /// The file does not contain the value, so its lines would mislead.
 #[test]
 fn an_error_in_an_override_quotes_the_assignment() {
-    for (assignment, expected) in [
+    for (assignment, column, expected) in [
         (
             "topology.senders=-4",
+            18,
             "x.yaml: topology.senders: invalid value: integer `-4`, expected a whole number",
         ),
         (
             "topology.rate=100",
+            15,
             "x.yaml: topology.rate: rate \"100\" has no unit, write it like 100Gbps or 10Mbps",
         ),
         (
             "topology={kind: star, hosts: -4}",
+            31,
             "x.yaml: topology.hosts: invalid value: integer `-4`, expected a whole number",
         ),
-        ("flavour=mint", "x.yaml: flavour: unknown field `flavour`"),
-        ("flows.1.from=h9", "x.yaml: flows[1].from: host \"h9\" is not declared"),
-        ("schemes=[bbr]", "x.yaml: schemes[0]"),
+        ("flavour=mint", 9, "x.yaml: flavour: unknown field `flavour`"),
+        ("flows.1.from=h9", 14, "x.yaml: flows[1].from: host \"h9\" is not declared"),
+        ("schemes=[bbr]", 10, "x.yaml: schemes[0]"),
     ] {
         let text = message(GOOD, &[assignment]);
         assert!(text.starts_with(expected), "{text}");
-        assert!(text.ends_with(&format!(" (--set {assignment})")), "{text}");
+        assert!(text.ends_with(&format!(" (--set {assignment}, column {column})")), "{text}");
     }
+    let text = message(GOOD, &["schemes=[fncc"]);
+    assert_eq!(
+        text,
+        "--set schemes: expected `,` or a closing `]` or `}`; is one missing before this? (--set schemes=[fncc)"
+    );
     let text = message(&GOOD.replace("1.5us", "1.5"), &["duration=2ms"]);
     assert!(text.starts_with("x.yaml:2:") && !text.contains("--set"), "{text}");
 }
@@ -280,4 +305,43 @@ fn invalid_links_and_disconnected_hosts_are_rejected() {
     assert!(text.contains("link 3") && text.contains("\"s9\" is not declared"), "{text}");
     let text = message(&custom("[[h1, s1], [h2, s2]]"), &[]);
     assert!(text.contains("h1") && text.contains("h2"), "names the disconnected pair: {text}");
+}
+
+/// The parser's own words say neither which line is wrong nor what to do.
+#[test]
+fn syntax_errors_say_what_is_wrong() {
+    for (text, expected) in [
+        (
+            "topology:\n  kind: star\n   hosts: 4\n",
+            "3:4: this line is indented by 3 columns, deeper than line 2 (2), whose key already has a value",
+        ),
+        (
+            "topology:\n  kind: star\n\n hosts: 4\n",
+            "4:2: this line is indented by 1 columns, as no line above it (0, 2)",
+        ),
+        (
+            "flows:\n  - from: h1\n   to: h2\n",
+            "3:4: this line is indented by 3 columns, as no line above it (0, 2)",
+        ),
+        (
+            "flows:\n  - {from: h1}\n - {from: h2}\n",
+            "3:2: this line is indented by 1 columns, as no line above it (0, 2)",
+        ),
+        ("name: x\n- a\n", "2:1: a list entry among keys; indent it below the key that it belongs to"),
+        ("topology:\n\tkind: star\n", "2:1: this line is indented by a tab; YAML permits only spaces"),
+        ("title: a: b\n", "1:9: a second `: ` in one value; write the value in quotes"),
+        ("name: x\ntitle \"b\"\nduration: 1ms\n", "2:1: expected `key: value`, with a space after the colon"),
+        ("name: \"x\nduration: 1ms\n", "1:7: the quote that begins here has no end"),
+        (
+            "schemes: [a, b\nduration: 1ms\n",
+            "2:9: expected `,` or a closing `]` or `}`; is one missing before this?",
+        ),
+        ("flows: @x\n", "1:8: a value cannot begin with `@`; write it in quotes"),
+        (
+            "topology:\nkind: star\n",
+            "1:9: topology: no value, expected a map of keys; indent its keys below it",
+        ),
+    ] {
+        assert_eq!(message(text, &[]), format!("x.yaml:{expected}"), "{text}");
+    }
 }

@@ -55,11 +55,11 @@ impl Workload for AllToAllSpec {
         // Checks that `start` is before the end of the run.
         context.start_range(self.start, None)?;
         let hosts = self.senders(context)?;
-        if hosts.len() < 2 || self.parallel == 0 {
-            return Err(InvalidKey::new(
-                "",
-                "requires at least two hosts, and `parallel` must be at least 1",
-            ));
+        if hosts.len() < 2 {
+            return Err(InvalidKey::new("hosts", "requires at least two hosts"));
+        }
+        if self.parallel == 0 {
+            return Err(InvalidKey::new("parallel", "must be at least 1"));
         }
         let (size, start) = (nonzero_size("size", self.size)?, self.start);
         let flows_per_host = (self.parallel as usize).min(hosts.len() - 1);

@@ -68,8 +68,16 @@ impl Workload for JobsSpec {
     }
     fn flows(&self, context: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let hosts = self.senders(context)?;
-        if self.jobs == 0 || self.servers == 0 || self.servers as usize >= hosts.len() {
-            let reason = format!("a client and its servers need more than {} hosts", hosts.len());
+        if self.jobs == 0 {
+            return Err(InvalidKey::new("jobs", "must be at least 1"));
+        }
+        if hosts.len() < 2 {
+            return Err(InvalidKey::new("hosts", "requires at least two hosts: a client and a server"));
+        }
+        if self.servers == 0 || self.servers as usize >= hosts.len() {
+            let max = hosts.len() - 1;
+            let reason =
+                format!("must be 1 to {max}, one less than the number of hosts, found {}", self.servers);
             return Err(InvalidKey::new("servers", reason));
         }
         let concurrent_flows = f64::from(self.jobs) * f64::from(self.servers);

@@ -1,0 +1,87 @@
+//! Says what is wrong with a text that is not YAML, where the parser says what it expected.
+
+/// Returns line and column (from 1) and the reason for an error of the parser: `parser_reason` at this line and column.
+pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &str) -> (usize, usize, String) {
+    let lines: Vec<&str> = text.lines().collect();
+    let content = line.checked_sub(1).and_then(|index| lines.get(index)).copied().unwrap_or("");
+    let indent = indent_of(content);
+    let before = &lines[..lines.len().min(line.saturating_sub(1))];
+    let line_above = before.iter().rposition(|above| is_content(above));
+    let here = |reason: String| (line, indent + 1, reason);
+    if parser_reason.starts_with("tab") {
+        let reason = "this line is indented by a tab; YAML permits only spaces".to_owned();
+        return (line, content.find('\t').map_or(column, |tab| tab + 1), reason);
+    }
+    match parser_reason {
+        // The parser is at the colon of `key:`; a colon before it is that of the key that has this value.
+        "mapping values are not allowed in this context" => {
+            let prefix: String = content.chars().take(column.saturating_sub(1)).collect();
+            match line_above.map(|index| (index + 1, indent_of(lines[index]))) {
+                Some((above, above_indent)) if !prefix.contains(": ") && indent > above_indent => {
+                    here(format!(
+                        "this line is indented by {indent} columns, deeper than line {above} ({above_indent}), whose key already has a value"
+                    ))
+                }
+                _ => (line, column, "a second `: ` in one value; write the value in quotes".to_owned()),
+            }
+        }
+        "while parsing a block mapping, did not find expected key"
+        | "while parsing a block collection, did not find expected '-' indicator" => {
+            let mut indents: Vec<usize> =
+                before.iter().filter(|above| is_content(above)).map(|above| indent_of(above)).collect();
+            indents.sort_unstable();
+            indents.dedup();
+            if !indents.contains(&indent) {
+                let known: Vec<String> = indents.iter().map(usize::to_string).collect();
+                return here(format!(
+                    "this line is indented by {indent} columns, as no line above it ({})",
+                    known.join(", ")
+                ));
+            }
+            if content.trim_start().starts_with("- ") {
+                return here(
+                    "a list entry among keys; indent it below the key that it belongs to".to_owned(),
+                );
+            }
+            here(
+                "this line continues neither the list nor the keys above it; check its indentation"
+                    .to_owned(),
+            )
+        }
+        // The parser is at the line after the key.
+        "simple key expect ':'" | "simple key expected ':'" => match line_above {
+            Some(index) => {
+                let reason = "expected `key: value`, with a space after the colon".to_owned();
+                (index + 1, indent_of(lines[index]) + 1, reason)
+            }
+            None => here("expected `key: value`, with a space after the colon".to_owned()),
+        },
+        "invalid indentation in quoted scalar"
+        | "while scanning a quoted scalar, found unexpected end of stream" => {
+            (line, column, "the quote that begins here has no end".to_owned())
+        }
+        "illegal placement of ':' indicator"
+        | "invalid indentation in flow construct"
+        | "while parsing a flow sequence, expected ',' or ']'"
+        | "while parsing a flow mapping, did not find expected ',' or '}'" => {
+            (line, column, "expected `,` or a closing `]` or `}`; is one missing before this?".to_owned())
+        }
+        _ => match parser_reason.strip_prefix("unexpected character: ") {
+            Some(character) => {
+                let character = character.trim_matches('`');
+                (line, column, format!("a value cannot begin with `{character}`; write it in quotes"))
+            }
+            None => (line, column, format!("not YAML: {parser_reason}")),
+        },
+    }
+}
+
+/// Number of spaces at the beginning of a line.
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+/// Returns whether a line is neither empty nor a comment.
+fn is_content(line: &str) -> bool {
+    !matches!(line.trim_start().chars().next(), None | Some('#'))
+}
