@@ -29,9 +29,13 @@ impl Control {
             }
             _ => {
                 let config = entry.config.unwrap_or_default();
-                let times = [config.max_timeout_ns, config.ack_timeout_ns, config.max_list_size.into()];
-                if let Some(negative) = times.into_iter().find(|value| *value < 0) {
-                    return Err(ControlError::invalid(format!("digest {name}: {negative} is negative")));
+                let fields = [
+                    ("max_timeout_ns", config.max_timeout_ns),
+                    ("max_list_size", config.max_list_size.into()),
+                    ("ack_timeout_ns", config.ack_timeout_ns),
+                ];
+                if let Some((field, value)) = fields.into_iter().find(|&(_, value)| value < 0) {
+                    return Err(ControlError::invalid(format!("digest {name}: {field} {value} is negative")));
                 }
                 self.digests.insert(id, config);
                 Ok(())

@@ -71,12 +71,17 @@ fn index(cell: usize) -> Option<Index> {
 
 // Counters
 
+/// Converts a number of a signed field, which must not be negative.
+fn unsigned(field: &str, value: i64) -> Result<u64, ControlError> {
+    u64::try_from(value).map_err(|_| ControlError::invalid(format!("{field} {value} is negative")))
+}
+
 /// Converts a counter value from P4Runtime, and rejects negative numbers.
 pub(super) fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
-    let count = |n: i64| {
-        u64::try_from(n).map_err(|_| ControlError::invalid(format!("counter value {n} is negative")))
-    };
-    Ok(CounterValue { packets: count(data.packet_count)?, bytes: count(data.byte_count)? })
+    Ok(CounterValue {
+        packets: unsigned("packet_count", data.packet_count)?,
+        bytes: unsigned("byte_count", data.byte_count)?,
+    })
 }
 
 pub(super) fn counter_data(value: CounterValue) -> CounterData {
@@ -207,9 +212,6 @@ pub(super) fn meter_rates(
     spec: Option<&MeterSpec>,
     config: &MeterConfig,
 ) -> Result<MeterRates, ControlError> {
-    let unsigned = |n: i64| {
-        u64::try_from(n).map_err(|_| ControlError::invalid(format!("meter rate or burst {n} is negative")))
-    };
     let kind = spec.map_or(MeterType::TwoRateThreeColor, MeterSpec::r#type);
     if kind == MeterType::SingleRateThreeColor {
         return Err(ControlError::unimplemented("single-rate three-colour meters are not supported"));
@@ -224,10 +226,10 @@ pub(super) fn meter_rates(
         return Err(ControlError::invalid(format!("pir {} is below cir {}", config.pir, config.cir)));
     }
     Ok(MeterRates {
-        cir: unsigned(config.cir)?,
-        cburst: unsigned(config.cburst)?,
-        pir: unsigned(config.pir)?,
-        pburst: unsigned(config.pburst)?,
+        cir: unsigned("cir", config.cir)?,
+        cburst: unsigned("cburst", config.cburst)?,
+        pir: unsigned("pir", config.pir)?,
+        pburst: unsigned("pburst", config.pburst)?,
     })
 }
 

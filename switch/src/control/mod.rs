@@ -35,7 +35,9 @@ pub use state::Control;
 
 use crate::Switch;
 use p4runtime::p4::v1::entity::Entity as Kind;
-use p4runtime::p4::v1::{Entity, Update, update};
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime::p4::v1::{Entity, TableEntry, Update, update};
+use p4runtime::p4info::{Object, Objects};
 
 impl Control {
     /// Applies one update.
@@ -49,7 +51,16 @@ impl Control {
             return Err(ControlError::invalid("the update has no type"));
         }
         let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
-        match entity.ok_or_else(|| ControlError::invalid("the update has no entity"))? {
+        let entity = entity.ok_or_else(|| ControlError::invalid("the update has no entity"))?;
+        self.write(switch, kind, entity).map_err(|error| match self.object_name(entity) {
+            // Messages about a part of the entity, such as an action's parameter, do not name the object.
+            Some((what, name)) if !error.message.contains(&name) => error.context(what + &name),
+            _ => error,
+        })
+    }
+
+    fn write(&mut self, switch: &mut Switch, kind: update::Type, entity: &Kind) -> Result<(), ControlError> {
+        match entity {
             Kind::TableEntry(entry) => self.write_table_entry(switch, kind, entry),
             Kind::ActionProfileMember(member) => self.write_member(switch, kind, member),
             Kind::ActionProfileGroup(group) => self.write_group(switch, kind, group),
@@ -64,6 +75,37 @@ impl Control {
             Kind::ExternEntry(_) => {
                 Err(ControlError::unimplemented("the program's architecture has no such extern"))
             }
+        }
+    }
+
+    /// Returns kind and name of the object that an entity belongs to, such as `table ` and `MyIngress.ipv4_lpm`; `None` if the
+    /// program has no such object.
+    fn object_name(&self, entity: &Kind) -> Option<(String, String)> {
+        fn name_of<T: Object>(objects: &Objects<T>, id: u32) -> Option<(String, String)> {
+            Some((format!("{} ", T::KIND), objects.id(id)?.preamble().name.clone()))
+        }
+        let index = &self.index;
+        let table = |entry: &Option<TableEntry>| name_of(&index.tables, entry.as_ref()?.table_id);
+        match entity {
+            Kind::TableEntry(entry) => name_of(&index.tables, entry.table_id),
+            Kind::DirectCounterEntry(entry) => table(&entry.table_entry),
+            Kind::DirectMeterEntry(entry) => table(&entry.table_entry),
+            Kind::ActionProfileMember(member) => name_of(&index.action_profiles, member.action_profile_id),
+            Kind::ActionProfileGroup(group) => name_of(&index.action_profiles, group.action_profile_id),
+            Kind::CounterEntry(entry) => name_of(&index.counters, entry.counter_id),
+            Kind::MeterEntry(entry) => name_of(&index.meters, entry.meter_id),
+            Kind::RegisterEntry(entry) => name_of(&index.registers, entry.register_id),
+            Kind::ValueSetEntry(entry) => name_of(&index.value_sets, entry.value_set_id),
+            Kind::DigestEntry(entry) => name_of(&index.digests, entry.digest_id),
+            Kind::PacketReplicationEngineEntry(entry) => Some(match entry.r#type.as_ref()? {
+                Replication::MulticastGroupEntry(group) => {
+                    (String::new(), format!("multicast group {}", group.multicast_group_id))
+                }
+                Replication::CloneSessionEntry(session) => {
+                    (String::new(), format!("clone session {}", session.session_id))
+                }
+            }),
+            Kind::ExternEntry(_) => None,
         }
     }
 

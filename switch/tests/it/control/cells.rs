@@ -27,12 +27,7 @@ fn direct_counters_and_meters_belong_to_their_entries() {
     assert_eq!(device.read(direct(None)).unwrap(), [direct(Some(more))]);
     device.expect_error(Insert, direct(Some(more)), Code::InvalidArgument, "can only be modified");
     let negative = CounterData { packet_count: -1, byte_count: 0 };
-    device.expect_error(
-        Modify,
-        direct(Some(negative)),
-        Code::InvalidArgument,
-        "counter value -1 is negative",
-    );
+    device.expect_error(Modify, direct(Some(negative)), Code::InvalidArgument, "packet_count -1 is negative");
     let absent = device.entry("lpm_one", &[lpm(0x0b00_0000, 8)], 0, None);
     let absent = Kind::DirectCounterEntry(DirectCounterEntry { table_entry: Some(absent), data: None });
     assert_eq!(device.read(absent.clone()).unwrap_err().code, Code::NotFound);
@@ -79,7 +74,7 @@ fn direct_counters_and_meters_belong_to_their_entries() {
         Modify,
         direct(Some(MeterConfig { cir: -1, ..config })),
         Code::InvalidArgument,
-        "meter rate or burst -1 is negative",
+        "cir -1 is negative",
     );
 }
 

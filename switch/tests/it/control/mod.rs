@@ -11,7 +11,7 @@ use device::*;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::update::Type::Insert;
-use p4runtime::p4::v1::{DigestEntry, Entity, Update};
+use p4runtime::p4::v1::{DigestEntry, Entity, Update, digest_entry};
 use p4runtime::p4info;
 use std::sync::Arc;
 use weir_switch::control::Control;
@@ -70,4 +70,19 @@ fn a_p4info_with_impossible_widths_is_refused() {
         let error = Control::new(index, &device.switch).unwrap_err();
         assert!(error.message.contains(&format!("a width of {bits} bits")), "{error}");
     }
+}
+
+#[test]
+fn a_negative_field_of_a_digest_is_named() {
+    let device = Device::new();
+    let digest = "digests { preamble { id: 385875969 name: \"seen\" alias: \"seen\" } }";
+    let text = format!("{}\n{digest}\n", include_str!("entities.p4info.txtpb"));
+    let index = Arc::new(p4info::Index::from_text(&text).unwrap());
+    let (mut control, mut switch) = (Control::new(index, &device.switch).unwrap(), device.switch);
+    let config = digest_entry::Config { max_timeout_ns: 1, max_list_size: -2, ack_timeout_ns: 3 };
+    let entry = DigestEntry { digest_id: 385_875_969, config: Some(config) };
+    let update =
+        Update { r#type: Insert.into(), entity: Some(Entity { entity: Some(Kind::DigestEntry(entry)) }) };
+    let error = control.apply(&mut switch, &update).unwrap_err();
+    assert_eq!(error.message, "digest seen: max_list_size -2 is negative");
 }

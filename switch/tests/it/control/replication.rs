@@ -38,7 +38,12 @@ fn multicast_groups_and_clone_sessions_are_read_back_as_written() {
     device.expect_error(Insert, group(6, &[replica(1, 0), replica(1, 0)]), Code::InvalidArgument, "twice");
     device.expect_error(Insert, group(6, &[replica(512, 0)]), Code::InvalidArgument, "is not a port");
     device.expect_error(Insert, group(6, &[replica(1, 70_000)]), Code::InvalidArgument, "instance");
-    device.expect_error(Insert, group(6, &[Replica::default()]), Code::InvalidArgument, "has no port");
+    device.expect_error(
+        Insert,
+        group(6, &[Replica::default()]),
+        Code::InvalidArgument,
+        "multicast group 6: a replica has no port",
+    );
     let backed = Replica { backup_replicas: vec![BackupReplica::default()], ..replica(1, 0) };
     device.expect_error(Insert, group(6, &[backed]), Code::Unimplemented, "backup");
     device.apply(Delete, request(5));
@@ -60,7 +65,12 @@ fn multicast_groups_and_clone_sessions_are_read_back_as_written() {
     assert_eq!(device.read(request(0)).unwrap(), [session(5, 3, 128), session(6, 0, 0)]);
     device.expect_error(Insert, session(5, 0, 0), Code::AlreadyExists, "session 5 exists");
     device.expect_error(Insert, session(7, 8, 0), Code::InvalidArgument, "class of service");
-    device.expect_error(Insert, session(7, 0, -1), Code::InvalidArgument, "is negative");
+    device.expect_error(
+        Insert,
+        session(7, 0, -1),
+        Code::InvalidArgument,
+        "clone session 7: packet length -1 is negative",
+    );
     device.expect_error(Insert, session(0, 0, 0), Code::InvalidArgument, "use 1 or higher");
     device.apply(Delete, request(5));
     device.expect_error(Modify, session(5, 0, 0), Code::NotFound, "no clone session 5");
