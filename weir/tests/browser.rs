@@ -30,6 +30,7 @@ const TESTS: &[harness::Test] = &[
         charts_show_values_toggle_schemes_and_zoom_together,
     ),
     ("the_table_of_flows_sorts_and_filters", the_table_of_flows_sorts_and_filters),
+    ("the_live_view_clips_no_button", the_live_view_clips_no_button),
 ];
 
 /// An experiment whose report has a map, flows with sizes, and pauses.
@@ -370,4 +371,38 @@ fn the_table_of_flows_sorts_and_filters() {
     assert!(numbers("slow").iter().all(|&slowdown| slowdown > 2.0), "{result}");
     let from = result["from"].as_array().unwrap();
     assert!(!from.is_empty() && from.iter().all(|flow| flow.as_str().unwrap().contains("h3→")), "{result}");
+}
+
+/// Answers the live view's poll with ports whose names and values are long, and then reports what is visible.
+const LIVE_SCRIPT: &str = r##"<script>
+const ports = [1, 2, 3].map(i => ({ name: `spine${i}:12`, peer: "leaf12:10", is_up: i !== 2, load: 0.937, rate_bps: 99.9e9,
+  queue: 128400000, peak: 154124000 }));
+const scene = { title: "mixed", clock: "812 us of 1 ms", progress: 0.8, is_paused: false, is_over: false, ports, switches: [],
+  flows: [], flows_note: "Known at the end", totals: [], note: "", keys: [["d", "link down/up"]] };
+window.fetch = async () => {
+  window.fetch = () => new Promise(() => {});
+  setTimeout(() => {
+    const box = document.querySelector("#ports .scroll").getBoundingClientRect();
+    const buttons = [...document.querySelectorAll("#ports button")].map(b => b.getBoundingClientRect());
+    document.title = JSON.stringify({
+      buttons: buttons.length, clipped: buttons.filter(b => b.right > box.right + 1 || b.right > innerWidth).length,
+      wide: document.documentElement.scrollWidth - innerWidth, flows: document.getElementById("flows").innerText,
+    });
+  }, 500);
+  return { ok: true, json: async () => scene };
+};
+</script>"##;
+
+/// With two columns on a window of 1,100 pixels, the table of ports was wider than its column.
+fn the_live_view_clips_no_button() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("live.html");
+    let html = include_str!("../src/live/page.html").replacen("<main>", "</head><main>", 1);
+    for width in [1400, 1100, 800, 500] {
+        let budget = &["--virtual-time-budget=3000"];
+        let result = run_script(&page, &html, LIVE_SCRIPT, &format!("{width},700"), budget);
+        assert_eq!((&result["buttons"], &result["clipped"]), (&3.into(), &0.into()), "{width}: {result}");
+        assert!(result["wide"].as_f64().unwrap() <= 0.0, "{width}: {result}");
+        assert!(result["flows"].as_str().unwrap().contains("Known at the end"), "{width}: {result}");
+    }
 }

@@ -46,7 +46,7 @@ fn side_table_rows(model: &ViewModel) -> usize {
     let with_heading = |rows: usize| if rows == 0 { 0 } else { rows + 1 };
     model.totals.len().div_ceil(TOTALS_PER_LINE)
         + with_heading(model.switches.len())
-        + with_heading(model.flows.len())
+        + with_heading(model.flows.len().max(usize::from(!model.flows_note.is_empty())))
 }
 
 fn bold() -> Style {
@@ -189,6 +189,9 @@ fn side_tables(frame: &mut Frame<'_>, area: Rect, model: &ViewModel) {
     }
     if !model.flows.is_empty() {
         flow_table(frame, bottom, model);
+    } else if !model.flows_note.is_empty() {
+        let lines = [Line::from(Span::styled("flows", bold())), Line::from(model.flows_note)];
+        frame.render_widget(Paragraph::new(Vec::from(lines)), bottom);
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct ViewModel {
     pub switches: Vec<SwitchRow>,
     /// Flows in progress.
     pub flows: Vec<FlowRow>,
+    /// Why there are no flows, where they are not known during a run; empty otherwise.
+    pub flows_note: &'static str,
     /// Totals, as label and value.
     pub totals: Vec<(String, String)>,
     /// The last event or error.

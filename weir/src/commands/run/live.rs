@@ -190,6 +190,8 @@ impl<'a> LiveView<'a> {
         let keys = vec![("d", "link down/up")];
         self.model = ViewModel { ports, switches, totals, keys, ..std::mem::take(&mut self.model) };
         top::update_peaks(&mut fabric.peaks, &mut self.model);
+        self.model.flows_note =
+            "Known at the end of the run: hosts in Mininet write their flows when they end.";
         fabric.last = Some(result);
         self.view.show(&self.model)
     }
