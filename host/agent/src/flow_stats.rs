@@ -34,25 +34,41 @@ pub(super) struct ReplayFilter {
     latest: BTreeMap<u8, (u32, u32)>,
 }
 
+/// What an ACK says about its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckNovelty {
+    /// It acknowledges no more than an earlier one, and echoes no later packet.
+    Replayed,
+    /// It acknowledges more, but echoes an earlier packet than another ACK did: it was overtaken, or the receiver answered
+    /// a replayed packet. The age of the echo is no round-trip time.
+    EarlierEcho,
+    /// It echoes the latest packet so far.
+    LatestEcho,
+}
+
 impl ReplayFilter {
-    /// Returns whether the ACK is new.
-    pub(crate) fn accept(&mut self, subflow: u8, seq: u32, echo: u32) -> bool {
+    pub(crate) fn accept(&mut self, subflow: u8, seq: u32, echo: u32) -> AckNovelty {
         // Both wrap (RFC 1982).
         let is_later = |a: u32, b: u32| a.wrapping_sub(b).cast_signed() > 0;
         let (last_seq, last_echo) = match self.latest.entry(subflow) {
             Entry::Vacant(entry) => {
                 entry.insert((seq, echo));
-                return true;
+                return AckNovelty::LatestEcho;
             }
             Entry::Occupied(entry) => entry.into_mut(),
         };
-        let is_new = is_later(seq, *last_seq) || is_later(echo, *last_echo);
+        let novelty = match (is_later(seq, *last_seq), is_later(*last_echo, echo)) {
+            (true, true) => AckNovelty::EarlierEcho,
+            (true, false) => AckNovelty::LatestEcho,
+            (false, _) if is_later(echo, *last_echo) => AckNovelty::LatestEcho,
+            (false, _) => AckNovelty::Replayed,
+        };
         for (latest, value) in [(last_seq, seq), (last_echo, echo)] {
             if is_later(value, *latest) {
                 *latest = value;
             }
         }
-        is_new
+        novelty
     }
 }
 
@@ -153,16 +169,19 @@ mod tests {
     fn replayed_acks_are_recognised() {
         let mut filter = ReplayFilter::default();
         let near_wrap = u32::MAX - 1;
-        for (subflow, seq, echo, is_new) in [
-            (0, 1_000, near_wrap, true),
-            (0, 1_000, near_wrap, false),
-            (0, 1_000, 5, true), // a duplicate ACK for a later packet, after the timestamp has wrapped
-            (0, 1_000, near_wrap, false),
-            (0, 2_000, near_wrap, true), // reordered, but acknowledges more
-            (0, 2_000, 5, false),
-            (1, 1_000, 5, true),
+        for (subflow, seq, echo, novelty) in [
+            (0, 1_000, near_wrap, AckNovelty::LatestEcho),
+            (0, 1_000, near_wrap, AckNovelty::Replayed),
+            // A duplicate ACK for a later packet, after the timestamp has wrapped.
+            (0, 1_000, 5, AckNovelty::LatestEcho),
+            (0, 1_000, near_wrap, AckNovelty::Replayed),
+            // Reordered, or the answer to a replayed packet, but it acknowledges more.
+            (0, 2_000, near_wrap, AckNovelty::EarlierEcho),
+            (0, 2_000, 5, AckNovelty::Replayed),
+            (0, 3_000, 5, AckNovelty::LatestEcho),
+            (1, 1_000, 5, AckNovelty::LatestEcho),
         ] {
-            assert_eq!(filter.accept(subflow, seq, echo), is_new, "{subflow} {seq} {echo}");
+            assert_eq!(filter.accept(subflow, seq, echo), novelty, "{subflow} {seq} {echo}");
         }
     }
 

@@ -1,5 +1,5 @@
 use super::FlowPlan;
-use super::flow_stats::{MinMaxLast, PathCounts, ReplayFilter, RttHistogram};
+use super::flow_stats::{AckNovelty, MinMaxLast, PathCounts, ReplayFilter, RttHistogram};
 use super::results::{FlowResult, FlowState, ReceivedResult, SeriesResult};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -170,12 +170,14 @@ impl Recorder {
         let Some(track) = self.flows.get_mut(index) else { return };
         let Some(opened) = track.opened_at else { return };
         let weir = &frame.weir;
-        if !track.replay_filter.accept(weir.subflow(), weir.seq(), weir.timestamp()) {
+        let novelty = track.replay_filter.accept(weir.subflow(), weir.seq(), weir.timestamp());
+        if novelty == AckNovelty::Replayed {
             return;
         }
         let rtt = (now.as_ns() as u32).wrapping_sub(frame.weir.timestamp());
         // A timestamp from before the flow was opened is not an echo of this flow's packets.
-        if u64::from(rtt) <= now.saturating_sub(opened).as_ns() {
+        let is_plausible = u64::from(rtt) <= now.saturating_sub(opened).as_ns();
+        if novelty == AckNovelty::LatestEcho && is_plausible {
             track.rtts.add(rtt);
         }
         track.ack_paths.add(frame.weir.path_id());
