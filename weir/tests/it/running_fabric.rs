@@ -14,7 +14,8 @@ const TOPOLOGY: &str = "{kind: dumbbell, switches: 2, senders: 2, receivers: 1, 
 fn switches() -> (Vec<Dataplane>, Vec<String>) {
     let (mut dataplanes, mut switch_options) = (Vec::new(), Vec::new());
     for device_id in 0..2 {
-        let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[]).expect("a data plane");
+        let config = DataplaneConfig { cpu_port: Some(255), ..DataplaneConfig::default() };
+        let dataplane = Dataplane::start(config, None, &[]).expect("a data plane");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         switch_options.push(format!("--switch=s{}={}", device_id + 1, listener.local_addr().expect("bound")));
         let server = ServerConfig { device_id, ..ServerConfig::default() };
@@ -89,4 +90,38 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
     })
     .await
     .expect("no panic");
+}
+
+/// A server that accepts connections and answers nothing, as a process that is stopped or swaps.
+fn silent_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        // Kept open until the process ends.
+        let connections: Vec<_> = listener.incoming().collect();
+        drop(connections);
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_installs_the_other_switches_beside_one_that_never_answers() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("fabric.yaml");
+    std::fs::write(&file, TOPOLOGY).expect("written");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json");
+    let arguments = format!(
+        "controller watch --topology {} --program {} --timeout 1s --for 4s --json",
+        file.display(),
+        program.display()
+    );
+    let (_dataplanes, mut switch_options) = switches();
+    switch_options[1] = format!("--switch=s2={}", silent_server());
+    let steps = move || {
+        let (status, events) = weir(&arguments, &switch_options);
+        assert_eq!(status, 0, "{events}");
+        assert!(events.contains("s1: connected") && events.contains("s2: lost: "), "{events}");
+        assert!(events.contains("no reply to ") && events.contains(" on 1 switches"), "{events}");
+    };
+    tokio::task::spawn_blocking(steps).await.expect("no panic");
 }
