@@ -40,6 +40,7 @@ const ROOT_TESTS: &[harness::Test] = &[
     ("a_fabric_leaves_namespaces_of_others_alone", up::a_fabric_leaves_namespaces_of_others_alone),
     ("two_fabrics_do_not_share_a_namespace", up::two_fabrics_do_not_share_a_namespace),
     ("a_second_fabric_does_not_write_into_the_first", up::a_second_fabric_does_not_write_into_the_first),
+    ("switches_that_were_killed_are_reported", up::switches_that_were_killed_are_reported),
     ("a_malformed_state_is_removed_and_reported", up::a_malformed_state_is_removed_and_reported),
     (
         "no_packet_is_lost_to_faults_of_the_control_plane",

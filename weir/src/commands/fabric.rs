@@ -5,7 +5,7 @@ mod net;
 mod state;
 
 use super::controller::topology;
-use crate::console::{Console, Failure};
+use crate::console::{Console, Failure, warn};
 use crate::interrupt::{self, interrupted};
 use crate::output::QueryOutput;
 use clap::Subcommand;
@@ -139,9 +139,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Task::Down(args) => {
             console.style(args.output);
             let name = &args.name.name;
+            // Read before the log is removed.
+            let ended = State::load(name).ok().and_then(|state| why_ended(&state));
             state::remove(name)?;
+            if let Some(reason) = &ended {
+                warn(&format!("the switches of fabric \"{name}\" had ended before: {reason}"));
+            }
             if console.style.json {
-                return console.print_json(&json!({"name": name}));
+                return console.print_json(&json!({"name": name, "switches_ended": ended}));
             }
             Ok(writeln!(console.out, "{name}: down")?)
         }
@@ -154,6 +159,15 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
     let name = &args.name.name;
     let topology = topology(&args.topology, &console.extensions.catalogue.topologies)?;
+    // Checked before the interfaces, which exist if the fabric does.
+    if let Ok(state) = State::load(name) {
+        let ended = why_ended(&state)
+            .map_or_else(String::new, |reason| format!(", and its switches have ended: {reason}"));
+        return Err(Failure::Input(format!(
+            "fabric \"{name}\" already exists{ended}; remove it with `weir fabric down{}`",
+            args.name.option()
+        )));
+    }
     let net = Net::plan(name, &topology, args.mtu)?;
     let count = u16::try_from(topology.switches.len())
         .map_err(|_| Failure::input("too many switches: maximum 65535"))?;
@@ -221,7 +235,7 @@ impl Drop for FabricGuard {
         if let Some(state) = self.0.take()
             && let Err(failure) = state.remove()
         {
-            crate::console::warn(&failure.to_string());
+            warn(&failure.to_string());
         }
     }
 }
@@ -270,6 +284,18 @@ fn read_log(state: &State) -> String {
     String::from_utf8_lossy(&log).into_owned()
 }
 
+/// Returns why the switches of a fabric no longer run; `None` while they do. A process that is killed, as for lack of
+/// memory, says nothing.
+fn why_ended(state: &State) -> Option<String> {
+    let log = state.switches_have_ended().then(|| read_log(state))?;
+    let error = log.lines().last().and_then(|line| line.strip_prefix("error: "));
+    Some(
+        error
+            .unwrap_or("without an error in their log; a signal, or the kernel for lack of memory")
+            .to_owned(),
+    )
+}
+
 /// Fails if the process of the switches has exited. The error has the last error or line of its log.
 fn check_running(switches: &mut Child, state: &State) -> Result<(), Failure> {
     let Some(status) = switches.try_wait()? else { return Ok(()) };
@@ -304,6 +330,12 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let namespace = format!("{}-{}", args.name.name, args.host);
     if !state.has_namespace(&namespace) {
         return Err(Failure::Input(format!("unknown host {} in fabric {}", args.host, args.name.name)));
+    }
+    if let Some(reason) = why_ended(&state) {
+        let (name, option) = (&args.name.name, args.name.option());
+        warn(&format!(
+            "the switches of fabric \"{name}\" have ended: {reason}; start it again with `weir fabric down{option}` and `up`"
+        ));
     }
     let mut command = Command::new("ip");
     // `exec` returns only on failure.

@@ -350,6 +350,36 @@ pub(crate) fn a_second_fabric_does_not_write_into_the_first() {
     }
 }
 
+/// A killed process of switches leaves namespaces and interfaces, and says nothing itself.
+pub(crate) fn switches_that_were_killed_are_reported() {
+    let netns = TestNetns::new();
+    assert!(netns.weir("up", &["fabric.yaml"]).status.success());
+    let again = output_text(&netns.weir("up", &["fabric.yaml"]));
+    assert!(again.contains("already exists; remove it with `weir fabric down"), "{again}");
+    let record = fs::read_to_string(format!("/run/weir/{}.json", netns.name)).expect("a record");
+    let (_, process) = record.split_once("\"process\":[").expect("the process of the switches");
+    let pid = process.split(',').next().expect("its number");
+    assert!(Command::new("kill").args(["-KILL", pid]).status().expect("kill").success());
+    sleep(Duration::from_millis(200));
+    let exec = netns.weir("exec", &["h1", "--", "true"]);
+    assert!(exec.status.success() && output_text(&exec).contains("have ended"), "{}", output_text(&exec));
+    let again = netns.weir("up", &["fabric.yaml"]);
+    assert_eq!(again.status.code(), Some(2), "{}", output_text(&again));
+    assert!(output_text(&again).contains("its switches have ended: "), "{}", output_text(&again));
+    let down = netns.weir("down", &[]);
+    assert!(
+        down.status.success() && output_text(&down).contains("had ended before"),
+        "{}",
+        output_text(&down)
+    );
+    netns.assert_clean();
+    // And a fabric that is stopped as it should be has no warning.
+    assert!(netns.weir("up", &["fabric.yaml"]).status.success());
+    let down = output_text(&netns.weir("down", &[]));
+    assert!(!down.contains("warning"), "{down}");
+    netns.assert_clean();
+}
+
 /// `down` handles malformed records, and `up` never leaves a truncated one.
 pub(crate) fn a_malformed_state_is_removed_and_reported() {
     let netns = TestNetns::new();

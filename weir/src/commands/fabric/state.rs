@@ -194,6 +194,11 @@ impl State {
         self.write()
     }
 
+    /// Returns true if the process of the switches was started and no longer runs.
+    pub(super) fn switches_have_ended(&self) -> bool {
+        self.process.is_some_and(|(pid, start)| start_time(pid) != Some(start))
+    }
+
     /// Returns true if the fabric has this namespace.
     pub(super) fn has_namespace(&self, namespace: &str) -> bool {
         self.namespaces.iter().any(|owned| owned.name == namespace)
