@@ -285,12 +285,17 @@ impl Positions {
         let column = |position: Position| (position.line == 1).then_some(start + position.column);
         // A value that is not YAML is reported when it is applied.
         let values = Positions::from_text(value).map(|positions| positions.entries).unwrap_or_default();
+        // That of the last key in `topology.hosts=4`.
+        let key_column =
+            assignment.chars().take(start).collect::<String>().rfind('.').map_or(1, |dot| dot + 2);
         for (key, KeyEntry { scalar, position, key: key_position, .. }) in values {
             let key = if key.starts_with('[') { format!("{path}{key}") } else { join_path(path, &key) };
-            let assigned = position.and_then(column).map(|value| (value, key_position.and_then(column)));
+            let own_key = (key == path).then_some(key_column);
+            let assigned =
+                position.and_then(column).map(|value| (value, key_position.and_then(column).or(own_key)));
             self.entries.insert(key, KeyEntry { scalar, assigned, ..KeyEntry::default() });
         }
-        let whole = KeyEntry { assigned: Some((start + 1, None)), ..KeyEntry::default() };
+        let whole = KeyEntry { assigned: Some((start + 1, Some(key_column))), ..KeyEntry::default() };
         self.entries.entry(path.to_owned()).or_insert(whole);
         self.overrides.push((path.to_owned(), assignment.to_owned()));
     }
@@ -298,9 +303,10 @@ impl Positions {
     /// Appends the assignment and the column in it to a message about the value at `key_path`, if the value is from the command
     /// line.
     pub(crate) fn with_assignment(&self, key_path: &str, part: EntryPart, reason: String) -> String {
-        let Some((path, assignment)) =
-            self.overrides.iter().rev().find(|(path, _)| is_within(key_path, path))
-        else {
+        // A map that the text does not have was made by the assignment of one of its keys.
+        let is_new = !key_path.is_empty() && !self.entries.contains_key(key_path);
+        let is_about = |path: &str| is_within(key_path, path) || is_new && is_within(path, key_path);
+        let Some((path, assignment)) = self.overrides.iter().rev().find(|(path, _)| is_about(path)) else {
             return reason;
         };
         let entry = self.entries.get(key_path).or_else(|| self.entries.get(path));

@@ -19,7 +19,8 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
             match line_above.map(|index| (index + 1, indent_of(lines[index]))) {
                 Some((above, above_indent)) if !prefix.contains(": ") && indent > above_indent => {
                     here(format!(
-                        "this line is indented by {indent} columns, deeper than line {above} ({above_indent}), whose key already has a value"
+                        "this line is indented by {}, deeper than line {above} ({above_indent}), whose key already has a value",
+                        columns(indent)
                     ))
                 }
                 _ => (line, column, "a second `: ` in one value; write the value in quotes".to_owned()),
@@ -28,13 +29,14 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
         "while parsing a block mapping, did not find expected key"
         | "while parsing a block collection, did not find expected '-' indicator" => {
             let mut indents: Vec<usize> =
-                before.iter().filter(|above| is_content(above)).map(|above| indent_of(above)).collect();
+                before.iter().filter(|above| is_content(above)).flat_map(|above| indents_of(above)).collect();
             indents.sort_unstable();
             indents.dedup();
             if !indents.contains(&indent) {
                 let known: Vec<String> = indents.iter().map(usize::to_string).collect();
                 return here(format!(
-                    "this line is indented by {indent} columns, as no line above it ({})",
+                    "this line is indented by {}, as nothing above it ({})",
+                    columns(indent),
                     known.join(", ")
                 ));
             }
@@ -50,25 +52,28 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
         }
         // The parser is at the line after the key.
         "simple key expect ':'" | "simple key expected ':'" => match line_above {
-            Some(index) => {
+            Some(index) if column <= indent + 1 => {
                 let reason = "expected `key: value`, with a space after the colon".to_owned();
                 (index + 1, indent_of(lines[index]) + 1, reason)
             }
-            None => here("expected `key: value`, with a space after the colon".to_owned()),
+            _ => here("expected `key: value`, with a space after the colon".to_owned()),
         },
         "invalid indentation in quoted scalar"
-        | "while scanning a quoted scalar, found unexpected end of stream" => {
-            (line, column, "the quote that begins here has no end".to_owned())
-        }
+        | "while scanning a quoted scalar, found unexpected end of stream" => (
+            line,
+            column,
+            "the quote that begins here has no end, or a line that continues it is not indented".to_owned(),
+        ),
         "illegal placement of ':' indicator"
         | "invalid indentation in flow construct"
         | "while parsing a flow sequence, expected ',' or ']'"
         | "while parsing a flow mapping, did not find expected ',' or '}'" => {
             (line, column, "expected `,` or a closing `]` or `}`; is one missing before this?".to_owned())
         }
-        _ => match parser_reason.strip_prefix("unexpected character: ") {
+        // The character is quoted: `@'.
+        _ => match parser_reason.strip_prefix("unexpected character: `").and_then(|rest| rest.chars().next())
+        {
             Some(character) => {
-                let character = character.trim_matches('`');
                 (line, column, format!("a value cannot begin with `{character}`; write it in quotes"))
             }
             None => (line, column, format!("not YAML: {parser_reason}")),
@@ -79,6 +84,23 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
 /// Number of spaces at the beginning of a line.
 fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
+}
+
+/// Returns the indentation of a line, and that of the keys in `- key: value`.
+fn indents_of(line: &str) -> Vec<usize> {
+    let mut indents = vec![indent_of(line)];
+    let mut rest = line.trim_start();
+    while let Some(entry) = rest.strip_prefix("- ").map(str::trim_start) {
+        if entry.contains(": ") && !entry.starts_with(['{', '[', '"']) {
+            indents.push(line.len() - entry.len());
+        }
+        rest = entry;
+    }
+    indents
+}
+
+fn columns(count: usize) -> String {
+    if count == 1 { "1 column".to_owned() } else { format!("{count} columns") }
 }
 
 /// Returns whether a line is neither empty nor a comment.

@@ -212,10 +212,12 @@ fn an_error_in_an_override_quotes_the_assignment() {
         ),
         (
             "topology={kind: star, hosts: -4}",
-            31,
+            30,
             "x.yaml: topology.hosts: invalid value: integer `-4`, expected a whole number",
         ),
-        ("flavour=mint", 9, "x.yaml: flavour: unknown field `flavour`"),
+        ("workload.load=60", 15, "x.yaml: workload: missing field `kind`"),
+        ("topology.hosts=4", 10, "x.yaml: topology.hosts: unknown field `hosts`"),
+        ("flavour=mint", 1, "x.yaml: flavour: unknown field `flavour`"),
         ("flows.1.from=h9", 14, "x.yaml: flows[1].from: host \"h9\" is not declared"),
         ("schemes=[bbr]", 10, "x.yaml: schemes[0]"),
     ] {
@@ -317,21 +319,24 @@ fn syntax_errors_say_what_is_wrong() {
         ),
         (
             "topology:\n  kind: star\n\n hosts: 4\n",
-            "4:2: this line is indented by 1 columns, as no line above it (0, 2)",
+            "4:2: this line is indented by 1 column, as nothing above it (0, 2)",
         ),
         (
             "flows:\n  - from: h1\n   to: h2\n",
-            "3:4: this line is indented by 3 columns, as no line above it (0, 2)",
+            "3:4: this line is indented by 3 columns, as nothing above it (0, 2, 4)",
         ),
         (
             "flows:\n  - {from: h1}\n - {from: h2}\n",
-            "3:2: this line is indented by 1 columns, as no line above it (0, 2)",
+            "3:2: this line is indented by 1 column, as nothing above it (0, 2)",
         ),
         ("name: x\n- a\n", "2:1: a list entry among keys; indent it below the key that it belongs to"),
         ("topology:\n\tkind: star\n", "2:1: this line is indented by a tab; YAML permits only spaces"),
         ("title: a: b\n", "1:9: a second `: ` in one value; write the value in quotes"),
         ("name: x\ntitle \"b\"\nduration: 1ms\n", "2:1: expected `key: value`, with a space after the colon"),
-        ("name: \"x\nduration: 1ms\n", "1:7: the quote that begins here has no end"),
+        (
+            "name: \"x\nduration: 1ms\n",
+            "1:7: the quote that begins here has no end, or a line that continues it is not indented",
+        ),
         (
             "schemes: [a, b\nduration: 1ms\n",
             "2:9: expected `,` or a closing `]` or `}`; is one missing before this?",
