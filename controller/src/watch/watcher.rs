@@ -15,8 +15,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// Maximum time that rollouts wait for switches whose tables are unknown, at the start and after another controller was
-/// primary. Then the other switches are updated without them.
+/// Maximum time that rollouts wait for the connection of switches whose tables are unknown, at the start and after
+/// another controller was primary. Then the other switches are updated without them. Switches that have connected within
+/// this time are waited for until the state of their links is known, at most [`LINK_STATE_TIMEOUT`] longer.
 const UNKNOWN_TABLES_TIMEOUT: Time = Time::from_secs(3);
 /// Maximum time that a switch which has connected waits for the state of its links before it takes part in rollouts.
 const LINK_STATE_TIMEOUT: Time = Time::from_secs(3);
@@ -139,7 +140,7 @@ pub struct Watcher {
     /// Reason for the next rollout; `None` if none is due.
     pending: Option<RolloutReason>,
     rollout: Option<ActiveRollout>,
-    /// Until this time, rollouts wait for all switches that another controller may have written.
+    /// Until this time, rollouts wait for the connection of all switches that another controller may have written.
     unknown_tables_deadline: Time,
     /// The first rollout has begun.
     has_started: bool,
@@ -385,12 +386,20 @@ impl Watcher {
         self.pending = Some(self.pending.map_or(reason, |pending| pending.min(reason)));
     }
 
-    /// Returns whether a rollout may begin: every switch whose tables are unknown can take part, or the deadline for
-    /// them has passed.
+    /// Returns whether a rollout may begin: every switch whose tables are unknown can take part, or has missed the
+    /// deadline.
     fn is_ready(&self, now: Time) -> bool {
-        let can_take_part = |state: &SwitchState| state.is_primary && state.link_state_deadline.is_none();
-        now >= self.unknown_tables_deadline
-            || self.switches.iter().all(|state| !state.may_have_foreign_entries || can_take_part(state))
+        let is_awaited = |state: &SwitchState| match (state.is_primary, state.link_state_deadline) {
+            (false, _) => now < self.unknown_tables_deadline,
+            // Without this switch, the rollout would route around it, and the next one back. A switch that connected
+            // after the deadline is not awaited, so that switches which reconnect repeatedly do not delay rollouts for
+            // ever.
+            (true, Some(link_state_deadline)) => {
+                link_state_deadline <= self.unknown_tables_deadline + LINK_STATE_TIMEOUT
+            }
+            (true, None) => false,
+        };
+        !self.switches.iter().any(|state| state.may_have_foreign_entries && is_awaited(state))
     }
 
     /// Returns the condition for which routes are computed if these switches are updated.

@@ -23,6 +23,8 @@ struct TestFabric {
     cut: BTreeSet<LinkIx>,
     /// Switches that reply to no request.
     silent: BTreeSet<SwitchIx>,
+    /// Delay of each tick, as on a busy machine.
+    tick_delay: Time,
 }
 
 impl TestFabric {
@@ -40,7 +42,7 @@ impl TestFabric {
         let watcher =
             Watcher::new(Arc::clone(&fabric), intent, Some(MonitorConfig::default()), RUN_ID, Time::ZERO);
         let (now, cut, silent) = (Time::ZERO, BTreeSet::new(), BTreeSet::new());
-        TestFabric { watcher, fabric, p4info, now, cut, silent }
+        TestFabric { watcher, fabric, p4info, now, cut, silent, tick_delay: Time::ZERO }
     }
 
     /// Returns a fabric after its first rollout.
@@ -57,7 +59,7 @@ impl TestFabric {
 
     /// Sends the probes of a round over the links that are up, and replies to echoes and port queries.
     fn tick(&mut self) {
-        self.now = self.watcher.next_tick().unwrap();
+        self.now = self.watcher.next_tick().unwrap() + self.tick_delay;
         let round = self.watcher.tick(self.now);
         let probes = round.probes.iter().map(|outgoing| outgoing.probe);
         for probe in probes.filter(|probe| !self.cut.contains(&LinkIx(probe.link))) {
@@ -189,6 +191,48 @@ fn after_standby_a_rollout_waits_for_all_switches() {
     assert!(test.watcher.begin(test.now).is_none());
     test.watcher.on_ready(all[3], ALREADY_RUNNING, vec![], test.now);
     assert_eq!(test.until_rollout(10).switches.len(), 4);
+}
+
+/// On a busy machine no link state is certain, and the switches connect one after the other. Without the last one, the
+/// rollout would route around it, and the next one back.
+#[test]
+fn after_standby_a_rollout_waits_for_switches_that_connected_late() {
+    let mut test = TestFabric::started();
+    let all: Vec<SwitchIx> = test.fabric.topology.switch_ixs().collect();
+    all.iter().for_each(|&switch| test.watcher.on_lost(switch, ControlLoss::Standby));
+    (0..40).for_each(|_| test.tick());
+    test.tick_delay = MonitorConfig::default().interval * 2;
+    all[..3].iter().for_each(|&switch| test.watcher.on_ready(switch, ALREADY_RUNNING, vec![], test.now));
+    let began_at = test.now;
+    (0..4).for_each(|_| test.tick());
+    test.watcher.on_ready(all[3], ALREADY_RUNNING, vec![], test.now);
+    let last_ready_at = test.now;
+    let rollout = test.until_rollout(40);
+    assert_eq!((rollout.switches.len(), rollout.condition), (4, FabricCondition::default()));
+    assert!(test.now > began_at + UNKNOWN_TABLES_TIMEOUT, "links have settled at {}", test.now);
+    assert!(test.now < last_ready_at + LINK_STATE_TIMEOUT + Time::from_ms(500), "at {}", test.now);
+}
+
+/// Otherwise switches that reconnect repeatedly would delay all rollouts for ever.
+#[test]
+fn a_rollout_does_not_wait_for_switches_that_connected_too_late() {
+    let mut test = TestFabric::new();
+    let all: Vec<SwitchIx> = test.fabric.topology.switch_ixs().collect();
+    test.tick();
+    all[..3].iter().for_each(|&switch| test.watcher.on_ready(switch, ALREADY_RUNNING, vec![], test.now));
+    while test.now < UNKNOWN_TABLES_TIMEOUT - Time::from_ms(100) {
+        test.tick();
+        assert!(test.watcher.begin(test.now).is_none(), "at {}", test.now);
+    }
+    let rollout = test.until_rollout(2);
+    assert_eq!(rollout.condition.avoided, BTreeSet::from([all[3]]));
+    test.end(&rollout, &[]);
+    test.watcher.on_ready(all[3], ALREADY_RUNNING, vec![], test.now);
+    let link = test.link();
+    test.cut.insert(link);
+    let cut_at = test.now;
+    assert_eq!(test.until_rollout(6).condition.down, BTreeSet::from([link]));
+    assert!(test.now < cut_at + LINK_STATE_TIMEOUT);
 }
 
 #[test]
