@@ -133,7 +133,7 @@ pub enum ArbitrationError {
     RoleName(usize),
     /// The bid has a role configuration.
     #[error(
-        "role.config is not supported: every role has access to the whole pipeline; leave role.config unset"
+        "role.config is not supported: every role has access to the whole pipeline; leave role.config unset or empty"
     )]
     RoleConfig,
     /// Another client of the role has this election id.
@@ -368,8 +368,8 @@ impl Arbitration {
 /// Returns the role of a bid.
 fn role_of(bid: &MasterArbitrationUpdate) -> Result<RoleId, ArbitrationError> {
     let Some(role) = &bid.role else { return Ok(RoleId::Default) };
-    // An empty configuration restricts nothing.
-    if role.config.as_ref().is_some_and(|config| *config != Default::default()) {
+    // A configuration without content, of any type, restricts nothing. finsy sends one with each role.
+    if role.config.as_ref().is_some_and(|config| !config.value.is_empty()) {
         return Err(ArbitrationError::RoleConfig);
     }
     if role.name.len() > MAX_ROLE_NAME {
@@ -577,7 +577,8 @@ mod tests {
         assert_eq!(all.leave(4), []);
         assert_eq!(all.primaries(), [1, 3]);
         // An empty role, or one with an empty configuration, is the default one.
-        let empty = Role { config: Some(Default::default()), ..Role::default() };
+        let config = prost_types::Any { type_url: "type.googleapis.com/x".into(), value: Vec::new() };
+        let empty = Role { config: Some(config), ..Role::default() };
         assert_eq!(summary(&all.bid(6, &bid_as(Role::default(), 2)).unwrap()), [(6, AlreadyExists, Some(5))]);
         assert_eq!(summary(&all.bid(7, &bid_as(empty, 1)).unwrap()), [(7, AlreadyExists, Some(5))]);
     }
@@ -588,7 +589,7 @@ mod tests {
         let error = all.bid(1, &bid_as(named("routing"), 6)).unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition);
         assert!(error.to_string().contains("belongs to the default role"), "{error}");
-        let config = prost_types::Any { type_url: "type.googleapis.com/x".into(), value: Vec::new() };
+        let config = prost_types::Any { type_url: "type.googleapis.com/x".into(), value: vec![1] };
         let configured = Role { config: Some(config), ..named("routing") };
         assert_eq!(all.bid(2, &bid_as(configured, 6)), Err(ArbitrationError::RoleConfig));
         let long = bid_as(named(&"x".repeat(MAX_ROLE_NAME + 1)), 6);

@@ -7,6 +7,7 @@ import unittest
 import bed
 import finsy as fy
 from finsy.p4entity import P4Replica
+from google.protobuf.empty_pb2 import Empty
 
 switch = None
 
@@ -25,6 +26,11 @@ def through_tables(destination, source):
 
 def connect(**options):
     return fy.Switch("sw", switch.address, OPTIONS(**options))
+
+
+def connect_as(role, **options):
+    # finsy requires a configuration, and the switch accepts only one without content.
+    return connect(role_name=role, role_config=Empty(), **options)
 
 
 async def first(messages):
@@ -128,6 +134,47 @@ class Finsy(unittest.IsolatedAsyncioTestCase):
                     break
                 await asyncio.sleep(0.01)
             await primary.write([+l2(3, "punt")])
+
+    async def test_each_role_has_a_primary(self):
+        # All with the same election id, which is unique within a role.
+        async with connect() as sw, connect_as("routes", p4force=False) as routes:
+            async with connect_as("sdn_controller", p4force=False) as acl:
+                self.assertEqual([it.is_primary for it in (sw, routes, acl)], [True] * 3)
+                await sw.write([+l2(1, "punt")])
+                await routes.write([+l2(2, "punt")])
+                await acl.write([+l2(3, "punt")])
+                # Roles are not restricted to a part of the pipeline.
+                self.assertEqual(len(await self.read(routes, fy.P4TableEntry("l2"))), 3)
+                async with connect_as("routes", initial_election_id=20, p4force=False) as second:
+                    self.assertTrue(second.is_primary)
+                    with self.assertRaises(fy.P4ClientError) as caught:
+                        await routes.write([-l2(2, "punt")])
+                    self.assertEqual(caught.exception.code.name, "PERMISSION_DENIED")
+                    self.assertEqual([it.is_primary for it in (sw, acl)], [True] * 2)
+                    await second.write([-l2(2, "punt")])
+                    await acl.write([-l2(3, "punt")])
+            await sw.write([-l2(1, "punt")])
+            self.assertEqual(await self.read(sw, fy.P4TableEntry("l2")), [])
+
+    async def test_a_role_receives_packets_without_the_default_role(self):
+        async with connect_as("sdn_controller") as sw:
+            await sw.write([+l2(1, "punt")])
+            waiting = asyncio.create_task(first(sw.read_packets()))
+            await asyncio.sleep(0)
+            await sw.write([through_tables(1, 2)])
+            self.assertEqual((await waiting).payload, bed.frame(1, 2))
+
+    async def test_batches_of_many_updates(self):
+        async with connect() as sw:
+            entries = [l2(number, "forward", port=number % 8) for number in range(1, 5001)]
+            await sw.insert(entries)
+            self.assertEqual(len(await self.read(sw, fy.P4TableEntry("l2"))), 5000)
+            # Errors of so many updates would exceed the client's limit of headers: the message names the update.
+            with self.assertRaises(fy.P4ClientError) as caught:
+                await sw.write([~entry for entry in entries] + [-l2(9999, "punt")])
+            self.assertIn("update 5001 of 5001: NOT_FOUND", caught.exception.message)
+            await sw.delete_all()
+            self.assertEqual(await self.read(sw, fy.P4TableEntry("l2")), [])
 
 
 if __name__ == "__main__":
