@@ -6,7 +6,7 @@ use super::device::{DECODE_ALLOWANCE, Device};
 use super::sessions::Outbound;
 use super::status::SPACE;
 use super::sync::lock;
-use p4runtime::arbitration::ClientId;
+use p4runtime::arbitration::{ArbitrationError, ClientId};
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::stream_error::Details;
 use p4runtime::p4::v1::stream_message_request::Update as Request;
@@ -33,6 +33,11 @@ const MAX_ECHOED_PACKET: usize = 9 << 10;
 /// each. The stream is not read meanwhile, which slows the client down.
 const PACKET_OUT_RETRIES: u32 = 100;
 const PACKET_OUT_RETRY_DELAY: Duration = Duration::from_millis(1);
+/// Number of attempts to repeat a bid whose election id is in use, with a pause of `DUPLICATE_RETRY_DELAY` before each.
+/// Many clients close their stream and at once open another with the same id. The end of the first may be handled after
+/// the bid of the second, and clients such as the library of the p4 tutorials then wait forever.
+const DUPLICATE_RETRIES: u32 = 200;
+const DUPLICATE_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// Serves a stream until it ends.
 pub(super) async fn serve(
@@ -78,8 +83,8 @@ async fn run(
         };
         let outcome = match message.update {
             Some(Request::Arbitration(bid)) => {
-                if let Err(status) = arbitrate(device, client, &bid) {
-                    return Some(status);
+                if let Err(error) = arbitrate(device, client, &bid).await {
+                    return Some(error.into());
                 }
                 call.inspect(|call| call.mark_arbitrating());
                 Ok(())
@@ -101,12 +106,32 @@ async fn run(
     }
 }
 
-fn arbitrate(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
+async fn arbitrate(
+    device: &Device,
+    client: ClientId,
+    bid: &MasterArbitrationUpdate,
+) -> Result<(), ArbitrationError> {
+    let mut outcome = arbitrate_once(device, client, bid);
+    for _ in 0..DUPLICATE_RETRIES {
+        if !matches!(outcome, Err(ArbitrationError::Duplicate { .. })) {
+            break;
+        }
+        tokio::time::sleep(DUPLICATE_RETRY_DELAY).await;
+        outcome = arbitrate_once(device, client, bid);
+    }
+    outcome
+}
+
+fn arbitrate_once(
+    device: &Device,
+    client: ClientId,
+    bid: &MasterArbitrationUpdate,
+) -> Result<(), ArbitrationError> {
     let mut sessions = lock(&device.sessions);
     let previous = sessions.arbitration.primaries();
     let outcome = sessions.arbitrate(client, bid);
     device.on_primary_change(&sessions, &previous);
-    Ok(outcome?)
+    outcome
 }
 
 async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Result<(), StreamError> {

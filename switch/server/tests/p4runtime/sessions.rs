@@ -35,6 +35,18 @@ async fn the_primary_writes_until_another_takes_over_or_it_leaves() {
     assert_eq!(update, (Code::Ok, Some(1)), "the election id can be used again");
 }
 
+/// A client that reconnects at once with the same id: the end of its first stream is handled after the new bid.
+#[tokio::test]
+async fn a_bid_waits_for_the_end_of_the_stream_that_had_its_election_id() {
+    let bed = TestBed::new().await;
+    let mut first = bed.primary(7).await;
+    let mut second = bed.client().await;
+    second.bid(7).await;
+    assert!(second.receives_nothing().await);
+    first.leave();
+    assert_eq!(second.arbitration().await, (Code::Ok, Some(7)));
+}
+
 #[tokio::test]
 async fn a_rejected_bid_ends_only_its_own_stream() {
     let bed = TestBed::new().await;
