@@ -1,8 +1,9 @@
 //! The client of a Tofino switch's driver over BF Runtime. It accepts and returns P4Runtime entities and translates
 //! them ([`Translator`]).
 
+use super::channel::{self, MAX_BATCH_UPDATES};
 use super::error::RejectedUpdate;
-use super::{ClientError, ClientOptions, Target, channel};
+use super::{ClientError, ClientOptions, Target};
 use bfruntime::bfrt_proto::bf_runtime_client::BfRuntimeClient;
 use bfruntime::bfrt_proto::entity::Entity as Kind;
 use bfruntime::bfrt_proto::set_forwarding_pipeline_config_request::Action;
@@ -26,8 +27,6 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use weir_controller::pretty;
 
-/// Maximum number of P4Runtime updates per Write request, as for P4Runtime itself.
-const MAX_BATCH_UPDATES: usize = 256;
 /// A driver returns the whole result of a Read in one message, of any length.
 const MAX_MESSAGE_SIZE: usize = 64 << 20;
 

@@ -11,6 +11,11 @@ use tonic::transport::{Channel, Endpoint};
 /// without closing the connection is noticed within seconds.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
+/// Maximum number of updates per Write request. The error response is the limit: the errors of all updates, some 40 bytes
+/// each even without messages, are sent in a header of at most 8 KiB in base64. Weir's switch leaves them out above 5 KiB.
+/// Requests, with some ten kilobytes, are far below gRPC's limit of 4 MB.
+pub(super) const MAX_BATCH_UPDATES: usize = 100;
+
 /// Connects to the gRPC server of a switch. `protocol` names the server in the error.
 pub(super) async fn open(
     target: &Target,

@@ -1,6 +1,6 @@
 //! The client of one switch over P4Runtime.
 
-use super::channel;
+use super::channel::{self, MAX_BATCH_UPDATES};
 use super::error::ClientError;
 use super::options::{ClientOptions, Target};
 use super::program::Program;
@@ -24,9 +24,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-/// Maximum number of updates per Write request. The error response is the limit: the errors of all updates are sent in
-/// a header of at most 8 KiB. Requests, with some ten kilobytes, are far below gRPC's limit of 4 MB.
-const MAX_BATCH_UPDATES: usize = 256;
 /// BMv2 returns the whole result of a Read in one message, of any length.
 const MAX_MESSAGE_SIZE: usize = 64 << 20;
 /// Capacity of the queue of outgoing stream messages.

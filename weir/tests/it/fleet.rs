@@ -190,6 +190,22 @@ async fn nothing_is_written_unless_all_switches_answer() {
     assert!(verify(&ring.whole, &ring.read_routes().await).is_ok());
 }
 
+/// Errors of larger batches would not fit the header in which the switch sends them.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_among_many_updates_names_its_entry() {
+    let program = program();
+    let topology = build(&serde_yaml::from_str("{kind: star, hosts: 300}").expect("YAML")).expect("a fabric");
+    let (_dataplanes, targets) = start(&topology);
+    let mut tasks = tasks(&topology, &targets, &program);
+    tasks[0].desired.insert(BASE, invalid_entry(&program.index));
+    let outcomes = apply(tasks, ClientOptions::default(), OnFailure::WriteNone).await;
+    let Some(Err(error @ ClientError::Rejected { rejected, .. })) = outcomes.get("s1") else {
+        panic!("{outcomes:?}")
+    };
+    assert_eq!(rejected.len(), 1);
+    assert!(error.to_string().contains("the first: + forward[] -> "), "{error}");
+}
+
 /// Returns an entry that the program's table rejects.
 fn invalid_entry(index: &Index) -> Entity {
     let table_id = index.tables.named("forward").expect("a table").preamble().id;
