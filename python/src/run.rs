@@ -87,6 +87,12 @@ impl Run {
         table::run_table(&tables::RATES, &self.results)
     }
 
+    /// Quantities of each observed flow's sender at each sample, with `observe.sender`.
+    #[getter]
+    fn senders(&self) -> Table {
+        table::run_table(&tables::SENDERS, &self.results)
+    }
+
     /// One row for each PFC frame.
     #[getter]
     fn pauses(&self) -> Table {

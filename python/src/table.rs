@@ -154,7 +154,7 @@ pub(crate) fn run_table(table: &tables::Table, results: &Results) -> Table {
     let mut rows = TableBuilder::new(table.columns.iter().map(|&(name, kind)| {
         let column = match kind {
             Kind::Text => Column::text(),
-            Kind::Time | Kind::Number => Column::number(),
+            Kind::Time | Kind::Number | Kind::Exact => Column::number(),
             Kind::Count => Column::count(),
         };
         (name, column)
@@ -165,7 +165,7 @@ pub(crate) fn run_table(table: &tables::Table, results: &Results) -> Table {
                 Cell::Text(text) => rows.text(text),
                 Cell::Time(time) => rows.number(time.map(us)),
                 Cell::Count(count) => rows.count(count),
-                Cell::Number(number) => rows.number(number),
+                Cell::Number(number) | Cell::Exact(number) => rows.number(number),
             };
         });
         Ok(())

@@ -280,7 +280,20 @@ impl Recorder {
                 series.rate_bps.push(info.as_ref().map_or(0, |info| info.sending_rate.as_bps()));
                 series.window_bytes.push(info.as_ref().map_or(0, |info| info.window.get()));
                 series.rtt_ns.push(track.rtts.last().as_ns());
+                if let Some(id) = track.id {
+                    let samples_before = series.rate_bps.len() - 1;
+                    host.gauges(id, &mut |name, value| {
+                        let values = series.gauges.entry(name.to_owned()).or_default();
+                        // A policy may have changed the scheme, and with it the gauges.
+                        values.resize(samples_before, 0.0);
+                        // JSON has no infinity.
+                        values.push(if value.is_finite() { value } else { 0.0 });
+                    });
+                }
                 series.concurrency.push(track.concurrency.last());
+                // A finished flow reports none.
+                let samples = series.rate_bps.len();
+                series.gauges.values_mut().for_each(|values| values.resize(samples, 0.0));
             }
         }
         let flows = &self.flows;

@@ -158,6 +158,9 @@ pub struct SeriesResult {
     pub rtt_ns: Vec<u64>,
     /// Newest N; 0 before the first.
     pub concurrency: Vec<u16>,
+    /// Gauges of the scheme by name; 0 once the flow is finished. Absent if the scheme has none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gauges: BTreeMap<String, Vec<f64>>,
 }
 
 /// A received message.

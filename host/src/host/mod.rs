@@ -9,6 +9,7 @@ use crate::event::{
     Announcement, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, SubflowInfo, Transmit,
 };
 use crate::ring::Ring;
+use crate::scheme::GaugeReporter;
 use crate::stats::{DropReason, HostStats};
 use crate::transport::{ControlQueue, Inbound, Outbound, TxFrame};
 use crate::wire::{FrameView, MAX_HEADER_LEN, POLICY_GROUP, PacketKind};
@@ -192,6 +193,11 @@ impl Host {
     /// subflows.
     pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowInfo> {
         self.outbound.subflow_info(flow.0, index)
+    }
+
+    /// Reports the [gauges](crate::scheme::Sender::gauges) of a flow's scheme; none once the flow has finished.
+    pub fn gauges(&self, flow: FlowId, report: &mut GaugeReporter<'_>) {
+        self.outbound.gauges(flow.0, report);
     }
 
     /// Returns the number of outgoing messages that are not acknowledged in full.

@@ -15,14 +15,15 @@ pub use needs::{
 };
 pub use receiver::{AckFields, Credit, DataEvent, DefaultReceiver, Receiver};
 pub use sender::{
-    AckEvent, CongestionPoint, Decision, FlowParams, LossEvent, LossKind, MultipathSender, RateEvent,
-    RecoveryState, Sender, SendingRate,
+    AckEvent, BUILTIN_GAUGES, CongestionPoint, Decision, FlowParams, GaugeReporter, LossEvent, LossKind,
+    MultipathSender, RateEvent, RecoveryState, Sender, SendingRate,
 };
 
+use crate::custom_record::RecordFields;
 use crate::parameter::{Parameter, ParameterDef, ParameterError, Parameters, Scale};
 use crate::port_algorithm::PortAlgorithm;
 use std::fmt;
-use weir_units::Time;
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// A scheme with the values of its parameters; the factory of its sender and receiver halves.
 ///
@@ -184,6 +185,21 @@ impl<S: Scheme> SchemeConfig for S {
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         Scheme::receiver(self, host)
     }
+}
+
+/// Returns the names of the gauges that senders of `scheme` report.
+pub fn gauge_names(scheme: &dyn SchemeConfig) -> Vec<&'static str> {
+    // The names do not depend on the flow, so any valid one will do.
+    let flow = FlowParams {
+        nic_rate: Bandwidth::from_gbps(100),
+        base_rtt: Time::from_us(10),
+        payload: Bytes::from_kb(1),
+        tick: Time::from_ns(1),
+        record: RecordFields::default(),
+    };
+    let mut names = Vec::new();
+    scheme.multipath_sender(&flow).gauges(&mut |name, _| names.push(name));
+    names
 }
 
 /// Returns the declaration of a scheme's parameter.

@@ -150,7 +150,18 @@ pub trait Sender: fmt::Debug + Send {
     fn is_window_based(&self) -> bool {
         false
     }
+    /// Reports quantities of the scheme's own that `observe.sender` may record, such as `alpha`, by name. Called at
+    /// samples, only if somebody records them. The names are the same in each call, and none of [`BUILTIN_GAUGES`].
+    /// Default: none.
+    fn gauges(&self, _report: &mut GaugeReporter<'_>) {}
 }
+
+/// Callback for the name and the value of a gauge.
+pub type GaugeReporter<'a> = dyn FnMut(&'static str, f64) + 'a;
+
+/// Quantities that the transport knows of every sender: the last RTT sample in microseconds, the window in bytes, and
+/// the sending rate in bit/s.
+pub const BUILTIN_GAUGES: [&str; 3] = ["rtt", "window", "rate"];
 
 /// Effective sending rate of a flow when its scheme changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -222,6 +233,8 @@ pub trait MultipathSender: fmt::Debug + Send {
     fn is_window_based(&self) -> bool {
         false
     }
+    /// As [`Sender::gauges`], for the whole message.
+    fn gauges(&self, _report: &mut GaugeReporter<'_>) {}
 }
 
 /// A [`Sender`] as the sender half of a message with one subflow. The index and the state of loss recovery are
@@ -256,5 +269,8 @@ impl MultipathSender for Box<dyn Sender> {
     }
     fn is_window_based(&self) -> bool {
         self.as_ref().is_window_based()
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.as_ref().gauges(report);
     }
 }

@@ -9,8 +9,8 @@ use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameter::{EnumParameter, ParameterValue, Scale, without};
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Decision, EcnThresholds, FlowParams, LossEvent, MARKING_RANGE, MultipathSender, Needs, Scheme,
-    Sender, SendingRate, SwitchProgram, TransportNeeds,
+    AckEvent, Decision, EcnThresholds, FlowParams, GaugeReporter, LossEvent, MARKING_RANGE, MultipathSender,
+    Needs, Scheme, Sender, SendingRate, SwitchProgram, TransportNeeds,
 };
 use crate::telemetry::TelemetryCounters;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
@@ -200,5 +200,8 @@ impl Sender for DctcpSender {
     }
     fn decision(&self) -> Decision {
         self.pacing.decide(self.rate, None)
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        report("alpha", self.alpha);
     }
 }

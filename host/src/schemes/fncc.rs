@@ -6,8 +6,8 @@ use crate::parameter::{EnumParameter, KeywordOr, OnDequeue};
 use crate::parameters;
 use crate::port_algorithm::PortAlgorithm;
 use crate::scheme::{
-    AckEvent, AckFields, DataEvent, Decision, FlowParams, Needs, Receiver, Scheme, Sender, SendingRate,
-    SwitchProgram, TelemetrySource,
+    AckEvent, AckFields, DataEvent, Decision, FlowParams, GaugeReporter, Needs, Receiver, Scheme, Sender,
+    SendingRate, SwitchProgram, TelemetrySource,
 };
 use crate::telemetry::TelemetryCounters;
 use weir_units::Time;
@@ -106,6 +106,9 @@ impl Sender for FnccSender {
     }
     fn decision(&self) -> Decision {
         self.core.decision()
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.core.gauges(report);
     }
 }
 

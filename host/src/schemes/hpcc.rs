@@ -6,7 +6,8 @@
 use super::inflight::{HpccController, InflightConfig, ReferenceUpdate, ReferenceWindows};
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
+    AckEvent, Decision, FlowParams, GaugeReporter, Needs, Scheme, Sender, SendingRate, SwitchProgram,
+    TelemetrySource,
 };
 use crate::telemetry::TelemetryCounters;
 use weir_units::Time;
@@ -46,5 +47,8 @@ impl Sender for HpccSender {
     }
     fn decision(&self) -> Decision {
         self.0.decision()
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.0.gauges(report);
     }
 }

@@ -9,8 +9,8 @@ use crate::parameter::EnumParameter;
 use crate::parameters;
 use crate::port_algorithm::{CongestionThreshold, PortAlgorithm};
 use crate::scheme::{
-    AckEvent, AckFields, DataEvent, Decision, FlowParams, Needs, QueueThreshold, Receiver, Scheme, Sender,
-    SendingRate, SwitchProgram, TelemetrySource,
+    AckEvent, AckFields, DataEvent, Decision, FlowParams, GaugeReporter, Needs, QueueThreshold, Receiver,
+    Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
 };
 use crate::telemetry::TelemetryCounters;
 use crate::wire::RecordFormat;
@@ -161,6 +161,9 @@ impl Sender for SenderComputed {
     }
     fn decision(&self) -> Decision {
         self.0.decision()
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.0.gauges(report);
     }
 }
 

@@ -7,7 +7,9 @@
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameter::{EnumParameter, HostDefault, KeywordOr, RateSpec, VariantDefault};
 use crate::parameters;
-use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SendingRate, SwitchProgram};
+use crate::scheme::{
+    AckEvent, Decision, FlowParams, GaugeReporter, Needs, Scheme, Sender, SendingRate, SwitchProgram,
+};
 use crate::telemetry::TelemetryCounters;
 use weir_units::{Bytes, Ratio, Time};
 
@@ -201,5 +203,9 @@ impl Sender for TimelySender {
     }
     fn decision(&self) -> Decision {
         self.pacing.decide(self.rate, None)
+    }
+    /// The normalised gradient of the RTT.
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        report("gradient", self.rtt_diff / self.min_rtt);
     }
 }

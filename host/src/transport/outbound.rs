@@ -10,7 +10,9 @@ use crate::event::{Announcement, FlowInfo, FlowSpec, HostEvent, OpenError, Subfl
 use crate::port_algorithm::PortAlgorithm;
 use crate::priority::Priority;
 use crate::ring::Ring;
-use crate::scheme::{Deflection, FlowParams, LossEvent, LossKind, LossRecovery, MAX_SUBFLOWS, Needs};
+use crate::scheme::{
+    Deflection, FlowParams, GaugeReporter, LossEvent, LossKind, LossRecovery, MAX_SUBFLOWS, Needs,
+};
 use crate::slab::{Key, Slab};
 use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
@@ -144,6 +146,12 @@ impl Outbound {
 
     pub(crate) fn subflow_info(&self, key: Key, index: usize) -> Option<SubflowInfo> {
         self.messages.get(key)?.subflow_info(index)
+    }
+
+    pub(crate) fn gauges(&self, key: Key, report: &mut GaugeReporter<'_>) {
+        if let Some(message) = self.messages.get(key) {
+            message.control.gauges(report);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

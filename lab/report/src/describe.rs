@@ -77,6 +77,8 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
             flows: is_requested(CsvFile::Flows),
             queues: is_requested(CsvFile::Queues),
             rates: is_requested(CsvFile::Rates),
+            // Recorded only on request.
+            senders: !spec.observe.sender.is_empty(),
             pauses: is_requested(CsvFile::Pauses),
             fct: is_requested(CsvFile::Fct),
             format: spec.observe.format,

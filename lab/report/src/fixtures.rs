@@ -4,7 +4,7 @@ use super::{PaperValue, ProgramInfo, RunDescription, TableSelection};
 use std::collections::BTreeMap;
 use weir_experiment::results::{
     Fct, FctBucket, FlowRecord, PauseRecord, Percentiles, PortSeries, QueueSummary, RateSeries, Results,
-    SchemeSummary, SchemeTrace, Summary,
+    SchemeSummary, SchemeTrace, SenderSeries, Summary,
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -42,7 +42,30 @@ pub fn run() -> RunDescription {
 
 /// Returns a selection of all tables except `fct`.
 pub fn all_tables() -> TableSelection {
-    TableSelection { flows: true, queues: true, rates: true, pauses: true, ..TableSelection::default() }
+    TableSelection {
+        flows: true,
+        queues: true,
+        rates: true,
+        senders: true,
+        pauses: true,
+        ..TableSelection::default()
+    }
+}
+
+/// Returns the results of [`dumbbell`] with quantities of senders: the RTT, and a small gauge that falls below zero.
+pub fn senders() -> Results {
+    let mut results = dumbbell();
+    for trace in results.traces.values_mut() {
+        for (quantity, scale) in [("rtt", 20.5), ("gradient", 1.25e-7)] {
+            let value = |i: u32| (i >= 300).then(|| scale * f64::from(i).cos());
+            trace.senders.push(SenderSeries {
+                flow: "h2->h3".into(),
+                quantity: quantity.into(),
+                values: (0..1000).map(value).collect(),
+            });
+        }
+    }
+    results
 }
 
 /// Returns results with two schemes and two flows over 1 ms.
@@ -121,6 +144,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
     });
     SchemeTrace {
         packets: Vec::new(),
+        senders: Vec::new(),
         interval,
         end: Time::from_ms(1),
         // In the order of the topology, not by congestion.
@@ -221,6 +245,7 @@ fn workload_trace(factor: f64, flows: Vec<FlowRecord>) -> SchemeTrace {
     };
     SchemeTrace {
         packets: Vec::new(),
+        senders: Vec::new(),
         interval,
         end: Time::from_ms(10),
         ports: vec![PortSeries {

@@ -13,7 +13,7 @@ use thiserror::Error;
 use weir_experiment::Catalogue;
 use weir_experiment::Experiment;
 use weir_experiment::results::{
-    FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, Summary,
+    FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, SenderSeries, Summary,
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -109,10 +109,13 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     flows(dir, &mut traces)?;
     queues(dir, &mut traces)?;
     rates(dir, &mut traces)?;
+    senders(dir, &mut traces)?;
     pauses(dir, &mut traces)?;
     for trace in traces.values_mut() {
         let samples = trace.ports.iter().map(|port| port.queue_bytes.len());
-        let samples = samples.chain(trace.rates.iter().map(|flow| flow.rate.len())).max().unwrap_or(0);
+        let samples = samples.chain(trace.rates.iter().map(|flow| flow.rate.len()));
+        let samples =
+            samples.chain(trace.senders.iter().map(|series| series.values.len())).max().unwrap_or(0);
         let last_sample = trace.interval * samples as u64;
         let flow_ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
         let pauses = trace.pauses.iter().map(|pause| pause.time);
@@ -252,6 +255,32 @@ fn rates(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
 }
 
 #[derive(Deserialize)]
+struct SenderRow {
+    scheme: String,
+    time_us: String,
+    flow: String,
+    quantity: String,
+    value: Option<f64>,
+}
+
+fn senders(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    rows(dir, &tables::SENDERS, |row: SenderRow| {
+        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
+        if trace.interval == Time::ZERO {
+            trace.interval = time(&row.time_us)?;
+        }
+        let is_another = |last: &SenderSeries| last.flow != row.flow || last.quantity != row.quantity;
+        if trace.senders.last().is_none_or(is_another) {
+            let (flow, quantity) = (row.flow, row.quantity);
+            trace.senders.push(SenderSeries { flow, quantity, values: Vec::new() });
+        }
+        let series = trace.senders.last_mut().expect("a series was pushed above");
+        series.values.push(row.value);
+        Ok(())
+    })
+}
+
+#[derive(Deserialize)]
 struct PauseRow {
     scheme: String,
     time_us: String,
@@ -285,7 +314,7 @@ mod tests {
     #[test]
     fn values_are_read_as_they_were_written() {
         for format in [TableFormat::Csv, TableFormat::Parquet] {
-            for results in [fixtures::dumbbell(), fixtures::workload()] {
+            for results in [fixtures::dumbbell(), fixtures::workload(), fixtures::senders()] {
                 let dir = tempfile::tempdir().unwrap();
                 let tables = TableSelection { format, ..fixtures::all_tables() };
                 crate::write(dir.path(), &RunDescription { tables, ..fixtures::run() }, &results).unwrap();
@@ -304,6 +333,11 @@ mod tests {
                     };
                     assert_eq!(queues(read), queues(trace));
                     assert_eq!(read.rates.len(), trace.rates.len());
+                    let senders = |trace: &SchemeTrace| {
+                        let series = trace.senders.iter();
+                        series.map(|s| (s.quantity.clone(), s.values.clone())).collect::<Vec<_>>()
+                    };
+                    assert_eq!(senders(read), senders(trace));
                     assert_eq!(read.pauses.len(), trace.pauses.len());
                 }
             }

@@ -54,6 +54,15 @@ fn trace(scheme: &mut SchemeTrace, factor: f64) {
     for flow in &mut scheme.rates {
         flow.rate.iter_mut().chain(&mut flow.goodput).for_each(rate);
     }
+    for series in &mut scheme.senders {
+        // The units of a scheme's gauges are unknown.
+        let scale = match series.quantity.as_str() {
+            "rtt" => 1.0 / factor,
+            "rate" => factor,
+            _ => 1.0,
+        };
+        series.values.iter_mut().flatten().for_each(|value| *value *= scale);
+    }
     scheme.pauses.iter_mut().for_each(|pause| pause.time = time(pause.time));
 }
 

@@ -5,7 +5,7 @@ use crate::process::UNCONNECTED;
 use std::collections::BTreeMap;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::histogram::QueueHistogram;
-use weir_experiment::results::{PortSeries, QueueSummary, RateSeries};
+use weir_experiment::results::{PortSeries, QueueSummary, RateSeries, SenderSeries};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A sampled switch port.
@@ -22,12 +22,24 @@ struct PortProbe {
 }
 
 /// Progress of a flow at a sample.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FlowSample {
     /// Sending rate; 0 before the start and after the end.
     pub rate: Bandwidth,
     /// Payload acknowledged so far.
     pub acked: Bytes,
+    /// Values of [`Recorder::quantities`], in this order.
+    pub sender: Vec<Option<f64>>,
+}
+
+/// The flows to sample.
+pub struct SampledFlows {
+    /// Names of the flows.
+    pub names: Vec<String>,
+    /// True to keep time series of rates.
+    pub rates: bool,
+    /// Quantities of senders of which to keep time series.
+    pub quantities: Vec<&'static str>,
 }
 
 /// Samples every switch port and selected flows.
@@ -36,19 +48,22 @@ pub struct Recorder {
     ports: Vec<PortProbe>,
     port_series: Vec<PortSeries>,
     rate_series: Vec<RateSeries>,
+    /// By flow, and for each flow by quantity.
+    sender_series: Vec<SenderSeries>,
+    quantities: Vec<&'static str>,
     /// For each sampled flow, the payload acknowledged up to the previous sample.
     acked_before: Vec<Bytes>,
 }
 
 impl Recorder {
     /// Creates a recorder for all switch ports of `network`. `interval` is the time between samples. Time series are
-    /// kept of `kept_ports` and of the flows with the names `flows`.
+    /// kept of `kept_ports` and of `flows`.
     pub fn new(
         topology: &Topology,
         network: &View<'_>,
         interval: Time,
         kept_ports: &[(SwitchIx, u16)],
-        flows: Vec<String>,
+        flows: SampledFlows,
     ) -> Recorder {
         let mut port_series = Vec::new();
         let mut ports = Vec::new();
@@ -78,17 +93,32 @@ impl Recorder {
                 });
             }
         }
-        let acked_before = vec![Bytes::ZERO; flows.len()];
-        let rate_series = flows
+        let SampledFlows { names, rates, quantities } = flows;
+        let sender_of = |flow: &String| {
+            let flow = flow.clone();
+            let series = move |quantity: &&str| {
+                let quantity = (*quantity).to_owned();
+                SenderSeries { flow: flow.clone(), quantity, values: Vec::new() }
+            };
+            quantities.iter().map(series).collect::<Vec<_>>()
+        };
+        let sender_series = names.iter().flat_map(sender_of).collect();
+        let acked_before = vec![Bytes::ZERO; names.len()];
+        let rate_series = if rates { names } else { Vec::new() }
             .into_iter()
             .map(|flow| RateSeries { flow, rate: Vec::new(), goodput: Vec::new() })
             .collect();
-        Recorder { interval, ports, port_series, rate_series, acked_before }
+        Recorder { interval, ports, port_series, rate_series, sender_series, quantities, acked_before }
     }
 
     /// Returns the number of sampled flows.
     pub fn sampled_flow_count(&self) -> usize {
-        self.rate_series.len()
+        self.acked_before.len()
+    }
+
+    /// Returns the sampled quantities of senders.
+    pub fn quantities(&self) -> &[&'static str] {
+        &self.quantities
     }
 
     /// Takes a sample. `flows` has one entry per sampled flow, in the order given to [`Recorder::new`].
@@ -111,11 +141,13 @@ impl Recorder {
             series.goodput.push(Bandwidth::from_bps_f64(delta.as_f64() * 8.0 / self.interval.as_secs_f64()));
             self.acked_before[i] = flow.acked.max(self.acked_before[i]);
         }
+        let senders = flows.iter().flat_map(|flow| &flow.sender);
+        self.sender_series.iter_mut().zip(senders).for_each(|(series, value)| series.values.push(*value));
     }
 
-    /// Returns the time series of ports and of flows so far.
-    pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>) {
-        (self.port_series.clone(), self.rate_series.clone())
+    /// Returns the time series of ports, of flows and of senders so far.
+    pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>, Vec<SenderSeries>) {
+        (self.port_series.clone(), self.rate_series.clone(), self.sender_series.clone())
     }
 
     /// Returns queue statistics and utilisation of every port that sent data, by [`port_name`], for a run that ended

@@ -8,7 +8,7 @@ use weir_controller::Routes;
 use weir_experiment::counts::Counts;
 use weir_experiment::histogram::QueueHistogram;
 use weir_experiment::results::{
-    FlowRecord, PortSeries, QueueSummary, RateSeries, SchemeSummary, SchemeTrace,
+    FlowRecord, PortSeries, QueueSummary, RateSeries, SchemeSummary, SchemeTrace, SenderSeries,
 };
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::{Experiment, Flow};
@@ -26,6 +26,8 @@ pub(crate) struct Observations<'a> {
     pub ports: &'a [PortSamples],
     /// Counters of switches; [`results`](Self::results) adds those of hosts.
     pub counts: Counts,
+    /// Quantities of senders to report.
+    pub quantities: Vec<&'static str>,
     /// Sampling interval.
     pub sample_interval: Time,
     /// Base RTT `T` of all senders.
@@ -48,8 +50,9 @@ impl<'a> Observations<'a> {
         let records: Vec<FlowRecord> = flows.iter().map(|(flow, result)| self.record(flow, result)).collect();
         let (queues, utilisation) = self.queues_and_utilisation();
         let recorded = self.experiment.flows.iter().take(self.experiment.recorded_flow_count());
-        let rates: Vec<RateSeries> = recorded.map(|flow| self.rates(flow)).collect();
         let observe = &self.experiment.spec.observe;
+        let senders = recorded.clone().flat_map(|flow| self.senders(flow)).collect();
+        let rates = if observe.rates { recorded.map(|flow| self.rates(flow)).collect() } else { Vec::new() };
         let topology = &self.experiment.topology;
         let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
         let goodput = observe.goodput.then(|| fct::goodputs(&records, self.end())).flatten();
@@ -81,6 +84,7 @@ impl<'a> Observations<'a> {
             end: self.end(),
             ports: self.port_series(),
             rates,
+            senders,
             flows: records,
             pauses: Vec::new(),
             // Packets are traced only in virtual time.
@@ -162,6 +166,29 @@ impl<'a> Observations<'a> {
             rate: rates(self.sending_rates_bps(flow)),
             goodput: rates(self.goodputs_bps(flow)),
         }
+    }
+
+    /// Returns the quantities of `observe.sender` of a flow that its agent has recorded.
+    fn senders(&self, flow: &Flow) -> Vec<SenderSeries> {
+        let series = self.flow_result(flow).and_then(|result| result.series.as_ref());
+        let values = |quantity: &str| -> Option<Vec<Option<f64>>> {
+            let counts = |values: &[u64]| values.iter().map(|&value| Some(value as f64)).collect();
+            let SeriesResult { rate_bps, window_bytes, rtt_ns, gauges, .. } = series?;
+            Some(match quantity {
+                "rtt" => rtt_ns.iter().map(|&ns| (ns > 0).then_some(ns as f64 / 1e3)).collect(),
+                "window" => counts(window_bytes),
+                "rate" => counts(rate_bps),
+                gauge => gauges.get(gauge)?.iter().copied().map(Some).collect(),
+            })
+        };
+        let align = |quantity: &'static str| {
+            let mut aligned = vec![None; self.sample_count()];
+            let first = series.map_or(0, |series| series.first as usize);
+            let recorded = values(quantity).unwrap_or_default();
+            aligned.iter_mut().skip(first).zip(recorded).for_each(|(slot, value)| *slot = value);
+            SenderSeries { flow: flow.name.clone(), quantity: quantity.to_owned(), values: aligned }
+        };
+        self.quantities.iter().copied().map(align).collect()
     }
 
     fn port_rate(&self, port: &PortSamples) -> Bandwidth {

@@ -266,6 +266,7 @@ impl Testbed<'_> {
             agents: &agent_results,
             ports: &ports,
             counts,
+            quantities: experiment.sender_quantities(scheme),
             sample_interval: self.sample_interval,
             base_rtt,
         };

@@ -82,8 +82,9 @@ impl Estimate {
             // No packet moved: assume that the rest of the run is as fast, relative to virtual time, as the trial.
             None => trial_seconds * schemes as f64 * probe.trials_per_scheme(experiment.spec.duration),
         };
-        // A port has one series, a flow two.
-        let series = (experiment.observed_ports.len() + 2 * experiment.recorded_flow_count()) as f64;
+        // A port has one series, a flow two and one for each quantity of its sender.
+        let per_flow = 2 + experiment.spec.observe.sender.len();
+        let series = (experiment.observed_ports.len() + per_flow * experiment.recorded_flow_count()) as f64;
         let samples = experiment.spec.duration / experiment.spec.observe.interval;
         let result_bytes = schemes as f64 * (flows * FLOW_BYTES + series * samples as f64 * SAMPLE_BYTES);
         let memory_bytes = memory_before.zip(memory_after).map(|(before, after)| {

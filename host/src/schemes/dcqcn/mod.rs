@@ -13,8 +13,8 @@ pub(super) use paper::ReactionPoint;
 
 use crate::parameter::KeywordOr;
 use crate::scheme::{
-    AckEvent, AckFields, DataEvent, Decision, DefaultReceiver, FlowParams, Needs, Receiver, Scheme, Sender,
-    SendingRate, SwitchProgram,
+    AckEvent, AckFields, DataEvent, Decision, DefaultReceiver, FlowParams, GaugeReporter, Needs, Receiver,
+    Scheme, Sender, SendingRate, SwitchProgram,
 };
 use crate::telemetry::TelemetryCounters;
 use config::Variant;
@@ -73,6 +73,9 @@ impl Sender for PaperSender {
     fn decision(&self) -> Decision {
         self.0.decision()
     }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.0.gauges(report);
+    }
 }
 
 #[derive(Debug)]
@@ -95,6 +98,9 @@ impl Sender for SimulatorSender {
     }
     fn decision(&self) -> Decision {
         self.0.decision()
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.0.gauges(report);
     }
 }
 

@@ -1,6 +1,6 @@
 use super::super::pacing::RateLimits;
 use super::Dcqcn;
-use crate::scheme::{Decision, FlowParams, SendingRate};
+use crate::scheme::{Decision, FlowParams, GaugeReporter, SendingRate};
 use weir_units::{Bytes, Time};
 
 /// The reaction point of DCQCN §3.3, Algorithm 1.
@@ -66,6 +66,12 @@ impl ReactionPoint {
         if self.current < self.pacing.line_rate() {
             self.restart_timers(now);
         }
+    }
+
+    /// Reports alpha and the target rate in bit/s.
+    pub(crate) fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        report("alpha", self.alpha);
+        report("target_rate", self.target);
     }
 
     pub(crate) fn decision(&self) -> Decision {

@@ -1,6 +1,6 @@
 use super::super::pacing::RateLimits;
 use super::Dcqcn;
-use crate::scheme::{Decision, FlowParams, SendingRate};
+use crate::scheme::{Decision, FlowParams, GaugeReporter, SendingRate};
 use weir_units::Time;
 
 /// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): a mark sets two flags. The timers for alpha and for
@@ -80,6 +80,12 @@ impl Simulator {
                 has_mark_for_decrease: false,
             });
         }
+    }
+
+    /// Reports alpha and the target rate in bit/s.
+    pub(super) fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        report("alpha", self.alpha);
+        report("target_rate", self.target);
     }
 
     pub(super) fn decision(&self) -> Decision {

@@ -10,7 +10,7 @@ mod measure;
 
 pub(super) use config::InflightConfig;
 
-use crate::scheme::{AckEvent, Decision, FlowParams, SendingRate};
+use crate::scheme::{AckEvent, Decision, FlowParams, GaugeReporter, SendingRate};
 use crate::telemetry::TelemetryCounters;
 use crate::wire::MAX_HOPS;
 use measure::{PathRecord, Sample, is_partial};
@@ -149,6 +149,13 @@ impl HpccController {
 
     pub(super) fn decision(&self) -> Decision {
         self.decision
+    }
+
+    /// Reports `U` of the most congested hop and the reference window in bytes, the smallest of all hops.
+    pub(super) fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        report("u", self.u);
+        let smallest = |hops: &[Reference; MAX_HOPS]| hops.iter().map(|r| r.wc).fold(f64::INFINITY, f64::min);
+        report("reference_window", self.per_hop.as_deref().map_or(self.reference.wc, smallest));
     }
 
     /// Continues a running flow at the rate left by another scheme.

@@ -3,7 +3,7 @@
 use super::windows::{ControlLaw, SubflowState, WindowsConfig, cut_by};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
-use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
+use crate::scheme::{FlowParams, GaugeReporter, MultipathSender, Needs, Scheme, Sender};
 
 /// Description of `g`, the weight of the newest window of data in alpha.
 pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
@@ -73,5 +73,9 @@ impl ControlLaw for DctcpLaw {
     }
     fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         self.alphas.update(self.g, paths, r);
+    }
+    /// Of the first subflow.
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        report("alpha", self.alphas.get(0));
     }
 }

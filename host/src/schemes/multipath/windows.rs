@@ -3,8 +3,9 @@
 use crate::parameter::ParameterValue;
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Decision, EcnThresholds, FlowParams, LossEvent, LossKind, LossRecovery, MARKING_RANGE,
-    MAX_SUBFLOWS, MultipathSender, Needs, RecoveryState, Sender, SendingRate, SwitchProgram, TransportNeeds,
+    AckEvent, Decision, EcnThresholds, FlowParams, GaugeReporter, LossEvent, LossKind, LossRecovery,
+    MARKING_RANGE, MAX_SUBFLOWS, MultipathSender, Needs, RecoveryState, Sender, SendingRate, SwitchProgram,
+    TransportNeeds,
 };
 use crate::telemetry::TelemetryCounters;
 use std::fmt;
@@ -134,6 +135,8 @@ pub(in crate::schemes) trait ControlLaw: fmt::Debug + Send {
     fn is_active(&self, _r: usize) -> bool {
         true
     }
+    /// As [`MultipathSender::gauges`].
+    fn gauges(&self, _report: &mut GaugeReporter<'_>) {}
 }
 
 /// Multiplies a window by `factor`, limited to at least `min` packets, and leaves slow start (AMP's code, `SlowDown`).
@@ -298,6 +301,10 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
     fn is_window_based(&self) -> bool {
         true
     }
+
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        self.law.gauges(report);
+    }
 }
 
 /// The sender half of a message with one subflow. The control law does not see the state of loss recovery.
@@ -319,5 +326,8 @@ impl<L: ControlLaw> Sender for SinglePath<L> {
     }
     fn is_window_based(&self) -> bool {
         true
+    }
+    fn gauges(&self, report: &mut GaugeReporter<'_>) {
+        MultipathSender::gauges(&self.0, report);
     }
 }

@@ -12,7 +12,7 @@ use crate::catalogue::Catalogue;
 use crate::workload::{FlowFeed, SourceFactory};
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use weir_controller::Routes;
 use weir_controller::plan::{
@@ -23,11 +23,15 @@ use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
-use weir_host::scheme::{Deflection, LossRecovery, QueueThreshold, SchemeConfig};
+use weir_host::scheme::{
+    BUILTIN_GAUGES, Deflection, LossRecovery, QueueThreshold, SchemeConfig, gauge_names,
+};
 use weir_host::suggest::did_you_mean;
 use weir_host::switch_profile::SwitchProfile;
 use weir_units::{Bandwidth, Time};
 
+/// Stands for all quantities of a sender in `observe.sender`.
+const ALL_QUANTITIES: &str = "all";
 /// Default length of the fairness window, in tenths of the run.
 const FAIRNESS_TENTHS: u64 = 3;
 
@@ -104,11 +108,54 @@ impl Experiment {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, LossRecovery::from)
     }
 
-    /// Returns the number of flows whose rates are recorded: the first ones, in order of their start.
+    /// Returns the number of flows whose rates or senders are recorded: the first ones, in order of their start.
     pub fn recorded_flow_count(&self) -> usize {
         /// A plot with more lines is unreadable.
         const MAX_RECORDED_FLOWS: usize = 16;
-        if self.spec.observe.rates { self.flows.len().min(MAX_RECORDED_FLOWS) } else { 0 }
+        let observe = &self.spec.observe;
+        let is_recorded = observe.rates || !observe.sender.is_empty();
+        if is_recorded { self.flows.len().min(MAX_RECORDED_FLOWS) } else { 0 }
+    }
+
+    /// Returns the quantities of `observe.sender` that hosts have in the run of `scheme`, each once: those of every
+    /// sender first, then gauges of the schemes.
+    pub fn sender_quantities(&self, scheme: &Scheme) -> Vec<&'static str> {
+        let requested = &self.spec.observe.sender;
+        if requested.is_empty() {
+            return Vec::new();
+        }
+        let configs = std::iter::once(&scheme.config).chain(self.scheme_overrides.values());
+        let all = BUILTIN_GAUGES.into_iter().chain(configs.flat_map(|config| gauge_names(&**config)));
+        let mut quantities = Vec::new();
+        for name in all.filter(|name| requested.iter().any(|asked| asked == name || asked == ALL_QUANTITIES))
+        {
+            if !quantities.contains(&name) {
+                quantities.push(name);
+            }
+        }
+        quantities
+    }
+
+    /// Checks that every quantity of `observe.sender` exists in the run of some scheme. An error has the path of the key,
+    /// and the reason.
+    pub(super) fn check_sender_quantities(&self) -> Result<(), (String, String)> {
+        let configs = self.schemes.iter().map(|scheme| &scheme.config).chain(self.scheme_overrides.values());
+        let mut known = BUILTIN_GAUGES.to_vec();
+        known.extend(configs.flat_map(|config| gauge_names(&**config)));
+        known.push(ALL_QUANTITIES);
+        let mut listed = BTreeSet::new();
+        known.retain(|name| listed.insert(*name));
+        for (i, name) in self.spec.observe.sender.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                let meant = did_you_mean(name, known.iter().copied());
+                let reason = format!(
+                    "\"{name}\" is no quantity of a sender under these schemes; known: {}{meant}",
+                    known.join(", ")
+                );
+                return Err((format!("observe.sender[{i}]"), reason));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the start of the window over which Jain's index is computed. The window ends with the run.

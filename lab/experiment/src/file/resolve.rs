@@ -177,7 +177,9 @@ pub(super) fn resolve(
         original_spec,
         routes,
     };
-    hosts::check(&experiment).map_err(|(key_path, reason)| invalid(&key_path, reason))?;
+    hosts::check(&experiment)
+        .and_then(|()| experiment.check_sender_quantities())
+        .map_err(|(key_path, reason)| invalid(&key_path, reason))?;
     Ok(experiment)
 }
 

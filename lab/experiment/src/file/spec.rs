@@ -363,6 +363,11 @@ pub struct ObserveSpec {
     pub ports: Vec<String>,
     /// Record the rates of the first flows that are known before the run, 16 at most.
     pub rates: bool,
+    /// Quantities of the same flows' senders to record over time: `rtt`, `window`, `rate`, a gauge of a scheme such as
+    /// `alpha`, or `all`; empty: none.
+    #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "one_or_many_schema")]
+    pub sender: Vec<String>,
     /// Length of the window at the end of the run over which Jain's index is computed; absent: 30 % of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -395,6 +400,7 @@ impl Default for ObserveSpec {
             interval: Time::from_us(1),
             ports: Vec::new(),
             rates: true,
+            sender: Vec::new(),
             fairness_window: None,
             csv: vec![CsvFile::Flows, CsvFile::Queues, CsvFile::Rates, CsvFile::Pauses],
             format: TableFormat::Csv,

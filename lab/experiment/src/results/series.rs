@@ -16,6 +16,8 @@ pub struct SchemeTrace {
     pub ports: Vec<PortSeries>,
     /// Sending rates of observed flows.
     pub rates: Vec<RateSeries>,
+    /// Quantities of the senders of observed flows, with `observe.sender`; flow by flow.
+    pub senders: Vec<SenderSeries>,
     /// All PFC pauses and resumes, sorted by time.
     pub pauses: Vec<PauseRecord>,
     /// All flows that started, sorted by start.
@@ -53,6 +55,17 @@ pub struct RateSeries {
     pub rate: Vec<Bandwidth>,
     /// Rate at which payload was acknowledged since the previous sample.
     pub goodput: Vec<Bandwidth>,
+}
+
+/// One quantity of a flow's sender over time.
+#[derive(Clone, Debug)]
+pub struct SenderSeries {
+    /// Name of the flow, as in [`RateSeries`].
+    pub flow: String,
+    /// `rtt` (microseconds), `window` (bytes), `rate` (bit/s), or the name of a scheme's gauge.
+    pub quantity: String,
+    /// Value at the time of the sample; `None` before the start and after the end of the flow, and while unknown.
+    pub values: Vec<Option<f64>>,
 }
 
 /// The path of a packet.

@@ -8,6 +8,7 @@ mod queues;
 mod rates;
 mod scheme;
 mod section;
+mod senders;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -50,6 +51,7 @@ pub fn sections_with_styles(results: &Results, styles: &[LineStyle]) -> Vec<Sect
         rates::section(&schemes, &time),
         utilisation::section(results, &schemes, &time),
     ];
+    let senders = senders::sections(&schemes, &time).into_iter().map(Some);
     let pauses = pauses::section(&schemes, &time);
-    before.into_iter().chain(series).chain(after).chain([pauses]).flatten().collect()
+    before.into_iter().chain(series).chain(senders).chain(after).chain([pauses]).flatten().collect()
 }

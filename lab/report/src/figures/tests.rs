@@ -190,3 +190,17 @@ fn a_report_without_series_says_which_ports_to_observe() {
     let note = sections.iter().find(|section| section.title == "Queue length").unwrap().note.clone().unwrap();
     assert!(note.contains("--set 'observe.ports=[\"s1:3\", "), "{note}");
 }
+
+#[test]
+fn each_quantity_of_senders_has_a_section() {
+    let sections = sections(&fixtures::senders());
+    let titles: Vec<&str> = sections.iter().map(|s| s.title.as_str()).collect();
+    assert_eq!(
+        titles,
+        ["Queue length", "Sending rates", "Utilisation", "Round-trip times", "Senders: gradient"]
+    );
+    let chart = |section: usize| sections[section].figures[0].picture.chart().unwrap();
+    assert_eq!(chart(3).y.title, "RTT (us)");
+    assert!(chart(4).y.low < 0.0 && chart(4).y.high > 0.0, "{:?}", chart(4).y);
+    assert_eq!(chart(4).lines[0].points.len(), 700, "no points before the flow starts");
+}

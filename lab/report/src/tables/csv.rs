@@ -1,4 +1,4 @@
-//! CSV files. Times are exact to the picosecond; other numbers have four decimals.
+//! CSV files. Times and quantities of senders are exact; other numbers have four decimals.
 
 use super::schema::{Cell, Table};
 use crate::files;
@@ -30,7 +30,8 @@ fn text<'a>(cell: &Cell<'a>) -> Cow<'a, str> {
         Cell::Time(Some(time)) => micros(time).into(),
         Cell::Count(Some(count)) => count.to_string().into(),
         Cell::Number(Some(number)) => format!("{number:.4}").into(),
-        Cell::Time(None) | Cell::Count(None) | Cell::Number(None) => "".into(),
+        Cell::Exact(Some(number)) => number.to_string().into(),
+        Cell::Time(None) | Cell::Count(None) | Cell::Number(None) | Cell::Exact(None) => "".into(),
     }
 }
 

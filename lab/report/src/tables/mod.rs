@@ -10,7 +10,7 @@ pub mod parquet;
 pub mod parquet;
 mod schema;
 
-pub use schema::{Cell, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, Table, us};
+pub use schema::{Cell, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, SENDERS, Table, us};
 
 use super::files::stage_file;
 use super::names::file_name;
@@ -30,6 +30,8 @@ pub struct TableSelection {
     pub queues: bool,
     /// Sending rate and goodput of each observed flow at each sample.
     pub rates: bool,
+    /// Quantities of each observed flow's sender at each sample.
+    pub senders: bool,
     /// One row for each PFC pause or resume frame.
     pub pauses: bool,
     /// `fct-<scheme>.txt`: finished flows in the HPCC simulator's eight columns.
@@ -58,8 +60,13 @@ pub fn write(
     addresses: &BTreeMap<String, Ipv4Addr>,
     results: &Results,
 ) -> io::Result<()> {
-    let selection =
-        [(tables.flows, FLOWS), (tables.queues, QUEUES), (tables.rates, RATES), (tables.pauses, PAUSES)];
+    let selection = [
+        (tables.flows, FLOWS),
+        (tables.queues, QUEUES),
+        (tables.rates, RATES),
+        (tables.senders, SENDERS),
+        (tables.pauses, PAUSES),
+    ];
     for (_, table) in selection.iter().filter(|(is_selected, _)| *is_selected) {
         let path = dir.join(file_name_of(table.name, tables.format));
         match tables.format {
@@ -153,13 +160,13 @@ mod tests {
 
     #[test]
     fn parquet_has_the_rows_of_csv() {
-        for results in [fixtures::dumbbell(), fixtures::workload()] {
+        for results in [fixtures::dumbbell(), fixtures::workload(), fixtures::senders()] {
             let (in_csv, in_parquet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let tables = fixtures::all_tables();
             write(in_csv.path(), tables, &BTreeMap::new(), &results).unwrap();
             let tables = TableSelection { format: TableFormat::Parquet, ..tables };
             write(in_parquet.path(), tables, &BTreeMap::new(), &results).unwrap();
-            for table in [FLOWS, QUEUES, RATES, PAUSES] {
+            for table in [FLOWS, QUEUES, RATES, SENDERS, PAUSES] {
                 let (expected, rows) = (rows(in_csv.path(), &table), rows(in_parquet.path(), &table));
                 assert_eq!(rows.len(), expected.len(), "{}", table.name);
                 for (row, expected) in rows.iter().zip(&expected) {

@@ -53,7 +53,7 @@ fn schema(table: &Table) -> Result<Arc<Type>> {
                 let unsigned = LogicalType::integer(64, false);
                 (Physical::INT64, Some(unsigned), Repetition::OPTIONAL)
             }
-            Kind::Time | Kind::Number => (Physical::DOUBLE, None, Repetition::OPTIONAL),
+            Kind::Time | Kind::Number | Kind::Exact => (Physical::DOUBLE, None, Repetition::OPTIONAL),
         };
         let column = Type::primitive_type_builder(name, physical);
         Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
@@ -96,7 +96,9 @@ impl Column {
         match kind {
             Kind::Text => Column::Text(Vec::new()),
             Kind::Count => Column::Count { values: Vec::new(), levels: Vec::new() },
-            Kind::Time | Kind::Number => Column::Number { values: Vec::new(), levels: Vec::new() },
+            Kind::Time | Kind::Number | Kind::Exact => {
+                Column::Number { values: Vec::new(), levels: Vec::new() }
+            }
         }
     }
 
@@ -113,7 +115,7 @@ impl Column {
                 values.extend(count.map(u64::cast_signed));
                 levels.push(count.is_some().into());
             }
-            (Column::Number { values, levels }, Cell::Number(number)) => {
+            (Column::Number { values, levels }, Cell::Number(number) | Cell::Exact(number)) => {
                 values.extend(number);
                 levels.push(number.is_some().into());
             }

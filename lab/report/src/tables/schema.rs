@@ -16,6 +16,8 @@ pub enum Kind {
     Count,
     /// A number with decimals.
     Number,
+    /// A number of any magnitude, written with all its digits.
+    Exact,
 }
 
 /// A value in a row; `None` if the row has no value in this column.
@@ -25,6 +27,7 @@ pub enum Cell<'a> {
     Time(Option<Time>),
     Count(Option<u64>),
     Number(Option<f64>),
+    Exact(Option<f64>),
 }
 
 /// Callback for each row of a table, with one cell per column.
@@ -135,6 +138,31 @@ pub const RATES: Table = Table {
                     Cell::Text(&flow.flow),
                     Cell::Count(Some(rate.as_bps())),
                     Cell::Count(Some(goodput.as_bps())),
+                ])
+            })
+        })
+    },
+};
+
+/// One row for each quantity of each observed flow's sender at each sample.
+pub const SENDERS: Table = Table {
+    name: "senders",
+    columns: &[
+        ("scheme", Kind::Text),
+        ("time_us", Kind::Time),
+        ("flow", Kind::Text),
+        ("quantity", Kind::Text),
+        ("value", Kind::Exact),
+    ],
+    rows: |scheme, trace, on_row| {
+        trace.senders.iter().try_for_each(|series| {
+            series.values.iter().enumerate().try_for_each(|(index, value)| {
+                on_row(&[
+                    Cell::Text(scheme),
+                    Cell::Time(Some(trace.sample_time(index))),
+                    Cell::Text(&series.flow),
+                    Cell::Text(&series.quantity),
+                    Cell::Exact(*value),
                 ])
             })
         })

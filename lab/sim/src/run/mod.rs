@@ -10,7 +10,7 @@ use crate::forecast::{ScalingForecast, thread_cpu_time};
 use crate::messages::{HostCommand, HostReport, HostReportKind, StartFlow};
 use crate::network::{Network, View, lock};
 use crate::parallel_schemes;
-use crate::recorder::{FlowSample, Recorder};
+use crate::recorder::{FlowSample, Recorder, SampledFlows};
 use crate::rx_stats::RxStats;
 use crate::scheduled_changes::ScheduledChanges;
 use crate::worker_pool::{Coordinator, WorkerPool};
@@ -237,8 +237,12 @@ impl<'e> SchemeRun<'e> {
             });
         }
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
-        let names = flows[..experiment.recorded_flow_count()].iter().map(|f| f.name.clone()).collect();
-        let recorder = Recorder::new(topology, &network.view(), spec.observe.interval, &ports, names);
+        let sampled = SampledFlows {
+            names: flows[..experiment.recorded_flow_count()].iter().map(|f| f.name.clone()).collect(),
+            rates: spec.observe.rates,
+            quantities: experiment.sender_quantities(scheme),
+        };
+        let recorder = Recorder::new(topology, &network.view(), spec.observe.interval, &ports, sampled);
         Ok(SchemeRun {
             experiment,
             routes,
@@ -642,6 +646,35 @@ impl<'e> SchemeRun<'e> {
         }
     }
 
+    /// Returns the values of the recorder's quantities of flow number `predefined`, whose state is `view`.
+    fn sender_values(
+        &self,
+        predefined: usize,
+        view: Option<&FlowInfo>,
+        network: &View<'_>,
+    ) -> Vec<Option<f64>> {
+        let quantities = self.recorder.quantities();
+        let mut values = vec![None; quantities.len()];
+        let flow = self.flows.predefined(predefined).and_then(|index| self.flows.active(index));
+        if quantities.is_empty() || view.is_none() {
+            return values;
+        }
+        let mut set = |name: &str, value: Option<f64>| {
+            if let Some(i) = quantities.iter().position(|quantity| *quantity == name) {
+                values[i] = value.filter(|value| value.is_finite());
+            }
+        };
+        if let Some(ActiveFlow { from, id: Some(id), .. }) = flow {
+            network.host(*from).host.gauges(*id, &mut |name, value| set(name, Some(value)));
+        }
+        if let Some(view) = view {
+            set("rtt", view.rtt.map(Time::as_us_f64));
+            set("window", Some(view.window.as_f64()));
+            set("rate", Some(view.sending_rate.as_bps_f64()));
+        }
+        values
+    }
+
     /// Samples rates and queues, and schedules the next sample.
     fn sample(&mut self, now: Time, network: &Network) {
         let interval = self.experiment.spec.observe.interval;
@@ -658,8 +691,9 @@ impl<'e> SchemeRun<'e> {
         let flows: Vec<FlowSample> = (0..self.recorder.sampled_flow_count())
             .map(|flow| {
                 let view = self.predefined_flow_info(flow, network);
-                let rate = view.map_or(Bandwidth::ZERO, |view| view.sending_rate);
-                FlowSample { rate, acked: self.acked(flow, network) }
+                let rate = view.as_ref().map_or(Bandwidth::ZERO, |view| view.sending_rate);
+                let sender = self.sender_values(flow, view.as_ref(), network);
+                FlowSample { rate, acked: self.acked(flow, network), sender }
             })
             .collect();
         self.changes.sample(now, network);

@@ -73,9 +73,9 @@ impl SchemeRun<'_> {
         };
         let interval = observe.interval;
         let end = self.now;
-        let (ports, rates) = self.recorder.series();
+        let (ports, rates, senders) = self.recorder.series();
         let packets = path_trace::paths(network.path_traces(), topology);
-        (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
+        (summary, SchemeTrace { interval, end, ports, rates, senders, pauses, flows, packets })
     }
 
     /// Returns the totals of `observe.packets`; `None` if it is off.

@@ -16,5 +16,6 @@ mod policy_medium;
 mod programs;
 mod queues;
 mod random_experiments;
+mod senders;
 mod threads;
 mod workloads;
