@@ -30,7 +30,7 @@ pub fn host_config(
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
     config.registry = experiment.catalogue.schemes.clone();
-    config.switch_profile = experiment.switch_profile();
+    config.switch_profile = experiment.switch_profile(scheme);
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;
     config.mtu = spec.mtu;

@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use weir_controller::Routes;
 use weir_controller::plan::{PlanOptions, Planner};
-use weir_controller::topology::SwitchIx;
+use weir_controller::topology::{SwitchIx, Topology};
 use weir_host::port_algorithm::{CongestionThreshold, PortAlgorithm};
 use weir_host::scheme::TelemetrySource;
 use weir_units::Time;
 
 /// The table contents of all switches in the run of one scheme.
 pub struct SwitchTables<'e> {
-    experiment: &'e Experiment,
+    topology: &'e Topology,
+    scheme: &'e Scheme,
     planner: Planner<'e>,
     p4info: &'e Index,
 }
@@ -29,16 +30,16 @@ impl<'e> SwitchTables<'e> {
     /// If a parameter of the scheme does not fit the tables of a port, or the program lacks a table of the plan.
     pub fn new(
         experiment: &'e Experiment,
-        scheme: &Scheme,
+        scheme: &'e Scheme,
         routes: &'e Routes,
         base_rtt: Time,
         tick: Time,
         p4info: &'e Index,
     ) -> Result<SwitchTables<'e>, Error> {
         let options = options(experiment, scheme, base_rtt, tick).map_err(plan_error)?;
-        let options = PlanOptions { skip_routes: experiment.provides_routes(p4info), ..options };
+        let options = PlanOptions { skip_routes: scheme.provides_routes(p4info), ..options };
         let planner = Planner::new(&experiment.topology, routes, options, p4info).map_err(plan_error)?;
-        Ok(SwitchTables { experiment, planner, p4info })
+        Ok(SwitchTables { topology: &experiment.topology, scheme, planner, p4info })
     }
 
     /// Returns the updates for one switch.
@@ -48,7 +49,7 @@ impl<'e> SwitchTables<'e> {
     /// If the program lacks an object that the plan or the file's entries refer to.
     pub fn updates_for(&self, ix: SwitchIx) -> Result<Vec<Update>, Error> {
         let mut updates = self.planner.updates(ix).map_err(plan_error)?;
-        updates.extend(self.experiment.entry_updates(ix, self.p4info).map_err(plan_error)?);
+        updates.extend(self.scheme.entry_updates(ix, self.p4info).map_err(plan_error)?);
         Ok(updates)
     }
 
@@ -58,10 +59,9 @@ impl<'e> SwitchTables<'e> {
     ///
     /// Those of [`SwitchTables::updates_for`].
     pub fn all_updates(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
-        let topology = &self.experiment.topology;
-        topology
+        self.topology
             .switch_ixs()
-            .map(|ix| Ok((topology.switch(ix).name.clone(), self.updates_for(ix)?)))
+            .map(|ix| Ok((self.topology.switch(ix).name.clone(), self.updates_for(ix)?)))
             .collect()
     }
 }

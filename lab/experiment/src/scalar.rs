@@ -1,6 +1,7 @@
 //! Values with a short and a long form in YAML. The deserialisers are written by hand, because serde's untagged enums report
 //! "did not match any variant" without the key of the invalid value.
 
+use crate::file::{EntriesSpec, ProgramSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -89,6 +90,10 @@ struct SchemeMap {
     label: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     set: BTreeMap<String, Scalar>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    program: Option<ProgramSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<EntriesSpec>>,
 }
 
 /// One scheme to run.
@@ -100,9 +105,19 @@ pub struct SchemeEntry {
     pub label: String,
     /// Parameters that differ from their defaults.
     pub set: BTreeMap<String, String>,
+    /// P4 program of all switches in the run of this scheme; `None`: the experiment's, or the scheme's own.
+    pub program: Option<ProgramSpec>,
+    /// Table entries in the run of this scheme; `None`: the experiment's.
+    pub entries: Option<Vec<EntriesSpec>>,
 }
 
 impl SchemeEntry {
+    /// Returns the scheme `name` with default parameters.
+    fn named(name: &str) -> SchemeEntry {
+        let name = name.to_owned();
+        SchemeEntry { label: name.clone(), scheme: name, set: BTreeMap::new(), program: None, entries: None }
+    }
+
     /// Returns the scheme's configuration.
     ///
     /// # Errors
@@ -116,11 +131,12 @@ impl SchemeEntry {
 
 impl Serialize for SchemeEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.set.is_empty() && self.label == self.scheme {
-            return serializer.serialize_str(&self.scheme);
+        let SchemeEntry { scheme, label, set, program, entries } = self.clone();
+        if set.is_empty() && label == scheme && program.is_none() && entries.is_none() {
+            return serializer.serialize_str(&scheme);
         }
-        let set = self.set.iter().map(|(k, v)| (k.clone(), Scalar(v.clone()))).collect();
-        SchemeMap { scheme: self.scheme.clone(), label: Some(self.label.clone()), set }.serialize(serializer)
+        let set = set.into_iter().map(|(k, v)| (k, Scalar(v))).collect();
+        SchemeMap { scheme, label: Some(label), set, program, entries }.serialize(serializer)
     }
 }
 
@@ -133,7 +149,7 @@ impl<'de> Deserialize<'de> for SchemeEntry {
                 f.write_str("a scheme name or a map like {scheme: fncc, label: no-lhcs, set: {lhcs: off}}")
             }
             fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-                Ok(SchemeEntry { scheme: name.to_owned(), label: name.to_owned(), set: BTreeMap::new() })
+                Ok(SchemeEntry::named(name))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 let map = SchemeMap::deserialize(MapAccessDeserializer::new(map))?;
@@ -141,6 +157,8 @@ impl<'de> Deserialize<'de> for SchemeEntry {
                     label: map.label.unwrap_or_else(|| map.scheme.clone()),
                     scheme: map.scheme,
                     set: map.set.into_iter().map(|(k, Scalar(v))| (k, v)).collect(),
+                    program: map.program,
+                    entries: map.entries,
                 })
             }
         }

@@ -88,6 +88,14 @@ fn long_form(scheme: &dyn SchemeConfig) -> Value {
             "scheme": {"const": scheme.name()},
             "label": {"type": "string", "description": "Name in the results; absent: the name of the scheme."},
             "set": {"type": "object", "properties": set, "additionalProperties": false},
+            "program": {
+                "$ref": "#/$defs/ProgramSpec",
+                "description": "P4 program of all switches for this scheme; absent: that of the experiment.",
+            },
+            "entries": {
+                "type": "array", "items": {"$ref": "#/$defs/EntriesSpec"},
+                "description": "Table entries for this scheme, in place of those of the experiment.",
+            },
         },
         "required": ["scheme"],
         "additionalProperties": false,

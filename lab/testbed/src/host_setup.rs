@@ -60,7 +60,7 @@ impl HostSetup {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
         let config = experiment.scheme_of(ix, scheme);
         let set = config.values().into_iter().map(|(parameter, value)| (parameter.to_owned(), value));
-        let program = spec.program.as_ref().map(|program| program.agent_argument()).transpose()?;
+        let program = experiment.program_spec(scheme).map(|program| program.agent_argument()).transpose()?;
         let recovery = Some(experiment.recovery(scheme).into());
         Ok(HostSetup {
             scheme: SchemeEntry {

@@ -3,22 +3,17 @@
 use super::changes::{ScheduledChange, join_time};
 use super::error::ExperimentError;
 use super::flow::{Flow, FlowNamer};
-use super::program::{Entries, Program};
+use super::program::ProgramSpec;
 use super::scale::{Scale, host_rate};
 use super::scheme::Scheme;
 use super::spec::ExperimentSpec;
 use crate::artifacts::Artifact;
 use crate::catalogue::Catalogue;
 use crate::workload::{FlowFeed, SourceFactory};
-use p4runtime::p4::v1::Update;
-use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use weir_controller::Routes;
-use weir_controller::plan::{
-    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, PriorityTraffic, last_escape_priority,
-};
-use weir_controller::reconcile::{DesiredState, updates};
+use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, PriorityTraffic, last_escape_priority};
 use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
@@ -50,10 +45,6 @@ pub struct Experiment {
     pub changes: Vec<ScheduledChange>,
     /// Title and factory of each workload that creates flows during the run.
     pub(super) workloads: Vec<(String, SourceFactory)>,
-    /// `None`: each scheme's own program.
-    pub(super) program: Option<Program>,
-    /// Table entries in addition to the controller's plan.
-    pub(super) entries: Vec<Entries>,
     /// Priority class of DATA, for the hosts that `queues` lists.
     pub(super) classes: BTreeMap<HostIx, u8>,
     /// The switch ports selected by `observe.ports`.
@@ -83,9 +74,12 @@ impl Experiment {
     /// Returns the number of spanning trees, if routes follow trees because ECMP would not be symmetric; `None` if routes use
     /// ECMP, or the file specifies the routing method or the routes.
     pub fn trees_instead_of_ecmp(&self) -> Option<usize> {
-        let has_own_routes = self.program.as_ref().is_some_and(|program| {
-            program.artifact.index().is_ok_and(|p4info| self.provides_routes(&p4info))
-        });
+        let provides_routes = |scheme: &Scheme| {
+            scheme.program.as_ref().is_some_and(|program| {
+                program.artifact.index().is_ok_and(|p4info| scheme.provides_routes(&p4info))
+            })
+        };
+        let has_own_routes = self.schemes.iter().all(provides_routes);
         let is_fallback = || self.routes().method == RoutingMethod::Trees;
         (self.spec.routing == RoutingMethod::Auto && !has_own_routes && is_fallback())
             .then(|| self.routes().trees())
@@ -172,31 +166,17 @@ impl Experiment {
 
     /// Returns the P4 program of the switches in the run of `scheme`.
     pub fn artifact_of(&self, scheme: &Scheme) -> Artifact {
-        let program_of_scheme = || Artifact::builtin(scheme.config.needs().program);
-        self.program.as_ref().map_or_else(program_of_scheme, |program| program.artifact.clone())
+        scheme.artifact()
     }
 
-    /// Returns the capabilities of the file's `program`; `None` if the file has no such key.
-    pub fn switch_profile(&self) -> Option<SwitchProfile> {
-        self.program.as_ref().map(|program| program.profile.clone())
+    /// Returns the capabilities of the file's `program` in the run of `scheme`; `None` if the file has no such key.
+    pub fn switch_profile(&self, scheme: &Scheme) -> Option<SwitchProfile> {
+        scheme.program.as_ref().map(|program| program.profile.clone())
     }
 
-    /// Returns the P4Runtime updates for the file's `entries` on a switch, in addition to the controller's plan.
-    ///
-    /// # Errors
-    ///
-    /// If the program lacks an object that the entries refer to. The text has file, line and column.
-    pub fn entry_updates(&self, switch: SwitchIx, p4info: &Index) -> Result<Vec<Update>, String> {
-        let mut desired = DesiredState::default();
-        for entries in &self.entries {
-            desired.merge(&entries.desired_state(switch, p4info)?);
-        }
-        Ok(updates(&desired))
-    }
-
-    /// Returns whether `entries` provide the routes, because the program lacks the controller's routing table.
-    pub fn provides_routes(&self, p4info: &Index) -> bool {
-        !self.entries.is_empty() && p4info.tables.named(FORWARD).is_err()
+    /// Returns the file's `program` in the run of `scheme`; `None`: the scheme's own.
+    pub fn program_spec<'s>(&self, scheme: &'s Scheme) -> Option<&'s ProgramSpec> {
+        scheme.program.as_ref().map(|program| &program.spec)
     }
 
     /// Returns the ECN thresholds of ports in the run of `scheme`; `None`: no marking.

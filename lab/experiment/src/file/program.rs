@@ -124,9 +124,10 @@ impl JsonSchema for ProgramSpec {
     }
 }
 
-/// The program of an experiment with the key `program`.
+/// The program of a key `program`.
 #[derive(Clone)]
 pub(super) struct Program {
+    pub(super) spec: ProgramSpec,
     pub(super) artifact: Artifact,
     pub(super) profile: SwitchProfile,
 }
@@ -159,15 +160,19 @@ enum Content {
 }
 
 impl Entries {
-    /// Reads the files of an experiment.
+    /// Reads the files of the list `entries` at `key_path`.
     ///
     /// # Errors
     ///
     /// If a file cannot be read, or a switch is not declared: the path of the key, and the reason.
-    pub fn read(specs: &[EntriesSpec], topology: &Topology) -> Result<Vec<Entries>, (String, String)> {
+    pub fn read(
+        specs: &[EntriesSpec],
+        key_path: &str,
+        topology: &Topology,
+    ) -> Result<Vec<Entries>, (String, String)> {
         let read = |(i, spec): (usize, &EntriesSpec)| {
             let file = spec.file.display().to_string();
-            let invalid = |reason: String| (format!("entries[{i}].file"), reason);
+            let invalid = |reason: String| (format!("{key_path}[{i}].file"), reason);
             let text = read_file(&spec.file).map_err(|e| invalid(format!("{file}: {e}")))?;
             let in_file = |reason: String| invalid(with_file_position(&file, &text, &reason));
             let content = if file.ends_with(".json") {
@@ -177,7 +182,7 @@ impl Entries {
             };
             let switch = |name: &String| {
                 let reason =
-                    || (format!("entries[{i}].switches"), format!("switch \"{name}\" is not declared"));
+                    || (format!("{key_path}[{i}].switches"), format!("switch \"{name}\" is not declared"));
                 topology.switch_named(name).ok_or_else(reason)
             };
             let named = spec.switches.as_ref().map(|names| names.iter().map(switch).collect());

@@ -4,12 +4,12 @@
 use super::error::ExperimentError;
 use super::experiment::Experiment;
 use super::flow::{Flow, entropy_port, flow_name};
-use super::program::{Entries, Program};
+use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, configure};
 use super::spec::ExperimentSpec;
 use super::{changes, overrides};
-use crate::artifacts::{self, Artifact};
+use crate::artifacts;
 use crate::catalogue::Catalogue;
 use crate::hosts;
 use crate::input::read_file;
@@ -46,8 +46,10 @@ pub(super) fn resolve_paths(
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
     spec.edit_workloads(&catalogue.workloads, |workload| workload.resolve_paths(&base))
         .map_err(|(key_path, reason)| ExperimentError::at_key(file, &key_path, reason))?;
-    spec.program.iter_mut().for_each(|program| program.resolve_paths(&base));
-    spec.entries.iter_mut().for_each(|entries| entries.file = base.join(&entries.file));
+    let programs = spec.schemes.iter_mut().filter_map(|scheme| scheme.program.as_mut());
+    programs.chain(&mut spec.program).for_each(|program| program.resolve_paths(&base));
+    let entries = spec.schemes.iter_mut().filter_map(|scheme| scheme.entries.as_mut()).flatten();
+    entries.chain(&mut spec.entries).for_each(|entries| entries.file = base.join(&entries.file));
     if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
         let path = base.join(path);
         let invalid = |reason: String| {
@@ -101,9 +103,7 @@ pub(super) fn resolve(
         return Err(invalid("name", reason));
     }
     let topology = topology::build(&spec.topology).map_err(|e| invalid("topology", e.to_string()))?;
-    let program = resolve_program(&spec, &invalid)?;
-    let schemes = resolve_schemes(&spec, registry, program.as_ref(), &invalid)?;
-    let entries = resolve_entries(&spec, &topology, &schemes, program.as_ref(), &invalid)?;
+    let schemes = resolve_schemes(&spec, registry, &topology, &invalid)?;
     if spec.duration == Time::ZERO {
         return Err(invalid("duration", "must be positive, for example 1ms".to_owned()));
     }
@@ -150,7 +150,7 @@ pub(super) fn resolve(
     }
     let scheme_overrides =
         resolve_scheme_overrides(&spec, registry, &topology, &schemes, &parsed_workloads, &invalid)?;
-    let classes = resolve_queues(&spec, &topology, &schemes, &scheme_overrides, program.as_ref(), &invalid)?;
+    let classes = resolve_queues(&spec, &topology, &schemes, &scheme_overrides, &invalid)?;
     let observed_ports = resolve_ports(&spec, &topology, &invalid)?;
     let scale = Scale::identity(host_rate(&topology));
     let original_spec = spec.clone();
@@ -168,8 +168,6 @@ pub(super) fn resolve(
         flows,
         changes,
         workloads,
-        program,
-        entries,
         classes,
         observed_ports,
         scale,
@@ -183,65 +181,71 @@ pub(super) fn resolve(
     Ok(experiment)
 }
 
+/// Reads the program of the key `key_path`. `has_entries` is true if the file has table entries for it.
 fn resolve_program(
-    spec: &ExperimentSpec,
+    spec: &ProgramSpec,
+    key_path: &str,
+    has_entries: bool,
     invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Option<Program>, ExperimentError> {
-    let Some(program) = &spec.program else { return Ok(None) };
-    let invalid = |reason: String| invalid("program", reason);
-    let artifact = program.artifact().map_err(invalid)?;
+) -> Result<Program, ExperimentError> {
+    let invalid = |reason: String| invalid(key_path, reason);
+    let artifact = spec.artifact().map_err(invalid)?;
     let p4info = artifact.index().map_err(invalid)?;
-    if spec.entries.is_empty()
-        && let Err(error) = p4info.tables.named(FORWARD)
-    {
+    if !has_entries && let Err(error) = p4info.tables.named(FORWARD) {
         let reason = format!("{}: {error}; provide routes with `entries`", artifact.title());
         return Err(invalid(reason));
     }
     let profile = artifacts::switch_profile(&p4info)
         .map_err(|error| invalid(format!("{}: {error}", artifact.title())))?;
-    Ok(Some(Program { artifact, profile }))
+    Ok(Program { spec: spec.clone(), artifact, profile })
 }
 
-/// Reads the files of `entries`, and translates them for every switch and program so that unknown names are found before
-/// the run.
-fn resolve_entries(
-    spec: &ExperimentSpec,
+/// Translates the entries of the key `key_path` for every switch, so that names that the scheme's program lacks are found
+/// before the run. `hint` follows the reason of an error.
+fn check_entries(
+    scheme: &Scheme,
+    (key_path, hint): (&str, &str),
     topology: &Topology,
-    schemes: &[Scheme],
-    program: Option<&Program>,
     invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Vec<Entries>, ExperimentError> {
-    let entry_files =
-        Entries::read(&spec.entries, topology).map_err(|(key_path, reason)| invalid(&key_path, reason))?;
-    if entry_files.is_empty() {
-        return Ok(entry_files);
+) -> Result<(), ExperimentError> {
+    if scheme.entries.is_empty() {
+        return Ok(());
     }
-    let built_in = schemes.iter().map(|scheme| Artifact::builtin(scheme.config.needs().program));
-    let artifacts = program.map_or_else(|| built_in.collect(), |program| vec![program.artifact.clone()]);
-    for artifact in artifacts {
-        let p4info = artifact.index().map_err(|reason| invalid("program", reason))?;
-        for (i, entries) in entry_files.iter().enumerate() {
-            let entry_error = |reason: String| {
-                invalid(&format!("entries[{i}]"), format!("{reason} ({})", artifact.title()))
-            };
-            topology
-                .switch_ixs()
-                .try_for_each(|ix| entries.desired_state(ix, &p4info).map(|_| ()))
-                .map_err(entry_error)?;
-        }
+    let artifact = scheme.artifact();
+    let p4info = artifact.index().map_err(|reason| invalid("program", reason))?;
+    for (i, entries) in scheme.entries.iter().enumerate() {
+        let entry_error = |reason: String| {
+            invalid(&format!("{key_path}[{i}]"), format!("{reason} ({}{hint})", artifact.title()))
+        };
+        topology
+            .switch_ixs()
+            .try_for_each(|ix| entries.desired_state(ix, &p4info).map(|_| ()))
+            .map_err(entry_error)?;
     }
-    Ok(entry_files)
+    Ok(())
 }
 
 fn resolve_schemes(
     spec: &ExperimentSpec,
     registry: &Registry,
-    program: Option<&Program>,
+    topology: &Topology,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Scheme>, ExperimentError> {
     if spec.schemes.is_empty() {
         return Err(invalid("schemes", "at least one scheme is required (see `weir schemes`)".to_owned()));
     }
+    let read_entries = |specs: &[EntriesSpec], key_path: &str| {
+        let entries = Entries::read(specs, key_path, topology);
+        entries.map(Arc::from).map_err(|(key_path, reason)| invalid(&key_path, reason))
+    };
+    // Schemes without entries of their own may have programs of their own, so each of them checks these again.
+    let common_entries: Arc<[Entries]> = read_entries(&spec.entries, "entries")?;
+    let resolve_program = |program: &ProgramSpec, key_path: &str, has_entries: bool| {
+        resolve_program(program, key_path, has_entries, invalid)
+    };
+    let common_program = (spec.program.as_ref())
+        .map(|program| resolve_program(program, "program", !spec.entries.is_empty()))
+        .transpose()?;
     let mut labels = BTreeSet::new();
     let mut resolved = Vec::new();
     for (i, entry) in spec.schemes.iter().enumerate() {
@@ -251,7 +255,20 @@ fn resolve_schemes(
             let reason = format!("duplicate label \"{}\"; set a different `label`", entry.label);
             return Err(invalid(&key_path, reason));
         }
-        if let Some(program) = program
+        let (entries, entries_key) = match &entry.entries {
+            Some(specs) => {
+                let key_path = format!("{key_path}.entries");
+                (read_entries(specs, &key_path)?, key_path)
+            }
+            None => (Arc::clone(&common_entries), "entries".to_owned()),
+        };
+        let program = match &entry.program {
+            Some(program) => {
+                Some(resolve_program(program, &format!("{key_path}.program"), !entries.is_empty())?)
+            }
+            None => common_program.clone(),
+        };
+        if let Some(program) = &program
             && let Some(missing) = program.profile.unmet_need(&config.needs())
         {
             let reason = format!(
@@ -261,7 +278,15 @@ fn resolve_schemes(
             );
             return Err(invalid(&key_path, reason));
         }
-        resolved.push(Scheme { label: entry.label.clone(), config });
+        let scheme = Scheme { label: entry.label.clone(), config, program, entries };
+        let hint = match &entry.program {
+            Some(_) if entry.entries.is_none() => {
+                format!(", the program of {key_path}; set `entries` there, possibly to []")
+            }
+            _ => String::new(),
+        };
+        check_entries(&scheme, (&entries_key, &hint), topology, invalid)?;
+        resolved.push(scheme);
     }
     Ok(resolved)
 }
@@ -308,6 +333,12 @@ fn resolve_scheme_overrides(
             }
         }
         let Some(entry) = entry else { continue };
+        for (key, is_set) in [("program", entry.program.is_some()), ("entries", entry.entries.is_some())] {
+            if is_set {
+                let reason = format!("switches run one program for all hosts; set `{key}` under `schemes`");
+                return Err(invalid(&join_path(key_path, key), reason));
+            }
+        }
         let config = configure(registry, entry, key_path, invalid)?;
         // Both schemes share switches and receivers, so telemetry, grants and recovery must be the same.
         for run_scheme in schemes {
@@ -490,7 +521,6 @@ fn resolve_queues(
     topology: &Topology,
     schemes: &[Scheme],
     scheme_overrides: &BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
-    program: Option<&Program>,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<BTreeMap<HostIx, u8>, ExperimentError> {
     let mut classes = BTreeMap::new();
@@ -505,11 +535,15 @@ fn resolve_queues(
         let reason = "requires `ack_priority: true`: otherwise feedback would queue behind data".to_owned();
         return Err(invalid("queues", reason));
     }
-    let configs = schemes.iter().map(|scheme| &scheme.config).chain(scheme_overrides.values());
-    for config in configs {
+    let own = schemes.iter().map(|scheme| (&scheme.config, scheme.artifact()));
+    // Hosts with another scheme share the switches of each run.
+    let others = scheme_overrides.values().flat_map(|config| {
+        schemes
+            .iter()
+            .map(move |scheme| (config, Scheme { config: Arc::clone(config), ..scheme.clone() }.artifact()))
+    });
+    for (config, artifact) in own.chain(others) {
         let needs = config.needs();
-        let artifact =
-            program.map_or_else(|| Artifact::builtin(needs.program), |program| program.artifact.clone());
         let has_table = artifact.index().is_ok_and(|p4info| p4info.tables.named("data_class").is_ok());
         if !has_table || needs.deflection.is_some() || needs.express_max_size.is_some() {
             let reason = format!("{} does not support weighted queues; hpcc++ does", config.name());

@@ -39,7 +39,8 @@ pub struct ExperimentSpec {
     /// Routing method: `auto`, `ecmp` or `trees`.
     #[serde(default)]
     pub routing: RoutingMethod,
-    /// Schemes to compare. Each runs separately, on its own copy of the fabric and with the same flows.
+    /// Schemes to compare. Each runs separately, on its own copy of the fabric and with the same flows. In the long form a
+    /// scheme may have a `program` and `entries` of its own, in place of the experiment's.
     pub schemes: Vec<SchemeEntry>,
     /// P4 program of all switches for every scheme: the name of a program of `p4src`, or a file; absent: the program of each
     /// scheme.

@@ -122,6 +122,64 @@ fn a_users_program_runs_with_its_entries() {
     assert!(one.marks < marked.marks, "{} {}", one.marks, marked.marks);
 }
 
+/// One file compares marks by queue length with marks by sojourn time, and each scheme gives the results of a file of its
+/// own. `run.yaml` repeats it.
+#[test]
+fn schemes_of_one_experiment_run_different_programs() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
+    let run = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        let experiment = Experiment::load(&example, &overrides, None).unwrap_or_else(|e| panic!("{e}"));
+        (weir_sim::run(&experiment, &mut ()).unwrap().summary, experiment.resolved_yaml())
+    };
+    let queue = "{scheme: dctcp, label: queue, program: ecn, entries: []}";
+    let sojourn =
+        "{scheme: dctcp, label: sojourn, program: build/own_p4.json, entries: [{file: entries.json}]}";
+    let both = format!("schemes=[{queue}, {sojourn}]");
+    let (in_one_file, yaml) = run(&[&both]);
+    let (own_program, _) = run(&[]);
+    let (own_marks, _) = run(&["program=ecn", "entries=[]"]);
+    assert_eq!(in_one_file.schemes["sojourn"], own_program.schemes["dctcp"]);
+    assert_eq!(in_one_file.schemes["queue"], own_marks.schemes["dctcp"]);
+    assert_ne!(in_one_file.schemes["queue"].marks, in_one_file.schemes["sojourn"].marks);
+    let again = Experiment::parse(&yaml, "run.yaml", "run", &[], None).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(again.resolved_yaml(), yaml);
+    assert_eq!(weir_sim::run(&again, &mut ()).unwrap().summary.digest, in_one_file.digest);
+}
+
+#[test]
+fn errors_in_a_schemes_own_program_name_its_keys() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
+    let cases = [
+        ("schemes=[{scheme: dctcp, program: none.json}]", "schemes[0].program: "),
+        (
+            "schemes=[{scheme: fncc, program: ecn, entries: []}]",
+            "schemes[0]: fncc requires INT records on ACKs (annotation @weir_telemetry(\"acks\") of main), which ecn.p4",
+        ),
+        (
+            "schemes=[{scheme: dctcp, program: ecn}]",
+            "(ecn.p4, the program of schemes[0]; set `entries` there, possibly to [])",
+        ),
+        (
+            "schemes=[{scheme: dctcp, program: ecn, entries: [{file: entries.json}]}]",
+            "schemes[0].entries[0]: ",
+        ),
+        (
+            "schemes=[{scheme: dctcp, entries: [{file: entries.json, switches: [s9]}]}]",
+            "schemes[0].entries[0].switches: switch \"s9\" is not declared",
+        ),
+        (
+            "flows.0.scheme={scheme: dctcp, program: ecn}",
+            "flows[0].scheme.program: switches run one program for all hosts; set `program` under `schemes`",
+        ),
+    ];
+    for (overrides, expected) in cases {
+        let reason =
+            Experiment::load(&example, &[overrides.to_owned()], None).err().expect(overrides).to_string();
+        assert!(reason.contains(expected), "{overrides}: {reason}");
+    }
+}
+
 #[test]
 fn errors_in_a_users_program_are_reported_before_the_run() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
