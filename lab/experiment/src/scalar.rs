@@ -113,7 +113,7 @@ pub struct SchemeEntry {
 
 impl SchemeEntry {
     /// Returns the scheme `name` with default parameters.
-    fn named(name: &str) -> SchemeEntry {
+    pub fn named(name: &str) -> SchemeEntry {
         let name = name.to_owned();
         SchemeEntry { label: name.clone(), scheme: name, set: BTreeMap::new(), program: None, entries: None }
     }

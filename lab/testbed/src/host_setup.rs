@@ -63,11 +63,7 @@ impl HostSetup {
         let program = experiment.program_spec(scheme).map(|program| program.agent_argument()).transpose()?;
         let recovery = Some(experiment.recovery(scheme).into());
         Ok(HostSetup {
-            scheme: SchemeEntry {
-                scheme: config.name().to_owned(),
-                label: scheme.label.clone(),
-                set: set.collect(),
-            },
+            scheme: SchemeEntry { set: set.collect(), ..SchemeEntry::named(config.name()) },
             program,
             rate: topology.link(topology.host(ix).link).rate,
             mtu: Some(spec.mtu),

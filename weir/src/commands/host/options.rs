@@ -217,7 +217,7 @@ impl HostOptions {
         };
         let set = self.set.iter().map(parameter).collect::<Result<_, _>>()?;
         Ok(HostSetup {
-            scheme: SchemeEntry { scheme: self.scheme.clone(), label: self.scheme.clone(), set },
+            scheme: SchemeEntry { set, ..SchemeEntry::named(&self.scheme) },
             program: self.program.clone(),
             rate: self.rate,
             mtu: self.mtu,
