@@ -181,23 +181,36 @@ pub(super) fn resolve(
     Ok(experiment)
 }
 
-/// Reads the program of the key `key_path`. `has_entries` is true if the file has table entries for it.
+/// Reads the program of the key `key_path`.
 fn resolve_program(
     spec: &ProgramSpec,
     key_path: &str,
-    has_entries: bool,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Program, ExperimentError> {
     let invalid = |reason: String| invalid(key_path, reason);
     let artifact = spec.artifact().map_err(invalid)?;
     let p4info = artifact.index().map_err(invalid)?;
-    if !has_entries && let Err(error) = p4info.tables.named(FORWARD) {
-        let reason = format!("{}: {error}; provide routes with `entries`", artifact.title());
-        return Err(invalid(reason));
-    }
     let profile = artifacts::switch_profile(&p4info)
         .map_err(|error| invalid(format!("{}: {error}", artifact.title())))?;
     Ok(Program { spec: spec.clone(), artifact, profile })
+}
+
+/// Checks that the controller can write routes, or that `entries` provide them.
+fn check_routes(
+    program: &Program,
+    entries: &[Entries],
+    key_path: &str,
+    invalid: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<(), ExperimentError> {
+    let artifact = &program.artifact;
+    let p4info = artifact.index().map_err(|reason| invalid(key_path, reason))?;
+    match p4info.tables.named(FORWARD) {
+        Err(error) if entries.is_empty() => {
+            let reason = format!("{}: {error}; provide routes with `entries`", artifact.title());
+            Err(invalid(key_path, reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Translates the entries of the key `key_path` for every switch, so that names that the scheme's program lacks are found
@@ -240,12 +253,8 @@ fn resolve_schemes(
     };
     // Schemes without entries of their own may have programs of their own, so each of them checks these again.
     let common_entries: Arc<[Entries]> = read_entries(&spec.entries, "entries")?;
-    let resolve_program = |program: &ProgramSpec, key_path: &str, has_entries: bool| {
-        resolve_program(program, key_path, has_entries, invalid)
-    };
-    let common_program = (spec.program.as_ref())
-        .map(|program| resolve_program(program, "program", !spec.entries.is_empty()))
-        .transpose()?;
+    let common_program =
+        spec.program.as_ref().map(|program| resolve_program(program, "program", invalid)).transpose()?;
     let mut labels = BTreeSet::new();
     let mut resolved = Vec::new();
     for (i, entry) in spec.schemes.iter().enumerate() {
@@ -262,12 +271,16 @@ fn resolve_schemes(
             }
             None => (Arc::clone(&common_entries), "entries".to_owned()),
         };
-        let program = match &entry.program {
+        let (program, program_key) = match &entry.program {
             Some(program) => {
-                Some(resolve_program(program, &format!("{key_path}.program"), !entries.is_empty())?)
+                let key_path = format!("{key_path}.program");
+                (Some(resolve_program(program, &key_path, invalid)?), key_path)
             }
-            None => common_program.clone(),
+            None => (common_program.clone(), "program".to_owned()),
         };
+        if let Some(program) = &program {
+            check_routes(program, &entries, &program_key, invalid)?;
+        }
         if let Some(program) = &program
             && let Some(missing) = program.profile.unmet_need(&config.needs())
         {

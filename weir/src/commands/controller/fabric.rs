@@ -98,7 +98,7 @@ impl FabricArgs {
         let routes = routes(&topology, method).map_err(|error| invalid(error.to_string()))?;
         let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();
         file.entries.iter_mut().for_each(|entries| entries.file = directory.join(&entries.file));
-        let entries = Entries::read(&file.entries, &topology);
+        let entries = Entries::read(&file.entries, "entries", &topology);
         let entries = entries.map_err(|(key, reason)| invalid(format!("{key}: {reason}")))?;
         let imported = imported.map(|imported| (directory, imported));
         Ok(Fabric { topology, method, routes, options, entries, has_pfc: file.has_pfc, imported })
