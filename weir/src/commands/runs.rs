@@ -42,9 +42,10 @@ States:
 Examples:
   weir runs
   weir runs runs/quickstart-sweep
-  weir runs --json | jq -r '.runs[] | select(.state == \"partial\") | .directory'
+  weir runs --json | jq -r '.runs[] | [.name, .digest] | @tsv'
 
-The date is that of summary.json. Files are not compared with SHA256SUMS; `weir report` does that.";
+The date is that of summary.json. Files are not compared with SHA256SUMS, as
+`weir report` does.";
 
 /// Maximum depth of directories between the listed one and a run: runs/results/<file>/<cell>.
 const MAX_DEPTH: usize = 4;
