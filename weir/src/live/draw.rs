@@ -289,6 +289,7 @@ mod tests {
                 acked: 250_000,
                 rate_bps: Some(9.7e9),
             }],
+            flows_note: "",
             totals: [("drops", "0"), ("marks", "12,345"), ("retransmits", "7"), ("hops", "1,000,000")]
                 .map(|(word, value)| (word.to_owned(), value.to_owned()))
                 .into(),
