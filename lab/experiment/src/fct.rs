@@ -3,13 +3,24 @@
 use crate::classes::{class_of, ranges};
 use crate::results::{Fct, FctBucket, FctClass, FlowRecord, GoodputSummary, JobTimes, Percentiles};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_units::{Bytes, Time};
 
 /// `fct_analysis.py` divides the flows, sorted by size, into parts of 5 %.
 const BUCKETS: usize = 20;
 
-/// Summarises the flows that have a size. `bounds` are the upper bounds of the size classes; empty: no classes.
-pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
+/// Summarises the flows that have a size, and those of each of `workloads`. `bounds` are the upper bounds of the size
+/// classes; empty: no classes.
+pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes], workloads: &[Arc<str>]) -> Fct {
+    let all: Vec<&FlowRecord> = flows.iter().collect();
+    let of_workload = |name: &Arc<str>| {
+        let flows: Vec<&FlowRecord> = flows.iter().filter(|flow| flow.workload == *name).collect();
+        (name.to_string(), summary(&flows, bounds))
+    };
+    Fct { workloads: workloads.iter().map(of_workload).collect(), ..summary(&all, bounds) }
+}
+
+fn summary(flows: &[&FlowRecord], bounds: &[Bytes]) -> Fct {
     let sized = || flows.iter().filter(|f| f.size.is_some());
     let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
     let mut failed = BTreeMap::new();
@@ -20,7 +31,8 @@ pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
         sized().filter_map(|f| Some((f.size?.get(), f.slowdown()?))).collect();
     finished.sort_by_key(|(size, _)| *size);
     let (by_size, classes) = (buckets(&finished), classes(flows, bounds));
-    Fct { count: finished.len() as u64, unfinished, failed, slowdown: slowdowns(&finished), by_size, classes }
+    let (count, slowdown) = (finished.len() as u64, slowdowns(&finished));
+    Fct { count, unfinished, failed, slowdown, by_size, classes, workloads: BTreeMap::new() }
 }
 
 /// Divides flows (size and slowdown, sorted by size) into parts of equal counts. Flows of the same size are always in the same
@@ -46,18 +58,18 @@ fn slowdowns(part: &[(u64, f64)]) -> Option<Percentiles> {
 }
 
 /// Returns the statistics of one class up to each of `bounds`, and of one class above the last.
-fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
+fn classes(flows: &[&FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
     if bounds.is_empty() {
         return Vec::new();
     }
     ranges(bounds)
         .enumerate()
         .map(|(class, (over, upto))| {
-            let is_in_class = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
+            let is_in_class = |f: &&&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
             let flows = || flows.iter().filter(is_in_class);
-            let slowdowns: Vec<f64> = flows().filter_map(FlowRecord::slowdown).collect();
+            let slowdowns: Vec<f64> = flows().filter_map(|f| f.slowdown()).collect();
             let times = flows().filter_map(|f| Some(f.fct?.as_us_f64()));
-            let gbps = |f: &FlowRecord| Some(f.size?.as_f64() * 8.0 / f.fct?.as_us_f64() / 1e3);
+            let gbps = |f: &&FlowRecord| Some(f.size?.as_f64() * 8.0 / f.fct?.as_us_f64() / 1e3);
             FctClass {
                 over_bytes: over.get(),
                 upto_bytes: upto.map(Bytes::get),
@@ -150,6 +162,7 @@ mod tests {
             ordinal: 1,
             port: 50_000,
             incast: false,
+            workload: "poisson".into(),
             size: Some(Bytes::new(size)),
             start: Time::ZERO,
             fct: fct_ns.map(Time::from_ns),
@@ -163,7 +176,7 @@ mod tests {
     #[test]
     fn buckets_hold_equal_counts_by_size() {
         let flows: Vec<_> = (1..=40).rev().map(|i| flow(i * 1_000, Some(1_000 * i))).collect();
-        let fct = summarise(&flows, &[]);
+        let fct = summarise(&flows, &[], &[]);
         assert_eq!((fct.count, fct.unfinished, fct.by_size.len()), (40, 0, 20));
         assert!(fct.by_size.iter().all(|b| b.count == 2));
         assert_eq!(fct.by_size[0].upto_bytes, 2_000);
@@ -174,14 +187,14 @@ mod tests {
     fn flows_of_one_size_are_in_one_bucket() {
         let sizes = [2_000, 4_000, 1_000_000];
         let flows: Vec<_> = (0..99).map(|i| flow(sizes[i / 33], Some(1_000 * (1 + i as u64)))).collect();
-        let by_size = summarise(&flows, &[]).by_size;
+        let by_size = summarise(&flows, &[], &[]).by_size;
         let seen: Vec<_> = by_size.iter().map(|b| (b.upto_bytes, b.count, b.slowdown.p50)).collect();
         assert_eq!(seen, [(2_000, 33, 17.0), (4_000, 33, 50.0), (1_000_000, 33, 83.0)]);
     }
 
     #[test]
     fn slowdown_is_never_below_one_and_unfinished_flows_are_counted() {
-        let fct = summarise(&[flow(1, Some(900)), flow(1, None)], &[]);
+        let fct = summarise(&[flow(1, Some(900)), flow(1, None)], &[], &[]);
         assert_eq!((fct.count, fct.unfinished), (1, 1));
         assert_eq!(fct.slowdown.unwrap().mean, 1.0);
     }
@@ -189,7 +202,8 @@ mod tests {
     #[test]
     fn aborted_flows_are_counted_by_reason() {
         let failed = |error: &str| FlowRecord { error: Some(error.into()), ..flow(1, None) };
-        let fct = summarise(&[failed("lost"), failed("unanswered"), failed("lost"), flow(1, Some(900))], &[]);
+        let fct =
+            summarise(&[failed("lost"), failed("unanswered"), failed("lost"), flow(1, Some(900))], &[], &[]);
         let reasons: Vec<_> = fct.failed.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         assert_eq!((fct.unfinished, reasons), (3, vec![("lost", 2), ("unanswered", 1)]));
     }
@@ -198,13 +212,29 @@ mod tests {
     fn all_classes_except_the_last_have_an_upper_bound() {
         let flows: Vec<_> =
             [(100, 2_000), (1_000, 3_000), (1_001, 4_000)].map(|(n, t)| flow(n, Some(t))).into();
-        let fct = summarise(&flows, &[Bytes::new(1_000), Bytes::new(5_000)]);
+        let fct = summarise(&flows, &[Bytes::new(1_000), Bytes::new(5_000)], &[]);
         let seen: Vec<_> = fct.classes.iter().map(|c| (c.over_bytes, c.upto_bytes, c.count)).collect();
         assert_eq!(seen, [(0, Some(1_000), 2), (1_000, Some(5_000), 1), (5_000, None, 0)]);
         assert_eq!(fct.classes[0].slowdown.unwrap().p95, 3.0);
         assert_eq!(fct.classes[1].fct_us.unwrap().mean, 4.0);
         assert_eq!(fct.classes[1].goodput_gbps, Some(1_001.0 * 8.0 / 4_000.0), "bits per nanosecond");
         assert_eq!(fct.classes[2].slowdown, None);
+    }
+
+    #[test]
+    fn flows_are_summarised_by_workload() {
+        let of = |name: &str, fct_ns| FlowRecord { workload: name.into(), ..flow(100, Some(fct_ns)) };
+        let flows = [of("poisson", 2_000), of("incast", 9_000), of("poisson", 4_000)];
+        let fct = summarise(&flows, &[Bytes::new(1_000)], &["poisson".into(), "incast".into()]);
+        let counts: Vec<_> = fct.workloads.iter().map(|(name, of)| (name.as_str(), of.count)).collect();
+        assert_eq!((fct.count, counts), (3, vec![("incast", 1), ("poisson", 2)]));
+        assert_eq!(fct.workloads["poisson"].slowdown.unwrap().mean, 3.0);
+        assert_eq!(fct.workloads["incast"].classes[0].slowdown.unwrap().p99, 9.0);
+        let without_names = summarise(&flows, &[], &[]);
+        assert!(
+            !serde_json::to_string(&without_names).unwrap().contains("workloads"),
+            "the digest is as before"
+        );
     }
 
     #[test]

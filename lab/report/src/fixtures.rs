@@ -121,6 +121,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
         ordinal: 1,
         port: 50_000,
         incast: false,
+        workload: "flows".into(),
         size: None,
         start: Time::from_us(start),
         fct: None,
@@ -185,6 +186,7 @@ fn workload_flows(factor: f64) -> Vec<FlowRecord> {
                 ordinal: 1,
                 port: 50_000,
                 incast: false,
+                workload: "poisson".into(),
                 size: Some(size),
                 start: Time::from_us(i * 5),
                 fct: Some(Time::from_secs_f64(ideal.as_secs_f64() * slow)),
@@ -224,6 +226,7 @@ fn workload_summary(factor: f64, flows: &[FlowRecord]) -> SchemeSummary {
             slowdown: Some(percentiles(factor)),
             by_size,
             classes: vec![],
+            workloads: BTreeMap::new(),
         },
         ..SchemeSummary::default()
     }

@@ -179,6 +179,9 @@ struct FlowRow {
     ideal_us: String,
     acked_bytes: u64,
     retransmits: u64,
+    /// Absent in runs of earlier versions.
+    #[serde(default)]
+    workload: String,
 }
 
 fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
@@ -190,6 +193,7 @@ fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
             to: row.to.into(),
             port: 0,
             incast: false,
+            workload: row.workload.into(),
             size: row.size_bytes.map(Bytes::new),
             start: time(&row.start_us)?,
             fct: optional(&row.fct_us)?,
@@ -342,6 +346,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn flows_of_earlier_versions_have_no_workload() {
+        let dir = tempfile::tempdir().unwrap();
+        let tables = TableSelection { flows: true, ..TableSelection::default() };
+        crate::write(dir.path(), &RunDescription { tables, ..fixtures::run() }, &fixtures::workload())
+            .unwrap();
+        let workloads = || {
+            let traces = load(dir.path(), &Catalogue::builtin(), &[]).unwrap().results.traces;
+            traces["fncc"].flows.iter().map(|flow| flow.workload.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(workloads()[0], "poisson");
+        let file = dir.path().join("flows.csv");
+        let text =
+            fs::read_to_string(&file).unwrap().replace(",workload\n", "\n").replace(",poisson\n", "\n");
+        fs::write(&file, text).unwrap();
+        assert_eq!(workloads()[0], "");
     }
 
     #[test]

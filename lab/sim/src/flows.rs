@@ -104,6 +104,7 @@ impl FlowTable {
             ordinal: flow.ordinal,
             port: flow.entropy_port,
             incast: flow.incast,
+            workload: Arc::clone(&flow.workload),
             size: flow.size,
             start: flow.start,
             fct: None,

@@ -3,6 +3,7 @@
 
 use super::queue_sampler::PortSamples;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_agent::results::{AgentResults, FlowResult, FlowState, SeriesResult};
 use weir_controller::Routes;
 use weir_experiment::counts::Counts;
@@ -70,7 +71,7 @@ impl<'a> Observations<'a> {
             retransmits: self.counts.retransmits,
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
-            fct: fct::summarise(&records, &observe.size_classes),
+            fct: fct::summarise(&records, &observe.size_classes, self.experiment.named_workloads()),
             goodput,
             layers,
             // Not measured by the testbed.
@@ -125,6 +126,7 @@ impl<'a> Observations<'a> {
             ordinal: flow.ordinal,
             port: flow.entropy_port,
             incast: flow.incast,
+            workload: Arc::clone(&flow.workload),
             size: flow.size,
             start: flow.start,
             fct: result.fct_ns.filter(|_| result.state == FlowState::Finished).map(Time::from_ns),

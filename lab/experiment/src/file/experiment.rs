@@ -43,8 +43,10 @@ pub struct Experiment {
     pub flows: Vec<Flow>,
     /// Faults and policies, sorted by time.
     pub changes: Vec<ScheduledChange>,
-    /// Title and factory of each workload that creates flows during the run.
-    pub(super) workloads: Vec<(String, SourceFactory)>,
+    /// Workloads that create flows during the run.
+    pub(super) workloads: Vec<DynamicWorkload>,
+    /// See [`workload_names`](Self::workload_names).
+    pub(super) workload_names: Vec<Arc<str>>,
     /// Priority class of DATA, for the hosts that `queues` lists.
     pub(super) classes: BTreeMap<HostIx, u8>,
     /// The switch ports selected by `observe.ports`.
@@ -56,6 +58,13 @@ pub struct Experiment {
     pub(super) original_spec: ExperimentSpec,
     /// The routes while all links are up, computed on first use.
     pub(super) routes: OnceLock<Routes>,
+}
+
+/// A workload that creates flows during the run.
+pub(super) struct DynamicWorkload {
+    pub(super) name: Arc<str>,
+    pub(super) title: String,
+    pub(super) make: SourceFactory,
 }
 
 impl Experiment {
@@ -243,12 +252,31 @@ impl Experiment {
 
     /// Returns the titles of the workloads that create flows during the run.
     pub fn workload_titles(&self) -> impl Iterator<Item = &str> {
-        self.workloads.iter().map(|(title, _)| title.as_str())
+        self.workloads.iter().map(|workload| workload.title.as_str())
+    }
+
+    /// Returns the name of each workload: `flows` for the flows of this key, if there are any, then the key `name` of
+    /// each workload. A workload without a name has that of its kind, followed by its number if several workloads of
+    /// this kind have no name.
+    pub fn workload_names(&self) -> &[Arc<str>] {
+        &self.workload_names
+    }
+
+    /// Returns the names of all workloads if the file names any of them, otherwise none. Summaries are divided by workload
+    /// only if the file asks for it, so that other files keep their digests.
+    pub fn named_workloads(&self) -> &[Arc<str>] {
+        let is_any_named = self.spec.all_workloads().any(|(_, workload)| workload.name.is_some());
+        if is_any_named { &self.workload_names } else { &[] }
+    }
+
+    /// Returns the name of the workload with this index in the [`flow_feed`](Self::flow_feed).
+    pub fn workload_of_source(&self, source: usize) -> &Arc<str> {
+        &self.workloads[source].name
     }
 
     /// Returns a new feed of the flows that workloads create during the run.
     pub fn flow_feed(&self) -> FlowFeed {
-        FlowFeed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
+        FlowFeed::new(self.workloads.iter().map(|workload| &workload.make), self.spec.seed)
     }
 
     /// Returns all flows that start before the end of the run, sorted by start.
@@ -264,8 +292,8 @@ impl Experiment {
             return Err(ExperimentError::ClosedLoop);
         }
         while let Some(start) = feed.next_start().filter(|&start| start < self.spec.duration) {
-            let Some((_, arrival, random)) = feed.pop_due(start) else { break };
-            flows.push(namer.flow(arrival, random));
+            let Some((source, arrival, random)) = feed.pop_due(start) else { break };
+            flows.push(namer.flow(self.workload_of_source(source), arrival, random));
         }
         flows.sort_by_key(|flow| flow.start);
         Ok(flows)

@@ -2,6 +2,7 @@
 
 use crate::workload::{Arrival, SenderAnnouncement};
 use std::collections::HashMap;
+use std::sync::Arc;
 use weir_controller::topology::{HostIx, Topology};
 use weir_units::{Bytes, Time};
 
@@ -25,6 +26,8 @@ pub struct Flow {
     pub announces: Option<SenderAnnouncement>,
     /// True if the flow is part of an incast.
     pub incast: bool,
+    /// Name of the workload, see [`Experiment::workload_names`](crate::Experiment::workload_names).
+    pub workload: Arc<str>,
 }
 
 /// Assigns names and entropy ports to flows, in the order of their creation.
@@ -45,14 +48,27 @@ impl<'t> FlowNamer<'t> {
         FlowNamer { topology, flow_counts }
     }
 
-    /// Converts an arrival to a flow. `random` determines the entropy port.
-    pub fn flow(&mut self, arrival: Arrival, random: u64) -> Flow {
+    /// Converts an arrival of the workload with this name to a flow. `random` determines the entropy port.
+    pub fn flow(&mut self, workload: &Arc<str>, arrival: Arrival, random: u64) -> Flow {
         let Arrival { from, to, start, size, announces, incast, .. } = arrival;
         let ordinal = self.flow_counts.entry((from, to)).or_default();
         *ordinal += 1;
         let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *ordinal);
         let (stop, size, entropy_port) = (None, Some(size), entropy_port(random));
-        Flow { name, ordinal: *ordinal, from, to, start, stop, size, entropy_port, announces, incast }
+        let workload = Arc::clone(workload);
+        Flow {
+            name,
+            ordinal: *ordinal,
+            from,
+            to,
+            start,
+            stop,
+            size,
+            entropy_port,
+            announces,
+            incast,
+            workload,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod resolve;
 mod scale;
 mod scheme;
 mod spec;
+mod workload_names;
 
 pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};

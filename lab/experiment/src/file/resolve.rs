@@ -2,22 +2,20 @@
 //! values with their key paths.
 
 use super::error::ExperimentError;
-use super::experiment::Experiment;
+use super::experiment::{DynamicWorkload, Experiment};
 use super::flow::{Flow, entropy_port, flow_name};
 use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, configure};
 use super::spec::ExperimentSpec;
-use super::{changes, overrides};
+use super::{changes, overrides, workload_names};
 use crate::artifacts;
 use crate::catalogue::Catalogue;
 use crate::hosts;
 use crate::input::read_file;
 use crate::rng::{mix, stream_seed};
 use crate::scalar::SchemeEntry;
-use crate::workload::{
-    DynWorkload, Flows, SenderAnnouncement, SourceFactory, StaticFlow, WorkloadContext, host_set,
-};
+use crate::workload::{DynWorkload, Flows, SenderAnnouncement, StaticFlow, WorkloadContext, host_set};
 use crate::yaml::{self, KeyError, Positions, join_path};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +137,14 @@ pub(super) fn resolve(
         }
     }
     let parsed_workloads = read_workloads(&spec, catalogue, &invalid)?;
-    let (static_flows, workloads) = resolve_workloads(&spec, &topology, &parsed_workloads, &invalid)?;
+    let workload_names = workload_names::resolve(&spec, &invalid)?;
+    let (static_flows, workloads) =
+        resolve_workloads(&spec, &topology, (&parsed_workloads, &workload_names), &invalid)?;
+    let workload_names = (!spec.flows.is_empty())
+        .then(workload_names::listed_flows)
+        .into_iter()
+        .chain(workload_names)
+        .collect();
     let flows = resolve_flows(&spec, &topology, static_flows, &invalid)?;
     let changes = changes::resolve(&spec, registry, &topology, &schemes, &invalid)?;
     if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
@@ -168,6 +173,7 @@ pub(super) fn resolve(
         flows,
         changes,
         workloads,
+        workload_names,
         classes,
         observed_ports,
         scale,
@@ -374,9 +380,6 @@ fn resolve_scheme_overrides(
     Ok(overrides)
 }
 
-/// The title of a workload that creates flows during the run, and the factory of its source.
-type TitledFactory = (String, SourceFactory);
-
 /// The key path of a workload in the file, and the workload.
 type ParsedWorkload = (String, Box<dyn DynWorkload>);
 
@@ -392,25 +395,32 @@ fn read_workloads(
     spec.all_workloads().map(read).collect()
 }
 
-/// Returns the flows that are known before the run, and the factories of the others.
+/// A flow that is known before the run, and the name of its workload.
+type NamedFlow = (Arc<str>, StaticFlow);
+
+/// Returns the flows that are known before the run, and the workloads that create others.
 fn resolve_workloads(
     spec: &ExperimentSpec,
     topology: &Topology,
-    workloads: &[ParsedWorkload],
+    (workloads, names): (&[ParsedWorkload], &[Arc<str>]),
     invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(Vec<StaticFlow>, Vec<TitledFactory>), ExperimentError> {
+) -> Result<(Vec<NamedFlow>, Vec<DynamicWorkload>), ExperimentError> {
     let context = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
-    let (mut static_flows, mut factories) = (Vec::new(), Vec::new());
-    for (key_path, workload) in workloads {
+    let (mut static_flows, mut dynamic) = (Vec::new(), Vec::new());
+    for ((key_path, workload), name) in workloads.iter().zip(names) {
         if topology.hosts.len() < 2 {
             return Err(invalid(key_path, "requires at least two hosts".to_owned()));
         }
         match workload.flows(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))? {
-            Flows::Static(flows) => static_flows.extend(flows),
-            Flows::Dynamic(make) => factories.push((workload.title(), make)),
+            Flows::Static(flows) => {
+                static_flows.extend(flows.into_iter().map(|flow| (Arc::clone(name), flow)));
+            }
+            Flows::Dynamic(make) => {
+                dynamic.push(DynamicWorkload { name: Arc::clone(name), title: workload.title(), make });
+            }
         }
     }
-    Ok((static_flows, factories))
+    Ok((static_flows, dynamic))
 }
 
 /// A flow that is known before the run, without name and ordinal.
@@ -424,13 +434,14 @@ struct UnnamedFlow {
     /// UDP source port; `None`: drawn from the seed.
     port: Option<u16>,
     incast: bool,
+    workload: Arc<str>,
 }
 
 /// Returns all flows that are known before the run, sorted by start: those of the key `flows`, and `from_workloads`.
 fn resolve_flows(
     spec: &ExperimentSpec,
     topology: &Topology,
-    from_workloads: Vec<StaticFlow>,
+    from_workloads: Vec<NamedFlow>,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Flow>, ExperimentError> {
     let host = |key_path: String, name: &str| {
@@ -444,6 +455,7 @@ fn resolve_flows(
             invalid(&key_path, format!("host \"{name}\" is not declared; {known}{meant}"))
         })
     };
+    let listed_flows = workload_names::listed_flows();
     let mut unnamed_flows = Vec::new();
     for (i, flow) in spec.flows.iter().enumerate() {
         let key_path = |key: &str| format!("flows[{i}].{key}");
@@ -487,9 +499,10 @@ fn resolve_flows(
             announces: announced,
             port: flow.port,
             incast: false,
+            workload: Arc::clone(&listed_flows),
         });
     }
-    let unnamed = |StaticFlow { from, to, start, size, announces, incast }| UnnamedFlow {
+    let unnamed = |(workload, StaticFlow { from, to, start, size, announces, incast })| UnnamedFlow {
         from,
         to,
         start,
@@ -498,13 +511,14 @@ fn resolve_flows(
         announces,
         port: None,
         incast,
+        workload,
     };
     unnamed_flows.extend(from_workloads.into_iter().map(unnamed));
     let port_seed = stream_seed(spec.seed, "entropy ports");
     let mut flows: Vec<Flow> = Vec::with_capacity(unnamed_flows.len());
     let mut ordinals = BTreeMap::new();
     for (i, flow) in unnamed_flows.into_iter().enumerate() {
-        let UnnamedFlow { from, to, start, stop, size, announces, port, incast } = flow;
+        let UnnamedFlow { from, to, start, stop, size, announces, port, incast, workload } = flow;
         let (from_name, to_name) =
             (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
         let ordinal: &mut u32 = ordinals.entry((from, to)).or_default();
@@ -522,6 +536,7 @@ fn resolve_flows(
             entropy_port,
             announces,
             incast,
+            workload,
         });
     }
     flows.sort_by_key(|f| f.start); // stable: ties keep the file's order

@@ -131,6 +131,9 @@ pub struct FlowRecord {
     pub port: u16,
     /// True if the flow is part of an incast.
     pub incast: bool,
+    /// Name of the workload, see [`Experiment::workload_names`](crate::Experiment::workload_names); empty in runs of
+    /// earlier versions.
+    pub workload: Arc<str>,
     /// Payload; `None` if the flow sends until the end of the run.
     pub size: Option<Bytes>,
     pub start: Time,

@@ -190,6 +190,9 @@ pub struct Fct {
     /// The classes of `observe.size_classes` in ascending order; the last has no upper bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<FctClass>,
+    /// The same for the flows of each workload, by its name; empty unless the experiment names a workload.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workloads: BTreeMap<String, Fct>,
 }
 
 /// Completion times of the flows of one size class.

@@ -162,6 +162,9 @@ impl<W: Workload> DynWorkload for W {
 pub struct WorkloadSpec {
     /// Name of the kind.
     pub kind: String,
+    /// Name of the workload in results; `None`: see [`Experiment::workload_names`](crate::Experiment::workload_names).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The other keys, as written in the file.
     #[serde(flatten)]
     pub keys: Mapping,
@@ -219,7 +222,13 @@ impl Workloads {
     pub(crate) fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
         self.kinds
             .iter()
-            .map(|(kind, entry)| schema_of_kind(kind, entry.about, (entry.schema)(generator)))
+            .map(|(kind, entry)| {
+                let mut schema = schema_of_kind(kind, entry.about, (entry.schema)(generator));
+                if let Some(keys) = schema.get_mut("properties").and_then(|keys| keys.as_object_mut()) {
+                    keys.insert("name".to_owned(), schema_of_name());
+                }
+                schema
+            })
             .collect()
     }
 
@@ -249,6 +258,15 @@ impl Workloads {
         spec.keys = workload.keys();
         Ok(())
     }
+}
+
+/// Returns the schema of the key `name`, which all kinds have.
+fn schema_of_name() -> serde_json::Value {
+    serde_json::json!({
+        "description": "Name of this workload in results: letters, digits, `-` and `_`; absent: the kind, with a number if several workloads without a name have this kind.",
+        "type": "string",
+        "pattern": "^[A-Za-z0-9_-]+$",
+    })
 }
 
 /// Returns the schema of a kind's keys, completed by the key `kind`, a title and a description.

@@ -57,7 +57,7 @@ fn summary(experiment: &Experiment) -> Summary {
         let switch = topology.switch(ix);
         switch.ports().map(|(port, _)| format!("{}:{port}", switch.name)).collect::<Vec<_>>()
     });
-    let scheme = scheme(ports.collect());
+    let scheme = scheme(experiment, ports.collect());
     Summary {
         experiment: String::new(),
         program: None,
@@ -72,7 +72,7 @@ fn summary(experiment: &Experiment) -> Summary {
     }
 }
 
-fn scheme(ports: Vec<String>) -> SchemeSummary {
+fn scheme(experiment: &Experiment, ports: Vec<String>) -> SchemeSummary {
     let queue = QueueSummary { peak_bytes: 1, mean_bytes: 1.0, p99_bytes: 1 };
     SchemeSummary {
         queues: ports.iter().map(|port| (port.clone(), queue)).collect(),
@@ -87,7 +87,7 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
         retransmits: 1,
         timeouts: 1,
         suppressions: 1,
-        fct: fct(),
+        fct: fct(experiment),
         policy: Some(policy()),
         jobs: Some(JobTimes { count: 1, mean_us: 1.0, p50_us: 1.0, p90_us: 1.0, p99_us: 1.0 }),
         packets: Some(packets()),
@@ -103,7 +103,15 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
     }
 }
 
-fn fct() -> Fct {
+fn fct(experiment: &Experiment) -> Fct {
+    let workloads = experiment.named_workloads();
+    Fct {
+        workloads: workloads.iter().map(|name| (name.to_string(), fct_of_flows())).collect(),
+        ..fct_of_flows()
+    }
+}
+
+fn fct_of_flows() -> Fct {
     let percentiles = Percentiles { mean: 1.0, p50: 1.0, p95: 1.0, p99: 1.0 };
     let bucket = FctBucket { upto_bytes: 1, count: 1, slowdown: percentiles };
     let class = FctClass {
@@ -121,6 +129,7 @@ fn fct() -> Fct {
         slowdown: Some(percentiles),
         by_size: vec![bucket; LIST_LEN],
         classes: vec![class; LIST_LEN],
+        workloads: BTreeMap::new(),
     }
 }
 

@@ -70,6 +70,7 @@ pub const FLOWS: Table = Table {
         ("slowdown", Kind::Number),
         ("acked_bytes", Kind::Count),
         ("retransmits", Kind::Count),
+        ("workload", Kind::Text),
     ],
     rows: |scheme, trace, on_row| {
         trace.flows.iter().try_for_each(|flow| {
@@ -85,6 +86,7 @@ pub const FLOWS: Table = Table {
                 Cell::Number(flow.slowdown()),
                 Cell::Count(Some(flow.acked.get())),
                 Cell::Count(Some(flow.retransmits)),
+                Cell::Text(&flow.workload),
             ])
         })
     },

@@ -515,7 +515,7 @@ impl<'e> SchemeRun<'e> {
                 _ => {
                     let Some((index, arrival, random)) = self.feed.pop_due(due) else { break };
                     let source = FlowSource { index, tag: arrival.tag };
-                    let flow = self.names.flow(arrival, random);
+                    let flow = self.names.flow(experiment.workload_of_source(index), arrival, random);
                     let start = self.start_flow(&flow, None, Some(source), network);
                     command(key, flow.from, HostCommand::Start(Box::new(start)));
                 }

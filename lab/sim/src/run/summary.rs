@@ -62,7 +62,7 @@ impl SchemeRun<'_> {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             suppressions: counts.suppressions,
-            fct: fct::summarise(&flows, &observe.size_classes),
+            fct: fct::summarise(&flows, &observe.size_classes, self.experiment.named_workloads()),
             jobs: fct::job_times(self.feed.job_times()),
             deadlock: self.deadlock.clone(),
             policy: self.changes.summarise(self.now, network),
