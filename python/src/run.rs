@@ -75,6 +75,12 @@ impl Run {
         table::run_table(&tables::FLOWS, &self.results)
     }
 
+    /// Statistics of completion times, by workload and size class.
+    #[getter]
+    fn fct(&self) -> Table {
+        table::run_table(&tables::FCT, &self.results)
+    }
+
     /// Queue and utilisation of each observed port at each sample.
     #[getter]
     fn queues(&self) -> Table {

@@ -47,6 +47,20 @@ def test_tables_go_to_pandas_polars_and_pyarrow():
     assert peak.max() > 1_500
 
 
+def test_completion_times_are_by_workload_and_class():
+    run = weir.run(INCAST, set={"observe.size_classes": ["1KB"], "workload.name": "burst"})
+    assert set(run.flows.to_pandas()["workload"]) == {"burst"}
+    fct = run.fct.to_pandas()
+    tail = fct[(fct["quantity"] == "slowdown") & (fct["statistic"] == "p99")]
+    assert set(tail["workload"]) == {"burst"}
+    assert set(tail["n"]) == {2}
+    summary = run.to_dict()["schemes"]
+    for scheme in run.schemes:
+        of_class = tail[(tail["scheme"] == scheme) & (tail["over_bytes"] == 1000)]
+        assert list(of_class["value"]) == [summary[scheme]["fct"]["classes"][1]["slowdown"]["p99"]]
+        assert summary[scheme]["fct"]["workloads"]["burst"]["count"] == 2
+
+
 def test_tables_agree_with_the_summary():
     run = weir.run(QUICKSTART, set=SHORT)
     schemes = run.to_dict()["schemes"]

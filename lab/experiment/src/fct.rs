@@ -83,23 +83,26 @@ fn classes(flows: &[&FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
 }
 
 /// Values in ascending order; at least one.
-struct SortedSample(Vec<f64>);
+pub(crate) struct SortedSample(Vec<f64>);
 
 impl SortedSample {
     /// Returns `None` if there are no values.
-    fn from_values(values: impl Iterator<Item = f64>) -> Option<SortedSample> {
+    pub(crate) fn from_values(values: impl Iterator<Item = f64>) -> Option<SortedSample> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         (!values.is_empty()).then_some(SortedSample(values))
     }
-    fn count(&self) -> u64 {
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.0
+    }
+    pub(crate) fn count(&self) -> u64 {
         self.0.len() as u64
     }
-    fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
     /// Returns the percentile with the index `int(n * p)`, as `fct_analysis.py` does.
-    fn percentile(&self, percent: usize) -> f64 {
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
         self.0[(self.0.len() * percent / 100).min(self.0.len() - 1)]
     }
 }

@@ -6,7 +6,7 @@
 //! - [`artifacts`]: compiled P4 programs. [`hosts`]: the configuration of hosts. [`plan`]: table entries that the controller
 //!   writes for an experiment; [`port_parameters`]: the entries of ports, from the parameters of a scheme.
 //! - [`backend`]: the interface of the engines that run experiments.
-//! - [`results`]: the results of a run. Each metric has one definition for all backends: [`fct`], [`histogram`],
+//! - [`results`]: the results of a run. Each metric has one definition for all backends: [`fct`], [`fct_statistics`], [`histogram`],
 //!   [`layers`], [`slowdown`], [`counts`], [`paths`].
 //! - [`input`]: reads files that users specify. [`rng`]: independent random number streams for the parts of a run.
 //!
@@ -18,6 +18,7 @@ pub mod catalogue;
 pub mod classes;
 pub mod counts;
 pub mod fct;
+pub mod fct_statistics;
 pub mod file;
 pub mod histogram;
 pub mod hosts;

@@ -2,6 +2,7 @@
 
 use super::{PaperValue, ProgramInfo, RunDescription, TableSelection};
 use std::collections::BTreeMap;
+use weir_experiment::fct_statistics;
 use weir_experiment::results::{
     Fct, FctBucket, FlowRecord, PauseRecord, Percentiles, PortSeries, QueueSummary, RateSeries, Results,
     SchemeSummary, SchemeTrace, SenderSeries, Summary,
@@ -160,6 +161,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
         rates: rates.into(),
         pauses: vec![],
         flows: vec![flow("h1->h3", 0), flow("h2->h3", 300)],
+        fct: Vec::new(),
     }
 }
 
@@ -261,6 +263,7 @@ fn workload_trace(factor: f64, flows: Vec<FlowRecord>) -> SchemeTrace {
             .map(|i| RateSeries { flow: format!("h{}->h1", i + 2), rate: rate(i), goodput: rate(i) })
             .collect(),
         pauses: (0..(40.0 * (factor - 1.0)) as u64).map(pause).collect(),
+        fct: fct_statistics::statistics(&flows, &[Bytes::from_kb(100)], &["poisson".into()]),
         flows,
     }
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 use weir_experiment::Catalogue;
 use weir_experiment::Experiment;
 use weir_experiment::results::{
-    FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, SenderSeries, Summary,
+    FctStatistic, FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, SenderSeries, Summary,
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -107,6 +107,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     let mut traces: BTreeMap<String, SchemeTrace> =
         order.iter().map(|label| (label.clone(), SchemeTrace::default())).collect();
     flows(dir, &mut traces)?;
+    fct(dir, &mut traces)?;
     queues(dir, &mut traces)?;
     rates(dir, &mut traces)?;
     senders(dir, &mut traces)?;
@@ -201,6 +202,37 @@ fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
             ideal: optional(&row.ideal_us)?,
             acked: Bytes::new(row.acked_bytes),
             retransmits: row.retransmits,
+        });
+        Ok(())
+    })
+}
+
+#[derive(Deserialize)]
+struct FctRow {
+    scheme: String,
+    workload: String,
+    over_bytes: u64,
+    upto_bytes: Option<u64>,
+    n: u64,
+    quantity: String,
+    statistic: String,
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+fn fct(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    rows(dir, &tables::FCT, |row: FctRow| {
+        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
+        trace.fct.push(FctStatistic {
+            workload: row.workload.into(),
+            over_bytes: row.over_bytes,
+            upto_bytes: row.upto_bytes,
+            count: row.n,
+            quantity: row.quantity.into(),
+            statistic: row.statistic.into(),
+            value: row.value,
+            interval: row.low.zip(row.high),
         });
         Ok(())
     })
@@ -332,6 +364,12 @@ mod tests {
                         trace.flows.iter().map(|f| (f.start, f.fct)).collect::<Vec<_>>()
                     };
                     assert_eq!(fcts(read), fcts(trace));
+                    let groups = |trace: &SchemeTrace| {
+                        let rows = trace.fct.iter();
+                        rows.map(|row| (row.count, row.upto_bytes, row.interval.is_some()))
+                            .collect::<Vec<_>>()
+                    };
+                    assert_eq!(groups(read), groups(trace));
                     let queues = |trace: &SchemeTrace| {
                         trace.ports.iter().map(|p| p.queue_bytes.clone()).collect::<Vec<_>>()
                     };

@@ -12,7 +12,7 @@ pub const FABRIC: &str = "fabric.json";
 pub const PERFETTO: &str = "perfetto.json";
 
 /// The files of a run, except `*.svg` and `fct-*.txt`.
-const FILES: [&str; 14] = [
+const FILES: [&str; 16] = [
     "run.yaml",
     SUMMARY,
     MANIFEST,
@@ -23,10 +23,12 @@ const FILES: [&str; 14] = [
     "queues.csv",
     "rates.csv",
     "pauses.csv",
+    "fct.csv",
     "flows.parquet",
     "queues.parquet",
     "rates.parquet",
     "pauses.parquet",
+    "fct.parquet",
 ];
 
 /// Returns whether a run writes files of this name.

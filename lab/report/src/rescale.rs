@@ -51,6 +51,10 @@ fn trace(scheme: &mut SchemeTrace, factor: f64) {
         flow.fct = flow.fct.map(time);
         flow.ideal = flow.ideal.map(time);
     }
+    for row in scheme.fct.iter_mut().filter(|row| row.quantity == "fct_us") {
+        row.value /= factor;
+        row.interval = row.interval.map(|(low, high)| (low / factor, high / factor));
+    }
     for flow in &mut scheme.rates {
         flow.rate.iter_mut().chain(&mut flow.goodput).for_each(rate);
     }

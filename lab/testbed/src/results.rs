@@ -13,7 +13,7 @@ use weir_experiment::results::{
 };
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::{Experiment, Flow};
-use weir_experiment::{fct, layers, paths};
+use weir_experiment::{fct, fct_statistics, layers, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// All measurements of the run of one scheme.
@@ -86,6 +86,11 @@ impl<'a> Observations<'a> {
             ports: self.port_series(),
             rates,
             senders,
+            fct: fct_statistics::statistics(
+                &records,
+                &observe.size_classes,
+                self.experiment.workload_names(),
+            ),
             flows: records,
             pauses: Vec::new(),
             // Packets are traced only in virtual time.

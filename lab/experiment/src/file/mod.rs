@@ -33,6 +33,7 @@ pub use spec::{
     CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec, TableFormat,
     TransportSpec,
 };
+pub(crate) use workload_names::ALL_WORKLOADS;
 
 use crate::catalogue::Catalogue;
 use crate::input::read_text;

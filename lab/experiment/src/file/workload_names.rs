@@ -6,6 +6,9 @@ use crate::yaml::join_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The name of all workloads together in tables.
+pub(crate) const ALL_WORKLOADS: &str = "all";
+
 /// Returns the name of the flows that the key `flows` lists.
 pub(super) fn listed_flows() -> Arc<str> {
     "flows".into()
@@ -16,10 +19,8 @@ pub(super) fn resolve(
     spec: &ExperimentSpec,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Arc<str>>, ExperimentError> {
-    /// The name of all workloads together in tables.
-    const ALL: &str = "all";
     let unnamed = || spec.all_workloads().map(|(_, workload)| workload).filter(|other| other.name.is_none());
-    let mut used = BTreeSet::from([Arc::from(ALL)]);
+    let mut used = BTreeSet::from([Arc::from(ALL_WORKLOADS)]);
     used.extend((!spec.flows.is_empty()).then(listed_flows));
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();
@@ -45,7 +46,7 @@ pub(super) fn resolve(
         };
         if !used.insert(Arc::clone(&name)) {
             let reason = match &*name {
-                ALL => format!("\"{ALL}\" is the name of all workloads together; use another"),
+                ALL_WORKLOADS => format!("\"{name}\" is the name of all workloads together; use another"),
                 _ => format!("\"{name}\" is the name of another workload; set a different `name`"),
             };
             let key = if workload.name.is_some() { "name" } else { "" };

@@ -1,6 +1,7 @@
 //! Time series and records of the run of one scheme.
 
 use crate::file::flow_name;
+use std::borrow::Cow;
 use std::sync::Arc;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -22,6 +23,8 @@ pub struct SchemeTrace {
     pub pauses: Vec<PauseRecord>,
     /// All flows that started, sorted by start.
     pub flows: Vec<FlowRecord>,
+    /// Statistics of completion times, by workload and size class.
+    pub fct: Vec<FctStatistic>,
     /// A sample of packets, in the order of sending; empty unless packet paths were requested.
     pub packets: Vec<PacketPath>,
 }
@@ -31,6 +34,26 @@ impl SchemeTrace {
     pub fn sample_time(&self, index: usize) -> Time {
         self.interval * (index as u64 + 1)
     }
+}
+
+/// A statistic of the completion times of the flows of one workload and size class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FctStatistic {
+    /// Name of the workload; `all`: all workloads together, if there are several.
+    pub workload: Arc<str>,
+    /// Exclusive lower bound of the flow size.
+    pub over_bytes: u64,
+    /// Inclusive upper bound of the flow size; `None`: no bound.
+    pub upto_bytes: Option<u64>,
+    /// Number of finished flows.
+    pub count: u64,
+    /// `slowdown`, or `fct_us`: the completion time in microseconds.
+    pub quantity: Cow<'static, str>,
+    /// `mean`, `p50`, `p95` or `p99`.
+    pub statistic: Cow<'static, str>,
+    pub value: f64,
+    /// Ends of the 95 % confidence interval; `None` if there are too few flows for it.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// One egress port over time.

@@ -10,7 +10,7 @@ pub mod parquet;
 pub mod parquet;
 mod schema;
 
-pub use schema::{Cell, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, SENDERS, Table, us};
+pub use schema::{Cell, FCT, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, SENDERS, Table, us};
 
 use super::files::stage_file;
 use super::names::file_name;
@@ -34,7 +34,7 @@ pub struct TableSelection {
     pub senders: bool,
     /// One row for each PFC pause or resume frame.
     pub pauses: bool,
-    /// `fct-<scheme>.txt`: finished flows in the HPCC simulator's eight columns.
+    /// `fct-<scheme>.txt`, beside the table `fct`: finished flows in the HPCC simulator's eight columns.
     pub fct: bool,
     /// Format of all tables except `fct`.
     pub format: TableFormat,
@@ -60,8 +60,11 @@ pub fn write(
     addresses: &BTreeMap<String, Ipv4Addr>,
     results: &Results,
 ) -> io::Result<()> {
+    // Like `summary.json`, completion times are small and always written.
+    let has_fct = results.traces.values().any(|trace| !trace.fct.is_empty());
     let selection = [
         (tables.flows, FLOWS),
+        (has_fct, FCT),
         (tables.queues, QUEUES),
         (tables.rates, RATES),
         (tables.senders, SENDERS),
@@ -166,7 +169,7 @@ mod tests {
             write(in_csv.path(), tables, &BTreeMap::new(), &results).unwrap();
             let tables = TableSelection { format: TableFormat::Parquet, ..tables };
             write(in_parquet.path(), tables, &BTreeMap::new(), &results).unwrap();
-            for table in [FLOWS, QUEUES, RATES, SENDERS, PAUSES] {
+            for table in [FLOWS, FCT, QUEUES, RATES, SENDERS, PAUSES] {
                 let (expected, rows) = (rows(in_csv.path(), &table), rows(in_parquet.path(), &table));
                 assert_eq!(rows.len(), expected.len(), "{}", table.name);
                 for (row, expected) in rows.iter().zip(&expected) {

@@ -92,6 +92,39 @@ pub const FLOWS: Table = Table {
     },
 };
 
+/// One row for each statistic of the completion times of a workload and size class.
+pub const FCT: Table = Table {
+    name: "fct",
+    columns: &[
+        ("scheme", Kind::Text),
+        ("workload", Kind::Text),
+        ("over_bytes", Kind::Count),
+        ("upto_bytes", Kind::Count),
+        ("n", Kind::Count),
+        ("quantity", Kind::Text),
+        ("statistic", Kind::Text),
+        ("value", Kind::Number),
+        ("low", Kind::Number),
+        ("high", Kind::Number),
+    ],
+    rows: |scheme, trace, on_row| {
+        trace.fct.iter().try_for_each(|row| {
+            on_row(&[
+                Cell::Text(scheme),
+                Cell::Text(&row.workload),
+                Cell::Count(Some(row.over_bytes)),
+                Cell::Count(row.upto_bytes),
+                Cell::Count(Some(row.count)),
+                Cell::Text(&row.quantity),
+                Cell::Text(&row.statistic),
+                Cell::Number(Some(row.value)),
+                Cell::Number(row.interval.map(|(low, _)| low)),
+                Cell::Number(row.interval.map(|(_, high)| high)),
+            ])
+        })
+    },
+};
+
 /// Queue and utilisation of each observed port at each sample.
 pub const QUEUES: Table = Table {
     name: "queues",

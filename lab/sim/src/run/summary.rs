@@ -8,7 +8,7 @@ use crate::rx_stats::RxStats;
 use crate::{counters, path_trace};
 use weir_controller::topology::HostIx;
 use weir_experiment::results::{PacketSummary, PauseRecord, SchemeSnapshot, SchemeSummary, SchemeTrace};
-use weir_experiment::{fct, layers};
+use weir_experiment::{fct, fct_statistics, layers};
 use weir_units::{Bytes, Time};
 
 impl SchemeRun<'_> {
@@ -75,7 +75,8 @@ impl SchemeRun<'_> {
         let end = self.now;
         let (ports, rates, senders) = self.recorder.series();
         let packets = path_trace::paths(network.path_traces(), topology);
-        (summary, SchemeTrace { interval, end, ports, rates, senders, pauses, flows, packets })
+        let fct = fct_statistics::statistics(&flows, &observe.size_classes, self.experiment.workload_names());
+        (summary, SchemeTrace { interval, end, ports, rates, senders, pauses, flows, fct, packets })
     }
 
     /// Returns the totals of `observe.packets`; `None` if it is off.
