@@ -46,6 +46,17 @@ pub fn bytes(bytes: f64) -> String {
     format!("{} {unit}", significant(bytes / scale))
 }
 
+/// Formats the sizes of a class, above `over` and up to `upto` bytes: `up to 100 KB`, `100 KB to 1 MB`, `above 1 MB`.
+pub fn size_range(over: u64, upto: Option<u64>) -> String {
+    let text = |bytes: u64| bytes_short(bytes as f64);
+    match (over, upto) {
+        (0, None) => "all sizes".to_owned(),
+        (0, Some(upto)) => format!("up to {}", text(upto)),
+        (over, Some(upto)) => format!("{} to {}", text(over), text(upto)),
+        (over, None) => format!("above {}", text(over)),
+    }
+}
+
 /// Like [`bytes`], without trailing zeros, for ticks of an axis: `5 KB`.
 pub fn bytes_short(value: f64) -> String {
     let text = bytes(value);

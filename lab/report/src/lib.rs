@@ -8,6 +8,7 @@
 pub mod chart;
 pub mod checkpoint;
 pub mod compare;
+mod completion;
 pub mod describe;
 pub mod dir;
 pub mod extensions;

@@ -1,11 +1,12 @@
 //! `report.html`: a self-contained page without external resources.
 
 use super::chart::{Chart, LegendPlacement, Line, PLOT_CSS, Size, sample_line};
+pub use super::completion::ENOUGH_FOR_P99;
 use super::describe::RunDescription;
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
 use super::names::file_name;
-use super::{format, interactive, paper_value, policy};
+use super::{completion, format, interactive, paper_value, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_experiment::results::{Results, SchemeTrace, Summary};
 use weir_units::Time;
@@ -14,9 +15,6 @@ const PAGE_CSS: &str = include_str!("page.css");
 
 /// Maximum number of ports on the page; `summary.json` has all.
 const MAX_PORT_ROWS: usize = 24;
-
-/// With fewer flows, the 99th percentile is the maximum or close to it.
-pub const ENOUGH_FOR_P99: u64 = 100;
 
 /// Returns an HTML page with this content.
 pub fn html_page(title: &str, content: &Markup) -> String {
@@ -48,6 +46,7 @@ pub fn page(run: &RunDescription, results: &Results, sections: &[Section]) -> St
         (comparison(results))
         (paper_section(run, &results.summary))
         @for section in sections { (charts(section)) }
+        (completion::section(results))
         (policy::section(results))
         (interactive::flows(results))
         (ports(results, sections))
@@ -96,15 +95,20 @@ pub fn failures(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// Returns a sentence if the 99th percentile of a scheme is over so few flows that it is the maximum or close to it.
+/// Returns a sentence if the 99th percentile of a scheme, or else of a workload or size class, is over so few flows that it
+/// is the maximum or close to it.
 pub fn small_samples(results: &Results) -> Option<String> {
-    let affected: Vec<String> = results
+    let mut affected: Vec<String> = results
         .order
         .iter()
         .filter_map(|label| Some((label, results.summary.schemes.get(label)?.fct.count)))
         .filter(|(_, count)| (1..ENOUGH_FOR_P99).contains(count))
         .map(|(label, count)| format!("{label} {count}"))
         .collect();
+    if affected.is_empty() {
+        let groups = completion::small_groups(results).into_iter();
+        affected = groups.map(|(name, count)| format!("{name} {count}")).collect();
+    }
     (!affected.is_empty()).then(|| {
         format!(
             "Percentiles over fewer than {ENOUGH_FOR_P99} flows ({}): p99 is close to the slowest flow",

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use weir_controller::hash::PathHash;
 use weir_controller::topology::HostIx;
 use weir_experiment::backend::Error;
+use weir_experiment::classes::{class_of, ranges};
 use weir_experiment::{Experiment, Observer, Progress};
+use weir_report::format::{decimal, size_range};
 use weir_report::page::ENOUGH_FOR_P99;
 use weir_sim::Simulation;
 use weir_switch::program::Engine;
@@ -34,12 +36,17 @@ const ACTIVE_FLOW_BYTES: f64 = 1_500.0;
 const BUSY_UTILISATION: f64 = 0.95;
 
 /// The cost of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Estimate {
     /// Number of switches on the path, summed over all packets of all schemes except policy packets.
     pub packet_hops: f64,
     /// Number of flows with a size, for one scheme; `None` if the file lists all flows.
     pub flows: Option<f64>,
+    /// The same for each class of `observe.size_classes`; empty without classes, and in closed loops, in which the sizes of
+    /// later flows are not known.
+    pub flows_by_class: Vec<f64>,
+    /// The upper bounds of the classes.
+    size_classes: Vec<Bytes>,
     /// True if the values are upper bounds, because flows start when others end and links may be idle.
     pub is_upper_bound: bool,
     /// Wall-clock time; `None` if it exceeds the range of `Duration`.
@@ -65,7 +72,7 @@ impl Estimate {
         let schemes = experiment.schemes.len();
         let jobs = jobs.clamp(1, schemes.max(1));
         let traffic = Traffic::from_experiment(experiment);
-        let Total { packet_hops, flows, sized_flows, unfinished_flows } = traffic.total();
+        let Total { packet_hops, flows, sized_flows, unfinished_flows, by_class } = traffic.total();
         let memory_before = memory_bytes("VmRSS:");
         let mut probe = SpeedProbe::default();
         let start = Instant::now();
@@ -94,6 +101,8 @@ impl Estimate {
         Ok(Estimate {
             packet_hops,
             flows: experiment.has_dynamic_flows().then_some(sized_flows),
+            flows_by_class: by_class,
+            size_classes: experiment.spec.observe.size_classes.clone(),
             is_upper_bound: traffic.has_closed_loop && !is_complete,
             // `None` if the estimate exceeds the range of `Duration`.
             wall_time: Duration::try_from_secs_f64(seconds / threads.max(1) as f64).ok(),
@@ -121,11 +130,24 @@ impl fmt::Display for Estimate {
             None => {}
         }
         self.memory_bytes.map_or(Ok(()), |bytes| write!(f, ", {:.0} MB", bytes / 1e6))?;
-        if let Some(flows) = self.flows.filter(|flows| (0.5..ENOUGH_FOR_P99 as f64).contains(flows)) {
-            let word = if flows < 1.5 { "flow" } else { "flows" };
-            write!(f, "; {about} {flows:.0} {word}, few for a p99 ({ENOUGH_FOR_P99} or more are better)")?;
+        let Some(flows) = self.flows.filter(|flows| *flows >= 0.5) else { return Ok(()) };
+        let word = if flows < 1.5 { "flow" } else { "flows" };
+        write!(f, "; {about} {} {word}", decimal(flows, 0))?;
+        let classes = ranges(&self.size_classes).zip(&self.flows_by_class);
+        let classes: Vec<String> = classes
+            .map(|((over, upto), &flows)| {
+                format!("{}: {}", size_range(over.get(), upto.map(Bytes::get)), decimal(flows, 0))
+            })
+            .collect();
+        if !classes.is_empty() {
+            write!(f, " ({})", classes.join(", "))?;
         }
-        Ok(())
+        let is_few = |flows: f64| flows < ENOUGH_FOR_P99 as f64;
+        match self.flows_by_class.iter().any(|&flows| is_few(flows)) {
+            _ if is_few(flows) => write!(f, ", few for a p99 ({ENOUGH_FOR_P99} or more are better)"),
+            true => write!(f, ", few in a class for its p99 ({ENOUGH_FOR_P99} or more are better)"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -186,6 +208,8 @@ struct Traffic<'e> {
     closed_loop: Demand,
     /// Number of flows with a size.
     sized_flows: f64,
+    /// The same for each class of `observe.size_classes`; empty without classes.
+    by_class: Vec<f64>,
     has_closed_loop: bool,
     /// Flows that start before this time were examined.
     examined_until: Time,
@@ -196,6 +220,8 @@ struct Total {
     packet_hops: f64,
     flows: f64,
     sized_flows: f64,
+    /// See [`Estimate::flows_by_class`].
+    by_class: Vec<f64>,
     /// Flows that cannot finish, because the hosts' links lack the capacity.
     unfinished_flows: f64,
 }
@@ -204,12 +230,15 @@ impl<'e> Traffic<'e> {
     fn from_experiment(experiment: &'e Experiment) -> Traffic<'e> {
         let end = experiment.spec.duration;
         let mut feed = experiment.flow_feed();
+        let bounds = experiment.spec.observe.size_classes.len();
+        let classes = if bounds > 0 { vec![0.0; bounds + 1] } else { Vec::new() };
         let mut traffic = Traffic {
             experiment,
             pairs: BTreeMap::new(),
             access_links: HashMap::new(),
             closed_loop: Demand::default(),
             sized_flows: 0.0,
+            by_class: classes,
             has_closed_loop: feed.is_closed_loop(),
             examined_until: end,
         };
@@ -244,6 +273,10 @@ impl<'e> Traffic<'e> {
         let packets = (sent / payload).ceil();
         let demand = Demand { flows: 1.0, packets, bytes: sent + packets * HEADER_BYTES as f64 };
         self.sized_flows += f64::from(u8::from(size.is_some()));
+        let class = size.map(|size| class_of(size, &self.experiment.spec.observe.size_classes));
+        if let Some(flows) = class.and_then(|class| self.by_class.get_mut(class)) {
+            *flows += 1.0;
+        }
         self.pairs.entry((from, to)).or_default().add(demand);
         for (host, direction) in [(from, SENDER), (to, RECEIVER)] {
             self.access_links.entry(host).or_default()[direction].add(demand.bytes, active.start);
@@ -267,8 +300,13 @@ impl<'e> Traffic<'e> {
 
     fn total(&self) -> Total {
         let mut hop_counts = HopCounts { experiment: self.experiment, cache: HashMap::new() };
-        let mut total =
-            Total { packet_hops: 0.0, flows: 0.0, sized_flows: self.sized_flows, unfinished_flows: 0.0 };
+        let mut total = Total {
+            packet_hops: 0.0,
+            flows: 0.0,
+            sized_flows: self.sized_flows,
+            by_class: if self.has_closed_loop { Vec::new() } else { self.by_class.clone() },
+            unfinished_flows: 0.0,
+        };
         for (&(from, to), demand) in &self.pairs {
             let share = self.share(from, SENDER).min(self.share(to, RECEIVER));
             total.packet_hops += demand.packets * share * hop_counts.between(from, to);
@@ -279,6 +317,8 @@ impl<'e> Traffic<'e> {
         let examined_share = self.examined_until.as_secs_f64() / self.experiment.spec.duration.as_secs_f64();
         for sum in
             [&mut total.packet_hops, &mut total.flows, &mut total.sized_flows, &mut total.unfinished_flows]
+                .into_iter()
+                .chain(&mut total.by_class)
         {
             *sum /= examined_share.max(f64::MIN_POSITIVE);
         }
@@ -445,7 +485,15 @@ mod tests {
         let few = star("workload: {kind: poisson, sizes: 1KB, load: 20%, count: 43}");
         assert!(few.contains("; about 43 flows, few for a p99 (100 or more are better)"), "{few}");
         let many = star("workload: {kind: poisson, sizes: 1KB, load: 20%}");
-        assert!(!many.contains("p99"), "{many}");
+        assert!(many.contains(" flows") && !many.contains("p99"), "{many}");
+        let text = star(
+            "workload: {kind: poisson, sizes: {choice: [1KB, 2KB]}, load: 20%}\nobserve: {size_classes: [1KB, 8KB]}",
+        );
+        assert!(text.contains(" flows (up to 1 KB: ") && text.contains(", 1 KB to 8 KB: "), "{text}");
+        assert!(
+            text.ends_with(", above 8 KB: 0), few in a class for its p99 (100 or more are better)"),
+            "{text}"
+        );
         assert!(!star("flows: [{from: h2, to: h3, size: 1KB}]").contains("p99"), "the file lists the flows");
     }
 

@@ -119,7 +119,7 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
         let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
         let estimate = estimate.map(|estimate| {
             json!({
-                "packet_hops": estimate.packet_hops, "flows": estimate.flows, "at_most": estimate.is_upper_bound,
+                "packet_hops": estimate.packet_hops, "flows": estimate.flows, "flows_by_class": estimate.flows_by_class, "at_most": estimate.is_upper_bound,
                 "seconds": estimate.wall_time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory_bytes,
             })
         });
