@@ -185,6 +185,8 @@ pub(crate) fn sweep(results: &SweepResults<'_>) -> Table {
         ("mean", Column::number()),
         ("ci95_half", Column::number()),
         ("runs", Column::count()),
+        ("ci95_low", Column::number()),
+        ("ci95_high", Column::number()),
     ];
     let columns = keys.chain(rest.map(|(name, column)| (name.to_owned(), column))).collect();
     let mut rows = TableBuilder { columns, next: 0 };
@@ -196,6 +198,8 @@ pub(crate) fn sweep(results: &SweepResults<'_>) -> Table {
             });
             rows.text(SweepResults::subject(&row.subject)).text(&measure.name).text(measure.unit());
             rows.number(Some(estimate.mean)).number(estimate.half_width).count(Some(estimate.runs as u64));
+            let interval = estimate.half_width.map(|_| estimate.interval());
+            rows.number(interval.map(|(low, _)| low)).number(interval.map(|(_, high)| high));
         }
     }
     rows.finish()

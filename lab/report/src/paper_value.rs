@@ -52,6 +52,20 @@ const ABSENT_IF_ZERO: [&str; 2] = ["timeouts", "suppressions"];
 const QUOTIENT: &str = " / ";
 const CHANGE: &str = " vs ";
 
+/// Returns the operator of a formula with its spaces; empty for a single path.
+pub fn operator_in(formula: &str) -> &'static str {
+    [QUOTIENT, CHANGE].into_iter().find(|operator| formula.contains(operator)).unwrap_or_default()
+}
+
+/// Returns the paths of a formula.
+pub fn operands(formula: &str) -> impl Iterator<Item = &str> {
+    let (one, other) = match operator_in(formula) {
+        "" => (formula, None),
+        operator => formula.split_once(operator).map_or((formula, None), |(one, other)| (one, Some(other))),
+    };
+    [Some(one), other].into_iter().flatten().map(str::trim)
+}
+
 /// Formats a value of `formula` with the unit that follows from the last key of its path.
 pub fn text(formula: &str, value: f64) -> String {
     match formula.trim() {

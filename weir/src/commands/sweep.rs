@@ -42,8 +42,8 @@ pub(super) struct Args {
     /// Metric to report (repeatable) [default: those of the report]
     ///
     /// A path in a scheme's part of summary.json such as fct.slowdown.p95, a formula over schemes as in
-    /// `paper.ours` of an experiment, or a row of the report such as "peak queue". Prefix HEADING= to set the
-    /// column heading.
+    /// `paper.ours` of an experiment, or a row of the report such as "peak queue". A * stands for every key at
+    /// its place: fct.classes.*.slowdown.p99. Prefix HEADING= to set the column heading.
     #[arg(long, value_name = "PLACE")]
     metric: Vec<String>,
 
@@ -271,8 +271,10 @@ fn sweep_json(sweep: &Sweep, results: &SweepResults<'_>) -> Value {
     let rows = results.rows.iter().map(|row| {
         let metrics = results.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
             let estimate = estimate.as_ref()?;
+            let interval = estimate.half_width.map(|_| estimate.interval());
             let value = json!({
                 "unit": measure.unit(), "runs": estimate.runs, "mean": estimate.mean, "ci95_half": estimate.half_width,
+                "ci95_low": interval.map(|(low, _)| low), "ci95_high": interval.map(|(_, high)| high),
             });
             Some((measure.name.clone(), value))
         });
@@ -303,6 +305,9 @@ fn print(
     writeln!(out, "{}", if sweep.title.is_empty() { &sweep.name } else { &sweep.title })?;
     if !results.rows.is_empty() {
         writeln!(out, "{}", results.text(console.styled, console.width))?;
+    }
+    if let Some(sentence) = results.small_samples() {
+        writeln!(out, "{sentence}.")?;
     }
     let cached = outcomes.iter().filter(|outcome| outcome.is_cached).count();
     let cached = if cached > 0 { format!(" ({cached} cached)") } else { String::new() };

@@ -93,9 +93,10 @@ pub fn means(planned: &PlannedExperiment, outcomes: &[RunResult]) -> Result<Opti
     let (true, false, Some((summary, order))) = (all_done, planned.entry.columns.is_empty(), first) else {
         return Ok(None);
     };
-    let measures = planned.entry.columns.iter().map(|column| MetricColumn::parse(column, summary, order));
+    let measures = planned.entry.columns.iter().map(|column| MetricColumn::parse_all(column, summary, order));
     let measures = measures
         .collect::<Result<Vec<_>, _>>()
+        .map(|columns| columns.concat())
         .map_err(|reason| format!("{}: {reason}", planned.file.display()))?;
     let results = SweepResults::new(&planned.grid, outcomes, measures);
     let mut head: Vec<String> =

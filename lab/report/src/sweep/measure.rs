@@ -1,6 +1,7 @@
 //! The metrics that a sweep shows for each run.
 
 use super::stats::Estimate;
+use super::wildcard::{Expansion, SizeClass, expand};
 use crate::metrics::{self, Metric};
 use crate::{format, paper_value};
 use std::collections::BTreeMap;
@@ -11,6 +12,10 @@ use weir_experiment::results::{Results, Summary};
 pub struct MetricColumn {
     pub name: String,
     source: MetricSource,
+    /// The size class of the flows that it covers; `None`: all sizes.
+    class: Option<SizeClass>,
+    /// True if the class was given by a wildcard. Then runs in which its bounds are different have no value.
+    is_class_fixed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +47,15 @@ impl MetricColumn {
         let read = |name: &str, text: &str| {
             let row = rows.iter().find(|row| row.name == text);
             let source = row.map_or_else(|| MetricSource::Formula(text.to_owned()), MetricSource::row);
-            let measure = MetricColumn { name: name.to_owned(), source };
+            let scheme = order.first().and_then(|label| serde_json::to_value(first.schemes.get(label)?).ok());
+            let class = match &source {
+                MetricSource::Formula(formula) => {
+                    let path = paper_value::operands(formula).next().unwrap_or_default();
+                    scheme.and_then(|scheme| SizeClass::of_path(below_scheme(path, order), &scheme))
+                }
+                MetricSource::Row { .. } => None,
+            };
+            let measure = MetricColumn { name: name.to_owned(), source, class, is_class_fixed: false };
             (!measure.values(first, order).is_empty()).then_some(measure)
         };
         // Labels of schemes may contain `=`, so the whole text is tried first.
@@ -54,6 +67,60 @@ impl MetricColumn {
         })
     }
 
+    /// Like [`parse`](Self::parse), for a text that may have wildcards: `fct.classes.*.slowdown.p99` is one metric for each
+    /// class, whose name has the bounds of the class.
+    ///
+    /// # Errors
+    ///
+    /// If the summary of `first` has no such value.
+    pub fn parse_all(text: &str, first: &Summary, order: &[String]) -> Result<Vec<MetricColumn>, String> {
+        let read = |heading: Option<&str>, text: &str| {
+            let columns =
+                expand(text, first, order)?.into_iter().filter_map(|Expansion { formula, mut keys }| {
+                    let column = MetricColumn::parse(&formula, first, order).ok()?;
+                    let name = match (heading, &column.class) {
+                        (None, Some(class)) => format!("{formula} ({class})"),
+                        (None, None) => formula,
+                        (Some(heading), class) => {
+                            if let Some(class) = class {
+                                let index = keys.iter_mut().rfind(|key| class.has_index(key));
+                                index.into_iter().for_each(|key| *key = class.to_string());
+                            }
+                            format!("{heading} ({})", keys.join(", "))
+                        }
+                    };
+                    Some(MetricColumn { name, is_class_fixed: column.class.is_some(), ..column })
+                });
+            Some(columns.collect::<Vec<_>>()).filter(|columns| !columns.is_empty())
+        };
+        // Labels of schemes may contain `=`, so the whole text is tried first.
+        let with_heading =
+            || text.split_once('=').and_then(|(name, text)| read(Some(name.trim()), text.trim()));
+        match read(None, text.trim()).or_else(with_heading) {
+            Some(columns) => Ok(columns),
+            None => Ok(vec![MetricColumn::parse(text, first, order)?]),
+        }
+    }
+
+    /// Like [`parse_all`](Self::parse_all), with the values that a wildcard stands for in any of `runs`; none if there are no
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// If the first run has no such value.
+    pub fn parse_for_runs(text: &str, runs: &[(&Summary, &[String])]) -> Result<Vec<MetricColumn>, String> {
+        let Some(((first, order), others)) = runs.split_first() else { return Ok(Vec::new()) };
+        let mut columns = MetricColumn::parse_all(text, first, order)?;
+        for (summary, order) in others.iter().filter(|_| text.contains('*')) {
+            for column in MetricColumn::parse_all(text, summary, order).unwrap_or_default() {
+                if !columns.iter().any(|known| known.name == column.name) {
+                    columns.push(column);
+                }
+            }
+        }
+        Ok(columns)
+    }
+
     /// Returns the metrics of the report's summary table that apply to these runs.
     pub fn default_columns(runs: &[(&Summary, &[String])]) -> Vec<MetricColumn> {
         let mut list: Vec<MetricColumn> = Vec::new();
@@ -61,7 +128,8 @@ impl MetricColumn {
             for row in metrics::metrics(&without_traces(summary, order)) {
                 let is_informative = row.values.iter().flatten().any(|value| *value != 0.0);
                 if is_informative && !list.iter().any(|measure| measure.name == row.name) {
-                    list.push(MetricColumn { name: row.name.to_owned(), source: MetricSource::row(&row) });
+                    let (name, source) = (row.name.to_owned(), MetricSource::row(&row));
+                    list.push(MetricColumn { name, source, class: None, is_class_fixed: false });
                 }
             }
         }
@@ -80,8 +148,88 @@ impl MetricColumn {
         }
     }
 
+    /// Returns the name for a heading, with the size class if the name does not have it.
+    pub fn heading(&self) -> String {
+        match &self.class {
+            Some(class) if !self.is_class_fixed => format!("{} ({class})", self.name),
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Returns the least and the largest possible value.
+    fn domain(&self) -> (f64, f64) {
+        let text = match &self.source {
+            MetricSource::Row { row, .. } => row,
+            MetricSource::Formula(formula) => formula.as_str(),
+        };
+        let last = text.rsplit('.').next().unwrap_or(text);
+        let has_key = |key: &str| text.split('.').any(|part| part == key);
+        let is_slowdown = text.starts_with("FCT slowdown")
+            || has_key("slowdown")
+            || (has_key("by_size") && !["upto_bytes", "count"].contains(&last));
+        match text {
+            _ if text.contains(" vs ") => (-100.0, f64::INFINITY),
+            _ if text.contains(" / ") => (0.0, f64::INFINITY),
+            _ if is_slowdown => (1.0, f64::INFINITY),
+            "utilisation" => (0.0, 100.0),
+            "Jain index" => (0.0, 1.0),
+            _ if has_key("utilisation") || last == "jain" || last.contains("_share") => (0.0, 1.0),
+            // Times, sizes, rates and counts.
+            _ => (0.0, f64::INFINITY),
+        }
+    }
+
+    /// Returns the mean of the values with its confidence interval; `None` if there are no values.
+    pub fn estimate(&self, values: &[f64]) -> Option<Estimate> {
+        Some(Estimate { domain: self.domain(), ..Estimate::from_values(values)? })
+    }
+
+    /// Returns the last key of the path, if it is a mean or percentile of a sample.
+    fn statistic(&self) -> Option<&str> {
+        let (text, separator) = match &self.source {
+            MetricSource::Row { row, .. } => (*row, ' '),
+            MetricSource::Formula(formula) => (formula.as_str(), '.'),
+        };
+        let last = text.rsplit(separator).next()?.trim_end_matches("_us");
+        let is_percentile =
+            |text: &str| text.strip_prefix('p').is_some_and(|rank| rank.parse::<u8>().is_ok());
+        (last == "mean" || is_percentile(last)).then_some(last)
+    }
+
+    /// Returns whether the metric is a 99th percentile.
+    pub fn is_p99(&self) -> bool {
+        self.statistic() == Some("p99")
+    }
+
+    /// Returns the numbers of flows or jobs over which a run has computed a mean or percentile, of all schemes; empty for
+    /// other metrics.
+    pub fn sample_sizes(&self, summary: &Summary, order: &[String]) -> Vec<u64> {
+        let formula = match &self.source {
+            _ if self.statistic().is_none() => return Vec::new(),
+            MetricSource::Row { row, .. } if row.starts_with("FCT") => "fct.slowdown",
+            MetricSource::Row { row, .. } if row.starts_with("JCT") => "jobs.p99_us",
+            MetricSource::Row { .. } => return Vec::new(),
+            MetricSource::Formula(formula) => formula,
+        };
+        // The count is in the object of the statistic or in one that contains it.
+        let count = |path: &str| {
+            let mut outer = path.match_indices('.').rev().map(|(dot, _)| &path[..dot]);
+            outer.find_map(|path| paper_value::value(&format!("{path}.count"), summary))
+        };
+        let paths = paper_value::operands(formula).flat_map(|path| {
+            order.iter().map(move |label| format!("{label}.{path}")).chain([path.to_owned()])
+        });
+        paths.filter_map(|path| count(&path)).map(|count| count as u64).collect()
+    }
+
     /// Returns the values of a run.
     pub fn values(&self, summary: &Summary, order: &[String]) -> BTreeMap<Subject, f64> {
+        if let (Some(class), true) = (&self.class, self.is_class_fixed) {
+            let mut schemes = summary.schemes.values().filter_map(|scheme| serde_json::to_value(scheme).ok());
+            if !schemes.any(|scheme| class.is_in(&scheme)) {
+                return BTreeMap::new();
+            }
+        }
         match &self.source {
             MetricSource::Row { row, .. } => {
                 let rows = metrics::metrics(&without_traces(summary, order));
@@ -114,21 +262,33 @@ impl MetricColumn {
         }
     }
 
-    /// Formats half the width of the confidence interval with the decimals of the mean; `None` for a single run.
-    pub fn half_width_text(&self, estimate: &Estimate) -> Option<String> {
+    /// Formats the confidence interval with the decimals of the mean: `± 0.02`, or `(1.00 to 4.20)` where the interval ends
+    /// at the least or largest possible value; `None` for a single run.
+    pub fn interval_text(&self, estimate: &Estimate) -> Option<String> {
         let mean = self.number(estimate.mean);
         let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        estimate.half_width.map(|half| format::decimal(half, decimals))
+        let half = estimate.half_width?;
+        let (low, high) = estimate.interval();
+        Some(match estimate.is_cut_off() {
+            true => format!("({} to {})", format::decimal(low, decimals), format::decimal(high, decimals)),
+            false => format!("± {}", format::decimal(half, decimals)),
+        })
     }
 
     /// Formats an estimate: `1.50 ± 0.02`.
     pub fn text(&self, estimate: &Estimate) -> String {
         let mean = self.number(estimate.mean);
-        match self.half_width_text(estimate) {
-            Some(half) => format!("{mean} ± {half}"),
+        match self.interval_text(estimate) {
+            Some(interval) => format!("{mean} {interval}"),
             None => mean,
         }
     }
+}
+
+/// Returns a path without the label of a scheme in front.
+fn below_scheme<'a>(path: &'a str, order: &[String]) -> &'a str {
+    let rest = |label: &String| path.strip_prefix(label.as_str())?.strip_prefix('.');
+    order.iter().find_map(rest).unwrap_or(path)
 }
 
 fn without_traces(summary: &Summary, order: &[String]) -> Results {
@@ -139,6 +299,7 @@ fn without_traces(summary: &Summary, order: &[String]) -> Results {
 mod tests {
     use super::*;
     use crate::fixtures;
+    use weir_experiment::results::{FctClass, Percentiles};
 
     #[test]
     fn parses_paths_formulas_and_rows() {
@@ -166,10 +327,73 @@ mod tests {
         let measure =
             MetricColumn::parse("queues.s1:3.mean_bytes", &results.summary, &results.order).unwrap();
         let slowdown = MetricColumn::parse("first_slowdown_us", &results.summary, &results.order).unwrap();
-        let estimate = |mean, half| Estimate { runs: 3, mean, half_width: Some(half) };
+        let estimate =
+            |mean, half| Estimate { half_width: Some(half), ..measure.estimate(&[mean; 3]).unwrap() };
         assert_eq!(slowdown.text(&estimate(3.36, 0.0)), "3.36 ± 0.00");
         assert_eq!(slowdown.text(&estimate(11.36, 0.0004)), "11.4 ± 0.0");
         assert_eq!(measure.text(&estimate(1500.0, 2.5)), "1,500 ± 2");
+    }
+
+    /// Results of two schemes with 30 short flows and 200 long ones.
+    fn with_classes() -> Results {
+        let mut results = fixtures::dumbbell();
+        let percentiles = Percentiles { mean: 1.5, p50: 1.2, p95: 2.0, p99: 3.0 };
+        let class = |over_bytes, upto_bytes, count| FctClass {
+            over_bytes,
+            upto_bytes,
+            count,
+            slowdown: Some(percentiles),
+            ..FctClass::default()
+        };
+        for scheme in results.summary.schemes.values_mut() {
+            scheme.fct.classes = vec![class(0, Some(100_000), 30), class(100_000, None, 200)];
+        }
+        results
+    }
+
+    #[test]
+    fn a_wildcard_is_one_column_for_each_class() {
+        let results = with_classes();
+        let (summary, order) = (&results.summary, &results.order);
+        let columns = |text: &str| MetricColumn::parse_all(text, summary, order).unwrap();
+        let names = |text: &str| columns(text).into_iter().map(|column| column.name).collect::<Vec<_>>();
+        assert_eq!(
+            names("fct.classes.*.slowdown.p99"),
+            ["fct.classes.0.slowdown.p99 (up to 100 KB)", "fct.classes.1.slowdown.p99 (above 100 KB)"]
+        );
+        assert_eq!(names("tail=fct.classes.*.slowdown.p99"), ["tail (up to 100 KB)", "tail (above 100 KB)"]);
+        assert_eq!(names("queues.*.peak_bytes").len(), 3);
+        assert_eq!(names("q=queues.*.peak_bytes")[0], "q (s1:3)");
+        let changes = columns("fncc.fct.classes.*.slowdown.p99 vs hpcc eta=0.95.fct.classes.*.slowdown.p99");
+        assert_eq!((changes.len(), changes[0].values(summary, order)[&None]), (2, 0.0));
+        assert_eq!(names("marks"), ["marks"]);
+        assert!(MetricColumn::parse_all("fct.clases.*.slowdown.p99", summary, order).is_err());
+        let column = &columns("fct.classes.*.slowdown.p99")[0];
+        assert_eq!(
+            (column.values(summary, order).len(), column.sample_sizes(summary, order)),
+            (2, vec![30, 30])
+        );
+        // The same index is another class in a run with other bounds.
+        let mut other = summary.clone();
+        other.schemes.values_mut().for_each(|scheme| scheme.fct.classes[0].upto_bytes = Some(1_000));
+        assert!(column.values(&other, order).is_empty());
+        let explicit = MetricColumn::parse("fct.classes.0.slowdown.p99", summary, order).unwrap();
+        assert_eq!(
+            (explicit.values(&other, order).len(), explicit.name.as_str()),
+            (2, "fct.classes.0.slowdown.p99")
+        );
+        assert_eq!(explicit.heading(), "fct.classes.0.slowdown.p99 (up to 100 KB)");
+    }
+
+    #[test]
+    fn an_interval_has_only_possible_values() {
+        let results = with_classes();
+        let column = |text: &str| MetricColumn::parse(text, &results.summary, &results.order).unwrap();
+        let slowdown = column("fct.classes.0.slowdown.p99").estimate(&[1.0, 4.0, 1.3]).unwrap();
+        assert_eq!(slowdown.interval().0, 1.0, "a slowdown is at least 1");
+        assert_eq!(column("fct.classes.0.slowdown.p99").text(&slowdown), "2.10 (1.00 to 6.20)");
+        assert_eq!(column("jain").estimate(&[0.2, 1.0]).unwrap().interval(), (0.0, 1.0));
+        assert_eq!(column("peak queue").estimate(&[0.0, 9.0]).unwrap().interval().0, 0.0);
     }
 
     #[test]

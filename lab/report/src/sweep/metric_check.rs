@@ -35,7 +35,7 @@ pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
         let (summary, order) = (summary(&experiment), order(&experiment));
         let mut errors = Vec::new();
         unknown.retain(|text| {
-            MetricColumn::parse(text, &summary, &order).map_err(|error| errors.push(error)).is_err()
+            MetricColumn::parse_all(text, &summary, &order).map_err(|error| errors.push(error)).is_err()
         });
         first_error = first_error.or(errors.into_iter().next());
     }
@@ -211,6 +211,9 @@ mod tests {
             "fct.slowdown.p95",
             "fct.by_size.19.p50",
             "fct.classes.2.fct_us.mean",
+            "fct.classes.*.slowdown.p99",
+            "tail=fct.classes.*.slowdown.p99",
+            "queues.*.peak_bytes",
             "queues.s1:3.peak_bytes",
             "packets.classes.0.marked_share",
             "policy.sets.0.all_after_us",
@@ -226,6 +229,7 @@ mod tests {
         for invalid in [
             "peak queu",
             "fct.slowdown.p96",
+            "fct.classes.*.slowdwon.p99",
             "queues.s9:1.peak_bytes",
             "dcqcn.marks",
             "fncc.marks vs hpc.marks",

@@ -14,5 +14,6 @@ pub mod slurm;
 pub mod stats;
 pub mod table;
 mod task;
+mod wildcard;
 
 pub use plan::{Sweep, SweepRequest, shell_quote};

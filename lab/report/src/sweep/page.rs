@@ -81,7 +81,6 @@ fn figure(results: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> 
     };
     let unit = if measure.unit().is_empty() { String::new() } else { format!(" ({})", measure.unit()) };
     let intervals = || lines.iter().flat_map(|line| &line.spread);
-    // A confidence interval may extend below zero although no value can.
     let means = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let low = if means().any(|mean| mean < 0.0) {
         intervals().map(|interval| interval.0).fold(0.0, f64::min)
@@ -164,7 +163,11 @@ pub fn page(about: &About<'_>, results: &SweepResults<'_>, dirs: &[String]) -> S
                 div.digest { dt { "command" } dd { code { (about.command) } } }
             }
         }
-        section { h2 { "Means" } (means(results)) }
+        section {
+            h2 { "Means" }
+            (means(results))
+            @if let Some(sentence) = results.small_samples() { p.note { (sentence) "." } }
+        }
         (page::charts(&section(results)))
         (runs(results, dirs))
     };
@@ -178,8 +181,9 @@ fn means(results: &SweepResults<'_>) -> Markup {
                 thead { tr {
                     @for key in results.keys() { th.name scope="col" { (key) } }
                     th.name scope="col" { "scheme" }
-                    @for measure in &results.measures {
-                        th scope="col" { (measure.name) @if !measure.unit().is_empty() { " " span.unit { (measure.unit()) } } }
+                    @for (column, measure) in results.measures.iter().enumerate() {
+                        @let (name, count) = results.heading(column);
+                        th scope="col" { (name) @if !measure.unit().is_empty() { " " span.unit { (measure.unit()) } } @if let Some(count) = count { " " span.unit { (count) } } }
                     }
                 } }
                 tbody {
@@ -190,8 +194,8 @@ fn means(results: &SweepResults<'_>) -> Markup {
                             @for (measure, estimate) in results.measures.iter().zip(&row.estimates) {
                                 td { @if let Some(estimate) = estimate {
                                     (measure.number(estimate.mean))
-                                    @if let Some(half) = measure.half_width_text(estimate) {
-                                        " " span.unit { "± " (half) }
+                                    @if let Some(interval) = measure.interval_text(estimate) {
+                                        " " span.unit { (interval) }
                                     }
                                 } @else { "-" } }
                             }

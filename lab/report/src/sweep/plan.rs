@@ -195,13 +195,12 @@ impl Sweep {
         let done = outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, run.order.as_slice())));
         let done: Vec<_> = done.collect();
         let read = |text: &String| {
-            let (first, order) = done.first()?;
             let reason = |reason| Error::Input(format!("--metric {reason}; the runs are kept"));
-            Some(MetricColumn::parse(text, first, order).map_err(reason))
+            MetricColumn::parse_for_runs(text, &done).map_err(reason)
         };
         let measures = match &self.metrics[..] {
             [] => MetricColumn::default_columns(&done),
-            metrics => metrics.iter().filter_map(read).collect::<Result<_, _>>()?,
+            metrics => metrics.iter().map(read).collect::<Result<Vec<_>, _>>()?.concat(),
         };
         Ok(SweepResults::new(&self.grid, outcomes, measures))
     }

@@ -4,6 +4,7 @@ use super::grid::{Cell, Grid};
 use super::measure::{MetricColumn, Subject};
 use super::stats::Estimate;
 use super::task::RunResult;
+use crate::page::ENOUGH_FOR_P99;
 use crate::tables::csv::escape_formula;
 use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ pub struct SweepResults<'a> {
     pub runs: Vec<(Cell, &'a RunResult)>,
     /// Metrics to show.
     pub measures: Vec<MetricColumn>,
+    /// For each metric, the least and the largest number of flows or jobs of a run over which it was computed; `None` if
+    /// it is not a mean or percentile of a sample.
+    sample_sizes: Vec<Option<(u64, u64)>>,
     /// One row for each point and subject, in the order of the grid and of the experiment.
     pub rows: Vec<Row>,
 }
@@ -53,14 +57,22 @@ impl<'a> SweepResults<'a> {
             }
         }
         for (index, row) in rows.iter_mut().enumerate() {
-            let estimate =
-                |column| Estimate::from_values(samples.get(&(index, column)).map_or(&[], Vec::as_slice));
-            row.estimates = (0..measures.len()).map(estimate).collect();
+            let estimate = |(column, measure): (usize, &MetricColumn)| {
+                measure.estimate(samples.get(&(index, column)).map_or(&[], Vec::as_slice))
+            };
+            row.estimates = measures.iter().enumerate().map(estimate).collect();
         }
         // Rows of the whole run follow the schemes of the same point.
         let points: Vec<Vec<String>> = runs.iter().map(|(cell, _)| grid.point(cell)).collect();
         rows.sort_by_key(|row| points.iter().position(|point| *point == row.point));
-        SweepResults { grid, runs, measures, rows }
+        let sample_sizes = measures.iter().map(|measure| {
+            let summaries = outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, &run.order)));
+            let sizes =
+                || summaries.clone().flat_map(|(summary, order)| measure.sample_sizes(summary, order));
+            sizes().min().zip(sizes().max())
+        });
+        let sample_sizes = sample_sizes.collect();
+        SweepResults { grid, runs, measures, sample_sizes, rows }
     }
 
     /// Returns the number of runs that are done.
@@ -89,15 +101,47 @@ impl<'a> SweepResults<'a> {
         subject.as_deref().unwrap_or("-")
     }
 
+    /// Returns the heading of a metric's column: its name with the size class, and the number of flows in a run.
+    pub fn heading(&self, column: usize) -> (String, Option<String>) {
+        let count = self.sample_sizes[column].map(|(min, max)| match min == max {
+            true => format!("n {min}"),
+            false => format!("n {min} to {max}"),
+        });
+        (self.measures[column].heading(), count)
+    }
+
+    /// Returns a sentence if a 99th percentile is over so few flows that it is the maximum or close to it.
+    pub fn small_samples(&self) -> Option<String> {
+        let few: Vec<String> = self
+            .measures
+            .iter()
+            .zip(&self.sample_sizes)
+            .filter(|(measure, _)| measure.is_p99())
+            .filter_map(|(measure, sizes)| Some((measure, sizes.filter(|(min, _)| *min < ENOUGH_FOR_P99)?)))
+            .map(|(measure, (min, _))| format!("{}: {min}", measure.heading()))
+            .collect();
+        (!few.is_empty()).then(|| {
+            format!(
+                "p99 over fewer than {ENOUGH_FOR_P99} flows or jobs in a run is close to the slowest one ({})",
+                few.join("; ")
+            )
+        })
+    }
+
     /// Returns the table for the terminal.
     pub fn text(&self, styled: bool, width: Option<usize>) -> String {
         let mut head: Vec<(String, CellAlignment)> =
             self.keys().into_iter().map(|key| (key.to_owned(), CellAlignment::Left)).collect();
         head.push(("scheme".to_owned(), CellAlignment::Left));
-        head.extend(self.measures.iter().map(|measure| {
+        head.extend(self.measures.iter().enumerate().map(|(column, measure)| {
+            let (name, count) = self.heading(column);
+            let count = count.map(|count| format!("\n{count}")).unwrap_or_default();
             let unit =
                 if measure.unit().is_empty() { String::new() } else { format!("\n({})", measure.unit()) };
-            (measure.name.replace(' ', "\n") + &unit, CellAlignment::Right)
+            // A class keeps its bounds in one line.
+            let (name, class) = name.split_once(" (").unwrap_or((&name, ""));
+            let class = if class.is_empty() { String::new() } else { format!("\n({class}") };
+            (name.replace(' ', "\n") + &class + &unit + &count, CellAlignment::Right)
         }));
         let rows = self.rows.iter().map(|row| {
             let mut cells = row.point.clone();
