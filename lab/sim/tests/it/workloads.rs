@@ -50,6 +50,40 @@ fn poisson_has_its_load_and_is_the_same_under_every_scheme_on_any_number_of_core
 }
 
 #[test]
+fn every_flow_has_the_name_of_its_workload() {
+    let run = |name: &str| {
+        let workloads = format!(
+            "[{{kind: poisson, {name}sizes: 1KB, load: 10%, count: 7}}, {{kind: incast, senders: 3, size: 2KB, to: h1}}]"
+        );
+        let rest = "duration: 1ms\nflows: [{from: h1, to: h2, size: 3KB}]";
+        let experiment = experiment("kind: star, hosts: 4", &workloads, rest);
+        // A testbed lists all flows before the run.
+        let mut listed = experiment.all_flows().unwrap();
+        let results = weir_sim::run(&experiment, &mut ()).unwrap();
+        let mut names: Vec<_> = flows(&results).iter().map(|f| (f.workload.to_string(), f.size)).collect();
+        names.sort();
+        listed.sort_by_key(|flow| (flow.workload.to_string(), flow.size));
+        assert!(listed.iter().map(|flow| (flow.workload.to_string(), flow.size)).eq(names.iter().cloned()));
+        (results, names)
+    };
+    let (unnamed, names) = run("");
+    let count = |name: &str, kb| {
+        names.iter().filter(|flow| **flow == (name.into(), Some(Bytes::from_kb(kb)))).count()
+    };
+    assert_eq!((count("poisson", 1), count("incast", 2), count("flows", 3), names.len()), (7, 3, 1, 11));
+    assert!(
+        unnamed.summary.schemes["hpcc"].fct.workloads.is_empty(),
+        "the digest is that of earlier versions"
+    );
+    let (named, _) = run("name: background, ");
+    let workloads = &named.summary.schemes["hpcc"].fct.workloads;
+    let counts: Vec<_> = workloads.iter().map(|(name, fct)| (name.as_str(), fct.count)).collect();
+    assert_eq!(counts, [("background", 7), ("flows", 1), ("incast", 3)]);
+    let fct = &named.traces["hpcc"].fct;
+    assert!(fct.iter().any(|row| &*row.workload == "all" && row.count == 11 && row.statistic == "p50"));
+}
+
+#[test]
 fn another_seed_gives_other_flows_and_a_count_ends_them() {
     let flows = |seed| {
         let text = "topology: {kind: star, hosts: 4}\nschemes: [hpcc]\nduration: 50ms\n\
