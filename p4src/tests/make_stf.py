@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Generates the STF tests <program>/<control>-<case>.stf in this directory.
+"""Generates the STF tests <program>/<control>-<case>.stf.
 
-  make_stf.py           write the files
-  make_stf.py --check   fail if a file differs from the generated one
+  make_stf.py DIR   write all of them into DIR, and remove others there
+  make_stf.py       update the examples, the few that are kept beside this file (an empty file becomes one)
 
 The expected bytes come from wire.py, a second implementation of the wire format.
 """
@@ -32,26 +32,44 @@ PROGRAMS = {
 }
 
 
-def tests():
-    """Yields (path, text) of every test."""
-    for program, cases in PROGRAMS.items():
-        for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *cases_policy.cases(), *cases.cases()]:
-            yield HERE / program / f"{name}.stf", stf.text()
+def tests(program):
+    """Returns the text of every test of a program by its name."""
+    cases = [*cases_shared.cases(), *cases_queue.cases(program), *cases_policy.cases(), *PROGRAMS[program].cases()]
+    return {name: stf.text() for name, stf in cases}
+
+
+def update(path, text):
+    # A file that is up to date is left alone: another process may be reading it.
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def write(directory):
+    generated = {directory / program / f"{name}.stf": text for program in PROGRAMS for name, text in tests(program).items()}
+    for path in set(directory.glob("*/*.stf")) - generated.keys():
+        path.unlink()
+    for path, text in generated.items():
+        update(path, text)
+
+
+def examples():
+    """Returns the generated text of every file that is kept beside this one; None if no such test is generated."""
+    return {path: tests(path.parent.name).get(path.stem) for path in sorted(HERE.glob("*/*.stf"))}
 
 
 def main():
-    generated = dict(tests())
-    stale = [path for path in HERE.glob("*/*.stf") if path not in generated]
-    if "--check" in sys.argv[1:]:
-        outdated = stale + [path for path, text in generated.items() if not path.exists() or path.read_text() != text]
-        for path in sorted(outdated):
-            print(f"{path.relative_to(HERE)}: outdated; run p4src/tests/make_stf.py", file=sys.stderr)
-        return 1 if outdated else 0
-    for path in stale:
-        path.unlink()
-    for path, text in generated.items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+    if len(sys.argv) > 2 or sys.argv[1:2] == ["--help"]:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    if len(sys.argv) == 2:
+        write(pathlib.Path(sys.argv[1]))
+        return 0
+    for path, text in examples().items():
+        if text is None:
+            path.unlink()
+        else:
+            update(path, text)
     return 0
 
 

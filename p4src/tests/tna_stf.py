@@ -28,6 +28,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tna" / "execute"))
 
+import make_stf  # noqa: E402
 from run_bmv2 import Failure, matches, statements  # noqa: E402
 from switch import CELL, CPU_PORT, RECIRCULATION_PORT, Switch  # noqa: E402
 from text import UnsupportedError  # noqa: E402
@@ -287,7 +288,7 @@ def tables():
     lines = ["| program | chip | tests | same bytes | differ |", "|---|---|---|---|---|"]
     count, programs_by_test = [0, 0], {}
     for program, chip, _ in programs():
-        names = [path.stem for path in (HERE / program).glob("*.stf")]
+        names = list(make_stf.tests(program))
         differ = [name for name in names if name in DIFFERENCES["tests"]]
         for name in differ:
             programs_by_test.setdefault(name, []).append(program)

@@ -1,6 +1,7 @@
-//! The packet tests of `p4src/tests` and `programs`, in each engine.
+//! The packet tests that `p4src/tests/make_stf.py` generates, and those of `programs`, in each engine.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use weir_switch::program::Engine;
 use weir_switch::{Program, stf};
@@ -14,12 +15,25 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// Generates the packet tests of the programs in `p4src` each time, so that none can be outdated.
+fn generate_tests(p4src: &Path) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packet-tests");
+    let mut generator = Command::new("python3");
+    let status = generator.arg(p4src.join("tests/make_stf.py")).arg(&dir).status();
+    assert!(
+        status.as_ref().is_ok_and(std::process::ExitStatus::success),
+        "python3 p4src/tests/make_stf.py: {status:?}; the packet tests need Python 3.9 or later, without packages"
+    );
+    dir
+}
+
 #[test]
 fn packet_tests_pass_in_both_engines() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let p4src = root.join("../p4src");
+    let generated = generate_tests(&p4src);
     let p4src_programs = files(&p4src.join("build"), "json").into_iter().map(|path| {
-        let tests = files(&p4src.join("tests").join(path.file_stem().unwrap()), "stf");
+        let tests = files(&generated.join(path.file_stem().unwrap()), "stf");
         (path, tests)
     });
     let test_programs = files(&root.join("tests/programs"), "json").into_iter().map(|path| {
