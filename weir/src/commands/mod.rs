@@ -209,15 +209,4 @@ mod tests {
             assert_eq!(parsed.runs_in_virtual_time(), expected, "{line}");
         }
     }
-
-    #[test]
-    fn help_reads_well() {
-        let mut cli = CommandLine::command_for(&Catalogue::builtin()).term_width(80);
-        cli.build();
-        insta::assert_snapshot!("help", cli.render_long_help());
-        for command in cli.get_subcommands_mut().filter(|c| c.get_name() != "help") {
-            let name = format!("help_{}", command.get_name());
-            insta::assert_snapshot!(name, command.render_long_help());
-        }
-    }
 }
