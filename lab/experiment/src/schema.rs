@@ -25,6 +25,10 @@ impl Catalogue {
         if let Some(kinds) = definitions["TopologySpec"]["oneOf"].as_array_mut() {
             kinds.extend(topologies.into_iter().map(Schema::to_value));
         }
+        if let Some(faults) = definitions["FaultSpec"]["oneOf"].as_array_mut() {
+            let loss = faults.iter().find(|fault| fault["properties"]["kind"]["const"] == "impair").map(loss);
+            faults.splice(0..0, loss);
+        }
         let schemes: Vec<Value> = self.schemes.schemes().map(|scheme| long_form(&*scheme)).collect();
         let names: Vec<&str> = self.schemes.schemes().map(|scheme| scheme.name()).collect();
         definitions["SchemeEntry"] =
@@ -32,6 +36,23 @@ impl Catalogue {
         add_false(&mut schema);
         schema
     }
+}
+
+/// Returns the schema of the fault `loss`, an alias of `impair`, whose `loss` it calls `rate`.
+fn loss(impair: &Value) -> Value {
+    let mut schema = impair.clone();
+    schema["description"] =
+        "Frames on links are lost: `impair` with `loss` alone, here called `rate`.".into();
+    schema["required"] = json!(["kind", "rate"]);
+    let keys = &mut schema["properties"];
+    keys["kind"]["const"] = "loss".into();
+    keys["rate"] = keys["loss"].take();
+    // `null`, which the optional `loss` allows, is no probability.
+    keys["rate"]["type"] = json!(["string", "number"]);
+    if let Some(keys) = keys.as_object_mut() {
+        keys.retain(|key, _| ["from", "kind", "links", "rate", "to"].contains(&key.as_str()));
+    }
+    schema
 }
 
 /// Adds the default `false` to optional booleans, which schemars leaves out of types that do not write defaults.

@@ -332,6 +332,11 @@ impl Positions {
         key.or_else(|| self.get(path))
     }
 
+    /// Returns whether the text or the command line has the key at `path`, or a key in it.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.entries.keys().any(|key| is_within(key, path))
+    }
+
     /// Returns the key of the map at `key_path` that is probably a misspelling of `missing`.
     fn misspelt_key(&self, key_path: &str, missing: &str) -> Option<String> {
         let keys = self.entries.keys().filter_map(|path| match key_path {

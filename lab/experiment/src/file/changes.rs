@@ -101,16 +101,6 @@ pub(super) fn resolve(
             false => links(topology, names, key_path, invalid),
         };
         match fault {
-            FaultSpec::Loss { rate, links: names, from, to } => {
-                check_order(*from, *to)?;
-                if *rate > Ratio::ONE {
-                    return Err(invalid(&key_path("rate"), exceeds_one(*rate)));
-                }
-                let links = links_or_all(names, &key_path("links"))?;
-                let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
-                schedule(*from, Change::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| schedule(*to, Change::Impair(links.clone(), impairment.reset())));
-            }
             FaultSpec::Impair {
                 loss,
                 jitter,

@@ -1,5 +1,6 @@
 //! Errors of experiment files, with file, line, column and key path.
 
+use super::alias;
 use crate::yaml::{EntryPart, KeyError, Position, Positions, path_prefix};
 use weir_units::Bandwidth;
 
@@ -66,6 +67,7 @@ impl ExperimentError {
     /// Adds line and column if the text contains the key, or the assignment if the value is from the command line.
     pub(super) fn located(mut self, positions: &Positions) -> ExperimentError {
         if let ExperimentError::Key { position: position @ None, key_path, part, reason, .. } = &mut self {
+            *key_path = alias::as_written(key_path, positions);
             *position = positions.part(key_path, *part);
             *reason = positions.with_assignment(key_path, *part, std::mem::take(reason));
         }

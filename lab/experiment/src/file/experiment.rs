@@ -1,5 +1,6 @@
 //! An experiment after all checks, and what follows from its keys for hosts, switches and flows.
 
+use super::alias;
 use super::changes::{ScheduledChange, join_time};
 use super::error::ExperimentError;
 use super::flow::{Flow, FlowNamer};
@@ -242,7 +243,9 @@ impl Experiment {
     /// Returns the content of `run.yaml`: all keys, with every default written out.
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn resolved_yaml(&self) -> String {
-        serde_yaml::to_string(&self.original_spec).expect("plain data serialises")
+        let mut spec = self.original_spec.clone();
+        alias::split(&mut spec);
+        serde_yaml::to_string(&spec).expect("plain data serialises")
     }
 
     /// Returns whether workloads create flows during the run, in addition to [`flows`](Self::flows).

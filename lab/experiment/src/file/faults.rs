@@ -11,29 +11,12 @@ use weir_units::{Ratio, Time};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 pub enum FaultSpec {
-    /// Frames on links are lost independently with the same probability, in both directions.
-    Loss {
-        /// Probability that a frame is lost.
-        #[serde_as(as = "AsText")]
-        #[schemars(extend("maximum" = 1))]
-        rate: Ratio,
-        /// Links: `<node>-<node>`, or a node for all of its links; absent: all links.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        links: Vec<String>,
-        /// Start of the fault.
-        #[serde_as(as = "AsText")]
-        #[serde(default)]
-        from: Time,
-        /// End of the fault; absent: the end of the run.
-        #[serde_as(as = "Option<AsText>")]
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        to: Option<Time>,
-    },
     /// Frames on links are lost, delayed, reordered, duplicated or corrupted, in both directions.
+    #[serde(alias = "loss")]
     Impair {
         /// Probability that a frame is lost.
         #[serde_as(as = "Option<AsText>")]
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, alias = "rate", skip_serializing_if = "Option::is_none")]
         #[schemars(extend("maximum" = 1))]
         loss: Option<Ratio>,
         /// Maximum additional delay, uniformly distributed from 0; frames are not reordered.
@@ -142,10 +125,7 @@ impl FaultSpec {
     /// Returns whether the fault affects only links. Mininet supports these faults too.
     pub fn is_link_fault(&self) -> bool {
         match self {
-            FaultSpec::Loss { .. }
-            | FaultSpec::Impair { .. }
-            | FaultSpec::Down { .. }
-            | FaultSpec::Away { .. } => true,
+            FaultSpec::Impair { .. } | FaultSpec::Down { .. } | FaultSpec::Away { .. } => true,
             FaultSpec::Restart { .. } | FaultSpec::Attack { .. } => false,
         }
     }
@@ -156,9 +136,9 @@ impl FaultSpec {
             FaultSpec::Impair { from, to, jitter, reorder_by, .. } => {
                 [from].into_iter().chain(to).chain(jitter).chain(reorder_by).collect()
             }
-            FaultSpec::Loss { from, to, .. }
-            | FaultSpec::Down { from, to, .. }
-            | FaultSpec::Away { from, to, .. } => [from].into_iter().chain(to).collect(),
+            FaultSpec::Down { from, to, .. } | FaultSpec::Away { from, to, .. } => {
+                [from].into_iter().chain(to).collect()
+            }
             FaultSpec::Restart { at, refill_after, .. } => vec![at, refill_after],
             FaultSpec::Attack { at, every, .. } => vec![at, every],
         }

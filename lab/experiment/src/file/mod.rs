@@ -3,6 +3,7 @@
 //! [`Experiment::load`] reads, checks and resolves a file. All errors are found before anything runs or is written, and
 //! are reported with file, line, column and key path.
 
+mod alias;
 mod changes;
 mod error;
 mod experiment;

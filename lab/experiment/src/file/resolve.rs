@@ -8,7 +8,7 @@ use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, configure};
 use super::spec::ExperimentSpec;
-use super::{changes, overrides, workload_names};
+use super::{alias, changes, overrides, workload_names};
 use crate::artifacts;
 use crate::catalogue::Catalogue;
 use crate::hosts;
@@ -79,12 +79,16 @@ pub(super) fn read(
         let expanded = catalogue.topologies.expand(topology);
         expanded.map_err(|(key, reason)| invalid(positions.error(join_path("topology", &key), reason)))
     })?;
-    if overrides.is_empty() && !expanded {
+    let spec = if overrides.is_empty() && !expanded {
         // Parsed a second time: a YAML `Value` turns 1.50 into a float and loses the written form, which `run.yaml` and
         // messages show. Only overrides and topologies of users have to go through `Value`.
-        return yaml::read_with_positions(text, positions).map_err(invalid);
-    }
-    yaml::read_value(root, positions).map_err(invalid)
+        yaml::read_with_positions(text, positions)
+    } else {
+        yaml::read_value(root, positions)
+    };
+    let mut spec = spec.map_err(invalid)?;
+    alias::merge(&mut spec);
+    Ok(spec)
 }
 
 /// Checks the keys of an experiment file and resolves them. `file` is the path of the file, for error messages.
@@ -388,11 +392,14 @@ fn read_workloads(
     catalogue: &Catalogue,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<ParsedWorkload>, ExperimentError> {
-    let read = |(key_path, workload): (String, _)| match catalogue.workloads.read(workload) {
-        Ok(workload) => Ok((key_path, workload)),
-        Err((key, reason)) => Err(invalid(&join_path(&key_path, &key), reason)),
+    let read = |(i, workload)| {
+        let key_path = format!("workloads[{i}]");
+        match catalogue.workloads.read(workload) {
+            Ok(workload) => Ok((key_path, workload)),
+            Err((key, reason)) => Err(invalid(&join_path(&key_path, &key), reason)),
+        }
     };
-    spec.all_workloads().map(read).collect()
+    spec.workloads.iter().enumerate().map(read).collect()
 }
 
 /// A flow that is known before the run, and the name of its workload.

@@ -80,8 +80,9 @@ pub struct ExperimentSpec {
     #[serde(default)]
     pub flows: Vec<FlowSpec>,
     /// Workload that generates flows, in addition to `flows`.
+    // `None` but while the file is read and written (alias.rs).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workload: Option<WorkloadSpec>,
+    pub(super) workload: Option<WorkloadSpec>,
     /// Several workloads that run at the same time, in addition to `workload`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadSpec>,
@@ -158,13 +159,6 @@ impl ExperimentSpec {
         self.queues.iter().map(|queue| queue.weight.get()).collect()
     }
 
-    /// Returns all workloads with their key paths, `workload` first.
-    pub fn all_workloads(&self) -> impl Iterator<Item = (String, &WorkloadSpec)> {
-        let several = self.workloads.iter().enumerate();
-        let single = self.workload.iter().map(|workload| ("workload".to_owned(), workload));
-        single.chain(several.map(|(i, workload)| (format!("workloads[{i}]"), workload)))
-    }
-
     /// Returns the schemes of the run and those of `flows`, without the schemes of workloads.
     pub(super) fn all_schemes_mut(&mut self) -> impl Iterator<Item = &mut SchemeEntry> {
         self.schemes.iter_mut().chain(self.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut()))
@@ -180,11 +174,9 @@ impl ExperimentSpec {
         kinds: &Workloads,
         mut change: impl FnMut(&mut dyn DynWorkload),
     ) -> Result<(), (String, String)> {
-        let several = self.workloads.iter_mut().enumerate();
-        let single = self.workload.iter_mut().map(|workload| ("workload".to_owned(), workload));
-        let mut all = single.chain(several.map(|(i, workload)| (format!("workloads[{i}]"), workload)));
-        all.try_for_each(|(key_path, workload)| {
-            kinds.edit(workload, &mut change).map_err(|(key, reason)| (join_path(&key_path, &key), reason))
+        self.workloads.iter_mut().enumerate().try_for_each(|(i, workload)| {
+            let at = |(key, reason): (String, _)| (join_path(&format!("workloads[{i}]"), &key), reason);
+            kinds.edit(workload, &mut change).map_err(at)
         })
     }
 

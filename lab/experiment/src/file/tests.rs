@@ -256,6 +256,34 @@ fn errors_of_messages_are_located_at_the_key() {
 }
 
 #[test]
+fn keys_with_two_spellings_are_one() {
+    let incast = "{kind: incast, senders: 2, size: 1KB}";
+    let written = |keys: &str| parse(&format!("{GOOD}{keys}\n"), &[]).unwrap().resolved_yaml();
+    for (several, single) in [
+        (format!("workloads: [{incast}]"), format!("workload: {incast}")),
+        (format!("workloads: [{incast}, {incast}]"), format!("workload: {incast}\nworkloads: [{incast}]")),
+        (
+            "faults: [{kind: impair, loss: 1%, to: 1us}]".into(),
+            "faults: [{kind: loss, rate: 1%, to: 1us}]".into(),
+        ),
+    ] {
+        assert_eq!(written(&several), written(&single));
+    }
+    let error = |keys: &str| message(&format!("{GOOD}{keys}\n"), &[]);
+    let both =
+        |first: &str, second: &str| error(&format!("workload: {first}\nworkloads: [{incast}, {second}]"));
+    let invalid = "{kind: incast, senders: 2, size: 0B}";
+    assert!(
+        both(incast, invalid).starts_with("x.yaml:11:85: workloads[1].size: "),
+        "{}",
+        both(incast, invalid)
+    );
+    assert!(both(invalid, incast).starts_with("x.yaml:10:44: workload.size: "), "{}", both(invalid, incast));
+    let lost = error("faults: [{kind: loss, rate: 2}]");
+    assert!(lost.starts_with("x.yaml:10:29: faults[0].rate: must be at most 100 %"), "{lost}");
+}
+
+#[test]
 fn trees_as_a_fallback_differ_from_trees_that_the_file_specifies() {
     let trees = |overrides: &[&str]| parse(GOOD, overrides).unwrap().trees_instead_of_ecmp();
     let flows = "flows=[{from: h1, to: h2}]";
