@@ -26,7 +26,7 @@ endif
 	@$(WEIR) mininet $(TOPO) $(if $(PROGRAM),--program $(PROGRAM)) $(ARGS)
 endif
 
-results: build ## Run the papers' experiments and write the tables of docs/results.md: 40 minutes on two cores, or ARGS=--quick for a few
+results: build ## Run the papers' experiments and write the tables of docs/results/: 40 minutes on two cores, or ARGS=--quick for a few
 	@$(WEIR) results $(ARGS)
 
 check: ## Check while you work, without root: format, lints, unit, property, simulation and packet tests; CRATE=host: that crate, and lints of those that depend on it

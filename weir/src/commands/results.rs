@@ -1,29 +1,30 @@
 //! `weir results`: runs the experiments of a list and compares them with the papers' numbers.
 
-use super::files::{open_output, read};
+mod pages;
+
 use super::threads;
 use crate::console::{Console, Failure, warn};
 use crate::interrupt;
 use crate::output::ActionOutput;
 use comfy_table::CellAlignment;
+use pages::Pages;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use weir_report::dir;
-use weir_report::files::MODE_PUBLIC;
 use weir_report::papers::claims;
 use weir_report::papers::list::{self, PlannedExperiment, Section};
-use weir_report::papers::markdown::{self, EntryResults, ExistingSection};
+use weir_report::papers::markdown::{self, EntryResults};
 use weir_report::sweep::engine;
 use weir_report::sweep::metric_check;
 use weir_report::sweep::pool::{self, RunResult, RunTask};
 
-/// Reproduce the papers' experiments and update the comparison document
+/// Reproduce the papers' experiments and update the comparison
 ///
 /// Runs the experiments of a list, and all other experiments that have a paper's numbers to compare with
 /// (`paper`, with `ours`), on all cores. Completed runs are not repeated. Then updates the tables between the
-/// marks of a Markdown document; the text around them is preserved.
+/// marks of Markdown documents; the text around them is preserved.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
@@ -43,8 +44,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     experiments: PathBuf,
 
-    /// Markdown document to update
-    #[arg(long, value_name = "FILE", default_value = "docs/results.md")]
+    /// Markdown document to update, or a directory of such documents
+    #[arg(long, value_name = "PATH", default_value = "docs/results")]
     docs: PathBuf,
 
     /// Output directory of the runs
@@ -68,7 +69,7 @@ pub(super) struct Args {
 }
 
 const HELP: &str = "\
-The list has sections, each with tables in the document between
+The list has sections, each with tables in a document between
 <!-- results:begin ID --> and <!-- results:end -->:
 
   - id: join
@@ -79,10 +80,11 @@ The list has sections, each with tables in the document between
         columns: [peak queue, \"Jain=jain\"]    # a table, as weir sweep --metric
         quick: {over: [\"seed=1\"]}        # overrides for --quick; false: skip
 
-Each `paper` note of the experiments that has `ours` becomes a row: the
-paper's value, Weir's mean and 95 % confidence interval over the seeds, the command,
-and the note's `reason`. Rows of experiments that are not run are preserved. Ctrl-C keeps
-the results so far; the same command continues.";
+Each experiment has its command and a row for each `paper` note with `ours`: the
+paper's value, Weir's mean and 95 % confidence interval over the seeds, and the
+note's `reason`. Experiments that are not run, or not all of whose runs are complete,
+keep what the document has. Ctrl-C keeps the results so far; the same command continues.
+In a directory of documents, a section that none has is appended to the first by name.";
 
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
@@ -97,17 +99,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !args.only.is_empty() {
         plan.retain(|(section, _)| args.only.contains(&section.id));
     }
-    let at_docs = |error| match error {
-        Failure::Input(reason) => Failure::Input(format!("{}: {reason}", args.docs.display())),
-        other => other,
-    };
-    // The runs may take hours, so the marks of the document are checked before the runs.
-    let document = read(&args.docs)?;
-    let docs = open_output("--docs", &args.docs)?;
+    // The runs may take hours, so the marks of the pages are checked before the runs.
+    let mut pages = Pages::open(&args.docs)?;
     for (section, _) in &plan {
-        markdown::replace_section(&document, &section.id, &section.title, "")
-            .map_err(Failure::Input)
-            .map_err(at_docs)?;
+        pages.replace(&section.id, &section.title, |_| String::new())?;
     }
     let tasks: Vec<RunTask> =
         plan.iter().flat_map(|(_, entries)| entries).flat_map(|planned| planned.tasks.clone()).collect();
@@ -124,15 +119,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let pool = threads::pool(args.jobs, args.threads, console);
     let outcomes = engine::run(&pool, &tasks, outcomes, args.fresh, warn)?;
 
-    // The document is read again, so that changes made during the runs are preserved.
     let mut sections = Vec::new();
-    let document = update_document(read(&args.docs)?, &plan, &outcomes, |title, results| {
+    pages.reload()?;
+    update(&mut pages, &plan, &outcomes, |title, results| {
         sections.push(json!({"title": title, "claims": claims_of(results).collect::<Vec<_>>()}));
         print(title, results, console)
-    })
-    .map_err(at_docs)?;
-    docs.write(document.as_bytes(), MODE_PUBLIC)
-        .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
+    })?;
+    pages.write()?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
     let cached = outcomes.iter().filter(|outcome| outcome.is_cached).count();
     if console.style.json {
@@ -156,14 +149,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the document with updated tables of all sections, and passes the results of each section to
-/// `show`. `outcomes` are in the order of the plan's tasks.
-fn update_document(
-    mut document: String,
+/// Updates the tables of all sections, and passes the results of each section to `show`. `outcomes` are in the order of
+/// the plan's tasks.
+fn update(
+    pages: &mut Pages,
     plan: &[(Section, Vec<PlannedExperiment>)],
     outcomes: &[RunResult],
     mut show: impl FnMut(&str, &[EntryResults]) -> Result<(), Failure>,
-) -> Result<String, Failure> {
+) -> Result<(), Failure> {
     let mut remaining = outcomes;
     for (section, entries) in plan {
         let mut results = Vec::new();
@@ -172,25 +165,26 @@ fn update_document(
             remaining = others;
             results.push(EntryResults {
                 name: planned.name.clone(),
+                command: planned.command(),
                 claims: claims::claims(planned, own_outcomes),
                 means: claims::means(planned, own_outcomes).map_err(Failure::Work)?,
                 has_means_table: !planned.entry.columns.is_empty(),
             });
         }
         show(&section.title, &results)?;
-        let content = markdown::content(&results, ExistingSection::find(&document, &section.id));
-        document = markdown::replace_section(&document, &section.id, &section.title, &content)
-            .map_err(Failure::Input)?;
+        pages.replace(&section.id, &section.title, |existing| markdown::content(&results, existing))?;
     }
-    Ok(document)
+    Ok(())
 }
 
 /// Returns the claims of a section as JSON objects.
 fn claims_of(results: &[EntryResults]) -> impl Iterator<Item = Value> {
-    results.iter().flat_map(|results| &results.claims).map(|claim| {
-        json!({
-            "what": claim.what, "paper": claim.paper, "ours": claim.ours,
-            "command": claim.command, "reason": claim.reason,
+    results.iter().flat_map(|results| {
+        results.claims.iter().map(move |claim| {
+            json!({
+                "what": claim.what, "paper": claim.paper, "ours": claim.ours,
+                "command": results.command, "reason": claim.reason,
+            })
         })
     })
 }

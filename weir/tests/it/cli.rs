@@ -709,9 +709,10 @@ fn results_write_the_tables_of_a_document_and_nothing_else() {
         quick.starts_with("Before.\n") && quick.contains("\nAfter.\n") && !quick.contains("old"),
         "{quick}"
     );
-    assert!(quick.contains("`weir sweep x/tiny.yaml --over seed=1,2` | traced |"), "{quick}");
+    assert!(quick.contains("`weir sweep x/tiny.yaml --over seed=1,2`\n\n| claim |"), "{quick}");
     assert!(
-        quick.contains("| queue | -37.5 % (Fig. 9) | +4.4 % ± 0.0 % |") && quick.contains("| fncc |"),
+        quick.contains("| queue | -37.5 % (Fig. 9) | +4.4 % ± 0.0 % | traced |")
+            && quick.contains("| fncc |"),
         "{quick}"
     );
     // The other experiment also has a paper's value: it is listed under "Others", and not run with --quick.
@@ -722,12 +723,25 @@ fn results_write_the_tables_of_a_document_and_nothing_else() {
     assert!(whole.contains("seed=1..3") && !whole.contains("not run yet"), "{whole}");
     let (_, printed, again) = results(&["--quick"]);
     assert!(printed.contains("2 runs: 2 complete (2 cached)"), "{printed}");
-    let other = |text: &str| {
-        text.lines().filter(|line| line.contains("x/other.yaml")).map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(other(&again), other(&whole), "rows that --quick does not run are preserved");
+    let other = |text: &str| text.split_once("<!-- experiment other -->").unwrap().1.to_owned();
+    assert_eq!(other(&again), other(&whole), "tables that --quick does not run are preserved");
     let (status, printed, _) = results(&["--only", "b"]);
     assert!(status == Some(2) && printed.contains("expected one of a, others"), "{printed}");
+
+    // In a directory, each section is updated on the page that has it.
+    fs::create_dir(dir.path().join("pages")).unwrap();
+    let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
+    put("pages/README.md", "Index.\n");
+    put("pages/a.md", empty);
+    let output = weir()
+        .current_dir(&dir)
+        .args(["results", "--list", "list.yaml", "--experiments", "x", "--docs", "pages"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let page = |name: &str| fs::read_to_string(dir.path().join("pages").join(name)).unwrap();
+    assert!(page("README.md").starts_with("Index.\n") && page("README.md").contains("results:begin others"));
+    assert!(page("a.md").contains("x/tiny.yaml") && !page("a.md").contains("others"), "{}", page("a.md"));
 
     // An invalid column or document is reported before the runs.
     fs::remove_dir_all(dir.path().join("runs")).unwrap();

@@ -16,16 +16,12 @@ pub struct Claim {
     pub paper: String,
     /// The measured value; `None` if not all runs are done.
     pub ours: Option<String>,
-    /// Command that reproduces the value.
-    pub command: String,
     /// Reason for a difference; may be empty.
     pub reason: String,
 }
 
 /// A table of means.
 pub struct Means {
-    /// Command that reproduces the table.
-    pub command: String,
     /// Column heads.
     pub head: Vec<String>,
     /// Rows in the order of the grid.
@@ -57,8 +53,8 @@ pub fn claims(planned: &PlannedExperiment, outcomes: &[RunResult]) -> Vec<Claim>
             let pairs = planned.grid.cells().into_iter().zip(outcomes);
             let pairs = pairs.filter(|(cell, _)| planned.grid.point(cell) == *point);
             let runs: Vec<&RunResult> = pairs.map(|(_, outcome)| outcome).collect();
-            let (command, reason) = (planned.command(), note.reason.clone().unwrap_or_default());
-            lines.push(Claim { what, paper, ours: measured(formula, &runs), command, reason });
+            let reason = note.reason.clone().unwrap_or_default();
+            lines.push(Claim { what, paper, ours: measured(formula, &runs), reason });
         }
     }
     lines
@@ -117,5 +113,5 @@ pub fn means(planned: &PlannedExperiment, outcomes: &[RunResult]) -> Result<Opti
             .chain(values)
             .collect()
     });
-    Ok(Some(Means { command: planned.command(), head, rows: rows.collect() }))
+    Ok(Some(Means { head, rows: rows.collect() }))
 }

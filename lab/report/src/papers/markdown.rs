@@ -9,7 +9,7 @@ const END: &str = "<!-- results:end -->";
 /// Text in place of a value that was not measured yet.
 const NOT_MEASURED: &str = "not run yet";
 
-/// The existing content of a section, from which rows without new results are preserved.
+/// The existing content of a section, from which the tables of experiments without new results are preserved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExistingSection<'a>(&'a str);
 
@@ -19,29 +19,25 @@ impl<'a> ExistingSection<'a> {
         ExistingSection(content_range(document, id).ok().flatten().map_or("", |range| &document[range]))
     }
 
-    /// Returns the existing table row of a claim.
-    fn claim(self, what: &str, paper: &str) -> Option<&'a str> {
-        let first_cells = format!("| {} | {} |", cell(what), cell(paper));
-        self.0.lines().find(|line| line.starts_with(&first_cells))
-    }
-
-    /// Returns the existing table of means of an entry.
-    fn means(self, name: &str) -> Option<&'a str> {
-        let rest = &self.0[self.0.find(&means_mark(name))?..];
-        // The table ends at the next comment; `rest` itself begins with a comment, hence the offset of 1.
+    /// Returns the existing tables of an entry, with their mark.
+    fn entry(self, name: &str) -> Option<&'a str> {
+        let rest = &self.0[self.0.find(&mark(name))?..];
+        // They end at the next comment; `rest` itself begins with a comment, hence the offset of 1.
         Some(rest[..rest[1..].find("<!-- ").map_or(rest.len(), |end| end + 1)].trim_end())
     }
 }
 
-/// Returns the comment that marks the table of means of an entry.
-fn means_mark(name: &str) -> String {
-    format!("<!-- means of {name} -->")
+/// Returns the comment before the tables of an entry.
+fn mark(name: &str) -> String {
+    format!("<!-- experiment {name} -->")
 }
 
 /// The results of an entry of the list.
 pub struct EntryResults {
     /// Name of the entry. A section may have several entries for the same file.
     pub name: String,
+    /// Command that reproduces the results.
+    pub command: String,
     pub claims: Vec<Claim>,
     /// The table of means; `None` if it could not be computed.
     pub means: Option<Means>,
@@ -49,37 +45,45 @@ pub struct EntryResults {
     pub has_means_table: bool,
 }
 
+impl EntryResults {
+    /// Returns whether all runs of the entry are done.
+    fn is_complete(&self) -> bool {
+        self.claims.iter().all(|claim| claim.ours.is_some()) && self.means.is_some() == self.has_means_table
+    }
+
+    /// Returns the command and the tables of the entry.
+    fn tables(&self) -> String {
+        let mut text = format!("{}\n`{}`\n", mark(&self.name), self.command);
+        if !self.claims.is_empty() {
+            text.push_str("\n| claim | paper | Weir | reason for difference |\n|---|---|---|---|\n");
+        }
+        for claim in &self.claims {
+            let ours = claim.ours.as_deref().unwrap_or(NOT_MEASURED);
+            text.push_str(&row(&[&claim.what, &claim.paper, ours, &claim.reason]));
+            text.push('\n');
+        }
+        if let Some(means) = &self.means {
+            text.push('\n');
+            text.push_str(&means_table(means));
+        }
+        text
+    }
+}
+
 /// Returns the new content of a section.
 pub fn content(entries: &[EntryResults], existing: ExistingSection<'_>) -> String {
     let mut text = String::new();
-    let claims: Vec<&Claim> = entries.iter().flat_map(|entry| &entry.claims).collect();
-    if !claims.is_empty() {
-        text.push_str(
-            "| claim | paper | measured | command | reason for difference |\n|---|---|---|---|---|\n",
-        );
-        for claim in claims {
-            let line = match (&claim.ours, existing.claim(&claim.what, &claim.paper)) {
-                (None, Some(line)) => line.to_owned(),
-                (ours, _) => {
-                    let ours = ours.as_deref().unwrap_or(NOT_MEASURED);
-                    let command = format!("`{}`", claim.command);
-                    row(&[&claim.what, &claim.paper, ours, &command, &claim.reason])
-                }
-            };
-            text.push_str(&line);
+    for entry in entries.iter().filter(|entry| entry.has_means_table || !entry.claims.is_empty()) {
+        let tables = match existing.entry(&entry.name) {
+            Some(tables) if !entry.is_complete() => tables.to_owned(),
+            None if entry.claims.is_empty() && entry.means.is_none() => continue,
+            _ => entry.tables(),
+        };
+        // The comment that marks the section precedes the first one.
+        if !text.is_empty() {
             text.push('\n');
         }
-    }
-    for entry in entries.iter().filter(|entry| entry.has_means_table) {
-        let table = match (&entry.means, existing.means(&entry.name)) {
-            (Some(means), _) => {
-                format!("{}\n`{}`\n\n{}", means_mark(&entry.name), means.command, means_table(means))
-            }
-            (None, Some(table)) => table.to_owned(),
-            (None, None) => continue,
-        };
-        text.push('\n');
-        text.push_str(table.trim_end());
+        text.push_str(tables.trim_end());
         text.push('\n');
     }
     text
@@ -119,6 +123,11 @@ fn content_range(document: &str, id: &str) -> Result<Option<Range<usize>>, Strin
     }
 }
 
+/// Returns whether the document has a section.
+pub fn has_section(document: &str, id: &str) -> bool {
+    document.contains(&format!("{BEGIN}{id} -->"))
+}
+
 /// Returns the document with `content` as the content of section `id`. A missing section is appended with the heading `title`.
 ///
 /// # Errors
@@ -142,18 +151,17 @@ mod tests {
             what: what.into(),
             paper: "1 (Fig. 1)".into(),
             ours: ours.map(str::to_owned),
-            command: "weir run x.yaml".into(),
             reason: "a | b".into(),
         }
     }
 
     fn entries(claims: Vec<Claim>, mean: Option<&str>) -> Vec<EntryResults> {
         let means = mean.map(|mean| Means {
-            command: "weir sweep x.yaml".into(),
             head: vec!["scheme".into(), "queue".into()],
             rows: vec![vec!["fncc".into(), mean.into()]],
         });
-        vec![EntryResults { name: "x".into(), claims, means, has_means_table: true }]
+        let command = "weir sweep x.yaml".into();
+        vec![EntryResults { name: "x".into(), command, claims, means, has_means_table: true }]
     }
 
     #[test]
@@ -170,7 +178,10 @@ mod tests {
                 && new.ends_with("\n\nAfter.\n")
                 && !new.contains("old")
         );
-        assert!(new.contains("| queue | 1 (Fig. 1) | 2 | `weir run x.yaml` | a \\| b |\n"), "{new}");
+        assert!(
+            new.contains("`weir sweep x.yaml`\n\n| claim | ")
+                && new.contains("| queue | 1 (Fig. 1) | 2 | a \\| b |\n")
+        );
         assert!(new.contains("| scheme | queue |\n|---|---|\n| fncc | 7 |\n"), "{new}");
         assert_eq!(replace_section(&new, "a", "A", &text).unwrap(), new, "a second time changes nothing");
         let elsewhere = replace_section(&new, "b", "B", "x\n").unwrap();
@@ -195,29 +206,19 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_new_results_are_preserved() {
+    fn an_experiment_with_missing_runs_keeps_its_tables() {
+        let update = |document: &str, entries: &[EntryResults]| {
+            let text = content(entries, ExistingSection::find(document, "a"));
+            replace_section(document, "a", "A", &text).unwrap()
+        };
+        let (queue, rate) = (|ours| claim("queue", ours), |ours| claim("rate", ours));
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
-        let first = content(
-            &entries(vec![claim("queue", Some("2")), claim("rate", None)], Some("7")),
-            ExistingSection::find(empty, "a"),
-        );
-        assert!(first.contains("| rate | 1 (Fig. 1) | not run yet |"));
-        let document = replace_section(empty, "a", "A", &first).unwrap();
-        let second = content(
-            &entries(vec![claim("queue", None), claim("rate", Some("3"))], None),
-            ExistingSection::find(&document, "a"),
-        );
-        assert!(
-            second.contains("| queue | 1 (Fig. 1) | 2 |") && second.contains("| rate | 1 (Fig. 1) | 3 |")
-        );
-        assert!(second.contains("| fncc | 7 |"), "{second}");
-        let document = replace_section(&document, "a", "A", &second).unwrap();
-        assert_eq!(
-            content(
-                &entries(vec![claim("queue", None), claim("rate", None)], None),
-                ExistingSection::find(&document, "a")
-            ),
-            second
-        );
+        assert_eq!(update(empty, &entries(Vec::new(), None)), empty);
+        let first = update(empty, &entries(vec![queue(Some("2")), rate(None)], None));
+        assert!(first.contains("| rate | 1 (Fig. 1) | not run yet |"), "{first}");
+        let whole = update(&first, &entries(vec![queue(Some("2")), rate(Some("3"))], Some("7")));
+        assert!(!whole.contains("not run yet") && whole.contains("| fncc | 7 |"), "{whole}");
+        assert_eq!(update(&whole, &entries(vec![queue(Some("4")), rate(None)], None)), whole);
+        assert_eq!(update(&whole, &entries(vec![queue(Some("4")), rate(Some("3"))], None)), whole);
     }
 }

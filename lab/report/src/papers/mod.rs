@@ -1,4 +1,4 @@
-//! Reproduction of published results: the list of experiments ([`list`]), and the tables of `docs/results.md`
+//! Reproduction of published results: the list of experiments ([`list`]), and the tables of `docs/results/`
 //! ([`claims`], [`markdown`]).
 
 pub mod claims;
