@@ -268,7 +268,7 @@ impl Experiment {
     /// Returns the names of all workloads if the file names any of them, otherwise none. Summaries are divided by workload
     /// only if the file asks for it, so that other files keep their digests.
     pub fn named_workloads(&self) -> &[Arc<str>] {
-        let is_any_named = self.spec.all_workloads().any(|(_, workload)| workload.name.is_some());
+        let is_any_named = self.spec.workloads.iter().any(|workload| workload.name.is_some());
         if is_any_named { &self.workload_names } else { &[] }
     }
 

@@ -19,12 +19,13 @@ pub(super) fn resolve(
     spec: &ExperimentSpec,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Arc<str>>, ExperimentError> {
-    let unnamed = || spec.all_workloads().map(|(_, workload)| workload).filter(|other| other.name.is_none());
+    let unnamed = || spec.workloads.iter().filter(|other| other.name.is_none());
     let mut used = BTreeSet::from([Arc::from(ALL_WORKLOADS)]);
     used.extend((!spec.flows.is_empty()).then(listed_flows));
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();
-    for (key_path, workload) in spec.all_workloads() {
+    for (i, workload) in spec.workloads.iter().enumerate() {
+        let key_path = format!("workloads[{i}]");
         let name: Arc<str> = match &workload.name {
             Some(name) => {
                 let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
