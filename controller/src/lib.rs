@@ -23,7 +23,6 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod call;
 pub mod channels;
 mod compiled;
 pub mod deflect;

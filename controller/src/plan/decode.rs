@@ -1,19 +1,22 @@
 //! Decodes the entities of switches into routes, so that the actual state can be verified.
 
+use super::codec::{EntryCodec, last_component};
+use super::entry::Field;
+use super::tables::{FORWARD, POLICY_FLOOD};
 use super::target::P4Target;
 use crate::pretty;
 use crate::reconcile::{canonical, replica_port};
 use crate::routes::{NextHop, Routes, RoutingMethod, SwitchRoutes};
 use crate::topology::{Prefix, Topology};
 use p4runtime::p4::v1::entity::Entity as Kind;
-use p4runtime::p4::v1::field_match::FieldMatchType;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
-use p4runtime::p4::v1::table_action::Type as ActionType;
 use p4runtime::p4::v1::{Entity, TableEntry};
 use p4runtime::p4info::{Index, Object};
-use p4runtime::value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+
+/// The tables whose entries are routes.
+const ROUTE_TABLES: [&str; 4] = [FORWARD, "member", "tree_route", POLICY_FLOOD];
 
 /// Decodes the routes of all switches from their entities, by switch name. A switch without entities has no routes;
 /// entries of other tables are ignored. Port numbers of the target are converted to those of the topology.
@@ -64,65 +67,43 @@ fn decode_entry(
     routes: &mut SwitchRoutes,
     members: &mut BTreeMap<u16, BTreeMap<u16, u16>>,
 ) -> Option<()> {
-    let table = p4info.tables.id(entry.table_id)?;
-    // The value of a key field, and its prefix length if it has one.
-    let key = |name: &str| {
-        let id = table.match_field(name)?.id;
-        let field = entry.r#match.iter().find(|field| field.field_id == id)?;
-        match field.field_match_type.as_ref()? {
-            FieldMatchType::Exact(exact) => Some((value::to_u64(&exact.value)?, 0)),
-            FieldMatchType::Lpm(lpm) => Some((value::to_u64(&lpm.value)?, lpm.prefix_len)),
-            _ => None,
-        }
-    };
-    let key_u16 = |name: &str| u16::try_from(key(name)?.0).ok();
-    // The action with its P4Info.
-    let action_call = || {
-        let ActionType::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else { return None };
-        let info = p4info.actions.id(action.action_id)?;
-        Some((action, info))
-    };
-    let param = |name: &str| {
-        let (action, info) = action_call()?;
-        let id = info.param(name)?.id;
-        value::to_u64(&action.params.iter().find(|param| param.param_id == id)?.value)
-    };
-    let port = || port_of(u16::try_from(param("port")?).ok()?);
-    let last_component = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    match last_component(&table.preamble().name).as_str() {
-        "forward" if !entry.is_default_action => {
-            // P4Runtime omits the field of a prefix of length 0.
-            let (addr, len) = key("dst_addr").unwrap_or((0, 0));
-            let prefix = Prefix::of(Ipv4Addr::from_bits(u32::try_from(addr).ok()?), u8::try_from(len).ok()?);
-            let hop = match last_component(&action_call()?.1.preamble().name).as_str() {
+    let table = last_component(&p4info.tables.id(entry.table_id)?.preamble().name);
+    if entry.is_default_action || !ROUTE_TABLES.contains(&table) {
+        return Some(());
+    }
+    let entry = EntryCodec::new(p4info).decode(entry)?;
+    let port = || port_of(entry.param("port")?);
+    match (table, entry.action) {
+        (FORWARD, action) => {
+            let Field::Lpm { value, prefix_len } = entry.field("dst_addr")? else { return None };
+            let prefix = Prefix::of(Ipv4Addr::from_bits(u32::try_from(value).ok()?), prefix_len);
+            let hop = match action {
                 "deliver" => {
-                    let [_, _, mac @ ..] = param("dst_mac")?.to_be_bytes();
+                    let [_, _, mac @ ..] = entry.param::<u64>("dst_mac")?.to_be_bytes();
                     NextHop::Deliver { port: port()?, mac }
                 }
                 "via" => NextHop::Via { port: port()? },
                 "spread" => NextHop::Ecmp {
-                    group: u16::try_from(param("group")?).ok()?,
-                    size: u16::try_from(param("size")?).ok()?,
-                    slice: u8::try_from(param("slice")?).ok()?,
+                    group: entry.param("group")?,
+                    size: entry.param("size")?,
+                    slice: entry.param("slice")?,
                 },
-                "trees" => NextHop::Trees { count: u8::try_from(param("count")?).ok()? },
+                "trees" => NextHop::Trees { count: entry.param("count")? },
                 _ => return None,
             };
             routes.forward.insert(prefix, hop);
         }
-        "member" if !entry.is_default_action => {
-            members.entry(key_u16("group")?).or_default().insert(key_u16("index")?, port()?);
+        ("member", _) => {
+            members.entry(entry.exact("group")?).or_default().insert(entry.exact("index")?, port()?);
         }
-        "tree_route" if !entry.is_default_action => {
-            let tree = usize::from(u8::try_from(key("tree")?.0).ok()?);
-            let dst = Ipv4Addr::from_bits(u32::try_from(key("dst_addr")?.0).ok()?);
+        ("tree_route", _) => {
+            let tree = usize::from(entry.exact::<u8>("tree")?);
             routes.trees.resize(routes.trees.len().max(tree + 1), BTreeMap::new());
-            routes.trees[tree].insert(dst, port()?);
+            routes.trees[tree].insert(Ipv4Addr::from_bits(entry.exact("dst_addr")?), port()?);
         }
-        "policy_flood" if !entry.is_default_action => {
-            routes.flood.insert(port_of(key_u16("port")?)?, vec![u16::try_from(param("group")?).ok()?]);
+        _ => {
+            routes.flood.insert(port_of(entry.exact("port")?)?, vec![entry.param("group")?]);
         }
-        _ => {}
     }
     Some(())
 }

@@ -1,6 +1,6 @@
 //! The ranks of the entries of a plan: the order in which switches may write them.
 
-use super::entry::Entry;
+use super::entry::Phase;
 use crate::reconcile::{BASE, LAST_INSERT};
 use crate::routes::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, Prefix, SwitchIx, Topology};
@@ -52,18 +52,17 @@ impl UpdateOrder {
         UpdateOrder { prefixes, trees }
     }
 
-    /// Returns the rank in which `switch` may write this entry; lower ranks are written first.
-    pub fn of(&self, switch: SwitchIx, entry: &Entry) -> u32 {
+    /// Returns the rank in which `switch` may write an entry of this phase; lower ranks are written first.
+    pub fn rank(&self, switch: SwitchIx, phase: Phase) -> u32 {
         // Routes follow `BASE`, since they refer to group members.
         let rank = |hops: Option<&Vec<u32>>| BASE + 1 + hops.map_or(0, |hops| hops[switch.0 as usize]);
-        match entry {
-            // `trees` refers to all trees at once. A flooding entry refers to a group, which gets its new ports last.
-            Entry::Forward { hop: NextHop::Trees { .. }, .. } | Entry::PolicyFlood { .. } => LAST_INSERT,
-            Entry::Forward { prefix, .. } => rank(self.prefixes.get(prefix)),
-            Entry::TreeRoute { tree, dst, .. } => {
-                rank(self.trees.get(usize::from(*tree)).and_then(|by_host| by_host.get(dst)))
+        match phase {
+            Phase::Base => BASE,
+            Phase::Prefix(prefix) => rank(self.prefixes.get(&prefix)),
+            Phase::Tree(tree, dst) => {
+                rank(self.trees.get(usize::from(tree)).and_then(|by_host| by_host.get(&dst)))
             }
-            _ => BASE,
+            Phase::Last => LAST_INSERT,
         }
     }
 }

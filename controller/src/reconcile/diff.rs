@@ -99,12 +99,14 @@ pub fn diff(desired: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
 pub fn updates(desired: &DesiredState) -> Vec<Update> {
     let mut entities: Vec<_> = desired.entities().collect();
     entities.sort_by_key(|desired| desired.rank); // stable: keeps the order within a rank
-    let update = |desired: &DesiredEntity<'_>| {
-        let is_default = matches!(identity(desired.entity), Some(Identity::Default(_)));
-        let kind = if is_default { Type::Modify } else { Type::Insert };
-        Update { r#type: kind.into(), entity: Some(desired.entity.clone()) }
-    };
-    entities.iter().map(update).collect()
+    entities.iter().map(|desired| fill(desired.entity.clone())).collect()
+}
+
+/// Returns the update that writes an entity to empty tables: a default action exists already.
+pub fn fill(entity: Entity) -> Update {
+    let is_default = matches!(&entity.entity, Some(Kind::TableEntry(entry)) if entry.is_default_action);
+    let kind = if is_default { Type::Modify } else { Type::Insert };
+    Update { r#type: kind.into(), entity: Some(entity) }
 }
 
 fn modify(entity: &Entity) -> Update {

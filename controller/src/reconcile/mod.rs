@@ -18,5 +18,5 @@ mod ranked;
 pub(crate) use canonical::replica_port;
 pub use canonical::{Identity, canonical, identity};
 pub use desired::{BASE, DELETE, DesiredEntity, DesiredState, LAST_INSERT};
-pub use diff::{Diff, Step, diff, updates};
+pub use diff::{Diff, Step, diff, fill, updates};
 pub use ranked::RankedUpdates;

@@ -5,7 +5,7 @@ use p4runtime::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType,
 use p4runtime::p4info::{Index, Object, parse};
 use p4runtime::value::to_u64;
 use std::collections::BTreeMap;
-use weir_controller::plan::PriorityTraffic;
+use weir_controller::plan::{EntryCodec, PriorityTraffic};
 use weir_controller::pretty::update as format_update;
 use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
@@ -156,12 +156,12 @@ fn candidates_lead_to_the_other_switches_of_the_next_tier() {
         "escape_class[tokens=1] wait_in(escape=0 detour=2)",
         "deflect_port[port=2 index=0] deflect_to(port=3 other=4)",
         "deflect_port[port=2 index=1] deflect_to(port=4 other=3)",
-        "deflection[port=2] over(limit=150000 ports=2 ticks=50)",
         "deflect_port[port=3 index=0] deflect_to(port=2 other=4)",
         "deflect_port[port=3 index=1] deflect_to(port=4 other=2)",
-        "deflection[port=3] over(limit=150000 ports=2 ticks=50)",
         "deflect_port[port=4 index=0] deflect_to(port=2 other=3)",
         "deflect_port[port=4 index=1] deflect_to(port=3 other=2)",
+        "deflection[port=2] over(limit=150000 ports=2 ticks=50)",
+        "deflection[port=3] over(limit=150000 ports=2 ticks=50)",
         "deflection[port=4] over(limit=150000 ports=2 ticks=50)",
     ];
     assert_eq!(lines("s1", &options, DART), leaf);
@@ -287,4 +287,27 @@ fn k16_is_planned_quickly() {
     let count: usize = plan.values().map(Vec::len).sum();
     assert_eq!(count, unicast + flood);
     assert!(took.as_secs() < 20, "{took:?}");
+}
+
+#[test]
+fn encoding_a_decoded_entry_returns_the_entry() {
+    let index = Index::from_text(HPCC).unwrap();
+    let codec = EntryCodec::new(&index);
+    let leaf_spine = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}");
+    let options = PlanOptions::default().prioritise(FEEDBACK);
+    for update in [leaf_spine, ring()]
+        .iter()
+        .flat_map(|topology| planned(topology, &options, &index))
+        .flat_map(|(_, updates)| updates)
+    {
+        let Some(entity::Entity::TableEntry(written)) = update.entity.as_ref().and_then(|e| e.entity.clone())
+        else {
+            continue;
+        };
+        let decoded = codec.decode(&written).unwrap_or_else(|| panic!("{}", format_update(&update, &index)));
+        let Some(entity::Entity::TableEntry(again)) = codec.encode(&decoded).unwrap().entity else {
+            panic!()
+        };
+        assert_eq!(again, TableEntry { meter_config: None, ..written });
+    }
 }

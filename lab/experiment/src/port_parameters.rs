@@ -2,7 +2,6 @@
 //! programs.
 
 use weir_controller::PlanOptions;
-use weir_controller::plan::Call;
 use weir_controller::port_params::PortParams;
 use weir_controller::topology::Topology;
 use weir_host::port_algorithm::{
@@ -115,7 +114,7 @@ fn rocc(algorithm: &RoccParams, port: Port) -> Result<PortParams, PortParameterE
         ("alpha_gain", alpha.into()),
         ("beta_gain", beta.into()),
     ];
-    Ok(PortParams { table: "rocc_port", call: Call { action: "pi", params } })
+    Ok(PortParams { table: "rocc_port", action: "pi", params })
 }
 
 fn rcp(algorithm: &RcpParams, port: Port) -> Result<PortParams, PortParameterError> {
@@ -147,7 +146,7 @@ fn rcp(algorithm: &RcpParams, port: Port) -> Result<PortParams, PortParameterErr
             port.number("2^32 over the bandwidth-delay product", inverse_bdp, MAX_INVERSE)?.into(),
         ),
     ];
-    Ok(PortParams { table: "rcp_port", call: Call { action: "rcp", params } })
+    Ok(PortParams { table: "rcp_port", action: "rcp", params })
 }
 
 fn credits(algorithm: &CreditLimit, port: Port) -> Result<PortParams, PortParameterError> {
@@ -158,16 +157,13 @@ fn credits(algorithm: &CreditLimit, port: Port) -> Result<PortParams, PortParame
         (interval * f64::from(algorithm.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32;
     let interval = port.number("ticks between credits * 256", interval, u32::MAX)?;
     let params = vec![("interval", interval.into()), ("burst", burst.into())];
-    Ok(PortParams { table: "credit_port", call: Call { action: "shape", params } })
+    Ok(PortParams { table: "credit_port", action: "shape", params })
 }
 
 fn congestion(algorithm: &CongestionThreshold, port: Port) -> Result<PortParams, PortParameterError> {
     let queue = algorithm.queue.as_f64() * port.rate.as_bps_f64() / algorithm.reference_rate.as_bps_f64();
     let bytes = port.number("the queue of a congested port in bytes", queue, u32::MAX)?;
-    Ok(PortParams {
-        table: "int_threshold",
-        call: Call { action: "set_threshold", params: vec![("bytes", bytes.into())] },
-    })
+    Ok(PortParams { table: "int_threshold", action: "set_threshold", params: vec![("bytes", bytes.into())] })
 }
 
 #[cfg(test)]
@@ -202,7 +198,7 @@ mod tests {
     }
 
     fn value(row: &PortParams, name: &str) -> u128 {
-        row.call.params.iter().find(|(param, _)| *param == name).unwrap().1
+        row.params.iter().find(|(param, _)| *param == name).unwrap().1
     }
 
     /// RoCC at 100 Gbit/s: 300, 600, 660 KB; 10 to 10,000 units of 10 Mbit/s; 0.45 and 2.25 units per 600 B.
@@ -221,7 +217,7 @@ mod tests {
             ("alpha_gain", alpha),
             ("beta_gain", 37 * 65_536 + 32_768),
         ];
-        assert_eq!(row, PortParams { table: "rocc_port", call: Call { action: "pi", params } });
+        assert_eq!(row, PortParams { table: "rocc_port", action: "pi", params });
     }
 
     /// A scale model ten thousand times slower has the same queues; its clock ticks in microseconds.

@@ -1,8 +1,9 @@
 //! BMv2.
 
-use super::super::entry::{Entry, TABLES};
+use super::super::entry::Entry;
 use super::super::error::PlanError;
 use super::p4_target::{CloneSession, P4Target};
+use crate::flood::Meter;
 use crate::route_table::Routes;
 use crate::topology::{SwitchIx, Topology};
 use p4runtime::p4info::Index;
@@ -13,10 +14,6 @@ use std::borrow::Cow;
 pub struct Bmv2;
 
 impl P4Target for Bmv2 {
-    fn tables(&self) -> &'static [&'static str] {
-        &TABLES
-    }
-
     fn check_ports(&self, _: &Topology, _: SwitchIx, _: &Index) -> Result<(), PlanError> {
         Ok(())
     }
@@ -33,8 +30,12 @@ impl P4Target for Bmv2 {
         Ok(Cow::Borrowed(routes))
     }
 
-    fn convert_entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
-        Ok(entries)
+    fn queue_limit(&self, bytes: u32) -> Result<u32, PlanError> {
+        Ok(bytes)
+    }
+
+    fn meter(&self, meter: Meter) -> Meter {
+        meter
     }
 
     fn clone_sessions(&self, _: &[Entry]) -> Vec<CloneSession> {

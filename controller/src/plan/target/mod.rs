@@ -5,6 +5,7 @@ mod p4_target;
 mod ports;
 mod ramp;
 mod tofino;
+pub(super) mod tofino_tables;
 
 pub use bmv2::Bmv2;
 pub use p4_target::{CloneSession, P4Target};
@@ -26,6 +27,14 @@ impl Default for TargetConfig {
 }
 
 impl TargetConfig {
+    pub(super) fn is_bmv2(&self) -> bool {
+        matches!(self, TargetConfig::Bmv2(_))
+    }
+
+    pub(super) fn is_tofino(&self) -> bool {
+        matches!(self, TargetConfig::Tofino(_))
+    }
+
     pub fn target(&self) -> &dyn P4Target {
         match self {
             TargetConfig::Bmv2(bmv2) => bmv2,

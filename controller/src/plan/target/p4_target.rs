@@ -2,6 +2,7 @@
 
 use super::super::entry::Entry;
 use super::super::error::PlanError;
+use crate::flood::Meter;
 use crate::route_table::Routes;
 use crate::topology::{SwitchIx, Topology};
 use p4runtime::p4info::Index;
@@ -10,12 +11,9 @@ use std::fmt;
 
 /// A p4c target, as far as plans depend on it.
 ///
-/// A plan is made with the port numbers of the topology and the entries of BMv2. The target converts it before
-/// encoding, and converts port numbers back when entries are decoded.
+/// A plan is made with the port numbers of the topology. The target converts them before entries are encoded, and back
+/// when they are decoded. Tables that have another form on a target are listed with it in `plan/tables.rs`.
 pub trait P4Target: fmt::Debug {
-    /// Returns the tables that a plan writes if the program has them.
-    fn tables(&self) -> &'static [&'static str];
-
     /// Checks that the switch can serve the topology's ports with this program.
     ///
     /// # Errors
@@ -40,12 +38,15 @@ pub trait P4Target: fmt::Debug {
     /// There are too many trees.
     fn adapt_routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError>;
 
-    /// Converts the entries of one switch to the target's tables. Port numbers remain those of the topology.
+    /// Converts a queue length in bytes to the unit of the program's tables.
     ///
     /// # Errors
     ///
-    /// A value cannot be represented.
-    fn convert_entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError>;
+    /// The target cannot count queues of this length.
+    fn queue_limit(&self, bytes: u32) -> Result<u32, PlanError>;
+
+    /// Returns the meter with rates that the target supports.
+    fn meter(&self, meter: Meter) -> Meter;
 
     /// Returns the clone sessions to which the entries refer.
     fn clone_sessions(&self, entries: &[Entry]) -> Vec<CloneSession>;

@@ -1,6 +1,6 @@
 //! Approximates the ECN ramp by steps, as entries of `p4src/tna/controls/ecn.p4`.
 
-use super::super::entry::Entry;
+use super::super::entry::{Entry, entry};
 use crate::thresholds::EcnRamp;
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct EcnRamps {
 
 impl EcnRamps {
     /// Returns the number of a ramp, with its steps if the ramp is new. Number 0 is the ramp that never marks.
-    pub(super) fn number(&mut self, ecn: EcnRamp) -> (u16, Vec<Entry>) {
+    pub(super) fn number(&mut self, ecn: EcnRamp) -> (u16, Vec<Entry<'static>>) {
         if ecn.kmax == 0 {
             return (0, Vec::new());
         }
@@ -33,7 +33,7 @@ impl EcnRamps {
 
 /// Returns the entries of a ramp. The width of a step is a power of two and steps are aligned to it, so that each
 /// step is one row of a ternary table.
-fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
+fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry<'static>> {
     let (first, last) = (ecn.kmin / CELL_BYTES + 1, ecn.kmax / CELL_BYTES);
     let width = (last.saturating_sub(first) + 1).div_ceil(MAX_STEPS).next_power_of_two();
     let mut entries = Vec::new();
@@ -48,30 +48,38 @@ fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
         let probability = u16::try_from(probability).unwrap_or(u16::MAX);
         if probability > 0 {
             let high = u16::try_from(high).unwrap_or(MAX_DEPTH_CELLS);
-            entries.push(Entry::RampStep { ramp, low: low_cell, high, probability: Some(probability) });
+            entries.push(step(entry!(
+                ecn_ramp[ramp = ramp, depth = low_cell..=high] -> mark_with(probability = probability))));
         }
         low = high + 1;
     }
     if let Ok(low) = u16::try_from(last + 1) {
-        entries.push(Entry::RampStep { ramp, low, high: MAX_DEPTH_CELLS, probability: None });
+        entries.push(step(entry!(ecn_ramp[ramp = ramp, depth = low..=MAX_DEPTH_CELLS] -> mark_always())));
     }
     entries
 }
 
+/// All steps have the same priority, since they do not overlap.
+fn step(entry: Entry<'static>) -> Entry<'static> {
+    Entry { priority: 1, ..entry }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::super::entry::Field;
     use super::*;
 
+    fn depths(step: &Entry) -> std::ops::RangeInclusive<u128> {
+        match step.key[1].1 {
+            Field::Range { low, high } => low..=high,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn probability(entries: &[Entry], depth: u16) -> f64 {
-        let hit = entries.iter().filter_map(|entry| match *entry {
-            Entry::RampStep { low, high, probability, .. } if (low..=high).contains(&depth) => {
-                Some(probability.map_or(1.0, |units| f64::from(units) / 65_536.0))
-            }
-            _ => None,
-        });
-        let hits: Vec<f64> = hit.collect();
+        let hits: Vec<&Entry> = entries.iter().filter(|step| depths(step).contains(&depth.into())).collect();
         assert!(hits.len() <= 1, "depth {depth} has several steps: {hits:?}");
-        hits.first().copied().unwrap_or_default()
+        hits.first().map_or(0.0, |hit| hit.params.first().map_or(1.0, |(_, p)| p.number as f64 / 65_536.0))
     }
 
     #[test]
@@ -96,16 +104,16 @@ mod tests {
     #[test]
     fn a_step_is_one_entry_and_a_ramp_beyond_the_saturated_depth_ends_there() {
         let step = EcnRamp { kmin: 65_000, kmax: 65_000, slope: 0 };
-        assert_eq!(
-            steps(3, step),
-            [Entry::RampStep { ramp: 3, low: 813, high: MAX_DEPTH_CELLS, probability: None }]
-        );
+        let always = |ramp: u16, low: u16| {
+            super::step(entry!(ecn_ramp[ramp = ramp, depth = low..=MAX_DEPTH_CELLS] -> mark_always()))
+        };
+        assert_eq!(steps(3, step), [always(3, 813)]);
         // 400 KB to 8 MB; the depth saturates at 5.2 MB.
         let far = steps(1, EcnRamp { kmin: 400_000, kmax: 8_000_000, slope: 113 });
-        let Some(Entry::RampStep { high, probability, .. }) = far.last() else { panic!("no steps") };
-        assert_eq!((*high, probability.is_some()), (MAX_DEPTH_CELLS, true));
+        let last = far.last().unwrap();
+        assert_eq!((*depths(last).end(), last.action), (MAX_DEPTH_CELLS.into(), "mark_with"));
         let tiny = steps(1, EcnRamp { kmin: 0, kmax: 1, slope: u32::MAX });
-        assert_eq!(tiny, [Entry::RampStep { ramp: 1, low: 1, high: MAX_DEPTH_CELLS, probability: None }]);
+        assert_eq!(tiny, [always(1, 1)]);
     }
 
     #[test]

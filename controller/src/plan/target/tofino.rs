@@ -1,29 +1,26 @@
 //! Tofino, with the programs of `p4src/tna`.
 
-use super::super::entry::{Entry, TNA_TABLES};
+use super::super::entry::Entry;
 use super::super::error::PlanError;
 use super::p4_target::{CloneSession, P4Target};
 use super::ports::PortMap;
-use super::ramp::{CELL_BYTES, EcnRamps, MAX_DEPTH_CELLS};
+use super::ramp::{CELL_BYTES, MAX_DEPTH_CELLS};
+use crate::flood::Meter;
 use crate::route_table::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{SwitchIx, Topology};
 use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Number of entries in `deflect_port` per port; a random number of four bits selects one.
-const DEFLECT_SLOTS: u16 = 16;
 /// Maximum number of trees: the largest power of two in eight bits.
 const MAX_TREES: usize = 128;
-/// Id of the clone session by which egress reports queue lengths to ingress.
-const REPORT_SESSION: u16 = 1;
+/// Table of the clone session by which egress reports queue lengths to ingress.
+const REPORT: &str = "report";
+/// Id of this clone session.
+pub(super) const REPORT_SESSION: u16 = 1;
 /// Length to which a report is truncated. Ingress needs nothing of the original packet, so this is the minimum frame
 /// size.
 const REPORT_BYTES: u16 = 64;
-/// Maximum `lifetime`, and the program's default. The program compares time differences as signed 32-bit numbers.
-const MAX_LIFETIME_NS: u64 = 0x7FFF_FFFF;
-/// The program's `lifetime` is in ns, BMv2's in ticks of 1 us.
-const NS_PER_TICK: u64 = 1_000;
 /// Meters count in kbit.
 const BYTES_PER_KBIT: u64 = 125;
 /// The low bits of a device port number are the port in the pipe, the others the number of the pipe.
@@ -78,10 +75,6 @@ impl Tofino {
 }
 
 impl P4Target for Tofino {
-    fn tables(&self) -> &'static [&'static str] {
-        &TNA_TABLES
-    }
-
     fn check_ports(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError> {
         let switch = topology.switch(ix);
         let name = || switch.name.clone();
@@ -133,60 +126,23 @@ impl P4Target for Tofino {
         Ok(Cow::Owned(Routes { method: routes.method, switches }))
     }
 
-    fn convert_entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
-        let mut ramps = EcnRamps::default();
-        let mut candidates: Vec<(u16, u16)> = Vec::new();
-        let mut converted = Vec::with_capacity(entries.len());
-        let mut lifetime = None;
-        for entry in entries {
-            match entry {
-                Entry::PortProfile { port, rate_code, ecn, leads_to_switch } => {
-                    let (ramp, steps) = ramps.number(ecn);
-                    converted.extend(steps);
-                    converted.push(Entry::PortRamp { port, rate_code, ramp, leads_to_switch });
-                }
-                Entry::PolicyFlood { port, group, rate, burst } => {
-                    // At least one unit: a meter with rate 0 would drop everything.
-                    let rate = (rate / BYTES_PER_KBIT).max(1) * BYTES_PER_KBIT;
-                    let burst = burst.div_ceil(BYTES_PER_KBIT) * BYTES_PER_KBIT;
-                    converted.push(Entry::PolicyFlood { port, group, rate, burst });
-                }
-                // The candidates of a port precede its threshold.
-                Entry::DeflectPort { to, other, .. } => candidates.push((to, other)),
-                Entry::Deflection { port, limit, lifetime: ticks, .. } => {
-                    let candidates = std::mem::take(&mut candidates);
-                    let slots = (0..DEFLECT_SLOTS).zip(candidates.iter().cycle());
-                    converted.extend(slots.map(|(index, &(to, other))| Entry::DeflectPort {
-                        port,
-                        index,
-                        to,
-                        other,
-                    }));
-                    let limit =
-                        u16::try_from(limit / CELL_BYTES).ok().filter(|&limit| limit < MAX_DEPTH_CELLS);
-                    let max = u32::from(MAX_DEPTH_CELLS - 1) * CELL_BYTES;
-                    let limit = limit.ok_or(PlanError::Depth { what: "deflection: threshold", max })?;
-                    converted.push(Entry::DepthLimit { port, limit });
-                    lifetime = Some(match ticks {
-                        0 => MAX_LIFETIME_NS,
-                        ticks => ticks.saturating_mul(NS_PER_TICK).min(MAX_LIFETIME_NS),
-                    });
-                }
-                other => converted.push(other),
-            }
-        }
-        converted.extend(lifetime.map(|ns| Entry::DeflectionLifetime { ns: ns as u32 }));
-        // The report is last, so that reports begin when all other entries have been written.
-        converted.extend(lifetime.map(|_| Entry::Report { session: REPORT_SESSION }));
-        Ok(converted)
+    fn queue_limit(&self, bytes: u32) -> Result<u32, PlanError> {
+        let max = u32::from(MAX_DEPTH_CELLS - 1) * CELL_BYTES;
+        let cells = bytes / CELL_BYTES;
+        let error = PlanError::Depth { what: "deflection: threshold", max };
+        if cells < MAX_DEPTH_CELLS.into() { Ok(cells) } else { Err(error) }
+    }
+
+    fn meter(&self, Meter { rate, burst }: Meter) -> Meter {
+        // At least one unit: a meter with rate 0 would drop everything.
+        let rate = (rate / BYTES_PER_KBIT).max(1) * BYTES_PER_KBIT;
+        Meter { rate, burst: burst.div_ceil(BYTES_PER_KBIT) * BYTES_PER_KBIT }
     }
 
     fn clone_sessions(&self, entries: &[Entry]) -> Vec<CloneSession> {
-        let sessions = entries.iter().filter_map(|entry| match entry {
-            Entry::Report { session } => Some(*session),
-            _ => None,
-        });
-        sessions.map(|id| CloneSession { id, port: self.recirculation(), bytes: REPORT_BYTES }).collect()
+        let reports = entries.iter().filter(|entry| entry.table == REPORT);
+        let (port, bytes) = (self.recirculation(), REPORT_BYTES);
+        reports.map(|_| CloneSession { id: REPORT_SESSION, port, bytes }).collect()
     }
 }
 

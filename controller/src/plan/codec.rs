@@ -1,9 +1,8 @@
-//! Encodes the entries of a plan as P4Runtime entities and updates.
+//! Encodes the entries of a plan as P4Runtime entities, and decodes table entries.
 
-use super::entry::{Entry, Field};
+use super::entry::{Entry, Field, Phase, Value};
 use super::error::PlanError;
 use super::target::CloneSession;
-use crate::call::Call;
 use crate::flood::Meter;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
@@ -12,32 +11,20 @@ use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
 use p4runtime::p4::v1::replica::PortKind;
 use p4runtime::p4::v1::{
     Action, CloneSessionEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity, table_action,
-    update,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, action, entity, table_action,
 };
 use p4runtime::p4info::{Index, Object};
 use p4runtime::value;
 
-/// Converts typed entries into P4Runtime updates: names to ids and values to canonical byte strings. Names, match kinds
-/// and widths are checked against the program's P4Info.
+/// Converts entries between names and P4Runtime, as the program's P4Info describes its tables.
 #[derive(Clone, Copy)]
-pub struct Encoder<'a> {
+pub struct EntryCodec<'a> {
     p4info: &'a Index,
 }
 
-impl<'a> Encoder<'a> {
-    pub fn new(p4info: &'a Index) -> Encoder<'a> {
-        Encoder { p4info }
-    }
-
-    /// Returns the update that writes the entry to an empty table: INSERT, or MODIFY for a default action.
-    ///
-    /// # Errors
-    ///
-    /// See [`entity`](Self::entity).
-    pub fn update(&self, entry: &Entry) -> Result<Update, PlanError> {
-        let kind = if entry.is_default() { update::Type::Modify } else { update::Type::Insert };
-        Ok(Update { r#type: kind.into(), entity: Some(self.entity(entry)?) })
+impl<'a> EntryCodec<'a> {
+    pub fn new(p4info: &'a Index) -> EntryCodec<'a> {
+        EntryCodec { p4info }
     }
 
     /// Returns the entry as a P4Runtime entity.
@@ -46,37 +33,60 @@ impl<'a> Encoder<'a> {
     ///
     /// The program lacks the table or the action, a key or parameter has another name or match kind, or a
     /// value does not fit its width.
-    pub fn entity(&self, entry: &Entry) -> Result<Entity, PlanError> {
-        let table = self.p4info.tables.named(entry.table())?;
+    pub fn encode(&self, entry: &Entry) -> Result<Entity, PlanError> {
+        let table = self.p4info.tables.named(entry.table)?;
         let table_entry = TableEntry {
             table_id: table.preamble().id,
-            r#match: key(table, &entry.key())?,
-            action: Some(self.action(table, entry.call())?),
-            priority: entry.priority(),
+            r#match: encode_key(table, &entry.key)?,
+            action: Some(self.encode_action(table, entry)?),
+            priority: entry.priority,
             is_default_action: entry.is_default(),
-            meter_config: entry.meter().map(meter),
+            meter_config: entry.meter.map(meter_config),
             ..TableEntry::default()
         };
         Ok(Entity { entity: Some(entity::Entity::TableEntry(table_entry)) })
     }
 
+    /// Returns the names and numbers of an entry, the inverse of [`encode`](Self::encode); which numbers are ports is
+    /// lost, and so are phase and meter. Returns `None` if the entry is not of this program, or has no form by names:
+    /// its action is a member of a profile, or a value exceeds 128 bits.
+    pub fn decode(&self, entry: &TableEntry) -> Option<Entry<'a>> {
+        let table = self.p4info.tables.id(entry.table_id)?;
+        let fields = table.match_fields.iter().filter(|_| !entry.is_default_action);
+        let key = fields.map(|info| Some((info.name.as_str(), decode_field(info, entry)?)));
+        let table_action::Type::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else { return None };
+        let info = self.p4info.actions.id(action.action_id)?;
+        let params = action.params.iter().map(|param| {
+            Some((info.param_by_id(param.param_id)?.name.as_str(), number(&param.value)?.into()))
+        });
+        Some(Entry {
+            table: last_component(&table.preamble().name),
+            key: key.collect::<Option<_>>()?,
+            action: last_component(&info.preamble().name),
+            params: params.collect::<Option<_>>()?,
+            priority: entry.priority,
+            meter: None,
+            phase: Phase::Base,
+        })
+    }
+
     /// Encodes the action of an entry, whose parameters must be those of the program.
-    fn action(&self, table: &Table, call: Call) -> Result<TableAction, PlanError> {
-        let info = self.action_of(table, call.action)?;
-        if info.params.len() != call.params.len()
-            || call.params.iter().any(|(name, _)| info.param(name).is_none())
+    fn encode_action(&self, table: &Table, entry: &Entry) -> Result<TableAction, PlanError> {
+        let info = self.action_of(table, entry.action)?;
+        if info.params.len() != entry.params.len()
+            || entry.params.iter().any(|(name, _)| info.param(name).is_none())
         {
             return Err(PlanError::Params {
                 action: info.preamble().name.clone(),
-                expected: list(call.params.iter().map(|(name, _)| *name)),
+                expected: list(entry.params.iter().map(|(name, _)| *name)),
                 found: list(info.params.iter().map(|param| param.name.as_str())),
             });
         }
         let mut params = Vec::with_capacity(info.params.len());
-        for (name, number) in call.params {
+        for &(name, Value { number, .. }) in &entry.params {
             let Some(param) = info.param(name) else { continue };
             let value =
-                encode_number(number, param.bitwidth, || format!("action \"{}\", {name}", call.action))?;
+                encode_number(number, param.bitwidth, || format!("action \"{}\", {name}", entry.action))?;
             params.push(action::Param { param_id: param.id, value });
         }
         let action = Action { action_id: info.preamble().id, params };
@@ -87,7 +97,7 @@ impl<'a> Encoder<'a> {
     /// action of this name.
     fn action_of(&self, table: &Table, name: &str) -> Result<&'a ActionInfo, PlanError> {
         let table_actions = table.action_refs.iter().filter_map(|action| self.p4info.actions.id(action.id));
-        let has_name = |info: &&ActionInfo| info.preamble().name.rsplit('.').next() == Some(name);
+        let has_name = |info: &&ActionInfo| last_component(&info.preamble().name) == name;
         table_actions.into_iter().find(has_name).ok_or_else(|| PlanError::NotAnAction {
             table: table.preamble().name.clone(),
             action: name.to_owned(),
@@ -95,8 +105,13 @@ impl<'a> Encoder<'a> {
     }
 }
 
+/// Returns the last component of a dotted name.
+pub(super) fn last_component(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
 /// Returns the configuration of a meter. Committed and peak rate are equal: a packet is green or red.
-fn meter(Meter { rate, burst }: Meter) -> MeterConfig {
+fn meter_config(Meter { rate, burst }: Meter) -> MeterConfig {
     let saturated = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let (rate, burst) = (saturated(rate), saturated(burst));
     MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
@@ -135,7 +150,7 @@ fn replica(port: u16) -> Replica {
 }
 
 /// Encodes the key of an entry, whose fields must be those of the table.
-fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {
+fn encode_key(table: &Table, key: &[(&str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {
     let wrong_key = || PlanError::Key {
         table: table.preamble().name.clone(),
         expected: list(key.iter().map(|(name, _)| *name)),
@@ -145,38 +160,58 @@ fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, 
         return Err(wrong_key());
     }
     let mut fields = Vec::with_capacity(key.len());
-    for (name, field) in key {
+    for &(name, field) in key {
         let info = table.match_field(name).ok_or_else(wrong_key)?;
         let location = || format!("table \"{}\", {name}", table.preamble().name);
-        let kind = match *field {
-            Field::Exact(number) => {
+        let number = |number| encode_number(number, info.bitwidth, location);
+        let kind = match field {
+            Field::Exact(value) => {
                 check_match_kind(info, MatchType::Exact, "exact", location)?;
-                FieldMatchType::Exact(Exact { value: encode_number(number, info.bitwidth, location)? })
-            }
-            // P4Runtime requires that a prefix of length 0 be omitted.
-            Field::Lpm { prefix_len: 0, .. } => {
-                check_match_kind(info, MatchType::Lpm, "lpm", location)?;
-                continue;
+                FieldMatchType::Exact(Exact { value: number(value.number)? })
             }
             Field::Lpm { value, prefix_len } => {
                 check_match_kind(info, MatchType::Lpm, "lpm", location)?;
-                FieldMatchType::Lpm(Lpm {
-                    value: encode_number(value, info.bitwidth, location)?,
-                    prefix_len: prefix_len.into(),
-                })
+                // P4Runtime requires that a prefix of length 0 be omitted.
+                if prefix_len == 0 {
+                    continue;
+                }
+                FieldMatchType::Lpm(Lpm { value: number(value)?, prefix_len: prefix_len.into() })
             }
             Field::Range { low, high } => {
                 check_match_kind(info, MatchType::Range, "range", location)?;
-                let (low, high) = (
-                    encode_number(low, info.bitwidth, location)?,
-                    encode_number(high, info.bitwidth, location)?,
-                );
-                FieldMatchType::Range(Range { low, high })
+                FieldMatchType::Range(Range { low: number(low)?, high: number(high)? })
             }
         };
         fields.push(FieldMatch { field_id: info.id, field_match_type: Some(kind) });
     }
     Ok(fields)
+}
+
+/// Decodes one key field of an entry. P4Runtime omits a field that matches any value.
+fn decode_field(info: &MatchField, entry: &TableEntry) -> Option<Field> {
+    let field = entry.r#match.iter().find(|field| field.field_id == info.id);
+    Some(match field.map(|field| field.field_match_type.as_ref()) {
+        Some(kind) => match kind? {
+            FieldMatchType::Exact(exact) => Field::Exact(number(&exact.value)?.into()),
+            FieldMatchType::Lpm(lpm) => {
+                Field::Lpm { value: number(&lpm.value)?, prefix_len: u8::try_from(lpm.prefix_len).ok()? }
+            }
+            FieldMatchType::Range(range) => {
+                Field::Range { low: number(&range.low)?, high: number(&range.high)? }
+            }
+            _ => return None,
+        },
+        None if info.r#match == Some(Match::MatchType(MatchType::Lpm.into())) => {
+            Field::Lpm { value: 0, prefix_len: 0 }
+        }
+        None => return None,
+    })
+}
+
+/// Decodes a byte string of at most 128 bits.
+fn number(bytes: &[u8]) -> Option<u128> {
+    let bytes = value::canonical(bytes);
+    (bytes.len() <= 16).then(|| bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
 }
 
 /// Checks the match kind of a field. `expected` and `field` are names for the error.
