@@ -85,7 +85,7 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
     }
 
     table deflection {
-        key = { target.egress_spec : exact @name("port"); }
+        key = { target.egress_spec : exact @name("port") @refers_to(deflect_port, port); }
         actions = { over; @defaultonly NoAction; }
         const default_action = NoAction();
         size = PORTS;

@@ -35,13 +35,13 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     action via(port_t port) {
         target.egress_spec = port;
     }
-    action spread(bit<16> group, bit<16> size, bit<8> slice) {
+    action spread(@refers_to(member, group) bit<16> group, bit<16> size, bit<8> slice) {
         meta.hash_range = WHOLE_HASH;
         meta.ecmp_group = group;
         meta.ecmp_size = size;
         meta.ecmp_slice = slice;
     }
-    action trees(bit<8> count) {
+    action trees(@refers_to(tree_route, tree) bit<8> count) {
         meta.hash_range = (hash_range_t)count;
     }
 

@@ -24,7 +24,7 @@ control PolicyFlood(inout headers_t hdr, inout metadata_t meta, inout target_t t
 
     action drop_no_tree() { meta.drop_reason = DROP_POLICY_TREE; }
 
-    action flood(bit<16> group) {
+    action flood(@refers_to(builtin::multicast_group_table, multicast_group_id) bit<16> group) {
         READ_METER(policy_meter, colour);
         target.mcast_grp = group;
         meta.enqueued_bytes = 0;

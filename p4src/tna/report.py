@@ -46,6 +46,7 @@ TEXT = "{program}-*-MidEnd_*FoldConstantHashes.p4pp"
 CHIPS = {"tofino": "Tofino 1", "tofino2": "Tofino 2"}
 COLUMNS = ["ingress", "egress", "SRAM", "TCAM", "hash bits", "meter ALUs", "PHV"]
 TABLE_TYPES = {"MatchAction_Direct", "Counter", "Register", "RegisterParam"}
+CONTROLLER_ANNOTATION = re.compile(r'@(?:refers_to\([^)]*\)|action_restriction\("[^"]*"\))\s+')
 DOES_NOT_FIT = re.compile(
     r"error: (tofino2? supports up to \d+ stages, using \d+|Table placement cannot make any more progress)")
 
@@ -53,13 +54,15 @@ DOES_NOT_FIT = re.compile(
 def sources():
     """Returns the checksum of every source file, by name relative to p4src: the files here, and what they include.
 
-    Comments are removed before, so that a change of a comment requires no Tofino compiler."""
+    Comments, and annotations that only a controller reads, are removed before, so that a change of these requires no
+    Tofino compiler."""
     found, pending = {}, list(HERE.glob("**/*.p4"))
     while pending:
         path = pending.pop().resolve()
         name = path.relative_to(P4SRC).as_posix()
         if name not in found:
             code = re.sub(r"\s*//.*|/\*.*?\*/", "", path.read_text())
+            code = CONTROLLER_ANNOTATION.sub("", code)
             found[name] = hashlib.sha256(code.encode()).hexdigest()
             pending += [path.parent / name for name in re.findall(r'^#include "(.+)"', code, re.MULTILINE)]
     return dict(sorted(found.items()))

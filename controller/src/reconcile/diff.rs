@@ -80,7 +80,8 @@ pub fn diff(desired: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
     }
     let mut surplus: Vec<_> =
         existing.into_iter().filter(|(identity, _)| !desired.is_unmanaged(identity)).collect();
-    surplus.sort_by_key(|(identity, _)| deletion_order(identity, p4info));
+    let tables = p4info.deletion_order();
+    surplus.sort_by_key(|(identity, _)| deletion_order(identity, &tables));
     for (identity, entity) in surplus {
         result.steps.extend(
             without_removed_replicas(&entity, None)
@@ -148,10 +149,10 @@ fn is_writable(entity: &Entity, p4info: &Index) -> bool {
     !is_const && !entry.is_const
 }
 
-/// Returns the sort key of deletions. Table entries come first, in the order in which the program declares (and
-/// applies) its tables, since earlier tables refer to later ones; then the entities to which tables refer.
-fn deletion_order(identity: &Identity, p4info: &Index) -> (u32, usize) {
-    let position = |id: u32| p4info.tables.iter().position(|table| table.preamble().id == id).unwrap_or(0);
+/// Returns the sort key of deletions: table entries in the order of their tables (see [`Index::deletion_order`]), then
+/// the entities to which tables refer.
+fn deletion_order(identity: &Identity, tables: &[u32]) -> (u32, usize) {
+    let position = |id: u32| tables.iter().position(|&table| table == id).unwrap_or(0);
     match identity {
         Identity::Entry { table, .. } => (0, position(*table)),
         Identity::Default(table) => (1, position(*table)),

@@ -52,7 +52,9 @@ impl RuntimeJson {
                 })),
             );
         }
-        let tables = p4info.tables.iter().count() as u32;
+        // The tables to which entries refer have lower ranks and are written first.
+        let mut insertion_order = p4info.deletion_order();
+        insertion_order.reverse();
         for (index, entry) in self.table_entries.iter().enumerate() {
             let error_at = |part: &str, reason: String| {
                 RuntimeJsonError::at(format!("table_entries[{index}]{part}"), reason)
@@ -63,12 +65,11 @@ impl RuntimeJson {
                 error_at(".table", format!("{error}, it has {}", known.join(", ")))
             })?;
             let read = table_entry(entry, table, p4info).map_err(|(part, reason)| error_at(part, reason))?;
-            // Entries may refer to tables that are declared, and applied, later. Those have lower ranks and are written
-            // first.
-            let position =
-                p4info.tables.iter().take_while(|other| other.preamble().id != table.preamble().id).count()
-                    as u32;
-            let rank = BASE + tables - position;
+            let id = table.preamble().id;
+            let rank = (BASE + 1..)
+                .zip(&insertion_order)
+                .find(|(_, table)| **table == id)
+                .map_or(BASE, |(rank, _)| rank);
             let before = desired.len();
             desired.insert(rank, Entity { entity: Some(Kind::TableEntry(read)) });
             // `insert` replaces an entity with the same identity, and then the number does not grow.

@@ -4,12 +4,13 @@
 use crate::common::{fabric, flood_receivers, parallel, ring};
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update};
-use p4runtime::p4info::Index;
+use p4runtime::p4info::{Index, parse};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
 use weir_controller::path::PathError;
 use weir_controller::plan::{Bmv2, decode, desired_states};
+use weir_controller::pretty;
 use weir_controller::reconcile::{
     BASE, DesiredState, Diff, Identity, RankedUpdates, Step, canonical, diff, identity, updates,
 };
@@ -353,6 +354,25 @@ fn tables_that_the_plan_does_not_manage_are_not_written() {
     for steps in fabric.differences(&states).values() {
         assert_eq!(steps.len(), 1);
         assert_eq!(steps[0].update.entity, Some(canonical(&limit(9))));
+    }
+}
+
+/// The references of the P4 program give the order, not the order in which the P4Info lists its tables.
+#[test]
+fn entries_are_deleted_before_those_to_which_they_refer() {
+    let mut info = parse(HPCC).unwrap();
+    info.tables.reverse();
+    let index = Index::new(info).unwrap();
+    for topology in [parallel(), ring()] {
+        let routes = routes(&topology, RoutingMethod::Auto).unwrap();
+        let states = desired_states(&topology, &routes, &PlanOptions::default(), &index).unwrap();
+        let actual: Vec<Entity> = states["s1"].entities().map(|desired| desired.entity.clone()).collect();
+        let steps = diff(&DesiredState::default(), &actual, &index).steps;
+        let texts: Vec<String> = steps.iter().map(|step| pretty::update(&step.update, &index)).collect();
+        let last_of = |start: &str| texts.iter().rposition(|text| text.starts_with(start));
+        let first_of = |start: &str| texts.iter().position(|text| text.starts_with(start));
+        assert!(last_of("- forward[") < first_of("- member[").or(first_of("- tree_route[")), "{texts:#?}");
+        assert!(last_of("- policy_flood[") < first_of("- multicast group"), "{texts:#?}");
     }
 }
 

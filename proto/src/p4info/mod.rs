@@ -12,6 +12,7 @@
 mod error;
 mod index;
 mod object;
+mod references;
 
 pub use error::P4InfoError;
 pub use index::{Index, Objects};
