@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_switch::pipeline::{
     ActionCall, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, KeyMatch, SideEffects,
 };
+use weir_switch::program::TableId;
 use weir_switch::{PacketPool, Pipeline, Program};
 
 const DATA: u8 = 0;
@@ -44,6 +45,11 @@ fn headers(kind: u8, payload: u32) -> [u8; HEADERS_LEN] {
     headers
 }
 
+/// Returns a call of an action of a table.
+fn call<const N: usize>(pipeline: &Pipeline, table: TableId, name: &str, args: [Vec<u8>; N]) -> ActionCall {
+    ActionCall::action(pipeline.action_by_name(table, name).expect("an action of the table"), args)
+}
+
 /// Adds three routes through an ECMP group of four ports, and the other entries that the programs need.
 fn configure(pipeline: &mut Pipeline) {
     let bytes = |value: u32| value.to_be_bytes().to_vec();
@@ -52,26 +58,26 @@ fn configure(pipeline: &mut Pipeline) {
     let forward = table(pipeline, "forward");
     for (prefix, len) in [([10, 0, 1, 0], 24), ([10, 0, 2, 0], 24), ([10, 0, 0, 0], 8)] {
         let key = KeyMatch::Lpm { value: prefix.to_vec(), prefix_len: len };
-        let spread = ActionCall::action("spread", [bytes(1), bytes(4), bytes(0)]);
+        let spread = call(pipeline, forward, "spread", [bytes(1), bytes(4), bytes(0)]);
         pipeline.table_add(forward, &[key], 0, &spread).expect("a route");
     }
     let member = table(pipeline, "member");
     for index in 0..4 {
-        let port = ActionCall::action("member_port", [bytes(index + 1)]);
+        let port = call(pipeline, member, "member_port", [bytes(index + 1)]);
         pipeline.table_add(member, &[exact(1), exact(index)], 0, &port).expect("a member");
     }
     let class = table(pipeline, "traffic_class");
-    let classify = ActionCall::action("classify", [bytes(7)]);
+    let classify = call(pipeline, class, "classify", [bytes(7)]);
     pipeline.table_add(class, &[exact(u32::from(ACK)), exact(0)], 0, &classify).expect("a class");
     let profile = table(pipeline, "port_profile");
     for port in 0..8 {
         let values = [u32::from(RATE_100G), 100_000, 400_000, 0x100, 1].map(bytes);
-        pipeline
-            .table_add(profile, &[exact(port)], 0, &ActionCall::action("profile", values))
-            .expect("a profile");
+        let values = call(pipeline, profile, "profile", values);
+        pipeline.table_add(profile, &[exact(port)], 0, &values).expect("a profile");
     }
     let identity = table(pipeline, "switch_identity");
-    pipeline.table_set_default(identity, &ActionCall::action("identify", [bytes(5)])).expect("an identity");
+    let identify = call(pipeline, identity, "identify", [bytes(5)]);
+    pipeline.table_set_default(identity, &identify).expect("an identity");
 }
 
 fn programs() -> Vec<PathBuf> {

@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A name may be shortened to its last component if that is unique. Values are big-endian bytes.
     let forward = switch.pipeline().table_by_name("forward")?;
     let to_host_2 = [KeyMatch::Lpm { value: vec![10, 0, 0, 2], prefix_len: 32 }];
-    let port_2 = ActionCall::action("via", [vec![2]]);
+    let via = switch.pipeline().action_by_name(forward, "via")?;
+    let port_2 = ActionCall::action(via, [vec![2]]);
     switch.pipeline_mut().table_add(forward, &to_host_2, 0, &port_2)?;
 
     let mut trace = PacketTrace::new();

@@ -593,7 +593,8 @@ fn members_whose_watch_port_is_unplugged_are_not_selected() {
     let handles = fabric.handles();
     let watching = |switch: &mut Switch| {
         let pipeline = switch.pipeline_mut();
-        let result = ActionCall::action("result", [vec![0, 1]]);
+        let result = pipeline.member_action_by_name("chosen", "result").unwrap();
+        let result = ActionCall::action(result, [vec![0, 1]]);
         let members = [0; 3].map(|_| pipeline.member_add("chosen", &result).unwrap());
         let group = pipeline.group_add("chosen", &members).unwrap();
         let ports = members.into_iter().zip([1, u32::from(CPU_PORT), 7]).collect();

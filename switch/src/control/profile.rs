@@ -4,7 +4,7 @@
 //! A controller identifies members and groups by its own ids, the pipeline by handles. A one-shot set becomes
 //! a group and members without controller ids.
 
-use super::action::{ActionScope, from_call, profile_actions, to_call};
+use super::action::{ActionIds, ActionScope, profile_actions};
 use super::error::ControlError;
 use super::state::{Control, Group, OneShot, ProfileEntities};
 use crate::Switch;
@@ -78,7 +78,9 @@ impl Control {
         let action = || {
             let action =
                 member.action.as_ref().ok_or_else(|| ControlError::invalid("the member has no action"))?;
-            to_call(&self.index, &profile_actions(&self.index, info), action, ActionScope::Entry)
+            let allowed = profile_actions(&self.index, info);
+            let allowed = (member.action_profile_id, allowed.as_slice());
+            self.actions.to_call(&self.index, allowed, action, ActionScope::Entry)
         };
         let pipeline = switch.pipeline_mut();
         match (kind, existing) {
@@ -181,7 +183,7 @@ impl Control {
             return Err(mixed_modes(info));
         }
         let (name, id) = (info.preamble().name.clone(), info.preamble().id);
-        let calls = check_one_shot(&index, table, info, set)?;
+        let calls = check_one_shot(&index, &self.actions, table, info, set)?;
         let pipeline = switch.pipeline_mut();
         let mut members = Vec::new();
         let mut create = || -> Result<GroupHandle, TableError> {
@@ -240,9 +242,9 @@ impl Control {
             let calls: BTreeMap<_, _> =
                 switch.pipeline().members(&info.preamble().name)?.into_iter().collect();
             for (&member_id, handle) in &profile.members {
-                let Some(ActionCall::Action { name, args }) = calls.get(handle) else { continue };
+                let Some(ActionCall::Action { action, args }) = calls.get(handle) else { continue };
                 if request.member_id == 0 || request.member_id == member_id {
-                    let action = Some(from_call(&self.index, name, args)?);
+                    let action = Some(self.actions.from_call(&self.index, *action, args)?);
                     found.push(ActionProfileMember { action_profile_id: profile_id, member_id, action });
                 }
             }
@@ -350,6 +352,7 @@ struct OneShotAction {
 /// Checks a one-shot set and returns its actions.
 fn check_one_shot(
     index: &Index,
+    actions: &ActionIds,
     table: &Table,
     info: &ActionProfile,
     set: &ActionProfileActionSet,
@@ -381,7 +384,8 @@ fn check_one_shot(
             .action
             .as_ref()
             .ok_or_else(|| ControlError::invalid("an action of the set is missing"))?;
-        let call = to_call(index, &table.action_refs, action, ActionScope::Entry)?;
+        let allowed = (info.preamble().id, table.action_refs.as_slice());
+        let call = actions.to_call(index, allowed, action, ActionScope::Entry)?;
         Ok(OneShotAction { call, weight, watch_port })
     });
     calls.collect()

@@ -1,5 +1,6 @@
 //! The state behind P4Runtime that a switch does not have.
 
+use super::action::ActionIds;
 use super::error::ControlError;
 use super::widths::check_widths;
 use crate::Switch;
@@ -16,6 +17,7 @@ pub struct Control {
     pub(super) index: Arc<Index>,
     /// The pipeline's table ids, by P4Runtime table id.
     pub(super) tables: BTreeMap<u32, TableId>,
+    pub(super) actions: Arc<ActionIds>,
     /// The attributes of entries that the pipeline does not store; most entries have none.
     pub(super) entry_extras: BTreeMap<EntryRef, EntryExtras>,
     /// Number of entries with an idle timeout.
@@ -47,6 +49,7 @@ impl Control {
         let profiles =
             index.action_profiles.iter().map(|p| (p.preamble().id, ProfileEntities::default())).collect();
         Ok(Control {
+            actions: Arc::new(ActionIds::new(&index, switch.pipeline())),
             index,
             tables,
             profiles,

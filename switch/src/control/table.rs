@@ -1,6 +1,6 @@
 //! Writes table entries and default actions.
 
-use super::action::{ActionScope, to_call};
+use super::action::ActionScope;
 use super::error::ControlError;
 use super::externs::{counter_value, meter_rates};
 use super::key::checked_key;
@@ -216,7 +216,8 @@ impl Control {
         match entry.action.as_ref().map(|action| action.r#type.as_ref()) {
             None => switch.pipeline_mut().table_reset_default(id)?,
             Some(Some(ActionType::Action(action))) => {
-                let call = to_call(&self.index, &table.action_refs, action, ActionScope::Default)?;
+                let allowed = (entry.table_id, table.action_refs.as_slice());
+                let call = self.actions.to_call(&self.index, allowed, action, ActionScope::Default)?;
                 switch.pipeline_mut().table_set_default(id, &call)?;
             }
             Some(_) => {
@@ -246,7 +247,8 @@ impl Control {
         let profile = table.implementation_id;
         match (action, profile) {
             (ActionType::Action(action), 0) => {
-                Ok((to_call(&self.index, &table.action_refs, action, ActionScope::Entry)?, None))
+                let allowed = (table.preamble().id, table.action_refs.as_slice());
+                Ok((self.actions.to_call(&self.index, allowed, action, ActionScope::Entry)?, None))
             }
             (_, 0) => {
                 Err(ControlError::invalid(format!("table {name} has no action profile; use an action")))

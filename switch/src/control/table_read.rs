@@ -1,6 +1,5 @@
 //! Reads table entries in the form in which they were written (P4Runtime's read-write symmetry).
 
-use super::action::from_call;
 use super::error::ControlError;
 use super::externs::{counter_data, meter_config};
 use super::key::{from_key, has_priorities, to_key};
@@ -173,8 +172,8 @@ impl Control {
         let one_shot = self.entry_extras.get(&entry_ref).and_then(|extras| extras.one_shot.as_ref());
         let action = match (one_shot, call) {
             (Some(one_shot), _) => ActionType::ActionProfileActionSet(one_shot.set.clone()),
-            (None, ActionCall::Action { name, args }) => {
-                ActionType::Action(from_call(&self.index, name, args)?)
+            (None, ActionCall::Action { action, args }) => {
+                ActionType::Action(self.actions.from_call(&self.index, *action, args)?)
             }
             (None, ActionCall::Member(handle)) => {
                 ActionType::ActionProfileMemberId(self.member_id(profile, *handle)?)

@@ -2,6 +2,7 @@
 //!
 //! Values are big-endian byte strings of any length. A value that does not fit its field is an error.
 
+use crate::program::ActionId;
 use std::fmt;
 
 /// Identifies an entry within one table. Handles of deleted entries are reused.
@@ -45,8 +46,7 @@ pub enum KeyMatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionCall {
     Action {
-        /// The full name, or a suffix after a dot that is unique in the table.
-        name: String,
+        action: ActionId,
         /// The arguments, in the order of the parameters.
         args: Vec<Vec<u8>>,
     },
@@ -57,9 +57,10 @@ pub enum ActionCall {
 }
 
 impl ActionCall {
-    /// Creates an [`ActionCall::Action`].
-    pub fn action(name: impl Into<String>, args: impl IntoIterator<Item = Vec<u8>>) -> ActionCall {
-        ActionCall::Action { name: name.into(), args: args.into_iter().collect() }
+    /// Creates an [`ActionCall::Action`]. [`Pipeline::action_by_name`](super::Pipeline::action_by_name) returns the
+    /// action.
+    pub fn action(action: ActionId, args: impl IntoIterator<Item = Vec<u8>>) -> ActionCall {
+        ActionCall::Action { action, args: args.into_iter().collect() }
     }
 }
 

@@ -89,7 +89,7 @@ fn fill_tables(pipelines: &mut [Pipeline], random: &mut Random) {
         }
         for _ in 0..8 {
             let action = table.actions[random.below(table.actions.len() as u64) as usize];
-            let info = &program.actions().nth(usize::from(action.0)).expect("an action").1;
+            let info = &program.actions[action];
             let args: Vec<_> = info
                 .params
                 .iter()
@@ -99,7 +99,7 @@ fn fill_tables(pipelines: &mut [Pipeline], random: &mut Random) {
                     random.value(bits)
                 })
                 .collect();
-            let call = ActionCall::Action { name: info.name.clone(), args };
+            let call = ActionCall::Action { action, args };
             let key: Vec<_> = table
                 .key
                 .iter()

@@ -7,6 +7,7 @@ use super::api_types::{CounterValue, EntryHandle, MeterRates, ObjectKind, TableE
 use super::custom_crc::{CrcParameters, CustomCrc};
 use super::meter::Meter;
 use super::table_api::{index_by_name, unknown_table};
+use super::table_state::TableState;
 use super::{Pipeline, values};
 use crate::program::{Algorithm, ExternArray, RegisterArray, TableId, limb_count};
 use std::ops::Range;
@@ -122,11 +123,8 @@ impl Pipeline {
         Ok(cell)
     }
 
-    fn table_index(&self, table: TableId) -> Result<usize, TableError> {
-        match usize::from(table.0) {
-            index if index < self.state.tables.len() => Ok(index),
-            index => Err(unknown_table(index)),
-        }
+    fn table_state(&self, table: TableId) -> Result<&TableState, TableError> {
+        self.state.tables.of(table).ok_or_else(|| unknown_table(table))
     }
 
     /// Returns the direct counter of an entry.
@@ -139,7 +137,7 @@ impl Pipeline {
         table: TableId,
         entry: EntryHandle,
     ) -> Result<CounterValue, TableError> {
-        let cells = &self.state.tables[self.table_index(table)?].extras.counters;
+        let cells = &self.table_state(table)?.extras.counters;
         Ok(cells[self.direct_cell(table, entry, "counter", cells)?])
     }
 
@@ -154,9 +152,8 @@ impl Pipeline {
         entry: EntryHandle,
         value: CounterValue,
     ) -> Result<(), TableError> {
-        let index = self.table_index(table)?;
-        let cell = self.direct_cell(table, entry, "counter", &self.state.tables[index].extras.counters)?;
-        self.state.tables[index].extras.counters[cell] = value;
+        let cell = self.direct_cell(table, entry, "counter", &self.table_state(table)?.extras.counters)?;
+        self.state.tables[table].extras.counters[cell] = value;
         Ok(())
     }
 
@@ -213,7 +210,7 @@ impl Pipeline {
         table: TableId,
         entry: EntryHandle,
     ) -> Result<Option<MeterRates>, TableError> {
-        let cells = &self.state.tables[self.table_index(table)?].extras.meters;
+        let cells = &self.table_state(table)?.extras.meters;
         Ok(cells[self.direct_cell(table, entry, "meter", cells)?].rates())
     }
 
@@ -228,10 +225,9 @@ impl Pipeline {
         entry: EntryHandle,
         rates: Option<MeterRates>,
     ) -> Result<(), TableError> {
-        let index = self.table_index(table)?;
-        let cell = self.direct_cell(table, entry, "meter", &self.state.tables[index].extras.meters)?;
+        let cell = self.direct_cell(table, entry, "meter", &self.table_state(table)?.extras.meters)?;
         check_rates(rates)?;
-        self.state.tables[index].extras.meters[cell].set_rates(rates, self.state.ticks_per_second);
+        self.state.tables[table].extras.meters[cell].set_rates(rates, self.state.ticks_per_second);
         Ok(())
     }
 

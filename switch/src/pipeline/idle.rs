@@ -47,7 +47,7 @@ impl Pipeline {
     /// Unknown table or entry.
     pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
         let index = self.entry(table, entry)?;
-        let state = &self.state.tables[usize::from(table.0)];
+        let state = &self.state.tables[table];
         let last_hit = state.extras.last_hit.get(index as usize);
         Ok(last_hit.map(|last_hit| self.state.now.saturating_sub(*last_hit)))
     }

@@ -130,7 +130,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                     }
                 }
                 Opcode::ApplyTable => {
-                    let (action, next) = self.apply(slots, op.a);
+                    let (action, next) = self.apply(slots, TableId(op.a));
                     if action == 0 {
                         pc = usize::from(next);
                     } else {
@@ -179,14 +179,14 @@ impl<T: Tracer> ExecContext<'_, T> {
     /// Looks up a table and loads the arguments of the action. Returns the address of the action's code (0:
     /// none) and the address at which control flow continues.
     #[inline]
-    fn apply<const N: usize>(&mut self, slots: &mut [u64; N], index: u16) -> (Pc, Pc) {
+    fn apply<const N: usize>(&mut self, slots: &mut [u64; N], id: TableId) -> (Pc, Pc) {
         let program = self.program;
-        let table = &program.tables[usize::from(index)];
+        let table = &program.tables[id];
         let State { tables, scratch, .. } = &mut *self.state;
-        let state = &tables[usize::from(index)];
+        let state = &tables[id];
         let entry = state.lookup.find(table, slots, &mut scratch.key);
         if table.needs_slow_apply {
-            let action_ref = self.apply_slow(slots, index, entry as usize);
+            let action_ref = self.apply_slow(slots, id, entry as usize);
             return (action_ref.code, action_ref.next);
         }
         let (action_ref, args) = state.row(table, entry);
@@ -194,7 +194,7 @@ impl<T: Tracer> ExecContext<'_, T> {
             slots[usize::from(program.first_param_slot)..][..args.len()].copy_from_slice(args);
         }
         if T::ENABLED {
-            self.trace_table(slots, TableId(index), entry as usize, action_ref.code, action_ref.action);
+            self.trace_table(slots, id, entry as usize, action_ref.code, action_ref.action);
         }
         (action_ref.code, action_ref.next)
     }

@@ -33,7 +33,7 @@ use crate::packet::{Packet, Phv};
 use crate::program::{
     CallFrame, EXIT_ACTION_LOOP, EXIT_ASSERTION, EXIT_DEPARSE, EXIT_DROP, EXIT_INTERPRET, EXIT_MULTICAST,
     EXIT_PARSER_LOOP, EXIT_SEND, EXIT_UNICAST, FRAME_OFFSET_SLOT, Helpers, INPUTS, LookupResult, Native,
-    NativeInput, Program, Slot, VALID_SLOT,
+    NativeInput, Program, Slot, TableId, VALID_SLOT,
 };
 use std::mem::MaybeUninit;
 
@@ -426,23 +426,23 @@ fn helpers() -> Helpers {
 
 /// Looks up a key of one word.
 unsafe extern "C" fn lookup_word(call: *mut NativeCall, index: u64, key: u64) -> LookupResult {
-    let call = unsafe { &mut *call };
-    let table = &call.program.tables[index as usize];
+    let (call, id) = (unsafe { &mut *call }, TableId(index as u16));
+    let table = &call.program.tables[id];
     let State { tables, scratch, .. } = &mut *call.state;
-    let state = &tables[index as usize];
+    let state = &tables[id];
     let entry = state.lookup.find_word(table, key, &mut scratch.key);
     let words = state.row_words(table, entry).as_ptr();
-    tables.cache_lookup((index as usize, table), key, entry);
+    tables.cache_lookup((id, table), key, entry);
     LookupResult { words, entry: u64::from(entry) }
 }
 
 /// Looks up the key in `Scratch::native_key`, in any table.
 unsafe extern "C" fn lookup_key(call: *mut NativeCall, index: u64) -> LookupResult {
-    let call = unsafe { &mut *call };
-    let table = &call.program.tables[index as usize];
+    let (call, id) = (unsafe { &mut *call }, TableId(index as u16));
+    let table = &call.program.tables[id];
     let State { tables, scratch, .. } = &mut *call.state;
     let Scratch { key, native_key, .. } = &mut **scratch;
-    let state = &tables[index as usize];
+    let state = &tables[id];
     key.clear();
     key.extend_from_slice(&native_key[..table.key_layout.words]);
     let entry = state.lookup.find_key(table, key);
@@ -453,7 +453,7 @@ unsafe extern "C" fn lookup_key(call: *mut NativeCall, index: u64) -> LookupResu
     // scratch memory. The next such lookup overwrites it, so the code loads it without `readonly`.
     let program = call.program;
     let (mut context, slots) = call.interpreter();
-    let action_ref = context.apply_slow(slots, index as u16, entry as usize);
+    let action_ref = context.apply_slow(slots, id, entry as usize);
     let args = &slots[usize::from(program.first_param_slot)..][..table.max_arg_words];
     let row = &mut context.state.scratch.row;
     row.clear();

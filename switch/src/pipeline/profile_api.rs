@@ -4,6 +4,7 @@ use super::api_types::{ActionCall, GroupHandle, MemberHandle, ObjectKind, TableE
 use super::table_api::index_by_name;
 use super::table_state::{Member, ProfileRef, WatchedGroup};
 use super::{Pipeline, values};
+use crate::program::ActionId;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pipeline {
@@ -46,6 +47,25 @@ impl Pipeline {
         let object = self.profile_label(profile);
         let (action, args) = self.resolve(&object, &self.program.profile_actions(profile), action)?;
         Ok(Member { action, args })
+    }
+
+    /// Returns the actions that members of a profile may run: those of its tables.
+    ///
+    /// # Errors
+    ///
+    /// Unknown profile.
+    pub fn member_actions(&self, profile: &str) -> Result<Vec<ActionId>, TableError> {
+        Ok(self.program.profile_actions(self.profile(profile)?))
+    }
+
+    /// Returns the action with this name of the tables of a profile: the full name, or a unique suffix after a dot.
+    ///
+    /// # Errors
+    ///
+    /// Unknown profile, or its tables have no such action.
+    pub fn member_action_by_name(&self, profile: &str, name: &str) -> Result<ActionId, TableError> {
+        let profile = self.profile(profile)?;
+        self.find_action(|| self.profile_label(profile), &self.program.profile_actions(profile), name)
     }
 
     pub fn profiles(&self) -> Vec<&str> {
@@ -111,8 +131,7 @@ impl Pipeline {
         let call = |(handle, member): (usize, &Option<Member>)| {
             let member = member.as_ref()?;
             let args = values::split_args(&self.program, member.action, &member.args);
-            let name = self.program.action_name(member.action).to_string();
-            Some((MemberHandle(handle as u32), ActionCall::Action { name, args }))
+            Some((MemberHandle(handle as u32), ActionCall::Action { action: member.action, args }))
         };
         Ok(members.filter_map(call).collect())
     }

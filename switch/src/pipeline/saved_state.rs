@@ -3,7 +3,7 @@
 
 use super::Pipeline;
 use super::api_types::{ActionCall, GroupHandle, KeyMatch, MemberHandle, MeterRates, TableError};
-use crate::program::TableId;
+use crate::program::{ActionId, Program};
 use serde_json::{Map, Value, json};
 
 /// Version of the format.
@@ -14,21 +14,20 @@ const MAX_HANDLE: u32 = 1 << 24;
 impl Pipeline {
     /// Returns the state as JSON text.
     pub fn save_state(&self) -> String {
-        let tables = (0..self.program.tables.len() as u16).map(TableId).filter_map(|id| {
-            let info = &self.program.tables[usize::from(id.0)].info;
+        let tables = self.program.tables().filter_map(|(id, info)| {
             let entries = self.table_entries(id).into_iter().filter(|entry| !entry.is_const).map(|entry| {
                 json!({
                     "handle": entry.handle.0,
                     "key": entry.key.iter().map(key_to_json).collect::<Vec<_>>(),
                     "priority": entry.priority,
-                    "action": action_to_json(&entry.action),
+                    "action": action_to_json(&self.program, &entry.action),
                     "timeout": entry.idle_timeout,
                 })
             });
             let default = self.table_default(id).filter(|_| !info.const_default);
             let table = json!({
                 "entries": entries.collect::<Vec<_>>(),
-                "default": default.as_ref().map(action_to_json),
+                "default": default.as_ref().map(|call| action_to_json(&self.program, call)),
             });
             // p4c turns statements outside of tables into hidden tables without key.
             (!info.name.starts_with("tbl_")).then(|| (info.name.clone(), table))
@@ -36,7 +35,7 @@ impl Pipeline {
         let profiles = self.program.profiles.iter().zip(&self.state.profiles).map(|(profile, state)| {
             let members = self.members(&profile.name).unwrap_or_default();
             let members = members.iter().map(|(MemberHandle(handle), action)| {
-                json!({ "handle": handle, "action": action_to_json(action) })
+                json!({ "handle": handle, "action": action_to_json(&self.program, action) })
             });
             let groups = (0..state.groups.len() as u32).filter_map(|handle| {
                 Some(json!({ "handle": handle, "members": state.group_members(handle)? }))
@@ -97,7 +96,8 @@ impl Pipeline {
     fn restore_profile(&mut self, name: &str, profile: &Value) -> Result<(), TableError> {
         let index = self.profile(name)?;
         for saved in list(&profile["members"])? {
-            let (handle, action) = (handle(&saved["handle"])?, action(&saved["action"])?);
+            let handle = handle(&saved["handle"])?;
+            let action = action(&saved["action"], |action| self.member_action_by_name(name, action))?;
             let member = self.resolve_member(index, &action)?;
             set_at(&mut self.state.profiles[index].members, handle, member);
         }
@@ -116,15 +116,15 @@ impl Pipeline {
         let mut gaps = Vec::new();
         for saved in list(&table["entries"])? {
             let saved_handle = handle(&saved["handle"])?;
-            let (definition, state) =
-                (&self.program.tables[usize::from(id.0)], &mut self.state.tables[usize::from(id.0)]);
+            let (definition, state) = (&self.program.tables[id], &mut self.state.tables[id]);
             while state.extras.entries.len() <= saved_handle as usize {
                 gaps.push(state.alloc_entry(definition));
             }
             let key: Vec<KeyMatch> = list(&saved["key"])?.iter().map(key).collect::<Result<_, _>>()?;
             let priority = saved["priority"].as_i64().and_then(|priority| i32::try_from(priority).ok());
             let Some(priority) = priority else { return invalid("an entry has no priority") };
-            let entry = self.table_add(id, &key, priority, &action(&saved["action"])?)?;
+            let call = action(&saved["action"], |name| self.action_by_name(id, name))?;
+            let entry = self.table_add(id, &key, priority, &call)?;
             if entry.0 != saved_handle {
                 return invalid(format!("the handles are not in ascending order at {saved_handle}"));
             }
@@ -134,10 +134,13 @@ impl Pipeline {
         }
         // The free list is a stack: the lowest handle is allocated first.
         gaps.reverse();
-        self.state.tables[usize::from(id.0)].extras.free.extend(gaps);
+        self.state.tables[id].extras.free.extend(gaps);
         match &table["default"] {
             Value::Null => Ok(()),
-            default => self.table_set_default(id, &action(default)?),
+            default => {
+                let call = action(default, |name| self.action_by_name(id, name))?;
+                self.table_set_default(id, &call)
+            }
         }
     }
 }
@@ -221,20 +224,24 @@ fn key(value: &Value) -> Result<KeyMatch, TableError> {
     }
 }
 
-fn action_to_json(action: &ActionCall) -> Value {
+fn action_to_json(program: &Program, action: &ActionCall) -> Value {
     match action {
-        ActionCall::Action { name, args } => {
-            json!({ "action": name, "args": args.iter().map(|arg| hex(arg)).collect::<Vec<_>>() })
+        ActionCall::Action { action, args } => {
+            json!({ "action": program.action_name(*action), "args": args.iter().map(|arg| hex(arg)).collect::<Vec<_>>() })
         }
         ActionCall::Member(MemberHandle(member)) => json!({ "member": member }),
         ActionCall::Group(GroupHandle(group)) => json!({ "group": group }),
     }
 }
 
-fn action(value: &Value) -> Result<ActionCall, TableError> {
+/// Reads a call; `find` returns the action with a name.
+fn action(
+    value: &Value,
+    find: impl FnOnce(&str) -> Result<ActionId, TableError>,
+) -> Result<ActionCall, TableError> {
     if let Some(name) = value["action"].as_str() {
         let args = list(&value["args"])?.iter().map(bytes).collect::<Result<Vec<_>, _>>()?;
-        return Ok(ActionCall::action(name, args));
+        return Ok(ActionCall::action(find(name)?, args));
     }
     match (&value["member"], &value["group"]) {
         (Value::Null, Value::Null) => invalid(format!("{value} is not an action")),

@@ -151,11 +151,11 @@ impl<T: Tracer> ExecContext<'_, T> {
 
     /// Same as [`ExecContext::apply`], for tables with counters, meters, timeouts or action profiles.
     #[inline(never)]
-    pub(super) fn apply_slow(&mut self, slots: &mut [u64], index: u16, entry: usize) -> ActionRef {
+    pub(super) fn apply_slow(&mut self, slots: &mut [u64], id: TableId, entry: usize) -> ActionRef {
         let program = self.program;
-        let table = &program.tables[usize::from(index)];
+        let table = &program.tables[id];
         let State { tables, profiles, scratch, ticks_per_second, .. } = &mut *self.state;
-        let extras = tables.extras_mut(usize::from(index));
+        let extras = tables.extras_mut(id);
         let is_hit = entry != DEFAULT_ENTRY as usize;
         if is_hit {
             if let Some(counter) = extras.counters.get_mut(entry) {
@@ -186,7 +186,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                     Some(member) => {
                         slots[params..params + member.args.len()].copy_from_slice(&member.args);
                         let next = table.successor(member.action, is_hit);
-                        let code = program.action_code[usize::from(member.action.0)];
+                        let code = program.action_code[member.action];
                         ActionRef { code, next, action: member.action }
                     }
                     // An empty group runs no action. Control flow then continues at the successor for a hit;
@@ -198,13 +198,13 @@ impl<T: Tracer> ExecContext<'_, T> {
                 }
             }
             _ => {
-                let (action_ref, args) = tables[usize::from(index)].row(table, entry as u32);
+                let (action_ref, args) = tables[id].row(table, entry as u32);
                 slots[params..params + args.len()].copy_from_slice(args);
                 action_ref
             }
         };
         if T::ENABLED {
-            self.trace_table(slots, TableId(index), entry, action_ref.code, action_ref.action);
+            self.trace_table(slots, id, entry, action_ref.code, action_ref.action);
         }
         action_ref
     }

@@ -37,8 +37,9 @@ pub(super) fn index_by_name<'a>(
 }
 
 /// Returns the error for a table index that the program does not have.
-pub(super) fn unknown_table(index: usize) -> TableError {
-    TableError::Unknown { kind: ObjectKind::Table, name: format!("number {index}"), known: String::new() }
+pub(super) fn unknown_table(table: TableId) -> TableError {
+    let name = format!("number {}", table.0);
+    TableError::Unknown { kind: ObjectKind::Table, name, known: String::new() }
 }
 
 /// Returns the index of `name` in `names`; otherwise that of the only name that ends in `.name`. `None` if there
@@ -72,13 +73,12 @@ impl Pipeline {
     }
 
     fn table(&self, table: TableId) -> Result<&Table, TableError> {
-        let index = usize::from(table.0);
-        self.program.tables.get(index).ok_or_else(|| unknown_table(index))
+        self.program.tables.of(table).ok_or_else(|| unknown_table(table))
     }
 
     /// Returns the index of an entry in its table: its handle plus 1.
     pub(super) fn entry(&self, table: TableId, entry: EntryHandle) -> Result<u32, TableError> {
-        let state = &self.state.tables[usize::from(table.0)];
+        let state = &self.state.tables[table];
         let index = entry.0.saturating_add(1);
         match state.extras.entries.get(index as usize) {
             Some(Some(_)) => Ok(index),
@@ -118,7 +118,7 @@ impl Pipeline {
         }
         let entry_match = self.to_match(table, key, priority)?;
         let resolved = self.resolve_for_table(definition, action)?;
-        let state = &self.state.tables[usize::from(table.0)];
+        let state = &self.state.tables[table];
         if state.find_exact(definition, &entry_match) != 0 {
             return Err(TableError::Duplicate { table: definition.info.name.clone() });
         }
@@ -127,8 +127,8 @@ impl Pipeline {
             return Err(TableError::Full { table, size });
         }
         let program = &self.program;
-        let definition = &program.tables[usize::from(table.0)];
-        let state = &mut self.state.tables[usize::from(table.0)];
+        let definition = &program.tables[table];
+        let state = &mut self.state.tables[table];
         let entry = state.alloc_entry(definition);
         match resolved {
             ResolvedAction::Action(action, args) => {
@@ -166,8 +166,8 @@ impl Pipeline {
             return Err(self.immutable(definition, ConstPart::Entries));
         }
         let resolved = self.resolve_for_table(definition, action)?;
-        let definition = &self.program.tables[usize::from(table.0)];
-        let state = &mut self.state.tables[usize::from(table.0)];
+        let definition = &self.program.tables[table];
+        let state = &mut self.state.tables[table];
         match resolved {
             ResolvedAction::Action(action, args) => {
                 state.set_action(&self.program, definition, index, action, &args)
@@ -190,8 +190,8 @@ impl Pipeline {
         if definition.info.const_entries {
             return Err(self.immutable(definition, ConstPart::Entries));
         }
-        let definition = &self.program.tables[usize::from(table.0)];
-        let state = &mut self.state.tables[usize::from(table.0)];
+        let definition = &self.program.tables[table];
+        let state = &mut self.state.tables[table];
         let extras = &mut *state.extras;
         if let Some(info) = extras.entries[index as usize].take() {
             state.lookup.remove(definition, index, &info.entry_match);
@@ -219,7 +219,7 @@ impl Pipeline {
         priority: i32,
     ) -> Result<Option<EntryHandle>, TableError> {
         let entry_match = self.to_match(table, key, priority)?;
-        let state = &self.state.tables[usize::from(table.0)];
+        let state = &self.state.tables[table];
         let entry = state.find_exact(self.table(table)?, &entry_match);
         Ok(entry.checked_sub(1).map(EntryHandle))
     }
@@ -236,8 +236,8 @@ impl Pipeline {
             return Err(self.immutable(definition, ConstPart::DefaultAction));
         }
         let resolved = self.resolve_for_table(definition, action)?;
-        let definition = &self.program.tables[usize::from(table.0)];
-        let state = &mut self.state.tables[usize::from(table.0)];
+        let definition = &self.program.tables[table];
+        let state = &mut self.state.tables[table];
         match resolved {
             ResolvedAction::Action(action, args) => {
                 state.extras.profile_refs[DEFAULT_ENTRY as usize] = ProfileRef::None;
@@ -257,8 +257,7 @@ impl Pipeline {
     /// Unknown table.
     pub fn table_reset_default(&mut self, table: TableId) -> Result<(), TableError> {
         self.table(table)?;
-        let index = usize::from(table.0);
-        self.state.tables[index].reset_default(&self.program, &self.program.tables[index]);
+        self.state.tables[table].reset_default(&self.program, &self.program.tables[table]);
         Ok(())
     }
 
@@ -270,18 +269,18 @@ impl Pipeline {
 
     /// Returns the action of a row; `None` if it runs no action.
     fn action_of(&self, table: TableId, entry: u32) -> Option<ActionCall> {
-        let state = &self.state.tables[usize::from(table.0)];
+        let state = &self.state.tables[table];
         Some(match state.extras.profile_refs[entry as usize] {
             ProfileRef::Member(member) => ActionCall::Member(MemberHandle(member)),
             ProfileRef::Group(group) => ActionCall::Group(GroupHandle(group)),
             ProfileRef::None => {
-                let (action_ref, args) = state.row(&self.program.tables[usize::from(table.0)], entry);
+                let (action_ref, args) = state.row(&self.program.tables[table], entry);
                 // Code address 0 means no action.
                 if action_ref.code == 0 {
                     return None;
                 }
                 let args = values::split_args(&self.program, action_ref.action, args);
-                ActionCall::Action { name: self.program.action_name(action_ref.action).to_string(), args }
+                ActionCall::Action { action: action_ref.action, args }
             }
         })
     }
@@ -293,11 +292,11 @@ impl Pipeline {
 
     /// Returns the number of rows of a table: the default entry, the entries, and the free rows between them.
     pub fn table_rows(&self, table: TableId) -> usize {
-        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].extras.entries.len())
+        self.table(table).map_or(0, |_| self.state.tables[table].extras.entries.len())
     }
 
     pub fn table_len(&self, table: TableId) -> usize {
-        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].used())
+        self.table(table).map_or(0, |_| self.state.tables[table].used())
     }
 
     /// Returns the entries in a range of rows. Free rows and the default entry are skipped.
@@ -320,7 +319,7 @@ impl Pipeline {
     /// Returns the entry in a row; `None` for the default entry, a free row or a row beyond the end.
     fn entry_at(&self, table: TableId, index: u32) -> Option<TableEntry> {
         let definition = self.table(table).ok()?;
-        let info = self.state.tables[usize::from(table.0)].extras.entries.get(index as usize)?.as_ref()?;
+        let info = self.state.tables[table].extras.entries.get(index as usize)?.as_ref()?;
         Some(TableEntry {
             handle: EntryHandle(index - 1),
             key: self.key_of(table, &info.entry_match),
@@ -349,7 +348,7 @@ impl Pipeline {
         }
         let index = self.entry(table, entry)?;
         let now = self.state.now;
-        if let Some(info) = &mut self.state.tables[usize::from(table.0)].extras.entries[index as usize] {
+        if let Some(info) = &mut self.state.tables[table].extras.entries[index as usize] {
             info.idle_timeout = ticks;
             info.timer = now;
         }
@@ -366,7 +365,7 @@ impl Pipeline {
                 "table {name} has {expected} key elements, not {found}"
             )));
         }
-        let state = &self.state.tables[usize::from(table.0)];
+        let state = &self.state.tables[table];
         let layout = &definition.key_layout;
         let (mut value, mut mask) = (vec![0; layout.words], vec![0; layout.words]);
         let (mut ranges, mut prefix) = (Vec::new(), 0);
@@ -451,7 +450,7 @@ impl Pipeline {
     }
 
     fn key_of(&self, table: TableId, entry_match: &Match) -> Vec<KeyMatch> {
-        let TableDefinition { key_layout: layout, key, .. } = &*self.program.tables[usize::from(table.0)];
+        let TableDefinition { key_layout: layout, key, .. } = &*self.program.tables[table];
         let elements = key.iter().enumerate();
         let to_key_match = |(element, key): (usize, &crate::program::Key)| {
             let value =
@@ -500,22 +499,21 @@ impl Pipeline {
         }
     }
 
-    /// Resolves an action by name among `actions`, and converts its arguments.
+    /// Checks that an action is one of `actions`, and converts its arguments.
     pub(super) fn resolve(
         &self,
         object: &str,
         actions: &[ActionId],
-        action: &ActionCall,
+        call: &ActionCall,
     ) -> Result<(ActionId, Vec<u64>), TableError> {
-        let ActionCall::Action { name, args } = action else {
+        let &ActionCall::Action { action, ref args } = call else {
             return Err(TableError::Invalid(format!("{object}: expected an action")));
         };
-        let names = actions.iter().map(|id| self.program.action_name(*id));
-        let Some(index) = by_name(names, name) else {
-            return Err(TableError::UnknownAction { object: object.to_owned(), name: name.clone() });
-        };
-        let id = actions[index];
-        let params = &self.program.actions[usize::from(id.0)].params;
+        let name = self.program.action_name(action);
+        if !actions.contains(&action) {
+            return Err(TableError::UnknownAction { object: object.to_owned(), name: name.to_owned() });
+        }
+        let params = &self.program.actions[action].params;
         if params.len() != args.len() {
             let (expected, found) = (params.len(), args.len());
             return Err(TableError::Invalid(format!(
@@ -526,7 +524,29 @@ impl Pipeline {
         for ((param, bits), arg) in params.iter().zip(args) {
             words.extend(values::to_limbs(arg, *bits, || format!("action {name}: {param}"))?);
         }
-        Ok((id, words))
+        Ok((action, words))
+    }
+
+    /// Returns the action of a table with this name: the full name, or a suffix after a dot that is unique in the
+    /// table.
+    ///
+    /// # Errors
+    ///
+    /// Unknown table, or the table has no such action.
+    pub fn action_by_name(&self, table: TableId, name: &str) -> Result<ActionId, TableError> {
+        let info = &self.table(table)?.info;
+        self.find_action(|| format!("table {}", info.name), &info.actions, name)
+    }
+
+    pub(super) fn find_action(
+        &self,
+        object: impl FnOnce() -> String,
+        actions: &[ActionId],
+        name: &str,
+    ) -> Result<ActionId, TableError> {
+        let index = by_name(actions.iter().map(|action| self.program.action_name(*action)), name);
+        let unknown = || TableError::UnknownAction { object: object(), name: name.to_owned() };
+        index.map(|index| actions[index]).ok_or_else(unknown)
     }
 }
 

@@ -5,8 +5,8 @@ use super::hash::{self, CalculationState, Payload};
 use super::lookup::{Lookup, Match, RangeMatch};
 use super::meter::Meter;
 use crate::program::{
-    ActionId, ActionProfile, KeyCacheFormat, NativeTable, Pc, Program, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT,
-    Table, row_actions,
+    ActionId, ActionProfile, IdVec, KeyCacheFormat, NativeTable, Pc, Program, ROW_ACTION_SHIFT,
+    ROW_NEXT_SHIFT, Table, TableId, row_actions,
 };
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -74,11 +74,11 @@ pub(super) struct EntryInfo {
 /// The tables of one switch, with pointers into them for machine code. Every change goes through [`DerefMut`],
 /// which marks the pointers as stale.
 pub(super) struct Tables {
-    tables: Vec<TableState>,
+    tables: IdVec<TableId, TableState>,
     /// The pointers; valid only if `is_current`.
     native_tables: Vec<NativeTable>,
     /// One per table.
-    key_caches: Vec<KeyCache>,
+    key_caches: IdVec<TableId, KeyCache>,
     is_current: bool,
 }
 
@@ -143,7 +143,7 @@ impl Tables {
             }
         };
         self.native_tables.clear();
-        self.native_tables.extend(self.tables.iter().zip(&self.key_caches).map(native_table));
+        self.native_tables.extend(self.tables.iter().zip(self.key_caches.iter()).map(native_table));
         self.is_current = true;
     }
 
@@ -152,12 +152,12 @@ impl Tables {
     /// ports. Callers may rely on the row, and on whether the entry is 0, but not on which entry it is.
     /// Tables with counters, meters, timeouts or profiles have no key cache, and traced packets are
     /// interpreted, so nothing can observe the difference.
-    pub(super) fn cache_lookup(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
+    pub(super) fn cache_lookup(&mut self, (id, table): (TableId, &Table), key: u64, entry: u32) {
         /// Bounds the search for an equal row. When the list is full, further rows are cached without
         /// sharing.
         const MAX_REPRESENTATIVES: usize = 64;
-        let KeyCache { format, words, representatives } = &mut self.key_caches[index];
-        let row = |entry| self.tables[index].row_words(table, entry);
+        let KeyCache { format, words, representatives } = &mut self.key_caches[id];
+        let row = |entry| self.tables[id].row_words(table, entry);
         // Rows have few words; `==` on slices would call `memcmp`.
         let has_same_row = |other| row(other).iter().zip(row(entry)).all(|(a, b)| a == b);
         let is_same = |&&other: &&u32| (other == 0) == (entry == 0) && has_same_row(other);
@@ -171,20 +171,21 @@ impl Tables {
     /// Returns the counters, meters and other state of a table that packets change. Lookups and rows do not
     /// depend on it, so the pointers for machine code stay valid.
     #[inline]
-    pub(super) fn extras_mut(&mut self, index: usize) -> &mut TableExtras {
-        &mut self.tables[index].extras
+    pub(super) fn extras_mut(&mut self, id: TableId) -> &mut TableExtras {
+        &mut self.tables[id].extras
     }
 }
 
 impl Deref for Tables {
-    type Target = [TableState];
-    fn deref(&self) -> &[TableState] {
+    type Target = IdVec<TableId, TableState>;
+    #[inline]
+    fn deref(&self) -> &IdVec<TableId, TableState> {
         &self.tables
     }
 }
 
 impl DerefMut for Tables {
-    fn deref_mut(&mut self) -> &mut [TableState] {
+    fn deref_mut(&mut self) -> &mut IdVec<TableId, TableState> {
         // Machine code holds addresses of rows and entries, which any change may move.
         self.is_current = false;
         &mut self.tables
@@ -323,7 +324,7 @@ impl TableState {
         action: ActionId,
         args: &[u64],
     ) {
-        let code = program.action_code.get(usize::from(action.0)).copied().unwrap_or_default();
+        let code = program.action_code.of(action).copied().unwrap_or_default();
         let next = table.successor(action, entry != DEFAULT_ENTRY);
         self.set_row(program, table, entry, ActionRef { code, next, action }, args);
     }

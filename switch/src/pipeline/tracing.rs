@@ -35,11 +35,10 @@ impl<T: Tracer> ExecContext<'_, T> {
         for trace_point in program.trace_points_at(pc) {
             match trace_point {
                 TracePoint::Condition { name, end } => self.open_condition = Some((name, pc, *end)),
-                TracePoint::Table(index) => {
-                    let (action, args) =
-                        program.tables[usize::from(*index)].default.clone().unwrap_or_default();
+                TracePoint::Table(id) => {
+                    let (action, args) = program.tables[*id].default.clone().unwrap_or_default();
                     let args = values::split_args(program, action, &args);
-                    self.tracer.table(program, TableId(*index), &[], None, Some(action), &args);
+                    self.tracer.table(program, *id, &[], None, Some(action), &args);
                 }
             }
         }
@@ -54,7 +53,7 @@ impl<T: Tracer> ExecContext<'_, T> {
         action: ActionId,
     ) {
         let program = self.program;
-        let table = &program.tables[usize::from(id.0)];
+        let table = &program.tables[id];
         let value = |slot: u16, bits: u32| {
             let limbs = &slots[usize::from(slot)..][..limb_count(bits)];
             values::to_bytes(limbs, bits)

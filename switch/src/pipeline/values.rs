@@ -29,7 +29,7 @@ pub(super) fn to_bytes(limbs: &[u64], bits: u32) -> Vec<u8> {
 /// Splits the words of an action's arguments into one byte string per parameter.
 pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> Vec<Vec<u8>> {
     let (mut remaining, mut values) = (args, Vec::new());
-    let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
+    let params = program.actions.of(action).map_or(&[][..], |action| &action.params);
     for (_, bits) in params {
         let (value, rest) = remaining.split_at(limb_count(*bits).min(remaining.len()));
         values.push(to_bytes(value, *bits));

@@ -13,6 +13,7 @@ use super::link::LinkedProgram;
 use super::native::row_actions;
 use super::op::{ComputedSlot, Op, Opcode, OperandRole, Pc, Slot, WideOpcode, WideSlot};
 use super::parser::{ParseOp, SelectPart};
+use super::signatures::TableId;
 use super::table::Table;
 use std::collections::BTreeSet;
 
@@ -134,7 +135,7 @@ impl Access {
         }
         match op.opcode {
             Opcode::ApplyTable => {
-                let table = &program.tables[usize::from(op.a)];
+                let table = &program.tables[TableId(op.a)];
                 self.read.extend(table.key_layout.segments.iter().map(|part| part.slot));
                 self.table_resources(program, table);
             }
@@ -326,14 +327,12 @@ impl ReachableCode {
                 match op.opcode {
                     Opcode::Return | Opcode::End => break,
                     Opcode::ApplyTable => {
-                        let table = &program.tables[usize::from(op.a)];
+                        let table = &program.tables[TableId(op.a)];
                         let successors = &table.successors;
                         let next = successors.actions.iter().chain(&successors.hit).chain(&successors.miss);
                         next.chain([&successors.base]).copied().for_each(&mut visit);
                         let actions = row_actions(program, table);
-                        let code = actions
-                            .iter()
-                            .filter_map(|action| program.action_code.get(usize::from(action.0)));
+                        let code = actions.iter().filter_map(|action| program.action_code.of(*action));
                         code.copied().for_each(&mut visit);
                         break;
                     }

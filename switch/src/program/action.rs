@@ -42,9 +42,9 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
 
     /// Compiles the body of an action inline, with these values of its parameters.
     pub(crate) fn inline_action(&mut self, action: ActionId, params: &[NumExpr]) -> Result<(), LoadError> {
-        let primitives = &self.declared.bodies[usize::from(action.0)];
+        let primitives = &self.declared.bodies[action];
         let bindings = Bindings { params, ..self.bindings };
-        let context = self.declared.actions[usize::from(action.0)].name.as_str();
+        let context = self.declared.actions[action].name.as_str();
         let mut inner = ActionCompiler { builder: self.builder, declared: self.declared, bindings, context };
         let has_exit = inner.lower_body(primitives)?;
         if let Some(last) = primitives.last() {

@@ -3,10 +3,11 @@
 use super::action::ActionCompiler;
 use super::error::LoadError;
 use super::expr::NumExpr;
+use super::id_vec::IdVec;
 use super::json::JsonNode;
 use super::limbs::limb_count;
 use super::op::{Opcode, Pc, TracePoint};
-use super::signatures::{ActionId, ActionInfo};
+use super::signatures::{ActionId, ActionInfo, TableId};
 use super::table::{Successors, Table, TableDefinition};
 use std::collections::HashMap;
 
@@ -169,7 +170,7 @@ impl<'a> ControlFlow<'a> {
                         let table = &tables[*index];
                         let (action, args) = table.default.clone().unwrap_or_default();
                         let start = compiler.builder.bind_label();
-                        trace_points.push((start, TracePoint::Table((first_table + index) as u16)));
+                        trace_points.push((start, TracePoint::Table(TableId((first_table + index) as u16))));
                         inline_action(compiler, node, action, &args)?;
                         if compiler.builder.bind_label() == start {
                             // A trace point belongs to an address. Without an operation of its own, the hidden
@@ -182,7 +183,7 @@ impl<'a> ControlFlow<'a> {
                         let key = if next.get_opt("__MISS__").is_some() || next.get("__MISS__").is_ok() {
                             "__MISS__"
                         } else {
-                            &compiler.declared.actions[usize::from(action.0)].name
+                            &compiler.declared.actions[action].name
                         };
                         (next_name(&next, key)?, node)
                     }
@@ -227,7 +228,7 @@ fn inline_action(
     args: &[u64],
 ) -> Result<(), LoadError> {
     let (mut remaining, mut params) = (args, Vec::new());
-    for (_, bits) in &compiler.declared.actions[usize::from(action.0)].params {
+    for (_, bits) in &compiler.declared.actions[action].params {
         let Some((value, rest)) = remaining.split_at_checked(limb_count(*bits)) else {
             return node.err("the action has parameters, but is called without arguments");
         };
@@ -241,7 +242,7 @@ fn inline_action(
 fn table_successors<'a>(
     table: &TableDefinition,
     node: &JsonNode<'a>,
-    actions: &[ActionInfo],
+    actions: &IdVec<ActionId, ActionInfo>,
 ) -> Result<Successors<Option<&'a str>>, LoadError> {
     let next_node = node.get("next_tables")?;
     let targets = next_node.entries()?;
@@ -253,7 +254,7 @@ fn table_successors<'a>(
     let is_by_action = targets.iter().all(|(name, _)| *name != "__HIT__" && *name != "__MISS__");
     let (hit, miss, next) = match is_by_action {
         true => {
-            let name = |action: &ActionId| find(&actions[usize::from(action.0)].name);
+            let name = |action: &ActionId| find(&actions[*action].name);
             (None, None, table.info.actions.iter().map(name).collect::<Result<_, _>>()?)
         }
         false => (Some(find("__HIT__")?), Some(find("__MISS__")?), Vec::new()),

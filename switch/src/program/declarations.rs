@@ -5,6 +5,7 @@ use super::control_slots::ControlSlots;
 use super::error::LoadError;
 use super::externs::{ExternArray, RegisterArray};
 use super::hash::Calculation;
+use super::id_vec::IdVec;
 use super::json::JsonNode;
 use super::layout::{Layout, SlotAllocator};
 use super::op::Slot;
@@ -34,9 +35,9 @@ pub(crate) struct Declarations<'a> {
     pub meters: Vec<ExternArray>,
     pub field_lists: Vec<FieldList>,
     pub learn_lists: Vec<FieldList>,
-    pub actions: Vec<ActionInfo>,
+    pub actions: IdVec<ActionId, ActionInfo>,
     /// The primitives of each action.
-    pub bodies: Vec<Vec<JsonNode<'a>>>,
+    pub bodies: IdVec<ActionId, Vec<JsonNode<'a>>>,
     /// Actions by their id in the JSON.
     pub action_ids: HashMap<i64, ActionId>,
     /// The first slot of action parameters, which all actions share.
@@ -61,7 +62,7 @@ impl<'a> Declarations<'a> {
             return extern_node
                 .err(format_args!("extern {} is not supported", extern_node.get("type")?.value));
         }
-        let (mut actions, mut bodies, mut action_ids) = (Vec::new(), Vec::new(), HashMap::new());
+        let (mut actions, mut bodies, mut action_ids) = (IdVec::default(), IdVec::default(), HashMap::new());
         for node in root.get("actions")?.items()? {
             let mut params = Vec::new();
             for param in node.list("runtime_data")? {

@@ -8,6 +8,7 @@ use super::error::LoadError;
 use super::externs::{ExternArray, RegisterArray};
 use super::hash::{Calculation, Checksum};
 use super::header_moves::{HeaderMoves, WINDOW_LEN};
+use super::id_vec::IdVec;
 use super::json::JsonNode;
 use super::layout::{HeaderId, Layout, PHV_CAPACITIES};
 use super::limbs::limb_count;
@@ -16,7 +17,7 @@ use super::op::{
     Assertion, ComputedSlot, HeaderInfo, LogMessage, Op, OperandRole, Pc, Slot, TracePoint, WideOp, WideSlot,
 };
 use super::parser::{self, Parser};
-use super::signatures::{ActionId, ActionInfo};
+use super::signatures::{ActionId, ActionInfo, TableId};
 use super::standard_metadata::StandardMetadata;
 use super::table::{ActionProfile, Table};
 use std::collections::BTreeSet;
@@ -57,10 +58,10 @@ pub struct LinkedProgram {
     pub(crate) register_words: usize,
     pub(crate) counters: Vec<ExternArray>,
     pub(crate) meters: Vec<ExternArray>,
-    pub(crate) actions: Vec<ActionInfo>,
+    pub(crate) actions: IdVec<ActionId, ActionInfo>,
     /// The address of each action's code.
-    pub(crate) action_code: Vec<Pc>,
-    pub(crate) tables: Vec<Table>,
+    pub(crate) action_code: IdVec<ActionId, Pc>,
+    pub(crate) tables: IdVec<TableId, Table>,
     pub(crate) profiles: Vec<ActionProfile>,
     pub(crate) field_lists: Vec<FieldList>,
     pub(crate) learn_lists: Vec<FieldList>,

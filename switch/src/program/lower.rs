@@ -8,12 +8,13 @@ use super::declarations::Declarations;
 use super::error::LoadError;
 use super::expr::NumExpr;
 use super::hash::{Calculation, Checksum};
+use super::id_vec::IdVec;
 use super::json::JsonNode;
 use super::layout::{HeaderId, Layout, SlotRef, VALID_SLOT};
 use super::limbs::limb_count;
 use super::op::{Opcode, Pc, Slot, TracePoint};
 use super::parser::Parser;
-use super::signatures::ActionId;
+use super::signatures::{ActionId, TableId};
 use super::table::{ActionProfile, Table, TableLoader};
 
 /// A program lowered to code that is not linked.
@@ -25,7 +26,7 @@ pub(crate) struct LoweredProgram {
     pub calculations: Vec<Calculation>,
     pub deparser: Deparser,
     /// The address of each action's code.
-    pub action_code: Vec<Pc>,
+    pub action_code: IdVec<ActionId, Pc>,
     pub pipelines: Pipelines,
 }
 
@@ -57,9 +58,9 @@ impl LoweredProgram {
 
 /// Compiles every action and returns the addresses. The parameters of an action are in consecutive slots from
 /// `first_param_slot` on; when a table runs an action, the entry's arguments are copied there.
-fn lower_actions(compiler: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
-    let (declared, mut starts) = (compiler.declared, Vec::new());
-    for (id, action) in (0..).map(ActionId).zip(&declared.actions) {
+fn lower_actions(compiler: &mut ActionCompiler) -> Result<IdVec<ActionId, Pc>, LoadError> {
+    let (declared, mut starts) = (compiler.declared, IdVec::default());
+    for (id, action) in declared.actions.enumerated() {
         let mut slot = declared.first_param_slot;
         let param = |(_, bits): &(String, u32)| {
             slot += limb_count(*bits) as u16;
@@ -75,7 +76,7 @@ fn lower_actions(compiler: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
 
 /// The tables, action profiles and code of both pipelines.
 pub(crate) struct Pipelines {
-    pub tables: Vec<Table>,
+    pub tables: IdVec<TableId, Table>,
     pub profiles: Vec<ActionProfile>,
     /// Ordered by address.
     pub trace_points: Vec<(Pc, TracePoint)>,
@@ -87,7 +88,7 @@ impl Pipelines {
     fn load(root: &JsonNode, compiler: &mut ActionCompiler) -> Result<Pipelines, LoadError> {
         let declared = compiler.declared;
         let meters = meter_targets(root, declared)?;
-        let (mut tables, mut profiles, mut trace_points) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tables, mut profiles, mut trace_points) = (IdVec::default(), Vec::new(), Vec::new());
         let (mut ingress, mut egress) = (None, None);
         for node in root.get("pipelines")?.items()? {
             ActionProfile::load_all(&node, &declared.layout, &mut profiles)?;

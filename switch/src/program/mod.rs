@@ -29,6 +29,7 @@ mod frame_access;
 mod hash;
 mod header_moves;
 mod header_types;
+mod id_vec;
 mod json;
 mod key_layout;
 mod layout;
@@ -48,6 +49,7 @@ pub use error::LoadError;
 pub(crate) use externs::{ExternArray, RegisterArray};
 pub(crate) use hash::{Algorithm, Calculation, Checksum, HashInput, MAX_HASH_BYTES};
 pub(crate) use header_moves::{BitMove, HeaderMoves, MoveWindows, WINDOW_LEN};
+pub(crate) use id_vec::IdVec;
 pub(crate) use key_layout::{Key, KeyLayout};
 pub use layout::HeaderId;
 pub(crate) use layout::{FRAME_OFFSET_SLOT, HeaderStack, PHV_CAPACITIES, VALID_SLOT};
@@ -177,11 +179,11 @@ impl Program {
     }
     /// Returns the name of a table; empty for an unknown id.
     pub fn table_name(&self, table: TableId) -> &str {
-        self.tables.get(usize::from(table.0)).map_or("", |table| &table.info.name)
+        self.tables.of(table).map_or("", |table| &table.info.name)
     }
     /// Returns the name of an action; empty for an unknown id.
     pub fn action_name(&self, action: ActionId) -> &str {
-        self.actions.get(usize::from(action.0)).map_or("", |action| &action.name)
+        self.actions.of(action).map_or("", |action| &action.name)
     }
     /// Returns the name of a header instance; empty for an unknown id.
     pub fn header_name(&self, header: HeaderId) -> &str {
@@ -189,11 +191,11 @@ impl Program {
     }
     /// Returns all tables, ordered by id.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
-        (0..).map(TableId).zip(self.tables.iter().map(|table| &table.info))
+        self.tables.enumerated().map(|(id, table)| (id, &table.info))
     }
     /// Returns all actions, ordered by id.
     pub fn actions(&self) -> impl Iterator<Item = (ActionId, &ActionInfo)> {
-        (0..).map(ActionId).zip(&self.actions)
+        self.actions.enumerated()
     }
     /// Returns the name and width in bits of the field to which a slot belongs.
     pub(crate) fn slot_field(&self, slot: Slot) -> Option<(String, u32)> {

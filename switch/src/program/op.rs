@@ -3,6 +3,7 @@
 //! Numbers of more than 64 bits take consecutive slots and have operations of their own ([`WideOp`]). Operands that do
 //! not fit an [`Op`] are in side tables of the program, to which it has an index.
 
+use super::signatures::TableId;
 use std::sync::atomic::AtomicBool;
 
 /// Index of a 64-bit slot of the header vector.
@@ -300,6 +301,6 @@ pub(crate) struct ComputedSlot {
 pub(crate) enum TracePoint {
     /// A condition begins here. If it holds, control reaches `end`.
     Condition { name: String, end: Pc },
-    /// A hidden table with this index begins here: its action is inlined, so no `ApplyTable` reports it.
-    Table(u16),
+    /// A hidden table begins here: its action is inlined, so no `ApplyTable` reports it.
+    Table(TableId),
 }

@@ -1,6 +1,7 @@
 //! Locations in the P4 source, which p4c writes to the JSON with conditions, tables and statements
 //! (`source_info`). Most of them are needed only by traces, and are read when the first trace starts.
 
+use super::id_vec::IdVec;
 use super::signatures::ActionId;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -34,7 +35,7 @@ pub(crate) struct SourceMap {
     tables: HashMap<String, SourceLocation>,
     /// For each action, in the order of its statements: the field or header that the statement writes, and its
     /// location.
-    statements: Vec<Vec<(String, SourceLocation)>>,
+    statements: IdVec<ActionId, Vec<(String, SourceLocation)>>,
 }
 
 impl SourceMap {
@@ -71,7 +72,7 @@ impl SourceMap {
 
     /// Returns the location of the first statement of an action that writes `field` or its header.
     pub(crate) fn statement(&self, action: ActionId, field: &str) -> Option<&SourceLocation> {
-        let statements = self.statements.get(usize::from(action.0))?;
+        let statements = self.statements.of(action)?;
         let writes = |target: &str| {
             field.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };

@@ -201,7 +201,7 @@ impl TableLoader<'_> {
             idle_timeout: node.flag("support_timeout", false)?,
             hidden,
         };
-        let words = |action: &ActionId| self.declared.actions[usize::from(action.0)].arg_words();
+        let words = |action: &ActionId| self.declared.actions[*action].arg_words();
         let max_arg_words = info.actions.iter().map(words).max().unwrap_or(0);
         Ok(TableDefinition {
             key_layout: KeyLayout::new(&key),
@@ -229,9 +229,8 @@ impl TableLoader<'_> {
     }
 
     fn action_by_name(&self, node: &JsonNode) -> Result<ActionId, LoadError> {
-        let action = |name: &str| self.declared.actions.iter().position(|action| action.name == name);
-        let index = node.find("action", action)?;
-        Ok(ActionId(index as u16))
+        let action = |name: &str| self.declared.actions.find(|action| action.name == name);
+        node.find("action", action)
     }
 
     fn action_by_id(&self, node: &JsonNode) -> Result<ActionId, LoadError> {
@@ -285,7 +284,7 @@ impl TableLoader<'_> {
         let action = self.action_by_id(&node.get("action_id")?)?;
         let data_node = node.get("action_data")?;
         let data = data_node.items()?;
-        let params = &self.declared.actions[usize::from(action.0)].params;
+        let params = &self.declared.actions[action].params;
         if data.len() != params.len() {
             return data_node.err(format_args!("expected {} arguments, found {}", params.len(), data.len()));
         }

@@ -225,10 +225,10 @@ pub(super) fn action(
     permitted: &[ActionId],
     call: &Action,
 ) -> Result<ActionCall, PositionedError> {
-    let actions: Vec<&ActionInfo> =
-        program.actions().filter(|(id, _)| permitted.contains(id)).map(|(_, action)| action).collect();
-    let names = actions.iter().map(|action| action.name.as_str());
-    let action = actions[find(names, kind, &call.name)?];
+    let actions: Vec<(ActionId, &ActionInfo)> =
+        program.actions().filter(|(id, _)| permitted.contains(id)).collect();
+    let names = actions.iter().map(|(_, action)| action.name.as_str());
+    let (id, action) = actions[find(names, kind, &call.name)?];
     for (name, _) in &call.args {
         if action.params.iter().all(|(param, _)| *param != name.text) {
             let known: Vec<&str> = action.params.iter().map(|(param, _)| param.as_str()).collect();
@@ -254,7 +254,7 @@ pub(super) fn action(
             }
         }
     });
-    Ok(ActionCall::Action { name: action.name.clone(), args: args.collect::<Result<_, _>>()? })
+    Ok(ActionCall::Action { action: id, args: args.collect::<Result<_, _>>()? })
 }
 
 /// Returns whether two values are equal in the bits of `mask`; `None` compares all bits.

@@ -242,11 +242,14 @@ fn json_without_a_version_is_taken_for_the_current_one() {
 fn tables_may_name_their_actions() {
     let mut pipeline = pipeline(&with_table(json!({"actions": ["to"], "default_action": "to"})));
     let table = pipeline.table_by_name("t").unwrap();
-    let to = |port: u8| ActionCall::action("to", [vec![port]]);
+    let to = pipeline.action_by_name(table, "to").unwrap();
+    let to = |port: u8| ActionCall::action(to, [vec![port]]);
     assert_eq!(ingress(&mut pipeline), unicast(0), "BMv2 has no `default_action`: a miss does nothing");
     pipeline.table_add(table, &[KeyMatch::Exact(KEY.to_vec())], 0, &to(5)).unwrap();
     assert_eq!(ingress(&mut pipeline), unicast(5));
-    let error = pipeline.table_set_default(table, &ActionCall::action("go", [])).unwrap_err().to_string();
+    assert!(pipeline.action_by_name(table, "go").is_err());
+    let go = pipeline.program().actions().find(|(_, action)| action.name == "go").unwrap().0;
+    let error = pipeline.table_set_default(table, &ActionCall::action(go, [])).unwrap_err().to_string();
     assert!(error.contains("go"), "only actions of the table may be its default: {error}");
     let unknown = Program::from_json(&with_table(json!({"actions": ["from"]})).to_string()).unwrap_err();
     assert_eq!(unknown.to_string(), "pipelines[0].tables[0].actions[0]: there is no action \"from\"");
@@ -262,7 +265,8 @@ fn tables_may_describe_their_action_profiles() {
         "type": "indirect_ws", "act_prof_name": "ports", "selector": selector, "actions": ["to"]
     })));
     let table = pipeline.table_by_name("t").unwrap();
-    let ports = [4, 5, 6, 7].map(|port| ActionCall::action("to", [vec![port]]));
+    let to = pipeline.member_action_by_name("ports", "to").unwrap();
+    let ports = [4, 5, 6, 7].map(|port| ActionCall::action(to, [vec![port]]));
     let members = ports.map(|to| pipeline.member_add("ports", &to).unwrap());
     let group = pipeline.group_add("ports", &members).unwrap();
     pipeline.table_add(table, &[KeyMatch::Exact(KEY.to_vec())], 0, &ActionCall::Group(group)).unwrap();

@@ -35,10 +35,10 @@ fn fill(pipeline: &mut Pipeline, seed: u64) {
         low.to_be_bytes().to_vec()
     };
     for (id, table) in program.tables() {
-        for action in &table.actions {
-            let info = &program.actions().nth(usize::from(action.0)).unwrap().1;
+        for &action in &table.actions {
+            let info = program.actions().nth(usize::from(action.0)).unwrap().1;
             let args: Vec<_> = info.params.iter().map(|(_, bits)| next(*bits)).collect();
-            let call = ActionCall::Action { name: info.name.clone(), args };
+            let call = ActionCall::Action { action, args };
             let call = match &table.profile {
                 Some(profile) => pipeline.member_add(profile, &call).map(ActionCall::Member).unwrap_or(call),
                 None => call,

@@ -7,7 +7,7 @@ use weir_switch::pipeline::{
     ActionCall, CounterValue, CrcParameters, Digest, EgressMeta, EgressVerdict, EntryHandle, IngressMeta,
     IngressVerdict, KeyMatch, MeterRates, SideEffects,
 };
-use weir_switch::program::Engine;
+use weir_switch::program::{Engine, TableId};
 use weir_switch::{Packet, Pipeline, Program};
 
 /// `tables.p4`'s header.
@@ -48,13 +48,39 @@ fn process(pipeline: &mut Pipeline, key: Key) -> Option<Key> {
     send(pipeline, &key.bytes(), &mut SideEffects::default()).map(|bytes| Key::parse(&bytes))
 }
 
-fn result(value: u16) -> ActionCall {
-    ActionCall::action("result", [value.to_be_bytes().to_vec()])
+/// An action by name with its arguments.
+struct Call {
+    name: &'static str,
+    args: Vec<Vec<u8>>,
 }
 
-fn add(pipeline: &mut Pipeline, table: &str, key: &[KeyMatch], priority: i32, action: &ActionCall) -> u32 {
+impl Call {
+    fn of(&self, pipeline: &Pipeline, table: TableId) -> ActionCall {
+        ActionCall::action(pipeline.action_by_name(table, self.name).unwrap(), self.args.clone())
+    }
+    fn member(&self, pipeline: &Pipeline, profile: &str) -> ActionCall {
+        ActionCall::action(pipeline.member_action_by_name(profile, self.name).unwrap(), self.args.clone())
+    }
+}
+
+fn call(name: &'static str, args: impl Into<Vec<Vec<u8>>>) -> Call {
+    Call { name, args: args.into() }
+}
+
+fn result(value: u16) -> Call {
+    call("result", [value.to_be_bytes().to_vec()])
+}
+
+fn add(pipeline: &mut Pipeline, table: &str, key: &[KeyMatch], priority: i32, call: &Call) -> u32 {
     let table = pipeline.table_by_name(table).unwrap();
-    pipeline.table_add(table, key, priority, action).unwrap_or_else(|error| panic!("{error}")).0
+    let action = call.of(pipeline, table);
+    pipeline.table_add(table, key, priority, &action).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+/// Adds an entry that refers to a member or group.
+fn add_reference(pipeline: &mut Pipeline, table: &str, key: &[KeyMatch], action: ActionCall) {
+    let table = pipeline.table_by_name(table).unwrap();
+    pipeline.table_add(table, key, 0, &action).unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn exact(value: impl Into<u64>) -> KeyMatch {
@@ -69,7 +95,7 @@ fn prefix(value: u32, prefix_len: u16) -> KeyMatch {
 fn exact_matches() {
     let mut pipeline = pipeline("tables");
     add(&mut pipeline, "exact_one", &[exact(7u16)], 0, &result(70));
-    let pair = ActionCall::action("pair", [vec![0x12, 0x34], vec![9; 16]]);
+    let pair = call("pair", [vec![0x12, 0x34], vec![9; 16]]);
     add(&mut pipeline, "exact_one", &[exact(8u16)], 0, &pair);
     let key = Key { port: 7, ..Key::default() };
     assert_eq!(process(&mut pipeline, key).unwrap().result, 70);
@@ -126,7 +152,7 @@ fn changes_apply_to_cached_keys() {
     let one = add(&mut pipeline, "longest", &[prefix(keys[7], 32), exact(0u8)], 0, &result(32));
     check(&mut pipeline, &|addr| Some(if addr == keys[7] { 32 } else { 8 }));
     let table = pipeline.table_by_name("longest").unwrap();
-    pipeline.table_modify(table, EntryHandle(wide), &result(9)).unwrap();
+    pipeline.table_modify(table, EntryHandle(wide), &result(9).of(&pipeline, table)).unwrap();
     check(&mut pipeline, &|addr| Some(if addr == keys[7] { 32 } else { 9 }));
     pipeline.table_delete(table, EntryHandle(one)).unwrap();
     check(&mut pipeline, &|_| Some(9));
@@ -185,9 +211,9 @@ fn const_entries_of_the_program_are_fixed() {
     assert_eq!([0x12, 0x1f, 0x3f, 0x40].map(&mut lookup), [16, 16, 32, 99]);
     let table = pipeline.table_by_name("fixed_rows").unwrap();
     let row = [KeyMatch::Any];
-    let error = pipeline.table_add(table, &row, 1, &result(1)).unwrap_err();
+    let error = pipeline.table_add(table, &row, 1, &result(1).of(&pipeline, table)).unwrap_err();
     assert_eq!(error.to_string(), "table MyIngress.fixed_rows: the list of entries is const");
-    let error = pipeline.table_set_default(table, &result(1)).unwrap_err();
+    let error = pipeline.table_set_default(table, &result(1).of(&pipeline, table)).unwrap_err();
     assert_eq!(error.to_string(), "table MyIngress.fixed_rows: the default action is const");
     assert!(pipeline.table_entries(table).iter().all(|entry| entry.is_const));
 }
@@ -197,9 +223,14 @@ fn invalid_entries_are_rejected() {
     let mut pipeline = pipeline("tables");
     let one = pipeline.table_by_name("exact_one").unwrap();
     let longest = pipeline.table_by_name("MyIngress.longest").unwrap();
-    let mut add_error = |table, key: &[KeyMatch], action: &ActionCall| {
+    let other = pipeline.table_by_name("metered").unwrap();
+    let foreign = call("paced", [vec![3]]).of(&pipeline, other);
+    let error = pipeline.table_add(one, &[exact(1u8)], 0, &foreign).unwrap_err().to_string();
+    assert!(error.contains("has no action \"MyIngress.paced\""), "{error}");
+    let mut add_error = |table, key: &[KeyMatch], call: &Call| {
         let before = pipeline.table_entries(table);
-        let error = pipeline.table_add(table, key, 0, action).unwrap_err().to_string();
+        let action = call.of(&pipeline, table);
+        let error = pipeline.table_add(table, key, 0, &action).unwrap_err().to_string();
         assert_eq!(pipeline.table_entries(table), before);
         error
     };
@@ -209,16 +240,11 @@ fn invalid_entries_are_rejected() {
     );
     assert_eq!(add_error(one, &[], &result(1)), "table MyIngress.exact_one has 1 key elements, not 0");
     assert!(add_error(one, &[KeyMatch::Any], &result(1)).contains("matched as Exact"));
-    assert!(
-        add_error(one, &[exact(1u8)], &ActionCall::action("drop", [])).contains("has no action \"drop\"")
-    );
-    assert!(
-        add_error(one, &[exact(1u8)], &ActionCall::action("result", [])).contains("takes 1 arguments, not 0")
-    );
-    let too_large = ActionCall::action("result", [vec![1, 0, 0]]);
+    assert!(add_error(one, &[exact(1u8)], &call("result", [])).contains("takes 1 arguments, not 0"));
+    let too_large = call("result", [vec![1, 0, 0]]);
     assert_eq!(
         add_error(one, &[exact(1u8)], &too_large),
-        "action result: value 0x010000 does not fit 16 bits"
+        "action MyIngress.result: value 0x010000 does not fit 16 bits"
     );
     assert!(add_error(longest, &[prefix(0x0a00_0001, 24), exact(0u8)], &result(1)).contains("bits set"));
     assert!(add_error(longest, &[prefix(0, 33), exact(0u8)], &result(1)).contains("longer than key"));
@@ -226,27 +252,29 @@ fn invalid_entries_are_rejected() {
     for port in 0..4u16 {
         add(&mut pipeline, "exact_one", &[exact(port)], 0, &result(port));
     }
-    let error = pipeline.table_add(one, &[exact(9u8)], 0, &result(1)).unwrap_err();
+    let error = pipeline.table_add(one, &[exact(9u8)], 0, &result(1).of(&pipeline, one)).unwrap_err();
     assert_eq!(error.to_string(), "table MyIngress.exact_one is full: it holds 4 entries");
-    let error = pipeline.table_add(one, &[exact(3u8)], 0, &result(1)).unwrap_err();
+    let error = pipeline.table_add(one, &[exact(3u8)], 0, &result(1).of(&pipeline, one)).unwrap_err();
     assert_eq!(error.to_string(), "table MyIngress.exact_one: duplicate entry");
 }
 
 #[test]
 fn profiles_and_selectors() {
     let mut pipeline = pipeline("tables");
-    let member = pipeline.member_add("shared", &result(5)).unwrap();
-    add(&mut pipeline, "by_profile", &[exact(1u8)], 0, &ActionCall::Member(member));
+    let member = pipeline.member_add("shared", &result(5).member(&pipeline, "shared")).unwrap();
+    add_reference(&mut pipeline, "by_profile", &[exact(1u8)], ActionCall::Member(member));
     let key = Key { what: 6, port: 1, ..Key::default() };
     assert_eq!(process(&mut pipeline, key).unwrap().result, 5);
-    pipeline.member_modify("shared", member, &result(6)).unwrap();
+    pipeline.member_modify("shared", member, &result(6).member(&pipeline, "shared")).unwrap();
     assert_eq!(process(&mut pipeline, key).unwrap().result, 6);
     assert!(pipeline.member_delete("shared", member).unwrap_err().to_string().contains("still in use"));
     assert_eq!(process(&mut pipeline, Key { port: 2, ..key }).unwrap().result, 0, "no entry, no action");
 
-    let members: Vec<_> = (0..3).map(|n| pipeline.member_add("chosen", &result(100 + n)).unwrap()).collect();
+    let members: Vec<_> = (0..3)
+        .map(|n| pipeline.member_add("chosen", &result(100 + n).member(&pipeline, "chosen")).unwrap())
+        .collect();
     let group = pipeline.group_add("chosen", &members).unwrap();
-    add(&mut pipeline, "by_selector", &[exact(1u8)], 0, &ActionCall::Group(group));
+    add_reference(&mut pipeline, "by_selector", &[exact(1u8)], ActionCall::Group(group));
     let mut seen = [0; 3];
     for addr in 0..300 {
         let value = process(&mut pipeline, Key { what: 7, port: 1, addr, ..Key::default() }).unwrap().result;
@@ -271,7 +299,7 @@ fn counters_meters_registers() {
     assert_eq!(counted, CounterValue { packets: 2, bytes: 52 });
 
     let rates = MeterRates { cir: 1, cburst: 1, pir: 1, pburst: 2 };
-    let entry = add(&mut pipeline, "metered", &[exact(1u8)], 0, &ActionCall::action("paced", [vec![3]]));
+    let entry = add(&mut pipeline, "metered", &[exact(1u8)], 0, &call("paced", [vec![3]]));
     let metered = pipeline.table_by_name("metered").unwrap();
     pipeline.direct_meter_set_rates(metered, weir_switch::pipeline::EntryHandle(entry), Some(rates)).unwrap();
     let mut colour = || process(&mut pipeline, Key { what: 8, port: 1, ..Key::default() }).unwrap().small;
@@ -297,7 +325,7 @@ fn counters_meters_registers() {
 fn idle_entries_time_out() {
     let mut pipeline = pipeline("tables");
     let table = pipeline.table_by_name("idle").unwrap();
-    let entry = pipeline.table_add(table, &[exact(1u8)], 0, &result(1)).unwrap();
+    let entry = pipeline.table_add(table, &[exact(1u8)], 0, &result(1).of(&pipeline, table)).unwrap();
     pipeline.table_set_timeout(table, entry, 500).unwrap();
     let key = Key { what: 9, port: 1, ..Key::default() };
     assert_eq!(process(&mut pipeline, key).unwrap().small, 7);
@@ -311,7 +339,7 @@ fn idle_entries_time_out() {
     pipeline.set_now(2300);
     assert_eq!(pipeline.ticks_since_hit(table, entry), Ok(Some(1300)));
     // A timeout begins when it is set, not when the switch started.
-    let late = pipeline.table_add(table, &[exact(2u8)], 0, &result(1)).unwrap();
+    let late = pipeline.table_add(table, &[exact(2u8)], 0, &result(1).of(&pipeline, table)).unwrap();
     pipeline.table_set_timeout(table, late, 500).unwrap();
     assert_eq!(pipeline.take_timed_out(2799), [(table, entry)]);
     assert_eq!(pipeline.take_timed_out(2800), [(table, late)]);
@@ -442,11 +470,13 @@ fn drop_multicast_truncate_exit_priority() {
 fn a_saved_state_is_restored_with_its_handles() {
     let mut old = pipeline("tables");
     let exact_table = old.table_by_name("exact_one").unwrap();
-    let handles: Vec<EntryHandle> =
-        (0..4u8).map(|n| old.table_add(exact_table, &[exact(n)], 0, &result(n.into())).unwrap()).collect();
+    let handles: Vec<EntryHandle> = (0..4u8)
+        .map(|n| old.table_add(exact_table, &[exact(n)], 0, &result(n.into()).of(&old, exact_table)).unwrap())
+        .collect();
     old.table_delete(exact_table, handles[1]).unwrap();
-    old.table_set_default(exact_table, &result(77)).unwrap();
-    let members: Vec<_> = (0..3).map(|n| old.member_add("chosen", &result(n)).unwrap()).collect();
+    old.table_set_default(exact_table, &result(77).of(&old, exact_table)).unwrap();
+    let members: Vec<_> =
+        (0..3).map(|n| old.member_add("chosen", &result(n).member(&old, "chosen")).unwrap()).collect();
     old.member_delete("chosen", members[0]).unwrap();
     let group = old.group_add("chosen", &[members[1], members[2], members[2]]).unwrap();
     let saved = old.save_state();
@@ -460,9 +490,12 @@ fn a_saved_state_is_restored_with_its_handles() {
     assert_eq!(new.members("chosen"), old.members("chosen"));
     assert_eq!(new.groups("chosen"), Ok(vec![(group, vec![members[1], members[2], members[2]])]));
     // The gaps are used by later entries and members.
-    assert_eq!(new.table_add(exact_table, &[exact(9u8)], 0, &result(9)), Ok(handles[1]));
+    assert_eq!(
+        new.table_add(exact_table, &[exact(9u8)], 0, &result(9).of(&new, exact_table)),
+        Ok(handles[1])
+    );
     assert_eq!(new.table_len(exact_table), 4);
-    assert_eq!(new.member_add("chosen", &result(9)), Ok(members[0]));
+    assert_eq!(new.member_add("chosen", &result(9).member(&new, "chosen")), Ok(members[0]));
     for (text, expected) in [
         ("{", "not JSON"),
         ("{}", "has no version 1"),

@@ -19,7 +19,8 @@ pub(crate) fn route(switch: &mut Switch, ports: impl IntoIterator<Item = u8>) {
     for port in ports {
         let table = switch.pipeline().table_by_name("forward").expect("hpcc.p4 has this table");
         let key = [KeyMatch::Lpm { value: host(port).to_vec(), prefix_len: 32 }];
-        let deliver = ActionCall::action("deliver", [vec![port], mac(port).to_vec()]);
+        let deliver = switch.pipeline().action_by_name(table, "deliver").expect("hpcc.p4 has this action");
+        let deliver = ActionCall::action(deliver, [vec![port], mac(port).to_vec()]);
         switch.pipeline_mut().table_add(table, &key, 0, &deliver).expect("the entry is valid");
     }
 }

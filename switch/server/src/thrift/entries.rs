@@ -33,7 +33,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_mt_get_entry" => get_entry(service, args),
         "bm_mt_get_entry_from_key" => get_entry_from_key(service, args),
         "bm_mt_get_default_entry" => on_table(service, args, |pipeline, table| {
-            Ok(encode_action(pipeline.table_default(table).as_ref()))
+            Ok(encode_action(pipeline, pipeline.table_default(table).as_ref()))
         }),
         "bm_mt_read_counter" => read_counter(service, args),
         "bm_mt_write_counter" => write_counter(service, args),
@@ -77,7 +77,7 @@ fn get_entry_from_key(service: &mut Service, args: &Fields) -> CallResult {
     on_table(service, args, move |pipeline, table| {
         // An empty key selects the default entry.
         if key.is_empty() {
-            let default = encode_action(pipeline.table_default(table).as_ref());
+            let default = encode_action(pipeline, pipeline.table_default(table).as_ref());
             let empty_key = (1, Value::List(TType::Struct, Vec::new()));
             return Ok(Value::structure([
                 empty_key,
@@ -109,7 +109,7 @@ fn encode_entry(pipeline: &Pipeline, table: TableId, info: &TableInfo, entry: &T
         (1, Value::List(TType::Struct, key.collect())),
         (2, encode_options(number)),
         (3, Value::I32(entry.handle.0 as i32)),
-        (4, encode_action(Some(&entry.action))),
+        (4, encode_action(pipeline, Some(&entry.action))),
         (5, life.unwrap_or(Value::Void)),
     ])
 }
@@ -150,11 +150,12 @@ fn encode_match_param(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
 }
 
 /// Encodes `BmActionEntry`.
-fn encode_action(action: Option<&ActionCall>) -> Value {
+fn encode_action(pipeline: &Pipeline, action: Option<&ActionCall>) -> Value {
     let of_type = |ty| (1, Value::I32(ty));
     Value::structure(match action {
         None => vec![of_type(action_type::NONE)],
-        Some(ActionCall::Action { name, args }) => {
+        Some(ActionCall::Action { action, args }) => {
+            let name = pipeline.program().action_name(*action);
             vec![of_type(action_type::ACTION_DATA), (2, Value::text(name)), (3, encode_action_data(args))]
         }
         Some(ActionCall::Member(member)) => {

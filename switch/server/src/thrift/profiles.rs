@@ -52,8 +52,18 @@ fn on_profile<R: Send + 'static>(
     answer.map_err(|TableErrorCode(code)| CallError::Exception(code))
 }
 
-fn action(args: &Fields, name_field: i16, args_field: i16) -> thrift::Result<ActionCall> {
-    Ok(ActionCall::Action { name: args.text(name_field)?, args: args.binaries(args_field)? })
+/// Returns the name of an action, and its arguments.
+fn action(args: &Fields, name_field: i16, args_field: i16) -> thrift::Result<(String, Vec<Vec<u8>>)> {
+    Ok((args.text(name_field)?, args.binaries(args_field)?))
+}
+
+fn member_action(
+    pipeline: &Pipeline,
+    profile: &str,
+    (name, args): (String, Vec<Vec<u8>>),
+) -> Result<ActionCall, TableErrorCode> {
+    let action = pipeline.member_action_by_name(profile, &name).map_err(member_error)?;
+    Ok(ActionCall::Action { action, args })
 }
 
 fn member(args: &Fields, field: i16) -> thrift::Result<MemberHandle> {
@@ -66,7 +76,8 @@ fn add_member(service: &mut Service, args: &Fields) -> CallResult {
         if pipeline.members(profile)?.len() >= MAX_PROFILE_ITEMS {
             return Err(TableErrorCode(code::TABLE_FULL));
         }
-        let member = pipeline.member_add(profile, &action).map_err(member_error)?;
+        let call = member_action(pipeline, profile, action)?;
+        let member = pipeline.member_add(profile, &call).map_err(member_error)?;
         Ok(Value::I32(member.0 as i32))
     })
 }
@@ -74,7 +85,8 @@ fn add_member(service: &mut Service, args: &Fields) -> CallResult {
 fn modify_member(service: &mut Service, args: &Fields) -> CallResult {
     let (member, action) = (member(args, 3)?, action(args, 4, 5)?);
     on_profile(service, args, move |pipeline, profile| {
-        pipeline.member_modify(profile, member, &action).map_err(member_error)?;
+        let call = member_action(pipeline, profile, action)?;
+        pipeline.member_modify(profile, member, &call).map_err(member_error)?;
         Ok(Value::Void)
     })
 }
@@ -134,9 +146,9 @@ fn change_group(
 }
 
 /// Encodes `BmMtActProfMember`.
-fn encode_member((handle, action): &(MemberHandle, ActionCall)) -> Value {
+fn encode_member(pipeline: &Pipeline, (handle, action): &(MemberHandle, ActionCall)) -> Value {
     let (name, args) = match action {
-        ActionCall::Action { name, args } => (name.as_str(), args.as_slice()),
+        ActionCall::Action { action, args } => (pipeline.program().action_name(*action), args.as_slice()),
         // Not reached: a member always has an action.
         ActionCall::Member(_) | ActionCall::Group(_) => ("", &[][..]),
     };
@@ -156,7 +168,7 @@ fn encode_group(handle: GroupHandle, members: &[MemberHandle]) -> Value {
 fn get_members(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, |pipeline, profile| {
         let members = pipeline.members(profile)?;
-        Ok(Value::List(TType::Struct, members.iter().map(encode_member).collect()))
+        Ok(Value::List(TType::Struct, members.iter().map(|member| encode_member(pipeline, member)).collect()))
     })
 }
 
@@ -165,7 +177,7 @@ fn get_member(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, move |pipeline, profile| {
         let members = pipeline.members(profile)?;
         let member = members.iter().find(|(handle, _)| *handle == wanted);
-        Ok(encode_member(member.ok_or(TableErrorCode(code::INVALID_MBR_HANDLE))?))
+        Ok(encode_member(pipeline, member.ok_or(TableErrorCode(code::INVALID_MBR_HANDLE))?))
     })
 }
 

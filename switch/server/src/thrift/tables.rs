@@ -49,16 +49,24 @@ pub(super) fn on_table<R: Send + 'static>(
     answer.map_err(|TableErrorCode(code)| CallError::Exception(code))
 }
 
-fn action(args: &Fields, name_field: i16, args_field: i16) -> Read<ActionCall> {
-    Ok(ActionCall::Action { name: args.text(name_field)?, args: args.binaries(args_field)? })
+/// What a request wants of an entry.
+enum EntryAction {
+    /// An action by name.
+    Action { name: String, args: Vec<Vec<u8>> },
+    /// A member or group of the table's profile.
+    Profile(ActionCall),
 }
 
-fn member(args: &Fields, field: i16) -> Read<ActionCall> {
-    Ok(ActionCall::Member(MemberHandle(args.i32(field)? as u32)))
+fn action(args: &Fields, name_field: i16, args_field: i16) -> Read<EntryAction> {
+    Ok(EntryAction::Action { name: args.text(name_field)?, args: args.binaries(args_field)? })
 }
 
-fn group(args: &Fields, field: i16) -> Read<ActionCall> {
-    Ok(ActionCall::Group(GroupHandle(args.i32(field)? as u32)))
+fn member(args: &Fields, field: i16) -> Read<EntryAction> {
+    Ok(EntryAction::Profile(ActionCall::Member(MemberHandle(args.i32(field)? as u32))))
+}
+
+fn group(args: &Fields, field: i16) -> Read<EntryAction> {
+    Ok(EntryAction::Profile(ActionCall::Group(GroupHandle(args.i32(field)? as u32))))
 }
 
 /// Returns the entry handle in field 3.
@@ -66,22 +74,18 @@ pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
     Ok(EntryHandle(args.i32(3)? as u32))
 }
 
-/// Checks that the table accepts this kind of call (an action, or a member or group of its profile) and has the action.
-fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), TableErrorCode> {
-    let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
+/// Resolves what a request wants of an entry, and checks that the table accepts it: an action, or a member or group of
+/// its profile.
+fn resolve(pipeline: &Pipeline, table: TableId, action: EntryAction) -> Result<ActionCall, TableErrorCode> {
+    let Some((_, info)) = pipeline.program().tables().find(|(id, _)| *id == table) else {
         return Err(TableErrorCode(code::INVALID_TABLE_NAME));
     };
-    match (call, &info.profile) {
-        (ActionCall::Action { name, .. }, None) => {
-            let has_suffix = |known: &str| {
-                known
-                    .strip_suffix(name.as_str())
-                    .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-            };
-            let exists = info.actions.iter().any(|&id| has_suffix(program.action_name(id)));
-            if exists { Ok(()) } else { Err(TableErrorCode(code::INVALID_ACTION_NAME)) }
-        }
-        (ActionCall::Member(_) | ActionCall::Group(_), Some(_)) => Ok(()),
+    match (action, &info.profile) {
+        (EntryAction::Action { name, args }, None) => match pipeline.action_by_name(table, &name) {
+            Ok(action) => Ok(ActionCall::Action { action, args }),
+            Err(_) => Err(TableErrorCode(code::INVALID_ACTION_NAME)),
+        },
+        (EntryAction::Profile(call), Some(_)) => Ok(call),
         _ => Err(TableErrorCode(code::WRONG_TABLE_TYPE)),
     }
 }
@@ -99,11 +103,11 @@ pub(super) fn priority_option(args: &Fields, field: i16) -> Read<i32> {
     Ok(priority(number))
 }
 
-fn add(service: &mut Service, args: &Fields, options_field: i16, call: Read<ActionCall>) -> CallResult {
-    let (key, priority, call) = (key(args, 3)?, priority_option(args, options_field)?, call?);
+fn add(service: &mut Service, args: &Fields, options_field: i16, action: Read<EntryAction>) -> CallResult {
+    let (key, priority, action) = (key(args, 3)?, priority_option(args, options_field)?, action?);
     on_table(service, args, move |pipeline, table| {
         let program = pipeline.program().clone();
-        check_action(&program, table, &call)?;
+        let call = resolve(pipeline, table, action)?;
         if program.tables().any(|(id, info)| id == table && info.key.is_empty()) {
             return Err(TableErrorCode(code::NO_TABLE_KEY));
         }
@@ -115,10 +119,10 @@ fn add(service: &mut Service, args: &Fields, options_field: i16, call: Read<Acti
     })
 }
 
-fn modify(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> CallResult {
-    let (entry, call) = (handle(args)?, call?);
+fn modify(service: &mut Service, args: &Fields, action: Read<EntryAction>) -> CallResult {
+    let (entry, action) = (handle(args)?, action?);
     on_table(service, args, move |pipeline, table| {
-        check_action(&pipeline.program().clone(), table, &call)?;
+        let call = resolve(pipeline, table, action)?;
         pipeline.table_modify(table, entry, &call)?;
         Ok(Value::Void)
     })
@@ -145,10 +149,10 @@ fn clear(service: &mut Service, args: &Fields) -> CallResult {
     })
 }
 
-fn set_default(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> CallResult {
-    let call = call?;
+fn set_default(service: &mut Service, args: &Fields, action: Read<EntryAction>) -> CallResult {
+    let action = action?;
     on_table(service, args, move |pipeline, table| {
-        check_action(&pipeline.program().clone(), table, &call)?;
+        let call = resolve(pipeline, table, action)?;
         pipeline.table_set_default(table, &call)?;
         Ok(Value::Void)
     })

@@ -11,9 +11,11 @@ use super::key_cache::KeyCacheFormat;
 use super::slot_storage::needs_helper;
 use crate::program::externs::RegisterArray;
 use crate::program::hash::MAX_HASH_BYTES;
+use crate::program::id_vec::Id as _;
 use crate::program::layout::VALID_SLOT;
 use crate::program::limbs::{limb_count, low_mask};
 use crate::program::op::{LOOP_BUDGET, Op, Opcode, Pc, Slot};
+use crate::program::signatures::TableId;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Type, Value, types};
 use cranelift_frontend::Variable;
@@ -128,7 +130,7 @@ impl Emitter<'_, '_> {
                     false => self.brif(entry, on_hit, on_miss),
                 }
             }
-            Opcode::ApplyTable => self.emit_table(usize::from(op.a), instance)?,
+            Opcode::ApplyTable => self.emit_table(TableId(op.a), instance)?,
             _ => {
                 self.emit_op(pc, op)?;
                 return Ok(false);
@@ -472,14 +474,14 @@ impl Emitter<'_, '_> {
     }
 
     /// Loads the field at byte `offset` of a [`NativeTable`].
-    fn load_table_field(&mut self, table: usize, ty: Type, offset: usize) -> Value {
+    fn load_table_field(&mut self, table: TableId, ty: Type, offset: usize) -> Value {
         let tables = self.load_pointer(offset_of!(CallFrame, tables));
-        let offset = table * size_of::<NativeTable>() + offset;
+        let offset = table.index() * size_of::<NativeTable>() + offset;
         self.builder.ins().load(ty, readonly(CALL), tables, offset as i32)
     }
 
     /// Returns the address of an entry's row.
-    fn row_address(&mut self, table: usize, entry: Value) -> Value {
+    fn row_address(&mut self, table: TableId, entry: Value) -> Value {
         let rows = self.load_table_field(table, types::I64, offset_of!(NativeTable, rows));
         let offset =
             self.builder.ins().imul_imm(entry, 8 * (1 + self.program.tables[table].max_arg_words as i64));
@@ -488,29 +490,29 @@ impl Emitter<'_, '_> {
 
     /// Emits the lookup of a key of one word: in the entries of small keys, then in the key cache, then with a
     /// helper. Returns the address of the row, and the entry.
-    fn emit_lookup(&mut self, index: usize, word: Value) -> (Value, Value) {
-        let table = &self.program.tables[index];
+    fn emit_lookup(&mut self, id: TableId, word: Value) -> (Value, Value) {
+        let table = &self.program.tables[id];
         let found = self.builder.create_block();
         let results = [(); 2].map(|()| self.builder.append_block_param(found, types::I64));
         if table.is_exact() {
-            let len = self.load_table_field(index, types::I64, offset_of!(NativeTable, len));
+            let len = self.load_table_field(id, types::I64, offset_of!(NativeTable, len));
             let is_small = self.compare(IntCC::UnsignedLessThan, word, len);
             let (small, other) = (self.builder.create_block(), self.builder.create_block());
             self.brif(is_small, small, other);
             self.switch_to(small);
-            let entries = self.load_table_field(index, types::I64, offset_of!(NativeTable, entries));
+            let entries = self.load_table_field(id, types::I64, offset_of!(NativeTable, entries));
             let offset = self.shift_left(word, size_of::<u32>().ilog2());
             let address = self.builder.ins().iadd(entries, offset);
             let entry = self.builder.ins().load(types::I32, CELLS, address, 0);
             let entry = self.builder.ins().uextend(types::I64, entry);
-            let row = self.row_address(index, entry);
+            let row = self.row_address(id, entry);
             self.builder.ins().jump(found, &[row.into(), entry.into()]);
             self.switch_to(other);
         }
         if !table.has_key_cache() {
             // `entries` has every key that has an entry, so any other key misses.
             let miss = self.iconst(0);
-            let row = self.row_address(index, miss);
+            let row = self.row_address(id, miss);
             self.builder.ins().jump(found, &[row.into(), miss.into()]);
         } else {
             let cached = self.builder.create_block();
@@ -519,15 +521,15 @@ impl Emitter<'_, '_> {
             let multiplier = self.iconst(KeyCacheFormat::HASH_MULTIPLIER);
             let slot = self.builder.ins().imul(word, multiplier);
             let slot = self.shift_right(slot, format.hash_shift());
-            self.emit_cache_probe((index, format), (word, slot), cached);
+            self.emit_cache_probe((id, format), (word, slot), cached);
             let neighbour = self.builder.ins().bxor_imm(slot, 1);
-            self.emit_cache_probe((index, format), (word, neighbour), cached);
-            let table = self.iconst(index as u64);
+            self.emit_cache_probe((id, format), (word, neighbour), cached);
+            let table = self.iconst(id.0.into());
             let call = self.call_helper(self.helpers.lookup_word, &[table, word], 2);
             let results = [self.result(call, 0), self.result(call, 1)];
             self.builder.ins().jump(found, &results.map(BlockArg::from));
             self.switch_to(cached);
-            let row = self.row_address(index, entry);
+            let row = self.row_address(id, entry);
             self.builder.ins().jump(found, &[row.into(), entry.into()]);
         }
         self.switch_to(found);
@@ -538,7 +540,7 @@ impl Emitter<'_, '_> {
     /// cache.
     fn emit_cache_probe(
         &mut self,
-        (table, format): (usize, KeyCacheFormat),
+        (table, format): (TableId, KeyCacheFormat),
         (key, slot): (Value, Value),
         cached: Block,
     ) {
@@ -563,8 +565,8 @@ impl Emitter<'_, '_> {
     }
 
     /// Emits the application of a table: the lookup, the inlined actions, and the jump to the next node.
-    fn emit_table(&mut self, index: usize, instance: usize) -> Result<(), Unsupported> {
-        let table = &self.program.tables[index];
+    fn emit_table(&mut self, id: TableId, instance: usize) -> Result<(), Unsupported> {
+        let table = &self.program.tables[id];
         let key_layout = &table.key_layout;
         let zero = self.iconst(0);
         let mut words = vec![zero; key_layout.words];
@@ -578,14 +580,14 @@ impl Emitter<'_, '_> {
         let (row, entry) = match words.as_slice() {
             // A table without a key always misses: entry 0, the first row.
             [] if !table.needs_slow_apply => {
-                (self.load_table_field(index, types::I64, offset_of!(NativeTable, rows)), zero)
+                (self.load_table_field(id, types::I64, offset_of!(NativeTable, rows)), zero)
             }
-            [word] if !table.needs_slow_apply => self.emit_lookup(index, *word),
+            [word] if !table.needs_slow_apply => self.emit_lookup(id, *word),
             words => {
                 for (position, word) in words.iter().enumerate() {
                     self.store_key(position, *word)?;
                 }
-                let table = self.iconst(index as u64);
+                let table = self.iconst(id.0.into());
                 let call = self.call_helper(self.helpers.lookup_key, &[table], 2);
                 (self.result(call, 0), self.result(call, 1))
             }
@@ -609,13 +611,13 @@ impl Emitter<'_, '_> {
             let is_selected = self.compare(IntCC::Equal, row_action, position);
             self.brif(is_selected, start, other);
             self.switch_to(start);
-            let info = &self.program.actions[usize::from(action.0)];
+            let info = &self.program.actions[*action];
             for argument in 0..info.arg_words().min(table.max_arg_words) {
                 let slot = self.program.first_param_slot + argument as u16;
                 let value = self.builder.ins().load(types::I64, flags, row, 8 * (1 + argument as i32));
                 self.declare_slot(slot, value);
             }
-            let code = *self.program.action_code.get(usize::from(action.0)).ok_or(Unsupported)?;
+            let code = *self.program.action_code.of(*action).ok_or(Unsupported)?;
             let first = self.block_of(code, inlined);
             self.jump(first);
             self.switch_to(other);

@@ -8,6 +8,7 @@ use crate::program::access::{Access, ReachableCode};
 use crate::program::frame_access::FrameAccess;
 use crate::program::link::LinkedProgram;
 use crate::program::op::{Op, Opcode, Slot};
+use crate::program::signatures::TableId;
 
 /// A set of slots below the size given to [`SlotSet::new`]. Higher slots are ignored.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ pub(super) fn memory_slots(
     let mut access = Access::default();
     for op in reachable.ops(program) {
         if op.opcode == Opcode::ApplyTable {
-            access.table_resources(program, &program.tables[usize::from(op.a)]);
+            access.table_resources(program, &program.tables[TableId(op.a)]);
         } else if needs_helper(program, &op) {
             access.op(program, &op);
         }
