@@ -6,9 +6,10 @@ use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_controller::hash::{FiveTuple, UDP};
+use weir_controller::plan::{Planner, Table, entry};
 use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::topology::{CPU_PORT, HostIx, LinkIx, Node, Topology, build};
-use weir_controller::{Path, PlanOptions, Routes, plan};
+use weir_controller::{Path, PlanOptions, Routes};
 use weir_switch::control::Control;
 use weir_switch::engine::ReadyPorts;
 use weir_switch::{Packet, Program, Switch, SwitchConfig};
@@ -18,6 +19,9 @@ const HPCC: (&str, &str) =
     (include_str!("../../../p4src/build/hpcc.json"), include_str!("../../../p4src/build/hpcc.p4info.txtpb"));
 const FNCC: (&str, &str) =
     (include_str!("../../../p4src/build/fncc.json"), include_str!("../../../p4src/build/fncc.p4info.txtpb"));
+
+const HOST_TRAFFIC: (&str, &str) =
+    (include_str!("../programs/host_traffic.json"), include_str!("../programs/host_traffic.p4info.txtpb"));
 
 /// Values of `host/src/wire` and `p4src/include/constants.p4`.
 const WEIR_PORT: u16 = 22341;
@@ -38,21 +42,32 @@ struct Fabric {
 
 impl Fabric {
     fn new(topology: &str, method: RoutingMethod, program: (&str, &str)) -> Fabric {
+        Fabric::with_tables(topology, method, program, Vec::new())
+    }
+
+    /// Fills further tables of the program.
+    fn with_tables(
+        topology: &str,
+        method: RoutingMethod,
+        program: (&str, &str),
+        tables: Vec<Table>,
+    ) -> Fabric {
         let topology = build(&serde_yaml::from_str(topology).unwrap()).unwrap();
         let routes = routes(&topology, method).unwrap();
         let (json, p4info) =
             (Program::from_json(program.0).unwrap(), Arc::new(Index::from_text(program.1).unwrap()));
-        let mut plan = plan(&topology, &routes, &PlanOptions::default(), &p4info).unwrap();
-        let switches = topology.switches.iter().map(|switch_info| {
+        let planner = Planner::new(&topology, &routes, PlanOptions::default(), &p4info).unwrap();
+        let planner = planner.with_tables(tables);
+        let switches = topology.switch_ixs().map(|ix| {
+            let switch_info = topology.switch(ix);
             let mut config = SwitchConfig::new(switch_info.ports().map(|(port, _)| port));
             config.cpu_port = Some(CPU_PORT);
             let mut switch = Switch::new(Arc::clone(&json), config, 1).unwrap();
             let mut control = Control::new(Arc::clone(&p4info), &switch).unwrap();
-            control.apply_all(&mut switch, &plan.remove(&switch_info.name).unwrap()).unwrap();
+            control.apply_all(&mut switch, &planner.updates(ix).unwrap()).unwrap();
             switch
         });
         let switches = switches.collect();
-        assert!(plan.is_empty());
         Fabric { topology, routes, switches, now: Time::from_us(1) }
     }
 
@@ -207,4 +222,31 @@ fn parallel_links_are_all_used() {
     for program in [HPCC, FNCC] {
         assert_eq!(count_paths(PARALLEL, RoutingMethod::Ecmp, program, 64), 2 * 4);
     }
+}
+
+/// A new table is one control in P4 (`programs/host_traffic_control.p4`) and one entry per row here.
+#[test]
+fn a_table_of_ones_own_counts_the_packets_to_each_host() {
+    let traffic = Table::new("host_traffic", |switch| {
+        let hosts = switch.topology().hosts.iter();
+        hosts.map(|host| entry!(host_traffic[dst_addr = host.ip] -> count())).collect()
+    });
+    let mut fabric = Fabric::with_tables(DUMBBELL, RoutingMethod::Auto, HOST_TRAFFIC, vec![traffic]);
+    let hosts: Vec<HostIx> = fabric.topology.host_ixs().collect();
+    for (flow, &dst) in (0..).zip(&hosts[1..]) {
+        let (src, dst_ip) = (fabric.ip(hosts[0]), fabric.ip(dst));
+        let tuple = FiveTuple { src, dst: dst_ip, src_port: flow, dst_port: WEIR_PORT, protocol: UDP };
+        for _ in 0..=flow {
+            assert_eq!(fabric.forward(hosts[0], &packet(tuple, DATA, 0)).0, dst);
+        }
+    }
+    // The first switch has forwarded all packets: 1, 2 and 3 to the other hosts.
+    let pipeline = fabric.switches[0].pipeline();
+    let table = pipeline.table_by_name("host_traffic").unwrap();
+    let counted = pipeline.table_entries(table).into_iter().map(|entry| {
+        let counter = pipeline.direct_counter_read(table, entry.handle).unwrap();
+        assert_eq!(counter.bytes, counter.packets * HEADERS as u64);
+        counter.packets
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
