@@ -63,12 +63,12 @@ impl Call {
     }
 }
 
-fn call(name: &'static str, args: impl Into<Vec<Vec<u8>>>) -> Call {
-    Call { name, args: args.into() }
+fn call(name: &'static str, args: Vec<Vec<u8>>) -> Call {
+    Call { name, args }
 }
 
 fn result(value: u16) -> Call {
-    call("result", [value.to_be_bytes().to_vec()])
+    call("result", vec![value.to_be_bytes().to_vec()])
 }
 
 fn add(pipeline: &mut Pipeline, table: &str, key: &[KeyMatch], priority: i32, call: &Call) -> u32 {
@@ -95,7 +95,7 @@ fn prefix(value: u32, prefix_len: u16) -> KeyMatch {
 fn exact_matches() {
     let mut pipeline = pipeline("tables");
     add(&mut pipeline, "exact_one", &[exact(7u16)], 0, &result(70));
-    let pair = call("pair", [vec![0x12, 0x34], vec![9; 16]]);
+    let pair = call("pair", vec![vec![0x12, 0x34], vec![9; 16]]);
     add(&mut pipeline, "exact_one", &[exact(8u16)], 0, &pair);
     let key = Key { port: 7, ..Key::default() };
     assert_eq!(process(&mut pipeline, key).unwrap().result, 70);
@@ -224,7 +224,7 @@ fn invalid_entries_are_rejected() {
     let one = pipeline.table_by_name("exact_one").unwrap();
     let longest = pipeline.table_by_name("MyIngress.longest").unwrap();
     let other = pipeline.table_by_name("metered").unwrap();
-    let foreign = call("paced", [vec![3]]).of(&pipeline, other);
+    let foreign = call("paced", vec![vec![3]]).of(&pipeline, other);
     let error = pipeline.table_add(one, &[exact(1u8)], 0, &foreign).unwrap_err().to_string();
     assert!(error.contains("has no action \"MyIngress.paced\""), "{error}");
     let mut add_error = |table, key: &[KeyMatch], call: &Call| {
@@ -240,8 +240,8 @@ fn invalid_entries_are_rejected() {
     );
     assert_eq!(add_error(one, &[], &result(1)), "table MyIngress.exact_one has 1 key elements, not 0");
     assert!(add_error(one, &[KeyMatch::Any], &result(1)).contains("matched as Exact"));
-    assert!(add_error(one, &[exact(1u8)], &call("result", [])).contains("takes 1 arguments, not 0"));
-    let too_large = call("result", [vec![1, 0, 0]]);
+    assert!(add_error(one, &[exact(1u8)], &call("result", vec![])).contains("takes 1 arguments, not 0"));
+    let too_large = call("result", vec![vec![1, 0, 0]]);
     assert_eq!(
         add_error(one, &[exact(1u8)], &too_large),
         "action MyIngress.result: value 0x010000 does not fit 16 bits"
@@ -299,7 +299,7 @@ fn counters_meters_registers() {
     assert_eq!(counted, CounterValue { packets: 2, bytes: 52 });
 
     let rates = MeterRates { cir: 1, cburst: 1, pir: 1, pburst: 2 };
-    let entry = add(&mut pipeline, "metered", &[exact(1u8)], 0, &call("paced", [vec![3]]));
+    let entry = add(&mut pipeline, "metered", &[exact(1u8)], 0, &call("paced", vec![vec![3]]));
     let metered = pipeline.table_by_name("metered").unwrap();
     pipeline.direct_meter_set_rates(metered, weir_switch::pipeline::EntryHandle(entry), Some(rates)).unwrap();
     let mut colour = || process(&mut pipeline, Key { what: 8, port: 1, ..Key::default() }).unwrap().small;
