@@ -9,7 +9,7 @@
 //! deadlock may be missed.
 
 use crate::network::View;
-use crate::process::UNCONNECTED;
+use crate::nodes::UNCONNECTED;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use weir_controller::topology::{Node, SwitchIx, Topology};

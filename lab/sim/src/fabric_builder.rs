@@ -59,11 +59,7 @@ impl<'e> FabricBuilder<'e> {
             let rejected = |error| Error::Input(format!("host {}: {error}", topology.host(ix).name));
             hosts.push(Host::new(config).map_err(rejected)?);
         }
-        let network = Network::new(topology, self.switches()?, hosts);
-        if self.experiment.spec.policy.is_some() {
-            network.view().processes_mut().for_each(|process| process.counters.policy_hops = Some(0));
-        }
-        Ok(network)
+        Ok(Network::new(topology, self.switches()?, hosts))
     }
 
     /// Returns a switch with the program and empty tables, as after a restart.

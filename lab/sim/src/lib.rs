@@ -5,7 +5,8 @@
 //!   table entries, hosts with the scheme, links.
 //! - [`network`], [`process`], [`link`] and [`events`] are the event loop. It is split into logical processes, which
 //!   run on any number of threads. It drives `weir_host` and `weir_switch`, the same code that runs on real sockets.
-//! - [`recorder`], [`rx_stats`], [`path_trace`] and [`counters`] collect the results.
+//! - [`observers`] record what happens in the event loop, [`recorder`] samples queues and rates, and [`counts`] reads
+//!   the counters of switches and hosts.
 //! - [`deadlock`] detects PFC deadlocks.
 //! - [`forecast`] predicts the duration of a run on more cores.
 //! - [`medium`] runs policy dissemination by Trickle without a fabric.
@@ -14,9 +15,8 @@
 //! wall clock only for `wall_s`, and the CPU clock of its threads only for [`forecast`].
 
 mod bipartition;
-pub mod counters;
+pub mod counts;
 pub mod deadlock;
-pub mod doubling_histogram;
 pub mod events;
 pub mod fabric_builder;
 mod fault;
@@ -27,12 +27,12 @@ mod locality_order;
 pub mod medium;
 pub mod messages;
 pub mod network;
+pub mod nodes;
+pub mod observers;
 mod parallel_schemes;
-pub mod path_trace;
 pub mod process;
 pub mod recorder;
 pub mod run;
-pub mod rx_stats;
 mod scheduled_changes;
 mod thread_buffers;
 mod worker_pool;

@@ -71,8 +71,6 @@ pub struct Wire {
     /// Set if a fault of the experiment may affect this wire, or the user has changed the link during the run
     /// ([`Observer::link_change`](weir_experiment::backend::Observer::link_change)).
     pub impairments: Option<Box<Impairments>>,
-    /// Running hash of the time and length of every arrival, to compare two runs.
-    pub fingerprint: u64,
 }
 
 const _: () = assert!(size_of::<Transmitter>() <= 128 && size_of::<Wire>() <= 128, "exceeds two cache lines");
@@ -268,7 +266,6 @@ impl DirectionSpec {
             frames: InFlightQueue::default(),
             pfc: Box::default(),
             impairments: None,
-            fingerprint: 0,
         }
     }
 }
@@ -325,17 +322,4 @@ impl Wire {
         let HeldFrame { undelayed_arrival, packet } = impairments.release()?;
         Some((packet, impairments.drop_if_down(undelayed_arrival, self.delay)))
     }
-
-    /// Adds an arrival to the fingerprint.
-    #[inline]
-    pub fn record_arrival(&mut self, now: Time, length: u32) {
-        self.fingerprint = hash_step(self.fingerprint, now.as_ps() ^ (u64::from(length) << 16));
-    }
-}
-
-/// One step of a fingerprint: the rotate and multiply of FxHash, which is cheap and depends on the order.
-#[inline]
-pub fn hash_step(hash: u64, word: u64) -> u64 {
-    const K: u64 = 0x517c_c1b7_2722_0a95;
-    (hash.rotate_left(5) ^ word).wrapping_mul(K)
 }

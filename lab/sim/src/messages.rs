@@ -26,8 +26,6 @@ pub struct StartFlow {
     pub announcement: Option<Announcement>,
     /// True if a [`HostCommand::Stop`] will follow.
     pub will_stop: bool,
-    /// True for the first flow of the experiment file.
-    pub is_first: bool,
 }
 
 /// A report of a host to the run.

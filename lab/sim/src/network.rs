@@ -12,13 +12,13 @@
 
 use crate::bipartition::bipartition;
 use crate::events::EventKey;
-use crate::link::{Batch, DirectionSpec, InFlight, LocalNode, PfcFrame, Transmitter, Wire, hash_step};
+use crate::link::{Batch, DirectionSpec, InFlight, LocalNode, PfcFrame, Transmitter, Wire};
 use crate::locality_order::{depth_first_order, neighbours};
 use crate::messages::{HostCommand, HostReport};
-use crate::path_trace::{self, PathTrace};
-use crate::process::{HostNode, Process, ProcessCounters, SwitchNode, UNCONNECTED};
+use crate::nodes::{HostNode, SwitchNode, UNCONNECTED};
+use crate::observers::{Counters, Fingerprint, Observers, PathTrace, PfcLog, PolicyPackets};
+use crate::process::Process;
 use crate::thread_buffers::ThreadBuffers;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_controller::topology::{Endpoint, HostIx, Link, Node, SwitchIx, Topology};
@@ -77,9 +77,15 @@ struct ProcessParts {
     wires: Vec<Wire>,
 }
 
+/// A process with its observers.
+struct ObservedProcess {
+    process: Process,
+    observers: Observers,
+}
+
 /// A fabric in virtual time.
 pub struct Network {
-    processes: Vec<Mutex<Process>>,
+    processes: Vec<Mutex<ObservedProcess>>,
     /// Frames for each process that are not yet on its wires.
     mailboxes: Vec<PaddedMailbox>,
     /// By process number.
@@ -206,7 +212,13 @@ impl Network {
             run_order,
             mailboxes: processes.iter().map(|_| PaddedMailbox::default()).collect(),
             next_due: processes.iter().map(|_| NextDue::never()).collect(),
-            processes: processes.into_iter().map(Mutex::new).collect(),
+            processes: processes
+                .into_iter()
+                .map(|process| {
+                    let observers = Observers::new(process.wires.len());
+                    Mutex::new(ObservedProcess { process, observers })
+                })
+                .collect(),
             reporting: Mutex::default(),
             buffers: Mutex::default(),
             switches: switch_indices,
@@ -274,7 +286,7 @@ impl Network {
 
     /// Returns the number of a process's events since the previous call.
     pub(crate) fn take_event_count(&self, number: u32) -> u64 {
-        std::mem::take(&mut lock(&self.processes[number as usize]).events_since_rebalance)
+        std::mem::take(&mut lock(&self.processes[number as usize]).process.events_since_rebalance)
     }
 
     /// Returns the number of the host's process.
@@ -304,29 +316,34 @@ impl Network {
 
     /// Runs all events of a process before `end`, hands over the frames that it sent, and returns the number of events.
     pub(crate) fn run_process(&self, number: u32, end: &EventKey, buffers: &mut ThreadBuffers) -> u64 {
-        let mut process = lock(&self.processes[number as usize]);
-        self.drain_mailbox(&mut process, buffers);
-        let events = process.run(end, buffers);
+        let ObservedProcess { process, observers } = &mut *lock(&self.processes[number as usize]);
+        self.drain_mailbox(process, buffers);
+        // Two instances of the event loop: in most runs and processes nothing but the basic observers is requested.
+        let events = if observers.is_basic() {
+            process.run(end, &mut observers.basic, buffers)
+        } else {
+            process.run(end, observers, buffers)
+        };
         process.events_since_rebalance += events;
-        self.flush_process(&mut process);
+        self.flush_process(process);
         events
     }
 
     /// Runs the next event of a process if it is before `end`, and returns its key.
     pub(crate) fn step_process(&self, number: u32, end: &EventKey) -> Option<EventKey> {
-        let mut process = lock(&self.processes[number as usize]);
+        let ObservedProcess { process, observers } = &mut *lock(&self.processes[number as usize]);
         let buffers = &mut self.buffers();
-        self.drain_mailbox(&mut process, buffers);
-        let key = process.step(end, buffers);
-        self.flush_process(&mut process);
+        self.drain_mailbox(process, buffers);
+        let key = process.step(end, observers, buffers);
+        self.flush_process(process);
         key
     }
 
     /// Returns the key of a process's next event, frames in its mailbox included.
     pub(crate) fn next_event_of(&self, number: u32) -> Option<EventKey> {
-        let mut process = lock(&self.processes[number as usize]);
-        self.drain_mailbox(&mut process, &mut self.buffers());
-        self.update_next_due(&process);
+        let process = &mut lock(&self.processes[number as usize]).process;
+        self.drain_mailbox(process, &mut self.buffers());
+        self.update_next_due(process);
         process.next_event().copied()
     }
 
@@ -391,7 +408,7 @@ impl Network {
         numbers.sort_unstable();
         let mut reports = Vec::new();
         for number in numbers {
-            reports.append(&mut lock(&self.processes[number as usize]).reports);
+            reports.append(&mut lock(&self.processes[number as usize]).process.reports);
         }
         // Stable: the reports of one process keep their order.
         reports.sort_by_key(|report| report.at);
@@ -404,40 +421,47 @@ impl Network {
         &self,
         number: u32,
         now: Time,
-        f: impl FnOnce(&mut Process, &mut ThreadBuffers) -> R,
+        f: impl FnOnce(&mut Process, &mut Observers, &mut ThreadBuffers) -> R,
     ) -> R {
-        let mut process = lock(&self.processes[number as usize]);
+        let ObservedProcess { process, observers } = &mut *lock(&self.processes[number as usize]);
         process.set_now(now);
-        let result = f(&mut process, &mut lock(&self.buffers));
-        process.collect_reports();
-        self.flush_process(&mut process);
+        let result = f(process, observers, &mut lock(&self.buffers));
+        process.collect_reports(observers);
+        self.flush_process(process);
         result
     }
 
     /// Polls a host for frames and its next deadline, after a change from outside.
     pub fn kick(&self, now: Time, host: HostIx) {
         let TableIndex { process: number, index } = self.hosts[host.0 as usize];
-        self.with_process_at(number, now, |process, buffers| process.kick(index, buffers));
+        self.with_process_at(number, now, |process, observers, buffers| {
+            process.kick(index, observers, buffers)
+        });
     }
 
     /// Sends a frame of an attacker from the host's NIC.
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
         let TableIndex { process: number, index } = self.hosts[host.0 as usize];
-        self.with_process_at(number, now, |process, buffers| process.inject(index, frame, buffers));
+        self.with_process_at(number, now, |process, observers, buffers| {
+            process.hosts[index as usize].inject(frame);
+            process.kick(index, observers, buffers);
+        });
     }
 
     /// Clears all PFC pauses of the direction's transmitter, after its link came up or the switch at the other end
     /// restarted.
     pub fn unpause(&self, now: Time, direction: u32) {
         let TableIndex { process: number, index } = self.directions[direction as usize].transmitter;
-        self.with_process_at(number, now, |process, buffers| process.unpause(index, buffers));
+        self.with_process_at(number, now, |process, observers, buffers| {
+            process.unpause(index, observers, buffers)
+        });
     }
 
     /// Executes a command at a host now.
     pub fn execute_command(&self, now: Time, host: HostIx, command: HostCommand) {
         let TableIndex { process: number, index } = self.hosts[host.0 as usize];
-        self.with_process_at(number, now, |process, buffers| {
-            process.execute_command(index, command, buffers)
+        self.with_process_at(number, now, |process, observers, buffers| {
+            process.execute_command(index, command, observers, buffers)
         });
     }
 
@@ -445,40 +469,39 @@ impl Network {
     /// has run.
     pub fn schedule_command(&self, at: &EventKey, host: HostIx, command: HostCommand) {
         let TableIndex { process: number, index } = self.hosts[host.0 as usize];
-        let mut process = lock(&self.processes[number as usize]);
+        let process = &mut lock(&self.processes[number as usize]).process;
         process.schedule_command(at, index, command);
-        self.flush_process(&mut process);
+        self.flush_process(process);
     }
 
     /// Calls `f` on a host, with its process locked.
     pub fn with_host<R>(&self, host: HostIx, f: impl FnOnce(&mut HostNode) -> R) -> R {
         let TableIndex { process: number, index } = self.hosts[host.0 as usize];
-        f(&mut lock(&self.processes[number as usize]).hosts[index as usize])
+        f(&mut lock(&self.processes[number as usize]).process.hosts[index as usize])
     }
 
     /// Calls `f` on a switch, with its process locked.
     pub fn with_switch<R>(&self, ix: SwitchIx, f: impl FnOnce(&Switch) -> R) -> R {
         let TableIndex { process: number, index } = self.switches[ix.0 as usize];
-        f(&lock(&self.processes[number as usize]).switches[index as usize].switch)
+        f(&lock(&self.processes[number as usize]).process.switches[index as usize].switch)
     }
 
-    /// Calls `f` on the process of a host and the host's index there, with the process locked.
-    pub(crate) fn with_process_of<R>(&self, host: HostIx, f: impl FnOnce(&mut Process, u32) -> R) -> R {
-        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
-        f(&mut lock(&self.processes[number as usize]), index)
+    /// Calls `f` on the observers of a host's process, with the process locked.
+    pub(crate) fn with_observers_of<R>(&self, host: HostIx, f: impl FnOnce(&mut Observers) -> R) -> R {
+        f(&mut lock(&self.processes[self.process_of(host) as usize]).observers)
     }
 
     /// Starts to trace the paths of sampled packets.
     pub fn enable_path_trace(&mut self) {
         self.is_tracing_paths = true;
-        self.view().processes_mut().for_each(|process| process.counters.path_trace = Some(Box::default()));
+        self.view().observers_mut().for_each(|observers| observers.path_trace = Some(Box::default()));
     }
 
     /// Halves the sample of traced packets until it is within its bound. No effect if tracing is off.
     pub(crate) fn bound_path_trace(&self) {
         if self.is_tracing_paths {
-            path_trace::downsample(
-                self.view().processes_mut().filter_map(|process| process.counters.path_trace.as_deref_mut()),
+            PathTrace::bound(
+                self.view().observers_mut().filter_map(|observers| observers.path_trace.as_deref_mut()),
             );
         }
     }
@@ -509,24 +532,24 @@ impl Network {
         let due = (0..self.len() as u32).filter(|&number| self.due(number) == earliest);
         let (_, number) = due.filter_map(next).min()?;
         self.step_process(number, &end)?;
-        Some(lock(&self.processes[number as usize]).switches.first().map(|node| node.ix))
+        Some(lock(&self.processes[number as usize]).process.switches.first().map(|node| node.ix))
     }
 }
 
 /// All processes of a fabric, locked between two windows.
 pub struct View<'n> {
     network: &'n Network,
-    processes: Vec<MutexGuard<'n, Process>>,
+    processes: Vec<MutexGuard<'n, ObservedProcess>>,
 }
 
 impl View<'_> {
     pub fn switch(&self, ix: SwitchIx) -> &SwitchNode {
         let TableIndex { process, index } = self.network.switches[ix.0 as usize];
-        &self.processes[process as usize].switches[index as usize]
+        &self.processes[process as usize].process.switches[index as usize]
     }
     pub fn switch_mut(&mut self, ix: SwitchIx) -> &mut SwitchNode {
         let TableIndex { process, index } = self.network.switches[ix.0 as usize];
-        &mut self.processes[process as usize].switches[index as usize]
+        &mut self.processes[process as usize].process.switches[index as usize]
     }
     /// Returns all switches in topology order.
     pub fn switches(&self) -> impl Iterator<Item = &SwitchNode> {
@@ -534,15 +557,15 @@ impl View<'_> {
     }
     pub fn host(&self, ix: HostIx) -> &HostNode {
         let TableIndex { process, index } = self.network.hosts[ix.0 as usize];
-        &self.processes[process as usize].hosts[index as usize]
+        &self.processes[process as usize].process.hosts[index as usize]
     }
     pub fn host_mut(&mut self, ix: HostIx) -> &mut HostNode {
         let TableIndex { process, index } = self.network.hosts[ix.0 as usize];
-        &mut self.processes[process as usize].hosts[index as usize]
+        &mut self.processes[process as usize].process.hosts[index as usize]
     }
-    /// Returns the counters of the process that the switch belongs to.
-    pub fn counters_mut(&mut self, ix: SwitchIx) -> &mut ProcessCounters {
-        &mut self.processes[self.network.switches[ix.0 as usize].process as usize].counters
+    /// Returns the observers of the process that the switch belongs to.
+    pub(crate) fn observers_of_switch(&mut self, ix: SwitchIx) -> &mut Observers {
+        &mut self.processes[self.network.switches[ix.0 as usize].process as usize].observers
     }
     /// Returns all hosts in topology order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostNode> {
@@ -550,20 +573,20 @@ impl View<'_> {
     }
     pub fn transmitter(&self, direction: u32) -> &Transmitter {
         let TableIndex { process, index } = self.network.directions[direction as usize].transmitter;
-        &self.processes[process as usize].transmitters[index as usize]
+        &self.processes[process as usize].process.transmitters[index as usize]
     }
     pub fn wire(&self, direction: u32) -> &Wire {
         let TableIndex { process, index } = self.network.directions[direction as usize].wire;
-        &self.processes[process as usize].wires[index as usize]
+        &self.processes[process as usize].process.wires[index as usize]
     }
     pub fn wire_mut(&mut self, direction: u32) -> &mut Wire {
         let TableIndex { process, index } = self.network.directions[direction as usize].wire;
-        &mut self.processes[process as usize].wires[index as usize]
+        &mut self.processes[process as usize].process.wires[index as usize]
     }
     /// Returns the node at which the direction ends.
     pub fn far_end(&self, direction: u32) -> Node {
         let number = self.network.directions[direction as usize].wire.process;
-        let process = &self.processes[number as usize];
+        let process = &self.processes[number as usize].process;
         match self.wire(direction).to {
             LocalNode::Switch(index) => Node::Switch(process.switches[index as usize].ix),
             LocalNode::Host(index) => Node::Host(process.hosts[index as usize].ix),
@@ -573,35 +596,27 @@ impl View<'_> {
     pub fn directions(&self) -> impl Iterator<Item = u32> + use<> {
         0..self.network.directions.len() as u32
     }
-    pub fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.processes.iter().map(|process| &**process)
+    fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.processes.iter_mut().map(|observed| &mut observed.process)
     }
-    pub fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
-        self.processes.iter_mut().map(|process| &mut **process)
+    /// Returns the observers of all processes, in the order of process numbers.
+    pub fn observers(&self) -> impl Iterator<Item = &Observers> {
+        self.processes.iter().map(|observed| &observed.observers)
     }
-    /// Returns the number of packets that arrived at switches: a packet counts once at each.
-    pub fn packet_hops(&self) -> u64 {
-        self.processes().map(|process| process.counters.packet_hops).sum()
+    pub fn observers_mut(&mut self) -> impl Iterator<Item = &mut Observers> {
+        self.processes.iter_mut().map(|observed| &mut observed.observers)
     }
-    /// Returns the number of POLICY packets that arrived at switches; `None` if the experiment has no `policy:`.
-    pub fn policy_hops(&self) -> Option<u64> {
-        self.processes().map(|process| process.counters.policy_hops).sum()
+    /// Returns the sums of the counters of all processes.
+    pub fn counters(&self) -> Counters {
+        Counters::merge(self.observers().map(|observers| &observers.basic.counters))
+    }
+    /// Returns the sums of all processes; `None` if the experiment has no `policy:`.
+    pub fn policy_packets(&self) -> Option<PolicyPackets> {
+        PolicyPackets::merge(self.observers().filter_map(|observers| observers.policy.as_deref()))
     }
     /// Returns PFC pause frames minus resume frames sent: greater than 0 while a switch pauses a neighbour.
     pub fn pauses_outstanding(&self) -> i64 {
-        self.processes().map(|process| process.counters.pauses_outstanding).sum()
-    }
-    /// Returns the packet traces of all processes; empty if tracing is off.
-    pub fn path_traces(&self) -> impl Iterator<Item = &PathTrace> {
-        self.processes().filter_map(|process| process.counters.path_trace.as_deref())
-    }
-    /// Returns the frames dropped on wires and in restarted switches, by reason.
-    pub fn link_drops(&self) -> BTreeMap<&'static str, u64> {
-        let mut drops = BTreeMap::new();
-        for (reason, count) in self.processes().flat_map(|process| &process.counters.link_drops) {
-            *drops.entry(*reason).or_default() += count;
-        }
-        drops
+        PfcLog::outstanding(self.observers().map(|observers| &observers.basic.pfc_log))
     }
     /// Checks that every packet of every switch is accounted for: sent, dropped or queued.
     ///
@@ -619,7 +634,11 @@ impl View<'_> {
     }
     /// Returns a hash of the time and length of every arrival on every wire, to compare two runs.
     pub fn fingerprint(&self) -> u64 {
-        self.directions().fold(0, |hash, direction| hash_step(hash, self.wire(direction).fingerprint))
+        let wire = |direction: u32| {
+            let TableIndex { process, index } = self.network.directions[direction as usize].wire;
+            self.processes[process as usize].observers.basic.fingerprint.wire(index)
+        };
+        Fingerprint::merge(self.directions().map(wire))
     }
 }
 

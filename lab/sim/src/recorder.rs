@@ -1,7 +1,7 @@
 //! Samples queues and rates during a run and turns the samples into time series and summaries.
 
 use crate::network::View;
-use crate::process::UNCONNECTED;
+use crate::nodes::UNCONNECTED;
 use std::collections::BTreeMap;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::histogram::QueueHistogram;

@@ -1,13 +1,13 @@
 //! Applies the faults and policy changes of an experiment to the fabric, and collects statistics of the policies.
 
-use crate::counters;
-use crate::doubling_histogram::{DoublingHistogram, HistogramBin};
+use crate::counts;
 use crate::events::{Event, EventQueue};
 use crate::fabric_builder::FabricBuilder;
 use crate::fault::Impairments;
 use crate::network::{Network, View};
-use crate::process::UNCONNECTED;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::nodes::UNCONNECTED;
+use crate::observers::{HistogramBin, PolicyPackets};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_controller::topology::{HostIx, LinkIx, SwitchIx};
 use weir_experiment::backend::Error;
 use weir_experiment::counts::Counts;
@@ -72,8 +72,7 @@ impl<'e> ScheduledChanges<'e> {
                         view.wire_mut(index).impairments = Some(Box::new(new_impairments(experiment, index)));
                     }
                 }
-                Change::Attack(host, _) => view.host_mut(*host).overheard = Some(Default::default()),
-                Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) => {}
+                Change::Attack(..) | Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) => {}
             }
         }
         ScheduledChanges {
@@ -90,12 +89,19 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
-    /// Arms the hosts' Trickle timers by polling each host once, and starts the histogram of POLICY packets. No
-    /// effect without `policy:`.
+    /// Starts to observe POLICY packets, and arms the hosts' Trickle timers by polling each host once. No effect
+    /// without `policy:`.
     pub(crate) fn start_policies(&self, network: &Network) {
         if let Some(imin) = self.imin() {
-            for process in network.view().processes_mut() {
-                process.counters.policy_sent = DoublingHistogram::new(Time::ZERO, imin);
+            for observers in network.view().observers_mut() {
+                observers.policy = Some(Box::new(PolicyPackets::new(imin)));
+            }
+            for scheduled in &self.experiment.changes {
+                if let Change::Attack(host, _) = scheduled.change {
+                    network.with_observers_of(host, |observers| {
+                        observers.policy.iter_mut().for_each(|packets| packets.overhear(host));
+                    });
+                }
             }
             for host in self.experiment.topology.host_ixs() {
                 network.kick(Time::ZERO, host);
@@ -176,7 +182,7 @@ impl<'e> ScheduledChanges<'e> {
         let new_switch = self.builder.empty_switch(ix)?;
         let mut view = network.view();
         let node = view.switch_mut(ix);
-        counters::add_switch_counts(&mut self.pre_restart_counts, &node.switch);
+        counts::add_switch_counts(&mut self.pre_restart_counts, &node.switch);
         // The packets in the old switch are lost.
         let lost_packets: u64 =
             (0..node.directions.len() as u16).map(|port| u64::from(node.switch.queue_packets(port))).sum();
@@ -184,7 +190,7 @@ impl<'e> ScheduledChanges<'e> {
         // The restarted switch has lost the pauses that it sent and will never send a resume, so release its
         // neighbours.
         let outgoing: Vec<u32> = node.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
-        *view.counters_mut(ix).link_drops.entry("switch_restart").or_default() += lost_packets;
+        view.observers_of_switch(ix).basic.counters.add_drops("switch_restart", lost_packets);
         drop(view);
         for index in outgoing {
             network.unpause(now, reverse(index));
@@ -213,15 +219,21 @@ impl<'e> ScheduledChanges<'e> {
                 ..PolicySetSummary::default()
             },
         });
-        network.view().processes_mut().for_each(|process| process.counters.policy_sent.restart(now));
+        for packets in network.view().observers_mut().filter_map(|observers| observers.policy.as_mut()) {
+            packets.sent.restart(now);
+        }
         network.kick(now, host);
     }
 
     /// Sends a frame of an attack from a host. Without an overheard POLICY frame there is nothing to send.
     fn attack(&mut self, now: Time, network: &Network, attacker: HostIx, attack: Attack) {
         let topology = &self.experiment.topology;
-        let newest = || network.with_host(attacker, |node| node.overheard.as_ref()?.front().cloned());
-        let oldest = || network.with_host(attacker, |node| node.overheard.as_ref()?.back().cloned());
+        let overheard = |select: fn(&VecDeque<Vec<u8>>) -> Option<&Vec<u8>>| {
+            network.with_observers_of(attacker, |observers| {
+                select(observers.policy.as_ref()?.overheard(attacker)?).cloned()
+            })
+        };
+        let (newest, oldest) = (|| overheard(VecDeque::front), || overheard(VecDeque::back));
         let frame = match attack {
             Attack::Replayed => oldest(),
             Attack::Malformed => newest().and_then(|frame| truncate_payload(&frame)),
@@ -281,15 +293,17 @@ impl<'e> ScheduledChanges<'e> {
 
     /// Records the hop counts at the first sample after half of the duration.
     pub(crate) fn sample(&mut self, now: Time, network: &View<'_>) {
-        let Some(policy) = network.policy_hops() else { return };
+        let Some(policy) = network.policy_packets() else { return };
         if now * 2 >= self.experiment.spec.duration {
-            self.hops_at_half_time.get_or_insert(HopCounts { all: network.packet_hops(), policy });
+            let all = network.counters().packet_hops;
+            self.hops_at_half_time.get_or_insert(HopCounts { all, policy: policy.hops });
         }
     }
 
     /// Returns the policy statistics up to `now`; `None` without `policy:`.
     pub(crate) fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
-        let policy_hops = network.policy_hops()?;
+        let packets = network.policy_packets()?;
+        let all_hops = network.counters().packet_hops;
         let spec = self.experiment.spec.policy.as_ref()?;
         let default = default_trickle(self.builder.base_rtt);
         let imin = self.imin()?;
@@ -313,14 +327,14 @@ impl<'e> ScheduledChanges<'e> {
             refused: self.refused.clone(),
             lost: self.lost,
             expired: self.expired,
-            fabric_share: share(policy_hops, network.packet_hops()),
-            fabric_share_late: share(policy_hops - early.policy, network.packet_hops() - early.all),
-            intervals: self.intervals(now, network),
+            fabric_share: share(packets.hops, all_hops),
+            fabric_share_late: share(packets.hops - early.policy, all_hops - early.all),
+            intervals: self.intervals(now, &packets),
         })
     }
 
     /// Returns the POLICY packets sent since the last policy was set, by interval.
-    fn intervals(&self, now: Time, network: &View<'_>) -> Vec<PolicyInterval> {
+    fn intervals(&self, now: Time, packets: &PolicyPackets) -> Vec<PolicyInterval> {
         let hosts = self.experiment.topology.hosts.len().max(1) as f64;
         let interval = |bin: HistogramBin| PolicyInterval {
             from_us: bin.from.as_us_f64(),
@@ -328,12 +342,7 @@ impl<'e> ScheduledChanges<'e> {
             messages: bin.count,
             per_host: bin.count as f64 / hosts,
         };
-        let counts = network.processes().map(|process| process.counters.policy_sent.clone());
-        let sum = counts.reduce(|mut sum, more| {
-            sum.merge(&more);
-            sum
-        });
-        sum.map_or_else(Vec::new, |sum| sum.bins_until(now).into_iter().map(interval).collect())
+        packets.sent.bins_until(now).into_iter().map(interval).collect()
     }
 
     /// Returns Trickle's minimum interval; `None` without `policy:`.

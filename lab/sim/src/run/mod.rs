@@ -9,9 +9,9 @@ use crate::flows::{ActiveFlow, FinishedMessage, FlowSource, FlowTable};
 use crate::forecast::{ScalingForecast, thread_cpu_time};
 use crate::messages::{HostCommand, HostReport, HostReportKind, StartFlow};
 use crate::network::{Network, View, lock};
+use crate::observers::{RxStats, Slowdown};
 use crate::parallel_schemes;
 use crate::recorder::{FlowSample, Recorder, SampledFlows};
-use crate::rx_stats::RxStats;
 use crate::scheduled_changes::ScheduledChanges;
 use crate::worker_pool::{Coordinator, WorkerPool};
 use std::cmp::Reverse;
@@ -228,13 +228,12 @@ impl<'e> SchemeRun<'e> {
         let feed = experiment.flow_feed();
         if spec.observe.packets {
             let rx_stats = || Box::new(RxStats::new(&spec.observe.size_classes));
-            network.view().processes_mut().for_each(|process| process.counters.rx_stats = Some(rx_stats()));
+            network.view().observers_mut().for_each(|observers| observers.rx_stats = Some(rx_stats()));
         }
         if let Some(join) = experiment.first_join() {
-            let slowdown = FirstSlowdown::new(join, base_rtt);
-            network.with_process_of(flows[0].from, |process, host_index| {
-                process.watch_slowdown(host_index, slowdown)
-            });
+            let sender = flows[0].from;
+            let slowdown = Slowdown::new(sender, FirstSlowdown::new(join, base_rtt));
+            network.with_observers_of(sender, |observers| observers.slowdown = Some(slowdown));
         }
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
         let sampled = SampledFlows {
@@ -293,7 +292,7 @@ impl<'e> SchemeRun<'e> {
                 }
                 if events >= next_progress {
                     next_progress = events + EVENTS_PER_PROGRESS;
-                    let packet_hops = network.view().packet_hops();
+                    let packet_hops = network.view().counters().packet_hops;
                     let scheme = &self.experiment.schemes[index].label;
                     observer.progress(&Progress {
                         scheme,
@@ -546,8 +545,8 @@ impl<'e> SchemeRun<'e> {
         if let (true, Some(size)) = (self.experiment.spec.observe.packets, flow.size) {
             let sender = topology.host(flow.from).ip;
             for end in [flow.from, flow.to] {
-                network.with_process_of(end, |process, _| {
-                    if let Some(rx_stats) = &mut process.counters.rx_stats {
+                network.with_observers_of(end, |observers| {
+                    if let Some(rx_stats) = &mut observers.rx_stats {
                         rx_stats.register_message(sender, message, size);
                     }
                 });
@@ -556,18 +555,17 @@ impl<'e> SchemeRun<'e> {
         let ideal =
             flow.size.and_then(|size| paths::ideal_completion_time(self.experiment, self.routes, flow, size));
         let flow_index = self.flows.start(flow, message, ideal, source);
+        if predefined == Some(0) {
+            network.with_observers_of(flow.from, |observers| {
+                observers.slowdown.iter_mut().for_each(|slowdown| slowdown.set_flow(flow_index));
+            });
+        }
         let announcement =
             flow.announces.as_ref().map(|SenderAnnouncement { incast_number, senders }| Announcement {
                 incast: *incast_number,
                 senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
             });
-        StartFlow {
-            flow_index,
-            spec,
-            announcement,
-            will_stop: flow.stop.is_some(),
-            is_first: predefined == Some(0),
-        }
+        StartFlow { flow_index, spec, announcement, will_stop: flow.stop.is_some() }
     }
 
     /// Returns whether the run ends now because of `until_idle`: no flow with a size is active, and no start or stop

@@ -1,13 +1,12 @@
 //! Builds [`weir_experiment::results`] from the state of a run, at its end or for a snapshot.
 
 use super::{SchemeRun, flow_info};
+use crate::counts;
 use crate::flows::ActiveFlow;
 use crate::network::View;
-use crate::process::PfcLogEntry;
-use crate::rx_stats::RxStats;
-use crate::{counters, path_trace};
+use crate::observers::{PathTrace, PfcLog, RxStats};
 use weir_controller::topology::HostIx;
-use weir_experiment::results::{PacketSummary, PauseRecord, SchemeSnapshot, SchemeSummary, SchemeTrace};
+use weir_experiment::results::{PacketSummary, SchemeSnapshot, SchemeSummary, SchemeTrace};
 use weir_experiment::{fct, fct_statistics, layers};
 use weir_units::{Bytes, Time};
 
@@ -20,7 +19,7 @@ impl SchemeRun<'_> {
     pub(super) fn snapshot_of(&self, index: usize, network: &View<'_>) -> SchemeSnapshot {
         let (summary, trace) = self.summarise(network);
         let label = self.experiment.schemes[index].label.clone();
-        let (packet_hops, fingerprint) = (network.packet_hops(), network.fingerprint());
+        let (packet_hops, fingerprint) = (network.counters().packet_hops, network.fingerprint());
         let routes = self.routes.switches.iter().map(|switch| switch.forward.len()).sum();
         SchemeSnapshot { index, label, summary, trace, now: self.now, packet_hops, routes, fingerprint }
     }
@@ -30,22 +29,9 @@ impl SchemeRun<'_> {
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
         let flows =
             self.flows.records(|flow| flow_info(flow, network).map(|view| (view.acked, view.retransmits)));
-        let mut log: Vec<_> = network.processes().flat_map(|process| &process.counters.pfc_log).collect();
-        // Stable: the entries of one process keep their order.
-        log.sort_by_key(|entry| entry.time);
-        let pauses: Vec<PauseRecord> = log
-            .into_iter()
-            .map(|&PfcLogEntry { time, switch, port, frame }| PauseRecord {
-                time,
-                switch: topology.switch(switch).name.clone(),
-                port,
-                priority: frame.priority,
-                is_pause: frame.is_pause,
-            })
-            .collect();
-        let slowdown_at =
-            network.processes().find_map(|process| process.slowdown_probe.as_ref()?.slowdown.time());
-        let mut counts = counters::collect_counts(network);
+        let pauses = PfcLog::merge(network.observers().map(|observers| &observers.basic.pfc_log), topology);
+        let slowdown_at = network.observers().find_map(|observers| observers.slowdown.as_ref()?.time());
+        let mut counts = counts::collect_counts(network);
         counts.add(&self.changes.pre_restart_counts);
         let goodputs = self.goodputs_in_window(network);
         let observe = &self.experiment.spec.observe;
@@ -74,19 +60,18 @@ impl SchemeRun<'_> {
         let interval = observe.interval;
         let end = self.now;
         let (ports, rates, senders) = self.recorder.series();
-        let packets = path_trace::paths(network.path_traces(), topology);
+        let traces = network.observers().filter_map(|observers| observers.path_trace.as_deref());
+        let packets = PathTrace::merge(traces, topology);
         let fct = fct_statistics::statistics(&flows, &observe.size_classes, self.experiment.workload_names());
         (summary, SchemeTrace { interval, end, ports, rates, senders, pauses, flows, fct, packets })
     }
 
     /// Returns the totals of `observe.packets`; `None` if it is off.
     fn packets(&self, network: &View<'_>) -> Option<PacketSummary> {
-        let mut rx_stats = RxStats::new(&self.experiment.spec.observe.size_classes);
-        for process in network.processes() {
-            rx_stats.merge(process.counters.rx_stats.as_ref()?);
-        }
+        let all = network.observers().filter_map(|observers| observers.rx_stats.as_deref());
+        let rx_stats = RxStats::merge(all)?;
         Some(PacketSummary {
-            packet_hops: network.packet_hops(),
+            packet_hops: network.counters().packet_hops,
             link_bytes: network.directions().map(|direction| network.transmitter(direction).sent.get()).sum(),
             classes: rx_stats.summarise(),
         })

@@ -8,7 +8,7 @@ use weir_host::wire::{
     Ecn, FrameRepr, FrameView, MAX_HEADER_LEN, POLICY_GROUP, POLICY_GROUP_MAC, PacketKind, WEIR_PORT,
     WeirRepr,
 };
-use weir_sim::counters;
+use weir_sim::counts;
 use weir_sim::fabric_builder::FabricBuilder;
 use weir_sim::network::View;
 use weir_switch::engine::ReadyPorts;
@@ -117,9 +117,9 @@ fn every_host_receives_each_policy_once_in_every_program() {
                 assert!(links < topology.hosts.len() + topology.switches.len(), "{scheme}: {links}");
             }
             assert!(
-                counters::collect_counts(&network).drops.is_empty(),
+                counts::collect_counts(&network).drops.is_empty(),
                 "{scheme}: {:?}",
-                counters::collect_counts(&network).drops
+                counts::collect_counts(&network).drops
             );
         }
     }
@@ -141,7 +141,7 @@ fn flood_meter_limits_a_host() {
         let (received, _) = forward(topology, &mut network, HostIx(0), &frame);
         assert_eq!(received.len(), if sent < burst { 15 } else { 0 }, "packet {sent}");
     }
-    let drops = counters::collect_counts(&network).drops;
+    let drops = counts::collect_counts(&network).drops;
     assert_eq!(drops, BTreeMap::from([("policy_limit".to_owned(), 50)]));
     for host in 2..16 {
         let frame = policy_frame(topology, HostIx(host));

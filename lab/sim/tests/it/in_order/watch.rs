@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use weir_controller::topology::SwitchIx;
 use weir_experiment::Experiment;
 use weir_host::{FlowSpec, HostEvent};
-use weir_sim::counters;
+use weir_sim::counts;
 use weir_sim::events::EventKey;
 use weir_sim::fabric_builder::FabricBuilder;
 use weir_sim::messages::{HostCommand, HostReport, HostReportKind, StartFlow};
@@ -76,8 +76,7 @@ pub(crate) fn watch(experiment: &Experiment) -> Seen {
             message: *message,
         };
         *message += 1;
-        let start =
-            StartFlow { flow_index: record, spec, announcement: None, will_stop: false, is_first: false };
+        let start = StartFlow { flow_index: record, spec, announcement: None, will_stop: false };
         network.schedule_command(
             &EventKey::first_at(flow.start),
             flow.from,
@@ -109,7 +108,7 @@ fn in_use(table: &Table) -> u64 {
 }
 
 fn sum_up(network: &View<'_>, seen: &mut Seen) {
-    let counts = counters::collect_counts(network);
+    let counts = counts::collect_counts(network);
     seen.deflections = counts.deflections;
     seen.retransmits = counts.retransmits;
     seen.drops = counts.drops;

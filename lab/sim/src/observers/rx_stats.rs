@@ -1,8 +1,10 @@
 //! Statistics of received data packets by class of flow size: ECN-marked packets, marks echoed to senders, and links
 //! crossed. Every frame that reaches a host is parsed, so this is enabled only by `observe.packets`.
 
+use super::events::{Arrival, Observer};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use weir_controller::topology::Node;
 use weir_experiment::classes::{class_of, ranges};
 use weir_experiment::results::PacketClass;
 use weir_host::wire::{Ecn, Flags, FrameView, INITIAL_TTL, PacketKind};
@@ -40,7 +42,7 @@ impl RxStats {
 
     /// Counts a frame that reaches a host. Frames of messages that are not [registered](Self::register_message) are
     /// ignored.
-    pub fn on_frame(&mut self, bytes: &[u8], virtual_payload: u32) {
+    fn on_frame(&mut self, bytes: &[u8], virtual_payload: u32) {
         let Ok(frame) = FrameView::new(bytes, virtual_payload) else { return };
         let sender = match frame.weir.kind() {
             PacketKind::Data => frame.ip.source(),
@@ -59,14 +61,19 @@ impl RxStats {
         count.links += u64::from(INITIAL_TTL.saturating_sub(frame.ip.ttl())) + 1;
     }
 
-    /// Adds the counters of `other`, which must have the same classes.
-    pub fn merge(&mut self, other: &RxStats) {
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            count.received += more.received;
-            count.marked += more.marked;
-            count.echoed += more.echoed;
-            count.links += more.links;
-        }
+    /// Returns the sums; all have the same classes. `None` if `all` is empty.
+    pub(crate) fn merge<'o>(all: impl Iterator<Item = &'o RxStats>) -> Option<RxStats> {
+        let empty = |first: &RxStats| RxStats::new(&first.bounds);
+        all.fold(None, |sum: Option<RxStats>, more| {
+            let mut sum = sum.unwrap_or_else(|| empty(more));
+            for (count, more) in sum.counts.iter_mut().zip(&more.counts) {
+                count.received += more.received;
+                count.marked += more.marked;
+                count.echoed += more.echoed;
+                count.links += more.links;
+            }
+            Some(sum)
+        })
     }
 
     /// Returns the statistics of all classes in ascending order of size.
@@ -87,6 +94,14 @@ impl RxStats {
                 }
             })
             .collect()
+    }
+}
+
+impl Observer for RxStats {
+    fn on_arrival(&mut self, Arrival { to, packet, .. }: &Arrival<'_>) {
+        if let Node::Host(_) = to {
+            self.on_frame(packet.bytes(), packet.virtual_len());
+        }
     }
 }
 
@@ -141,8 +156,7 @@ mod tests {
             rx_stats.on_frame(&frame(kind, message, ecn, flags), PAYLOAD);
         }
         rx_stats.on_frame(&[0; 40], 0);
-        let mut sum = RxStats::new(&[Bytes::new(8_000)]);
-        sum.merge(&rx_stats);
+        let sum = RxStats::merge([&rx_stats].into_iter()).expect("one observer");
         let [short, long] = sum.summarise().try_into().expect("two classes");
         assert_eq!((short.received, short.marked, short.marked_share), (4, 1, Some(0.25)));
         assert_eq!((long.received, long.marked, long.marked_share), (1, 1, Some(1.0)));

@@ -8,7 +8,7 @@ use weir_switch::engine::Switch;
 /// Returns all counters of `network`. Drops at hosts are counted under `host_<reason>`.
 pub fn collect_counts(network: &View<'_>) -> Counts {
     let mut counts = Counts::default();
-    for (reason, packets) in network.link_drops() {
+    for (reason, packets) in network.counters().link_drops {
         *counts.drops.entry(reason.to_owned()).or_default() += packets;
     }
     for node in network.switches() {

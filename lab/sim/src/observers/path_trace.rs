@@ -1,12 +1,13 @@
 //! Traces the paths of sampled packets: when they arrived at switches and left them. Every frame is parsed, so this
 //! is enabled only on request. Each logical process ([`crate::process`]) records the events at its own nodes, and
-//! `paths` joins them at the end.
+//! `merge` joins them at the end.
 //!
 //! A frame is the bytes of its headers and a `virtual_len`: the simulator keeps no payload bytes, only their number.
 
+use super::events::{Arrival, Departure, Observer};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
 use weir_experiment::results::{PacketHop, PacketPath};
 use weir_experiment::rng::mix;
 use weir_host::wire::{FrameView, PacketKind};
@@ -61,13 +62,6 @@ enum TraceEvent {
     Delivered,
 }
 
-/// The time in which a frame is serialised.
-#[derive(Clone, Copy, Debug)]
-pub struct Serialisation {
-    pub start: Time,
-    pub end: Time,
-}
-
 /// The events of sampled packets in one process.
 #[derive(Clone, Debug)]
 pub struct PathTrace {
@@ -108,36 +102,6 @@ impl PathTrace {
         self.events.push((now, key, event));
     }
 
-    /// Records that a host sends a frame.
-    pub fn on_host_tx(&mut self, host: HostIx, frame: &[u8], virtual_len: u32, time: Serialisation) {
-        let frame_bytes = frame.len() as u32 + virtual_len;
-        let event = TraceEvent::Sent { host, frame_bytes, end: time.end };
-        self.record(time.start, frame, virtual_len, event);
-    }
-
-    /// Records the arrival of a frame at a switch.
-    pub fn on_switch_rx(&mut self, now: Time, switch: SwitchIx, frame: &[u8], virtual_len: u32) {
-        self.record(now, frame, virtual_len, TraceEvent::Arrived { switch });
-    }
-
-    /// Records that a switch sends a frame.
-    pub fn on_switch_tx(
-        &mut self,
-        switch: SwitchIx,
-        egress_port: u16,
-        frame: &[u8],
-        virtual_len: u32,
-        time: Serialisation,
-    ) {
-        let event = TraceEvent::Departed { switch, egress_port, end: time.end };
-        self.record(time.start, frame, virtual_len, event);
-    }
-
-    /// Records the arrival of a frame at a host.
-    pub fn on_host_rx(&mut self, now: Time, frame: &[u8], virtual_len: u32) {
-        self.record(now, frame, virtual_len, TraceEvent::Delivered);
-    }
-
     /// Doubles the sampling interval, which discards about half of the packets.
     fn downsample(&mut self) {
         self.sampling_interval *= 2;
@@ -146,67 +110,90 @@ impl PathTrace {
         let is_sent = |event: &TraceEvent| matches!(event, TraceEvent::Sent { .. });
         self.sent_count = self.events.iter().filter(|(.., event)| is_sent(event)).count();
     }
-}
 
-/// Halves the sample of all processes until it has at most [`MAX_PACKETS`]. All processes have the same sampling
-/// interval before and after.
-pub(crate) fn downsample<'p>(traces: impl Iterator<Item = &'p mut PathTrace>) {
-    let mut all: Vec<_> = traces.collect();
-    while all.iter().map(|trace| trace.sent_count).sum::<usize>() > MAX_PACKETS {
-        all.iter_mut().for_each(|trace| trace.downsample());
-    }
-}
-
-/// Joins the events of all processes to paths, in the order in which the packets were sent.
-pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Topology) -> Vec<PacketPath> {
-    let hosts: HashMap<Ipv4Addr, &str> =
-        topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
-    let mut events: Vec<_> = all.flat_map(|trace| &trace.events).collect();
-    // Stable: the events of one process keep their order.
-    events.sort_by_key(|(now, ..)| *now);
-    let mut paths: Vec<PacketPath> = Vec::new();
-    // Index of the path of each packet that has been sent and not yet delivered.
-    let mut open: HashMap<PacketKey, usize> = HashMap::new();
-    for &(now, key, event) in events {
-        if let TraceEvent::Sent { host, frame_bytes, end } = event {
-            open.insert(key, paths.len());
-            let to = hosts.get(&key.destination);
-            paths.push(PacketPath {
-                kind: PacketKind::from_number(key.kind).map_or("?", kind_name),
-                from: topology.host(host).name.clone(),
-                to: to.map_or_else(|| key.destination.to_string(), |&name| name.to_owned()),
-                message: key.message,
-                seq: key.seq,
-                bytes: frame_bytes,
-                sent: (now, end),
-                hops: Vec::new(),
-                delivered: None,
-            });
-            continue;
+    /// Halves the sample of all processes until it has at most [`MAX_PACKETS`]. All processes have the same sampling
+    /// interval before and after.
+    pub(crate) fn bound<'p>(traces: impl Iterator<Item = &'p mut PathTrace>) {
+        let mut all: Vec<_> = traces.collect();
+        while all.iter().map(|trace| trace.sent_count).sum::<usize>() > MAX_PACKETS {
+            all.iter_mut().for_each(|trace| trace.downsample());
         }
-        // If no host sent this packet, a switch generated or rewrote it.
-        let Some(&index) = open.get(&key) else { continue };
-        let path = &mut paths[index];
-        match event {
-            TraceEvent::Arrived { switch } => {
-                let switch = topology.switch(switch).name.clone();
-                path.hops.push(PacketHop { switch, port: None, arrived: now, left: None });
+    }
+
+    /// Joins the events of all processes to paths, in the order in which the packets were sent.
+    pub(crate) fn merge<'p>(
+        all: impl Iterator<Item = &'p PathTrace>,
+        topology: &Topology,
+    ) -> Vec<PacketPath> {
+        let hosts: HashMap<Ipv4Addr, &str> =
+            topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
+        let mut events: Vec<_> = all.flat_map(|trace| &trace.events).collect();
+        // Stable: the events of one process keep their order.
+        events.sort_by_key(|(now, ..)| *now);
+        let mut paths: Vec<PacketPath> = Vec::new();
+        // Index of the path of each packet that has been sent and not yet delivered.
+        let mut open: HashMap<PacketKey, usize> = HashMap::new();
+        for &(now, key, event) in events {
+            if let TraceEvent::Sent { host, frame_bytes, end } = event {
+                open.insert(key, paths.len());
+                let to = hosts.get(&key.destination);
+                paths.push(PacketPath {
+                    kind: PacketKind::from_number(key.kind).map_or("?", kind_name),
+                    from: topology.host(host).name.clone(),
+                    to: to.map_or_else(|| key.destination.to_string(), |&name| name.to_owned()),
+                    message: key.message,
+                    seq: key.seq,
+                    bytes: frame_bytes,
+                    sent: (now, end),
+                    hops: Vec::new(),
+                    delivered: None,
+                });
+                continue;
             }
-            TraceEvent::Departed { switch, egress_port, end } => {
-                let name = &topology.switch(switch).name;
-                let hop = path.hops.last_mut().filter(|hop| hop.switch == *name && hop.left.is_none());
-                if let Some(hop) = hop {
-                    (hop.port, hop.left) = (Some(egress_port), Some(end));
+            // If no host sent this packet, a switch generated or rewrote it.
+            let Some(&index) = open.get(&key) else { continue };
+            let path = &mut paths[index];
+            match event {
+                TraceEvent::Arrived { switch } => {
+                    let switch = topology.switch(switch).name.clone();
+                    path.hops.push(PacketHop { switch, port: None, arrived: now, left: None });
                 }
+                TraceEvent::Departed { switch, egress_port, end } => {
+                    let name = &topology.switch(switch).name;
+                    let hop = path.hops.last_mut().filter(|hop| hop.switch == *name && hop.left.is_none());
+                    if let Some(hop) = hop {
+                        (hop.port, hop.left) = (Some(egress_port), Some(end));
+                    }
+                }
+                TraceEvent::Delivered => {
+                    path.delivered = Some(now);
+                    open.remove(&key);
+                }
+                TraceEvent::Sent { .. } => {} // handled above
             }
-            TraceEvent::Delivered => {
-                path.delivered = Some(now);
-                open.remove(&key);
-            }
-            TraceEvent::Sent { .. } => {} // handled above
         }
+        paths
     }
-    paths
+}
+
+impl Observer for PathTrace {
+    fn on_arrival(&mut self, &Arrival { time, to, packet, .. }: &Arrival<'_>) {
+        let event = match to {
+            Node::Switch(switch) => TraceEvent::Arrived { switch },
+            Node::Host(_) => TraceEvent::Delivered,
+        };
+        self.record(time, packet.bytes(), packet.virtual_len(), event);
+    }
+
+    fn on_departure(&mut self, &Departure { time, from, transmitter, packet, .. }: &Departure<'_>) {
+        let (frame_bytes, egress_port) = (packet.len(), transmitter.from_port);
+        let end = transmitter.tx_end(time, frame_bytes);
+        let event = match from {
+            Node::Switch(switch) => TraceEvent::Departed { switch, egress_port, end },
+            Node::Host(host) => TraceEvent::Sent { host, frame_bytes, end },
+        };
+        self.record(time, packet.bytes(), packet.virtual_len(), event);
+    }
 }
 
 /// Returns the name of a packet kind as the Wireshark dissector shows it.
@@ -226,8 +213,12 @@ fn kind_name(kind: PacketKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::{DirectionSpec, LocalNode};
+    use crate::nodes::FrameSource;
     use weir_controller::topology::build;
     use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, WeirRepr};
+    use weir_switch::packet::Packet;
+    use weir_units::Bandwidth;
 
     /// Payload of a frame in bytes, all of it virtual.
     const PAYLOAD: u32 = 1_000;
@@ -257,25 +248,39 @@ mod tests {
         let spec = "{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 100Gbps}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
         let (mut trace, us) = (PathTrace::default(), Time::from_us);
+        // Sends a frame in 1 us.
+        let rate = Bandwidth::from_bps(8 * (HEADERS_LEN as u64 + u64::from(PAYLOAD)) * 1_000_000);
+        let direction = DirectionSpec { number: 0, rate, delay: us(1) };
+        let transmitter = direction.transmitter(LocalNode::Host(0), 2, 0, 0);
         let all = 10 * MAX_PACKETS as u64;
         for n in 0..all {
             let (frame, at) = (frame(&topology, n as u32), us(10 * n));
-            let serialised_at = |start: Time| Serialisation { start, end: start + us(1) };
-            trace.on_host_tx(HostIx(0), &frame, PAYLOAD, serialised_at(at));
+            let mut packet = Packet::from_bytes(&frame);
+            packet.set_virtual_len(PAYLOAD);
+            let packet = &*packet;
+            let arrival = |time, to| Arrival { time, wire: 0, to, packet };
+            let departure = |time, from| Departure {
+                time,
+                from,
+                transmitter: &transmitter,
+                packet,
+                source: FrameSource::Node,
+            };
+            trace.on_departure(&departure(at, Node::Host(HostIx(0))));
             for (hop, switch) in [SwitchIx(0), SwitchIx(1)].into_iter().enumerate() {
                 let at = at + us(2 + 2 * hop as u64);
-                trace.on_switch_rx(at, switch, &frame, PAYLOAD);
+                trace.on_arrival(&arrival(at, Node::Switch(switch)));
                 // Every third packet is lost at the second switch.
                 if hop == 0 || n % 3 != 0 {
-                    trace.on_switch_tx(switch, 2, &frame, PAYLOAD, serialised_at(at));
+                    trace.on_departure(&departure(at, Node::Switch(switch)));
                 }
             }
             if n % 3 != 0 {
-                trace.on_host_rx(at + us(6), &frame, PAYLOAD);
+                trace.on_arrival(&arrival(at + us(6), Node::Host(HostIx(1))));
             }
-            downsample([&mut trace].into_iter());
+            PathTrace::bound([&mut trace].into_iter());
         }
-        let paths = paths([&trace].into_iter(), &topology);
+        let paths = PathTrace::merge([&trace].into_iter(), &topology);
         assert!((MAX_PACKETS / 2..=MAX_PACKETS).contains(&paths.len()), "{}", paths.len());
         let numbers: Vec<u64> = paths.iter().map(|path| u64::from(path.seq)).collect();
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);

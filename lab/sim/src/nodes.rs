@@ -1,0 +1,148 @@
+//! The nodes of a logical process: hosts with their NICs, and switches.
+
+use crate::link::PfcFrame;
+use weir_controller::topology::{HostIx, SwitchIx};
+use weir_host::ring::Ring;
+use weir_host::wire::MAX_HEADER_LEN;
+use weir_host::{Host, Transmit};
+use weir_switch::engine::Switch;
+use weir_switch::packet::Packet;
+use weir_units::Time;
+
+/// Stands for a direction or transmitter index at a port without a link.
+pub const UNCONNECTED: u32 = u32::MAX;
+
+/// A host and the state of its NIC.
+pub struct HostNode {
+    pub ix: HostIx,
+    /// Transport and congestion control.
+    pub host: Host,
+    /// Index into [`Process::transmitters`](crate::process::Process::transmitters).
+    pub(crate) transmitter: u32,
+    /// Priority classes that the switch has paused, one bit each.
+    paused: u8,
+    /// Time of the pending [`Event::HostTimer`](crate::events::Event::HostTimer). Events at other times are stale and
+    /// ignored.
+    timer_at: Option<Time>,
+    /// Frames of an attacker at this host. They are sent before the host's own frames.
+    injected: Ring<Vec<u8>>,
+}
+
+/// Who made a frame that a node sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameSource {
+    /// The node itself.
+    Node,
+    /// An attacker at the node, which is a host.
+    Attacker,
+}
+
+impl HostNode {
+    /// `transmitter` is the host's index into [`Process::transmitters`](crate::process::Process::transmitters).
+    pub fn new(ix: HostIx, host: Host, transmitter: u32) -> HostNode {
+        HostNode { ix, host, transmitter, paused: 0, timer_at: None, injected: Ring::new() }
+    }
+
+    /// Adds a frame of an attacker.
+    pub(crate) fn inject(&mut self, frame: Vec<u8>) {
+        self.injected.push_back(frame);
+    }
+
+    /// Writes the next frame that the NIC may send to `packet`; `None` if there is none now. `head` is memory for
+    /// headers.
+    #[inline(always)]
+    pub(crate) fn next_frame(
+        &mut self,
+        now: Time,
+        packet: &mut Packet,
+        head: &mut [u8; MAX_HEADER_LEN],
+    ) -> Option<FrameSource> {
+        if let Some(frame) = self.injected.pop_front() {
+            packet.set_bytes(&frame);
+            return Some(FrameSource::Attacker);
+        }
+        match self.host.transmit(now, self.paused, head) {
+            Transmit::Frame { head_len, payload, class, .. } => {
+                packet.set_bytes(head.get(..head_len).unwrap_or_default());
+                packet.set_virtual_len(payload);
+                packet.class = Some(class);
+            }
+            Transmit::Policy { class } => {
+                packet.set_bytes(self.host.policy_frame());
+                packet.class = Some(class);
+            }
+            Transmit::Nothing => return None,
+        }
+        Some(FrameSource::Node)
+    }
+
+    /// Applies a PFC frame.
+    pub(crate) fn set_paused(&mut self, frame: PfcFrame) {
+        let bit = 1u8.checked_shl(u32::from(frame.priority)).unwrap_or(0);
+        if frame.is_pause {
+            self.paused |= bit;
+        } else {
+            self.paused &= !bit;
+        }
+    }
+
+    /// Resumes all priority classes.
+    pub(crate) fn resume_all(&mut self) {
+        self.paused = 0;
+    }
+
+    /// Returns the host's next deadline if a timer event must be scheduled for it, and records the timer. `None` if
+    /// one is pending at that time or earlier.
+    #[inline]
+    pub(crate) fn arm_timer(&mut self, now: Time) -> Option<Time> {
+        let due = self.host.next_wakeup()?;
+        // A deadline that has passed is waiting for the transmitter or for a PFC resume, and either one polls the
+        // host again.
+        if due <= now || self.timer_at.is_some_and(|pending| pending <= due) {
+            return None;
+        }
+        self.timer_at = Some(due);
+        Some(due)
+    }
+
+    /// Wakes the host up for a timer event. Returns false if the event is stale, because another deadline has replaced
+    /// it.
+    pub(crate) fn on_timer(&mut self, now: Time) -> bool {
+        if self.timer_at != Some(now) {
+            return false;
+        }
+        self.timer_at = None;
+        self.host.wakeup(now);
+        true
+    }
+}
+
+/// A switch and the wiring of its ports.
+pub struct SwitchNode {
+    pub ix: SwitchIx,
+    /// Pipeline and traffic manager.
+    pub switch: Switch,
+    /// By port number, the number of the outgoing link direction, or [`UNCONNECTED`].
+    pub directions: Vec<u32>,
+    /// By port number, the index into [`Process::transmitters`](crate::process::Process::transmitters), or
+    /// [`UNCONNECTED`].
+    pub(crate) transmitters: Vec<u32>,
+}
+
+impl SwitchNode {
+    /// Returns the index of a port's transmitter; `None` if the port has no link.
+    #[inline]
+    pub(crate) fn transmitter(&self, port: u16) -> Option<u32> {
+        self.transmitters.get(usize::from(port)).copied().filter(|&transmitter| transmitter != UNCONNECTED)
+    }
+
+    /// Clears all PFC pauses of a port.
+    pub(crate) fn resume_all(&mut self, port: u16) {
+        /// Number of priority classes that PFC distinguishes.
+        const PFC_CLASSES: u8 = 8;
+        let is_paused = false;
+        for class in 0..PFC_CLASSES {
+            self.switch.set_paused(port, class, is_paused);
+        }
+    }
+}
