@@ -22,6 +22,7 @@ pub mod fabric_builder;
 mod fault;
 mod flows;
 pub mod forecast;
+mod layout;
 pub mod link;
 mod locality_order;
 pub mod medium;
@@ -35,6 +36,7 @@ pub mod recorder;
 pub mod run;
 mod scheduled_changes;
 mod thread_buffers;
+mod view;
 mod worker_pool;
 
 pub use run::{Simulation, run, run_on};

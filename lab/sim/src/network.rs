@@ -10,49 +10,26 @@
 //! The results depend neither on the order in which processes run nor on the number of threads: within a process,
 //! events run in the order of their [`EventKey`]s, which depend on virtual time alone.
 
-use crate::bipartition::bipartition;
 use crate::events::EventKey;
-use crate::link::{Batch, DirectionSpec, InFlight, LocalNode, PfcFrame, Transmitter, Wire};
-use crate::locality_order::{depth_first_order, neighbours};
+use crate::layout::{Layout, Locations, ObservedProcess, TableIndex};
+use crate::link::{Batch, InFlight, PfcFrame};
 use crate::messages::{HostCommand, HostReport};
-use crate::nodes::{HostNode, SwitchNode, UNCONNECTED};
-use crate::observers::{Counters, Fingerprint, Observers, PathTrace, PfcLog, PolicyPackets};
+use crate::nodes::HostNode;
+use crate::observers::{Observers, PathTrace};
 use crate::process::Process;
 use crate::thread_buffers::ThreadBuffers;
+pub use crate::view::View;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_controller::topology::{Endpoint, HostIx, Link, Node, SwitchIx, Topology};
+use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::Host;
 use weir_switch::Switch;
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::{prefetch, prefetch_all};
 use weir_units::Time;
 
-/// The nodes at both ends of a link with a smaller delay share a process. Weir's choice: about the transmission time
-/// of one packet at 100 Gbit/s, because shorter windows contain too little work.
-const MIN_LOOKAHEAD: Time = Time::from_ns(100);
 /// Value of [`Network::next_due`] if no event is pending.
 const NEVER: u64 = u64::MAX;
-
-/// Location of a node, transmitter or wire: the number of its process, and the index in the table of that process.
-#[derive(Clone, Copy)]
-struct TableIndex {
-    process: u32,
-    index: u32,
-}
-
-/// Locations of the two ends of a link direction.
-struct DirectionEnds {
-    transmitter: TableIndex,
-    wire: TableIndex,
-}
-
-/// A port of a node.
-#[derive(Clone, Copy)]
-struct NodePort {
-    node: Node,
-    port: u16,
-}
 
 /// When a process is due to run, in ps; [`NEVER`] if it is not.
 struct NextDue {
@@ -68,21 +45,6 @@ impl NextDue {
     }
 }
 
-/// The contents of a process before it is created.
-#[derive(Default)]
-struct ProcessParts {
-    switches: Vec<SwitchNode>,
-    hosts: Vec<HostNode>,
-    transmitters: Vec<Transmitter>,
-    wires: Vec<Wire>,
-}
-
-/// A process with its observers.
-struct ObservedProcess {
-    process: Process,
-    observers: Observers,
-}
-
 /// A fabric in virtual time.
 pub struct Network {
     processes: Vec<Mutex<ObservedProcess>>,
@@ -94,10 +56,7 @@ pub struct Network {
     reporting: Mutex<Vec<u32>>,
     /// Buffers of the coordinating thread, which runs processes in windows and single calls between them.
     buffers: Mutex<ThreadBuffers>,
-    switches: Vec<TableIndex>,
-    hosts: Vec<TableIndex>,
-    /// By number of the link direction.
-    directions: Vec<DirectionEnds>,
+    locations: Locations,
     /// Processes that have hosts, in ascending order.
     with_hosts: Vec<u32>,
     /// All processes by side of the [bipartition](crate::bipartition), neighbours near each other.
@@ -130,121 +89,28 @@ impl Network {
     /// Creates a fabric without pending events. Direction `2i` is link `i` from its end `a` to `b`, direction `2i +
     /// 1` from `b` to `a`.
     pub fn new(topology: &Topology, switches: Vec<Switch>, hosts: Vec<Host>) -> Network {
-        let (groups, count) = assign_processes(topology);
-        let process_of = |node: Node| groups[node_index(topology, node)];
-        let mut allocators = vec![IndexAllocator::default(); count as usize];
-        let switch_indices: Vec<TableIndex> = topology
-            .switch_ixs()
-            .map(|ix| allocators[process_of(Node::Switch(ix)) as usize].switch(process_of(Node::Switch(ix))))
-            .collect();
-        let host_indices: Vec<TableIndex> = topology
-            .host_ixs()
-            .map(|ix| allocators[process_of(Node::Host(ix)) as usize].host(process_of(Node::Host(ix))))
-            .collect();
-        let local_node = |node: Node| match node {
-            Node::Switch(ix) => LocalNode::Switch(switch_indices[ix.0 as usize].index),
-            Node::Host(ix) => LocalNode::Host(host_indices[ix.0 as usize].index),
-        };
-        let all_directions = all_directions(topology);
-        let directions: Vec<DirectionEnds> = all_directions
-            .iter()
-            .map(|(_, from, to)| {
-                let (from, to) = (process_of(from.node), process_of(to.node));
-                let transmitter = allocators[from as usize].transmitter(from);
-                DirectionEnds { transmitter, wire: allocators[to as usize].wire(to) }
-            })
-            .collect();
-
-        let mut parts: Vec<ProcessParts> = (0..count).map(|_| ProcessParts::default()).collect();
-        for (ix, (switch, index)) in topology.switch_ixs().zip(switches.into_iter().zip(&switch_indices)) {
-            let (mut port_directions, mut transmitters) = (Vec::new(), Vec::new());
-            for (port, link) in topology.switch(ix).ports() {
-                let port = usize::from(port);
-                port_directions.resize(port_directions.len().max(port + 1), UNCONNECTED);
-                transmitters.resize(port_directions.len(), UNCONNECTED);
-                port_directions[port] = outgoing_direction(topology, Node::Switch(ix), link.0 as usize);
-                transmitters[port] = directions[port_directions[port] as usize].transmitter.index;
-            }
-            parts[index.process as usize].switches.push(SwitchNode {
-                ix,
-                switch,
-                directions: port_directions,
-                transmitters,
-            });
-        }
-        for (ix, (host, index)) in topology.host_ixs().zip(hosts.into_iter().zip(&host_indices)) {
-            let direction = outgoing_direction(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
-            let transmitter = directions[direction as usize].transmitter.index;
-            parts[index.process as usize].hosts.push(HostNode::new(ix, host, transmitter));
-        }
-        for (direction, from, to) in &all_directions {
-            let DirectionEnds { transmitter, wire } = directions[direction.number as usize];
-            // The two directions of a link have adjacent numbers.
-            let reverse = directions[direction.number as usize ^ 1].transmitter;
-            let (from_node, to_node) = (local_node(from.node), local_node(to.node));
-            parts[transmitter.process as usize].transmitters.push(direction.transmitter(
-                from_node,
-                from.port,
-                wire.process,
-                wire.index,
-            ));
-            parts[wire.process as usize].wires.push(direction.wire(to_node, to.port, reverse.index));
-        }
-        let lookahead =
-            |link: &Link| (process_of(link.a.node) != process_of(link.b.node)).then_some(link.delay);
-        let processes: Vec<Process> = (0..)
-            .zip(parts)
-            .map(|(number, ProcessParts { switches, hosts, transmitters, wires })| {
-                Process::new(number, switches, hosts, transmitters, wires)
-            })
-            .collect();
-        let with_hosts: Vec<u32> =
-            processes.iter().filter(|process| !process.hosts.is_empty()).map(Process::number).collect();
-        let links = topology.links.iter().map(|link| (process_of(link.a.node), process_of(link.b.node)));
-        let neighbours = neighbours(processes.len(), links);
-        let sides = bipartition(&depth_first_order(neighbours.clone(), &with_hosts), &neighbours);
-        let mut run_order = sides.clone();
-        run_order
-            .iter_mut()
-            .for_each(|side| side.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
-        Network {
-            sides,
-            run_order,
-            mailboxes: processes.iter().map(|_| PaddedMailbox::default()).collect(),
-            next_due: processes.iter().map(|_| NextDue::never()).collect(),
-            processes: processes
-                .into_iter()
-                .map(|process| {
-                    let observers = Observers::new(process.wires.len());
-                    Mutex::new(ObservedProcess { process, observers })
-                })
-                .collect(),
-            reporting: Mutex::default(),
-            buffers: Mutex::default(),
-            switches: switch_indices,
-            hosts: host_indices,
-            directions,
-            with_hosts,
-            lookahead: topology.links.iter().filter_map(lookahead).min().unwrap_or(Time::MAX),
-            is_tracing_paths: false,
-        }
+        Network::from_layout(Layout::new(topology, switches, hosts))
     }
 
     /// Creates a fabric without nodes, as a placeholder.
     pub(crate) fn empty() -> Network {
+        Network::from_layout(Layout::default())
+    }
+
+    fn from_layout(
+        Layout { processes, locations, with_hosts, sides, run_order, lookahead }: Layout,
+    ) -> Network {
         Network {
-            processes: Vec::new(),
-            mailboxes: Vec::new(),
-            next_due: Vec::new(),
+            mailboxes: processes.iter().map(|_| PaddedMailbox::default()).collect(),
+            next_due: processes.iter().map(|_| NextDue::never()).collect(),
+            processes: processes.into_iter().map(Mutex::new).collect(),
             reporting: Mutex::default(),
             buffers: Mutex::default(),
-            switches: Vec::new(),
-            hosts: Vec::new(),
-            directions: Vec::new(),
-            with_hosts: Vec::new(),
-            sides: Vec::new(),
-            run_order: Vec::new(),
-            lookahead: Time::MAX,
+            locations,
+            with_hosts,
+            sides,
+            run_order,
+            lookahead,
             is_tracing_paths: false,
         }
     }
@@ -291,7 +157,7 @@ impl Network {
 
     /// Returns the number of the host's process.
     pub(crate) fn process_of(&self, host: HostIx) -> u32 {
-        self.hosts[host.0 as usize].process
+        self.locations.host(host).process
     }
 
     /// Returns the time of the process's next event, frames in its mailbox included; [`Time::MAX`] if none is pending.
@@ -433,7 +299,7 @@ impl Network {
 
     /// Polls a host for frames and its next deadline, after a change from outside.
     pub fn kick(&self, now: Time, host: HostIx) {
-        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.locations.host(host);
         self.with_process_at(number, now, |process, observers, buffers| {
             process.kick(index, observers, buffers)
         });
@@ -441,7 +307,7 @@ impl Network {
 
     /// Sends a frame of an attacker from the host's NIC.
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
-        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.locations.host(host);
         self.with_process_at(number, now, |process, observers, buffers| {
             process.hosts[index as usize].inject(frame);
             process.kick(index, observers, buffers);
@@ -451,7 +317,7 @@ impl Network {
     /// Clears all PFC pauses of the direction's transmitter, after its link came up or the switch at the other end
     /// restarted.
     pub fn unpause(&self, now: Time, direction: u32) {
-        let TableIndex { process: number, index } = self.directions[direction as usize].transmitter;
+        let TableIndex { process: number, index } = self.locations.direction(direction).transmitter;
         self.with_process_at(number, now, |process, observers, buffers| {
             process.unpause(index, observers, buffers)
         });
@@ -459,7 +325,7 @@ impl Network {
 
     /// Executes a command at a host now.
     pub fn execute_command(&self, now: Time, host: HostIx, command: HostCommand) {
-        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.locations.host(host);
         self.with_process_at(number, now, |process, observers, buffers| {
             process.execute_command(index, command, observers, buffers)
         });
@@ -468,7 +334,7 @@ impl Network {
     /// Schedules a command at a host for the event `at`, which must be later than every event that the host's process
     /// has run.
     pub fn schedule_command(&self, at: &EventKey, host: HostIx, command: HostCommand) {
-        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.locations.host(host);
         let process = &mut lock(&self.processes[number as usize]).process;
         process.schedule_command(at, index, command);
         self.flush_process(process);
@@ -476,13 +342,13 @@ impl Network {
 
     /// Calls `f` on a host, with its process locked.
     pub fn with_host<R>(&self, host: HostIx, f: impl FnOnce(&mut HostNode) -> R) -> R {
-        let TableIndex { process: number, index } = self.hosts[host.0 as usize];
+        let TableIndex { process: number, index } = self.locations.host(host);
         f(&mut lock(&self.processes[number as usize]).process.hosts[index as usize])
     }
 
     /// Calls `f` on a switch, with its process locked.
     pub fn with_switch<R>(&self, ix: SwitchIx, f: impl FnOnce(&Switch) -> R) -> R {
-        let TableIndex { process: number, index } = self.switches[ix.0 as usize];
+        let TableIndex { process: number, index } = self.locations.switch(ix);
         f(&lock(&self.processes[number as usize]).process.switches[index as usize].switch)
     }
 
@@ -519,7 +385,7 @@ impl Network {
     /// Queues and counters are complete. Used for samples, which are frequent: delivering the mail would be serial
     /// work of this thread.
     pub fn view_without_mail(&self) -> View<'_> {
-        View { network: self, processes: self.processes.iter().map(lock).collect() }
+        View::new(&self.locations, self.processes.iter().map(lock).collect())
     }
 
     /// Runs the earliest event of the whole fabric if it is before `end`. The outer `None` means that there was none;
@@ -534,195 +400,4 @@ impl Network {
         self.step_process(number, &end)?;
         Some(lock(&self.processes[number as usize]).process.switches.first().map(|node| node.ix))
     }
-}
-
-/// All processes of a fabric, locked between two windows.
-pub struct View<'n> {
-    network: &'n Network,
-    processes: Vec<MutexGuard<'n, ObservedProcess>>,
-}
-
-impl View<'_> {
-    pub fn switch(&self, ix: SwitchIx) -> &SwitchNode {
-        let TableIndex { process, index } = self.network.switches[ix.0 as usize];
-        &self.processes[process as usize].process.switches[index as usize]
-    }
-    pub fn switch_mut(&mut self, ix: SwitchIx) -> &mut SwitchNode {
-        let TableIndex { process, index } = self.network.switches[ix.0 as usize];
-        &mut self.processes[process as usize].process.switches[index as usize]
-    }
-    /// Returns all switches in topology order.
-    pub fn switches(&self) -> impl Iterator<Item = &SwitchNode> {
-        (0..self.network.switches.len() as u32).map(|ix| self.switch(SwitchIx(ix)))
-    }
-    pub fn host(&self, ix: HostIx) -> &HostNode {
-        let TableIndex { process, index } = self.network.hosts[ix.0 as usize];
-        &self.processes[process as usize].process.hosts[index as usize]
-    }
-    pub fn host_mut(&mut self, ix: HostIx) -> &mut HostNode {
-        let TableIndex { process, index } = self.network.hosts[ix.0 as usize];
-        &mut self.processes[process as usize].process.hosts[index as usize]
-    }
-    /// Returns the observers of the process that the switch belongs to.
-    pub(crate) fn observers_of_switch(&mut self, ix: SwitchIx) -> &mut Observers {
-        &mut self.processes[self.network.switches[ix.0 as usize].process as usize].observers
-    }
-    /// Returns all hosts in topology order.
-    pub fn hosts(&self) -> impl Iterator<Item = &HostNode> {
-        (0..self.network.hosts.len() as u32).map(|ix| self.host(HostIx(ix)))
-    }
-    pub fn transmitter(&self, direction: u32) -> &Transmitter {
-        let TableIndex { process, index } = self.network.directions[direction as usize].transmitter;
-        &self.processes[process as usize].process.transmitters[index as usize]
-    }
-    pub fn wire(&self, direction: u32) -> &Wire {
-        let TableIndex { process, index } = self.network.directions[direction as usize].wire;
-        &self.processes[process as usize].process.wires[index as usize]
-    }
-    pub fn wire_mut(&mut self, direction: u32) -> &mut Wire {
-        let TableIndex { process, index } = self.network.directions[direction as usize].wire;
-        &mut self.processes[process as usize].process.wires[index as usize]
-    }
-    /// Returns the node at which the direction ends.
-    pub fn far_end(&self, direction: u32) -> Node {
-        let number = self.network.directions[direction as usize].wire.process;
-        let process = &self.processes[number as usize].process;
-        match self.wire(direction).to {
-            LocalNode::Switch(index) => Node::Switch(process.switches[index as usize].ix),
-            LocalNode::Host(index) => Node::Host(process.hosts[index as usize].ix),
-        }
-    }
-    /// Returns the numbers of all link directions.
-    pub fn directions(&self) -> impl Iterator<Item = u32> + use<> {
-        0..self.network.directions.len() as u32
-    }
-    fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
-        self.processes.iter_mut().map(|observed| &mut observed.process)
-    }
-    /// Returns the observers of all processes, in the order of process numbers.
-    pub fn observers(&self) -> impl Iterator<Item = &Observers> {
-        self.processes.iter().map(|observed| &observed.observers)
-    }
-    pub fn observers_mut(&mut self) -> impl Iterator<Item = &mut Observers> {
-        self.processes.iter_mut().map(|observed| &mut observed.observers)
-    }
-    /// Returns the sums of the counters of all processes.
-    pub fn counters(&self) -> Counters {
-        Counters::merge(self.observers().map(|observers| &observers.basic.counters))
-    }
-    /// Returns the sums of all processes; `None` if the experiment has no `policy:`.
-    pub fn policy_packets(&self) -> Option<PolicyPackets> {
-        PolicyPackets::merge(self.observers().filter_map(|observers| observers.policy.as_deref()))
-    }
-    /// Returns PFC pause frames minus resume frames sent: greater than 0 while a switch pauses a neighbour.
-    pub fn pauses_outstanding(&self) -> i64 {
-        PfcLog::outstanding(self.observers().map(|observers| &observers.basic.pfc_log))
-    }
-    /// Checks that every packet of every switch is accounted for: sent, dropped or queued.
-    ///
-    /// # Errors
-    ///
-    /// The first switch whose counters do not balance, because of a bug.
-    pub fn audit(&self) -> Result<(), String> {
-        self.switches().try_for_each(|node| {
-            let (number, counters) = (node.ix.0, node.switch.counters());
-            if !counters.is_balanced() {
-                return Err(format!("switch {number}: {counters:?} do not balance"));
-            }
-            node.switch.queues().audit().map_err(|imbalance| format!("switch {number}: {imbalance}"))
-        })
-    }
-    /// Returns a hash of the time and length of every arrival on every wire, to compare two runs.
-    pub fn fingerprint(&self) -> u64 {
-        let wire = |direction: u32| {
-            let TableIndex { process, index } = self.network.directions[direction as usize].wire;
-            self.processes[process as usize].observers.basic.fingerprint.wire(index)
-        };
-        Fingerprint::merge(self.directions().map(wire))
-    }
-}
-
-/// Allocates the indices of nodes, transmitters and wires within one process.
-#[derive(Clone, Default)]
-struct IndexAllocator {
-    switches: u32,
-    hosts: u32,
-    transmitters: u32,
-    wires: u32,
-}
-
-impl IndexAllocator {
-    fn next(process: u32, count: &mut u32) -> TableIndex {
-        *count += 1;
-        TableIndex { process, index: *count - 1 }
-    }
-    fn switch(&mut self, process: u32) -> TableIndex {
-        IndexAllocator::next(process, &mut self.switches)
-    }
-    fn host(&mut self, process: u32) -> TableIndex {
-        IndexAllocator::next(process, &mut self.hosts)
-    }
-    fn transmitter(&mut self, process: u32) -> TableIndex {
-        IndexAllocator::next(process, &mut self.transmitters)
-    }
-    fn wire(&mut self, process: u32) -> TableIndex {
-        IndexAllocator::next(process, &mut self.wires)
-    }
-}
-
-/// Returns the index of a node among all nodes, switches first.
-fn node_index(topology: &Topology, node: Node) -> usize {
-    match node {
-        Node::Switch(ix) => ix.0 as usize,
-        Node::Host(ix) => topology.switches.len() + ix.0 as usize,
-    }
-}
-
-/// Returns the process of each node, by `node_index`, and the number of processes. Both ends of a link with a delay
-/// below [`MIN_LOOKAHEAD`] are in the same process, since such a link would make every window as short as its delay.
-fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
-    let count = topology.switches.len() + topology.hosts.len();
-    let mut first: Vec<usize> = (0..count).collect();
-    let root = |first: &[usize], mut node: usize| {
-        while first[node] != node {
-            node = first[node];
-        }
-        node
-    };
-    for link in topology.links.iter().filter(|link| link.delay < MIN_LOOKAHEAD) {
-        let ends = [link.a.node, link.b.node].map(|node| root(&first, node_index(topology, node)));
-        // Union-find with the least index as root, which numbers the processes in topology order.
-        let min = ends[0].min(ends[1]);
-        ends.into_iter().for_each(|end| first[end] = min);
-    }
-    let (mut groups, mut next) = (vec![0; count], 0);
-    for node in 0..count {
-        let root = root(&first, node);
-        groups[node] = if root == node {
-            next += 1;
-            next - 1
-        } else {
-            groups[root]
-        };
-    }
-    (groups, next)
-}
-
-/// Returns both directions of every link, each with its sending and its receiving port, in the order of their numbers.
-fn all_directions(topology: &Topology) -> Vec<(DirectionSpec, NodePort, NodePort)> {
-    let mut all = Vec::with_capacity(topology.links.len() * 2);
-    for (i, link) in topology.links.iter().enumerate() {
-        let node_port = |end: Endpoint| NodePort { node: end.node, port: end.port };
-        let (a, b) = (node_port(link.a), node_port(link.b));
-        for (number, from, to) in [(2 * i as u32, a, b), (2 * i as u32 + 1, b, a)] {
-            all.push((DirectionSpec { number, rate: link.rate, delay: link.delay }, from, to));
-        }
-    }
-    all
-}
-
-/// Returns the number of the direction in which `node` sends on `link`.
-fn outgoing_direction(topology: &Topology, node: Node, link: usize) -> u32 {
-    let from_a = topology.links[link].a.node == node;
-    2 * link as u32 + u32::from(!from_a)
 }

@@ -1,6 +1,7 @@
 //! Builds [`weir_experiment::results`] from the state of a run, at its end or for a snapshot.
 
-use super::{SchemeRun, flow_info};
+use super::flow_schedule::flow_info;
+use super::scheme_run::SchemeRun;
 use crate::counts;
 use crate::flows::ActiveFlow;
 use crate::network::View;
@@ -27,8 +28,10 @@ impl SchemeRun<'_> {
     fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {
         let topology = &self.experiment.topology;
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
-        let flows =
-            self.flows.records(|flow| flow_info(flow, network).map(|view| (view.acked, view.retransmits)));
+        let flows = self
+            .flows
+            .table
+            .records(|flow| flow_info(flow, network).map(|view| (view.acked, view.retransmits)));
         let pauses = PfcLog::merge(network.observers().map(|observers| &observers.basic.pfc_log), topology);
         let slowdown_at = network.observers().find_map(|observers| observers.slowdown.as_ref()?.time());
         let mut counts = counts::collect_counts(network);
@@ -49,7 +52,7 @@ impl SchemeRun<'_> {
             timeouts: counts.timeouts,
             suppressions: counts.suppressions,
             fct: fct::summarise(&flows, &observe.size_classes, self.experiment.named_workloads()),
-            jobs: fct::job_times(self.feed.job_times()),
+            jobs: fct::job_times(self.flows.feed.job_times()),
             deadlock: self.deadlock.clone(),
             policy: self.changes.summarise(self.now, network),
             packets: self.packets(network),
@@ -84,7 +87,7 @@ impl SchemeRun<'_> {
             let acked = flow_info(flow, network).map_or(Bytes::ZERO, |view| view.acked);
             Some((flow.from, acked.saturating_sub(flow.acked_before_window?).as_f64()))
         };
-        self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
+        self.flows.table.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
     }
 
     /// Returns the sums of `goodputs` by weighted queue, in Gbit/s; empty if the experiment has no `queues`.
