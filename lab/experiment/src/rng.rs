@@ -1,6 +1,8 @@
 //! Random number streams. Each entity has its own stream, derived from the experiment's seed and the entity's name, so that
 //! adding an entity does not change the numbers of others.
 
+use weir_switch::link::RandomBits;
+
 /// Returns the seed of the stream `name` under `seed`: FNV-1a over the name, then SplitMix64's finaliser.
 pub fn stream_seed(seed: u64, name: &str) -> u64 {
     const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -39,8 +41,7 @@ impl RandomStream {
 
     /// Returns a number in 0 to `limit - 1`; `limit` must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        // Multiply-shift without rejection: the bias is at most limit / 2^64.
-        ((u128::from(self.next_u64()) * u128::from(limit)) >> u64::BITS) as u64
+        RandomBits::below(self, limit)
     }
 
     /// Returns a number in [0, 1).
@@ -53,6 +54,12 @@ impl RandomStream {
     /// Returns an exponentially distributed number with mean 1. `libm` gives the same bits on every platform.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.uniform())
+    }
+}
+
+impl RandomBits for RandomStream {
+    fn next_bits(&mut self) -> u64 {
+        self.next_u64()
     }
 }
 

@@ -4,9 +4,10 @@
 //! hands the batch over at the end of the window.
 
 use crate::events::{Event, EventQueue};
-use crate::fault::{HeldFrame, Impairments, LinkDrop};
+use crate::fault::Impairments;
 use std::num::NonZeroU64;
 use weir_host::ring::Ring;
+use weir_switch::link::Serializer;
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::prefetch;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -39,8 +40,7 @@ pub struct Transmitter {
     pub rate: Bandwidth,
     /// Propagation delay.
     delay: Time,
-    /// End of the current serialisation; in the past if idle.
-    busy_until: Time,
+    serializer: Serializer,
     /// True if an [`Event::TxDone`] for this transmitter is pending.
     pub tx_done_scheduled: bool,
     /// Bytes of all data frames whose serialisation has started.
@@ -63,7 +63,7 @@ pub struct Wire {
     /// Index of the transmitter of the opposite direction, which is in the same process.
     pub reverse_transmitter: u32,
     /// Propagation delay.
-    delay: Time,
+    pub(crate) delay: Time,
     /// Data frames in flight.
     pub frames: InFlightQueue<Box<Packet>>,
     /// PFC frames in flight. Boxed, since most wires never carry any.
@@ -246,7 +246,7 @@ impl DirectionSpec {
             wire,
             rate: self.rate,
             delay: self.delay,
-            busy_until: Time::ZERO,
+            serializer: Serializer::default(),
             tx_done_scheduled: false,
             sent: Bytes::ZERO,
             outgoing: Batch::new(),
@@ -274,7 +274,7 @@ impl Transmitter {
     /// Returns when the transmitter becomes idle; `None` if it is idle at `now`.
     #[inline]
     pub fn busy_until(&self, now: Time) -> Option<Time> {
-        (self.busy_until > now).then_some(self.busy_until)
+        self.serializer.busy_until(now)
     }
 
     /// Returns the end of serialisation of a frame of `length` bytes that starts at `now`.
@@ -287,39 +287,19 @@ impl Transmitter {
     pub fn send(&mut self, now: Time, packet: Box<Packet>) {
         let length = Bytes::new(u64::from(packet.len()));
         self.sent += length;
-        self.busy_until = now + self.rate.tx_time(length);
-        self.outgoing.push_back(InFlight {
-            arrival: self.busy_until + self.delay,
-            sent_at: now,
-            frame: packet,
-        });
+        let arrival = self.serializer.send(now, length, self.rate) + self.delay;
+        self.outgoing.push_back(InFlight { arrival, sent_at: now, frame: packet });
     }
 
     /// Sends a PFC frame ahead of all queued frames, after the frame that is being serialised.
     pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) {
-        self.busy_until = self.busy_until.max(now) + self.rate.tx_time(PFC_FRAME);
-        self.outgoing_pfc.push_back(InFlight { arrival: self.busy_until + self.delay, sent_at: now, frame });
+        let arrival = self.serializer.send(now, PFC_FRAME, self.rate) + self.delay;
+        self.outgoing_pfc.push_back(InFlight { arrival, sent_at: now, frame });
     }
 
     /// Returns whether all sent frames are handed over to the wire.
     #[inline]
     pub fn is_flushed(&self) -> bool {
         self.outgoing.is_empty() && self.outgoing_pfc.is_empty()
-    }
-}
-
-impl Wire {
-    /// Decides whether a frame that arrives now is dropped on the wire, and returns the reason.
-    pub fn drop_on_arrival(&mut self, now: Time) -> Option<LinkDrop> {
-        let impairments = self.impairments.as_mut()?;
-        impairments.drop_if_down(now, self.delay).or_else(|| impairments.random_drop())
-    }
-
-    /// Removes the frame whose arrival impairments have delayed until now. It comes with the reason if it is dropped:
-    /// the link is down now, or went down and came up again while the frame was delayed.
-    pub fn pop_delayed(&mut self) -> Option<(Box<Packet>, Option<LinkDrop>)> {
-        let impairments = self.impairments.as_mut()?;
-        let HeldFrame { undelayed_arrival, packet } = impairments.release()?;
-        Some((packet, impairments.drop_if_down(undelayed_arrival, self.delay)))
     }
 }

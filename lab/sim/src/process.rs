@@ -190,20 +190,21 @@ impl Process {
         buffers: &mut ThreadBuffers,
     ) {
         let now = self.now;
-        let wire = &mut self.wires[index as usize];
-        if let Some(reason) = wire.drop_on_arrival(now) {
-            observer.on_loss(reason);
-            return buffers.pool.put(packet);
-        }
-        let Some(impairments) = &mut wire.impairments else { return };
-        impairments.corrupt(&mut packet);
-        let copy = impairments.duplicate(&packet, &mut buffers.pool);
-        let arrival = impairments.arrival_time(now);
-        for packet in [Some(packet), copy].into_iter().flatten() {
+        let Wire { impairments: Some(impairments), delay, .. } = &mut self.wires[index as usize] else {
+            return;
+        };
+        let delivery = match impairments.on_arrival(now, *delay, &mut packet, &mut buffers.pool) {
+            Ok(delivery) => delivery,
+            Err(reason) => {
+                observer.on_loss(reason);
+                return buffers.pool.put(packet);
+            }
+        };
+        for packet in [Some(packet), delivery.copy].into_iter().flatten() {
             match &mut self.wires[index as usize].impairments {
-                Some(impairments) if arrival > now => {
-                    impairments.delay_until(arrival, now, packet);
-                    self.queue.push(arrival, Event::DelayedArrival(index), now);
+                Some(impairments) if delivery.arrival > now => {
+                    impairments.delay(delivery.arrival, now, packet);
+                    self.queue.push(delivery.arrival, Event::DelayedArrival(index), now);
                 }
                 _ => self.receive_frame_outlined(index, packet, observer, buffers),
             }
@@ -211,9 +212,12 @@ impl Process {
     }
 
     fn on_delayed_arrival<O: Observer>(&mut self, index: u32, observer: &mut O, buffers: &mut ThreadBuffers) {
-        match self.wires[index as usize].pop_delayed() {
-            Some((packet, None)) => self.receive_frame_outlined(index, packet, observer, buffers),
-            Some((packet, Some(reason))) => {
+        let Wire { impairments: Some(impairments), delay, .. } = &mut self.wires[index as usize] else {
+            return;
+        };
+        match impairments.pop_delayed(self.now, *delay) {
+            Some((packet, Ok(()))) => self.receive_frame_outlined(index, packet, observer, buffers),
+            Some((packet, Err(reason))) => {
                 observer.on_loss(reason);
                 buffers.pool.put(packet);
             }
@@ -539,7 +543,9 @@ impl Process {
         let Some(frame) = wire.pfc.pop_arrived(self.now, event, &mut self.queue, &mut Vec::new()) else {
             return;
         };
-        if let Some(reason) = wire.drop_on_arrival(self.now) {
+        if let Some(impairments) = &mut wire.impairments
+            && let Err(reason) = impairments.check_pfc(self.now, wire.delay)
+        {
             return observer.on_loss(reason);
         }
         match to {

@@ -13,7 +13,7 @@ use weir_experiment::backend::Error;
 use weir_experiment::counts::Counts;
 use weir_experiment::file::{Attack, Change};
 use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
-use weir_experiment::rng::stream_seed;
+use weir_experiment::rng::RandomStream;
 use weir_experiment::{Experiment, LinkChange};
 use weir_host::PolicyEvent;
 use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, default_trickle};
@@ -127,7 +127,7 @@ impl<'e> ScheduledChanges<'e> {
                     update_impairments(network, links, |impairments| impairments.impair(change));
                 }
                 Change::Down(links) => {
-                    update_impairments(network, links, |impairments| impairments.down_count += 1);
+                    update_impairments(network, links, Impairments::link_down);
                 }
                 Change::Up(links) => {
                     let up = update_impairments(network, links, |impairments| impairments.link_up(now));
@@ -173,7 +173,7 @@ impl<'e> ScheduledChanges<'e> {
             let up = update_impairments(network, &[link], |impairments| impairments.link_up(now));
             up.into_iter().for_each(|index| network.unpause(now, index));
         } else {
-            update_impairments(network, &[link], |impairments| impairments.down_count += 1);
+            update_impairments(network, &[link], Impairments::link_down);
         }
     }
 
@@ -354,7 +354,7 @@ impl<'e> ScheduledChanges<'e> {
 
 /// Creates the impairments of direction `index`, with its own random stream.
 fn new_impairments(experiment: &Experiment, index: u32) -> Impairments {
-    Impairments::new(stream_seed(experiment.spec.seed, &format!("wire {index}")))
+    Impairments::new(RandomStream::new(experiment.spec.seed, &format!("wire {index}")))
 }
 
 fn directions_of(link: usize) -> [u32; 2] {
@@ -372,7 +372,7 @@ fn update_impairments(network: &Network, links: &[usize], change: impl Fn(&mut I
     for index in links.iter().flat_map(|&link| directions_of(link)) {
         if let Some(impairments) = &mut view.wire_mut(index).impairments {
             change(impairments);
-            if impairments.down_count == 0 {
+            if !impairments.is_down() {
                 up.push(index);
             }
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
-use weir_experiment::file::{Change, Impairment};
+use weir_experiment::file::Change;
 use weir_units::Time;
 
 /// A thread that applies link faults at their times.
@@ -53,7 +53,7 @@ fn requests(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
     let mut requests = Vec::new();
     for scheduled in &experiment.changes {
         let (links, change): (Vec<usize>, String) = match &scheduled.change {
-            Change::Impair(links, impairment) => (links.clone(), properties(impairment)),
+            Change::Impair(links, impairment) => (links.clone(), impairment.to_string()),
             Change::Down(links) => {
                 links.iter().for_each(|&link| down[link] += 1);
                 (links.clone(), "up=false".to_owned())
@@ -72,21 +72,6 @@ fn requests(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
         }
     }
     requests
-}
-
-/// Returns the changed properties as `key=value,key=value`.
-fn properties(impairment: &Impairment) -> String {
-    let time = |time: Time| format!("{}ps", time.as_ps());
-    let properties = [
-        ("loss", impairment.loss.map(|ratio| ratio.to_string())),
-        ("jitter", impairment.jitter.map(time)),
-        ("reorder", impairment.reorder.map(|(ratio, _)| ratio.to_string())),
-        ("reorder_by", impairment.reorder.map(|(_, by)| time(by))),
-        ("duplicate", impairment.duplicate.map(|ratio| ratio.to_string())),
-        ("corrupt", impairment.corrupt.map(|ratio| ratio.to_string())),
-    ];
-    let changed = properties.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
-    changed.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

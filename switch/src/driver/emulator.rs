@@ -12,7 +12,7 @@ use super::port::Port;
 use super::port_link::{DirectionStatus, Lateness};
 use super::stats::IoDrops;
 use super::switch_runtime::MAX_COMMANDS;
-use crate::link::{LinkChange, LinkChannel, LinkParameters};
+use crate::link::{FrameInFlight, LinkChange, LinkChannel, LinkParameters};
 use crate::packet::PacketPool;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ impl Emulator {
         }
         let links = links.into_iter().enumerate().map(|(n, link)| LinkState {
             link,
-            directions: [0, 1].map(|end| LinkChannel::new(LinkChannel::seed(seed, n, end))),
+            directions: [0, 1].map(|end| LinkChannel::from_seed(LinkChannel::seed(seed, n, end))),
         });
         Ok(Emulator {
             clock: MonotonicClock::start(),
@@ -279,7 +279,7 @@ impl Emulator {
             while !port.tx_blocked {
                 let now = clock.now();
                 while port.has_room()
-                    && let Some((arrival, frame)) = direction.pop_arrived(now)
+                    && let Some(FrameInFlight { arrival, frame, .. }) = direction.pop_arrived(now)
                 {
                     if let Some(observer) = observer {
                         observer.delivered(now, port.number, frame.bytes());

@@ -72,7 +72,7 @@ pub(super) struct LinkDirection {
 
 impl LinkDirection {
     pub(super) fn new(link: LinkParameters, seed: u64) -> LinkDirection {
-        LinkDirection { link, channel: LinkChannel::new(seed), armed_for: None }
+        LinkDirection { link, channel: LinkChannel::from_seed(seed), armed_for: None }
     }
 
     /// Puts a frame on the link.
@@ -82,7 +82,7 @@ impl LinkDirection {
 
     /// Removes and returns the next frame that has arrived, with its time of arrival.
     pub(super) fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
-        self.channel.pop_arrived(now)
+        self.channel.pop_arrived(now).map(|in_flight| (in_flight.arrival, in_flight.frame))
     }
 
     /// Returns the time of the next arrival, but not one before `earliest`, if a timer must be armed for it, and

@@ -1,12 +1,14 @@
 //! One direction of a link: decides when each frame arrives or whether it is lost, and has the frames in flight.
 
 use super::LinkParameters;
+use super::random::RandomBits;
+use super::serializer::Serializer;
 use crate::drops::PacketCount;
 use crate::packet::{Packet, PacketPool};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use weir_units::{Bytes, Ratio, Time};
+use weir_units::{Bytes, Time};
 
 /// The reason why a link lost a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +66,32 @@ impl LinkCounters {
 /// A frame waits until the transmitter is free, is serialised at the link's rate, and arrives when its last
 /// bit does. When parameters change, frames in flight keep their time of arrival; when the link goes down,
 /// they are lost.
+///
+/// A caller that has a queue and a transmitter of its own, as virtual time has, passes parameters without rate and
+/// delay: the channel then adds loss, jitter, reordering, duplication and corruption.
 #[derive(Debug)]
-pub struct LinkChannel {
-    /// The time at which the transmitter becomes idle.
-    free_at: Time,
+pub struct LinkChannel<R = Pcg64Mcg> {
+    transmitter: Serializer,
     /// The latest arrival among the frames that were not reordered: later frames do not arrive before it.
     latest_arrival: Time,
-    /// Frames with their arrival times, sorted by them; frames with equal times in the order of sending.
-    in_flight: VecDeque<(Time, Box<Packet>)>,
-    random: Pcg64Mcg,
+    /// Sorted by arrival; frames with equal arrivals in the order of sending.
+    in_flight: VecDeque<FrameInFlight>,
+    random: R,
     counters: LinkCounters,
+}
+
+/// A frame on a link.
+#[derive(Debug)]
+pub struct FrameInFlight {
+    pub arrival: Time,
+    pub sent_at: Time,
+    pub frame: Box<Packet>,
+}
+
+/// When a frame arrives, and the second frame if it was duplicated.
+pub struct Delivery {
+    pub arrival: Time,
+    pub copy: Option<Box<Packet>>,
 }
 
 impl LinkChannel {
@@ -85,114 +103,145 @@ impl LinkChannel {
     }
 
     /// Creates an idle direction with this seed.
-    pub fn new(seed: u64) -> LinkChannel {
+    pub fn from_seed(seed: u64) -> LinkChannel {
+        LinkChannel::new(Pcg64Mcg::seed_from_u64(seed))
+    }
+}
+
+impl<R: RandomBits> LinkChannel<R> {
+    /// Creates an idle direction that draws from `random`.
+    pub fn new(random: R) -> LinkChannel<R> {
         LinkChannel {
-            free_at: Time::ZERO,
+            transmitter: Serializer::default(),
             latest_arrival: Time::ZERO,
             in_flight: VecDeque::new(),
-            random: Pcg64Mcg::seed_from_u64(seed),
+            random,
             counters: LinkCounters::default(),
         }
     }
 
     /// Sends a frame at `now`: schedules its arrival, or drops it.
     pub fn send(&mut self, link: &LinkParameters, now: Time, mut frame: Box<Packet>, pool: &mut PacketPool) {
-        self.counters.offered.count(frame.len());
-        let reason = match self.transmit(link, now, frame.len()) {
-            Ok(()) if self.draw(link.loss) => LinkDrop::Loss,
-            Ok(()) => {
-                let arrival = self.arrival(link);
-                if self.draw(link.corrupt) {
-                    self.counters.corrupted += 1;
-                    // `max(1)`: the range must not be empty, even for a frame without bytes.
-                    let bit = self.random.random_range(0..frame.bytes().len().max(1) * 8);
-                    frame.invert_bit(bit);
+        match self.transmit(link, now, &mut frame, pool) {
+            Ok(Delivery { arrival, copy }) => {
+                for frame in [Some(frame), copy].into_iter().flatten() {
+                    self.schedule(FrameInFlight { arrival, sent_at: now, frame });
                 }
-                if self.draw(link.duplicate) {
-                    self.counters.duplicated += 1;
-                    let mut copy = pool.get();
-                    copy.copy_bytes_from(&frame);
-                    self.schedule(arrival, copy);
-                }
-                return self.schedule(arrival, frame);
             }
-            Err(reason) => reason,
-        };
-        self.counters.dropped[reason as usize] += 1;
-        pool.put(frame);
+            Err(_) => pool.put(frame),
+        }
     }
 
-    /// Serialises a frame. Returns the reason if the link does not accept it.
-    fn transmit(&mut self, link: &LinkParameters, now: Time, len: u32) -> Result<(), LinkDrop> {
+    /// Decides what becomes of a frame that is sent at `now`, which may invert a bit of it. The caller
+    /// [schedules](Self::schedule) the frame and its copy, or delivers them if they arrive now.
+    ///
+    /// # Errors
+    ///
+    /// The link drops the frame for this reason.
+    pub fn transmit(
+        &mut self,
+        link: &LinkParameters,
+        now: Time,
+        frame: &mut Packet,
+        pool: &mut PacketPool,
+    ) -> Result<Delivery, LinkDrop> {
+        self.counters.offered.count(frame.len());
+        let sent = self.serialize(link, now, frame.len());
+        let sent = sent.and_then(|end| self.check_loss(link).map(|()| end));
+        let end = sent.inspect_err(|&reason| self.counters.dropped[reason as usize] += 1)?;
+        if self.random.bernoulli(link.corrupt) {
+            self.counters.corrupted += 1;
+            // Without effect in a virtual tail, and in a frame without bytes.
+            frame.invert_bit(self.random.below(u64::from(frame.len()) * 8) as usize);
+        }
+        let copy = self.random.bernoulli(link.duplicate).then(|| {
+            self.counters.duplicated += 1;
+            let mut copy = pool.get();
+            copy.copy_bytes_from(frame);
+            copy
+        });
+        Ok(Delivery { arrival: self.arrival(link, end), copy })
+    }
+
+    /// Serialises a frame and returns when that ends.
+    fn serialize(&mut self, link: &LinkParameters, now: Time, len: u32) -> Result<Time, LinkDrop> {
         if !link.up {
             return Err(LinkDrop::Down);
         }
-        let len = Bytes::new(u64::from(len));
         let Some(rate) = link.rate else {
-            self.free_at = now;
-            return Ok(());
+            self.transmitter = Serializer::default();
+            return Ok(now);
         };
-        let backlog = rate.bytes_in(self.free_at.saturating_sub(now));
+        let len = Bytes::new(u64::from(len));
+        let backlog = rate.bytes_in(self.transmitter.backlog(now));
         if backlog + len > link.queue {
             return Err(LinkDrop::QueueFull);
         }
-        self.free_at = self.free_at.max(now) + rate.tx_time(len);
-        Ok(())
+        Ok(self.transmitter.send(now, len, rate))
     }
 
-    /// Returns the arrival time of the frame that was serialised last.
-    fn arrival(&mut self, link: &LinkParameters) -> Time {
-        if self.draw(link.reorder) {
+    /// Returns the arrival time of a frame whose serialisation ends at `sent`.
+    fn arrival(&mut self, link: &LinkParameters, sent: Time) -> Time {
+        if self.random.bernoulli(link.reorder) {
             self.counters.reordered += 1;
             return match link.reorder_by {
-                Time::ZERO => self.free_at,
-                extra => self.free_at + link.delay + extra,
+                Time::ZERO => sent,
+                extra => sent + link.delay + extra,
             };
         }
         let jitter = match link.jitter {
             Time::ZERO => Time::ZERO,
-            max => Time::from_ps(self.random.random_range(0..=max.as_ps())),
+            max => Time::from_ps(self.random.below(max.as_ps() + 1)),
         };
-        self.latest_arrival = self.latest_arrival.max(self.free_at + link.delay + jitter);
+        self.latest_arrival = self.latest_arrival.max(sent + link.delay + jitter);
         self.latest_arrival
     }
 
-    /// Returns `true` with this probability. A probability of 0 draws no random number, so that a fault that is not
-    /// configured does not change the random numbers of the others.
-    fn draw(&mut self, probability: Ratio) -> bool {
-        probability > Ratio::default() && self.random.random::<f64>() < probability.get()
+    /// Decides whether the next frame is lost at random.
+    ///
+    /// # Errors
+    ///
+    /// It is lost.
+    pub fn check_loss(&mut self, link: &LinkParameters) -> Result<(), LinkDrop> {
+        if self.random.bernoulli(link.loss) { Err(LinkDrop::Loss) } else { Ok(()) }
     }
 
     /// Inserts a frame in flight, after those with the same arrival.
-    fn schedule(&mut self, arrival: Time, frame: Box<Packet>) {
-        if self.in_flight.back().is_none_or(|&(last, _)| last <= arrival) {
-            return self.in_flight.push_back((arrival, frame));
+    pub fn schedule(&mut self, frame: FrameInFlight) {
+        if self.in_flight.back().is_none_or(|last| last.arrival <= frame.arrival) {
+            return self.in_flight.push_back(frame);
         }
-        let index = self.in_flight.partition_point(|&(other, _)| other <= arrival);
-        self.in_flight.insert(index, (arrival, frame));
+        let index = self.in_flight.partition_point(|other| other.arrival <= frame.arrival);
+        self.in_flight.insert(index, frame);
     }
 
-    /// Removes the next frame that has arrived by `now`, with its time of arrival.
-    pub fn pop_arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
+    /// Removes the next frame that has arrived by `now`.
+    pub fn pop_arrived(&mut self, now: Time) -> Option<FrameInFlight> {
         self.next_arrival().filter(|&arrival| arrival <= now)?;
-        let (arrival, frame) = self.in_flight.pop_front()?;
-        self.counters.delivered.count(frame.len());
-        Some((arrival, frame))
+        let frame = self.in_flight.pop_front()?;
+        self.counters.delivered.count(frame.frame.len());
+        Some(frame)
     }
 
     /// Returns the arrival time of the next frame.
     pub fn next_arrival(&self) -> Option<Time> {
-        self.in_flight.front().map(|&(arrival, _)| arrival)
+        self.in_flight.front().map(|frame| frame.arrival)
     }
 
     /// Drops all frames in flight, because the link went down or its port was removed. They count as
     /// [`LinkDrop::Down`].
     pub fn drop_in_flight(&mut self, pool: &mut PacketPool) {
         self.counters.dropped[LinkDrop::Down as usize] += self.in_flight.len() as u64;
-        while let Some((_, frame)) = self.in_flight.pop_front() {
-            pool.put(frame);
+        while let Some(in_flight) = self.in_flight.pop_front() {
+            pool.put(in_flight.frame);
         }
-        (self.free_at, self.latest_arrival) = (Time::ZERO, Time::ZERO);
+        self.transmitter = Serializer::default();
+        self.restart_order();
+    }
+
+    /// Lets frames that are sent from now on arrive before those in flight, which the link has lost or will lose.
+    pub fn restart_order(&mut self) {
+        self.latest_arrival = Time::ZERO;
     }
 
     /// Returns the number of frames that are queued, in transmission or propagating.
@@ -210,6 +259,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_units::Bandwidth;
+    use weir_units::Ratio;
 
     struct Bench {
         direction: LinkChannel,
@@ -221,7 +271,7 @@ mod tests {
         fn new(link: &str) -> Bench {
             let change: crate::link::LinkChange = link.parse().unwrap();
             let link = change.apply(LinkParameters::default());
-            Bench { direction: LinkChannel::new(7), pool: PacketPool::new(), link }
+            Bench { direction: LinkChannel::from_seed(7), pool: PacketPool::new(), link }
         }
 
         /// Sends frames of these lengths; each byte of a frame is its index.
@@ -235,7 +285,8 @@ mod tests {
         /// Removes the frames that have arrived: time of arrival in us, and first byte.
         fn arrivals(&mut self, now: Time) -> Vec<(u64, u8)> {
             let next = || {
-                self.direction.pop_arrived(now).map(|(arrival, frame)| (arrival.as_us(), frame.bytes()[0]))
+                let frame = self.direction.pop_arrived(now)?;
+                Some((frame.arrival.as_us(), frame.frame.bytes()[0]))
             };
             std::iter::from_fn(next).collect()
         }
@@ -295,7 +346,7 @@ mod tests {
             bench.send(Time::from_us(i), &[64]);
         }
         let frames: Vec<_> =
-            std::iter::from_fn(|| bench.direction.pop_arrived(Time::MAX)).map(|(_, frame)| frame).collect();
+            std::iter::from_fn(|| bench.direction.pop_arrived(Time::MAX)).map(|frame| frame.frame).collect();
         let counters = bench.direction.counters();
         let share = |count: u64| count as f64 / 10_000.0;
         assert!((share(counters.dropped(LinkDrop::Loss)) - 0.1).abs() < 0.01, "{counters:?}");
@@ -361,7 +412,7 @@ mod tests {
                 bytes += len as u64;
             }
             let max = Bandwidth::from_mbps(mbps).tx_time(Bytes::new(bytes)) + now + Time::from_ms(7);
-            while let Some((arrival, _)) = bench.direction.pop_arrived(Time::MAX) {
+            while let Some(FrameInFlight { arrival, .. }) = bench.direction.pop_arrived(Time::MAX) {
                 prop_assert!(arrival >= last && arrival <= max);
                 last = arrival;
             }

@@ -7,6 +7,7 @@ use super::scheme::Scheme;
 use super::spec::ExperimentSpec;
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::schemes::Registry;
+use weir_switch::link::LinkChange;
 use weir_units::{Ratio, Time};
 
 /// A change of the fabric or of a policy at a point in time.
@@ -16,48 +17,32 @@ pub struct ScheduledChange {
     pub change: Change,
 }
 
-/// A change of the impairments of a link; `None` leaves a property unchanged.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Impairment {
-    /// Probability that a frame is lost.
-    pub loss: Option<Ratio>,
-    /// Maximum additional delay, without reordering.
-    pub jitter: Option<Time>,
-    /// Probability that a frame is reordered, and its additional delay.
-    pub reorder: Option<(Ratio, Time)>,
-    /// Probability that a frame arrives twice.
-    pub duplicate: Option<Ratio>,
-    /// Probability that one bit is inverted.
-    pub corrupt: Option<Ratio>,
+/// Returns the change that resets the impairments that `change` sets.
+fn reset(change: &LinkChange) -> LinkChange {
+    let zero = |ratio: Option<Ratio>| ratio.map(|_| Ratio::default());
+    LinkChange {
+        loss: zero(change.loss),
+        jitter: change.jitter.map(|_| Time::ZERO),
+        reorder: zero(change.reorder),
+        duplicate: zero(change.duplicate),
+        corrupt: zero(change.corrupt),
+        ..*change
+    }
 }
 
-impl Impairment {
-    /// Returns the change that resets the properties that `self` sets.
-    fn reset(&self) -> Impairment {
-        let zero = |ratio: Option<Ratio>| ratio.map(|_| Ratio::default());
-        Impairment {
-            loss: zero(self.loss),
-            jitter: self.jitter.map(|_| Time::ZERO),
-            reorder: self.reorder.map(|(_, by)| (Ratio::default(), by)),
-            duplicate: zero(self.duplicate),
-            corrupt: zero(self.corrupt),
-        }
-    }
-
-    /// Returns the probabilities that are set, with their keys.
-    fn ratios(&self) -> impl Iterator<Item = (&'static str, Ratio)> {
-        let reorder = self.reorder.map(|(ratio, _)| ratio);
-        [("loss", self.loss), ("reorder", reorder), ("duplicate", self.duplicate), ("corrupt", self.corrupt)]
-            .into_iter()
-            .filter_map(|(key, ratio)| Some((key, ratio?)))
-    }
+/// Returns the probabilities that `change` sets, with their keys.
+fn ratios(change: &LinkChange) -> impl Iterator<Item = (&'static str, Ratio)> {
+    let LinkChange { loss, reorder, duplicate, corrupt, .. } = *change;
+    [("loss", loss), ("reorder", reorder), ("duplicate", duplicate), ("corrupt", corrupt)]
+        .into_iter()
+        .filter_map(|(key, ratio)| Some((key, ratio?)))
 }
 
 /// One step of a fault, or the setting of a policy. Links are indices into [`Topology::links`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// These links get new impairments.
-    Impair(Vec<usize>, Impairment),
+    Impair(Vec<usize>, LinkChange),
     /// These links go down.
     Down(Vec<usize>),
     /// These links come up, unless another fault still keeps them down.
@@ -113,7 +98,7 @@ pub(super) fn resolve(
                 to,
             } => {
                 check_order(*from, *to)?;
-                let reorder_by = match (reorder, reorder_by) {
+                match (reorder, reorder_by) {
                     (Some(_), None | Some(Time::ZERO)) => {
                         let reason = "`reorder` requires `reorder_by`, for example reorder_by: 5us";
                         return Err(invalid(&key_path("reorder"), reason.to_owned()));
@@ -122,25 +107,27 @@ pub(super) fn resolve(
                         let reason = "`reorder_by` requires `reorder`, for example reorder: 1%";
                         return Err(invalid(&key_path("reorder_by"), reason.to_owned()));
                     }
-                    (_, delay) => delay.unwrap_or_default(),
-                };
-                let impairment = Impairment {
+                    _ => {}
+                }
+                let impairment = LinkChange {
                     loss: *loss,
                     jitter: *jitter,
-                    reorder: reorder.map(|ratio| (ratio, reorder_by)),
+                    reorder: *reorder,
+                    reorder_by: *reorder_by,
                     duplicate: *duplicate,
                     corrupt: *corrupt,
+                    ..LinkChange::default()
                 };
-                if impairment == Impairment::default() {
+                if impairment.is_empty() {
                     let reason = "no effect; set at least one of loss, jitter, reorder, duplicate, corrupt";
                     return Err(invalid(&key_path("kind"), reason.to_owned()));
                 }
-                if let Some((key, ratio)) = impairment.ratios().find(|(_, ratio)| *ratio > Ratio::ONE) {
+                if let Some((key, ratio)) = ratios(&impairment).find(|(_, ratio)| *ratio > Ratio::ONE) {
                     return Err(invalid(&key_path(key), exceeds_one(ratio)));
                 }
                 let links = links_or_all(names, &key_path("links"))?;
                 schedule(*from, Change::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| schedule(*to, Change::Impair(links.clone(), impairment.reset())));
+                to.iter().for_each(|to| schedule(*to, Change::Impair(links.clone(), reset(&impairment))));
             }
             FaultSpec::Down { links: names, from, to } => {
                 check_order(*from, *to)?;

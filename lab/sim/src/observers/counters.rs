@@ -1,9 +1,9 @@
 //! Counts arrivals at switches and frames lost on wires.
 
 use super::events::{Arrival, Observer};
-use crate::fault::LinkDrop;
 use std::collections::BTreeMap;
 use weir_controller::topology::Node;
+use weir_switch::link::LinkDrop;
 
 #[derive(Clone, Debug, Default)]
 pub struct Counters {

@@ -1,11 +1,11 @@
 //! The events that the event loop reports, and the trait of those to whom it reports them.
 
-use crate::fault::LinkDrop;
 use crate::link::{PfcFrame, Transmitter};
 use crate::messages::HostReportKind;
 use crate::nodes::FrameSource;
 use weir_controller::topology::{HostIx, Node, SwitchIx};
 use weir_host::Host;
+use weir_switch::link::LinkDrop;
 use weir_switch::packet::Packet;
 use weir_units::Time;
 

@@ -8,10 +8,10 @@ use super::pfc_log::PfcLog;
 use super::policy::PolicyPackets;
 use super::rx_stats::RxStats;
 use super::slowdown::Slowdown;
-use crate::fault::LinkDrop;
 use crate::messages::HostReportKind;
 use weir_controller::topology::HostIx;
 use weir_host::Host;
+use weir_switch::link::LinkDrop;
 use weir_units::Time;
 
 /// What every run records.
