@@ -6,8 +6,8 @@
 //! - [`artifacts`]: compiled P4 programs. [`hosts`]: the configuration of hosts. [`plan`]: table entries that the controller
 //!   writes for an experiment; [`port_parameters`]: the entries of ports, from the parameters of a scheme.
 //! - [`backend`]: the interface of the engines that run experiments.
-//! - [`results`]: the results of a run. Each metric has one definition for all backends: [`fct`], [`fct_statistics`], [`histogram`],
-//!   [`layers`], [`slowdown`], [`counts`], [`paths`].
+//! - [`results`]: the results of a run. Each metric has one definition for all backends: [`observations`] computes the
+//!   summary from what a backend observed, with [`fct`], [`fct_statistics`], [`histogram`], [`layers`], [`slowdown`], [`counts`], [`paths`].
 //! - [`input`]: reads files that users specify. [`rng`]: independent random number streams for the parts of a run.
 //!
 //! This crate does not run experiments, does not print, and does not write files.
@@ -24,6 +24,7 @@ pub mod histogram;
 pub mod hosts;
 pub mod input;
 pub mod layers;
+pub mod observations;
 pub mod paths;
 pub mod plan;
 pub mod port_parameters;

@@ -2,10 +2,10 @@
 
 use crate::network::View;
 use crate::nodes::UNCONNECTED;
-use std::collections::BTreeMap;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::histogram::QueueHistogram;
-use weir_experiment::results::{PortSeries, QueueSummary, RateSeries, SenderSeries};
+use weir_experiment::observations::PortObservation;
+use weir_experiment::results::{PortSeries, RateSeries, SenderSeries};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A sampled switch port.
@@ -150,34 +150,15 @@ impl Recorder {
         (self.port_series.clone(), self.rate_series.clone(), self.sender_series.clone())
     }
 
-    /// Returns queue statistics and utilisation of every port that sent data, by [`port_name`], for a run that ended
-    /// at `end`.
-    pub fn summarise(
-        &self,
-        topology: &Topology,
-        network: &View<'_>,
-        end: Time,
-    ) -> (BTreeMap<String, QueueSummary>, BTreeMap<String, f64>) {
-        let mut queues = BTreeMap::new();
-        let mut utilisation = BTreeMap::new();
-        for probe in &self.ports {
+    /// Returns what was observed of every port so far.
+    pub fn ports(&self, topology: &Topology, network: &View<'_>) -> Vec<PortObservation> {
+        let observation = |probe: &PortProbe| {
             let transmitter = network.transmitter(probe.direction);
-            if transmitter.sent == Bytes::ZERO {
-                continue;
-            }
             let name = port_name(topology, probe.switch, probe.port);
             let peak = network.switch(probe.switch).switch.queues().port_occupancy(probe.port).peak_bytes;
-            let summary = QueueSummary {
-                peak_bytes: peak,
-                mean_bytes: probe.histogram.mean(),
-                p99_bytes: probe.histogram.p99().min(peak),
-            };
-            queues.insert(name.clone(), summary);
-            let capacity_bytes = transmitter.rate.as_bytes_per_sec_f64() * end.as_secs_f64();
-            // `sent` counts a frame when its serialisation starts, so the quotient may slightly exceed 1.
-            utilisation.insert(name, (transmitter.sent.as_f64() / capacity_bytes).min(1.0));
-        }
-        (queues, utilisation)
+            PortObservation::new(name, &probe.histogram, peak, transmitter.sent, transmitter.rate)
+        };
+        self.ports.iter().map(observation).collect()
     }
 }
 

@@ -8,16 +8,17 @@ use weir_agent::results::{AgentResults, FlowResult, FlowState, SeriesResult};
 use weir_controller::Routes;
 use weir_experiment::counts::Counts;
 use weir_experiment::histogram::QueueHistogram;
+use weir_experiment::observations::{Observations, PortObservation};
 use weir_experiment::results::{
-    FlowRecord, PortSeries, QueueSummary, RateSeries, SchemeSummary, SchemeTrace, SenderSeries,
+    FlowRecord, PortSeries, RateSeries, SchemeSummary, SchemeTrace, SenderSeries,
 };
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::{Experiment, Flow};
-use weir_experiment::{fct, fct_statistics, layers, paths};
+use weir_experiment::{fct_statistics, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// All measurements of the run of one scheme.
-pub(crate) struct Observations<'a> {
+pub(crate) struct Measurements<'a> {
     /// The experiment, with its rates and times already scaled to what the testbed can run.
     pub experiment: &'a Experiment,
     pub routes: &'a Routes,
@@ -35,7 +36,7 @@ pub(crate) struct Observations<'a> {
     pub base_rtt: Time,
 }
 
-impl<'a> Observations<'a> {
+impl<'a> Measurements<'a> {
     /// Returns the summary and the time series of the run.
     pub(crate) fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {
@@ -49,37 +50,21 @@ impl<'a> Observations<'a> {
         }
         let flows: Vec<(&Flow, &FlowResult)> = self.started().collect();
         let records: Vec<FlowRecord> = flows.iter().map(|(flow, result)| self.record(flow, result)).collect();
-        let (queues, utilisation) = self.queues_and_utilisation();
         let recorded = self.experiment.flows.iter().take(self.experiment.recorded_flow_count());
         let observe = &self.experiment.spec.observe;
         let senders = recorded.clone().flat_map(|flow| self.senders(flow)).collect();
         let rates = if observe.rates { recorded.map(|flow| self.rates(flow)).collect() } else { Vec::new() };
-        let topology = &self.experiment.topology;
-        let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
-        let goodput = observe.goodput.then(|| fct::goodputs(&records, self.end())).flatten();
-        let summary = SchemeSummary {
-            queues,
-            utilisation,
-            first_slowdown_us: self.first_slowdown().map(Time::as_us_f64),
-            jain: fct::jain(&self.goodputs_in_window(&flows)),
-            drops: self.counts.drops.clone(),
-            marks: self.counts.marks,
-            // The testbed has no PFC, hence neither pauses nor deadlocks.
-            pauses: 0,
-            deadlock: None,
-            deflections: self.counts.deflections,
-            retransmits: self.counts.retransmits,
-            timeouts: self.counts.timeouts,
-            suppressions: self.counts.suppressions,
-            fct: fct::summarise(&records, &observe.size_classes, self.experiment.named_workloads()),
-            goodput,
-            layers,
-            // Not measured by the testbed.
-            jobs: None,
-            packets: None,
-            policy: None,
-            queue_gbps: Vec::new(),
+        // No PFC, and no jobs, packets, policies and weighted queues are measured.
+        let observations = Observations {
+            end: self.end(),
+            ports: self.ports.iter().filter_map(|port| self.port(port)).collect(),
+            flows: &records,
+            goodputs: self.goodputs_in_window(&flows),
+            first_slowdown: self.first_slowdown(),
+            counts: std::mem::take(&mut self.counts),
+            ..Observations::default()
         };
+        let summary = observations.summarise(self.experiment);
         let trace = SchemeTrace {
             interval: self.sample_interval,
             end: self.end(),
@@ -207,30 +192,15 @@ impl<'a> Observations<'a> {
         format!("{}:{}", self.experiment.topology.switch(port.switch).name, port.port)
     }
 
-    fn queues_and_utilisation(&self) -> (BTreeMap<String, QueueSummary>, BTreeMap<String, f64>) {
-        let (mut queues, mut utilisation) = (BTreeMap::new(), BTreeMap::new());
-        for port in self.ports {
-            let (Some(first), Some(last)) = (port.sent.first(), port.sent.last()) else { continue };
-            // As in virtual time, ports that sent nothing are omitted.
-            if last == first {
-                continue;
-            }
-            let mut histogram = QueueHistogram::default();
-            port.queue.iter().for_each(|&bytes| histogram.add(bytes));
-            let summary = QueueSummary {
-                // The peak includes polls between two samples.
-                peak_bytes: histogram.peak().max(port.peak),
-                mean_bytes: histogram.mean(),
-                p99_bytes: histogram.p99().min(histogram.peak()),
-            };
-            queues.insert(self.port_name(port), summary);
-            let capacity_bytes = self.port_rate(port).as_bytes_per_sec_f64() * self.end().as_secs_f64();
-            // At least 1 byte, to avoid a division by 0. Counters of the kernel are read late, so the quotient may
-            // exceed 1.
-            let used_share = (last.saturating_sub(*first) as f64 / capacity_bytes.max(1.0)).min(1.0);
-            utilisation.insert(self.port_name(port), used_share);
-        }
-        (queues, utilisation)
+    /// Returns what was observed of a port; `None` without samples.
+    fn port(&self, port: &PortSamples) -> Option<PortObservation> {
+        let sent = port.sent.last()?.saturating_sub(*port.sent.first()?);
+        let mut samples = QueueHistogram::default();
+        port.queue.iter().for_each(|&bytes| samples.add(bytes));
+        // The peak includes polls between two samples.
+        let peak_bytes = samples.peak().max(port.peak);
+        let (name, rate) = (self.port_name(port), self.port_rate(port));
+        Some(PortObservation::new(name, &samples, peak_bytes, Bytes::new(sent), rate))
     }
 
     fn port_series(&self) -> Vec<PortSeries> {

@@ -7,7 +7,7 @@ use super::mininet_process::{Frames, MininetProcess, PingMatrix, Signals};
 use super::p4runtime::Controller;
 use super::plan::{Plan, SwitchKind, TestbedConfig, full_frame, queue_depth, thrift_address};
 use super::queue_sampler::{self, PortSamples, QueueSampler};
-use super::results::Observations;
+use super::results::Measurements;
 use p4runtime::p4::config::v1::Preamble;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::{self, Index, Object};
@@ -260,7 +260,7 @@ impl Testbed<'_> {
         let agent_results = agents.read_results()?;
         let rx_packets = |all| sum_frames(all, |frames: &Frames| frames.rx_packets);
         let packet_hops = rx_packets(&frames_after) - rx_packets(&frames_before);
-        let observations = Observations {
+        let measurements = Measurements {
             experiment,
             routes: self.routes,
             agents: &agent_results,
@@ -270,8 +270,8 @@ impl Testbed<'_> {
             sample_interval: self.sample_interval,
             base_rtt,
         };
-        let facts = self.scheme_facts(&observations, &pings, base_rtt);
-        let (summary, trace) = observations.results();
+        let facts = self.scheme_facts(&measurements, &pings, base_rtt);
+        let (summary, trace) = measurements.results();
         Ok(SchemeOutcome { summary, trace, facts, packet_hops })
     }
 
@@ -389,9 +389,9 @@ impl Testbed<'_> {
         }
     }
 
-    fn scheme_facts(&self, observations: &Observations<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
+    fn scheme_facts(&self, measurements: &Measurements<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
         let topology = &self.experiment.topology;
-        let flows = observations.started().map(|(flow, result)| {
+        let flows = measurements.started().map(|(flow, result)| {
             let planned =
                 paths::data_path(self.experiment, self.routes, flow).map(|path| path.path_id(topology));
             let all_planned = |paths: &[weir_agent::results::PathResult]| {
@@ -412,7 +412,7 @@ impl Testbed<'_> {
             model_rtt_us: us(pings.model_rtt),
             base_rtt_us: us(base_rtt),
             flows: flows.collect(),
-            lateness: observations
+            lateness: measurements
                 .agents
                 .iter()
                 .map(|(host, agent)| (host.clone(), agent.lateness))

@@ -7,8 +7,9 @@ use crate::flows::ActiveFlow;
 use crate::network::View;
 use crate::observers::{PathTrace, PfcLog, RxStats};
 use weir_controller::topology::HostIx;
+use weir_experiment::{fct, fct_statistics};
+use weir_experiment::observations::Observations;
 use weir_experiment::results::{PacketSummary, SchemeSnapshot, SchemeSummary, SchemeTrace};
-use weir_experiment::{fct, fct_statistics, layers};
 use weir_units::{Bytes, Time};
 
 impl SchemeRun<'_> {
@@ -27,45 +28,37 @@ impl SchemeRun<'_> {
 
     fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {
         let topology = &self.experiment.topology;
-        let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
         let flows = self
             .flows
             .table
             .records(|flow| flow_info(flow, network).map(|view| (view.acked, view.retransmits)));
         let pauses = PfcLog::merge(network.observers().map(|observers| &observers.basic.pfc_log), topology);
-        let slowdown_at = network.observers().find_map(|observers| observers.slowdown.as_ref()?.time());
+        let first_slowdown = network.observers().find_map(|observers| observers.slowdown.as_ref()?.time());
         let mut counts = counts::collect_counts(network);
         counts.add(&self.changes.pre_restart_counts);
         let goodputs = self.goodputs_in_window(network);
-        let observe = &self.experiment.spec.observe;
-        let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
-        let summary = SchemeSummary {
-            queues,
-            utilisation,
-            first_slowdown_us: slowdown_at.map(Time::as_us_f64),
-            jain: fct::jain(&goodputs.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>()),
-            drops: counts.drops,
-            marks: counts.marks,
-            pauses: pauses.iter().filter(|p| p.is_pause).count() as u64,
-            deflections: counts.deflections,
-            retransmits: counts.retransmits,
-            timeouts: counts.timeouts,
-            suppressions: counts.suppressions,
-            fct: fct::summarise(&flows, &observe.size_classes, self.experiment.named_workloads()),
+        let observations = Observations {
+            end: self.now,
+            ports: self.recorder.ports(topology, network),
+            flows: &flows,
+            goodputs: goodputs.iter().map(|(_, bytes)| *bytes).collect(),
+            first_slowdown,
+            counts,
+            pauses: pauses.iter().filter(|pause| pause.is_pause).count() as u64,
             jobs: fct::job_times(self.flows.feed.job_times()),
             deadlock: self.deadlock.clone(),
             policy: self.changes.summarise(self.now, network),
             packets: self.packets(network),
-            goodput: observe.goodput.then(|| fct::goodputs(&flows, self.now)).flatten(),
-            layers,
             queue_gbps: self.queue_gbps(&goodputs),
         };
-        let interval = observe.interval;
+        let summary = observations.summarise(self.experiment);
+        let interval = self.experiment.spec.observe.interval;
         let end = self.now;
         let (ports, rates, senders) = self.recorder.series();
         let traces = network.observers().filter_map(|observers| observers.path_trace.as_deref());
         let packets = PathTrace::merge(traces, topology);
-        let fct = fct_statistics::statistics(&flows, &observe.size_classes, self.experiment.workload_names());
+        let size_classes = &self.experiment.spec.observe.size_classes;
+        let fct = fct_statistics::statistics(&flows, size_classes, self.experiment.workload_names());
         (summary, SchemeTrace { interval, end, ports, rates, senders, pauses, flows, fct, packets })
     }
 

@@ -1,0 +1,109 @@
+//! What a backend observes of the run of one scheme, and the summary that follows from it. `docs/summary.md` defines each
+//! metric.
+
+use crate::counts::Counts;
+use crate::file::Experiment;
+use crate::histogram::QueueHistogram;
+use crate::results::{
+    DeadlockSummary, FlowRecord, JobTimes, PacketSummary, PolicySummary, QueueSummary, SchemeSummary,
+};
+use crate::{fct, layers};
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// The observations of a run. What a backend does not measure keeps its default.
+#[derive(Debug, Default)]
+pub struct Observations<'a> {
+    /// End of the run.
+    pub end: Time,
+    pub ports: Vec<PortObservation>,
+    /// All flows that started.
+    pub flows: &'a [FlowRecord],
+    /// Goodput over the fairness window of each flow that ran throughout; only the proportions matter.
+    pub goodputs: Vec<f64>,
+    /// Time at which the first flow reduced its rate after a later flow had joined.
+    pub first_slowdown: Option<Time>,
+    pub counts: Counts,
+    /// PFC pause frames sent, without resumes.
+    pub pauses: u64,
+    pub jobs: Option<JobTimes>,
+    pub deadlock: Option<DeadlockSummary>,
+    pub policy: Option<PolicySummary>,
+    pub packets: Option<PacketSummary>,
+    /// Goodput in Gbit/s over the fairness window by weighted queue.
+    pub queue_gbps: Vec<f64>,
+}
+
+/// A switch port and its egress queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortObservation {
+    /// `<switch>:<port>`.
+    pub name: String,
+    pub queue: QueueSummary,
+    /// Bytes sent.
+    pub sent: Bytes,
+    /// Rate of the link.
+    pub rate: Bandwidth,
+}
+
+impl PortObservation {
+    /// `peak_bytes` is the largest length of the queue, also between two samples.
+    pub fn new(
+        name: String,
+        samples: &QueueHistogram,
+        peak_bytes: u64,
+        sent: Bytes,
+        rate: Bandwidth,
+    ) -> PortObservation {
+        let queue = QueueSummary {
+            peak_bytes,
+            mean_bytes: samples.mean(),
+            // The upper edge of a bin may exceed every length.
+            p99_bytes: samples.p99().min(peak_bytes),
+        };
+        PortObservation { name, queue, sent, rate }
+    }
+
+    /// Returns the share of the link's capacity up to `end` that was used.
+    fn utilisation(&self, end: Time) -> f64 {
+        let capacity_bytes = self.rate.as_bytes_per_sec_f64() * end.as_secs_f64();
+        // At least 1 byte, to avoid a division by 0. A frame counts when its serialisation starts, and counters of the
+        // kernel are read late, so the quotient may slightly exceed 1.
+        (self.sent.as_f64() / capacity_bytes.max(1.0)).min(1.0)
+    }
+}
+
+impl Observations<'_> {
+    /// Returns the summary of a run of `experiment`. Ports that sent nothing are omitted.
+    pub fn summarise(self, experiment: &Experiment) -> SchemeSummary {
+        let observe = &experiment.spec.observe;
+        let (mut queues, mut utilisation) = (BTreeMap::new(), BTreeMap::new());
+        for port in self.ports.into_iter().filter(|port| port.sent > Bytes::ZERO) {
+            utilisation.insert(port.name.clone(), port.utilisation(self.end));
+            queues.insert(port.name, port.queue);
+        }
+        let layers =
+            if observe.layers { layers::summarise(&experiment.topology, &utilisation) } else { Vec::new() };
+        SchemeSummary {
+            queues,
+            utilisation,
+            first_slowdown_us: self.first_slowdown.map(Time::as_us_f64),
+            jain: fct::jain(&self.goodputs),
+            drops: self.counts.drops,
+            marks: self.counts.marks,
+            pauses: self.pauses,
+            deflections: self.counts.deflections,
+            retransmits: self.counts.retransmits,
+            timeouts: self.counts.timeouts,
+            suppressions: self.counts.suppressions,
+            fct: fct::summarise(self.flows, &observe.size_classes, experiment.named_workloads()),
+            jobs: self.jobs,
+            deadlock: self.deadlock,
+            policy: self.policy,
+            packets: self.packets,
+            goodput: observe.goodput.then(|| fct::goodputs(self.flows, self.end)).flatten(),
+            layers,
+            queue_gbps: self.queue_gbps,
+        }
+    }
+}
