@@ -66,7 +66,8 @@ impl<'a> Planner<'a> {
 
     /// Returns the tables that the controller fills.
     fn tables(&self) -> impl Iterator<Item = &Table> {
-        tables(&self.options.target).chain(&self.own_tables)
+        let own = tables(&self.options.target).map(|table| -> &Table { table });
+        own.chain(&self.own_tables)
     }
 
     /// Returns the updates that fill the empty tables of one switch.

@@ -13,7 +13,8 @@ use thiserror::Error;
 use weir_experiment::Catalogue;
 use weir_experiment::Experiment;
 use weir_experiment::results::{
-    FctStatistic, FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, SenderSeries, Summary,
+    FctStatistic, FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, SenderSeries,
+    Summary,
 };
 use weir_units::{Bandwidth, Bytes, Time};
 

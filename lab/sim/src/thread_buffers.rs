@@ -7,7 +7,7 @@ use weir_switch::packet::{Packet, PacketPool};
 use weir_switch::pipeline::{Digest, Scratch};
 
 /// Reusable buffers of a thread. They carry no state from one process to the next, so results do not depend on them.
-pub struct ThreadBuffers {
+pub(crate) struct ThreadBuffers {
     /// Packets that were delivered or dropped.
     pub(crate) pool: PacketPool,
     /// Memory of batches whose frames have all arrived, reused for outgoing frames while it is still in the cache.

@@ -9,7 +9,8 @@ mod summary;
 pub use deadlock::{DeadlockSummary, StuckQueue};
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{
-    FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace, SenderSeries,
+    FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace,
+    SenderSeries,
 };
 pub use summary::{
     Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass, PacketSummary,

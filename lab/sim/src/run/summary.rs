@@ -7,9 +7,9 @@ use crate::flows::ActiveFlow;
 use crate::network::View;
 use crate::observers::{PathTrace, PfcLog, RxStats};
 use weir_controller::topology::HostIx;
-use weir_experiment::{fct, fct_statistics};
 use weir_experiment::observations::Observations;
 use weir_experiment::results::{PacketSummary, SchemeSnapshot, SchemeSummary, SchemeTrace};
+use weir_experiment::{fct, fct_statistics};
 use weir_units::{Bytes, Time};
 
 impl SchemeRun<'_> {
