@@ -390,14 +390,14 @@ fn runs_are_listed_with_their_state_and_what_differs() {
     let run = |name: &str| {
         runs.iter().find(|run| run["name"] == name).unwrap_or_else(|| panic!("{name}: {document}"))
     };
-    assert_eq!(runs.len(), 7, "{document}");
+    assert_eq!(runs.len(), 8, "{document}");
     let first = run("tiny-1");
     assert_eq!(
         (&first["state"], &first["duration"], &first["seed"]),
         (&json!("finished"), &json!("60us"), &json!(1))
     );
     assert_eq!((&first["schemes"], &first["differs"]), (&json!(["fncc"]), &Value::Null));
-    assert_eq!(run("tiny-1-2")["differs"], json!({"mtu": "1000B"}));
+    assert_eq!(run("tiny-1-2")["differs"], json!({"mtu": "1KB"}));
     let repetition = run("tiny-1-3");
     assert_eq!((&repetition["differs"], &repetition["same_digest"]), (&json!({}), &json!(true)));
     assert_eq!(run("tiny-sweep/seed=2")["differs"], json!({"seed": "2"}));

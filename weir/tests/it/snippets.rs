@@ -149,9 +149,10 @@ const BASE: [&str; 5] = [
 
 /// YAML blocks that are not part of an experiment or need other files: page and first line. Comments name the test that
 /// covers them.
-const OTHER_YAML: [(&str, &str); 5] = [
+const OTHER_YAML: [(&str, &str); 6] = [
     ("docs/agent.md", "- {peer:"),            // flows of an agent: host/agent's tests
     ("docs/own-program.md", "program: "),     // two forms of a key, with the user's files: .ci/test
+    ("docs/own-program.md", "schemes:"),      // the user's files: lab/sim/tests/it/programs.rs
     ("docs/own-program.md", "entries:"),      // the user's files: weir/tests/it/cli.rs
     ("docs/tofino-controller.md", "ports:"),  // numbers of ports: weir/tests/it/tofino.rs
     ("docs/tutorials/scheme.md", "schemes:"), // the user's scheme: own_scheme of .ci/test
@@ -200,7 +201,7 @@ const OTHER_SOURCE: [(&str, usize); 7] = [
     ("docs/own-experiment.md", 2),
     ("docs/own-program.md", 2),
     ("docs/p4runtime.md", 1),
-    ("docs/python.md", 3),
+    ("docs/python.md", 4),
     ("docs/thrift.md", 1),
 ];
 

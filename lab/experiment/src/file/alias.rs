@@ -1,20 +1,7 @@
 //! Keys with two spellings. Inside there is one: `workloads` for `workload`, and the fault `impair` with `loss` for `loss` with
 //! `rate`, which serde reads as aliases.
 
-use super::spec::ExperimentSpec;
 use crate::yaml::Positions;
-
-/// Moves the single `workload` to the front of `workloads`.
-pub(super) fn merge(spec: &mut ExperimentSpec) {
-    spec.workloads.splice(0..0, spec.workload.take());
-}
-
-/// Writes a single workload as `workload`, so that `--set workload.load=0.5` applies to a `run.yaml` too.
-pub(super) fn split(spec: &mut ExperimentSpec) {
-    if spec.workloads.len() == 1 {
-        spec.workload = spec.workloads.pop();
-    }
-}
 
 /// Returns the key path in the spelling of the file: `workload.size` instead of `workloads[0].size`.
 pub(super) fn as_written(key_path: &str, positions: &Positions) -> String {

@@ -1,6 +1,5 @@
 //! An experiment after all checks, and what follows from its keys for hosts, switches and flows.
 
-use super::alias;
 use super::changes::{ScheduledChange, join_time};
 use super::error::ExperimentError;
 use super::flow::{Flow, FlowNamer};
@@ -244,7 +243,7 @@ impl Experiment {
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn resolved_yaml(&self) -> String {
         let mut spec = self.original_spec.clone();
-        alias::split(&mut spec);
+        spec.split_workloads();
         serde_yaml::to_string(&spec).expect("plain data serialises")
     }
 

@@ -8,7 +8,7 @@ use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, configure};
 use super::spec::ExperimentSpec;
-use super::{alias, changes, overrides, workload_names};
+use super::{changes, overrides, workload_names};
 use crate::artifacts;
 use crate::catalogue::Catalogue;
 use crate::hosts;
@@ -86,8 +86,8 @@ pub(super) fn read(
     } else {
         yaml::read_value(root, positions)
     };
-    let mut spec = spec.map_err(invalid)?;
-    alias::merge(&mut spec);
+    let mut spec: ExperimentSpec = spec.map_err(invalid)?;
+    spec.merge_workloads();
     Ok(spec)
 }
 

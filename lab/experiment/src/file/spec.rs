@@ -80,7 +80,7 @@ pub struct ExperimentSpec {
     #[serde(default)]
     pub flows: Vec<FlowSpec>,
     /// Workload that generates flows, in addition to `flows`.
-    // `None` but while the file is read and written (alias.rs).
+    // `None` but while the file is read and written (`merge_workloads`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workload: Option<WorkloadSpec>,
     /// Several workloads that run at the same time, in addition to `workload`.
@@ -157,6 +157,18 @@ impl ExperimentSpec {
     /// Returns the weights of `queues`, in their order.
     pub fn weights(&self) -> Vec<u16> {
         self.queues.iter().map(|queue| queue.weight.get()).collect()
+    }
+
+    /// Moves the single `workload` of a file to the front of `workloads`.
+    pub(super) fn merge_workloads(&mut self) {
+        self.workloads.splice(0..0, self.workload.take());
+    }
+
+    /// Moves a single workload to `workload`, so that `--set workload.load=0.5` applies to a `run.yaml` too.
+    pub(super) fn split_workloads(&mut self) {
+        if self.workloads.len() == 1 {
+            self.workload = self.workloads.pop();
+        }
     }
 
     /// Returns the schemes of the run and those of `flows`, without the schemes of workloads.
