@@ -409,9 +409,10 @@ fn runs_are_listed_with_their_state_and_what_differs() {
     assert!(dates.is_sorted_by(|a, b| a >= b), "{dates:?}");
 
     let text = String::from_utf8(weir(dir, &["runs"]).stdout).unwrap();
-    let line =
-        |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
-    assert!(line("tiny-1-2 ").ends_with("mtu=1000B"), "{text}");
+    let line = |name: &str| {
+        text.lines().map(str::trim).find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"))
+    };
+    assert!(line("tiny-1-2 ").ends_with("mtu=1KB"), "{text}");
     assert!(line("tiny-1-3 ").ends_with("repeats tiny-1"), "{text}");
     assert!(line("damaged: ").contains("summary.json"), "{text}");
     let absent = weir(dir, &["runs", "nowhere"]);

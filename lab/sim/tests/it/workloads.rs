@@ -327,7 +327,10 @@ fn invalid_values_are_reported_with_their_location() {
         ("{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}", ["workload.start", "must be before stop"]),
         ("{kind: incast, senders: 4, size: 1KB, every: 1us}", ["workload.senders", "1 to 3"]),
         ("{kind: incast, senders: 2, size: 1KB, every: 1us, load: 5%}", ["workload.load", "every"]),
-        ("{kind: jobs, jobs: 1, servers: 4, request: 1KB, response: 1KB}", ["workload.servers", "4 hosts"]),
+        (
+            "{kind: jobs, jobs: 1, servers: 4, request: 1KB, response: 1KB}",
+            ["workload.servers", "number of hosts, found 4"],
+        ),
         ("{kind: all-to-all, size: 0B}", ["workload.size", "at least 1B"]),
         ("{kind: file, path: nowhere.txt}", ["workload.path", "nowhere.txt"]),
         (

@@ -302,6 +302,7 @@ impl Draw<'_> {
             ("faults", "links") if in_list => self.link(path).into(),
             ("faults", "switch") => self.switch(path).into(),
             ("observe", "ports") => self.port(path).into(),
+            ("observe", "sender") => (*self.pick(path, &["rtt", "window", "rate", "all"])).into(),
             ("observe", "size_classes") if !in_list => {
                 json!(["1KB", "10KB", "50KB"][..1 + self.below(path, 3) as usize])
             }
