@@ -121,7 +121,7 @@ impl ActionIds {
     /// # Errors
     ///
     /// The P4Info has no such action, so it does not belong to the program.
-    pub(super) fn from_call(
+    pub(super) fn to_p4runtime(
         &self,
         index: &Index,
         action: ActionId,

@@ -244,7 +244,7 @@ impl Control {
             for (&member_id, handle) in &profile.members {
                 let Some(ActionCall::Action { action, args }) = calls.get(handle) else { continue };
                 if request.member_id == 0 || request.member_id == member_id {
-                    let action = Some(self.actions.from_call(&self.index, *action, args)?);
+                    let action = Some(self.actions.to_p4runtime(&self.index, *action, args)?);
                     found.push(ActionProfileMember { action_profile_id: profile_id, member_id, action });
                 }
             }

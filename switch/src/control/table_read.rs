@@ -173,7 +173,7 @@ impl Control {
         let action = match (one_shot, call) {
             (Some(one_shot), _) => ActionType::ActionProfileActionSet(one_shot.set.clone()),
             (None, ActionCall::Action { action, args }) => {
-                ActionType::Action(self.actions.from_call(&self.index, *action, args)?)
+                ActionType::Action(self.actions.to_p4runtime(&self.index, *action, args)?)
             }
             (None, ActionCall::Member(handle)) => {
                 ActionType::ActionProfileMemberId(self.member_id(profile, *handle)?)

@@ -56,7 +56,7 @@ fn all_stands_for_every_quantity_also_without_rates() {
 
 #[test]
 fn unknown_quantities_are_rejected() {
-    let reason = run(&["observe.sender=[rtt, alfa]"]).err().expect("it is rejected");
+    let reason = run(&["observe.sender=[rtt, alfa]"]).expect_err("it is rejected");
     let expected = "observe.sender[1]: \"alfa\" is no quantity of a sender under these schemes; known: rtt, window, \
                     rate, alpha, u, reference_window, all; did you mean";
     assert!(reason.contains(expected), "{reason}");
