@@ -172,11 +172,9 @@ impl HostConfig {
             }
         }
         let transport = &self.transport;
-        let nic_time = |bytes: Bytes| self.nic_rate.tx_time(bytes);
+        let drain = self.nic_rate.tx_time(GO_BACK_N_RTO_BYTES).min(MAX_GO_BACK_N_DRAIN);
         let rtts = |n: u64| Time::from_ps(self.base_rtt.as_ps().saturating_mul(n));
-        let rto = transport
-            .rto
-            .unwrap_or_else(|| nic_time(GO_BACK_N_RTO_BYTES).max(rtts(DEFAULT_GO_BACK_N_RTO_RTTS)));
+        let rto = transport.rto.unwrap_or_else(|| drain.max(rtts(DEFAULT_GO_BACK_N_RTO_RTTS)));
         let (min_rto, initial_rto) = match self.recovery() {
             LossRecovery::GoBackN => (rto, rto),
             LossRecovery::Selective => (transport.min_rto, transport.initial_rto),
@@ -185,7 +183,7 @@ impl HostConfig {
             max_payload: max_payload.get() as u32,
             nack_interval: transport
                 .nack_interval
-                .unwrap_or_else(|| nic_time(NACK_INTERVAL_BYTES).max(rtts(DEFAULT_NACK_RTTS))),
+                .unwrap_or_else(|| MIN_NACK_INTERVAL.max(rtts(DEFAULT_NACK_RTTS))),
             ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
             recovery: self.recovery(),
             min_rto,
@@ -250,18 +248,20 @@ const MAX_MTU: Bytes = Bytes::new(14 + 65_535);
 /// PFC has eight classes.
 const MAX_CLASS: u8 = 7;
 
-/// The default retransmission timeout with go-back-N is at least the time that the NIC takes for this many bytes: 4 ms at 100
-/// Gbit/s, 40 ms at 10. Weir's choice: a shared buffer of 32 MiB (HPCC's) may drain into one port, and a lossless fabric
-/// must not time out meanwhile.
+/// The default retransmission timeout with go-back-N is at least the time that the NIC takes for this many bytes, up to
+/// [`MAX_GO_BACK_N_DRAIN`]: 4 ms at 100 Gbit/s, 40 ms at 10. Weir's choice: a shared buffer of 32 MiB (HPCC's) may drain into
+/// one port, and a lossless fabric must not time out meanwhile.
 pub const GO_BACK_N_RTO_BYTES: Bytes = Bytes::new(50_000_000);
+/// Maximum of that time. Weir's choice: slower networks have smaller buffers, and in Mininet a flow should not wait for
+/// seconds after a loss.
+pub const MAX_GO_BACK_N_DRAIN: Time = Time::from_ms(100);
 /// Default retransmission timeout with go-back-N in base RTTs, for slow networks. Weir's choice: RTT samples in a
 /// congested BMv2 network reach several times the base RTT.
 pub const DEFAULT_GO_BACK_N_RTO_RTTS: u64 = 16;
 /// Maximum number of doublings of a retransmission timeout.
 pub(crate) const MAX_RTO_DOUBLINGS: u32 = 6;
-/// The default interval between NACKs for the same expected byte is at least the time that the NIC takes for this many bytes:
-/// 500 us at 100 Gbit/s (HPCC simulator, `rdma-hw.cc`).
-pub const NACK_INTERVAL_BYTES: Bytes = Bytes::new(6_250_000);
+/// Minimum of the default interval between NACKs for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
+pub const MIN_NACK_INTERVAL: Time = Time::from_us(500);
 /// Minimum interval between such NACKs in base RTTs, for slow networks. Weir's choice: packets that were in flight
 /// when the sender went back must not make it go back again.
 pub const DEFAULT_NACK_RTTS: u64 = 4;
@@ -297,7 +297,7 @@ pub struct TransportConfig {
     /// Kind of loss recovery; `None` for the scheme's. Must be the same on all hosts of a network.
     pub recovery: Option<LossRecovery>,
     /// Retransmission timeout with [`LossRecovery::GoBackN`]. Default: the larger of the NIC's time for
-    /// [`GO_BACK_N_RTO_BYTES`] and [`DEFAULT_GO_BACK_N_RTO_RTTS`] base RTTs.
+    /// [`GO_BACK_N_RTO_BYTES`], at most [`MAX_GO_BACK_N_DRAIN`], and [`DEFAULT_GO_BACK_N_RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
     /// Minimum retransmission timeout with [`LossRecovery::Selective`].
     pub min_rto: Time,
@@ -309,8 +309,8 @@ pub struct TransportConfig {
     /// Maximum number of byte ranges behind gaps that a receiver tracks over all messages, with
     /// [`LossRecovery::Selective`].
     pub max_reorder_ranges: u32,
-    /// Minimum interval between NACKs for the same expected byte. Default: the larger of the NIC's time for
-    /// [`NACK_INTERVAL_BYTES`] and [`DEFAULT_NACK_RTTS`] base RTTs.
+    /// Minimum interval between NACKs for the same expected byte. Default: the larger of [`MIN_NACK_INTERVAL`]
+    /// and [`DEFAULT_NACK_RTTS`] base RTTs.
     pub nack_interval: Option<Time>,
     /// Maximum delay of an ACK if `ack_every` is above 1. Default: one base RTT.
     pub ack_delay: Option<Time>,

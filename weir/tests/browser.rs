@@ -375,6 +375,7 @@ fn the_table_of_flows_sorts_and_filters() {
 
 /// Answers the live view's poll with ports whose names and values are long, and then reports what is visible.
 const LIVE_SCRIPT: &str = r##"<script>
+{
 const ports = [1, 2, 3].map(i => ({ name: `spine${i}:12`, peer: "leaf12:10", is_up: i !== 2, load: 0.937, rate_bps: 99.9e9,
   queue: 128400000, peak: 154124000 }));
 const scene = { title: "mixed", clock: "812 us of 1 ms", progress: 0.8, is_paused: false, is_over: false, ports, switches: [],
@@ -391,6 +392,7 @@ window.fetch = async () => {
   }, 500);
   return { ok: true, json: async () => scene };
 };
+}
 </script>"##;
 
 /// With two columns on a window of 1,100 pixels, the table of ports was wider than its column.

@@ -61,19 +61,6 @@ impl AgentCommands {
                     .into_iter()
                     .for_each(|(name, value)| value.into_iter().for_each(|value| option(name, value)));
             }
-            if let Some(key) = policy_key {
-                option("--policy-key", key.display().to_string());
-                option("--control", host.name.clone());
-                let policy = spec.policy.as_ref();
-                let options = [
-                    ("--policy-imin", policy.and_then(|policy| policy.imin).map(|value| value.to_string())),
-                    ("--policy-imax", policy.and_then(|policy| policy.imax).map(|value| value.to_string())),
-                    ("--policy-k", policy.and_then(|policy| policy.k).map(|value| value.to_string())),
-                ];
-                options
-                    .into_iter()
-                    .for_each(|(name, value)| value.into_iter().for_each(|value| option(name, value)));
-            }
             // No busy polling: dozens of agents share a few cores.
             option("--spin", "0us".into());
             commands.by_host.insert(host.name.clone(), command);

@@ -237,13 +237,12 @@ pub struct TransportSpec {
     /// Loss recovery: `go-back-n` or `selective`; absent: the method of each scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySpec>,
-    /// Retransmission timeout with go-back-N; absent: the larger of 16 base RTTs and the NIC's time for 50 MB, which is 4 ms at
-    /// 100 Gbit/s.
+    /// Retransmission timeout with go-back-N; absent: the larger of 16 base RTTs and the NIC's time for 50 MB, at most 100
+    /// ms: 4 ms at 100 Gbit/s.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rto: Option<Time>,
-    /// Minimum interval between NACKs for the same expected byte; absent: the larger of 4 base RTTs and the NIC's time for 6.25
-    /// MB, which is 500 us at 100 Gbit/s.
+    /// Minimum interval between NACKs for the same expected byte; absent: the larger of 4 base RTTs and 500 us.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nack_interval: Option<Time>,

@@ -65,12 +65,12 @@ pub(super) struct HostOptions {
     #[arg(long, value_parser = parse_recovery)]
     recovery: Option<RecoverySpec>,
 
-    /// Retransmission timeout with go-back-n [default: the larger of 16 base RTTs and the time for 50 MB at --rate]
+    /// Retransmission timeout with go-back-n [default: the larger of 16 base RTTs and the time for 50 MB at
+    /// --rate, at most 100ms]
     #[arg(long, value_name = "TIME")]
     rto: Option<Time>,
 
-    /// Minimum interval between NACKs for the same byte [default: the larger of 4 base RTTs and the time for 6.25 MB
-    /// at --rate]
+    /// Minimum interval between NACKs for the same byte [default: the larger of 4 base RTTs and 500us]
     #[arg(long, value_name = "TIME")]
     nack_interval: Option<Time>,
 
