@@ -85,9 +85,10 @@ def sweep(
         run_tasks = functools.partial(on_ray.outcomes, retries=retries)
     elif engine != "local":
         raise InputError(f'engine: "{engine}" is neither "local" nor "ray"; for slurm, use `weir sweep`')
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
     with _file(experiment) as file:
         return _weir.sweep(
-            file, _assignments(set), _labels(schemes), axes, list(metrics), out, jobs, fresh, run_tasks
+            file, _assignments(set), _labels(schemes), axes, metrics, out, jobs, fresh, run_tasks
         )
 
 
@@ -106,6 +107,8 @@ def _file(experiment: Experiment) -> Iterator[str | os.PathLike[str]]:
 
 def _labels(schemes: Iterable[str] | None) -> list[str]:
     """Returns the labels; an empty list stands for all schemes."""
+    if isinstance(schemes, str):
+        schemes = [schemes]
     labels = [] if schemes is None else list(schemes)
     if schemes is not None and not labels:
         raise InputError("schemes: the list is empty; specify a scheme of the file, or omit `schemes` to run all")

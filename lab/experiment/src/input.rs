@@ -18,6 +18,10 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(io::Error::other(format!("is larger than {} MiB", MAX_BYTES >> 20)));
     }
+    // A byte order mark, which some editors write, is not part of the text.
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
     String::from_utf8(bytes)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, not_utf8(error.as_bytes())))
 }
@@ -54,6 +58,14 @@ pub fn read_file(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.yaml");
+        std::fs::write(&path, "\u{feff}name: x\n").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "name: x\n");
+    }
 
     #[test]
     fn only_files_of_bounded_size_are_read() {

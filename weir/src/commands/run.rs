@@ -294,6 +294,7 @@ fn run_one(
         }
     }
     warn_of_stopped_programs(&results);
+    warn_of_unrecorded_senders(experiment, &results);
     let failures = report::failures(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
@@ -316,6 +317,17 @@ fn warn_of_stopped_programs(results: &Results) {
                 ));
             }
         }
+    }
+}
+
+/// Warns if `observe.sender` has recorded nothing: it records flows that are known before the run.
+fn warn_of_unrecorded_senders(experiment: &Experiment, results: &Results) {
+    let is_wanted = !experiment.spec.observe.sender.is_empty();
+    if is_wanted && results.traces.values().all(|trace| trace.senders.is_empty()) {
+        console::warn(
+            "observe.sender recorded nothing: it records the first flows that are known before the run, and the \
+             workload creates all of its flows during the run",
+        );
     }
 }
 

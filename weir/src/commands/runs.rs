@@ -80,7 +80,9 @@ struct Difference {
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let mut runs = Vec::new();
-    if is_run(&args.dir) {
+    if args.dir == Path::new(RUNS) && !args.dir.exists() {
+        // Nothing has run here yet.
+    } else if is_run(&args.dir) {
         runs.push(read(&args.dir, &args.dir.display().to_string()));
     } else {
         fs::read_dir(&args.dir).map_err(|error| {
@@ -99,7 +101,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return console.print_json(&json!({"directory": args.dir, "runs": list}));
     }
     if runs.is_empty() {
-        return Ok(writeln!(console.out, "{}: no runs", args.dir.display())?);
+        return Ok(writeln!(console.out, "{}: no runs yet", args.dir.display())?);
     }
     let head =
         ["run", "date (UTC)", "state", "schemes", "duration", "seed", "commit", "digest", "title", "differs"];

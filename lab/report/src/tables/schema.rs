@@ -1,6 +1,7 @@
 //! The columns of the tables, for the files ([`csv`](super::csv), [`parquet`](super::parquet)) and for the Python
 //! package.
 
+use crate::format;
 use std::io;
 use weir_experiment::results::{Results, SchemeTrace};
 use weir_units::Time;
@@ -98,6 +99,7 @@ pub const FCT: Table = Table {
     columns: &[
         ("scheme", Kind::Text),
         ("workload", Kind::Text),
+        ("class", Kind::Text),
         ("over_bytes", Kind::Count),
         ("upto_bytes", Kind::Count),
         ("n", Kind::Count),
@@ -112,6 +114,7 @@ pub const FCT: Table = Table {
             on_row(&[
                 Cell::Text(scheme),
                 Cell::Text(&row.workload),
+                Cell::Text(&format::size_range(row.over_bytes, row.upto_bytes)),
                 Cell::Count(Some(row.over_bytes)),
                 Cell::Count(row.upto_bytes),
                 Cell::Count(Some(row.count)),
