@@ -300,7 +300,7 @@ fn a_thread_that_cannot_start_is_an_error() {
         &[&switch[..], &["--grpc-server-addr", "127.0.0.1:0"]].concat(),
         &["controller", "tables", "--topology", "x.yaml", "--grpc-base-port", "1"],
     ] {
-        let outcomes: Vec<_> = (1..=9).map(|limit| run(limit, args)).collect();
+        let outcomes: Vec<_> = (1..=12).map(|limit| run(limit, args)).collect();
         for (limit, (code, stderr)) in (1..).zip(&outcomes) {
             assert!(matches!(code, Some(0 | 1)), "limit {limit}: {args:?}: {code:?} {stderr}");
             assert!(!stderr.contains("panicked"), "limit {limit}: {args:?}: {stderr}");
@@ -309,6 +309,6 @@ fn a_thread_that_cannot_start_is_an_error() {
         let too_few = "Resource temporarily unavailable";
         assert!(outcomes[0].1.contains(too_few), "{args:?}: {}", outcomes[0].1);
         // A client has one thread per core.
-        assert!(args[0] == "controller" || outcomes[8].0 == Some(0), "{args:?}: {:?}", outcomes[8]);
+        assert!(args[0] == "controller" || outcomes[11].0 == Some(0), "{args:?}: {:?}", outcomes[11]);
     }
 }
