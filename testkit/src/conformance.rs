@@ -162,18 +162,26 @@ pub fn survives_any_feedback(scheme: &SchemeRef) {
                 }
                 1 => {
                     let decision = harness.sender.on_timer(now);
-                    prop_assert!(decision.timer.is_none_or(|at| at > now), "{:?} at {now}", decision);
+                    prop_assert!(
+                        decision.timer.is_none_or(|at| at > now),
+                        "a timer must be later than now, {now}: {:?}",
+                        decision
+                    );
                     decision
                 }
                 2 => harness.sender.on_loss(&LossEvent { now, kind: LossKind::Nack, seq: 0, snd_nxt: 9 }),
                 3 | 4 => harness.ack_next_round(&hops),
                 _ => harness.ack(&hops),
             };
-            prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
+            prop_assert!(decision.window >= Bytes::new(1), "the window must be at least 1 B: {:?}", decision);
             // With slow start the window grows while it is used: the harness has 100 packets in flight.
             let max = if scheme.needs().transport.uses_slow_start { Bytes::new(102_000) } else { start.window };
-            prop_assert!(decision.window <= max, "{:?}", decision);
-            prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
+            prop_assert!(decision.window <= max, "the window must not exceed {max}: {:?}", decision);
+            prop_assert!(
+                decision.rate.as_bps() >= 1 && decision.rate <= nic,
+                "the rate must be from 1 bit/s to the NIC's {nic}: {:?}",
+                decision
+            );
         }
     });
 }

@@ -598,6 +598,10 @@ fn a_bad_sweep_is_one_clear_error_and_writes_nothing() {
         (&["--over", "seed=1..2", "--over", "seed=3"], &["seed", "duplicate"]),
         (&["--over", "seed=1..2", "--schemes", "dcqcn"], &["dcqcn", "fncc"]),
         (&["--over", "seed=1..2", "--metric", "peak queu"], &["--metric", "peak queu:", "peak queue"]),
+        (
+            &["--over", "seed=1..2", "--metric", "fct.classes.*.slowdown.p99"],
+            &["--metric", "observe.size_classes"],
+        ),
     ] {
         let dir = tempfile::tempdir().unwrap();
         tiny(&dir);

@@ -115,6 +115,18 @@ pub(super) fn resolve(
     if spec.transport.ack_every == 0 {
         return Err(invalid("transport.ack_every", "must be at least 1: senders depend on ACKs".to_owned()));
     }
+    if spec.buffer == Bytes::ZERO {
+        return Err(invalid(
+            "buffer",
+            "must be positive, for example 32MB: no packet fits into an empty buffer".to_owned(),
+        ));
+    }
+    if spec.queue_packets == Some(0) {
+        return Err(invalid(
+            "queue_packets",
+            "must be at least 1: no packet fits into an empty queue".to_owned(),
+        ));
+    }
     for (i, scheme) in schemes.iter().enumerate() {
         if let Some(Deflection { threshold: QueueThreshold { queue, reference_rate }, tokens, .. }) =
             scheme.config.needs().deflection

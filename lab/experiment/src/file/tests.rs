@@ -112,6 +112,8 @@ fn errors_have_key_path_and_reason() {
         (&["ecn={kmin: 1KB, kmax: 2KB, pmax: 20}"], &["ecn", "did you mean 20%?"]),
         (&["faults=[{kind: loss, rate: 5}]"], &["faults[0].rate", "did you mean 5%?"]),
         (&["transport.ack_every=0"], &["transport.ack_every"]),
+        (&["buffer=0B"], &["buffer", "no packet fits"]),
+        (&["queue_packets=0"], &["queue_packets", "no packet fits"]),
         (&["pfc=on"], &["pfc"]),
         (&["ecn={kmin: 2KB, kmax: 1KB, pmax: 1%}"], &["ecn", "kmin"]),
         (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),

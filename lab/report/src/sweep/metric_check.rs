@@ -35,13 +35,25 @@ pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
         let (summary, order) = (summary(&experiment), order(&experiment));
         let mut errors = Vec::new();
         unknown.retain(|text| {
-            MetricColumn::parse_all(text, &summary, &order).map_err(|error| errors.push(error)).is_err()
+            let parsed = MetricColumn::parse_all(text, &summary, &order);
+            parsed.map_err(|error| errors.push(format!("{error}{}", missing_key(text)))).is_err()
         });
         first_error = first_error.or(errors.into_iter().next());
     }
     match (unknown.first(), first_error) {
         (Some(_), Some(reason)) => Err(Error::Input(reason)),
         _ => Ok(()),
+    }
+}
+
+/// Returns which key of the experiment the metric needs, for the end of a message.
+fn missing_key(metric: &str) -> &'static str {
+    match () {
+        () if metric.contains("fct.classes.") => "; classes are those of the key observe.size_classes",
+        () if metric.contains("fct.workloads.") => {
+            "; workloads are those to which the experiment gives a `name`"
+        }
+        () => "",
     }
 }
 
@@ -105,13 +117,15 @@ fn scheme(experiment: &Experiment, ports: Vec<String>) -> SchemeSummary {
 
 fn fct(experiment: &Experiment) -> Fct {
     let workloads = experiment.named_workloads();
+    let bounds = experiment.spec.observe.size_classes.len();
+    let classes = if bounds == 0 { 0 } else { bounds + 1 };
     Fct {
-        workloads: workloads.iter().map(|name| (name.to_string(), fct_of_flows())).collect(),
-        ..fct_of_flows()
+        workloads: workloads.iter().map(|name| (name.to_string(), fct_of_flows(classes))).collect(),
+        ..fct_of_flows(classes)
     }
 }
 
-fn fct_of_flows() -> Fct {
+fn fct_of_flows(classes: usize) -> Fct {
     let percentiles = Percentiles { mean: 1.0, p50: 1.0, p95: 1.0, p99: 1.0 };
     let bucket = FctBucket { upto_bytes: 1, count: 1, slowdown: percentiles };
     let class = FctClass {
@@ -128,7 +142,7 @@ fn fct_of_flows() -> Fct {
         failed: BTreeMap::new(),
         slowdown: Some(percentiles),
         by_size: vec![bucket; LIST_LEN],
-        classes: vec![class; LIST_LEN],
+        classes: vec![class; classes],
         workloads: BTreeMap::new(),
     }
 }
