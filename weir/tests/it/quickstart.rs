@@ -195,7 +195,12 @@ fn an_interrupted_run_keeps_its_results_so_far() {
     // A shell starts background jobs with SIGINT ignored, so a signal before the run handles it would be lost. Partial
     // results exist once it does.
     let began = Instant::now();
-    while !dir.path().join("out.partial/summary.json").exists() {
+    // The first partial results are those before the first packet.
+    let has_begun = || {
+        let text = fs::read_to_string(dir.path().join("out.partial/summary.json")).unwrap_or_default();
+        serde_json::from_str::<Summary>(&text).is_ok_and(|summary| summary.packet_hops > 0)
+    };
+    while !has_begun() {
         assert!(began.elapsed() < Duration::from_secs(60), "no partial results within a minute");
         std::thread::sleep(Duration::from_millis(50));
     }
