@@ -202,7 +202,7 @@ mod tests {
 
     fn task(dir: &std::path::Path) -> RunTask {
         let file = dir.join("x.yaml");
-        let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\n";
+        let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\nobserve: {size_classes: [10KB, 100KB]}\n";
         fs::write(&file, yaml).unwrap();
         RunTask {
             extensions: Extensions::default(),
@@ -244,6 +244,7 @@ mod tests {
             "peak queu",
             "fct.slowdown.p96",
             "fct.classes.*.slowdwon.p99",
+            "fct.classes.3.slowdown.p99",
             "queues.s9:1.peak_bytes",
             "dcqcn.marks",
             "fncc.marks vs hpc.marks",
