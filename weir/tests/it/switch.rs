@@ -48,6 +48,9 @@ fn wrappers_with_the_names_of_bmv2s_programs_run_the_switch() {
     install().code(2);
 }
 
+/// Another test may listen on the default port of P4Runtime.
+const FREE_PORT: [&str; 3] = ["--", "--grpc-server-addr", "127.0.0.1:0"];
+
 #[test]
 fn an_invalid_command_line_is_rejected_with_the_reason() {
     for (arguments, expected) in [
@@ -105,9 +108,9 @@ fn an_invalid_command_line_is_rejected_with_the_reason() {
         (&["--no-p4", "--log-console", "--log-file", "x"], "cannot be used with"),
         (&["--no-p4", "-L", "loud"], "loud"),
         (&["-i", "veth0", "--no-p4"], "PORT@INTERFACE"),
-        (&["-i", "1@no-such-if", "--no-p4"], "interface no-such-if"),
-        (&["-i", "511@lo", "--no-p4"], "invalid port number"),
-        (&["--use-files", "0", "-i", "1@absent", "--no-p4"], "absent_in.pcap"),
+        (&[&["-i", "1@no-such-if", "--no-p4"], &FREE_PORT[..]].concat(), "interface no-such-if"),
+        (&[&["-i", "511@lo", "--no-p4"], &FREE_PORT[..]].concat(), "invalid port number"),
+        (&[&["--use-files", "0", "-i", "1@absent", "--no-p4"], &FREE_PORT[..]].concat(), "absent_in.pcap"),
         (&[], "specify a program"),
         (&["absent.json"], "absent.json"),
     ] {
