@@ -48,27 +48,20 @@ impl<'t> FlowNamer<'t> {
         FlowNamer { topology, flow_counts }
     }
 
+    /// Returns the name of the next flow between two hosts, and its number among these.
+    pub(super) fn next_name(&mut self, from: HostIx, to: HostIx) -> (String, u32) {
+        let ordinal = self.flow_counts.entry((from, to)).or_default();
+        *ordinal += 1;
+        (flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *ordinal), *ordinal)
+    }
+
     /// Converts an arrival of the workload with this name to a flow. `random` determines the entropy port.
     pub fn flow(&mut self, workload: &Arc<str>, arrival: Arrival, random: u64) -> Flow {
         let Arrival { from, to, start, size, announces, incast, .. } = arrival;
-        let ordinal = self.flow_counts.entry((from, to)).or_default();
-        *ordinal += 1;
-        let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *ordinal);
+        let (name, ordinal) = self.next_name(from, to);
         let (stop, size, entropy_port) = (None, Some(size), entropy_port(random));
         let workload = Arc::clone(workload);
-        Flow {
-            name,
-            ordinal: *ordinal,
-            from,
-            to,
-            start,
-            stop,
-            size,
-            entropy_port,
-            announces,
-            incast,
-            workload,
-        }
+        Flow { name, ordinal, from, to, start, stop, size, entropy_port, announces, incast, workload }
     }
 }
 

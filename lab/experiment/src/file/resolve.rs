@@ -3,7 +3,7 @@
 
 use super::error::ExperimentError;
 use super::experiment::{DynamicWorkload, Experiment};
-use super::flow::{Flow, entropy_port, flow_name};
+use super::flow::{Flow, FlowNamer, entropy_port};
 use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, configure};
@@ -535,18 +535,14 @@ fn resolve_flows(
     unnamed_flows.extend(from_workloads.into_iter().map(unnamed));
     let port_seed = stream_seed(spec.seed, "entropy ports");
     let mut flows: Vec<Flow> = Vec::with_capacity(unnamed_flows.len());
-    let mut ordinals = BTreeMap::new();
+    let mut namer = FlowNamer::new(topology, &[]);
     for (i, flow) in unnamed_flows.into_iter().enumerate() {
         let UnnamedFlow { from, to, start, stop, size, announces, port, incast, workload } = flow;
-        let (from_name, to_name) =
-            (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
-        let ordinal: &mut u32 = ordinals.entry((from, to)).or_default();
-        *ordinal += 1;
-        let name = flow_name(from_name, to_name, *ordinal);
+        let (name, ordinal) = namer.next_name(from, to);
         let entropy_port = port.unwrap_or_else(|| entropy_port(mix(port_seed ^ i as u64)));
         flows.push(Flow {
             name,
-            ordinal: *ordinal,
+            ordinal,
             from,
             to,
             start,
