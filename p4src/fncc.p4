@@ -36,7 +36,7 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
             if (ASKS_ON_ANSWERS(hdr.weir)) {
-                all_int_read.apply(target, period, time, tx, queue);
+                all_int_read.apply(meta, target, period, time, tx, queue);
                 int_push.apply(hdr, meta, time, tx, queue);
             }
         }

@@ -45,7 +45,7 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
             port_telemetry.apply(hdr, described_port, wants_record);
             if (wants_record == 1) {
                 if (IS_ANSWER(hdr.weir)) {
-                    all_int_read.apply(target, period, time, tx, queue);
+                    all_int_read.apply(meta, target, period, time, tx, queue);
                 } else {
                     time = TIMESTAMP(target);
                     tx = TX_UNITS(meta.tx_bytes);

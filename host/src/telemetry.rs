@@ -99,7 +99,7 @@ pub struct Telemetry<'a> {
     format: RecordFormat,
     /// Custom records in wire format; empty if the records have one of Weir's formats.
     custom: &'a [u8],
-    /// The packet that gathered the custom records, which determines their order.
+    /// The packet that gathered the records, which determines the order of custom ones.
     gathered_by: GatheredBy,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Telemetry<'a> {
         if format.is_custom() {
             return Telemetry { format, custom: records, gathered_by, ..Telemetry::EMPTY };
         }
-        let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
+        let mut telemetry = Telemetry { format, gathered_by, ..Telemetry::EMPTY };
         if records.is_empty() {
             return telemetry;
         }
@@ -163,6 +163,11 @@ impl<'a> Telemetry<'a> {
     /// Returns the format of the records.
     pub fn format(&self) -> RecordFormat {
         self.format
+    }
+
+    /// Returns the packet that gathered the records.
+    pub fn gathered_by(&self) -> GatheredBy {
+        self.gathered_by
     }
 
     /// Returns the hops, first hop after the sender first; empty if the records are custom ones.
@@ -200,6 +205,17 @@ pub struct TelemetryCounters {
 }
 
 impl TelemetryCounters {
+    /// Returns the counters with their names in results.
+    pub fn by_name(&self) -> [(&'static str, u64); 5] {
+        [
+            ("telemetry_unknown_rate", self.unknown_rate),
+            ("telemetry_too_fast", self.too_fast),
+            ("telemetry_backwards", self.stale),
+            ("telemetry_other_path", self.other_path),
+            ("telemetry_other_port", self.other_port),
+        ]
+    }
+
     /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
         self.unknown_rate + self.too_fast + self.stale + self.other_path + self.other_port

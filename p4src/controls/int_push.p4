@@ -5,8 +5,7 @@
 // Pushes nothing if there are eight records already (event int_full). Older records are not parsed.
 //
 // Contract: hdr.weir is valid; meta.rate_code is of the port that the record describes. tx is what that port has sent
-// until time, in TX_UNITS; queue is the bytes queued at it. The record's 8 bytes are added to meta.tx_bytes, the count
-// of the port that this packet leaves by.
+// until time, without records, in TX_UNITS; queue is the bytes queued at it.
 #ifndef WEIR_INT_PUSH_P4
 #define WEIR_INT_PUSH_P4
 

@@ -9,7 +9,8 @@
 // The sender sets the bits and parses the records accordingly, so every switch on the path must run this program.
 // The switch id is the value by which SwitchIdentity changed path_id; it has 12 of the 16 bits.
 //
-// Contract: runs after IntPush. path_before is path_id on arrival.
+// Contract: runs after IntPush, whose RecordCount has added 1 to int_hops and left these bytes in meta.enqueued_bytes.
+// path_before is path_id on arrival.
 #ifndef WEIR_LINK_PUSH_P4
 #define WEIR_LINK_PUSH_P4
 
@@ -26,7 +27,7 @@ control LinkPush(inout headers_t hdr, inout metadata_t meta, in target_t target,
                 hdr.link.port_id = (bit<16>)target.egress_port;
                 hdr.ipv4.total_len = hdr.ipv4.total_len + LINK_BYTES;
                 hdr.udp.length = hdr.udp.length + LINK_BYTES;
-                meta.tx_bytes = meta.tx_bytes + (bit<32>)LINK_BYTES;
+                meta.enqueued_bytes = meta.enqueued_bytes |-| (bit<32>)(hdr.weir.int_hops - 1) * (bit<32>)LINK_BYTES;
             }
             if ((hdr.weir.int_format & INT_FORMAT_SOJOURN) != 0) {
                 hdr.record.queue = SOJOURN_UNITS(SOJOURN(target));

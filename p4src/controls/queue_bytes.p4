@@ -3,11 +3,10 @@
 //   ingress  Enqueue   queue_bytes[egress_spec] += length
 //   egress   Dequeue   queue_bytes[egress_port] -= the same length, or = 0 when the port is empty
 //                      -> meta.queue_bytes: bytes left; meta.tx_bytes: bytes sent before
-//            Depart    tx_bytes[egress_port] += length, pushed record included (IntPush has added it)
+//            Depart    tx_bytes[egress_port] += length without records (RecordCount has taken them off)
 //
 // Contract: Enqueue runs last in ingress, for a packet that goes to one port (copies of a multicast
-// packet are not counted). Dequeue runs before anything in egress that reads the queue, Depart after
-// everything that makes the packet longer.
+// packet are not counted). Dequeue runs before anything in egress that reads the queue, Depart after RecordCount.
 //
 // A tail drop happens between Enqueue and Dequeue: its bytes stay in the count until the port is
 // next empty. After that correction more may be subtracted than was added, so the subtraction

@@ -8,7 +8,7 @@
 //
 // tx is what the queue has sent, in the units of the record's tx_bytes.
 //
-// Contract: runs after IntPush; sent is queue_tx_bytes of the packet's queue, read after Dequeue. The program adds the packet
+// Contract: runs after IntPush, as LinkPush; sent is queue_tx_bytes of the packet's queue, read after Dequeue. The program adds the packet
 // to queue_tx_bytes after Depart.
 #ifndef WEIR_QUEUE_PUSH_P4
 #define WEIR_QUEUE_PUSH_P4
@@ -46,7 +46,7 @@ control QueuePush(inout headers_t hdr, inout metadata_t meta, in target_t target
             hdr.queue.tx_bytes = TX_UNITS(sent);
             hdr.ipv4.total_len = hdr.ipv4.total_len + QUEUE_INFO_BYTES;
             hdr.udp.length = hdr.udp.length + QUEUE_INFO_BYTES;
-            meta.tx_bytes = meta.tx_bytes + (bit<32>)QUEUE_INFO_BYTES;
+            meta.enqueued_bytes = meta.enqueued_bytes |-| (bit<32>)(hdr.weir.int_hops - 1) * (bit<32>)QUEUE_INFO_BYTES;
         }
     }
 }

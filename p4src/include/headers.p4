@@ -112,7 +112,7 @@ struct headers_t {
 // What travels with a packet from ingress to egress. Zero when a packet arrives (v1model).
 struct metadata_t {
     reason_t drop_reason;
-    bit<32>  enqueued_bytes;         // what queue_bytes was raised by: egress takes off the same
+    bit<32>  enqueued_bytes;         // what queue_bytes was raised by: egress takes off the same, and adds it to tx_bytes
     hash_range_t hash_range;         // path_hash is taken modulo this
     bit<32>  path_hash;
     bit<16>  ecmp_group;             // the group to choose from,
@@ -124,7 +124,7 @@ struct metadata_t {
     bit<32>  ecn_kmax;
     bit<32>  ecn_slope;
     bit<32>  queue_bytes;            // left in the queue behind this packet
-    bit<32>  tx_bytes;               // sent by the port before this packet; at the end, with it
+    bit<32>  tx_bytes;               // sent by the port before this packet, without records; at the end, with it
 #ifdef TARGET_METADATA
     TARGET_METADATA                  // what only one target has
 #endif

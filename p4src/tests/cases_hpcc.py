@@ -26,23 +26,13 @@ def pushed(kind=DATA, tx=0, queue=0, older="", hops=0, rate=RATE, **frame):
 def int_push_exact():
     stf = start(
         """The record: prepended, 8 bytes. IPv4 total length and checksum, UDP length, int_hops and path_id follow;
-payload and UDP checksum stay. tx_bytes counts the packet as it is sent, 8 bytes longer than it came."""
+payload and UDP checksum stay."""
     )
-    size = length(weir_frame(kind=DATA, **ASKING))
     stf.note("the first packet of the port: nothing sent before it, nothing queued behind it")
-    stf.packet(1, weir_frame(kind=DATA, **ASKING))
-    stf.expect(2, pushed())
-    stf.register_is("tx_bytes", 2, size + 8)
-    stf.note("no payload; then 300 bytes of it: txBytes is what was sent before")
-    stf.packet(1, weir_frame(kind=DATA, payload=b"", **ASKING))
-    stf.expect(2, pushed(tx=size + 8, payload=b""))
-    sent = size + 8 + size - 4 + 8
-    stf.packet(1, weir_frame(kind=DATA, payload=bytes(300), **ASKING))
-    stf.expect(2, pushed(tx=sent, payload=bytes(300)))
-    sent += size - 4 + 300 + 8
-    stf.register_is("tx_bytes", 2, sent)
-    stf.packet(1, weir_frame(kind=DATA, **ASKING))
-    stf.expect(2, pushed(tx=sent))
+    for payload in ({}, dict(payload=b""), dict(payload=bytes(300))):
+        stf.register("tx_bytes", 2, 0)
+        stf.packet(1, weir_frame(kind=DATA, **payload, **ASKING))
+        stf.expect(2, pushed(**payload))
     stf.note("the second port has its own count")
     stf.via("h3", 3)
     stf.packet(1, weir_frame(kind=DATA, dst="h3", **ASKING))
@@ -106,23 +96,48 @@ count. (DATA has priority 1 here, so that the register stays.)""",
         stf.expect(2, pushed(queue=queue))
     stf.note("an idle port: whatever the register says, a packet that leaves nothing behind it reports 0")
     stf.register("queue_bytes", 2, 12345)
+    stf.register("tx_bytes", 2, 0)
     stf.packet(1, weir_frame(kind=PROBE, **ASKING))
-    sent = length(pushed())
-    stf.expect(2, pushed(kind=PROBE, tx=sent))
+    stf.expect(2, pushed(kind=PROBE))
     return stf
 
 
 def int_push_wrap():
     stf = start("txBytes: units of 128 bytes modulo 2^20, before this packet, while the 32-bit register wraps.")
-    size = length(weir_frame(kind=DATA, **ASKING)) + 8
     for tx in (127, 128, 2**27 - 1, 2**27, 2**32 - 128, 2**32 - 1):
         stf.note(f"{tx} bytes sent: {tx_units(tx)} units")
         stf.register("tx_bytes", 2, tx)
         stf.packet(1, weir_frame(kind=DATA, **ASKING))
         stf.expect(2, pushed(tx=tx))
-    stf.register_is("tx_bytes", 2, (2**32 - 1 + size) % 2**32)
+    return stf
+
+
+def int_push_count():
+    stf = start("""tx_bytes counts packets without records: neither the one that is pushed here nor those that are there already. The
+record has what was sent before.""")
+    older = "".join(f"7{hop:06x}{hop:05x}{hop:04x}" for hop in range(8, 0, -1))
+    sent = 0
+    for hops, size in ((0, 4), (0, 0), (1, 300), (7, 4)):
+        stf.packet(1, weir_frame(kind=DATA, int_hops=hops, records=older[: 16 * hops], payload=bytes(size), **ASKING))
+        stf.expect(2, pushed(tx=sent, hops=hops, older=older[: 16 * hops], payload=bytes(size)))
+        sent += length(weir_frame(kind=DATA, payload=bytes(size), **ASKING))
+        stf.register_is("tx_bytes", 2, sent)
+    stf.note("through the wrap")
+    stf.register("tx_bytes", 2, 2**32 - 1)
     stf.packet(1, weir_frame(kind=DATA, **ASKING))
-    stf.expect(2, pushed(tx=(2**32 - 1 + size) % 2**32))
+    stf.expect(2, pushed(tx=2**32 - 1))
+    stf.register_is("tx_bytes", 2, length(weir_frame(kind=DATA, **ASKING)) - 1)
+    stf.note("a packet that claims records that it has not counts less, and at least 0")
+    stf.register("tx_bytes", 2, 1000)
+    stf.packet(1, weir_frame(kind=DATA, int_hops=7, payload=b"", **ASKING))
+    stf.expect(2, pushed(tx=1000, hops=7, payload=b""))
+    stf.register_is("tx_bytes", 2, 1000 + length(weir_frame(kind=DATA, payload=b"", **ASKING)) - 56)
+    stf.note("a ninth record is not pushed, and the packet counts as it is")
+    stf.register("tx_bytes", 2, 0)
+    full = dict(kind=DATA, int_hops=8, records=older, **ASKING)
+    stf.packet(1, weir_frame(**full))
+    stf.expect(2, weir_frame(**full, path_id=1, ttl=63))
+    stf.register_is("tx_bytes", 2, length(weir_frame(**full)))
     return stf
 
 
@@ -165,7 +180,7 @@ def int_push_waiting():
         left = sum(lengths[number + 1 :])
         stf.note(f"{sent} bytes sent before it, {left} left behind it")
         stf.expect(2, pushed(tx=sent, queue=left, payload=bytes(size)))
-        sent += lengths[number] + 8
+        sent += lengths[number]
     stf.register_is("queue_bytes", 2, 0)
     stf.register_is("tx_bytes", 2, sent)
     return stf
@@ -192,6 +207,7 @@ def cases():
         ("int_push-hops", int_push_hops()),
         ("int_push-queue", int_push_queue()),
         ("int_push-wrap", int_push_wrap()),
+        ("int_push-count", int_push_count()),
         ("int_push-waiting", int_push_waiting()),
         ("int_push-clock", int_push_clock()),
         ("int_push-rates", int_push_rates()),

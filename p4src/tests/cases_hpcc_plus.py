@@ -7,7 +7,6 @@ from wire import DATA, NACK, PROBE, length, queue_units, record, tx_units, weir_
 
 LINK, SOJOURN, CONGESTED, QUEUE = 0x01, 0x02, 0x04, 0x08
 IDS = "00010002"                     # switch 1, port 2
-LINK_RECORD = 12
 
 
 def pushed(kind=DATA, tx=0, queue=0, older="", hops=0, ids=IDS, **frame):
@@ -19,19 +18,20 @@ def pushed(kind=DATA, tx=0, queue=0, older="", hops=0, ids=IDS, **frame):
 def links_exact():
     stf = start(
         """LINK: switch and port in front of the record, 12 bytes; IPv4 total length and checksum, UDP length follow. tx_bytes
-counts the packet as it is sent. A packet that was on its way before keeps what it has gathered, and path_id."""
+counts the packet without records. A packet that was on its way before keeps what it has gathered, and path_id."""
     )
     sent = 0
     for kind in (DATA, PROBE):
         stf.packet(1, weir_frame(kind=kind, int_format=LINK, **ASKING))
         stf.expect(2, pushed(kind=kind, tx=sent, int_format=LINK))
-        sent += length(weir_frame()) + LINK_RECORD
+        sent += length(weir_frame())
         stf.register_is("tx_bytes", 2, sent)
     older = "00fe0007" + record(8, 1, 2, timestamp=3)
     stf.register("tx_bytes", 2, 0)
     stf.packet(1, weir_frame(kind=DATA, int_format=LINK, int_hops=1, records=older, path_id=0xABC, **ASKING))
     stf.expect(2, weir_frame(kind=DATA, int_format=LINK, int_hops=2, records=IDS + record(RATE, 0, 0) + older,
                              path_id=0xABD, ttl=63, **ASKING))
+    stf.register_is("tx_bytes", 2, length(weir_frame()))
     stf.note("bits that mean nothing change nothing; without LINK there are no ids")
     for bits in (0x70, 0xF1):
         stf.register("tx_bytes", 2, 0)
@@ -84,7 +84,7 @@ the clock is set)."""
     for bits in (SOJOURN, LINK | SOJOURN, 0):
         ids, queue = IDS if bits & LINK else "", 65535 if bits & SOJOURN else 0
         stf.expect(2, pushed(tx=sent, queue=queue, ids=ids, int_format=bits, payload=bytes(500)))
-        sent += length(weir_frame(**waiting)) + 8 + len(ids) // 2
+        sent += length(weir_frame(**waiting))
     return stf
 
 
@@ -96,7 +96,7 @@ def queue(share, sent):
 def queues_exact():
     stf = start(
         """QUEUE: share of the port and bytes sent of the packet's own queue, 4 bytes between ids and record. The bytes are
-those of the queue (8 * port + priority) before the packet, as they left; 0 is the share of a queue without an entry."""
+those of the queue (8 * port + priority) before the packet, without records; 0 is the share of a queue without an entry."""
     )
     stf.line("add queue_share port:2 priority:3 set_share(share:0x400)")
     stf.line("add data_class dscp:5 set_priority(priority:3)")
@@ -109,8 +109,8 @@ those of the queue (8 * port + priority) before the packet, as they left; 0 is t
         stf.packet(1, weir_frame(kind=DATA, dscp=dscp, int_format=both, **ASKING))
         stf.expect(2, weir_frame(kind=DATA, dscp=dscp, int_format=both, int_hops=1, path_id=0x001, ttl=63,
                                  records=IDS + queue(share, own[of]) + record(RATE, tx_units(total), 0), **ASKING))
-        total += size + 16
-        own[of] += size + 16
+        total += size
+        own[of] += size
         for which in (0, 3):
             stf.register_is("queue_tx_bytes", 8 * 2 + which, own[which])
     stf.register_is("tx_bytes", 2, total)
@@ -141,7 +141,6 @@ def condition():
         if told:
             ids = IDS if bits & LINK else ""
             stf.expect(2, pushed(tx=sent, queue=queue_units(left), ids=ids, int_format=bits))
-            size += 8 + len(ids) // 2
         else:
             stf.expect(2, weir_frame(kind=DATA, int_format=bits, path_id=1, ttl=63, **ASKING))
         sent += size

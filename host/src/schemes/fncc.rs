@@ -15,7 +15,9 @@ use weir_units::Time;
 parameters! {
     /// FNCC's parameters.
     pub(super) struct Fncc {
-        shared: InflightConfig = InflightConfig::default() => { part };
+        shared: InflightConfig = InflightConfig::fncc() => {
+            part, average_of from "FNCC Eq. 5 and 6 have no average: docs/algorithms/fncc.md#average"
+        };
         /// Last-hop congestion speedup.
         lhcs: Lhcs = Lhcs::Direct => {
             symbol: "LHCS",

@@ -31,7 +31,7 @@ impl Scheme for Hpcc {
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let windows = if self.multi_rate { ReferenceWindows::PerHop } else { ReferenceWindows::Single };
-        Box::new(HpccSender(HpccController::new(&self.shared, flow, windows)))
+        Box::new(HpccSender(HpccController::new(&self.shared, flow, windows).with_records_on_data(flow)))
     }
 }
 

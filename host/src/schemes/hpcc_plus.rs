@@ -132,7 +132,10 @@ impl Scheme for HpccPlus {
         congestion.then_some(PortAlgorithm::Congestion(CongestionThreshold { queue, reference_rate }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let core = HpccController::new(&self.shared, flow, ReferenceWindows::Single);
+        let mut core = HpccController::new(&self.shared, flow, ReferenceWindows::Single);
+        if self.needs().telemetry == TelemetrySource::Data {
+            core = core.with_records_on_data(flow);
+        }
         match self.computed_at {
             WindowComputedAt::Sender => Box::new(SenderComputed(core)),
             WindowComputedAt::Receiver => Box::new(ReceiverComputed(core)),
@@ -232,7 +235,8 @@ impl Receiver for RxHpcc {
             *entry = None;
         }
         let flow = entry.get_or_insert_with(|| RxFlow {
-            core: HpccController::new(&self.shared, &self.host, ReferenceWindows::Single),
+            core: HpccController::new(&self.shared, &self.host, ReferenceWindows::Single)
+                .with_records_on_data(&self.host),
             rounds: 0,
             committed_at: None,
             window: Bytes::ZERO,

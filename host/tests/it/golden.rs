@@ -247,7 +247,7 @@ fn trap_4_hops_are_in_data_path_order() {
     let (last_first, first_first) = (wire([40, 25, 10]), wire([10, 25, 40]));
     let by_data = Telemetry::from_wire(&last_first, RecordFormat::BASE, GatheredBy::Data);
     let by_ack = Telemetry::from_wire(&first_first, RecordFormat::BASE, GatheredBy::Ack);
-    assert_eq!(by_data, by_ack);
+    assert_eq!(by_data.hops(), by_ack.hops());
     let rates: Vec<_> = by_ack.hops().iter().map(|hop| hop.rate.to_string()).collect();
     assert_eq!(rates, ["10Gbps", "25Gbps", "40Gbps"]);
 }

@@ -117,9 +117,9 @@ impl<'e> FabricBuilder<'e> {
     }
 }
 
-/// Largest base RTT with telemetry timestamps in ns. Their 24 bits wrap after 16.8 ms, which must be longer than the
-/// gap between two ACKs even of a flow far below its fair share.
-const MAX_RTT_FOR_NS_CLOCK: Time = Time::from_us(500);
+/// Largest base RTT with telemetry timestamps in ns. Half of the range of their 24 bits is 8.4 ms; two ACKs of a flow at
+/// half of its fair share must be closer together.
+const MAX_RTT_FOR_NS_CLOCK: Time = Time::from_ms(4);
 
 /// Returns the unit of telemetry timestamps: ns as in hardware, or us as in BMv2 if the fabric is slow.
 fn clock(base_rtt: Time) -> Clock {

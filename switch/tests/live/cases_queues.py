@@ -257,10 +257,10 @@ class Records(Live):
 
     def compare(self, *results):
         lengths = [len(self.frame(size)) for size in self.SIZES]
-        sent, records = len(self.frame(0)) + 8, []
+        sent, records = len(self.frame(0)), []
         for n, length in enumerate(lengths):
             records.append(wire.record(12, wire.tx_units(sent), wire.queue_units(sum(lengths[n + 1 :]))))
-            sent += length + 8
+            sent += length
         for frames in results:
             stamps = []
             for n, frame in enumerate(frames):

@@ -1,6 +1,8 @@
 use super::super::pacing::MIN_RATE;
-use super::{ControlParams, DEFAULT_W_AI};
-use crate::parameter::{HostDefault, KeywordOr, ParameterValue, RateSpec, Scale, parse_fraction};
+use super::{AverageOf, ControlParams, DEFAULT_W_AI};
+use crate::parameter::{
+    EnumParameter, HostDefault, KeywordOr, ParameterValue, RateSpec, Scale, parse_fraction,
+};
 use crate::parameters;
 use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
@@ -19,6 +21,11 @@ parameters! {
         average_over: AverageOver = AverageOver::PartOfT(1) => {
             range: "T, T/n, or off", source: "HPCC Alg. 1: T; FNCC Eq. 5 and 6 have no average",
         };
+        /// Samples that are averaged.
+        average_of: AverageOf = AverageOf::Largest => {
+            range: "largest (the largest u' of each ACK) or hops (each hop's u', and U is the largest average)",
+            source: "HPCC Alg. 1: largest; FNCC Eq. 5 and 6 have no average",
+        };
         /// Additive increase of the window, which makes flows fair.
         w_ai: Increase = Increase::Window(Bytes::new(80)) => {
             symbol: "W_AI", unit: "B",
@@ -33,6 +40,8 @@ parameters! {
         /// React to every ACK, not only once per round trip.
         fast_react: bool = true => { range: "on or off", source: "HPCC §3.2, HPCC simulator FAST_REACT" };
         min_rate: RateSpec = RateSpec::NicOver(1000) => { info: MIN_RATE };
+        /// Limit the bytes in flight to W; off: only the rate W/T limits a flow.
+        window: bool = true => { range: "on or off", source: "HPCC §3.2; HPCC simulator HAS_WIN" };
     }
 }
 
@@ -50,6 +59,11 @@ enum AverageOver {
     Off,
     /// `T` divided by this number (HPCC Alg. 1: `T`).
     PartOfT(u32),
+}
+
+impl EnumParameter for AverageOf {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("largest", AverageOf::Largest), ("hops", AverageOf::Hops)];
 }
 
 /// The additive increase, in the forms that the authors use.
@@ -166,11 +180,13 @@ impl InflightConfig {
                 Increase::Headroom { flows } => headroom / f64::from(flows),
                 Increase::Reported => DEFAULT_W_AI,
             },
+            average_of: self.average_of,
             shared_headroom: matches!(self.w_ai, Increase::Reported).then_some(headroom),
             // At most the window of line rate, and large enough that no division yields a permanent 0.
             w_min: bytes_in_t(self.min_rate.resolve(flow.nic_rate)).max(MIN_WINDOW).min(w_init),
             w_init,
             fast_react: self.fast_react,
+            has_window: self.window,
             t,
             nic_rate: flow.nic_rate,
         }
@@ -182,6 +198,13 @@ impl InflightConfig {
 const MIN_WINDOW: f64 = 1.0;
 
 impl InflightConfig {
+    /// Returns the defaults of FNCC. Its ACKs read hops at different times, about a packet apart, so that the units of
+    /// `txBytes` are rounded differently at each hop: the largest of several `u'` is too high, and of the averages it
+    /// is not.
+    pub(in crate::schemes) fn fncc() -> InflightConfig {
+        InflightConfig { average_of: AverageOf::Hops, ..InflightConfig::default() }
+    }
+
     /// Returns the defaults of HPCC++: W_AI and maxStage of the draft.
     pub(in crate::schemes) fn hpcc_plus() -> InflightConfig {
         InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }

@@ -1,7 +1,7 @@
 use crate::scheme::AckEvent;
-use crate::telemetry::{Hop, QueueShare, TX_WRAP, TelemetryCounters};
-use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
-use weir_units::Time;
+use crate::telemetry::{GatheredBy, Hop, QueueShare, TX_WRAP, TelemetryCounters};
+use crate::wire::{MAX_HOPS, RecordFormat};
+use weir_units::{Bytes, Time};
 
 /// Ratio of measured to nominal port rate above which a record is implausible. Weir's choice: real ports deviate far
 /// less, even BMv2's, whose rate is set in packets.
@@ -39,8 +39,6 @@ pub(super) struct Sample {
     pub queued: f64,
     /// `min(tau, T) / T`, with the time constant of the average in place of `T`. 0 if the hop has no new data.
     pub tau: f64,
-    /// Change of the average if txBytes changes by one unit of the record.
-    pub resolution: f64,
 }
 
 /// The samples of one ACK.
@@ -99,6 +97,9 @@ pub(super) struct PathRecord {
     averages_in_t: f64,
     /// Target utilisation.
     eta: f64,
+    /// Length of a full frame without records if every frame gathers records, which `txBytes` does not count. Infinite
+    /// if frames do not grow.
+    growing_frame: f64,
     /// Half of the timestamps' range: larger differences cannot be distinguished from negative ones.
     half_wrap: Time,
 }
@@ -115,8 +116,14 @@ impl PathRecord {
             inv_t_ticks: 1.0 / t_ticks,
             averages_in_t,
             eta,
+            growing_frame: f64::INFINITY,
             half_wrap: tick * u64::from(Hop::TIMESTAMP_MODULUS / 2),
         }
+    }
+
+    /// Every frame of this length gathers records on its way.
+    pub(super) fn set_growing_frame(&mut self, frame: Bytes) {
+        self.growing_frame = frame.as_f64();
     }
 
     /// Returns whether the path has been recorded.
@@ -157,6 +164,10 @@ impl PathRecord {
         // HPCC++ draft §9.4: the delay of a queue is qLen/B only if the queue has the port to itself; otherwise the
         // sojourn time is measured.
         let is_sojourn = ack.telemetry.format().contains(RecordFormat::SOJOURN);
+        let growth_per_hop = match ack.telemetry.gathered_by() {
+            GatheredBy::Data => ack.telemetry.format().record_len() as f64 / self.growing_frame,
+            GatheredBy::Ack => 0.0,
+        };
         let is_partial = is_partial(ack);
         if is_partial && PathIds::of(ack) != self.path_ids {
             return measured;
@@ -188,10 +199,21 @@ impl PathRecord {
                 measured.has_restarted = true;
                 continue;
             }
+            // HPCC Alg. 1 takes min(qlen now, qlen before), which filters short bursts.
+            let queued = f64::from(new.queue.min(recorded.hop.queue))
+                * if is_sojourn { self.inv_t_ticks } else { recorded.inv_bdp };
             if ack.now.saturating_sub(recorded.seen_at) > recorded.valid_for {
                 // A counter may have wrapped in between (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
-                measured.has_restarted = true;
+                if queued > 0.0 {
+                    // Without this, senders that read once per round trip would never answer a queue that makes the round
+                    // trip so long.
+                    let sample = Sample { hop: i, u: queued + 1.0, queued, tau: 1.0 };
+                    measured.push(sample);
+                    recorded.last_sample = Some(sample);
+                } else {
+                    measured.has_restarted = true;
+                }
                 continue;
             }
             let ticks = new.ticks_since(&recorded.hop);
@@ -215,25 +237,25 @@ impl PathRecord {
                 checks.too_fast += 1;
                 continue;
             }
+            // The port also sent the records of this hop and those before. Other flows' frames are taken to be as long
+            // as this flow's.
+            let growth = 1.0 + growth_per_hop * (i + 1) as f64;
+            let bytes = bytes * growth;
             let tau = (ticks / self.t_ticks * self.averages_in_t).min(1.0);
             // With several queues, only the flow's queue and its share of the link count.
             let (bytes, link_share) = match (new.queue_share, recorded.hop.queue_share) {
                 (Some(queue), Some(before)) if queue.share == before.share => {
-                    let queue_bytes = f64::from(queue.bytes_since(&before)).min(bytes);
+                    let queue_bytes = (f64::from(queue.bytes_since(&before)) * growth).min(bytes);
                     let other_queues_rate = (bytes - queue_bytes) * recorded.inv_bdp * self.t_ticks / ticks;
                     (queue_bytes, recorded.link_share(queue.share, other_queues_rate, tau, self.eta))
                 }
                 _ => (bytes, 1.0),
             };
-            // HPCC Alg. 1 takes min(qlen now, qlen before), which filters short bursts.
-            let queued = f64::from(new.queue.min(recorded.hop.queue))
-                * if is_sojourn { self.inv_t_ticks } else { recorded.inv_bdp };
             let sample = Sample {
                 hop: i,
                 u: queued + bytes * recorded.inv_bdp * self.t_ticks / ticks / link_share,
                 queued,
                 tau,
-                resolution: IntRecord::TX_UNIT.as_f64() * recorded.inv_bdp * self.averages_in_t / link_share,
             };
             measured.push(sample);
             recorded.record(new, ack.now);

@@ -12,9 +12,18 @@ pub(super) use config::InflightConfig;
 
 use crate::scheme::{AckEvent, Decision, FlowParams, GaugeReporter, SendingRate};
 use crate::telemetry::TelemetryCounters;
-use crate::wire::MAX_HOPS;
-use measure::{PathRecord, Sample, is_partial};
+use crate::wire::{HEADERS_LEN, MAX_HOPS};
+use measure::{Measurement, PathRecord, Sample, is_partial};
 use weir_units::{Bandwidth, Bytes};
+
+/// The samples that are averaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AverageOf {
+    /// The largest `u'` of each ACK (HPCC Alg. 1).
+    Largest,
+    /// The `u'` of each hop; `U` is the largest average.
+    Hops,
+}
 
 /// The constants of the control law for one flow. Windows are in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +33,12 @@ struct ControlParams {
     w_ai: f64,
     /// Additive increase to be divided among all flows; `None` unless W_AI depends on the reported number of flows.
     shared_headroom: Option<f64>,
+    average_of: AverageOf,
     w_min: f64,
     w_init: f64,
     fast_react: bool,
+    /// False if only the rate limits the flow.
+    has_window: bool,
     /// `T` in seconds.
     t: f64,
     nic_rate: Bandwidth,
@@ -68,7 +80,7 @@ impl ControlParams {
     fn decide(&self, w: f64) -> Decision {
         let rate = Bandwidth::from_bps_f64(w * 8.0 / self.t);
         Decision {
-            window: Bytes::new((w as u64).max(1)),
+            window: if self.has_window { Bytes::new((w as u64).max(1)) } else { Bytes::MAX },
             rate: rate.clamp(Bandwidth::from_bps(1), self.nic_rate),
             timer: None,
         }
@@ -147,6 +159,12 @@ impl HpccController {
         }
     }
 
+    /// For a scheme whose every DATA packet gathers records, which lengthen it at each hop.
+    pub(super) fn with_records_on_data(mut self, flow: &FlowParams) -> HpccController {
+        self.path.set_growing_frame(Bytes::new(HEADERS_LEN as u64) + flow.payload);
+        self
+    }
+
     pub(super) fn decision(&self) -> Decision {
         self.decision
     }
@@ -206,14 +224,16 @@ impl HpccController {
             }
             return self.decision;
         };
-        if !self.average(measured.samples()) {
+        let Some(congested_hop) = self.average(&measured, worst) else {
             return self.decision;
-        }
+        };
         let last_hop = self.path.len() - 1;
         if let Some(headroom) = self.params.shared_headroom {
-            // The receiver's N counts the flows on its own link (HPCC++ draft §6.2).
+            // The receiver's N counts the flows on its own link (HPCC++ draft §6.2). Whether that link is the bottleneck
+            // is decided by averages: one reading of the fastest of several flows is often largest at its last hop, and
+            // it would take the increase that the others need.
             self.params.w_ai = match ack.concurrency {
-                n if n > 0 && worst.hop == last_hop => headroom / f64::from(n),
+                n if n > 0 && congested_hop == last_hop => headroom / f64::from(n),
                 _ => DEFAULT_W_AI,
             };
         }
@@ -246,29 +266,30 @@ impl HpccController {
         self.decision
     }
 
-    /// HPCC Alg. 1, end of MeasureInflight: averages `u'` of each hop and takes the largest average.
+    /// HPCC Alg. 1, end of MeasureInflight: updates `U` and the average of each hop.
     ///
-    /// Deviation: the paper averages the largest `u'` of each ACK. Every hop truncates its byte count at another
-    /// phase, so the largest of many `u'` is biased upwards, more with more hops; in the average of one hop these
-    /// errors cancel. Hops that fall behind are held at one unit of the byte count below `U`, so that `U` rises as
-    /// fast as in the paper when the bottleneck moves.
-    ///
-    /// Returns whether the most congested hop has new data. If it has none, the caller must keep the window: the same
-    /// sample would change it again.
-    fn average(&mut self, samples: &[Sample]) -> bool {
-        let (before, mut is_new) = (self.u, false);
-        self.u = f64::NEG_INFINITY;
-        for sample in samples {
+    /// Returns the most congested hop by its average, or `None` if `U` has not changed because its hop has no new data.
+    /// Then the caller must keep the window: the same sample would change it again.
+    fn average(&mut self, measured: &Measurement, worst: &Sample) -> Option<usize> {
+        let mut congested = *worst;
+        let mut largest = f64::NEG_INFINITY;
+        for sample in measured.samples() {
             let u = &mut self.hop_u[sample.hop];
-            // Only hops with new data are raised, because a hop without new data would keep `U` up.
-            if self.per_hop.is_none() && sample.tau > 0.0 {
-                *u = u.max(before - sample.resolution);
-            }
             *u += sample.tau * (sample.u - *u);
-            if *u > self.u {
-                (self.u, is_new) = (*u, sample.tau > 0.0);
+            if *u > largest {
+                (largest, congested) = (*u, *sample);
             }
         }
-        is_new
+        let is_new = match self.params.average_of {
+            AverageOf::Largest => {
+                self.u += worst.tau * (worst.u - self.u);
+                true
+            }
+            AverageOf::Hops => {
+                self.u = largest;
+                congested.tau > 0.0
+            }
+        };
+        is_new.then_some(congested.hop)
     }
 }
