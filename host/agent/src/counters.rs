@@ -28,12 +28,7 @@ impl ReceivedTotals {
 /// Returns all counters of the host by name, except the drops.
 pub(super) fn host_counters(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     let HostStats { drops: _, telemetry, .. } = stats;
-    BTreeMap::from([
-        ("telemetry_unknown_rate", telemetry.unknown_rate),
-        ("telemetry_too_fast", telemetry.too_fast),
-        ("telemetry_backwards", telemetry.stale),
-        ("telemetry_other_path", telemetry.other_path),
-        ("telemetry_other_port", telemetry.other_port),
+    let others = [
         ("data_sent", stats.data_sent),
         ("payload_sent", stats.payload_sent),
         ("retransmits", stats.retransmits),
@@ -57,7 +52,8 @@ pub(super) fn host_counters(stats: &HostStats) -> BTreeMap<&'static str, u64> {
         ("probe_replies_received", stats.probe_replies_received),
         ("stale_feedback", stats.stale_feedback),
         ("inbound_evicted", stats.inbound_evicted),
-    ])
+    ];
+    others.into_iter().chain(telemetry.by_name()).collect()
 }
 
 pub(super) fn lateness_result(lateness: &Lateness) -> LatenessResult {

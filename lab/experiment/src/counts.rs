@@ -36,9 +36,20 @@ pub struct Counts {
     pub timeouts: u64,
     /// Fallbacks of a message from several subflows to one (AMP).
     pub suppressions: u64,
+    /// What senders found wrong with telemetry, by check, without zeros.
+    pub telemetry: BTreeMap<String, u64>,
 }
 
 impl Counts {
+    /// Adds counters of a host, of which only those of telemetry count here.
+    pub fn add_telemetry<'a>(&mut self, counters: impl IntoIterator<Item = (&'a str, u64)>) {
+        for (name, count) in counters {
+            if let Some(check) = name.strip_prefix("telemetry_").filter(|_| count > 0) {
+                *self.telemetry.entry(check.to_owned()).or_default() += count;
+            }
+        }
+    }
+
     /// Adds the drops, marks and deflections that switches counted before they restarted.
     pub fn add(&mut self, earlier: &Counts) {
         self.marks += earlier.marks;
@@ -86,6 +97,14 @@ fn constants(prefix: &str) -> Vec<(String, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn telemetry_checks_are_summed_without_zeros() {
+        let mut counts = Counts::default();
+        counts.add_telemetry([("telemetry_too_fast", 0), ("telemetry_other_path", 2), ("timeouts", 5)]);
+        counts.add_telemetry([("telemetry_other_path", 3)]);
+        assert_eq!(counts.telemetry, BTreeMap::from([("other_path".to_owned(), 5)]));
+    }
 
     #[test]
     fn all_constants_of_the_p4_file_are_found() {

@@ -96,6 +96,7 @@ impl Observations<'_> {
             retransmits: self.counts.retransmits,
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
+            telemetry: self.counts.telemetry,
             fct: fct::summarise(self.flows, &observe.size_classes, experiment.named_workloads()),
             jobs: self.jobs,
             deadlock: self.deadlock,

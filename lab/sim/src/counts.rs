@@ -19,6 +19,7 @@ pub fn collect_counts(network: &View<'_>) -> Counts {
         counts.retransmits += stats.retransmits;
         counts.timeouts += stats.timeouts;
         counts.suppressions += stats.suppressions;
+        counts.add_telemetry(stats.telemetry.by_name());
         for (reason, packets) in stats.drops.iter() {
             *counts.drops.entry(format!("host_{}", reason.name())).or_default() += packets;
         }

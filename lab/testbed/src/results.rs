@@ -44,6 +44,7 @@ impl<'a> Measurements<'a> {
             self.counts.retransmits += count("retransmits");
             self.counts.timeouts += count("timeouts");
             self.counts.suppressions += count("suppressions");
+            self.counts.add_telemetry(agent.transport.iter().map(|(name, &count)| (&**name, count)));
             for (reason, packets) in &agent.drops {
                 *self.counts.drops.entry(format!("host_{reason}")).or_default() += packets;
             }

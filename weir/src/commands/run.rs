@@ -294,6 +294,7 @@ fn run_one(
         }
     }
     warn_of_stopped_programs(&results);
+    warn_of_telemetry(&results);
     warn_of_unrecorded_senders(experiment, &results);
     let failures = report::failures(&results);
     match (failure, results.summary.partial) {
@@ -316,6 +317,25 @@ fn warn_of_stopped_programs(results: &Results) {
                     reason.name()
                 ));
             }
+        }
+    }
+}
+
+/// Warns of telemetry that senders could not use. Records of another path are no fault of a fabric that deflects packets.
+fn warn_of_telemetry(results: &Results) {
+    const OTHER_PATH: &str = "other_path";
+    for (label, scheme) in &results.summary.schemes {
+        let other_path = scheme.telemetry.get(OTHER_PATH).filter(|_| scheme.deflections == 0);
+        if let Some(acks) = other_path {
+            console::warn(&format!(
+                "{label}: {acks} ACKs had records of another path than that of their data: with telemetry on ACKs, an ACK \
+                 must come back by the ports that its data left by"
+            ));
+        }
+        let ignored = scheme.telemetry.iter().filter(|(check, _)| *check != OTHER_PATH);
+        let ignored: Vec<String> = ignored.map(|(check, count)| format!("{check} {count}")).collect();
+        if !ignored.is_empty() {
+            console::warn(&format!("{label}: senders ignored telemetry records: {}", ignored.join(", ")));
         }
     }
 }

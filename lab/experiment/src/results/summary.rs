@@ -59,6 +59,9 @@ pub struct SchemeSummary {
     /// Number of times that a message fell back from several subflows to one (AMP).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub suppressions: u64,
+    /// Telemetry that senders ignored or found to be of another path than their data's, by check, without zeros.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub telemetry: BTreeMap<String, u64>,
     /// Completion times of flows with a size.
     pub fct: Fct,
     /// The PFC deadlock that ended the run; `None` if there was no deadlock.

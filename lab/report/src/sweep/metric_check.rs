@@ -99,6 +99,7 @@ fn scheme(experiment: &Experiment, ports: Vec<String>) -> SchemeSummary {
         retransmits: 1,
         timeouts: 1,
         suppressions: 1,
+        telemetry: BTreeMap::new(),
         fct: fct(experiment),
         policy: Some(policy()),
         jobs: Some(JobTimes { count: 1, mean_us: 1.0, p50_us: 1.0, p90_us: 1.0, p99_us: 1.0 }),
