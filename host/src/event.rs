@@ -214,6 +214,9 @@ pub enum Transmit {
     Nothing,
 }
 
+/// Upper bound of a subflow's window: that of a scheme which limits its rate only.
+pub(crate) const MAX_WINDOW: Bytes = Bytes::new(1 << 30);
+
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowInfo {
@@ -231,7 +234,7 @@ pub struct FlowInfo {
     /// ([`Sender::is_window_based`](crate::scheme::Sender::is_window_based)), windows over last RTT samples, summed over
     /// the active subflows, if that is less. Before its first sample a subflow counts with the base RTT.
     pub sending_rate: Bandwidth,
-    /// Window in payload bytes, summed over the active subflows.
+    /// Window in payload bytes, summed over the active subflows; see [`window_limit`](Self::window_limit).
     pub window: Bytes,
     /// Payload bytes in flight, summed over the subflows. With selective retransmission, bytes beyond
     /// the first gap that duplicate ACKs show to have arrived are not counted.
@@ -251,6 +254,14 @@ pub struct FlowInfo {
     pub data_path: Option<u16>,
     /// The next retransmission timeout, before which the flow cannot fail; `None` if no answer is expected.
     pub timeout: Option<Time>,
+}
+
+impl FlowInfo {
+    /// Returns a [`window`](Self::window) that limits the flow; `None` for one of a scheme that limits its rate only.
+    #[must_use]
+    pub fn window_limit(window: Bytes) -> Option<Bytes> {
+        (window < MAX_WINDOW).then_some(window)
+    }
 }
 
 /// The state of an incoming message.

@@ -151,8 +151,9 @@ pub trait Sender: fmt::Debug + Send {
         false
     }
     /// Reports quantities of the scheme's own that `observe.sender` may record, such as `alpha`, by name. Called at
-    /// samples, only if somebody records them. The names are the same in each call, and none of [`BUILTIN_GAUGES`].
-    /// Default: none.
+    /// samples, only if somebody records them. The names are the same in each call, and none of [`BUILTIN_GAUGES`]. The
+    /// last word of a name is the unit: `target_rate` is in bit/s, `reference_window` in bytes, `fabric_delay` in
+    /// microseconds; other quantities have none. Default: none.
     fn gauges(&self, _report: &mut GaugeReporter<'_>) {}
 }
 

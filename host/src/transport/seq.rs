@@ -8,7 +8,7 @@ pub(super) fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
 
 /// Upper bound of a window in bytes. Offsets travel as 32 bits; a quarter of that range ahead and a quarter behind,
 /// with room for packets beyond the window, keeps [`unwrap_seq`] unambiguous.
-pub(super) const MAX_WINDOW: u64 = 1 << 30;
+pub(super) const MAX_WINDOW: u64 = crate::event::MAX_WINDOW.get();
 
 #[cfg(test)]
 mod tests {

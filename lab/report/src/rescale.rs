@@ -2,7 +2,7 @@
 //! factor, rates multiplied.
 
 use super::load::LoadedRun;
-use weir_experiment::results::{SchemeSummary, SchemeTrace};
+use weir_experiment::results::{SchemeSummary, SchemeTrace, SenderSeries, SenderUnit};
 use weir_units::{Bandwidth, Time};
 
 /// Converts all runs, unless all have the same factor, so that runs at different rates can be compared.
@@ -59,11 +59,10 @@ fn trace(scheme: &mut SchemeTrace, factor: f64) {
         flow.rate.iter_mut().chain(&mut flow.goodput).for_each(rate);
     }
     for series in &mut scheme.senders {
-        // The units of a scheme's gauges are unknown.
-        let scale = match series.quantity.as_str() {
-            "rtt" => 1.0 / factor,
-            "rate" => factor,
-            _ => 1.0,
+        let scale = match SenderSeries::unit_of(&series.quantity) {
+            SenderUnit::Time => 1.0 / factor,
+            SenderUnit::Rate => factor,
+            SenderUnit::Bytes | SenderUnit::None => 1.0,
         };
         series.values.iter_mut().flatten().for_each(|value| *value *= scale);
     }

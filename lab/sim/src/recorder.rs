@@ -51,7 +51,9 @@ pub struct Recorder {
     /// By flow, and for each flow by quantity.
     sender_series: Vec<SenderSeries>,
     quantities: Vec<&'static str>,
-    /// For each sampled flow, the payload acknowledged up to the previous sample.
+    /// Number of samples taken.
+    sample_count: usize,
+    /// For each flow whose rate is sampled, the payload acknowledged up to the previous sample.
     acked_before: Vec<Bytes>,
 }
 
@@ -108,12 +110,26 @@ impl Recorder {
             .into_iter()
             .map(|flow| RateSeries { flow, rate: Vec::new(), goodput: Vec::new() })
             .collect();
-        Recorder { interval, ports, port_series, rate_series, sender_series, quantities, acked_before }
+        Recorder {
+            interval,
+            ports,
+            port_series,
+            rate_series,
+            sender_series,
+            quantities,
+            sample_count: 0,
+            acked_before,
+        }
     }
 
-    /// Returns the number of sampled flows.
-    pub fn sampled_flow_count(&self) -> usize {
-        self.acked_before.len()
+    /// Adds a flow that has started since the last sample. Only its sender is recorded, not its rate.
+    pub fn add_flow(&mut self, flow: String) {
+        let values = vec![None; self.sample_count];
+        self.sender_series.extend(self.quantities.iter().map(|quantity| SenderSeries {
+            flow: flow.clone(),
+            quantity: (*quantity).to_owned(),
+            values: values.clone(),
+        }));
     }
 
     /// Returns the sampled quantities of senders.
@@ -121,7 +137,8 @@ impl Recorder {
         &self.quantities
     }
 
-    /// Takes a sample. `flows` has one entry per sampled flow, in the order given to [`Recorder::new`].
+    /// Takes a sample. `flows` has one entry per sampled flow, in the order given to [`Recorder::new`], then in the order of
+    /// [`add_flow`](Self::add_flow).
     pub fn sample(&mut self, network: &View<'_>, flows: &[FlowSample]) {
         for probe in &mut self.ports {
             let queued = network.switch(probe.switch).switch.queue_bytes(probe.port);
@@ -143,6 +160,7 @@ impl Recorder {
         }
         let senders = flows.iter().flat_map(|flow| &flow.sender);
         self.sender_series.iter_mut().zip(senders).for_each(|(series, value)| series.values.push(*value));
+        self.sample_count += 1;
     }
 
     /// Returns the time series of ports, of flows and of senders so far.

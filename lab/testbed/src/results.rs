@@ -15,6 +15,7 @@ use weir_experiment::results::{
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::{Experiment, Flow};
 use weir_experiment::{fct_statistics, paths};
+use weir_host::FlowInfo;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// All measurements of the run of one scheme.
@@ -169,7 +170,10 @@ impl<'a> Measurements<'a> {
             let SeriesResult { rate_bps, window_bytes, rtt_ns, gauges, .. } = series?;
             Some(match quantity {
                 "rtt" => rtt_ns.iter().map(|&ns| (ns > 0).then_some(ns as f64 / 1e3)).collect(),
-                "window" => counts(window_bytes),
+                "window" => {
+                    let limit = |&bytes: &u64| FlowInfo::window_limit(Bytes::new(bytes)).map(Bytes::as_f64);
+                    window_bytes.iter().map(limit).collect()
+                }
                 "rate" => counts(rate_bps),
                 gauge => gauges.get(gauge)?.iter().copied().map(Some).collect(),
             })

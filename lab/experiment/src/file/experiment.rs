@@ -27,6 +27,8 @@ use weir_units::{Bandwidth, Time};
 
 /// Stands for all quantities of a sender in `observe.sender`.
 const ALL_QUANTITIES: &str = "all";
+/// Maximum number of flows whose rates or senders are recorded. A plot with more lines is unreadable.
+const MAX_RECORDED_FLOWS: usize = 16;
 /// Default length of the fairness window, in tenths of the run.
 const FAIRNESS_TENTHS: u64 = 3;
 
@@ -111,13 +113,21 @@ impl Experiment {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, LossRecovery::from)
     }
 
-    /// Returns the number of flows whose rates or senders are recorded: the first ones, in order of their start.
+    /// Returns the number of flows known before the run whose rates or senders are recorded: the first ones, in order of
+    /// their start.
     pub fn recorded_flow_count(&self) -> usize {
-        /// A plot with more lines is unreadable.
-        const MAX_RECORDED_FLOWS: usize = 16;
         let observe = &self.spec.observe;
         let is_recorded = observe.rates || !observe.sender.is_empty();
         if is_recorded { self.flows.len().min(MAX_RECORDED_FLOWS) } else { 0 }
+    }
+
+    /// Returns the number of flows that workloads create during the run whose senders are recorded, in addition to those of
+    /// [`recorded_flow_count`](Self::recorded_flow_count): the first ones that start.
+    pub fn recorded_dynamic_flow_count(&self) -> usize {
+        match self.has_dynamic_flows() && !self.spec.observe.sender.is_empty() {
+            true => MAX_RECORDED_FLOWS - self.recorded_flow_count(),
+            false => 0,
+        }
     }
 
     /// Returns the quantities of `observe.sender` that hosts have in the run of `scheme`, each once: those of every

@@ -367,8 +367,8 @@ pub struct ObserveSpec {
     pub ports: Vec<String>,
     /// Record the rates of the first flows that are known before the run, 16 at most.
     pub rates: bool,
-    /// Quantities of the same flows' senders to record over time: `rtt`, `window`, `rate`, a gauge of a scheme such as
-    /// `alpha`, or `all`; empty: none.
+    /// Quantities of senders to record over time: `rtt`, `window`, `rate`, a gauge of a scheme such as `alpha`, or `all`;
+    /// empty: none. Recorded are the same flows as with `rates`, and up to 16 together the first that workloads start.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "one_or_many_schema")]
     pub sender: Vec<String>,

@@ -10,7 +10,7 @@ pub use deadlock::{DeadlockSummary, StuckQueue};
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{
     FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace,
-    SenderSeries,
+    SenderSeries, SenderUnit,
 };
 pub use summary::{
     Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass, PacketSummary,

@@ -6,7 +6,7 @@ use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement, Line, Unit};
 use crate::format;
 use crate::names::file_name;
-use weir_experiment::results::SenderSeries;
+use weir_experiment::results::{SenderSeries, SenderUnit};
 
 /// Maximum number of flows in a chart.
 const MAX_LINES: usize = 6;
@@ -14,7 +14,9 @@ const MAX_LINES: usize = 6;
 /// Returns a section for each quantity that was recorded, in the order of recording.
 pub(super) fn sections(schemes: &[Scheme<'_>], time: &TimeAxis) -> Vec<Section> {
     let mut quantities: Vec<&str> = Vec::new();
-    for series in schemes.iter().flat_map(|s| &s.trace.senders) {
+    // A quantity that no sender has, such as the window of a scheme that limits its rate only, has no section.
+    let all = schemes.iter().flat_map(|s| &s.trace.senders);
+    for series in all.filter(|series| series.values.iter().any(Option::is_some)) {
         if !quantities.contains(&series.quantity.as_str()) {
             quantities.push(&series.quantity);
         }
@@ -34,20 +36,23 @@ fn section(quantity: &str, schemes: &[Scheme<'_>], time: &TimeAxis) -> Section {
         all.flat_map(|series| series.values.iter().copied().flatten())
     };
     let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
-    let (title, axis, scale) = match quantity {
-        "rtt" => {
-            let unit = Unit::for_time(highest * 1e6);
-            ("Round-trip times".to_owned(), format!("RTT ({})", unit.name), unit.scale / 1e6)
-        }
-        "window" => {
-            let unit = Unit::for_bytes(highest);
-            ("Windows".to_owned(), format!("window ({})", unit.name), unit.scale)
-        }
-        "rate" => {
-            let unit = Unit::for_rate(highest);
-            ("Senders: rate".to_owned(), format!("sending rate ({})", unit.name), unit.scale)
-        }
-        gauge => (format!("Senders: {gauge}"), gauge.to_owned(), 1.0),
+    let largest = highest.max(-lowest);
+    let (unit, scale) = match SenderSeries::unit_of(quantity) {
+        // Series have microseconds, units picoseconds.
+        SenderUnit::Time => (Some(Unit::for_time(largest * 1e6)), 1e6),
+        SenderUnit::Bytes => (Some(Unit::for_bytes(largest)), 1.0),
+        SenderUnit::Rate => (Some(Unit::for_rate(largest)), 1.0),
+        SenderUnit::None => (None, 1.0),
+    };
+    let (title, name) = match quantity {
+        "rtt" => ("Round-trip times".to_owned(), "RTT"),
+        "window" => ("Windows".to_owned(), "window"),
+        "rate" => ("Senders: rate".to_owned(), "sending rate"),
+        gauge => (format!("Senders: {gauge}"), gauge),
+    };
+    let (axis, scale) = match unit {
+        Some(unit) => (format!("{name} ({})", unit.name), unit.scale / scale),
+        None => (name.to_owned(), 1.0),
     };
     let y = match lowest < 0.0 {
         true => Axis::exactly(axis, lowest / scale, highest / scale),

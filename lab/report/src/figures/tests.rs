@@ -191,6 +191,25 @@ fn a_report_without_series_says_which_ports_to_observe() {
     assert!(note.contains("--set 'observe.ports=[\"s1:3\", "), "{note}");
 }
 
+/// The unit follows from the name, and a quantity that no sender has is not drawn.
+#[test]
+fn gauges_have_units() {
+    let mut results = fixtures::senders();
+    for trace in results.traces.values_mut() {
+        for series in &mut trace.senders {
+            let (name, values) = match series.quantity.as_str() {
+                "rtt" => ("target_rate", vec![Some(25e9); 1000]),
+                _ => ("window", vec![None; 1000]),
+            };
+            (series.quantity, series.values) = (name.to_owned(), values);
+        }
+    }
+    let sections = sections(&results);
+    let section = sections.last().unwrap();
+    assert_eq!(section.title, "Senders: target_rate");
+    assert_eq!(section.figures[0].picture.chart().unwrap().y.title, "target_rate (Gbit/s)");
+}
+
 #[test]
 fn each_quantity_of_senders_has_a_section() {
     let sections = sections(&fixtures::senders());

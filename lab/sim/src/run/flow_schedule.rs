@@ -46,6 +46,10 @@ pub(super) struct FlowSchedule<'e> {
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `FlowSchedule` event is due.
     next_event: Option<Time>,
+    /// Number of flows of workloads whose senders are still to be recorded, see [`take_sampled`](Self::take_sampled).
+    to_sample: usize,
+    /// Flow index and name of the flows that have started since the last [`take_sampled`](Self::take_sampled).
+    sampled: Vec<(u32, String)>,
 }
 
 impl<'e> FlowSchedule<'e> {
@@ -62,7 +66,14 @@ impl<'e> FlowSchedule<'e> {
             feed,
             names: FlowNamer::new(topology, flows),
             next_event: None,
+            to_sample: experiment.recorded_dynamic_flow_count(),
+            sampled: Vec::new(),
         }
+    }
+
+    /// Returns the flows of workloads that have started since the last call, and whose senders are recorded.
+    pub(super) fn take_sampled(&mut self) -> Vec<(u32, String)> {
+        std::mem::take(&mut self.sampled)
     }
 
     /// Returns the time of the next start or stop of a flow that is known now.
@@ -116,6 +127,10 @@ impl<'e> FlowSchedule<'e> {
                     let source = FlowSource { index, tag: arrival.tag };
                     let flow = self.names.flow(experiment.workload_of_source(index), arrival, random);
                     let start = self.start_flow(&flow, None, Some(source), network);
+                    if self.to_sample > 0 {
+                        self.to_sample -= 1;
+                        self.sampled.push((start.flow_index, flow.name.clone()));
+                    }
                     command(key, flow.from, HostCommand::Start(Box::new(start)));
                 }
             }
@@ -207,21 +222,21 @@ impl<'e> FlowSchedule<'e> {
         has_ended
     }
 
-    /// Returns the sender's state of flow number `predefined` of the experiment, if it is active.
-    pub(super) fn predefined_info(&self, predefined: usize, network: &View<'_>) -> Option<FlowInfo> {
-        flow_info(self.table.active(self.table.predefined(predefined)?)?, network)
+    /// Returns the sender's state of a flow, if it is active.
+    pub(super) fn info(&self, flow_index: u32, network: &View<'_>) -> Option<FlowInfo> {
+        flow_info(self.table.active(flow_index)?, network)
     }
 
-    /// Returns the values of `quantities` of flow number `predefined`, whose state is `info`.
+    /// Returns the values of `quantities` of a flow, whose state is `info`.
     pub(super) fn sender_values(
         &self,
-        predefined: usize,
+        flow_index: u32,
         quantities: &[&str],
         info: Option<&FlowInfo>,
         network: &View<'_>,
     ) -> Vec<Option<f64>> {
         let mut values = vec![None; quantities.len()];
-        let flow = self.table.predefined(predefined).and_then(|index| self.table.active(index));
+        let flow = self.table.active(flow_index);
         if quantities.is_empty() || info.is_none() {
             return values;
         }
@@ -235,15 +250,14 @@ impl<'e> FlowSchedule<'e> {
         }
         if let Some(info) = info {
             set("rtt", info.rtt.map(Time::as_us_f64));
-            set("window", Some(info.window.as_f64()));
+            set("window", FlowInfo::window_limit(info.window).map(Bytes::as_f64));
             set("rate", Some(info.sending_rate.as_bps_f64()));
         }
         values
     }
 
-    /// Returns the acknowledged payload of flow number `predefined` of the experiment; zero before it starts.
-    pub(super) fn acked(&self, predefined: usize, network: &View<'_>) -> Bytes {
-        let Some(flow_index) = self.table.predefined(predefined) else { return Bytes::ZERO };
+    /// Returns the acknowledged payload of a flow.
+    pub(super) fn acked(&self, flow_index: u32, network: &View<'_>) -> Bytes {
         match self.table.active(flow_index) {
             Some(flow) => flow_info(flow, network).map_or(Bytes::ZERO, |info| info.acked),
             None => self.table.record(flow_index).acked,

@@ -59,6 +59,8 @@ pub(super) struct SchemeRun<'e> {
     fairness_window_start: Time,
     /// Length of the next stretch in lookaheads, 1 to [`MAX_WINDOWS_PER_STRETCH`].
     stretch_windows: u64,
+    /// Flow indices of the flows of workloads whose senders are recorded, in order of start.
+    sampled_dynamic: Vec<u32>,
     /// A flow that had unsent bytes when [`SchemeRun::may_end_before`] was last called, to look at first.
     unsent_flow: Option<(HostIx, FlowId)>,
     /// Time of the last deadlock detection.
@@ -108,6 +110,7 @@ impl<'e> SchemeRun<'e> {
             changes,
             fairness_window_start: experiment.fairness_window_start(),
             stretch_windows: 1,
+            sampled_dynamic: Vec::new(),
             unsent_flow: None,
             last_deadlock_check: Time::ZERO,
             deadlock: None,
@@ -379,15 +382,24 @@ impl<'e> SchemeRun<'e> {
             // Only the first sample in the fairness window is recorded: flows that start later are not compared.
             self.fairness_window_start = Time::MAX;
         }
-        let flows: Vec<FlowSample> = (0..self.recorder.sampled_flow_count())
-            .map(|flow| {
-                let info = self.flows.predefined_info(flow, network);
-                let rate = info.as_ref().map_or(Bandwidth::ZERO, |info| info.sending_rate);
-                let quantities = self.recorder.quantities();
-                let sender = self.flows.sender_values(flow, quantities, info.as_ref(), network);
-                FlowSample { rate, acked: self.flows.acked(flow, network), sender }
-            })
-            .collect();
+        for (flow_index, name) in self.flows.take_sampled() {
+            self.recorder.add_flow(name);
+            self.sampled_dynamic.push(flow_index);
+        }
+        let sample_of = |flow_index: Option<u32>| {
+            let quantities = self.recorder.quantities();
+            let Some(flow_index) = flow_index else {
+                return FlowSample { sender: vec![None; quantities.len()], ..FlowSample::default() };
+            };
+            let info = self.flows.info(flow_index, network);
+            let rate = info.as_ref().map_or(Bandwidth::ZERO, |info| info.sending_rate);
+            let sender = self.flows.sender_values(flow_index, quantities, info.as_ref(), network);
+            FlowSample { rate, acked: self.flows.acked(flow_index, network), sender }
+        };
+        let predefined = 0..self.experiment.recorded_flow_count();
+        let predefined = predefined.map(|number| self.flows.table.predefined(number));
+        let dynamic = self.sampled_dynamic.iter().copied().map(Some);
+        let flows: Vec<FlowSample> = predefined.chain(dynamic).map(sample_of).collect();
         self.changes.sample(now, network);
         self.recorder.sample(network, &flows);
     }

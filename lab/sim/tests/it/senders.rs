@@ -61,3 +61,31 @@ fn unknown_quantities_are_rejected() {
                     rate, alpha, u, reference_window, all; did you mean";
     assert!(reason.contains(expected), "{reason}");
 }
+
+/// Flows that a workload starts during the run are recorded too, and a scheme without a window has none.
+#[test]
+fn senders_of_flows_that_start_during_the_run_are_recorded() {
+    let keys = [
+        "schemes=[dcqcn, hpcc]",
+        "flows=[{from: h1, to: h3, size: 100KB}]",
+        "workload={kind: jobs, jobs: 2, servers: 2, request: 1KB, response: 20KB}",
+        "observe.interval=1us",
+        "duration=400us",
+    ];
+    let plain = run(&keys).unwrap();
+    let results = run(&[&keys[..], &["observe.sender=[window, rtt]"]].concat()).unwrap();
+    assert_eq!(results.summary.digest, plain.summary.digest, "recording changes nothing");
+    for (scheme, trace) in &results.traces {
+        let flows: Vec<&str> = trace.senders.iter().step_by(2).map(|series| series.flow.as_str()).collect();
+        let started: Vec<String> = trace.flows.iter().take(16).map(|flow| flow.name()).collect();
+        assert_eq!(flows.len(), 16, "{scheme}: {flows:?}");
+        assert_eq!(flows, started, "{scheme}");
+        assert!(trace.senders.iter().all(|series| series.values.len() == 400), "{scheme}");
+        let values = |quantity: &str| {
+            let series = trace.senders.iter().filter(|series| series.quantity == quantity);
+            series.flat_map(|series| &series.values).flatten().count()
+        };
+        assert!(values("rtt") > 0, "{scheme}");
+        assert_eq!(values("window") > 0, scheme == "hpcc", "{scheme}");
+    }
+}
