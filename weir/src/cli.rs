@@ -4,6 +4,8 @@ use crate::commands::CommandLine;
 use crate::console::Console;
 use crate::{huge_pages, interrupt};
 use clap::FromArgMatches as _;
+use clap::error::ErrorKind;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use weir_experiment::topologies::TopologyKind;
@@ -138,12 +140,30 @@ impl Cli {
 /// Prints a usage error, or the requested help, and returns the exit status.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     // If the stream is closed, only the exit status reports the error.
-    let _ = error.print();
+    let _ = print_parse_error(error);
     let is_diff = std::env::args().skip(1).take(2).eq(["controller", "diff"]);
     // `controller diff` follows `terraform plan -detailed-exitcode`, in which 2 means differences. clap's
     // status of usage errors, 2, becomes 1, so that a script does not take a typo for a difference.
     let status = if is_diff && error.use_stderr() { 1 } else { error.exit_code() };
     u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Prints a usage error, with the words of Rust's parsers replaced by what a value should be.
+fn print_parse_error(error: &clap::Error) -> io::Result<()> {
+    /// Messages of `str::parse` for integers.
+    const WORDS: [(&str, &str); 4] = [
+        ("invalid digit found in string", "expected a whole number, 0 or more"),
+        ("number would be zero for non-zero type", "must be at least 1"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("cannot parse integer from empty string", "expected a whole number"),
+    ];
+    if error.kind() != ErrorKind::ValueValidation {
+        return error.print();
+    }
+    let rendered = error.render();
+    let text = if io::stderr().is_terminal() { rendered.ansi().to_string() } else { rendered.to_string() };
+    let text = WORDS.iter().fold(text, |text, (word, meaning)| text.replace(word, meaning));
+    write!(io::stderr(), "{text}")
 }
 
 impl Default for Cli {

@@ -14,6 +14,14 @@ pub struct TopologyError {
 }
 
 impl TopologyError {
+    /// Returns the key to which the error refers, if it refers to one.
+    pub fn field(&self) -> Option<&'static str> {
+        match self.location {
+            Location::Field(name) => Some(name),
+            Location::Topology | Location::Link(_) => None,
+        }
+    }
+
     pub(super) fn at(location: Location, problem: TopologyProblem) -> TopologyError {
         TopologyError { location, problem }
     }

@@ -1,7 +1,7 @@
 //! Reads YAML with serde, and reports errors with line, column and key path.
 
 use crate::yaml_syntax;
-use saphyr_parser::{Event, Marker, Parser};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use serde::de::DeserializeOwned;
 use serde_yaml::Value;
 use std::collections::HashMap;
@@ -128,11 +128,17 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
         if key_path != word && !key_path.ends_with(&format!(".{word}")) {
             key_path = join_path(&key_path, word);
         }
-        let reason = positions.with_assignment(
-            &key_path,
-            EntryPart::Key,
-            format!("{reason}{}", did_you_mean(word, words)),
-        );
+        let known: Vec<&str> = words.collect();
+        let meant = did_you_mean(word, known.iter().copied());
+        // The keys of a scheme in the long form.
+        let is_parameter = meant.is_empty() && known.starts_with(&["scheme", "label", "set"]);
+        let hint = match is_parameter {
+            true => {
+                format!("; parameters of a scheme stand under `set`: {{scheme: ..., set: {{{word}: ...}}}}")
+            }
+            false => meant,
+        };
+        let reason = positions.with_assignment(&key_path, EntryPart::Key, format!("{reason}{hint}"));
         return KeyError { position: positions.part(&key_path, EntryPart::Key), key_path, reason };
     }
     if reason.starts_with("missing field")
@@ -159,13 +165,30 @@ fn without_rust_types(reason: &str) -> String {
     let is_empty = reason.starts_with("invalid type: unit value");
     let reason = reason.replacen("invalid type: unit value", "no value", 1);
     let Some((before, word)) = reason.rsplit_once("expected ") else { return reason };
+    let (is_nonzero, integer) = word.strip_prefix("a nonzero ").map_or((false, word), |word| (true, word));
+    // `64-bit` and wider: no file needs a number near their maximum.
+    let max = match integer {
+        "u8" => Some(Some(u64::from(u8::MAX))),
+        "u16" => Some(Some(u64::from(u16::MAX))),
+        "u32" => Some(Some(u64::from(u32::MAX))),
+        "u64" | "usize" => Some(None),
+        _ => None,
+    };
+    // Of a text or a fraction, the type is what is wrong and not the range.
+    if let Some(max) = max.filter(|_| reason.contains(": integer `")) {
+        let min = u64::from(is_nonzero);
+        let range = max.map_or_else(|| format!("{min} or more"), |max| format!("{min} to {max}"));
+        return format!("{before}expected a whole number, {range}");
+    }
     let word = match word {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
         "f64" => "a number",
+        "a boolean" => "true or false",
+        "a map" => "a map such as {key: value}",
         "a sequence" => "a list",
         "variant identifier" | "a Value::Tagged enum" => "one of the allowed values",
-        _ if word.starts_with("a nonzero ") => "a whole number above 0",
         _ if word.starts_with("struct ") || word.starts_with("internally tagged enum ") => "a map of keys",
+        _ if is_nonzero => "a whole number above 0",
         word => word,
     };
     // `topology:` alone, with its keys in the column of `topology`.
@@ -234,7 +257,7 @@ impl Positions {
             })?;
             let position = Position::from(span.start);
             match event {
-                Event::Scalar(scalar, ..) => match open.last_mut() {
+                Event::Scalar(scalar, style, ..) => match open.last_mut() {
                     Some(OpenCollection { next: next @ NextNode::Key, path }) => {
                         let key = join_path(path, &scalar);
                         let entry = KeyEntry { key: Some(position), ..KeyEntry::at(position) };
@@ -246,7 +269,18 @@ impl Positions {
                         *next = NextNode::Value(key);
                     }
                     _ => {
+                        let is_entry =
+                            open.last().is_some_and(|open| matches!(open.next, NextNode::Entry(_)));
                         let path = path_of_next_value(&mut open);
+                        if is_entry && style == ScalarStyle::Plain && scalar.contains(" - ") {
+                            let (first, last) = (span.start.line(), span.end.line());
+                            if let Some((line, column, reason)) =
+                                yaml_syntax::continued_entry(text, first, last)
+                            {
+                                let position = Some(Position { line, column });
+                                return Err(KeyError { position, key_path: path, reason });
+                            }
+                        }
                         let key = positions.get(&path).and_then(|entry: &KeyEntry| entry.key);
                         let scalar = Some(scalar.into_owned());
                         let entry = KeyEntry { key, scalar, ..KeyEntry::at(position) };
@@ -523,11 +557,11 @@ workloads:
         );
         assert_eq!(
             spec("{kind: star, hosts: -4, rate: 1Gbps}"),
-            "1:21: hosts: invalid value: integer `-4`, expected a whole number"
+            "1:21: hosts: invalid value: integer `-4`, expected a whole number, 0 or more"
         );
         assert_eq!(
             spec("{kind: dumbbell, switches: 2, senders: -4, receivers: -4}"),
-            "1:40: senders: invalid value: integer `-4`, expected a whole number"
+            "1:40: senders: invalid value: integer `-4`, expected a whole number, 0 or more"
         );
         assert_eq!(
             spec("{kind: star, hosts: 4.5, rate: 1Gbps}"),

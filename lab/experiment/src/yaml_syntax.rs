@@ -8,9 +8,19 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
     let before = &lines[..lines.len().min(line.saturating_sub(1))];
     let line_above = before.iter().rposition(|above| is_content(above));
     let here = |reason: String| (line, indent + 1, reason);
-    if parser_reason.starts_with("tab") {
-        let reason = "this line is indented by a tab; YAML permits only spaces".to_owned();
-        return (line, content.find('\t').map_or(column, |tab| tab + 1), reason);
+    let is_about_tab = parser_reason.to_lowercase().contains("tab")
+        || parser_reason.contains("must be followed by a valid YAML whitespace");
+    // The parser may be at the value before the line with the tab.
+    let mut lines_with_tab =
+        lines.iter().enumerate().skip(line.saturating_sub(1)).filter(|(_, text)| text.contains('\t'));
+    if is_about_tab && let Some((index, text)) = lines_with_tab.next() {
+        let tab = text.chars().position(|c| c == '\t').unwrap_or(0);
+        let is_indentation = text.chars().take(tab).all(char::is_whitespace);
+        let reason = match is_indentation {
+            true => "this line is indented by a tab; YAML permits only spaces",
+            false => "a tab; write a space instead",
+        };
+        return (index + 1, tab + 1, reason.to_owned());
     }
     match parser_reason {
         // The parser is at the colon of `key:`; a colon before it is that of the key that has this value.
@@ -79,6 +89,22 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
             None => (line, column, format!("not YAML: {parser_reason}")),
         },
     }
+}
+
+/// Returns line, column and reason if a list entry in the lines `first` to `last`, which YAML reads as one text, has a line
+/// that begins with `-`: it was meant to be an entry of its own.
+pub(crate) fn continued_entry(text: &str, first: usize, last: usize) -> Option<(usize, usize, String)> {
+    let above = indent_of(text.lines().nth(first.checked_sub(1)?)?);
+    let is_meant_as_entry = |line: &str| line.trim_start().starts_with("- ") && indent_of(line) > above;
+    let mut lines = text.lines().enumerate().take(last).skip(first);
+    let (index, line) = lines.find(|(_, line)| is_meant_as_entry(line))?;
+    let indent = indent_of(line);
+    let reason = format!(
+        "this line is indented by {}, deeper than the list entry in line {first} ({above}), and so continues its text; give \
+         both the same indentation",
+        columns(indent)
+    );
+    Some((index + 1, indent + 1, reason))
 }
 
 /// Number of spaces at the beginning of a line.

@@ -115,7 +115,9 @@ impl CommandLine {
     /// experiment files.
     pub fn command_for(catalogue: &Catalogue) -> clap::Command {
         let keys = reference::terminal(&catalogue.schema());
-        CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)))
+        let command =
+            CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)));
+        with_negative_numbers(command)
     }
 
     /// Returns true if this process runs experiments in virtual time; `main` then enables huge pages.
@@ -180,6 +182,14 @@ impl CommandLine {
             Command::LeftOut(command) => Err(command.refusal()),
         }
     }
+}
+
+/// Lets every option have a negative number as its value. For those that take none, the message is then about the value
+/// and not about an unknown option `-1`.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let is_option = |arg: &clap::Arg| arg.get_long().is_some() && arg.get_action().takes_values();
+    let allow = |arg: clap::Arg| if is_option(&arg) { arg.allow_negative_numbers(true) } else { arg };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 #[cfg(test)]

@@ -153,13 +153,21 @@ fn is_taken(module: &str, type_name: &str) -> bool {
         })
 }
 
+/// Rejects the name of a scheme that this program has: two schemes cannot have the same one.
+fn check_scheme_name(name: &str, console: &Console) -> Result<(), Failure> {
+    if console.extensions.catalogue.schemes.names().all(|known| known != name) {
+        return Ok(());
+    }
+    Err(Failure::Input(format!(
+        "{name} is a scheme of this program (`weir schemes {name}`); choose another name, such as my_{name}"
+    )))
+}
+
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.template {
         Template::P4 { name } => (name, p4(name)?),
         Template::Scheme { name, weir } => {
-            if console.extensions.catalogue.schemes.names().any(|known| known == name) {
-                return Err(Failure::Input(format!("scheme {name} already exists; choose another name")));
-            }
+            check_scheme_name(name, console)?;
             // The template's own scheme has the name aimd.
             if name != "aimd" && is_taken(name, &to_type_name(name)) {
                 let reason = format!("invalid name: the template already uses {name}");
@@ -171,6 +179,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             (name, crate_files(weir.as_deref(), |weir| Ok(experiment(name, weir)))?)
         }
         Template::Telemetry { name, weir } => {
+            check_scheme_name(name, console)?;
             (name, crate_files(weir.as_deref(), |weir| telemetry(name, weir))?)
         }
     };

@@ -65,6 +65,11 @@ fn exceeds_one(ratio: Ratio) -> String {
     format!("must be at most 100 %, found {ratio}{}", ratio.percent_suggestion())
 }
 
+/// Returns the reason why a fault or a policy at this time has no effect.
+fn after_end(time: Time, duration: Time) -> String {
+    format!("{time} is not before the end of the run ({duration})")
+}
+
 /// Returns all changes, sorted by time. Changes at the same time are in the order of the file, policies last.
 pub(super) fn resolve(
     spec: &ExperimentSpec,
@@ -81,6 +86,15 @@ pub(super) fn resolve(
             Some(to) if to <= from => Err(invalid(&key_path("to"), format!("{to} is not after {from}"))),
             _ => Ok(()),
         };
+        let (key, start) = match fault {
+            FaultSpec::Impair { from, .. } | FaultSpec::Down { from, .. } | FaultSpec::Away { from, .. } => {
+                ("from", *from)
+            }
+            FaultSpec::Restart { at, .. } | FaultSpec::Attack { at, .. } => ("at", *at),
+        };
+        if start >= spec.duration {
+            return Err(invalid(&key_path(key), after_end(start, spec.duration)));
+        }
         let links_or_all = |names: &[String], key_path: &str| match names.is_empty() {
             true => Ok((0..topology.links.len()).collect()),
             false => links(topology, names, key_path, invalid),
@@ -183,7 +197,12 @@ pub(super) fn resolve(
     }
     if let Some(policy) = &spec.policy {
         policy.check(registry, topology, schemes, invalid)?;
-        policy.set.iter().enumerate().for_each(|(i, set)| schedule(set.at, Change::SetPolicy(i)));
+        for (i, set) in policy.set.iter().enumerate() {
+            if set.at >= spec.duration {
+                return Err(invalid(&format!("policy.set[{i}].at"), after_end(set.at, spec.duration)));
+            }
+            schedule(set.at, Change::SetPolicy(i));
+        }
     }
     changes.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(changes)

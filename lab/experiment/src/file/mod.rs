@@ -17,6 +17,7 @@ mod resolve;
 mod scale;
 mod scheme;
 mod spec;
+mod warnings;
 mod workload_names;
 
 pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
@@ -34,7 +35,7 @@ pub use spec::{
     CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec, TableFormat,
     TransportSpec,
 };
-pub(crate) use workload_names::ALL_WORKLOADS;
+pub use workload_names::ALL_WORKLOADS;
 
 use crate::catalogue::Catalogue;
 use crate::input::read_text;
@@ -103,11 +104,8 @@ impl Experiment {
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
         let mut positions = Positions::from_text(text).map_err(|error| ExperimentError::key(file, error))?;
-        for assignment in overrides {
-            positions.mark_overridden(&overrides::key_path(assignment), assignment);
-        }
+        let mut spec = read(catalogue, text, file, overrides, &mut positions)?;
         let locate = |error: ExperimentError| error.located(&positions);
-        let mut spec = read(catalogue, text, file, overrides, &positions)?;
         resolve_paths(catalogue, &mut spec, file).map_err(locate)?;
         if spec.name.is_empty() {
             spec.name = default_name.to_owned();

@@ -26,7 +26,9 @@ use weir_controller::import::{import, with_formats};
 use weir_controller::plan::{FORWARD, MAX_WEIGHTED_QUEUES};
 use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::DeflectionConfig;
-use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
+use weir_controller::topology::{
+    self, HostIx, SwitchIx, Topology, TopologyFile, TopologyProblem, TopologySpec,
+};
 use weir_host::scheme::{Deflection, QueueThreshold, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::suggest::did_you_mean;
@@ -68,13 +70,16 @@ pub(super) fn read(
     text: &str,
     file: &str,
     overrides: &[String],
-    positions: &Positions,
+    positions: &mut Positions,
 ) -> Result<ExperimentSpec, ExperimentError> {
     let invalid = |error: KeyError| ExperimentError::key(file, error);
     let mut root: Value = yaml::read_with_positions(text, positions).map_err(invalid)?;
     for assignment in overrides {
-        overrides::apply(&mut root, assignment).map_err(|reason| ExperimentError::Override { reason })?;
+        let key_path =
+            overrides::apply(&mut root, assignment).map_err(|reason| ExperimentError::Override { reason })?;
+        positions.mark_overridden(&key_path, assignment);
     }
+    let positions = &*positions;
     let expanded = root.get_mut("topology").map_or(Ok(false), |topology| {
         let expanded = catalogue.topologies.expand(topology);
         expanded.map_err(|(key, reason)| invalid(positions.error(join_path("topology", &key), reason)))
@@ -84,11 +89,33 @@ pub(super) fn read(
         // messages show. Only overrides and topologies of users have to go through `Value`.
         yaml::read_with_positions(text, positions)
     } else {
-        yaml::read_value(root, positions)
+        yaml::read_value(root.clone(), positions).map_err(|error| overrides::with_full_paths(error, &root))
     };
-    let mut spec: ExperimentSpec = spec.map_err(invalid)?;
+    let mut spec: ExperimentSpec =
+        spec.map_err(|error| invalid(with_range_of_topology_key(error, &root, positions)))?;
     spec.merge_workloads();
     Ok(spec)
+}
+
+/// Names the range of a key of the topology whose value is a negative number: the range depends on the kind, and serde
+/// rejects the number before it is checked.
+fn with_range_of_topology_key(error: KeyError, root: &Value, positions: &Positions) -> KeyError {
+    let key = error.key_path.strip_prefix("topology.").filter(|_| error.reason.contains("integer `-"));
+    let range = key.and_then(|key| {
+        let mut topology = root.get("topology")?.clone();
+        let value = std::mem::replace(topology.get_mut(key)?, Value::from(0));
+        let spec: TopologySpec = serde_yaml::from_value(topology).ok()?;
+        match topology::build(&spec).err().filter(|error| error.field() == Some(key))?.problem {
+            TopologyProblem::OutOfRange { min, max, .. } => {
+                Some(format!("{} is out of range, use {min} to {max}", value.as_i64()?))
+            }
+            _ => None,
+        }
+    });
+    match range {
+        Some(reason) => positions.error(error.key_path, reason),
+        None => error,
+    }
 }
 
 /// Checks the keys of an experiment file and resolves them. `file` is the path of the file, for error messages.
@@ -104,7 +131,10 @@ pub(super) fn resolve(
             format!("invalid name \"{}\": must not start with '.' or contain '/' or '\\'", spec.name);
         return Err(invalid("name", reason));
     }
-    let topology = topology::build(&spec.topology).map_err(|e| invalid("topology", e.to_string()))?;
+    let topology = topology::build(&spec.topology).map_err(|error| match error.field() {
+        Some(field) => invalid(&join_path("topology", field), error.problem.to_string()),
+        None => invalid("topology", error.to_string()),
+    })?;
     let schemes = resolve_schemes(&spec, registry, &topology, &invalid)?;
     if spec.duration == Time::ZERO {
         return Err(invalid("duration", "must be positive, for example 1ms".to_owned()));
@@ -121,6 +151,7 @@ pub(super) fn resolve(
             "must be positive, for example 32MB: no packet fits into an empty buffer".to_owned(),
         ));
     }
+    check_pfc_threshold(&spec, &invalid)?;
     if spec.queue_packets == Some(0) {
         return Err(invalid(
             "queue_packets",
@@ -201,6 +232,24 @@ pub(super) fn resolve(
         .and_then(|()| experiment.check_sender_quantities())
         .map_err(|(key_path, reason)| invalid(&key_path, reason))?;
     Ok(experiment)
+}
+
+/// Rejects a PFC threshold that the buffer of a switch cannot reach: it would be the same as `pfc: off`, unsaid. The
+/// default threshold is only a [warning](super::warnings).
+fn check_pfc_threshold(
+    spec: &ExperimentSpec,
+    invalid: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<(), ExperimentError> {
+    match spec.unreachable_pfc_threshold() {
+        Some(threshold) if !spec.has_default_pfc_threshold() => {
+            let reason = format!(
+                "{threshold} exceeds the buffer of a switch, {}: no switch would ever pause; lower it, or write pfc: off",
+                spec.buffer
+            );
+            Err(invalid("pfc.threshold", reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads the program of the key `key_path`.
@@ -490,8 +539,8 @@ fn resolve_flows(
             let reason = format!("{} is not before the end of the run ({})", flow.start, spec.duration);
             return Err(invalid(&key_path("start"), reason));
         }
-        if flow.stop.is_some_and(|stop| stop <= flow.start) {
-            return Err(invalid(&key_path("stop"), "must be after `start`".to_owned()));
+        if let Some(stop) = flow.stop.filter(|&stop| stop <= flow.start) {
+            return Err(invalid(&key_path("stop"), format!("stop {stop} is not after start {}", flow.start)));
         }
         let announced = flow.announces.iter().map(|name| host(key_path("announces"), name));
         let announced = announced.collect::<Result<Vec<_>, _>>()?;

@@ -159,6 +159,17 @@ impl ExperimentSpec {
         self.queues.iter().map(|queue| queue.weight.get()).collect()
     }
 
+    /// Returns the PFC threshold, if it is above what the buffer of a switch can hold.
+    pub(super) fn unreachable_pfc_threshold(&self) -> Option<Bytes> {
+        self.pfc.on().and_then(|pfc| pfc.threshold).filter(|&threshold| threshold > self.buffer)
+    }
+
+    /// Returns whether the PFC threshold is the one that a file without the key `pfc` has.
+    pub(super) fn has_default_pfc_threshold(&self) -> bool {
+        let threshold = |pfc: &OffOr<PfcSpec>| pfc.on().and_then(|pfc| pfc.threshold);
+        threshold(&self.pfc) == threshold(&default_pfc())
+    }
+
     /// Moves the single `workload` of a file to the front of `workloads`.
     pub(super) fn merge_workloads(&mut self) {
         self.workloads.splice(0..0, self.workload.take());

@@ -119,6 +119,56 @@ fn errors_have_key_path_and_reason() {
         (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),
         (&["name=a/b"], &["name", "invalid name \"a/b\""]),
         (&["oops"], &["--set", "not an assignment"]),
+        (
+            &["size=1KB"],
+            &["size: unknown field `size`; a path begins at the top of the file: flows.0.size (--set"],
+        ),
+        (
+            &["flows.0.start=300us", "flows.0.stop=200us"],
+            &["flows[0].stop: stop 200us is not after start 300us"],
+        ),
+        (
+            &["workload={kind: incast, senders: 2, size: 1B, start: 600us, stop: 500us}"],
+            &["workload.stop: stop 500us is not after start 600us"],
+        ),
+        (&["until_idle=yes"], &["until_idle: ", "expected true or false"]),
+        (&["seed=-1"], &["seed: ", "expected a whole number, 0 or more"]),
+        (
+            &["schemes=[{scheme: fncc, set: eta=0.9}]"],
+            &["schemes[0].set: ", "expected a map such as {key: value}"],
+        ),
+        (
+            &["workload={kind: poisson, sizes: websearhc, load: 1%}"],
+            &["workload.sizes: ", "did you mean \"websearch\"?"],
+        ),
+        (
+            &["workload={kind: poisson, sizes: 1KB, load: 1%, to: h1-h9}"],
+            &["workload.to: host \"h9\" is not declared; the topology has h1 to h3"],
+        ),
+        (&["topology.senders=70000"], &["topology.senders: 70000 is out of range, use 1 to 500"]),
+        (&["workload={kind: incast, senders: -2, size: 1B}"], &["expected a whole number, 0 to 4294967295"]),
+        (
+            &["schemes=[{scheme: fncc, eta: 0.9}]"],
+            &["parameters of a scheme stand under `set`: {scheme: ..., set: {eta: ...}}"],
+        ),
+        (
+            &["workload={kind: poisson, sizes: 1KB, load: 1%, nmae: x}"],
+            &[
+                "workload.nmae: unknown field `nmae`, expected one of `kind`, `name`, `sizes`",
+                "did you mean \"name\"?",
+            ],
+        ),
+        (&["workload={kind: permutation, x: 1}"], &["expected one of `kind`, `name`, `"]),
+        (&["pfc.threshold=64MB"], &["pfc.threshold: 64MB exceeds the buffer of a switch"]),
+        (
+            &["faults=[{kind: down, links: [h1], from: 2ms}]"],
+            &["faults[0].from: 2ms is not before the end of the run (1ms)"],
+        ),
+        (&["faults=[{kind: loss, rate: 1%, from: 1ms}]"], &["faults[0].from: 1ms is not before the end"]),
+        (
+            &["faults=[{kind: restart, switch: s1, at: 2ms, refill_after: 1us}]"],
+            &["faults[0].at: 2ms is not before"],
+        ),
         // Errors that only the checks of hosts and routes find.
         (&["mtu=0B"], &["x.yaml", "mtu: 0B is too small"]),
         (&["transport.base_rtt=0s"], &["transport.base_rtt: must be greater than zero"]),
@@ -178,11 +228,11 @@ fn errors_have_key_path_and_reason() {
         ),
         (
             &["workload={kind: permutation, start: 1ms}"],
-            &["workload.start: start 1ms must be before stop 1ms"],
+            &["workload.start: start 1ms is not before the end of the run (1ms)"],
         ),
         (
             &["workload={kind: incast, senders: 2, size: 1B, to: h3, start: 2ms}"],
-            &["workload.start: start 2ms must be before stop 1ms"],
+            &["workload.start: start 2ms is not before the end of the run (1ms)"],
         ),
         (
             &["workload={kind: incast, senders: 2, flows: 1, size: 1B}"],
@@ -202,21 +252,13 @@ fn errors_have_key_path_and_reason() {
 #[test]
 fn an_error_in_an_override_quotes_the_assignment() {
     for (assignment, column, expected) in [
-        (
-            "topology.senders=-4",
-            18,
-            "x.yaml: topology.senders: invalid value: integer `-4`, expected a whole number",
-        ),
+        ("topology.senders=-4", 18, "x.yaml: topology.senders: -4 is out of range, use 1 to 500"),
         (
             "topology.rate=100",
             15,
             "x.yaml: topology.rate: rate \"100\" has no unit, write it like 100Gbps or 10Mbps",
         ),
-        (
-            "topology={kind: star, hosts: -4}",
-            30,
-            "x.yaml: topology.hosts: invalid value: integer `-4`, expected a whole number",
-        ),
+        ("topology={kind: star, hosts: -4}", 30, "x.yaml: topology.hosts: -4 is out of range, use 1 to 500"),
         ("workload.load=60", 15, "x.yaml: workload: missing field `kind`"),
         ("topology.hosts=4", 10, "x.yaml: topology.hosts: unknown field `hosts`"),
         ("flavour=mint", 1, "x.yaml: flavour: unknown field `flavour`"),
@@ -254,7 +296,7 @@ fn errors_of_messages_are_located_at_the_key() {
     let with = |keys: &str| message(&format!("{GOOD}workload: {{kind: messages, {keys}}}\n"), &[]);
     let (size, start) = (with("load: 10%, size: 0B"), with("size: 1KB, load: 10%, start: 1ms"));
     assert_eq!(size, "x.yaml:10:45: workload.size: must be at least 1B");
-    assert_eq!(start, "x.yaml:10:57: workload.start: start 1ms must be before stop 1ms");
+    assert_eq!(start, "x.yaml:10:57: workload.start: start 1ms is not before the end of the run (1ms)");
 }
 
 #[test]
@@ -361,6 +403,13 @@ fn syntax_errors_say_what_is_wrong() {
         ),
         ("name: x\n- a\n", "2:1: a list entry among keys; indent it below the key that it belongs to"),
         ("topology:\n\tkind: star\n", "2:1: this line is indented by a tab; YAML permits only spaces"),
+        ("flows:\n  - from: h1\n\tto: h2\n", "3:1: this line is indented by a tab; YAML permits only spaces"),
+        ("name:\tx\nduration:\t1ms\n", "1:6: a tab; write a space instead"),
+        (
+            "schemes:\n - fncc\n  - hpcc\n",
+            "3:3: schemes[0]: this line is indented by 2 columns, deeper than the list entry in line 2 (1), and so \
+             continues its text; give both the same indentation",
+        ),
         ("title: a: b\n", "1:9: a second `: ` in one value; write the value in quotes"),
         ("name: x\ntitle \"b\"\nduration: 1ms\n", "2:1: expected `key: value`, with a space after the colon"),
         (

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The name of all workloads together in tables.
-pub(crate) const ALL_WORKLOADS: &str = "all";
+pub const ALL_WORKLOADS: &str = "all";
 
 /// Returns the name of the flows that the key `flows` lists.
 pub(super) fn listed_flows() -> Arc<str> {

@@ -62,12 +62,14 @@ impl WorkloadContext<'_> {
     ///
     /// If the range is empty.
     pub fn start_range(&self, start: Time, stop: Option<Time>) -> Result<Range<Time>, InvalidKey> {
-        let stop = stop.unwrap_or(self.duration).min(self.duration);
-        if start < stop {
-            Ok(start..stop)
-        } else {
-            Err(InvalidKey::new("start", format!("start {start} must be before stop {stop}")))
+        if let Some(stop) = stop.filter(|&stop| stop <= start) {
+            return Err(InvalidKey::new("stop", format!("stop {stop} is not after start {start}")));
         }
+        if start >= self.duration {
+            let reason = format!("start {start} is not before the end of the run ({})", self.duration);
+            return Err(InvalidKey::new("start", reason));
+        }
+        Ok(start..stop.unwrap_or(self.duration).min(self.duration))
     }
 }
 
@@ -225,7 +227,11 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
         let name = name.trim();
         topology.host_named(name).ok_or_else(|| {
             let meant = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
-            format!("host \"{name}\" is not declared{meant}")
+            let known = match (topology.hosts.first(), topology.hosts.last()) {
+                (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
+                _ => "the topology has no hosts".to_owned(),
+            };
+            format!("host \"{name}\" is not declared; {known}{meant}")
         })
     };
     let mut selected = BTreeSet::new();

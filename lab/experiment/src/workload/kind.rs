@@ -245,6 +245,7 @@ impl Workloads {
             return Err(("kind".to_owned(), reason));
         };
         (entry.read)(Value::Mapping(spec.keys.clone()))
+            .map_err(|(key, reason)| (key, with_common_keys(&reason)))
     }
 
     /// Applies `change` to a workload and writes its keys back, including defaults of absent keys.
@@ -258,6 +259,25 @@ impl Workloads {
         spec.keys = workload.keys();
         Ok(())
     }
+}
+
+/// Adds the keys that every kind has to the list of known keys in a message about an unknown one.
+fn with_common_keys(reason: &str) -> String {
+    /// Keys of [`WorkloadSpec`], which the type of a kind does not have.
+    const COMMON_KEYS: [&str; 2] = ["kind", "name"];
+    let unknown = reason.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+    let Some((unknown, _)) = unknown else { return reason.to_owned() };
+    let common = COMMON_KEYS.map(|key| format!("`{key}`")).join(", ");
+    let (before, known) = match reason.split_once("expected ") {
+        Some((before, known)) => (before, format!(", {}", known.trim_start_matches("one of "))),
+        // A kind without keys: "there are no fields".
+        None => (reason.split_inclusive("`, ").next().unwrap_or(reason), String::new()),
+    };
+    let meant = match reason.contains("did you mean") {
+        true => String::new(),
+        false => did_you_mean(unknown, COMMON_KEYS),
+    };
+    format!("{before}expected one of {common}{known}{meant}")
 }
 
 /// Returns the schema of the key `name`, which all kinds have.

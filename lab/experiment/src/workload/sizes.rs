@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use weir_controller::topology::AsText;
+use weir_host::suggest::did_you_mean;
 use weir_units::Bytes;
 
 /// Built-in distributions, from `experiments/workloads/`.
@@ -186,7 +187,8 @@ fn read_cdf(name: &str) -> Result<Cdf, String> {
     }
     if !is_path(name) && !Path::new(name).is_file() {
         let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
-        return Err(format!("\"{name}\" is not a distribution, use {} or a file", known.join(", ")));
+        let meant = did_you_mean(name, known.iter().copied());
+        return Err(format!("\"{name}\" is not a distribution, use {} or a file{meant}", known.join(", ")));
     }
     let text = read_file(Path::new(name)).map_err(|error| format!("{name}: {error}"))?;
     Cdf::parse(&text).map_err(|reason| {

@@ -324,7 +324,10 @@ fn invalid_values_are_reported_with_their_location() {
         ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "positive"]),
         ("{kind: poisson, sizes: 1KB, load: 50%, from: h1-h9}", ["workload.from", "\"h9\""]),
         ("{kind: poisson, sizes: 1KB, load: 50%, from: h1, to: h1}", ["workload.to", "also a sender"]),
-        ("{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}", ["workload.start", "must be before stop"]),
+        (
+            "{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}",
+            ["workload.start", "not before the end of the run"],
+        ),
         ("{kind: incast, senders: 4, size: 1KB, every: 1us}", ["workload.senders", "1 to 3"]),
         ("{kind: incast, senders: 2, size: 1KB, every: 1us, load: 5%}", ["workload.load", "every"]),
         (
