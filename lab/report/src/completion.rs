@@ -2,10 +2,19 @@
 
 use crate::format::{decimal, size_range};
 use maud::{Markup, html};
+use weir_experiment::file::ALL_WORKLOADS;
 use weir_experiment::results::{FctStatistic, Results};
 
 /// With fewer flows, the 99th percentile is the maximum or close to it.
 pub const ENOUGH_FOR_P99: u64 = 100;
+/// The same for the 95th percentile.
+pub const ENOUGH_FOR_P95: u64 = 20;
+
+/// Returns the number of samples of which at least one lies above a percentile of this rank; `None` for the median and
+/// lower ones, which few samples estimate as well as the mean.
+pub(crate) fn enough_for(rank: u8) -> Option<u64> {
+    (50 < rank && rank < 100).then(|| 100 / u64::from(100 - rank))
+}
 
 /// The statistics in the columns of the table.
 const STATISTICS: [&str; 4] = ["mean", "p50", "p95", "p99"];
@@ -22,7 +31,8 @@ fn name_of((workload, over, upto): Group<'_>, groups: &[Group<'_>]) -> String {
     let sizes = size_range(over, upto);
     match groups.iter().all(|group| group.0 == workload) {
         true => sizes,
-        false => format!("{workload} {sizes}"),
+        false if workload == ALL_WORKLOADS => format!("all workloads, {sizes}"),
+        false => format!("{workload}, {sizes}"),
     }
 }
 
@@ -126,10 +136,10 @@ mod tests {
             trace.fct = statistics(&trace.flows, &[Bytes::from_kb(1_000)], &workloads);
         }
         let names: Vec<String> = small_groups(&results).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["incast all sizes", "incast up to 1 MB"]);
+        assert_eq!(names, ["incast, all sizes", "incast, up to 1 MB"]);
         let page = section(&results).into_string();
         assert!(
-            page.contains("poisson above 1 MB") && page.contains("* over fewer than 100 flows"),
+            page.contains("poisson, above 1 MB") && page.contains("* over fewer than 100 flows"),
             "{page}"
         );
         let marked = page.matches("*").count();

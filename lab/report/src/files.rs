@@ -23,11 +23,24 @@ pub const MODE_PRIVATE: u32 = 0o600;
 /// If `path` is a symbolic link, which another user may have placed there, or cannot be written; `path` is then
 /// unchanged.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    write_atomic_with(path, mode, |file| file.write_all(content))
+}
+
+/// Like [`write_atomic`], with the content that `write` writes.
+///
+/// # Errors
+///
+/// Those of [`write_atomic`] and of `write`.
+pub fn write_atomic_with(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     if is_special(path)? {
-        return open_no_follow(File::options().write(true), path)?.write_all(content);
+        return write(&mut open_no_follow(File::options().write(true), path)?);
     }
     let mut file = draft(path, mode)?;
-    file.write_all(content)?;
+    write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())

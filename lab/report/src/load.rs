@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weir_experiment::Catalogue;
 use weir_experiment::Experiment;
+use weir_experiment::file::TableFormat;
 use weir_experiment::results::{
     FctStatistic, FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, SenderSeries,
     Summary,
@@ -24,6 +25,9 @@ pub enum LoadError {
     /// The directory has no summary.
     #[error("{}: {reason}; expected a directory written by `weir run`, such as runs/quickstart-1", .dir.display())]
     NoRun { dir: PathBuf, reason: String },
+    /// The directory is that of a sweep.
+    #[error("{}: directory of a sweep; name its runs instead, such as {}/*/", .dir.display(), .dir.display())]
+    Sweep { dir: PathBuf },
     /// A file has the wrong format.
     #[error("{}: {reason}; run the experiment again", .file.display())]
     Malformed { file: PathBuf, reason: String },
@@ -47,6 +51,9 @@ pub struct LoadedRun {
     pub integrity: Integrity,
     /// Factor by which times are longer than in the file; 1 unless the run is a scale model.
     pub slowdown: f64,
+    /// Names of the tables without a file, of which the report has no charts. `fct` is not among them, which the other
+    /// tables do not need, nor `senders`, which is written only on request.
+    pub missing_tables: Vec<&'static str>,
     /// Factor by which [`rescale`](super::rescale) has divided the times; `None` if they are as in the files.
     pub time_divisor: Option<f64>,
 }
@@ -56,6 +63,13 @@ pub struct RunHeader {
     pub summary: Summary,
     /// Content of `run.yaml`; empty if the file is missing.
     pub yaml: String,
+}
+
+impl RunHeader {
+    /// Returns the labels of the schemes in the order of the experiment.
+    pub fn schemes(&self) -> Vec<String> {
+        scheme_order(&self.summary, &self.yaml)
+    }
 }
 
 /// Reads summary and experiment file of the run in `dir`, and does not compare them with the manifest.
@@ -80,8 +94,7 @@ pub fn read_header(dir: &Path) -> Result<RunHeader, LoadError> {
 /// If `dir` is not a run directory, or a file does not match the manifest or is malformed.
 pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Result<LoadedRun, LoadError> {
     if dir.join("sweep.csv").exists() {
-        let reason = "directory of a sweep; its runs are in the subdirectories".to_owned();
-        return Err(LoadError::NoRun { dir: dir.to_owned(), reason });
+        return Err(LoadError::Sweep { dir: dir.to_owned() });
     }
     let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
     let RunHeader { summary, yaml } = read_header(dir)?;
@@ -100,11 +113,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
         },
         |experiment| describe(experiment, charts),
     );
-    let mut order: Vec<String> = match &experiment {
-        Some(experiment) => experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect(),
-        None => summary.schemes.keys().cloned().collect(),
-    };
-    order.retain(|label| summary.schemes.contains_key(label));
+    let order = scheme_order(&summary, &yaml);
     let mut traces: BTreeMap<String, SchemeTrace> =
         order.iter().map(|label| (label.clone(), SchemeTrace::default())).collect();
     flows(dir, &mut traces)?;
@@ -133,7 +142,34 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
         absolute.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
     let slowdown = experiment.as_ref().map_or(1.0, |experiment| experiment.scale.slowdown());
     let results = Results { summary, traces, order };
-    Ok(LoadedRun { name, description, results, integrity, slowdown, time_divisor: None })
+    let missing_tables = missing_tables(dir);
+    Ok(LoadedRun { name, description, results, integrity, slowdown, missing_tables, time_divisor: None })
+}
+
+/// See [`LoadedRun::missing_tables`].
+fn missing_tables(dir: &Path) -> Vec<&'static str> {
+    let formats = [TableFormat::Csv, TableFormat::Parquet];
+    let has_file = |table: &Table| {
+        formats.iter().any(|&format| dir.join(tables::file_name_of(table.name, format)).exists())
+    };
+    let expected = [tables::FLOWS, tables::QUEUES, tables::RATES, tables::PAUSES];
+    expected.iter().filter(|table| !has_file(table)).map(|table| table.name).collect()
+}
+
+/// Returns the labels of the schemes in the order of `run.yaml`, then those that it does not have, in alphabetical order.
+fn scheme_order(summary: &Summary, yaml: &str) -> Vec<String> {
+    let file: Option<serde_yaml::Value> = serde_yaml::from_str(yaml).ok();
+    let entries = file.as_ref().and_then(|file| file.get("schemes")?.as_sequence());
+    let label = |entry: &serde_yaml::Value| {
+        let label = entry.get("label").or_else(|| entry.get("scheme")).unwrap_or(entry);
+        label.as_str().map(str::to_owned)
+    };
+    let mut order: Vec<String> = entries.into_iter().flatten().filter_map(label).collect();
+    order.retain(|label| summary.schemes.contains_key(label));
+    let others: Vec<String> =
+        summary.schemes.keys().filter(|label| !order.contains(label)).cloned().collect();
+    order.extend(others);
+    order
 }
 
 /// Reads the rows of a table, if it was written, and calls `on_row` for each.
@@ -223,9 +259,25 @@ struct FctRow {
 }
 
 fn fct(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    fct_rows(dir, |scheme, row| {
+        if let Some(trace) = traces.get_mut(scheme) {
+            trace.fct.push(row);
+        }
+        Ok(())
+    })
+}
+
+/// Calls `on_row` with the scheme and the content of each row of the run's [`FCT`](tables::FCT).
+///
+/// # Errors
+///
+/// If the file is malformed, or `on_row` fails.
+pub fn fct_rows(
+    dir: &Path,
+    mut on_row: impl FnMut(&str, FctStatistic) -> Result<(), String>,
+) -> Result<(), LoadError> {
     rows(dir, &tables::FCT, |row: FctRow| {
-        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
-        trace.fct.push(FctStatistic {
+        let statistic = FctStatistic {
             workload: row.workload.into(),
             over_bytes: row.over_bytes,
             upto_bytes: row.upto_bytes,
@@ -234,8 +286,8 @@ fn fct(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), Loa
             statistic: row.statistic.into(),
             value: row.value,
             interval: row.low.zip(row.high),
-        });
-        Ok(())
+        };
+        on_row(&row.scheme, statistic)
     })
 }
 
@@ -346,7 +398,6 @@ fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), 
 mod tests {
     use super::*;
     use crate::{TableSelection, fixtures};
-    use weir_experiment::file::TableFormat;
 
     #[test]
     fn values_are_read_as_they_were_written() {
@@ -444,5 +495,18 @@ mod tests {
         fs::remove_file(dir.path().join("queues.csv")).unwrap();
         fs::write(dir.path().join("queues.parquet"), "PAR1 or not").unwrap();
         assert!(error(dir.path()).contains("queues.parquet"), "{}", error(dir.path()));
+    }
+
+    /// Even if this version cannot read the experiment.
+    #[test]
+    fn schemes_are_in_the_order_of_the_experiment() {
+        let summary = fixtures::dumbbell().summary;
+        let order = |yaml: &str| scheme_order(&summary, yaml);
+        assert_eq!(
+            order("schemes: [{scheme: hpcc, label: hpcc eta=0.95}, fncc]\nunknown: 1"),
+            ["hpcc eta=0.95", "fncc"]
+        );
+        assert_eq!(order("schemes: [{scheme: fncc}, other]"), ["fncc", "hpcc eta=0.95"]);
+        assert_eq!(order(""), ["fncc", "hpcc eta=0.95"]);
     }
 }

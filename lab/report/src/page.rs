@@ -1,7 +1,7 @@
 //! `report.html`: a self-contained page without external resources.
 
 use super::chart::{Chart, LegendPlacement, Line, PLOT_CSS, Size, sample_line};
-pub use super::completion::ENOUGH_FOR_P99;
+pub use super::completion::{ENOUGH_FOR_P95, ENOUGH_FOR_P99};
 use super::describe::RunDescription;
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
@@ -95,26 +95,38 @@ pub fn failures(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// Returns a sentence if the 99th percentile of a scheme, or else of a workload or size class, is over so few flows that it
-/// is the maximum or close to it.
-pub fn small_samples(results: &Results) -> Option<String> {
-    let mut affected: Vec<String> = results
-        .order
-        .iter()
-        .filter_map(|label| Some((label, results.summary.schemes.get(label)?.fct.count)))
-        .filter(|(_, count)| (1..ENOUGH_FOR_P99).contains(count))
-        .map(|(label, count)| format!("{label} {count}"))
-        .collect();
-    if affected.is_empty() {
-        let groups = completion::small_groups(results).into_iter();
-        affected = groups.map(|(name, count)| format!("{name} {count}")).collect();
+/// Returns a sentence if a high percentile of a scheme, or else of a workload or size class, is over so few flows that it
+/// is the maximum or close to it; the same for jobs.
+pub fn small_samples(results: &Results) -> Vec<String> {
+    let schemes =
+        || results.order.iter().filter_map(|label| Some((label, results.summary.schemes.get(label)?)));
+    let few = |counts: Vec<(String, u64)>| -> Vec<(String, u64)> {
+        counts.into_iter().filter(|(_, count)| (1..ENOUGH_FOR_P99).contains(count)).collect()
+    };
+    let mut flows = few(schemes().map(|(label, scheme)| (label.clone(), scheme.fct.count)).collect());
+    if flows.is_empty() {
+        flows = completion::small_groups(results);
     }
-    (!affected.is_empty()).then(|| {
-        format!(
-            "Percentiles over fewer than {ENOUGH_FOR_P99} flows ({}): p99 is close to the slowest flow",
-            affected.join(", ")
-        )
-    })
+    let jobs = schemes().filter_map(|(label, scheme)| Some((label.clone(), scheme.jobs.as_ref()?.count)));
+    let jobs = few(jobs.collect());
+    [("flow", flows), ("job", jobs)].into_iter().filter_map(|(noun, few)| sentence(noun, &few)).collect()
+}
+
+/// Returns the sentence about percentiles over few samples. `noun` is the name of a sample.
+fn sentence(noun: &str, few: &[(String, u64)]) -> Option<String> {
+    let min = few.iter().map(|(_, count)| *count).min()?;
+    // Names of size classes have commas of their own.
+    let (colon, separator) =
+        if few.iter().any(|(name, _)| name.contains(',')) { (":", "; ") } else { ("", ", ") };
+    let list: Vec<String> = few.iter().map(|(name, count)| format!("{name}{colon} {count}")).collect();
+    let also = match min < ENOUGH_FOR_P95 {
+        true => format!(", over fewer than {ENOUGH_FOR_P95} also p95"),
+        false => String::new(),
+    };
+    Some(format!(
+        "Percentiles over fewer than {ENOUGH_FOR_P99} {noun}s ({}): p99 is close to the slowest {noun}{also}",
+        list.join(separator)
+    ))
 }
 
 /// Returns the simulated time, such as `2 schemes of 1 ms` if it is the same for all.
@@ -153,7 +165,7 @@ fn comparison(results: &Results) -> Markup {
                     ", the port with the longest queue. Bold: the best value of a row."
                 }
             }
-            @if let Some(sentence) = small_samples(results) { p.note { (sentence) "." } }
+            @for sentence in small_samples(results) { p.note { (sentence) "." } }
             @for (label, scheme) in &results.summary.schemes {
                 @if !scheme.drops.is_empty() {
                     p.note {
@@ -358,11 +370,11 @@ mod tests {
     #[test]
     fn percentiles_of_few_flows_have_a_note() {
         let mut results = fixtures::dumbbell();
-        assert_eq!(small_samples(&results), None, "no flow has a size");
+        assert_eq!(small_samples(&results), [""; 0], "no flow has a size");
         for (label, count) in results.order.clone().into_iter().zip([43, 100]) {
             results.summary.schemes.get_mut(&label).unwrap().fct.count = count;
         }
-        let sentence = small_samples(&results).unwrap();
+        let sentence = small_samples(&results).remove(0);
         assert!(sentence.contains(&format!("fewer than 100 flows ({} 43):", results.order[0])), "{sentence}");
         assert!(page(&fixtures::run(), &results, &[]).contains("fewer than 100 flows"));
     }

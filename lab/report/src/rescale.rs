@@ -86,6 +86,7 @@ mod tests {
             results,
             integrity,
             slowdown,
+            missing_tables: Vec::new(),
             time_divisor: None,
         }
     }

@@ -131,21 +131,29 @@ pub fn columns(
     table.trim_fmt()
 }
 
-/// Like [`columns`], but transposed if that does not fit, in several stacked tables if necessary.
+/// Like [`columns`], but in several stacked tables if it does not fit: either tables with some of the columns each, after
+/// the first `keys` columns, or transposed ones with some of the rows each, whichever takes fewer lines.
 pub fn transposable(
     head: &[(String, CellAlignment)],
+    keys: usize,
     rows: &[Vec<String>],
     styled: bool,
     width: Option<usize>,
 ) -> String {
     let wide = columns(head, rows.iter().cloned(), styled, None);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
-    stack_tables(rows.len(), width, |range| {
+    let by_column = stack_tables(head.len().saturating_sub(keys), width, |range| {
+        let part = |row: &[String]| [&row[..keys], &row[keys + range.start..keys + range.end]].concat();
+        let head = [&head[..keys], &head[keys + range.start..keys + range.end]].concat();
+        columns(&head, rows.iter().map(|row| part(row)), styled, None)
+    });
+    let transposed = stack_tables(rows.len(), width, |range| {
         let mut table = empty(styled);
         for (column, (name, _)) in head.iter().enumerate() {
             let cells =
                 rows[range.clone()].iter().map(|row| right(row.get(column).cloned().unwrap_or_default()));
-            let line = std::iter::once(Cell::new(name.replace('\n', " "))).chain(cells);
+            // A path may be broken after its dots.
+            let line = std::iter::once(Cell::new(name.replace(".\n", ".").replace('\n', " "))).chain(cells);
             if column == 0 {
                 table.set_header(line.map(|cell| bold(cell, styled)));
             } else {
@@ -153,7 +161,10 @@ pub fn transposable(
             }
         }
         padded(table, 2)
-    })
+    });
+    // A single column may be wider than the terminal.
+    let rank = |text: &String| (columns_of(text) > width, text.lines().count());
+    [transposed, by_column].into_iter().min_by_key(rank).unwrap_or(wide)
 }
 
 #[cfg(test)]
@@ -186,13 +197,30 @@ mod tests {
         assert!(columns_of(&text) <= 40 && text.contains("12 us"), "{text}");
         let head = ["claim", "paper", "ours", "here"].map(|text| (text.to_owned(), CellAlignment::Left));
         let rows: Vec<Vec<String>> = (0..5).map(|n| vec![format!("{n} ± 0.125 us"); 4]).collect();
-        let text = transposable(&head, &rows, false, Some(40));
+        let text = transposable(&head, 1, &rows, false, Some(40));
         assert!(columns_of(&text) <= 40 && text.matches("paper").count() == 3, "{text}");
         assert!((0..5).all(|n| text.contains(&format!("{n} ± 0.125 us"))), "no value is broken: {text}");
         assert_eq!(
-            transposable(&head, &rows, false, Some(80)),
+            transposable(&head, 1, &rows, false, Some(80)),
             columns(&head, rows.into_iter(), false, None)
         );
+    }
+
+    #[test]
+    fn wide_tables_have_the_layout_with_fewer_lines() {
+        let head = |name: &str, count: usize| -> Vec<(String, CellAlignment)> {
+            (0..count).map(|n| (format!("{name} {n}"), CellAlignment::Right)).collect()
+        };
+        // Many metrics of two schemes: one table with a line for each metric.
+        let wide = head("fct.classes.3.slowdown.p99 (above 1 MB), metric", 30);
+        let text = transposable(&wide, 1, &vec![vec!["12.5".to_owned(); 30]; 2], false, Some(100));
+        assert!(columns_of(&text) <= 100 && text.matches("metric 29").count() == 1, "{text}");
+        assert_eq!(text.lines().count(), 3 + 30, "{text}");
+        // Few metrics of many points: tables with a line for each point, and the first column in each table.
+        let many = vec![vec!["12.5 (1.0 to 190.8)".to_owned(); 6]; 60];
+        let text = transposable(&head("metric", 6), 1, &many, false, Some(100));
+        assert!(columns_of(&text) <= 100 && text.matches("metric 0 ").count() == 2, "{text}");
+        assert_eq!(text.lines().count(), 2 * (4 + 60), "{text}");
     }
 
     #[test]

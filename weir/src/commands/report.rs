@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use weir_report::files::MODE_PUBLIC;
 use weir_report::manifest::Integrity;
 use weir_report::names::MANIFEST;
-use weir_report::{compare, format, load, rescale, table};
+use weir_report::{compare, format, load, page, rescale, table};
 
 /// Compare runs: one page with the schemes of several run directories side by side
 ///
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let run_json = |run: &load::LoadedRun| {
             json!({
                 "name": run.name, "slowdown": run.slowdown, "divided_by": run.time_divisor,
-                "summary": run.results.summary,
+                "schemes": run.results.order, "without_tables": run.missing_tables, "summary": run.results.summary,
             })
         };
         return console
@@ -80,6 +80,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             });
             writeln!(console.out, "{}{incomplete}{scale}", run.name)?;
             writeln!(console.out, "{}", table::table(&run.results, console.styled, console.width))?;
+            for line in page::small_samples(&run.results) {
+                writeln!(console.out, "{line}.")?;
+            }
+        }
+        for line in compare::left_out(&runs) {
+            writeln!(console.out, "{line}.")?;
         }
         write!(console.out, "Report ")?;
     }

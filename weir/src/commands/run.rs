@@ -26,6 +26,7 @@ use std::sync::Arc;
 use weir_experiment::backend::{Backend, CorePool, Error, RunOutcome};
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
+use weir_report::sweep::grid::Grid;
 use weir_report::{
     self as report, CheckpointWriter, CheckpointingObserver, RunDescription, RunDir, files, format, metrics,
     names, perfetto, policy, table,
@@ -72,6 +73,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     check_build(args, &experiments)?;
     if let Some(dir) = &args.out {
         RunDir::at(dir).map_err(Failure::input)?;
+    }
+    for (file, experiment) in args.files.iter().zip(&experiments) {
+        let file = file.display();
+        if let Some(sweep) = &experiment.spec.sweep {
+            let invalid = |reason| Failure::input(format!("{file}: sweep.over {reason}"));
+            Grid::parse(&sweep.over).map_err(invalid)?;
+        }
+        experiment.warnings().iter().for_each(|warning| console::warn(&format!("{file}: {warning}")));
     }
     if args.check {
         return args
@@ -281,7 +290,7 @@ fn run_one(
     }
     if console.style.json {
         let output = json!({
-            "experiment": results.summary.experiment, "directory": dir, "report": page,
+            "experiment": results.summary.experiment, "directory": dir, "report": page, "schemes": results.order,
             "summary": results.summary, "fabric": fabric.map(|fabric| fabric.json),
         });
         console.print_json(&output)?;
@@ -295,7 +304,6 @@ fn run_one(
     }
     warn_of_stopped_programs(&results);
     warn_of_telemetry(&results);
-    warn_of_unrecorded_senders(experiment, &results);
     let failures = report::failures(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
@@ -340,17 +348,6 @@ fn warn_of_telemetry(results: &Results) {
     }
 }
 
-/// Warns if `observe.sender` has recorded nothing: it records flows that are known before the run.
-fn warn_of_unrecorded_senders(experiment: &Experiment, results: &Results) {
-    let is_wanted = !experiment.spec.observe.sender.is_empty();
-    if is_wanted && results.traces.values().all(|trace| trace.senders.is_empty()) {
-        console::warn(
-            "observe.sender recorded nothing: it records the first flows that are known before the run, and the \
-             workload creates all of its flows during the run",
-        );
-    }
-}
-
 /// Returns the backend that runs the experiment. `pcaps` is the directory for captures.
 fn create_backend(
     experiment: &Experiment,
@@ -391,7 +388,7 @@ fn print(
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
     }
-    if let Some(line) = report::page::small_samples(results) {
+    for line in report::page::small_samples(results) {
         writeln!(out, "{line}.")?;
     }
     if let Some((_, routes)) = description.properties.iter().find(|(label, _)| label == "routes") {

@@ -136,6 +136,8 @@ Files of a sweep in its directory:
   report.html    table, a chart for each metric, links to the runs
   sweep.csv      mean and 95 % confidence interval of each metric
   runs.csv       the values of every run, and its digest
+  fct.csv        completion times of every run by workload and size class: the
+                 rows of each run's fct.csv after the swept keys and the seed
   <key>=<value>,seed=<n>/    the directory of each run, as in `weir run`
 
 A completed run is not repeated: the same command continues after Ctrl-C or
@@ -179,6 +181,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let _ = fs::remove_dir(dir);
         return Ok(());
     }
+    sweep.warnings.iter().for_each(|warning| warn(&format!("{}: {warning}", args.file.display())));
     interrupt::catch_ctrl_c()?;
     interrupt::set_results_dir(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
@@ -301,12 +304,15 @@ fn print(
     page: &Path,
     console: &mut Console,
 ) -> Result<(), Failure> {
+    /// Width of the table in files and pipes: a line of several hundred characters is not readable there either.
+    const WIDTH_WITHOUT_TERMINAL: usize = 100;
+    let width = console.width.unwrap_or(WIDTH_WITHOUT_TERMINAL);
     let out = &mut console.out;
     writeln!(out, "{}", if sweep.title.is_empty() { &sweep.name } else { &sweep.title })?;
     if !results.rows.is_empty() {
-        writeln!(out, "{}", results.text(console.styled, console.width))?;
+        writeln!(out, "{}", results.text(console.styled, Some(width)))?;
     }
-    if let Some(sentence) = results.small_samples() {
+    for sentence in results.fewer_runs().into_iter().chain(results.small_samples()) {
         writeln!(out, "{sentence}.")?;
     }
     let cached = outcomes.iter().filter(|outcome| outcome.is_cached).count();

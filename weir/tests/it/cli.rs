@@ -391,7 +391,7 @@ fn a_new_scheme_has_one_name_and_the_tested_versions() {
     assert_eq!(read("Cargo.lock"), fs::read_to_string(repository().join("Cargo.lock")).unwrap());
     let builtin = new("hpcc");
     assert_eq!(builtin.status.code(), Some(2));
-    assert!(String::from_utf8(builtin.stderr).unwrap().contains("scheme hpcc already exists"));
+    assert!(String::from_utf8(builtin.stderr).unwrap().contains("hpcc is a scheme of this program"));
     assert!(!dir.path().join("hpcc").exists());
 }
 
@@ -544,6 +544,16 @@ fn a_sweep_has_every_combination_and_the_same_bytes_in_any_order() {
     assert_eq!(lines.clone().count(), 2 * 3, "{table}");
     assert!(lines.all(|line| line.split(',').nth(4) == Some("3")), "{table}");
     assert_eq!(runs.lines().count(), 1 + 6 * 3, "{runs}");
+    let fct = |dir: &tempfile::TempDir| fs::read_to_string(dir.path().join("s/fct.csv")).unwrap();
+    let table = fct(&dirs[0]);
+    assert_eq!(table, fct(&dirs[1]));
+    assert!(table.starts_with("flows.0.size,seed,scheme,workload,class,over_bytes,upto_bytes,n,"), "{table}");
+    for (size, seed) in [("50KB", 1), ("100KB", 3)] {
+        let run = dirs[0].path().join(format!("s/flows.0.size={size},seed={seed}/fct.csv"));
+        for line in fs::read_to_string(run).unwrap().lines().skip(1) {
+            assert!(table.contains(&format!("\n{size},{seed},{line}\n")), "{line} in {table}");
+        }
+    }
     let cell = dirs[0].path().join("s/flows.0.size=50KB,seed=2");
     assert!(cell.join("report.html").exists() && cell.join("summary.json").exists());
     let page = fs::read_to_string(dirs[0].path().join("s/report.html")).unwrap();
@@ -586,6 +596,47 @@ fn a_sweep_runs_only_missing_partial_and_changed_runs() {
 
     let (_, printed, _) = sweep(dir.path(), &[&GRID[..], &["--set", "duration=110us"]].concat());
     assert!(printed.contains("6 runs: 6 complete."), "a changed experiment has no cached runs: {printed}");
+}
+
+/// In a pipe too, where a line of several hundred characters is not readable.
+#[test]
+fn wide_tables_are_stacked() {
+    let dir = tempfile::tempdir().unwrap();
+    tiny(&dir);
+    let metrics =
+        ["--metric", "queues.*.peak_bytes", "--metric", "utilisation.*", "--metric", "fct.slowdown.p95"];
+    let (status, printed, _) = sweep(dir.path(), &[&["--over", "seed=1..2"][..], &metrics].concat());
+    assert_eq!(status, 0, "{printed}");
+    let table: Vec<&str> = printed.lines().filter(|line| line.starts_with([' ', '─'])).collect();
+    assert!(table.iter().all(|line| line.chars().count() <= 100), "{printed}");
+    assert!(table.len() > 10, "{printed}");
+    assert!(
+        printed.contains("p95 over fewer than 20 flows or jobs in a run is close to the slowest one"),
+        "{printed}"
+    );
+}
+
+/// The words of Rust's parsers say nothing to users.
+#[test]
+fn invalid_numbers_of_options_say_what_is_expected() {
+    for (arguments, expected) in [
+        (
+            &["run", "x.yaml", "--seed", "-1"][..],
+            "invalid value '-1' for '--seed <N>': expected a whole number, 0 or more",
+        ),
+        (&["run", "x.yaml", "--jobs", "0"], "invalid value '0' for '--jobs <N>': must be at least 1"),
+        (
+            &["run", "x.yaml", "--threads", "-2"],
+            "invalid value '-2' for '--threads <N>': expected a whole number",
+        ),
+        (&["sweep", "x.yaml", "--jobs", "-1"], "invalid value '-1' for '--jobs <N>': -1 is not in 1..=4096"),
+        (&["export", "x.yaml", "--seed", "a"], "expected a whole number, 0 or more"),
+    ] {
+        let output = weir().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use crate::dir::{self, DirError, PARTIAL_SUFFIX, RunDir};
 use crate::lock::LOCK;
+use crate::tables::{FCT, file_name_of};
 use std::fs;
 use std::path::Path;
+use weir_experiment::file::TableFormat;
 
 /// Table of means over the runs.
 pub const TABLE: &str = "sweep.csv";
@@ -36,7 +38,11 @@ fn is_sweep_file(name: &str) -> bool {
 }
 
 fn is_final(name: &str) -> bool {
-    [TABLE, RUNS_TABLE, PAGE].contains(&name) || (name.starts_with("sweep-") && name.ends_with(".svg"))
+    let is_fct =
+        [TableFormat::Csv, TableFormat::Parquet].map(|format| file_name_of(FCT.name, format) == name);
+    is_fct.contains(&true)
+        || [TABLE, RUNS_TABLE, PAGE].contains(&name)
+        || (name.starts_with("sweep-") && name.ends_with(".svg"))
 }
 
 /// Returns whether this is a temporary file: `.<name>.<random>`.
@@ -71,7 +77,16 @@ mod tests {
             fs::create_dir_all(dir.join(cell)).unwrap();
             fs::write(dir.join(cell).join("summary.json"), "{}").unwrap();
         }
-        for file in [TABLE, RUNS_TABLE, PAGE, "sweep-peak-queue.svg", ".sweep.csv.1234", LOCK] {
+        for file in [
+            TABLE,
+            RUNS_TABLE,
+            PAGE,
+            "fct.csv",
+            "fct.parquet",
+            "sweep-peak-queue.svg",
+            ".sweep.csv.1234",
+            LOCK,
+        ] {
             fs::write(dir.join(file), "").unwrap();
         }
         check(&dir).unwrap();

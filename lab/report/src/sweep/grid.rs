@@ -27,6 +27,11 @@ impl SweepAxis {
         self.key != SEED && !self.key.starts_with(AVERAGED_PREFIX)
     }
 
+    /// Returns the keys that vary together, one for most axes.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR)
+    }
+
     /// Returns whether means are taken over several values of the axis.
     pub fn is_mean(&self) -> bool {
         !self.is_compared() && self.values.len() > 1
@@ -178,16 +183,24 @@ impl Grid {
         cell.values[index].parse().ok()
     }
 
+    /// Returns the swept keys except the seed, one by one: keys that vary together are two.
+    pub fn keys(&self) -> Vec<&str> {
+        self.axes.iter().filter(|axis| axis.key != SEED).flat_map(SweepAxis::keys).collect()
+    }
+
+    /// Returns the values of a cell on [`keys`](Self::keys).
+    pub fn values_of_keys<'c>(&self, cell: &'c Cell) -> Vec<&'c str> {
+        let values = |(axis, values): (&SweepAxis, &'c String)| {
+            // At most as many parts as keys, because the value of a single key may contain a plus.
+            values.splitn(axis.keys().count(), JOINT_SEPARATOR).collect::<Vec<_>>()
+        };
+        self.axes.iter().zip(&cell.values).filter(|(axis, _)| axis.key != SEED).flat_map(values).collect()
+    }
+
     /// Returns the overrides of a cell, in the syntax of `--set`.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
-        let assignments = |(index, axis): (usize, &SweepAxis)| {
-            let keys: Vec<&str> =
-                axis.key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR).collect();
-            // At most as many parts as keys, because the value of a single key may contain a plus.
-            let values = cell.values[index].splitn(keys.len(), JOINT_SEPARATOR);
-            keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
-        };
-        self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(assignments).collect()
+        let pairs = self.keys().into_iter().zip(self.values_of_keys(cell));
+        pairs.map(|(key, value)| format!("{key}={value}")).collect()
     }
 
     /// Returns the name of a cell's directory. It depends on the values of the cell only, not on the order of the

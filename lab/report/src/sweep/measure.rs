@@ -196,9 +196,9 @@ impl MetricColumn {
         (last == "mean" || is_percentile(last)).then_some(last)
     }
 
-    /// Returns whether the metric is a 99th percentile.
-    pub fn is_p99(&self) -> bool {
-        self.statistic() == Some("p99")
+    /// Returns the rank of a metric that is a percentile: 99 for `p99`.
+    pub fn percentile(&self) -> Option<u8> {
+        self.statistic()?.strip_prefix('p')?.parse().ok()
     }
 
     /// Returns the numbers of flows or jobs over which a run has computed a mean or percentile, of all schemes; empty for

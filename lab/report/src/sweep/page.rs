@@ -166,7 +166,7 @@ pub fn page(about: &About<'_>, results: &SweepResults<'_>, dirs: &[String]) -> S
         section {
             h2 { "Means" }
             (means(results))
-            @if let Some(sentence) = results.small_samples() { p.note { (sentence) "." } }
+            @for sentence in results.fewer_runs().into_iter().chain(results.small_samples()) { p.note { (sentence) "." } }
         }
         (page::charts(&section(results)))
         (runs(results, dirs))
@@ -193,7 +193,7 @@ fn means(results: &SweepResults<'_>) -> Markup {
                             th scope="row" { (SweepResults::subject(&row.subject)) }
                             @for (measure, estimate) in results.measures.iter().zip(&row.estimates) {
                                 td { @if let Some(estimate) = estimate {
-                                    (measure.number(estimate.mean))
+                                    (measure.number(estimate.mean)) (row.mark(estimate))
                                     @if let Some(interval) = measure.interval_text(estimate) {
                                         " " span.unit { (interval) }
                                     }

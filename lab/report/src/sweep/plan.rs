@@ -2,6 +2,7 @@
 
 use super::dir::{self, PAGE, RUNS_TABLE, TABLE};
 use super::engine::{self, Engine, PendingRun};
+use super::fct::SweepFct;
 use super::grid::Grid;
 use super::measure::MetricColumn;
 use super::metric_check;
@@ -16,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
+use weir_experiment::file::TableFormat;
 
 /// The arguments of a sweep, in the syntax of `weir sweep`.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +72,11 @@ pub struct Sweep {
     pub dirs: Vec<String>,
     /// Arguments of `weir` for this sweep, without output directory and engine.
     pub words: Vec<String>,
+    /// Things in the experiment that are probably not meant.
+    pub warnings: Vec<String>,
     program: ProgramInfo,
+    /// Format of the table of completion times.
+    format: TableFormat,
     grid: Grid,
     metrics: Vec<String>,
     tasks: Vec<RunTask>,
@@ -129,6 +135,7 @@ impl Sweep {
     /// If the request is invalid, or another process has locked the directory.
     pub fn plan(request: SweepRequest<'_>) -> Result<Sweep, Error> {
         let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(request)?;
+        let (warnings, format) = (base.warnings(), base.spec.observe.format);
         let file_sweep = base.spec.sweep.unwrap_or_default();
         let metrics = if request.metrics.is_empty() { file_sweep.metrics } else { request.metrics.to_vec() };
         dir::check(&dir)?;
@@ -139,7 +146,21 @@ impl Sweep {
         dir::remove_drafts(&dir)?;
         let words = request.command_args(&over);
         let program = request.extensions.program.clone();
-        Ok(Sweep { name, title, dir, dirs, words, program, grid, metrics, tasks, outcomes, _lock })
+        Ok(Sweep {
+            name,
+            title,
+            dir,
+            dirs,
+            words,
+            warnings,
+            program,
+            format,
+            grid,
+            metrics,
+            tasks,
+            outcomes,
+            _lock,
+        })
     }
 
     /// Executes a single run of a sweep, by its index from 0, unless it is done. Does not lock the directory of the
@@ -205,6 +226,11 @@ impl Sweep {
         Ok(SweepResults::new(&self.grid, outcomes, measures))
     }
 
+    /// Returns the completion times of all runs that are done.
+    pub fn fct<'a>(&'a self, results: &'a SweepResults<'a>) -> SweepFct<'a> {
+        SweepFct::new(results, &self.dir, &self.dirs)
+    }
+
     /// Writes tables, charts and the HTML page, and returns the path of the page. Each file is replaced atomically.
     ///
     /// # Errors
@@ -218,6 +244,7 @@ impl Sweep {
         let write_all = || -> io::Result<()> {
             write_file(TABLE, &results.csv()?)?;
             write_file(RUNS_TABLE, &results.runs_csv()?)?;
+            self.fct(results).write(self.format)?;
             for (name, svg) in page::svgs(results) {
                 write_file(&name, svg.as_bytes())?;
             }

@@ -4,11 +4,26 @@ use super::grid::{Cell, Grid};
 use super::measure::{MetricColumn, Subject};
 use super::stats::Estimate;
 use super::task::RunResult;
-use crate::page::ENOUGH_FOR_P99;
+use crate::completion::enough_for;
 use crate::tables::csv::escape_formula;
 use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
 use std::io;
+
+/// Breaks a path after some of its dots, so that a long one does not make its column wide.
+fn broken_at_dots(name: &str) -> String {
+    /// Longest line, if the path has enough dots.
+    const MAX_LINE: usize = 18;
+    let mut text = String::new();
+    for part in name.split_inclusive('.') {
+        let line = text.rsplit('\n').next().map_or(0, |line| line.chars().count());
+        if line > 0 && line + part.chars().count() > MAX_LINE {
+            text.push('\n');
+        }
+        text.push_str(part);
+    }
+    text
+}
 
 /// The results of a sweep.
 pub struct SweepResults<'a> {
@@ -30,8 +45,21 @@ pub struct Row {
     pub point: Vec<String>,
     /// A scheme, or the whole run.
     pub subject: Subject,
+    /// Number of runs of this point that are done.
+    pub runs: usize,
     /// One estimate for each of [`SweepResults::measures`].
     pub estimates: Vec<Option<Estimate>>,
+}
+
+/// Marks a mean over fewer runs than are done.
+const FEWER_RUNS: &str = "*";
+
+impl Row {
+    /// Returns the mark of a mean over fewer runs than are done, which [`SweepResults::fewer_runs`] explains; an empty text
+    /// for others.
+    pub fn mark(&self, estimate: &Estimate) -> &'static str {
+        if estimate.runs < self.runs { FEWER_RUNS } else { "" }
+    }
 }
 
 impl<'a> SweepResults<'a> {
@@ -49,7 +77,7 @@ impl<'a> SweepResults<'a> {
                 for (subject, value) in order.filter_map(|s| values.remove(&s).map(|value| (s, value))) {
                     let existing = rows.iter().position(|row| row.point == point && row.subject == subject);
                     let row = existing.unwrap_or_else(|| {
-                        rows.push(Row { point: point.clone(), subject, estimates: Vec::new() });
+                        rows.push(Row { point: point.clone(), subject, runs: 0, estimates: Vec::new() });
                         rows.len() - 1
                     });
                     samples.entry((row, column)).or_default().push(value);
@@ -64,6 +92,10 @@ impl<'a> SweepResults<'a> {
         }
         // Rows of the whole run follow the schemes of the same point.
         let points: Vec<Vec<String>> = runs.iter().map(|(cell, _)| grid.point(cell)).collect();
+        for row in &mut rows {
+            let of_point = points.iter().zip(&runs).filter(|(point, _)| **point == row.point);
+            row.runs = of_point.filter(|(_, (_, outcome))| outcome.summary.is_some()).count();
+        }
         rows.sort_by_key(|row| points.iter().position(|point| *point == row.point));
         let sample_sizes = measures.iter().map(|measure| {
             let summaries = outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, &run.order)));
@@ -110,22 +142,40 @@ impl<'a> SweepResults<'a> {
         (self.measures[column].heading(), count)
     }
 
-    /// Returns a sentence if a 99th percentile is over so few flows that it is the maximum or close to it.
-    pub fn small_samples(&self) -> Option<String> {
-        let few: Vec<String> = self
-            .measures
-            .iter()
-            .zip(&self.sample_sizes)
-            .filter(|(measure, _)| measure.is_p99())
-            .filter_map(|(measure, sizes)| Some((measure, sizes.filter(|(min, _)| *min < ENOUGH_FOR_P99)?)))
-            .map(|(measure, (min, _))| format!("{}: {min}", measure.heading()))
-            .collect();
-        (!few.is_empty()).then(|| {
-            format!(
-                "p99 over fewer than {ENOUGH_FOR_P99} flows or jobs in a run is close to the slowest one ({})",
-                few.join("; ")
-            )
+    /// Returns a sentence that explains the mark of means over fewer runs than are done, if the table has any.
+    pub fn fewer_runs(&self) -> Option<String> {
+        let marked =
+            |row: &Row| row.estimates.iter().flatten().any(|estimate| !row.mark(estimate).is_empty());
+        self.rows.iter().any(marked).then(|| {
+            format!("{FEWER_RUNS} mean over fewer runs: the others have no such value; sweep.csv has the number of runs")
         })
+    }
+
+    /// Returns a sentence for each high percentile that is over so few flows that it is the maximum or close to it.
+    pub fn small_samples(&self) -> Vec<String> {
+        /// Maximum number of metrics in a sentence.
+        const MAX_LISTED: usize = 3;
+        let mut ranks: Vec<u8> = self.measures.iter().filter_map(MetricColumn::percentile).collect();
+        ranks.sort_unstable_by(|a, b| b.cmp(a));
+        ranks.dedup();
+        let sentence = |rank: u8| {
+            let enough = enough_for(rank)?;
+            let measures = self.measures.iter().zip(&self.sample_sizes);
+            let of_rank = measures.filter(|(measure, _)| measure.percentile() == Some(rank));
+            let few: Vec<String> = of_rank
+                .filter_map(|(measure, sizes)| Some((measure, sizes.filter(|(min, _)| *min < enough)?)))
+                .map(|(measure, (min, _))| format!("{}: {min}", measure.heading()))
+                .collect();
+            let rest = few.len().saturating_sub(MAX_LISTED);
+            let rest = if rest > 0 { format!("; and {rest} more") } else { String::new() };
+            (!few.is_empty()).then(|| {
+                format!(
+                    "p{rank} over fewer than {enough} flows or jobs in a run is close to the slowest one ({}{rest})",
+                    few[..few.len().min(MAX_LISTED)].join("; ")
+                )
+            })
+        };
+        ranks.into_iter().filter_map(sentence).collect()
     }
 
     /// Returns the table for the terminal.
@@ -141,17 +191,20 @@ impl<'a> SweepResults<'a> {
             // A class keeps its bounds in one line.
             let (name, class) = name.split_once(" (").unwrap_or((&name, ""));
             let class = if class.is_empty() { String::new() } else { format!("\n({class}") };
-            (name.replace(' ', "\n") + &class + &unit + &count, CellAlignment::Right)
+            (broken_at_dots(&name.replace(' ', "\n")) + &class + &unit + &count, CellAlignment::Right)
         }));
         let rows = self.rows.iter().map(|row| {
             let mut cells = row.point.clone();
             cells.push(Self::subject(&row.subject).to_owned());
             cells.extend(self.measures.iter().zip(&row.estimates).map(|(measure, estimate)| {
-                estimate.as_ref().map_or_else(|| "-".to_owned(), |estimate| measure.text(estimate))
+                estimate
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), |estimate| measure.text(estimate) + row.mark(estimate))
             }));
             cells
         });
-        crate::table::transposable(&head, &rows.collect::<Vec<_>>(), styled, width)
+        let keys = self.keys().len() + 1;
+        crate::table::transposable(&head, keys, &rows.collect::<Vec<_>>(), styled, width)
     }
 
     /// Returns `sweep.csv`: one row for each point, subject and metric.
@@ -211,5 +264,21 @@ impl<'a> SweepResults<'a> {
             }
         }
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_paths_are_broken_at_dots() {
+        assert_eq!(broken_at_dots("fct.slowdown.p99"), "fct.slowdown.p99");
+        assert_eq!(broken_at_dots("fct.classes.0.slowdown.p99"), "fct.classes.0.\nslowdown.p99");
+        assert_eq!(broken_at_dots("peak\nqueue"), "peak\nqueue");
+        assert_eq!(
+            broken_at_dots("a_key_without_any_dot_that_is_long"),
+            "a_key_without_any_dot_that_is_long"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! CSV files. Times and quantities of senders are exact; other numbers have four decimals.
 
-use super::schema::{Cell, Table};
+use super::schema::{Cell, Kind, RowCallback, Table};
 use crate::files;
 use crate::format::micros;
 use ::csv::{Reader, Writer};
@@ -15,9 +15,22 @@ use weir_experiment::results::Results;
 ///
 /// If the file cannot be written.
 pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
-    let mut writer = Writer::from_writer(files::create(path)?);
-    writer.write_record(table.columns.iter().map(|(name, _)| name))?;
-    table.rows(results, &mut |row| {
+    write_rows(files::create(path)?, table.columns, |on_row| table.rows(results, on_row))
+}
+
+/// Writes the rows with which `rows` calls back.
+///
+/// # Errors
+///
+/// If the output cannot be written, or the error of `rows`.
+pub fn write_rows<N: AsRef<str>>(
+    output: impl io::Write,
+    columns: &[(N, Kind)],
+    rows: impl FnOnce(&mut RowCallback<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut writer = Writer::from_writer(output);
+    writer.write_record(columns.iter().map(|(name, _)| escape_formula(name.as_ref()).into_owned()))?;
+    rows(&mut |row| {
         row.iter().try_for_each(|cell| writer.write_field(text(cell).as_bytes()))?;
         Ok(writer.write_record(None::<&[u8]>)?)
     })?;

@@ -10,16 +10,16 @@ pub mod parquet;
 pub mod parquet;
 mod schema;
 
-pub use schema::{Cell, FCT, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, SENDERS, Table, us};
+pub(crate) use schema::fct_cells;
+pub use schema::{ALL, Cell, FCT, FLOWS, Kind, PAUSES, QUEUES, RATES, RowCallback, SENDERS, Table, us};
 
 use super::files::stage_file;
-use super::names::file_name;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::{io, path::Path};
 use weir_experiment::file::TableFormat;
-use weir_experiment::results::Results;
+use weir_experiment::results::{Results, file_name};
 
 /// Selection of the tables to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

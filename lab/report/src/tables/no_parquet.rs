@@ -1,6 +1,6 @@
 //! In place of `parquet.rs` in a build without the feature `parquet`.
 
-use super::schema::Table;
+use super::schema::{Kind, RowCallback, Table};
 use serde::de::DeserializeOwned;
 use std::io;
 use std::path::Path;
@@ -15,6 +15,20 @@ const LEFT_OUT: &str =
 ///
 /// Always.
 pub fn write(_: &Path, _: &Table, _: &Results) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, LEFT_OUT))
+}
+
+/// Writes nothing.
+///
+/// # Errors
+///
+/// Always.
+pub fn write_rows<N: AsRef<str>, W: io::Write + Send>(
+    _: W,
+    _: &str,
+    _: &[(N, Kind)],
+    _: impl FnOnce(&mut RowCallback<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, LEFT_OUT))
 }
 

@@ -1,6 +1,6 @@
 //! Parquet files, for pandas, polars and other tools. Numbers are not rounded.
 
-use super::schema::{Cell, Kind, Table, us};
+use super::schema::{Cell, Kind, RowCallback, Table, us};
 use crate::files;
 use crate::format::micros;
 use ::parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -11,7 +11,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::Type;
 use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,11 +27,25 @@ const ROWS_PER_GROUP: usize = 1 << 17;
 ///
 /// If the file cannot be written.
 pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
-    let file = BufWriter::new(files::create(path)?);
-    let mut writer = SerializedFileWriter::new(file, schema(table)?, Arc::default())?;
-    let mut columns: Vec<Column> = table.columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
+    write_rows(files::create(path)?, table.name, table.columns, |on_row| table.rows(results, on_row))
+}
+
+/// Writes the rows with which `rows` calls back, as the table `name`.
+///
+/// # Errors
+///
+/// If the output cannot be written, or the error of `rows`.
+pub fn write_rows<N: AsRef<str>, W: Write + Send>(
+    output: W,
+    name: &str,
+    columns: &[(N, Kind)],
+    rows: impl FnOnce(&mut RowCallback<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let schema = schema(name, columns)?;
+    let mut writer = SerializedFileWriter::new(BufWriter::new(output), schema, Arc::default())?;
+    let mut columns: Vec<Column> = columns.iter().map(|(_, kind)| Column::new(*kind)).collect();
     let mut rows_in_group = 0;
-    table.rows(results, &mut |row| {
+    rows(&mut |row| {
         row.iter().zip(&mut columns).for_each(|(cell, column)| column.push(cell));
         rows_in_group += 1;
         if rows_in_group == ROWS_PER_GROUP {
@@ -45,8 +59,8 @@ pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
     Ok(())
 }
 
-fn schema(table: &Table) -> Result<Arc<Type>> {
-    let column = |&(name, kind): &(&str, Kind)| {
+fn schema<N: AsRef<str>>(name: &str, columns: &[(N, Kind)]) -> Result<Arc<Type>> {
+    let column = |(name, kind): &(N, Kind)| {
         let (physical, logical, repetition) = match kind {
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED),
             Kind::Count => {
@@ -55,15 +69,18 @@ fn schema(table: &Table) -> Result<Arc<Type>> {
             }
             Kind::Time | Kind::Number | Kind::Exact => (Physical::DOUBLE, None, Repetition::OPTIONAL),
         };
-        let column = Type::primitive_type_builder(name, physical);
+        let column = Type::primitive_type_builder(name.as_ref(), physical);
         Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
     };
-    let columns = table.columns.iter().map(column).collect::<Result<_>>()?;
-    Ok(Arc::new(Type::group_type_builder(table.name).with_fields(columns).build()?))
+    let columns = columns.iter().map(column).collect::<Result<_>>()?;
+    Ok(Arc::new(Type::group_type_builder(name).with_fields(columns).build()?))
 }
 
 /// Writes the columns as a row group, and clears them.
-fn write_group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut [Column]) -> Result<()> {
+fn write_group<W: Write + Send>(
+    writer: &mut SerializedFileWriter<BufWriter<W>>,
+    columns: &mut [Column],
+) -> Result<()> {
     let mut group = writer.next_row_group()?;
     for column in columns {
         let mut writer = group.next_column()?.expect("the schema has the columns of the table");

@@ -3,7 +3,7 @@
 
 use crate::format;
 use std::io;
-use weir_experiment::results::{Results, SchemeTrace};
+use weir_experiment::results::{FctStatistic, Results, SchemeTrace};
 use weir_units::Time;
 
 /// Kind of the values in a column. All but texts may be absent.
@@ -55,6 +55,9 @@ impl Table {
         traces.into_iter().try_for_each(|(label, trace)| (self.rows)(label, trace, on_row))
     }
 }
+
+/// The tables of a run.
+pub const ALL: [Table; 6] = [FLOWS, FCT, QUEUES, RATES, SENDERS, PAUSES];
 
 /// One row for each flow that started.
 pub const FLOWS: Table = Table {
@@ -111,22 +114,28 @@ pub const FCT: Table = Table {
     ],
     rows: |scheme, trace, on_row| {
         trace.fct.iter().try_for_each(|row| {
-            on_row(&[
-                Cell::Text(scheme),
-                Cell::Text(&row.workload),
-                Cell::Text(&format::size_range(row.over_bytes, row.upto_bytes)),
-                Cell::Count(Some(row.over_bytes)),
-                Cell::Count(row.upto_bytes),
-                Cell::Count(Some(row.count)),
-                Cell::Text(&row.quantity),
-                Cell::Text(&row.statistic),
-                Cell::Number(Some(row.value)),
-                Cell::Number(row.interval.map(|(low, _)| low)),
-                Cell::Number(row.interval.map(|(_, high)| high)),
-            ])
+            let class = format::size_range(row.over_bytes, row.upto_bytes);
+            on_row(&fct_cells(scheme, row, &class))
         })
     },
 };
+
+/// Returns a row of [`FCT`]. `class` is the name of the size class.
+pub(crate) fn fct_cells<'a>(scheme: &'a str, row: &'a FctStatistic, class: &'a str) -> [Cell<'a>; 11] {
+    [
+        Cell::Text(scheme),
+        Cell::Text(&row.workload),
+        Cell::Text(class),
+        Cell::Count(Some(row.over_bytes)),
+        Cell::Count(row.upto_bytes),
+        Cell::Count(Some(row.count)),
+        Cell::Text(&row.quantity),
+        Cell::Text(&row.statistic),
+        Cell::Number(Some(row.value)),
+        Cell::Number(row.interval.map(|(low, _)| low)),
+        Cell::Number(row.interval.map(|(_, high)| high)),
+    ]
+}
 
 /// Queue and utilisation of each observed port at each sample.
 pub const QUEUES: Table = Table {
