@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use weir_host::suggest::did_you_mean;
 use weir_report::compare::flatten_yaml;
 use weir_report::dir::{PARTIAL_SUFFIX, RUNS};
 use weir_report::load::{self, RunHeader};
@@ -18,14 +19,18 @@ use weir_report::{format, table};
 
 /// List the runs in a directory, newest first
 ///
-/// Reads the summaries of complete and partial runs, also those in directories of sweeps. For a run whose
-/// directory has an earlier run of the same experiment, the last column has the keys in which it differs.
+/// Reads the summaries of complete and partial runs, also those in directories of sweeps. The last column has
+/// the keys in which a run differs from the run of the same experiment before it in the same directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
     /// Directory of runs, such as runs/quickstart-sweep
     #[arg(value_name = "DIR", default_value = RUNS)]
     dir: PathBuf,
+
+    /// Compare all runs of the same experiment with this one, instead of with the run before
+    #[arg(long, value_name = "RUN")]
+    against: Option<String>,
 
     #[command(flatten)]
     output: QueryOutput,
@@ -42,6 +47,7 @@ States:
 Examples:
   weir runs
   weir runs runs/quickstart-sweep
+  weir runs --against quickstart-1
   weir runs --json | jq -r '.runs[] | [.name, .digest] | @tsv'
 
 The date is that of summary.json. Files are not compared with SHA256SUMS, as
@@ -68,11 +74,13 @@ struct Run {
     keys: BTreeMap<String, String>,
 }
 
-/// How a run differs from the first one of the same experiment in its directory.
+/// How a run differs from another one of the same experiment.
 struct Difference {
-    /// Name of the first run.
-    first: String,
-    /// Value of each differing key; `None` for a key that only the first run has.
+    /// Name of the other run.
+    reference: String,
+    /// The same, without the directory if that is the same.
+    short: String,
+    /// Value of each differing key; `None` for a key that only the other run has.
     keys: BTreeMap<String, Option<String>>,
     has_same_digest: bool,
 }
@@ -94,7 +102,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     runs.sort_by(|a, b| {
         b.date.cmp(&a.date).then_with(|| natural_order(&a.name).cmp(&natural_order(&b.name)))
     });
-    let differences: Vec<Option<Difference>> = runs.iter().map(|run| difference(run, &runs)).collect();
+    let reference = args.against.as_deref().map(|name| reference(name, &runs)).transpose()?;
+    let differences: Vec<Option<Difference>> = match reference {
+        Some(reference) => runs.iter().map(|run| difference(run, reference)).collect(),
+        None => (1..).zip(&runs).map(|(next, run)| difference(run, before(run, &runs[next..])?)).collect(),
+    };
     if console.style.json {
         let list: Vec<Value> =
             runs.iter().zip(&differences).map(|(run, it)| to_json(run, it.as_ref())).collect();
@@ -104,7 +116,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Ok(writeln!(console.out, "{}: no runs yet", args.dir.display())?);
     }
     let head =
-        ["run", "date (UTC)", "state", "schemes", "duration", "seed", "commit", "digest", "title", "differs"];
+        ["run", "date (UTC)", "state", "schemes", "duration", "seed", "commit", "digest", "title", "changes"];
     let head: Vec<_> = head
         .map(|name| {
             let is_number = ["duration", "seed"].contains(&name);
@@ -190,27 +202,47 @@ fn natural_order(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
 
-/// Compares a run with the first one, by name, of the same experiment in the same directory; `None` for that one.
-fn difference(run: &Run, runs: &[Run]) -> Option<Difference> {
-    let summary = &run.header.as_ref().ok()?.summary;
-    let others = runs.iter().filter_map(|other| Some((other, &other.header.as_ref().ok()?.summary)));
-    let (first, first_summary) = others
-        .filter(|(other, found)| {
-            found.experiment == summary.experiment && other.path.parent() == run.path.parent()
-        })
-        .min_by_key(|(other, _)| natural_order(&other.name))?;
-    if first.name == run.name {
+/// Returns the run to which `--against` refers.
+fn reference<'r>(name: &str, runs: &'r [Run]) -> Result<&'r Run, Failure> {
+    let found = runs.iter().find(|run| run.name == name || run.path == Path::new(name));
+    found.ok_or_else(|| {
+        let meant = did_you_mean(name, runs.iter().map(|run| run.name.as_str()));
+        Failure::Input(format!("--against {name}: no such run{meant}"))
+    })
+}
+
+/// Returns the newest of the `older` runs with the experiment and the directory of `run`.
+fn before<'r>(run: &Run, older: &'r [Run]) -> Option<&'r Run> {
+    older.iter().find(|other| {
+        other.header.is_ok() && other.path.parent() == run.path.parent() && is_same_experiment(run, other)
+    })
+}
+
+fn is_same_experiment(run: &Run, other: &Run) -> bool {
+    let name = |run: &Run| run.header.as_ref().ok().map(|header| header.summary.experiment.clone());
+    name(run) == name(other)
+}
+
+/// Compares a run with `reference`; `None` if that is the run itself, or has another experiment.
+fn difference(run: &Run, reference: &Run) -> Option<Difference> {
+    let (summary, reference_summary) =
+        (&run.header.as_ref().ok()?.summary, &reference.header.as_ref().ok()?.summary);
+    if reference.name == run.name || !is_same_experiment(run, reference) {
         return None;
     }
-    let changed = run.keys.iter().filter(|(key, value)| first.keys.get(*key) != Some(value));
-    let absent = first.keys.keys().filter(|key| !run.keys.contains_key(*key));
+    let changed = run.keys.iter().filter(|(key, value)| reference.keys.get(*key) != Some(value));
+    let absent = reference.keys.keys().filter(|key| !run.keys.contains_key(*key));
+    // A run in the same directory needs no path to it.
+    let file_name = reference.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let short = file_name.filter(|_| reference.path.parent() == run.path.parent());
     Some(Difference {
-        first: first.name.clone(),
+        reference: reference.name.clone(),
+        short: short.unwrap_or_else(|| reference.name.clone()),
         keys: changed
             .map(|(key, value)| (key.clone(), Some(value.clone())))
             .chain(absent.map(|key| (key.clone(), None)))
             .collect(),
-        has_same_digest: summary.digest == first_summary.digest,
+        has_same_digest: summary.digest == reference_summary.digest,
     })
 }
 
@@ -218,13 +250,13 @@ impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.keys.is_empty() {
             let digest = if self.has_same_digest { "" } else { ", other digest" };
-            return write!(f, "repeats {}{digest}", self.first);
+            return write!(f, "repeats {}{digest}", self.short);
         }
         let texts = self.keys.iter().map(|(key, value)| match value {
             Some(value) => format!("{key}={value}"),
             None => format!("no {key}"),
         });
-        f.write_str(&shortened(texts))
+        write!(f, "since {}: {}", self.short, shortened(texts))
     }
 }
 
@@ -251,14 +283,15 @@ fn row(run: &Run, difference: Option<&Difference>) -> Vec<String> {
     // Seconds are not needed to recognise a run: 2026-11-26 21:31.
     let date = format::utc(run.date).replace('T', " ").chars().take(16).collect();
     let mut row = vec![run.name.clone(), date, run.state.to_owned()];
-    let Ok(RunHeader { summary, yaml }) = &run.header else { return row };
+    let Ok(header) = &run.header else { return row };
+    let RunHeader { summary, yaml } = header;
     let title = key_of(yaml, "title").unwrap_or_default();
     let title = match title.chars().count() > MAX_TITLE {
         true => format!("{}…", title.chars().take(MAX_TITLE - 1).collect::<String>().trim_end()),
         false => title,
     };
     row.extend([
-        shortened(summary.schemes.keys().cloned().collect::<Vec<_>>().into_iter()),
+        shortened(header.schemes().into_iter()),
         key_of(yaml, "duration").unwrap_or_default(),
         summary.seed.to_string(),
         commit(summary.program.as_deref()).unwrap_or("-").to_owned(),
@@ -274,17 +307,18 @@ fn to_json(run: &Run, difference: Option<&Difference>) -> Value {
         "name": run.name, "directory": run.path, "date": format::utc(run.date), "state": run.state,
         "reason": run.header.as_ref().err(),
     });
-    if let Ok(RunHeader { summary, yaml }) = &run.header {
+    if let Ok(header) = &run.header {
+        let RunHeader { summary, yaml } = header;
         object["experiment"] = json!(summary.experiment);
         object["title"] = json!(key_of(yaml, "title"));
-        object["schemes"] = json!(summary.schemes.keys().collect::<Vec<_>>());
+        object["schemes"] = json!(header.schemes());
         object["duration"] = json!(key_of(yaml, "duration"));
         object["seed"] = json!(summary.seed);
         object["backend"] = json!(summary.backend);
         object["program"] = json!(summary.program);
         object["commit"] = json!(commit(summary.program.as_deref()));
         object["digest"] = json!(summary.digest);
-        object["compared_with"] = json!(difference.map(|it| &it.first));
+        object["compared_with"] = json!(difference.map(|it| &it.reference));
         object["differs"] = json!(difference.map(|it| &it.keys));
         object["same_digest"] = json!(difference.map(|it| it.has_same_digest));
     }

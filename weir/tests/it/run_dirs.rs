@@ -398,10 +398,22 @@ fn runs_are_listed_with_their_state_and_what_differs() {
     );
     assert_eq!((&first["schemes"], &first["differs"]), (&json!(["fncc"]), &Value::Null));
     assert_eq!(run("tiny-1-2")["differs"], json!({"mtu": "1KB"}));
-    let repetition = run("tiny-1-3");
+    let third = run("tiny-1-3");
+    assert_eq!((&third["differs"], &third["compared_with"]), (&json!({"mtu": "1518B"}), &json!("tiny-1-2")));
+    let output = weir(dir, &["runs", "--json", "--against", "tiny-1"]);
+    let against: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs_against = against["runs"].as_array().unwrap();
+    let repetition = runs_against.iter().find(|run| run["name"] == "tiny-1-3").unwrap();
     assert_eq!((&repetition["differs"], &repetition["same_digest"]), (&json!({}), &json!(true)));
-    assert_eq!(run("tiny-sweep/seed=2")["differs"], json!({"seed": "2"}));
-    assert_eq!(run("tiny-sweep/seed=2")["compared_with"], "tiny-sweep/seed=1");
+    let unknown = weir(dir, &["runs", "--against", "tiny-1-4"]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("tiny-1-4: no such run; did you mean"), "{}", stderr(&unknown));
+    // Runs of a sweep end in any order.
+    let of_sweep = [run("tiny-sweep/seed=1"), run("tiny-sweep/seed=2")];
+    let compared: Vec<&Value> =
+        of_sweep.iter().filter(|run| !run["compared_with"].is_null()).copied().collect();
+    assert_eq!(compared.len(), 1, "{document}");
+    assert!(compared[0]["differs"]["seed"].is_string(), "{document}");
     assert_eq!(run("long.partial")["state"], "partial");
     assert_eq!(run("killed.partial")["state"], "failed");
     assert!(run("damaged")["reason"].as_str().unwrap().contains("summary.json"), "{document}");
@@ -412,8 +424,11 @@ fn runs_are_listed_with_their_state_and_what_differs() {
     let line = |name: &str| {
         text.lines().map(str::trim).find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"))
     };
-    assert!(line("tiny-1-2 ").ends_with("mtu=1KB"), "{text}");
-    assert!(line("tiny-1-3 ").ends_with("repeats tiny-1"), "{text}");
+    assert!(line("tiny-1-2 ").ends_with("since tiny-1: mtu=1KB"), "{text}");
+    assert!(line("tiny-1-3 ").ends_with("since tiny-1-2: mtu=1518B"), "{text}");
+    let text = String::from_utf8(weir(dir, &["runs", "--against", "tiny-1"]).stdout).unwrap();
+    let repetition = text.lines().find(|line| line.trim().starts_with("tiny-1-3 "));
+    assert!(repetition.is_some_and(|line| line.trim_end().ends_with("repeats tiny-1")), "{text}");
     assert!(line("damaged: ").contains("summary.json"), "{text}");
     let absent = weir(dir, &["runs", "nowhere"]);
     assert_eq!(absent.status.code(), Some(2), "{}", stderr(&absent));
