@@ -2,7 +2,10 @@
 
 use crate::errors::{WorkError, experiment_error, input_error, run_error};
 use crate::table::{self, Table};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -60,7 +63,12 @@ impl Run {
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let text = serde_json::to_string(&self.results.summary);
         let text = text.map_err(|reason| WorkError::new_err(reason.to_string()))?;
-        py.import("json")?.call_method1("loads", (text,))
+        let summary = py.import("json")?.call_method1("loads", (text,))?;
+        // JSON has the schemes in alphabetical order.
+        let (schemes, ordered) = (summary.get_item("schemes")?, PyDict::new(py));
+        self.results.order.iter().try_for_each(|label| ordered.set_item(label, schemes.get_item(label)?))?;
+        summary.set_item("schemes", ordered)?;
+        Ok(summary)
     }
 
     /// The metrics of the report, one row per scheme.
@@ -151,9 +159,22 @@ pub(crate) fn run(
         experiment.retain_schemes(&schemes).map_err(|error| experiment_error(py, error))?;
     }
     let run_dir = dir.as_deref().map(RunDir::at).transpose().map_err(|error| run_error(py, error.into()))?;
+    warn(py, &experiment.warnings())?;
     let jobs = jobs.unwrap_or_else(cores);
     let callback = ProgressCallback { progress, raised: None, last_call: Instant::now() };
     py.detach(|| run_detached(&experiment, run_dir, dir, jobs, callback))
+}
+
+/// Issues Python warnings, which programs can turn off or into errors.
+pub(crate) fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
+    /// The frame of the caller of `weir.run`.
+    const STACK_LEVEL: i32 = 2;
+    let category = py.get_type::<PyUserWarning>();
+    warnings.iter().try_for_each(|warning| {
+        // A text from the experiment has no NUL, which YAML does not allow.
+        let text = CString::new(warning.as_str()).unwrap_or_default();
+        PyErr::warn(py, &category, &text, STACK_LEVEL)
+    })
 }
 
 /// Runs a checked experiment without holding the GIL.

@@ -1,6 +1,7 @@
 //! Runs parameter sweeps.
 
 use crate::errors::run_error;
+use crate::run::warn;
 use crate::table::{self, Table};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -39,6 +40,9 @@ pub struct FinishedSweep {
     /// Mean and confidence interval of each metric.
     #[pyo3(get)]
     table: Py<Table>,
+    /// Statistics of completion times of every run, after the values of the swept keys and the seed: `fct.csv`.
+    #[pyo3(get)]
+    fct: Py<Table>,
 }
 
 #[pymethods]
@@ -170,6 +174,7 @@ pub(crate) fn sweep(
         dir: dir.as_deref(),
     };
     let sweep = Sweep::plan(request).map_err(|error| run_error(py, error))?;
+    warn(py, &sweep.warnings)?;
     let (outcomes, raised) = match run_tasks {
         None => {
             let jobs = jobs.unwrap_or_else(cores);
@@ -189,6 +194,10 @@ pub(crate) fn sweep(
     }
     Ok(FinishedSweep {
         table: Py::new(py, table::sweep(&results))?,
+        fct: Py::new(
+            py,
+            table::sweep_fct(&sweep.fct(&results)).map_err(|error| failed(Error::work(error)))?,
+        )?,
         name: sweep.name.clone(),
         runs: sweep.dirs.iter().map(|run| sweep.dir.join(run)).collect(),
         failures: outcomes

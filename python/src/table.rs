@@ -6,11 +6,13 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::io;
 use std::sync::Arc;
 use weir_experiment::results::Results;
 use weir_report::metrics::metrics;
+use weir_report::sweep::fct::SweepFct;
 use weir_report::sweep::table::SweepResults;
-use weir_report::tables::{self, Cell, Kind, us};
+use weir_report::tables::{self, Cell, Kind, RowCallback, us};
 
 /// A table in Arrow's memory layout.
 #[pyclass(frozen, module = "weir")]
@@ -82,11 +84,6 @@ struct TableBuilder {
 }
 
 impl TableBuilder {
-    fn new(columns: impl IntoIterator<Item = (&'static str, Column)>) -> TableBuilder {
-        let columns = columns.into_iter().map(|(name, column)| (name.to_owned(), column));
-        TableBuilder { columns: columns.collect(), next: 0 }
-    }
-
     fn next_column(&mut self) -> &mut Column {
         let index = self.next;
         self.next = (index + 1) % self.columns.len();
@@ -151,27 +148,40 @@ fn with_unit(name: &str, unit: &str) -> String {
 
 /// Returns a table with the columns of the table file of a run.
 pub(crate) fn run_table(table: &tables::Table, results: &Results) -> Table {
-    let mut rows = TableBuilder::new(table.columns.iter().map(|&(name, kind)| {
+    from_rows(table.columns, |on_row| table.rows(results, on_row)).expect("the callback returns no error")
+}
+
+/// Returns the completion times of all runs of a sweep.
+pub(crate) fn sweep_fct(fct: &SweepFct<'_>) -> io::Result<Table> {
+    from_rows(&fct.columns(), |on_row| fct.rows(on_row))
+}
+
+/// Returns a table with the rows with which `rows` calls back.
+fn from_rows<N: AsRef<str>>(
+    columns: &[(N, Kind)],
+    rows: impl FnOnce(&mut RowCallback<'_>) -> io::Result<()>,
+) -> io::Result<Table> {
+    let column = |(name, kind): &(N, Kind)| {
         let column = match kind {
             Kind::Text => Column::text(),
             Kind::Time | Kind::Number | Kind::Exact => Column::number(),
             Kind::Count => Column::count(),
         };
-        (name, column)
-    }));
-    let result = table.rows(results, &mut |row| {
+        (name.as_ref().to_owned(), column)
+    };
+    let mut table = TableBuilder { columns: columns.iter().map(column).collect(), next: 0 };
+    rows(&mut |row| {
         row.iter().for_each(|cell| {
             match *cell {
-                Cell::Text(text) => rows.text(text),
-                Cell::Time(time) => rows.number(time.map(us)),
-                Cell::Count(count) => rows.count(count),
-                Cell::Number(number) | Cell::Exact(number) => rows.number(number),
+                Cell::Text(text) => table.text(text),
+                Cell::Time(time) => table.number(time.map(us)),
+                Cell::Count(count) => table.count(count),
+                Cell::Number(number) | Cell::Exact(number) => table.number(number),
             };
         });
         Ok(())
-    });
-    result.expect("the callback returns no error");
-    rows.finish()
+    })?;
+    Ok(table.finish())
 }
 
 /// Returns one row for each point of a sweep, scheme and metric: mean and half the width of the 95 % confidence

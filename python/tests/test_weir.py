@@ -1,5 +1,6 @@
 """Tests of the package: pytest python/tests, with weir-fabric and its extra `test` installed."""
 
+import json
 import os
 import subprocess
 import sys
@@ -27,6 +28,8 @@ def test_the_same_seed_gives_the_same_run():
     one, two = (weir.run(QUICKSTART, set=SHORT, seed=7, jobs=jobs) for jobs in (1, 2))
     assert one.digest == two.digest
     assert one.schemes == ["fncc", "hpcc"]
+    turned = weir.run(QUICKSTART, set=SHORT | {"schemes": ["hpcc", "fncc"]})
+    assert list(turned.to_dict()["schemes"]) == turned.schemes == ["hpcc", "fncc"]
     assert not one.partial
     assert weir.run(QUICKSTART, set={"duration": "601us"}).digest != one.digest
 
@@ -95,6 +98,33 @@ def test_errors_have_a_location(tmp_path):
         weir.load(tmp_path)
 
 
+def test_wrong_arguments_say_what_is_expected(tmp_path):
+    for arguments, expected in [
+        ({"seed": -1}, "^seed: expected a whole number, 0 or more, found -1$"),
+        ({"seed": "x"}, "^seed: expected a whole number"),
+        ({"seed": True}, "^seed: "),
+        ({"jobs": 0}, "^jobs: expected a whole number, 1 or more, found 0$"),
+        ({"set": "a=1"}, "^set: expected a dictionary such as .*, found 'a=1'$"),
+        ({"set": {1: 2}}, "^set: expected the path of a key"),
+        ({"set": {"duration": object()}}, "^set: duration: not a value of an experiment: <object object"),
+        ({"schemes": 3}, "^schemes: expected labels"),
+        ({"schemes": [3]}, "^schemes: expected labels"),
+        ({"out": 3}, "^out: expected a path, found 3$"),
+    ]:
+        with pytest.raises(weir.InputError, match=expected):
+            weir.run(INCAST, **arguments)
+    with pytest.raises(weir.InputError, match="^weir.run: the argument {'seed': 3} has no name; .*set="):
+        weir.run(INCAST, {"seed": 3})
+    with pytest.raises(weir.InputError, match="^experiment: expected the path of a file, or a dictionary"):
+        weir.run(3)
+    for over in ("seed=1", {"seed": 1}, {"seed": "1..5"}):
+        with pytest.raises(weir.InputError, match="^over: "):
+            weir.sweep(INCAST, over, out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+    with pytest.warns(UserWarning, match="observe.interval: 1ms is longer than the run"):
+        weir.run(INCAST, set={"observe.interval": "1ms", "duration": "20us"})
+
+
 def test_out_writes_a_run_directory(tmp_path):
     out = tmp_path / "run"
     run = weir.run(INCAST, out=out)
@@ -151,6 +181,8 @@ def test_a_sweep_has_means_and_complete_runs_are_not_repeated(tmp_path):
     runs = [weir.load(run) for run in sweep.runs]
     first = [run.summary.to_pandas().set_index("scheme").loc["fncc", "peak_queue_kb"] for run in runs[:2]]
     assert means["50Gbps", "fncc"] == pytest.approx(sum(first) / 2)
+    fct = sweep.fct.to_pandas()
+    assert len(fct) == 0, "flows without a size have no completion times"
     written = (sweep.runs[0] / "summary.json").stat().st_mtime_ns
     weir.sweep(QUICKSTART, over, metrics=["peak queue"], set=SHORT, out=tmp_path / "s")
     assert (sweep.runs[0] / "summary.json").stat().st_mtime_ns == written
@@ -167,6 +199,26 @@ def test_an_experiment_in_a_dictionary_is_swept(tmp_path, monkeypatch):
     named = weir.sweep(INCAST | {"name": "incast"}, {"seed": [1]}, out=tmp_path / "s")
     assert named.name == "incast"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["runs", "s"], "the temporary file is removed"
+
+
+def test_the_completion_times_of_a_sweep_are_one_table(tmp_path):
+    sizes = ["10KB", "20KB"]
+    over = {"workload.size": sizes, "seed": [1, 2]}
+    file = tmp_path / "incast.json"
+    file.write_text(json.dumps(INCAST))
+    sweep = weir.sweep(file, over, metrics=["peak queue"], out=tmp_path / "s")
+    fct = sweep.fct.to_pandas()
+    assert list(fct.columns[:3]) == ["workload.size", "seed", "scheme"]
+    assert set(zip(fct["workload.size"], fct["seed"], strict=True)) == {(size, seed) for size in sizes for seed in (1, 2)}
+    written = pandas.read_csv(tmp_path / "s" / "fct.csv")
+    pandas.testing.assert_frame_equal(written, fct, check_dtype=False, check_categorical=False)
+    one = weir.load(sweep.runs[0]).fct.to_pandas()
+    part = fct[(fct["workload.size"] == "10KB") & (fct["seed"] == 1)].drop(columns=["workload.size", "seed"])
+    pandas.testing.assert_frame_equal(part.reset_index(drop=True), one, check_categorical=False)
+    exact = weir.sweep(file, over, set={"observe.format": "parquet"}, metrics=["peak queue"], out=tmp_path / "p")
+    assert not (tmp_path / "p" / "fct.csv").exists()
+    frame = pandas.read_parquet(tmp_path / "p" / "fct.parquet")
+    pandas.testing.assert_frame_equal(frame, exact.fct.to_pandas(), check_dtype=False, check_categorical=False)
 
 
 def test_ray_gives_the_tables_of_a_local_sweep(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import operator
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +29,7 @@ Experiment = str | os.PathLike[str] | Mapping[str, Any]
 
 def run(
     experiment: Experiment,
-    *,
+    *positional: Any,
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
     schemes: Iterable[str] | None = None,
@@ -46,18 +47,27 @@ def run(
     Raises InputError if the experiment is invalid, WorkError if the run failed, and exceptions of ``progress``.
     Ctrl-C interrupts the run; with ``out``, the results so far are kept in ``<out>.partial``.
     """
+    _only_keywords("run", positional)
     path, text = None, ""
     if isinstance(experiment, Mapping):
-        text = json.dumps(experiment, indent=1)
+        text = _json("experiment", experiment)
     else:
-        path = os.fspath(experiment)
-    return _weir.run((path, text), _assignments(set), seed, _labels(schemes), jobs, out, progress)
+        path = _path("experiment", experiment)
+    return _weir.run(
+        (path, text),
+        _assignments(set),
+        _whole_number("seed", seed, 0),
+        _labels(schemes),
+        _whole_number("jobs", jobs, 1),
+        None if out is None else _path("out", out),
+        progress,
+    )
 
 
 def sweep(
     experiment: Experiment,
     over: Mapping[str, Iterable[Any]] | None = None,
-    *,
+    *positional: Any,
     metrics: Iterable[str] = (),
     set: Mapping[str, Any] | None = None,
     schemes: Iterable[str] | None = None,
@@ -77,7 +87,8 @@ def sweep(
 
     Raises InputError before the first run if an argument is invalid. After Ctrl-C, the same call continues the sweep.
     """
-    axes = [f"{key}={','.join(map(_value, values))}" for key, values in (over or {}).items()]
+    _only_keywords("sweep", positional)
+    axes = _axes(over)
     run_tasks = None
     if engine == "ray":
         from . import on_ray
@@ -88,7 +99,15 @@ def sweep(
     metrics = [metrics] if isinstance(metrics, str) else list(metrics)
     with _file(experiment) as file:
         return _weir.sweep(
-            file, _assignments(set), _labels(schemes), axes, metrics, out, jobs, fresh, run_tasks
+            file,
+            _assignments(set),
+            _labels(schemes),
+            axes,
+            metrics,
+            None if out is None else _path("out", out),
+            _whole_number("jobs", jobs, 1),
+            fresh,
+            run_tasks,
         )
 
 
@@ -97,10 +116,10 @@ def _file(experiment: Experiment) -> Iterator[str | os.PathLike[str]]:
     """Provides the file of an experiment. For a dictionary it is a temporary one in the current directory, because paths in
     an experiment are relative to its file, and every run of a sweep reads it."""
     if not isinstance(experiment, Mapping):
-        yield experiment
+        yield _path("experiment", experiment)
         return
     with tempfile.NamedTemporaryFile("w", prefix=".weir-", suffix=".json", dir=".", encoding="utf-8") as file:
-        json.dump({"name": "experiment"} | dict(experiment), file, indent=1)
+        file.write(_json("experiment", {"name": "experiment"} | dict(experiment)))
         file.flush()
         yield file.name
 
@@ -109,15 +128,87 @@ def _labels(schemes: Iterable[str] | None) -> list[str]:
     """Returns the labels; an empty list stands for all schemes."""
     if isinstance(schemes, str):
         schemes = [schemes]
+    if schemes is not None and not isinstance(schemes, Iterable):
+        raise InputError(f'schemes: expected labels such as ["fncc"], found {schemes!r}')
     labels = [] if schemes is None else list(schemes)
+    for label in labels:
+        if not isinstance(label, str):
+            raise InputError(f"schemes: expected labels of the experiment's schemes, found {label!r}")
     if schemes is not None and not labels:
         raise InputError("schemes: the list is empty; specify a scheme of the file, or omit `schemes` to run all")
     return labels
 
 
+def _only_keywords(function: str, positional: tuple[Any, ...]) -> None:
+    if positional:
+        raise InputError(
+            f"weir.{function}: the argument {positional[0]!r} has no name; keys of the experiment are given as"
+            ' set={"duration": "1ms"}, the seed as seed=3'
+        )
+
+
+def _path(name: str, path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        what = "the path of a file, or a dictionary with its keys" if name == "experiment" else "a path"
+        raise InputError(f"{name}: expected {what}, found {path!r}") from None
+
+
+def _whole_number(name: str, value: Any, least: int) -> int | None:
+    """Returns an integer of 64 bits. Accepts those of numpy, and no booleans, which are integers in Python."""
+    if value is None:
+        return None
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number < 1 << 64:
+        raise InputError(f"{name}: expected a whole number, {least} or more, found {value!r}")
+    return number
+
+
+def _axes(over: Mapping[str, Iterable[Any]] | None) -> list[str]:
+    """Returns the axes of a sweep in the syntax of ``weir sweep --over``."""
+    example = '{"workload.load": [0.2, 0.4], "seed": range(1, 6)}'
+    if over is not None and not isinstance(over, Mapping):
+        raise InputError(f"over: expected a dictionary such as {example}, found {over!r}")
+    axes = []
+    for key, values in (over or {}).items():
+        # A string is iterable, but its characters are not values.
+        if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+            raise InputError(f"over: {key}: expected a list of values as in {example}, found {values!r}")
+        axes.append(f"{key}={','.join(_value(f'over: {key}', value) for value in values)}")
+    return axes
+
+
 def _assignments(set: Mapping[str, Any] | None) -> list[str]:
-    return [f"{key}={_value(value)}" for key, value in (set or {}).items()]
+    if set is not None and not isinstance(set, Mapping):
+        raise InputError(f'set: expected a dictionary such as {{"duration": "1ms"}}, found {set!r}')
+    assignments = []
+    for key, value in (set or {}).items():
+        if not isinstance(key, str):
+            raise InputError(f"set: expected the path of a key, such as \"flows.1.start\", found {key!r}")
+        assignments.append(f"{key}={_value(f'set: {key}', value)}")
+    return assignments
 
 
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _value(name: str, value: Any) -> str:
+    return value if isinstance(value, str) else _json(name, value)
+
+
+def _json(name: str, value: Any) -> str:
+    """Returns a value of an experiment as JSON, which is YAML too."""
+    try:
+        return json.dumps(value, indent=1 if name == "experiment" else None, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: not a value of an experiment: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Returns paths as text, and numbers of numpy and other libraries as those of Python."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__}")
