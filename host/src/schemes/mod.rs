@@ -11,6 +11,7 @@ mod inflight;
 mod iofd;
 mod multipath;
 pub mod pacing;
+mod powertcp;
 mod rcp;
 mod registry;
 mod rocc;

@@ -1,7 +1,8 @@
 //! Finds schemes by name.
 
 use super::{
-    dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, rcp, rocc, timely, weir,
+    dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, powertcp, rcp, rocc, timely,
+    weir,
 };
 use crate::parameter::ParameterError;
 use crate::scheme::{Scheme, SchemeConfig};
@@ -30,6 +31,8 @@ impl Registry {
             .with::<fncc::Fncc>()
             .with::<dcqcn::Dcqcn>()
             .with::<timely::Timely>()
+            .with::<powertcp::PowerTcp>()
+            .with::<powertcp::ThetaPowerTcp>()
             .with::<dctcp::Dctcp>()
             .with::<dasr::Dasr>()
             .with::<dasr::Dart>()

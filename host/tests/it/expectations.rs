@@ -23,6 +23,8 @@ pub(crate) fn expectations(scheme: &dyn SchemeConfig) -> Expectations {
         // T_low alone corresponds to a queue of 550 KB, and the second flow sends at line rate until the gradient
         // rises.
         "timely" => (Time::from_ms(20), Time::from_ms(20), 4_500, 1_400),
+        "powertcp" => (Time::from_us(1_700), Time::from_us(500), 225, 40),
+        "theta-powertcp" => (Time::from_us(1_700), Time::from_us(500), 225, 40),
         // The queue oscillates around K, 300 KB at 100 Gbit/s.
         "dctcp" if is("form", "window") => (Time::from_ms(30), Time::from_ms(1), 700, 400),
         "dctcp" => (Time::from_ms(4), Time::from_ms(1), 450, 400),

@@ -8,6 +8,7 @@ mod expectations;
 mod failure;
 mod forged;
 mod golden;
+mod golden_power;
 mod golden_rates;
 mod golden_windows;
 mod hostile;

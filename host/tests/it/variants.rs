@@ -21,6 +21,8 @@ pub(crate) fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
         ("hpcc++", ("queue", "sojourn")),
         ("hpcc++", ("queue", "weighted")),
         ("dcqcn", ("variant", "simulator")),
+        ("powertcp", ("variant", "simulator")),
+        ("theta-powertcp", ("variant", "simulator")),
         ("rocc", ("feedback", "ack")),
         ("rcp", ("start", "request")),
         ("amp", ("subflows", "1")),

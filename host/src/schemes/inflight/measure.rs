@@ -1,7 +1,7 @@
-use crate::scheme::AckEvent;
+use crate::scheme::{AckEvent, FlowParams};
 use crate::telemetry::{GatheredBy, Hop, QueueShare, TX_WRAP, TelemetryCounters};
-use crate::wire::{MAX_HOPS, RecordFormat};
-use weir_units::{Bytes, Time};
+use crate::wire::{HEADERS_LEN, MAX_HOPS, RecordFormat};
+use weir_units::Time;
 
 /// Ratio of measured to nominal port rate above which a record is implausible. Weir's choice: real ports deviate far
 /// less, even BMv2's, whose rate is set in packets.
@@ -30,20 +30,25 @@ struct HopRecord {
 
 /// The utilisation of a hop between two records.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
+pub(in crate::schemes) struct Sample {
     /// Index of the hop; 0 is the first hop after the sender.
     pub hop: usize,
     /// `u'`: inflight bytes over `B*T`.
     pub u: f64,
     /// The part of `u` that is due to the queue.
     pub queued: f64,
+    /// Bytes in the queue now over `B*T`; `queued` has the smaller one of now and before.
+    pub queue: f64,
+    /// Rate of arrivals at the port over its rate: bytes sent, and those by which the queue grew. Negative if switches
+    /// round so.
+    pub arrivals: f64,
     /// `min(tau, T) / T`, with the time constant of the average in place of `T`. 0 if the hop has no new data.
     pub tau: f64,
 }
 
 /// The samples of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measurement {
+pub(in crate::schemes) struct Measurement {
     samples: [Sample; MAX_HOPS],
     len: usize,
     /// True if the measurement of some hop was restarted.
@@ -55,7 +60,7 @@ impl Measurement {
         self.samples[self.len] = sample;
         self.len += 1;
     }
-    pub(super) fn samples(&self) -> &[Sample] {
+    pub(in crate::schemes) fn samples(&self) -> &[Sample] {
         &self.samples[..self.len]
     }
     /// Returns the hop with the largest `u'`, the first of equals; `None` if that hop has no new data.
@@ -83,7 +88,7 @@ impl PathIds {
 
 /// The last records of a flow's path.
 #[derive(Debug)]
-pub(super) struct PathRecord {
+pub(in crate::schemes) struct PathRecord {
     hops: [HopRecord; MAX_HOPS],
     len: usize,
     path_ids: PathIds,
@@ -105,7 +110,7 @@ pub(super) struct PathRecord {
 }
 
 impl PathRecord {
-    pub(super) fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> PathRecord {
+    pub(in crate::schemes) fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> PathRecord {
         let t_ticks = base_rtt.as_ps() as f64 / tick.as_ps() as f64;
         PathRecord {
             hops: Default::default(),
@@ -121,9 +126,9 @@ impl PathRecord {
         }
     }
 
-    /// Every frame of this length gathers records on its way.
-    pub(super) fn set_growing_frame(&mut self, frame: Bytes) {
-        self.growing_frame = frame.as_f64();
+    /// For a scheme whose every DATA packet gathers records, which lengthen it at each hop.
+    pub(in crate::schemes) fn with_records_on_data(self, flow: &FlowParams) -> PathRecord {
+        PathRecord { growing_frame: HEADERS_LEN as f64 + flow.payload.as_f64(), ..self }
     }
 
     /// Returns whether the path has been recorded.
@@ -143,7 +148,7 @@ impl PathRecord {
 
     /// Discards all records if the records or DATA have taken another path (HPCC §4.1: pathID changed). Returns
     /// whether it discarded them.
-    pub(super) fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
+    pub(in crate::schemes) fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
         if is_partial(ack) {
             return false;
         }
@@ -158,7 +163,11 @@ impl PathRecord {
     }
 
     /// HPCC Alg. 1, MeasureInflight without the average. Stores the records for the next call.
-    pub(super) fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Measurement {
+    pub(in crate::schemes) fn measure(
+        &mut self,
+        ack: &AckEvent<'_>,
+        checks: &mut TelemetryCounters,
+    ) -> Measurement {
         let mut measured = Measurement::default();
         checks.other_path += u64::from(ack.path_id != ack.data_path);
         // HPCC++ draft §9.4: the delay of a queue is qLen/B only if the queue has the port to itself; otherwise the
@@ -200,15 +209,16 @@ impl PathRecord {
                 continue;
             }
             // HPCC Alg. 1 takes min(qlen now, qlen before), which filters short bursts.
-            let queued = f64::from(new.queue.min(recorded.hop.queue))
-                * if is_sojourn { self.inv_t_ticks } else { recorded.inv_bdp };
+            let queue_scale = if is_sojourn { self.inv_t_ticks } else { recorded.inv_bdp };
+            let queued = f64::from(new.queue.min(recorded.hop.queue)) * queue_scale;
             if ack.now.saturating_sub(recorded.seen_at) > recorded.valid_for {
                 // A counter may have wrapped in between (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
                 if queued > 0.0 {
                     // Without this, senders that read once per round trip would never answer a queue that makes the round
                     // trip so long.
-                    let sample = Sample { hop: i, u: queued + 1.0, queued, tau: 1.0 };
+                    let queue = f64::from(new.queue) * queue_scale;
+                    let sample = Sample { hop: i, u: queued + 1.0, queued, queue, arrivals: 1.0, tau: 1.0 };
                     measured.push(sample);
                     recorded.last_sample = Some(sample);
                 } else {
@@ -239,22 +249,25 @@ impl PathRecord {
             }
             // The port also sent the records of this hop and those before. Other flows' frames are taken to be as long
             // as this flow's.
-            let growth = 1.0 + growth_per_hop * (i + 1) as f64;
-            let bytes = bytes * growth;
+            let with_records = 1.0 + growth_per_hop * (i + 1) as f64;
+            let bytes = bytes * with_records;
             let tau = (ticks / self.t_ticks * self.averages_in_t).min(1.0);
             // With several queues, only the flow's queue and its share of the link count.
             let (bytes, link_share) = match (new.queue_share, recorded.hop.queue_share) {
                 (Some(queue), Some(before)) if queue.share == before.share => {
-                    let queue_bytes = (f64::from(queue.bytes_since(&before)) * growth).min(bytes);
+                    let queue_bytes = (f64::from(queue.bytes_since(&before)) * with_records).min(bytes);
                     let other_queues_rate = (bytes - queue_bytes) * recorded.inv_bdp * self.t_ticks / ticks;
                     (queue_bytes, recorded.link_share(queue.share, other_queues_rate, tau, self.eta))
                 }
                 _ => (bytes, 1.0),
             };
+            let growth = (f64::from(new.queue) - f64::from(recorded.hop.queue)) * queue_scale;
             let sample = Sample {
                 hop: i,
                 u: queued + bytes * recorded.inv_bdp * self.t_ticks / ticks / link_share,
                 queued,
+                queue: f64::from(new.queue) * queue_scale,
+                arrivals: (bytes * recorded.inv_bdp + growth) * self.t_ticks / ticks / link_share,
                 tau,
             };
             measured.push(sample);
@@ -266,7 +279,7 @@ impl PathRecord {
 }
 
 /// Returns whether the ACK's records are of congested ports only.
-pub(super) fn is_partial(ack: &AckEvent<'_>) -> bool {
+pub(in crate::schemes) fn is_partial(ack: &AckEvent<'_>) -> bool {
     ack.telemetry.format().contains(RecordFormat::CONGESTED)
 }
 

@@ -9,11 +9,12 @@ mod config;
 mod measure;
 
 pub(super) use config::InflightConfig;
+pub(super) use measure::{PathRecord, Sample, is_partial};
 
 use crate::scheme::{AckEvent, Decision, FlowParams, GaugeReporter, SendingRate};
 use crate::telemetry::TelemetryCounters;
-use crate::wire::{HEADERS_LEN, MAX_HOPS};
-use measure::{Measurement, PathRecord, Sample, is_partial};
+use crate::wire::MAX_HOPS;
+use measure::Measurement;
 use weir_units::{Bandwidth, Bytes};
 
 /// The samples that are averaged.
@@ -159,10 +160,9 @@ impl HpccController {
         }
     }
 
-    /// For a scheme whose every DATA packet gathers records, which lengthen it at each hop.
-    pub(super) fn with_records_on_data(mut self, flow: &FlowParams) -> HpccController {
-        self.path.set_growing_frame(Bytes::new(HEADERS_LEN as u64) + flow.payload);
-        self
+    /// As [`PathRecord::with_records_on_data`].
+    pub(super) fn with_records_on_data(self, flow: &FlowParams) -> HpccController {
+        HpccController { path: self.path.with_records_on_data(flow), ..self }
     }
 
     pub(super) fn decision(&self) -> Decision {
