@@ -50,6 +50,13 @@ impl ChannelCycle {
     pub fn classes(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.iter().map(|channel| channel.class)
     }
+
+    /// Returns the switches of the cycle as `s1 -> s2 -> s3 -> s1`.
+    pub fn switches(&self) -> String {
+        let names: Vec<&str> =
+            self.0.iter().chain(self.0.first()).map(|channel| channel.switch.as_str()).collect();
+        names.join(" -> ")
+    }
 }
 
 impl fmt::Display for ChannelCycle {

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 /// Method of computing symmetric routes: data and its ACKs use the same links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum RoutingMethod {
     /// ECMP if it is proved symmetric on the topology, otherwise trees.
     #[default]
@@ -17,6 +17,8 @@ pub enum RoutingMethod {
     Ecmp,
     /// Several spanning trees, FNCC Fig. 6. Works on any graph.
     Trees,
+    /// Up*/down* paths, on which PFC cannot deadlock. Works on any graph.
+    UpDown,
 }
 
 /// The routes of a whole fabric.
@@ -34,7 +36,7 @@ impl Routes {
         &self.switches[switch.0 as usize]
     }
 
-    /// Returns the number of spanning trees; 0 with ECMP.
+    /// Returns the number of spanning trees, or of planes of up*/down* paths; 0 with ECMP.
     pub fn trees(&self) -> usize {
         self.switches.iter().map(|routes| routes.trees.len()).max().unwrap_or(0)
     }

@@ -26,7 +26,7 @@ pub use tables::{FORWARD, Table};
 pub use target::{Bmv2, Chip, CloneSession, P4Target, PortMap, TargetConfig, Tofino};
 
 use crate::reconcile::{self, DesiredState};
-use crate::routes::{Routes, RoutingMethod};
+use crate::routes::Routes;
 use crate::topology::{SwitchIx, Topology};
 use p4runtime::p4::v1::{Entity, Update};
 use p4runtime::p4info::{Index, Object};
@@ -95,7 +95,7 @@ impl<'a> Planner<'a> {
             for (phase, entity) in self.entities(ix)? {
                 desired.insert(order.rank(ix, phase), entity);
             }
-            if self.routes.method == RoutingMethod::Trees
+            if self.routes.trees() > 0
                 && let Ok(forward) = id(FORWARD)
             {
                 // ECMP entries are rack prefixes, longer than the single entry of the trees. They would win the

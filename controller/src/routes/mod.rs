@@ -1,4 +1,4 @@
-//! Computes routes: symmetric ECMP or spanning trees (FNCC §3.1, observation 2).
+//! Computes routes: symmetric ECMP, spanning trees (FNCC §3.1, observation 2), or up*/down* paths.
 //!
 //! [`Routes`] is the exact content of each switch's route tables. [`mod@crate::verify`] checks it, and
 //! [`mod@crate::plan`] converts it to table entries.
@@ -6,6 +6,7 @@
 mod ecmp;
 mod racks;
 mod trees;
+mod up_down;
 
 use crate::flood;
 pub use crate::route_table::{NextHop, Routes, RoutingMethod, SwitchRoutes};
@@ -30,13 +31,13 @@ pub fn routes(topology: &Topology, method: RoutingMethod) -> Result<Routes, Rout
 }
 
 /// Recomputes the routes of a fabric after links failed or returned. `current` are the routes of the switches. If these
-/// are trees, the number of trees is kept, since every switch computes the hash modulo this number.
+/// are trees or planes, their number is kept, since every switch computes the hash modulo this number.
 ///
 /// # Errors
 ///
 /// See [`routes`].
 pub fn reroute(topology: &Topology, method: RoutingMethod, current: &Routes) -> Result<Routes, RouteError> {
-    compute(topology, method, (current.method == RoutingMethod::Trees).then(|| current.trees()))
+    compute(topology, method, (current.trees() > 0).then(|| current.trees()))
 }
 
 fn compute(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> Result<Routes, RouteError> {
@@ -46,8 +47,10 @@ fn compute(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> 
 }
 
 fn unicast(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> Result<Routes, RouteError> {
-    if method == RoutingMethod::Trees {
-        return Ok(trees::routes(topology, trees));
+    match method {
+        RoutingMethod::Trees => return Ok(trees::routes(topology, trees)),
+        RoutingMethod::UpDown => return Ok(up_down::routes(topology, trees)),
+        RoutingMethod::Auto | RoutingMethod::Ecmp => {}
     }
     let ecmp = ecmp::routes(topology);
     match verify(topology, &ecmp) {

@@ -55,6 +55,17 @@ struct Tree {
     links: Vec<LinkIx>,
 }
 
+/// Returns the number of trees for which switches have room.
+pub(super) fn max_trees(topology: &Topology) -> usize {
+    (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES)
+}
+
+/// Returns the root of the best tree of a component.
+pub(super) fn best_root(topology: &Topology, component: &[SwitchIx]) -> Option<SwitchIx> {
+    let used = vec![0; topology.links.len()];
+    component.iter().map(|&root| (bfs_tree(topology, root, &used), root)).min().map(|(_, root)| root)
+}
+
 /// Returns the links of each tree. In a partitioned fabric each component has its own trees, but all have the same
 /// number, since switches compute the hash modulo one global number. Components with fewer good trees reuse them.
 fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
@@ -75,7 +86,7 @@ fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
 
 /// Builds one tree per root, as long as trees are good, and omits duplicates.
 fn build_trees(topology: &Topology, component: &[SwitchIx]) -> Vec<Tree> {
-    let max_trees = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES);
+    let max_trees = max_trees(topology);
     // For each link, the number of trees that use it.
     let mut used = vec![0u32; topology.links.len()];
     let mut roots: Vec<(Tree, SwitchIx)> =

@@ -3,8 +3,8 @@
 use crate::common::{CLOS, DIRECT, fabric, ring};
 use weir_controller::plan::{escape_classes, last_escape_priority};
 use weir_controller::thresholds::{DeflectionConfig, MAX_DEFLECTIONS};
-use weir_controller::topology::Topology;
-use weir_controller::{ChannelProof, Routes, RoutingMethod, routes, verify_channels};
+use weir_controller::topology::{LinkIx, Topology};
+use weir_controller::{ChannelProof, Routes, RoutingMethod, reroute, routes, verify, verify_channels};
 
 fn deflection(tokens: u8, at_hosts: bool) -> DeflectionConfig {
     let text = format!("{{threshold: 15KB, tokens: {tokens}, at_hosts: {at_hosts}}}");
@@ -55,6 +55,7 @@ fn trees_that_share_a_ring_have_a_cycle() {
     let routes = routed(&topology);
     let cycle = verify_channels(&topology, &routes, None).unwrap_err();
     assert_eq!(cycle.classes().collect::<Vec<_>>(), [0; 6], "{cycle}");
+    assert_eq!(cycle.switches().split(" -> ").count(), 7, "{}", cycle.switches());
     let mut one = routes.clone();
     for it in &mut one.switches {
         it.trees.truncate(1);
@@ -67,6 +68,40 @@ fn trees_that_share_a_ring_have_a_cycle() {
     verify_channels(&topology, &one, None).unwrap_or_else(|cycle| panic!("{cycle}"));
     let line = fabric(DIRECT[0]);
     verify_channels(&line, &routed(&line), None).unwrap_or_else(|cycle| panic!("{cycle}"));
+}
+
+/// Up*/down* paths have no cycle on any graph, and deliver symmetrically. On a Clos they are the shortest paths.
+#[test]
+fn up_down_paths_have_no_cycle_on_any_graph() {
+    let random = (1..=4).map(|seed| {
+        format!("{{kind: jellyfish, switches: 20, degree: 4, hosts_per_switch: 2, seed: {seed}}}")
+    });
+    let dragonfly = "{kind: dragonfly, groups: 5, switches_per_group: 4, hosts_per_switch: 2}".to_owned();
+    let mut fabrics: Vec<Topology> = random.chain([dragonfly]).map(|yaml| fabric(&yaml)).collect();
+    fabrics.push(ring());
+    fabrics.extend(DIRECT.iter().map(|yaml| fabric(yaml)));
+    let clos = fabrics.len();
+    fabrics.extend(CLOS.iter().map(|yaml| fabric(yaml)));
+    for (index, topology) in fabrics.iter().enumerate() {
+        let name = format!("fabric {index}");
+        let up_down = routes(topology, RoutingMethod::UpDown).unwrap();
+        let proof =
+            verify(topology, &up_down).unwrap_or_else(|violations| panic!("{name}: {}", violations[0]));
+        verify_channels(topology, &up_down, None).unwrap_or_else(|cycle| panic!("{name}: {cycle}"));
+        if index >= clos {
+            let shortest = verify(topology, &routed(topology)).unwrap();
+            assert_eq!(proof.max_path_len, shortest.max_path_len, "{name}");
+            assert!(proof.max_paths_per_pair > 1 || shortest.max_paths_per_pair == 1, "{name}");
+        }
+        // With failed links too: with the same number of planes, since switches take the hash modulo that.
+        for link in (0..topology.links.len()).step_by(7) {
+            let left = topology.without_links(&[LinkIx(link as u32)].into());
+            let rerouted = reroute(&left, RoutingMethod::UpDown, &up_down).unwrap();
+            assert_eq!(rerouted.trees(), up_down.trees());
+            verify(&left, &rerouted).unwrap_or_else(|violations| panic!("{name}: {}", violations[0]));
+            verify_channels(&left, &rerouted, None).unwrap_or_else(|cycle| panic!("{name}: {cycle}"));
+        }
+    }
 }
 
 /// Each deflection has two queues of its own, later deflections have higher ones, and a port has enough queues.

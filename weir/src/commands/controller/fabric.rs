@@ -28,7 +28,7 @@ pub(super) struct FabricArgs {
     #[arg(long, short, value_name = "FILE")]
     pub topology: PathBuf,
 
-    /// Method for symmetric routes: `auto`, `ecmp` or `trees` [default: that of the file, otherwise auto]
+    /// Method for symmetric routes: `auto`, `ecmp`, `trees` or `up-down` [default: that of the file, otherwise auto]
     #[arg(long, value_name = "METHOD", value_parser = parse_method)]
     routing: Option<RoutingMethod>,
 }
@@ -291,7 +291,7 @@ pub(super) fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>
 
 /// Parses the value of `--routing`.
 fn parse_method(text: &str) -> Result<RoutingMethod, String> {
-    serde_yaml::from_str(text).map_err(|_| "expected auto, ecmp or trees".to_owned())
+    serde_yaml::from_str(text).map_err(|_| "expected auto, ecmp, trees or up-down".to_owned())
 }
 
 /// The fabric of a file: a topology with the keys of experiment files that matter to the controller.

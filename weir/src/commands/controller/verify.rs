@@ -91,6 +91,7 @@ fn prove_paths(fabric: &Fabric, start: Instant) -> Proof {
     let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
     let method = match fabric.routes.method {
         RoutingMethod::Trees => "spanning trees",
+        RoutingMethod::UpDown => "up*/down* paths",
         _ => "symmetric ECMP",
     };
     match verify(&fabric.topology, &fabric.routes) {
