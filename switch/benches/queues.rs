@@ -10,7 +10,7 @@ const PORTS: u16 = 64;
 const DEPTH: u16 = 16;
 
 fn manager(pfc: Option<PfcConfig>) -> TrafficManager<Box<u64>> {
-    let share = pfc.map(|_| PfcPort { headroom: Bytes::from_kb(40), alpha_shift: 3 });
+    let share = pfc.map(|_| PfcPort { headroom: Bytes::from_kb(40), alpha_shift: 3, ..PfcPort::default() });
     let ports = (0..PORTS).map(|port| PortConfig { pfc: share, ..PortConfig::new(port) }).collect();
     let config = TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::new(32 << 20), pfc };
     let mut manager = TrafficManager::new(&config).unwrap();

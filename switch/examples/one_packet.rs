@@ -9,6 +9,7 @@
 
 use std::error::Error;
 use weir_switch::pipeline::{ActionCall, Digest, KeyMatch};
+use weir_switch::tm::PauseQuanta;
 use weir_switch::trace::PacketTrace;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput};
 use weir_units::Time;
@@ -28,7 +29,7 @@ struct IgnoreOutput;
 
 impl SwitchOutput for IgnoreOutput {
     fn ready(&mut self, _port: u16) {}
-    fn pause(&mut self, _port: u16, _priority: u8, _on: bool) {}
+    fn pause(&mut self, _port: u16, _priority: u8, _quanta: PauseQuanta) {}
     fn recycle(&mut self, _packet: Box<Packet>) {}
     fn digest(&mut self, _digest: Digest) {}
 }

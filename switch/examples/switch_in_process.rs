@@ -14,6 +14,7 @@ use std::error::Error;
 use std::sync::Arc;
 use weir_switch::control::Control;
 use weir_switch::pipeline::Digest;
+use weir_switch::tm::PauseQuanta;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput};
 use weir_units::{Bandwidth, Bytes};
 
@@ -46,7 +47,7 @@ impl SwitchOutput for Driver {
     fn ready(&mut self, _port: u16) {
         self.is_ready = true;
     }
-    fn pause(&mut self, _port: u16, _priority: u8, _on: bool) {}
+    fn pause(&mut self, _port: u16, _priority: u8, _quanta: PauseQuanta) {}
     fn recycle(&mut self, _packet: Box<Packet>) {}
     fn digest(&mut self, _digest: Digest) {}
 }

@@ -21,7 +21,7 @@ use weir_switch::drops::DropReason;
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::link::LinkDrop;
 use weir_switch::pipeline::{ActionCall, Digest};
-use weir_switch::tm::{QueueLimits, Rate};
+use weir_switch::tm::{PauseQuanta, QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
 use weir_units::{Bandwidth, Time};
 
@@ -494,7 +494,7 @@ fn replayed_files_give_the_frames_of_the_engine() {
 struct NoOutput;
 impl SwitchOutput for NoOutput {
     fn ready(&mut self, _: u16) {}
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn pause(&mut self, _: u16, _: u8, _: PauseQuanta) {}
     fn recycle(&mut self, _: Box<Packet>) {}
     fn digest(&mut self, _: Digest) {}
 }

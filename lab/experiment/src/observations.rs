@@ -5,7 +5,8 @@ use crate::counts::Counts;
 use crate::file::Experiment;
 use crate::histogram::QueueHistogram;
 use crate::results::{
-    DeadlockSummary, FlowRecord, JobTimes, PacketSummary, PolicySummary, QueueSummary, SchemeSummary,
+    DeadlockSummary, FlowRecord, JobTimes, LongPause, PacketSummary, PolicySummary, QueueSummary,
+    SchemeSummary,
 };
 use crate::{fct, layers};
 use std::collections::BTreeMap;
@@ -24,10 +25,11 @@ pub struct Observations<'a> {
     /// Time at which the first flow reduced its rate after a later flow had joined.
     pub first_slowdown: Option<Time>,
     pub counts: Counts,
-    /// PFC pause frames sent, without resumes.
+    /// PFC pause frames sent, without resumes and repeated frames.
     pub pauses: u64,
     pub jobs: Option<JobTimes>,
     pub deadlock: Option<DeadlockSummary>,
+    pub long_pauses: Vec<LongPause>,
     pub policy: Option<PolicySummary>,
     pub packets: Option<PacketSummary>,
     /// Goodput in Gbit/s over the fairness window by weighted queue.
@@ -100,6 +102,7 @@ impl Observations<'_> {
             fct: fct::summarise(self.flows, &observe.size_classes, experiment.named_workloads()),
             jobs: self.jobs,
             deadlock: self.deadlock,
+            long_pauses: self.long_pauses,
             policy: self.policy,
             packets: self.packets,
             goodput: observe.goodput.then(|| fct::goodputs(self.flows, self.end)).flatten(),

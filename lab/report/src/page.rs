@@ -67,6 +67,9 @@ fn heading(run: &RunDescription, results: &Results) -> Markup {
             @for failure in failures(results) {
                 p.partial role="note" { strong { "Not complete. " } (failure) "." }
             }
+            @for pause in long_pauses(results) {
+                p.partial role="note" { strong { "PFC watchdog. " } (pause) "." }
+            }
             dl {
                 @for (name, value) in &run.properties { div { dt { (name) } dd { (value) } } }
                 div { dt { "seed" } dd { (summary.seed) } }
@@ -93,6 +96,16 @@ pub fn failures(results: &Results) -> Vec<String> {
         }));
     }
     sentences
+}
+
+/// Returns a sentence for each port that PFC paused for too long.
+pub fn long_pauses(results: &Results) -> Vec<String> {
+    let pauses_of = |label: &String| {
+        let scheme = results.summary.schemes.get(label);
+        let pauses = scheme.map_or(&[][..], |scheme| &scheme.long_pauses);
+        pauses.iter().map(|pause| format!("{label}: {pause}")).collect::<Vec<_>>()
+    };
+    results.order.iter().flat_map(pauses_of).collect()
 }
 
 /// Returns a sentence if a high percentile of a scheme, or else of a workload or size class, is over so few flows that it

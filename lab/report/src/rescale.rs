@@ -28,6 +28,9 @@ fn summary(scheme: &mut SchemeSummary, factor: f64) {
     if let Some(deadlock) = &mut scheme.deadlock {
         times.push(&mut deadlock.at_us);
     }
+    for pause in &mut scheme.long_pauses {
+        times.extend([&mut pause.since_us, &mut pause.longest_us]);
+    }
     if let Some(policy) = &mut scheme.policy {
         times.push(&mut policy.imin_us);
         for set in &mut policy.sets {

@@ -8,6 +8,7 @@
 //! long, is therefore never reported; only a fault or a restart can resolve what is found. With dynamic thresholds a
 //! deadlock may be missed.
 
+use crate::link::PfcFrame;
 use crate::network::View;
 use crate::nodes::UNCONNECTED;
 use std::collections::BTreeSet;
@@ -91,7 +92,7 @@ pub fn detect(network: &View<'_>) -> Option<Deadlock> {
     }
 }
 
-/// Returns the non-empty queues that a neighbouring switch has paused, unless a PFC frame from it is in flight.
+/// Returns the non-empty queues that a neighbouring switch has paused, unless a resume frame from it is in flight.
 fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = QueueId> + use<'v> {
     let queues = network.switches().flat_map(|node| {
         let switch = node.ix;
@@ -104,7 +105,7 @@ fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = QueueId> + use<'v> 
     queues.filter(|&queue| {
         far_end(network, queue).is_some_and(|(next, port)| {
             let tm = network.switch(next).switch.queues();
-            tm.is_pausing(port, queue.class) && !pfc_in_flight(network, next, port)
+            tm.is_pausing(port, queue.class) && !resume_in_flight(network, next, port, queue.class)
         })
     })
 }
@@ -123,8 +124,9 @@ fn direction(network: &View<'_>, switch: SwitchIx, port: u16) -> Option<u32> {
     directions.get(usize::from(port)).copied().filter(|&index| index != UNCONNECTED)
 }
 
-fn pfc_in_flight(network: &View<'_>, from: SwitchIx, port: u16) -> bool {
-    direction(network, from, port).is_some_and(|index| !network.wire(index).pfc.is_empty())
+fn resume_in_flight(network: &View<'_>, from: SwitchIx, port: u16, class: u8) -> bool {
+    let is_resume = |frame: &PfcFrame| frame.priority == class && !frame.quanta.is_pause();
+    direction(network, from, port).is_some_and(|index| network.wire(index).pfc.any(is_resume))
 }
 
 /// Returns a cycle among the stuck queues and the totals of all stuck queues.

@@ -33,6 +33,8 @@ pub enum Event {
     FlowSchedule,
     /// A frame that the impairments of this wire delayed arrives.
     DelayedArrival(u32),
+    /// A PFC pause of this transmitter expires, or a pause frame that it has sent must be repeated.
+    PauseTimer(u32),
     /// Queues and rates are sampled; only in the queue of the run.
     Sample,
     /// The next fault or policy change of the experiment is due; only in the queue of the run.
@@ -60,6 +62,7 @@ impl Event {
             Event::ScheduledChange => (6, 0),
             Event::Command => (7, 0),
             Event::DelayedArrival(i) => (8, i),
+            Event::PauseTimer(i) => (9, i),
         };
         debug_assert!(index <= MAX_INDEX);
         (u64::from(index) << KIND_BITS) | kind
@@ -76,6 +79,7 @@ impl Event {
             5 => Event::Sample,
             6 => Event::ScheduledChange,
             8 => Event::DelayedArrival(index),
+            9 => Event::PauseTimer(index),
             _ => Event::Command,
         }
     }
@@ -352,6 +356,8 @@ mod tests {
             Event::FlowSchedule,
             Event::Sample,
             Event::ScheduledChange,
+            Event::DelayedArrival(1),
+            Event::PauseTimer(2),
         ];
         let mut queue = EventQueue::default();
         for event in events {

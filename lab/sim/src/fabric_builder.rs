@@ -16,7 +16,7 @@ use weir_host::Host;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
 use weir_switch::program::{Engine, Program};
-use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
+use weir_switch::tm::{PauseQuanta, PfcConfig, PfcPort, PortConfig, QueueLimits};
 use weir_units::Time;
 
 /// Builds the fabric of one scheme, and new switches when a switch restarts during the run.
@@ -132,6 +132,7 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
     let pfc = spec.pfc.on().map(|pfc| {
         let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
         config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
+        config.quanta = pfc.quanta.map_or(config.quanta, |quanta| PauseQuanta(quanta.get()));
         if spec.ack_priority {
             config.exempt = 1 << experiment.feedback_class(scheme); // docs/algorithms/pfc.md#classes: queue 0 is exempt
         }

@@ -10,6 +10,7 @@ use weir_host::ring::Ring;
 use weir_switch::link::Serializer;
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::prefetch;
+use weir_switch::tm::PauseQuanta;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A PFC frame is a minimum-size Ethernet frame (IEEE 802.1Qbb).
@@ -110,6 +111,16 @@ impl<T> Default for InFlightQueue<T> {
 }
 
 impl<T> InFlightQueue<T> {
+    /// Returns whether a frame for which `is_wanted` returns true is in flight.
+    pub fn any(&self, is_wanted: impl Fn(&T) -> bool) -> bool {
+        let later = (0..self.later.len()).filter_map(|index| self.later.slot_at(index)?.as_ref());
+        let flights = |batch: &Batch<T>| {
+            (0..batch.len())
+                .any(|index| matches!(batch.slot_at(index), Some(Some(flight)) if is_wanted(&flight.frame)))
+        };
+        later.chain([&self.current]).any(flights)
+    }
+
     /// Returns whether no frame is in flight.
     pub fn is_empty(&self) -> bool {
         self.current.is_empty()
@@ -217,8 +228,8 @@ fn recycle<T>(batch: Batch<T>, spare: &mut Vec<Batch<T>>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcFrame {
     pub priority: u8,
-    /// True for pause, false for resume.
-    pub is_pause: bool,
+    /// Length of the pause; 0 for a resume.
+    pub quanta: PauseQuanta,
 }
 
 /// Properties of a link direction, from which its two ends are made.
@@ -294,6 +305,13 @@ impl Transmitter {
     /// Sends a PFC frame ahead of all queued frames, after the frame that is being serialised.
     pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) {
         let arrival = self.serializer.send(now, PFC_FRAME, self.rate) + self.delay;
+        self.outgoing_pfc.push_back(InFlight { arrival, sent_at: now, frame });
+    }
+
+    /// Sends a pause frame again. It waits for the frame that is being serialised, but takes no time of its own, so that
+    /// data arrives when it would without it: by default a repeated frame has 64 B in the time of 2 MB.
+    pub fn repeat_pfc(&mut self, now: Time, frame: PfcFrame) {
+        let arrival = self.busy_until(now).unwrap_or(now) + self.delay;
         self.outgoing_pfc.push_back(InFlight { arrival, sent_at: now, frame });
     }
 

@@ -1,6 +1,5 @@
 //! The nodes of a logical process: hosts with their NICs, and switches.
 
-use crate::link::PfcFrame;
 use weir_controller::topology::{HostIx, SwitchIx};
 use weir_host::ring::Ring;
 use weir_host::wire::MAX_HEADER_LEN;
@@ -12,6 +11,9 @@ use weir_units::Time;
 /// Stands for a direction or transmitter index at a port without a link.
 pub const UNCONNECTED: u32 = u32::MAX;
 
+/// Number of priority classes that PFC distinguishes.
+pub(crate) const PFC_CLASSES: u8 = 8;
+
 /// A host and the state of its NIC.
 pub struct HostNode {
     pub ix: HostIx,
@@ -21,6 +23,8 @@ pub struct HostNode {
     pub(crate) transmitter: u32,
     /// Priority classes that the switch has paused, one bit each.
     paused: u8,
+    /// End of the pause of each class in `paused`.
+    paused_until: [Time; PFC_CLASSES as usize],
     /// Time of the pending [`Event::HostTimer`](crate::events::Event::HostTimer). Events at other times are stale and
     /// ignored.
     timer_at: Option<Time>,
@@ -40,7 +44,15 @@ pub enum FrameSource {
 impl HostNode {
     /// `transmitter` is the host's index into [`Process::transmitters`](crate::process::Process::transmitters).
     pub fn new(ix: HostIx, host: Host, transmitter: u32) -> HostNode {
-        HostNode { ix, host, transmitter, paused: 0, timer_at: None, injected: Ring::new() }
+        HostNode {
+            ix,
+            host,
+            transmitter,
+            paused: 0,
+            paused_until: [Time::ZERO; PFC_CLASSES as usize],
+            timer_at: None,
+            injected: Ring::new(),
+        }
     }
 
     /// Adds a frame of an attacker.
@@ -76,19 +88,26 @@ impl HostNode {
         Some(FrameSource::Node)
     }
 
-    /// Applies a PFC frame.
-    pub(crate) fn set_paused(&mut self, frame: PfcFrame) {
-        let bit = 1u8.checked_shl(u32::from(frame.priority)).unwrap_or(0);
-        if frame.is_pause {
-            self.paused |= bit;
-        } else {
-            self.paused &= !bit;
-        }
+    /// Pauses a priority class until a time, or resumes it (`None`).
+    pub(crate) fn set_paused(&mut self, class: u8, until: Option<Time>) {
+        let Some(slot) = self.paused_until.get_mut(usize::from(class)) else { return };
+        *slot = until.unwrap_or_default();
+        self.paused = self.paused & !(1 << class) | u8::from(until.is_some()) << class;
     }
 
-    /// Resumes all priority classes.
-    pub(crate) fn resume_all(&mut self) {
-        self.paused = 0;
+    /// Returns the end of the pause that expires first; `None` if no class is paused.
+    pub(crate) fn next_pause_deadline(&self) -> Option<Time> {
+        let classes = (0..PFC_CLASSES).filter(|class| self.paused & 1 << class != 0);
+        classes.map(|class| self.paused_until[usize::from(class)]).min()
+    }
+
+    /// Ends the pauses that have expired. Returns whether there were any.
+    pub(crate) fn expire_pauses(&mut self, now: Time) -> bool {
+        let before = self.paused;
+        for (class, &until) in self.paused_until.iter().enumerate() {
+            self.paused &= !(u8::from(until <= now) << class);
+        }
+        self.paused != before
     }
 
     /// Returns the host's next deadline if a timer event must be scheduled for it, and records the timer. `None` if
@@ -134,15 +153,5 @@ impl SwitchNode {
     #[inline]
     pub(crate) fn transmitter(&self, port: u16) -> Option<u32> {
         self.transmitters.get(usize::from(port)).copied().filter(|&transmitter| transmitter != UNCONNECTED)
-    }
-
-    /// Clears all PFC pauses of a port.
-    pub(crate) fn resume_all(&mut self, port: u16) {
-        /// Number of priority classes that PFC distinguishes.
-        const PFC_CLASSES: u8 = 8;
-        let is_paused = false;
-        for class in 0..PFC_CLASSES {
-            self.switch.set_paused(port, class, is_paused);
-        }
     }
 }

@@ -9,6 +9,8 @@
 //! when a transmitter may send the next frame. A port with an empty queue and an idle transmitter has no pending
 //! event.
 
+mod pauses;
+
 use crate::events::{Event, EventKey, EventQueue};
 use crate::link::{Batch, InFlight, LocalNode, PfcFrame, Transmitter, Wire};
 use crate::messages::{HostCommand, HostReport, HostReportKind};
@@ -40,6 +42,9 @@ pub struct Process {
     pub transmitters: Vec<Transmitter>,
     /// In ascending order of [`Wire::direction`].
     pub wires: Vec<Wire>,
+    /// By transmitter, the time of its pending [`Event::PauseTimer`]; [`Time::MAX`] if none is pending. Events at other
+    /// times are stale and ignored.
+    pause_timers: Vec<Time>,
     /// Transmitters with frames that are not yet handed over to another process.
     pub(crate) unflushed: Vec<u32>,
     /// Host index and command of each pending [`Event::Command`], in order.
@@ -67,6 +72,7 @@ impl Process {
             now: Time::ZERO,
             switches,
             hosts,
+            pause_timers: vec![Time::MAX; transmitters.len()],
             transmitters,
             wires,
             unflushed: Vec::new(),
@@ -136,6 +142,7 @@ impl Process {
                 }
             }
             Event::PfcArrival(wire) => self.on_pfc_arrival(wire, observer, buffers),
+            Event::PauseTimer(transmitter) => self.on_pause_timer(transmitter, observer, buffers),
             Event::DelayedArrival(wire) => self.on_delayed_arrival(wire, observer, buffers),
             Event::HostTimer(host_index) => self.on_host_timer(host_index, observer, buffers),
             Event::Command => {
@@ -298,6 +305,9 @@ impl Process {
             let was_flushed = transmitter.is_flushed();
             transmitter.send_pfc(self.now, frame);
             self.on_sent(index, was_flushed);
+            if frame.quanta.is_pause() {
+                self.arm_pause_timer(index);
+            }
         }
     }
 
@@ -445,22 +455,6 @@ impl Process {
         self.schedule_host_timer(host_index);
     }
 
-    /// Clears all PFC pauses of a transmitter, because the resume frames may have been lost: with its link, or in the
-    /// restart of the neighbouring switch.
-    pub(crate) fn unpause<O: Observer>(&mut self, index: u32, observer: &mut O, buffers: &mut ThreadBuffers) {
-        let &Transmitter { from, from_port, .. } = &self.transmitters[index as usize];
-        match from {
-            LocalNode::Switch(switch) => {
-                self.switches[switch as usize].resume_all(from_port);
-                self.transmit(index, observer, buffers);
-            }
-            LocalNode::Host(host) => {
-                self.hosts[host as usize].resume_all();
-                self.kick(host, observer, buffers);
-            }
-        }
-    }
-
     /// Schedules a command at a host as an event with the time and the scheduling time of `key`. Commands run in the
     /// order of these calls, so their keys must not decrease.
     pub(crate) fn schedule_command(&mut self, key: &EventKey, host_index: u32, command: HostCommand) {
@@ -532,34 +526,6 @@ impl Process {
     fn on_host_timer<O: Observer>(&mut self, index: u32, observer: &mut O, buffers: &mut ThreadBuffers) {
         if self.hosts[index as usize].on_timer(self.now) {
             self.kick(index, observer, buffers);
-        }
-    }
-
-    fn on_pfc_arrival<O: Observer>(&mut self, index: u32, observer: &mut O, buffers: &mut ThreadBuffers) {
-        let wire = &mut self.wires[index as usize];
-        let (to, port, reverse) = (wire.to, wire.to_port, wire.reverse_transmitter);
-        let event = Event::PfcArrival(index);
-        // PFC frames are few: their batches are not reused.
-        let Some(frame) = wire.pfc.pop_arrived(self.now, event, &mut self.queue, &mut Vec::new()) else {
-            return;
-        };
-        if let Some(impairments) = &mut wire.impairments
-            && let Err(reason) = impairments.check_pfc(self.now, wire.delay)
-        {
-            return observer.on_loss(reason);
-        }
-        match to {
-            LocalNode::Switch(switch) => {
-                if self.switches[switch as usize].switch.set_paused(port, frame.priority, frame.is_pause) {
-                    self.transmit(reverse, observer, buffers);
-                }
-            }
-            LocalNode::Host(host) => {
-                self.hosts[host as usize].set_paused(frame);
-                if !frame.is_pause {
-                    self.kick(host, observer, buffers);
-                }
-            }
         }
     }
 }

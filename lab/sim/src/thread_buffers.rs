@@ -5,6 +5,7 @@ use weir_host::wire::MAX_HEADER_LEN;
 use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::{Packet, PacketPool};
 use weir_switch::pipeline::{Digest, Scratch};
+use weir_switch::tm::PauseQuanta;
 
 /// Reusable buffers of a thread. They carry no state from one process to the next, so results do not depend on them.
 pub(crate) struct ThreadBuffers {
@@ -49,8 +50,8 @@ impl SwitchOutput for SwitchEvents {
     fn ready(&mut self, port: u16) {
         self.ready.push(port);
     }
-    fn pause(&mut self, port: u16, priority: u8, on: bool) {
-        self.pfc.push((port, PfcFrame { priority, is_pause: on }));
+    fn pause(&mut self, port: u16, priority: u8, quanta: PauseQuanta) {
+        self.pfc.push((port, PfcFrame { priority, quanta }));
     }
     fn recycle(&mut self, packet: Box<Packet>) {
         self.dropped.push(packet);

@@ -13,7 +13,7 @@ use super::timers::{Timer, TimerKind, Timers};
 use crate::engine::{Switch, SwitchOutput};
 use crate::packet::{Packet, PacketPool};
 use crate::pipeline::Digest;
-use crate::tm::{MAX_CATCH_UP, MAX_PORT, QueueLimits, Rate};
+use crate::tm::{MAX_CATCH_UP, MAX_PORT, PauseQuanta, QueueLimits, Rate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl SwitchOutput for Output {
         }
     }
     /// Never called: PFC is not configured, because no neighbour of this driver's ports handles pause frames.
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn pause(&mut self, _: u16, _: u8, _: PauseQuanta) {}
     #[inline]
     fn recycle(&mut self, packet: Box<Packet>) {
         self.pool.put(packet);

@@ -579,10 +579,25 @@ impl Switch {
     pub fn clone_sessions(&self) -> &BTreeMap<u16, CloneSession> {
         self.replication.sessions()
     }
-    /// Records a PFC frame from the neighbour on this port. Returns whether the port had no sendable packet before
-    /// and has one now: then do the same as for [`SwitchOutput::ready`].
-    pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
-        self.queues.tm.set_paused(port, priority, paused)
+    /// Records a PFC frame from the neighbour on this port: a pause until a time, or a resume (`None`). Returns whether
+    /// the port had no sendable packet before and has one now: then do the same as for [`SwitchOutput::ready`]. After a
+    /// pause query [`Switch::next_pause_deadline`].
+    pub fn set_paused(&mut self, port: u16, priority: u8, until: Option<Time>) -> bool {
+        self.queues.tm.set_paused(port, priority, until)
+    }
+    /// Returns when [`Switch::on_pause_deadline`] must be called for this port; `None` while nothing is paused there.
+    pub fn next_pause_deadline(&self, port: u16) -> Option<Time> {
+        self.queues.tm.next_pause_deadline(port)
+    }
+    /// Ends pauses of this port that have expired, and repeats pause frames that would expire at its neighbour.
+    pub fn on_pause_deadline(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) {
+        let refreshes = self.queues.tm.take_refreshes(now, port);
+        for priority in (0..self.queues.tm.priorities()).filter(|priority| refreshes & 1 << priority != 0) {
+            out.pause(port, priority, self.queues.tm.pause_quanta());
+        }
+        if self.queues.tm.expire_pauses(now, port) {
+            out.ready(port);
+        }
     }
     /// Returns the earliest time at which [`Switch::transmit`] has a packet for this port, which may be in
     /// the past; `None` if no packet is queued or all queued packets are paused.

@@ -2,6 +2,7 @@
 
 use crate::packet::Packet;
 use crate::pipeline::Digest;
+use crate::tm::PauseQuanta;
 use std::collections::BTreeSet;
 
 /// Receives the side effects of a call to a switch. Every driver implements it: virtual time, raw sockets,
@@ -10,8 +11,9 @@ pub trait SwitchOutput {
     /// The port has a packet to send, and had none before: call [`super::Switch::transmit`] when its
     /// transmitter is free.
     fn ready(&mut self, port: u16);
-    /// The neighbour of this port must pause (`on`) or resume a priority: send it a PFC frame.
-    fn pause(&mut self, port: u16, priority: u8, on: bool);
+    /// The neighbour of this port must pause a priority for this time, or resume it: send it a PFC frame. After a pause
+    /// query [`super::Switch::next_pause_deadline`].
+    fn pause(&mut self, port: u16, priority: u8, quanta: PauseQuanta);
     /// A packet was dropped; its box can be used again.
     fn recycle(&mut self, packet: Box<Packet>);
     /// The program sent a digest message to its controller.
@@ -36,7 +38,7 @@ impl SwitchOutput for ReadyPorts {
     fn ready(&mut self, port: u16) {
         self.0.insert(port);
     }
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn pause(&mut self, _: u16, _: u8, _: PauseQuanta) {}
     fn recycle(&mut self, _: Box<Packet>) {}
     fn digest(&mut self, _: Digest) {}
 }

@@ -5,13 +5,10 @@ use super::output::SwitchOutput;
 use super::replication::Replica;
 use crate::drops::{DropReason, Drops};
 use crate::packet::{Packet, PacketPool};
-use crate::tm::{Departure, EnqueueRequest, TmConfig, TmConfigError, TrafficManager};
+use crate::tm::{Departure, EnqueueRequest, PauseQuanta, TmConfig, TmConfigError, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
 use weir_units::Time;
 
-/// Values of the argument `on` of [`SwitchOutput::pause`].
-const PAUSE: bool = true;
-const RESUME: bool = false;
 /// Maximum number of boxes of dropped packets that the switch keeps for copies; further boxes go to the driver.
 const MAX_SPARE_PACKETS: usize = 64;
 
@@ -111,7 +108,7 @@ impl SwitchQueues {
                     call.out.ready(to.port);
                 }
                 if admission.pause {
-                    call.out.pause(origin.port, ingress_priority, PAUSE);
+                    call.out.pause(origin.port, ingress_priority, self.tm.pause_quanta());
                 }
             }
             Err(rejected) => self.drop(call, pool, rejected.item.packet, rejected.reason),
@@ -149,7 +146,7 @@ impl SwitchQueues {
         // Prefetch the packet that is dequeued next: it has probably left the processor's cache since it was queued.
         let departure = self.tm.dequeue(call.now, port, |next| next.packet.prefetch())?;
         if let Some((neighbour, priority)) = departure.resume {
-            call.out.pause(neighbour, priority, RESUME);
+            call.out.pause(neighbour, priority, PauseQuanta::RESUME);
         }
         Some(departure)
     }

@@ -74,7 +74,30 @@ impl PortConfig {
     }
 }
 
-/// The lossless share of one ingress port. Used only with [`PfcMode::Dynamic`].
+/// The time for which a PFC frame pauses a priority, in units of 512 bit times of the link (IEEE 802.1Q, 36.2 and IEEE
+/// 802.3, 31B.2); 0 resumes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PauseQuanta(pub u16);
+
+impl PauseQuanta {
+    /// The longest pause, which switches send by default: 335.5 us at 100 Gbit/s.
+    pub const MAX: PauseQuanta = PauseQuanta(u16::MAX);
+    pub const RESUME: PauseQuanta = PauseQuanta(0);
+    /// Bytes that the link could carry in one unit.
+    pub const UNIT: Bytes = Bytes::new(512 / 8);
+
+    /// Returns false for a frame that resumes the priority.
+    pub fn is_pause(self) -> bool {
+        self != PauseQuanta::RESUME
+    }
+
+    /// Returns the length of the pause on a link of this rate.
+    pub fn duration(self, rate: Bandwidth) -> Time {
+        rate.tx_time(Bytes::new(u64::from(self.0) * PauseQuanta::UNIT.get()))
+    }
+}
+
+/// The PFC parameters of one port: its share of the lossless buffer, used only with [`PfcMode::Dynamic`], and its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PfcPort {
     /// Bytes reserved for packets that arrive after a pause frame was sent: the neighbour stops only when it gets the
@@ -82,6 +105,9 @@ pub struct PfcPort {
     pub headroom: Bytes,
     /// The threshold is the free pool shifted right by this many bits.
     pub alpha_shift: u8,
+    /// Rate of the link, on which the length of a pause depends; zero: pause frames are not repeated, for neighbours on
+    /// which pauses do not expire.
+    pub rate: Bandwidth,
 }
 
 impl PfcPort {
@@ -95,6 +121,7 @@ impl PfcPort {
         PfcPort {
             headroom: Bytes::new(rate.bytes_in(delay).get() * HEADROOM_DELAYS),
             alpha_shift: SHIFT_AT_NIC_RATE.saturating_sub(doublings),
+            rate,
         }
     }
 }
@@ -108,6 +135,9 @@ pub struct PfcConfig {
     pub resume_offset: Bytes,
     /// Priorities that are never paused and not counted by PFC, one bit each.
     pub exempt: u8,
+    /// The length of a pause. The pause frame is repeated after half of it while the use stays above the threshold, so
+    /// that a pause lasts as long as needed, and ends by itself if the resume frame is lost.
+    pub quanta: PauseQuanta,
 }
 
 /// The rule for the threshold.
@@ -135,11 +165,12 @@ impl PfcConfig {
     /// Returns the HPCC simulator's dynamic threshold with its reserve and resume offset.
     pub const fn dynamic() -> PfcConfig {
         let mode = PfcMode::Dynamic { reserve: Self::RESERVE };
-        PfcConfig { mode, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
+        let resume_offset = Self::RESUME_OFFSET;
+        PfcConfig { mode, resume_offset, exempt: 0, quanta: PauseQuanta::MAX }
     }
     /// Returns a fixed threshold with the same resume offset.
     pub const fn fixed(threshold: Bytes) -> PfcConfig {
-        PfcConfig { mode: PfcMode::Fixed { threshold }, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
+        PfcConfig { mode: PfcMode::Fixed { threshold }, ..PfcConfig::dynamic() }
     }
 }
 
@@ -179,6 +210,8 @@ pub enum TmConfigError {
         "the lossless ports set aside {reserved} of a buffer of {buffer}; enlarge the buffer or lower headroom and reserve"
     )]
     BufferTooSmall { reserved: Bytes, buffer: Bytes },
+    #[error("PFC frames of 0 quanta would pause nothing; choose 1 to 65535")]
+    NoQuanta,
     #[error(
         "the PFC threshold {threshold} is not above the resume offset {resume_offset}, so a pause would never end; raise the threshold"
     )]
@@ -210,6 +243,7 @@ impl TmConfig {
             }
         }
         match self.pfc {
+            Some(PfcConfig { quanta: PauseQuanta::RESUME, .. }) => Err(TmConfigError::NoQuanta),
             Some(PfcConfig { mode: PfcMode::Fixed { threshold }, resume_offset, .. })
                 if threshold <= resume_offset =>
             {
@@ -252,9 +286,11 @@ mod tests {
         assert!(error(&|c| c.ports[1].port = 512).contains("exceeds the maximum of 511"));
         assert!(error(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));
         assert!(error(&|c| c.pfc = Some(PfcConfig::fixed(Bytes::new(3072)))).contains("never end"));
+        let no_quanta = PfcConfig { quanta: PauseQuanta(0), ..PfcConfig::dynamic() };
+        assert!(error(&|c| c.pfc = Some(no_quanta)).contains("choose 1 to 65535"));
         let too_small = error(&|c| {
             c.pfc = Some(PfcConfig::dynamic());
-            c.ports[0].pfc = Some(PfcPort { headroom: Bytes::new(1 << 20), alpha_shift: 3 });
+            c.ports[0].pfc = Some(PfcPort { headroom: Bytes::new(1 << 20), ..PfcPort::default() });
         });
         assert!(too_small.contains("enlarge the buffer"), "{too_small}");
     }
@@ -265,10 +301,17 @@ mod tests {
         // times.
         let nic = Bandwidth::from_gbps(100);
         let us = Time::from_us(1);
-        let host = PfcPort { headroom: Bytes::new(37_500), alpha_shift: 3 };
+        let host = PfcPort { headroom: Bytes::new(37_500), alpha_shift: 3, rate: nic };
         assert_eq!(PfcPort::for_link(nic, us, nic), host);
-        let fabric = PfcPort { headroom: Bytes::new(150_000), alpha_shift: 1 };
-        assert_eq!(PfcPort::for_link(Bandwidth::from_gbps(400), us, nic), fabric);
+        let fast = Bandwidth::from_gbps(400);
+        let fabric = PfcPort { headroom: Bytes::new(150_000), alpha_shift: 1, rate: fast };
+        assert_eq!(PfcPort::for_link(fast, us, nic), fabric);
         assert_eq!(PfcPort::for_link(Bandwidth::from_gbps(3200), us, nic).alpha_shift, 0);
+    }
+    /// IEEE 802.1Q: a unit is the time of 512 bits at the rate of the port.
+    #[test]
+    fn quanta_are_times_of_512_bits() {
+        assert_eq!(PauseQuanta(1).duration(Bandwidth::from_gbps(100)), Time::from_ps(5_120));
+        assert_eq!(PauseQuanta::MAX.duration(Bandwidth::from_gbps(10)), Time::from_ps(65_535 * 51_200));
     }
 }

@@ -18,14 +18,15 @@ mod config;
 mod counters;
 mod drr;
 mod fifo;
+mod pauses;
 mod pfc;
 mod shaper;
 #[cfg(test)]
 mod tests;
 
 pub use config::{
-    MAX_PORT, MAX_PRIORITIES, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits, Rate, TmConfig,
-    TmConfigError,
+    MAX_PORT, MAX_PRIORITIES, PauseQuanta, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits, Rate,
+    TmConfig, TmConfigError,
 };
 pub use counters::{Imbalance, QueueCounters};
 
@@ -137,6 +138,8 @@ struct Port {
 struct PortExtras {
     drr: DrrState,
     dropped: Drops,
+    /// End of the pause of each priority in `Port::paused_mask`.
+    paused_until: [Time; MAX_PRIORITIES as usize],
 }
 
 // Every packet reads and writes these fields; one more cache line would cost each of them.
@@ -308,7 +311,7 @@ impl<T> TrafficManager<T> {
         self.buffered += u64::from(request.len);
         let ready = (was_idle || maybe_earlier) && port.sendable() != 0;
         let pause = match (&mut self.pfc, account) {
-            (Some(pfc), Some(account)) => pfc.check_xoff(account),
+            (Some(pfc), Some(account)) => pfc.check_xoff(now, account),
             _ => false,
         };
         Ok(Admission { ready, pause })
@@ -422,56 +425,6 @@ impl<T> TrafficManager<T> {
     #[inline]
     pub fn has_next(&self, port: u16) -> bool {
         self.port_index(port).is_some_and(|port_index| self.ports[port_index].sendable() != 0)
-    }
-
-    /// Records that the neighbour of `port` paused or resumed a priority. Returns whether the port had no sendable
-    /// packet before and has one now.
-    pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
-        let Some(port_index) = self.port_index(port) else { return false };
-        if self.queue_index(port_index, priority).is_none() {
-            return false;
-        }
-        let port = &mut self.ports[port_index];
-        let was_idle = port.sendable() == 0;
-        port.paused_mask = port.paused_mask & !(1 << priority) | u8::from(paused) << priority;
-        was_idle && port.sendable() != 0
-    }
-
-    /// Returns whether packets are queued in a priority that the neighbour of `port` has paused.
-    pub fn has_paused_backlog(&self, port: u16, priority: u8) -> bool {
-        self.port_index(port).is_some_and(|port_index| {
-            self.ports[port_index].backlog_mask & self.ports[port_index].paused_mask & 1 << priority != 0
-        })
-    }
-
-    /// Returns whether the last PFC frame to the neighbour on `port` paused this priority.
-    pub fn is_pausing(&self, port: u16, priority: u8) -> bool {
-        let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
-        pfc.zip(self.port_index(port))
-            .is_some_and(|(pfc, port_index)| pfc.usage(port_index, priority).is_paused)
-    }
-
-    /// Returns the ingress ports and priorities that stay paused if the queues (port and priority) for which
-    /// `is_stuck` returns true never send again and all others drain.
-    pub fn deadlocked_pauses(&self, is_stuck: impl Fn(u16, u8) -> bool) -> Vec<(u16, u8)> {
-        let Some(pfc) = &self.pfc else { return Vec::new() };
-        let mut stuck_bytes = vec![0; self.queues.len()];
-        for (port, queues) in self.ports.iter().zip(self.queues.chunks(self.priorities)) {
-            for (priority, queue) in
-                (0..).zip(queues).filter(|(priority, _)| is_stuck(port.number, *priority))
-            {
-                debug_assert!(port.backlog_mask & 1 << priority != 0);
-                for queued in self.slab.iter(&queue.fifo) {
-                    if let Some(account) = queued.account {
-                        stuck_bytes[account as usize] += u64::from(queued.len);
-                    }
-                }
-            }
-        }
-        pfc.deadlocked_accounts(&stuck_bytes)
-            .map(|account| pfc.ingress_queue(account))
-            .map(|(port_index, priority)| (self.ports[port_index].number, priority))
-            .collect()
     }
 
     /// Returns the packets of a queue, oldest first, each with the ingress port and priority to which it is

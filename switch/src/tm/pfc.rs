@@ -1,7 +1,8 @@
 //! Priority flow control: accounts for the buffer use of each ingress port and priority, and decides when the
 //! neighbour must pause. The dynamic threshold is that of the HPCC simulator (switch-mmu.cc:36-98).
 
-use super::config::{PfcConfig, PfcMode, TmConfig};
+use super::config::{PauseQuanta, PfcConfig, PfcMode, PfcPort, TmConfig};
+use weir_units::{Bandwidth, Time};
 
 /// The buffer use of one ingress port and priority, with its limits, which are read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,10 @@ pub(super) struct Pfc {
     priorities: usize,
     /// Indexed by `port_index * priorities + priority`; the index is called an account.
     usage: Vec<IngressUsage>,
+    /// By account: when its pause frame must be repeated, if it pauses the neighbour.
+    refresh_at: Vec<Time>,
+    /// By port: the time after which a pause frame is repeated.
+    refresh_intervals: Vec<Time>,
     /// Size of the pool in bytes that lossless classes share by the dynamic threshold: the buffer without headroom and
     /// reserve of all ports.
     pool: u64,
@@ -53,13 +58,26 @@ impl Pfc {
                 ..IngressUsage::default()
             })
         });
+        let usage: Vec<IngressUsage> = usage.collect();
+        let interval = |share: Option<PfcPort>| match share.unwrap_or_default().rate {
+            Bandwidth::ZERO => Time::MAX,
+            // Half of the pause, so that the repeated frame may wait for a frame of data.
+            rate => pfc.quanta.duration(rate) / 2,
+        };
         Some(Pfc {
             config: pfc,
             priorities: usize::from(config.priorities),
-            usage: usage.collect(),
+            refresh_at: vec![Time::MAX; usage.len()],
+            refresh_intervals: config.ports.iter().map(|port| interval(port.pfc)).collect(),
+            usage,
             pool: config.buffer.get().saturating_sub(reserved),
             pool_used: 0,
         })
+    }
+
+    /// Returns the length of a pause.
+    pub(super) fn quanta(&self) -> PauseQuanta {
+        self.config.quanta
     }
 
     /// Returns the account of packets of this ingress port and priority; `None` if the class is lossy.
@@ -138,7 +156,7 @@ impl Pfc {
 
     /// Returns whether a pause frame must be sent after an admission (XOFF). If so, the account counts as paused.
     #[inline(always)]
-    pub(super) fn check_xoff(&mut self, account: u32) -> bool {
+    pub(super) fn check_xoff(&mut self, now: Time, account: u32) -> bool {
         let entry = self.usage[account as usize];
         let exceeds_threshold = match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
@@ -147,8 +165,37 @@ impl Pfc {
             }
         };
         let pause = exceeds_threshold && !entry.is_paused;
-        self.usage[account as usize].is_paused |= pause;
+        if pause {
+            self.usage[account as usize].is_paused = true;
+            self.schedule_refresh(now, account as usize);
+        }
         pause
+    }
+
+    fn schedule_refresh(&mut self, now: Time, account: usize) {
+        self.refresh_at[account] = now.saturating_add(self.refresh_intervals[account / self.priorities]);
+    }
+
+    /// Returns when the next pause frame of a port, given by its index, must be repeated; `None` if it pauses no
+    /// priority of its neighbour.
+    pub(super) fn next_refresh(&self, port_index: usize) -> Option<Time> {
+        let accounts = port_index * self.priorities..(port_index + 1) * self.priorities;
+        let paused = accounts.filter(|&account| self.usage[account].is_paused);
+        paused.map(|account| self.refresh_at[account]).min().filter(|&time| time < Time::MAX)
+    }
+
+    /// Returns the priorities, one bit each, for which the pause frame of a port must be repeated now, and schedules
+    /// the next time.
+    pub(super) fn take_refreshes(&mut self, now: Time, port_index: usize) -> u8 {
+        let mut due = 0;
+        for priority in 0..self.priorities {
+            let account = port_index * self.priorities + priority;
+            if self.usage[account].is_paused && self.refresh_at[account] <= now {
+                due |= 1 << priority;
+                self.schedule_refresh(now, account);
+            }
+        }
+        due
     }
 
     /// Returns whether a resume frame must be sent after a release (XON). If so, the account is no longer paused.
@@ -221,9 +268,9 @@ impl Pfc {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{PfcPort, PortConfig};
+    use super::super::config::PortConfig;
     use super::*;
-    use weir_units::{Bandwidth, Bytes, Time};
+    use weir_units::Bytes;
 
     /// Returns the example of docs/algorithms/pfc.md#worked-numbers-of-pfc: a ToR with 16 x 100G, 20 x 400G and 32
     /// MiB.
@@ -256,13 +303,13 @@ mod tests {
     fn a_single_busy_queue_pauses_at_a_ninth_of_the_pool() {
         let mut pfc = tor();
         let mut sent = 0u64;
-        while !pfc.check_xoff(0) {
+        while !pfc.check_xoff(Time::ZERO, 0) {
             assert!(pfc.admit(0, 1000));
             sent += 1000;
         }
         let ninth = pfc.pool / 9;
         assert!(sent.abs_diff(ninth + 4096) <= 1000, "{sent} against {ninth}");
-        assert!(!pfc.check_xoff(0), "a pause is sent once");
+        assert!(!pfc.check_xoff(Time::ZERO, 0), "a pause is sent once");
         // Packets that were in flight go to the headroom, until it is full.
         let mut in_flight = 0;
         while pfc.admit(0, 1000) {
@@ -293,7 +340,7 @@ mod tests {
         let account = pfc.account(0, 3).unwrap();
         for n in 1..=500 {
             assert!(pfc.admit(account, 1000));
-            assert_eq!(pfc.check_xoff(account), n == 500);
+            assert_eq!(pfc.check_xoff(Time::ZERO, account), n == 500);
         }
         for n in 1..=4 {
             pfc.release(account, 1000);

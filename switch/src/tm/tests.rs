@@ -47,8 +47,11 @@ fn config() -> impl Strategy<Value = TmConfig> {
         (1_001u64..20_000).prop_map(|t| Some(PfcMode::Fixed { threshold: Bytes::new(t) })),
         (0u64..3_000).prop_map(|r| Some(PfcMode::Dynamic { reserve: Bytes::new(r) })),
     ];
-    let share = (0u64..6_000, 0u8..4)
-        .prop_map(|(headroom, alpha_shift)| PfcPort { headroom: Bytes::new(headroom), alpha_shift });
+    let share = (0u64..6_000, 0u8..4).prop_map(|(headroom, alpha_shift)| PfcPort {
+        headroom: Bytes::new(headroom),
+        alpha_shift,
+        ..PfcPort::default()
+    });
     let shares = proptest::collection::vec(proptest::option::of(share), usize::from(PORTS));
     (limits, mode, shares, 40_000u64..120_000, any::<u8>()).prop_map(
         |(limits, mode, shares, buffer, exempt)| {
@@ -58,7 +61,12 @@ fn config() -> impl Strategy<Value = TmConfig> {
                 priorities: PRIORITIES,
                 weights: Vec::new(),
                 buffer: Bytes::new(buffer),
-                pfc: mode.map(|mode| PfcConfig { mode, resume_offset: Bytes::new(1_000), exempt }),
+                pfc: mode.map(|mode| PfcConfig {
+                    mode,
+                    resume_offset: Bytes::new(1_000),
+                    exempt,
+                    ..PfcConfig::dynamic()
+                }),
             }
         },
     )
@@ -105,7 +113,7 @@ proptest! {
                 Op::SetPaused(port, priority, on) => {
                     let before = model.sendable(port);
                     model.paused[queue_index(port, priority)] = on;
-                    let became_sendable = tm.set_paused(port, priority, on);
+                    let became_sendable = tm.set_paused(port, priority, on.then_some(Time::MAX));
                     prop_assert_eq!(became_sendable, before.is_none() && model.sendable(port).is_some());
                 }
             }
@@ -209,7 +217,7 @@ proptest! {
             match op {
                 Op::Enqueue(request) => drop(tm.enqueue(Time::ZERO, request, 0)),
                 Op::Dequeue(port) => drop(tm.dequeue_packet(Time::ZERO, port)),
-                Op::SetPaused(port, priority, on) => drop(tm.set_paused(port, priority, on)),
+                Op::SetPaused(port, priority, on) => drop(tm.set_paused(port, priority, on.then_some(Time::MAX))),
             }
         }
         let classes = || (0..PORTS).flat_map(|port| (0..PRIORITIES).map(move |class| (port, class)));
@@ -245,11 +253,40 @@ fn a_packet_is_charged_to_its_ingress_class() {
     assert!(!tm.is_pausing(0, 0));
 }
 
+/// A pause ends by itself, and is repeated before it ends while the use stays above the threshold.
+#[test]
+fn pauses_expire_and_are_repeated() {
+    let (rate, quanta) = (Bandwidth::from_gbps(100), PauseQuanta(1_000));
+    let share = PfcPort { rate, ..PfcPort::default() };
+    let ports = (0..2).map(|n| PortConfig { pfc: Some(share), ..PortConfig::new(n) }).collect();
+    let pfc = Some(PfcConfig { quanta, ..PfcConfig::fixed(Bytes::from_kb(5)) });
+    let config = TmConfig { ports, priorities: 4, weights: Vec::new(), buffer: Bytes::MAX, pfc };
+    let mut tm = TrafficManager::new(&config).unwrap();
+    let request = EnqueueRequest { ingress: 0, ingress_priority: 2, egress: 1, priority: 3, len: 5_000 };
+    let ns = Time::from_ns;
+    assert_eq!(tm.next_pause_deadline(0), None);
+    assert!(tm.enqueue(ns(100), request, ()).unwrap().pause);
+    // 1,000 units of 512 bits at 100 Gbit/s are 5,120 ns. The frame is repeated after half of that.
+    assert_eq!(tm.next_pause_deadline(0), Some(ns(2_660)));
+    assert_eq!(tm.take_refreshes(ns(2_659), 0), 0);
+    assert_eq!((tm.take_refreshes(ns(2_660), 0), tm.next_pause_deadline(0)), (1 << 2, Some(ns(5_220))));
+    // The neighbour of port 1 pauses two priorities.
+    assert!(!tm.set_paused(1, 3, Some(ns(4_000))) && !tm.set_paused(1, 0, Some(ns(5_000))));
+    assert_eq!((tm.next_pause_deadline(1), tm.next_ready(1)), (Some(ns(4_000)), None));
+    assert!(!tm.expire_pauses(ns(3_999), 1) && tm.dequeue_packet(ns(3_999), 1).is_none());
+    assert!(tm.expire_pauses(ns(4_000), 1));
+    assert_eq!(tm.next_pause_deadline(1), Some(ns(5_000)));
+    assert_eq!(tm.dequeue_packet(ns(4_000), 1).unwrap().resume, Some((0, 2)));
+    assert_eq!(tm.next_pause_deadline(0), None);
+    assert!(!tm.expire_pauses(ns(5_000), 1));
+    assert_eq!(tm.next_pause_deadline(1), None);
+}
+
 /// Returns the drops if each neighbour sends `in_flight` bytes more after it was paused. An operation is (ingress port,
 /// egress port, enqueue): it enqueues a packet if `enqueue` is true, otherwise it dequeues one at the egress port.
 fn drops_with_delayed_pauses(ops: &[(u16, u16, bool)], in_flight: u64, headroom: u64) -> Drops {
     const MTU: u32 = 1_000;
-    let share = PfcPort { headroom: Bytes::new(headroom), alpha_shift: 1 };
+    let share = PfcPort { headroom: Bytes::new(headroom), alpha_shift: 1, ..PfcPort::default() };
     let ports = (0..PORTS).map(|n| PortConfig { pfc: Some(share), ..PortConfig::new(n) });
     let config = TmConfig {
         ports: ports.collect(),
@@ -459,12 +496,12 @@ fn weighted_queues_are_served_between_the_highest_and_the_lowest() {
         tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
         tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
     }
-    tm.set_paused(1, 3, true);
+    tm.set_paused(1, 3, Some(Time::MAX));
     tm.set_queue_rate(1, 2, Rate::Packets(1_000));
     let order: Vec<u8> =
         std::iter::from_fn(|| tm.dequeue_packet(Time::ZERO, 1)).map(|departure| departure.priority).collect();
     assert_eq!(order.iter().filter(|&&priority| priority == 1).count(), 2, "{order:?}");
     assert_eq!(order.iter().filter(|&&priority| priority == 2).count(), 1, "{order:?}");
     assert!(!order.contains(&3));
-    assert!(tm.set_paused(1, 3, false) || tm.next_ready(1).is_some());
+    assert!(tm.set_paused(1, 3, None) || tm.next_ready(1).is_some());
 }

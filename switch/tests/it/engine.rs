@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_switch::drops::DropReason;
 use weir_switch::engine::{CloneSession, Replica};
 use weir_switch::pipeline::Digest;
-use weir_switch::tm::{PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits};
+use weir_switch::tm::{PauseQuanta, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits};
 use weir_switch::trace::PacketTrace;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput, stf};
 use weir_units::{Bytes, Time};
@@ -29,7 +29,7 @@ fn program() -> Arc<Program> {
 #[derive(Default)]
 struct RecordedOutput {
     ready: Vec<u16>,
-    pauses: Vec<(u16, u8, bool)>,
+    pauses: Vec<(u16, u8, PauseQuanta)>,
     recycled: usize,
     digests: Vec<Digest>,
     waiting: bool,
@@ -39,8 +39,8 @@ impl SwitchOutput for RecordedOutput {
     fn ready(&mut self, port: u16) {
         self.ready.push(port);
     }
-    fn pause(&mut self, port: u16, priority: u8, on: bool) {
-        self.pauses.push((port, priority, on));
+    fn pause(&mut self, port: u16, priority: u8, quanta: PauseQuanta) {
+        self.pauses.push((port, priority, quanta));
     }
     fn recycle(&mut self, _: Box<Packet>) {
         self.recycled += 1;
@@ -238,16 +238,17 @@ fn pfc_pauses_in_both_directions() {
         mode: PfcMode::Fixed { threshold: Bytes::new(6) },
         resume_offset: Bytes::new(2),
         exempt: 1 << 7,
+        ..PfcConfig::dynamic()
     };
     let ports = vec![lossless(1), lossless(2)];
     let (mut switch, mut out) =
         (switch(SwitchConfig { ports, pfc: Some(pfc), ..SwitchConfig::new([]) }), RecordedOutput::default());
     // The neighbour of port 1 pauses priority 3, while that of port 2 sends packets of 2 bytes in it.
-    assert!(!switch.set_paused(1, 3, true));
+    assert!(!switch.set_paused(1, 3, Some(Time::MAX)));
     for _ in 0..4 {
         send(&mut switch, &mut out, PRIORITY, 3);
     }
-    assert_eq!((out.ready.as_slice(), out.pauses.as_slice()), (&[][..], &[(2, 3, true)][..]));
+    assert_eq!((out.ready.as_slice(), out.pauses.as_slice()), (&[][..], &[(2, 3, PauseQuanta::MAX)][..]));
     assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
     assert_eq!(switch.next_ready(1), None);
     for _ in 0..4 {
@@ -257,13 +258,13 @@ fn pfc_pauses_in_both_directions() {
     for _ in 0..4 {
         switch.transmit(Time::ZERO, 1, &mut out).unwrap();
     }
-    assert!(switch.set_paused(1, 3, false));
+    assert!(switch.set_paused(1, 3, None));
     for left in [3, 2, 1, 0] {
         switch.transmit(Time::ZERO, 1, &mut out).unwrap();
         // 6 bytes are not below 6 - 2, neither are 4.
         assert_eq!(out.pauses.len(), if left >= 2 { 1 } else { 2 });
     }
-    assert_eq!(out.pauses[1], (2, 3, false));
+    assert_eq!(out.pauses[1], (2, 3, PauseQuanta::RESUME));
     assert!(switch.counters().is_balanced());
     assert_eq!(switch.counters().queued, 0);
 }
@@ -324,7 +325,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..4, 0u16..4, proptest::collection::vec(0u8..12, 0..4)), 1..120)
     ) {
         let limits = QueueLimits { packets: 5, bytes: Bytes::MAX };
-        let pfc = Some(PfcPort { headroom: Bytes::new(64), alpha_shift: 2 });
+        let pfc = Some(PfcPort { headroom: Bytes::new(64), alpha_shift: 2, ..PfcPort::default() });
         let ports = (0..3).map(|n| PortConfig { limits, pfc, ..PortConfig::new(n) }).collect();
         let mode = PfcMode::Dynamic { reserve: Bytes::new(4) };
         let config = SwitchConfig {
@@ -346,7 +347,10 @@ proptest! {
             match step {
                 0 | 1 => switch.receive(Time::ZERO, port, Packet::from_bytes(&bytes), &mut out),
                 2 => transmitted += u64::from(switch.transmit(Time::ZERO, port, &mut out).is_some()),
-                _ => drop(switch.set_paused(port, bytes.first().copied().unwrap_or(0) % 8, bytes.len() % 2 == 0)),
+                _ => {
+                    let until = (bytes.len() % 2 == 0).then_some(Time::MAX);
+                    switch.set_paused(port, bytes.first().copied().unwrap_or(0) % 8, until);
+                }
             }
             let counters = switch.counters();
             prop_assert!(counters.is_balanced(), "{:?}", counters);

@@ -122,6 +122,14 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
         .then(|| Estimate::for_experiment(experiment, parallelism(args, experiment), args.engine.into()));
     let estimate = estimate.transpose().map_err(at_file)?;
     create_backend(experiment, args, None)?.check(experiment).map_err(at_file)?;
+    let pfc_cycle = experiment.pfc_cycle();
+    if let Some(cycle) = &pfc_cycle {
+        console::warn(&format!(
+            "{}: PFC can deadlock: the routes have the cycle {cycle}; `routing: up-down` has none, and with `pfc: off` \
+             nothing waits",
+            file.display()
+        ));
+    }
     let traffic = report::describe::traffic(experiment);
     let (pfc, routes) = (report::describe::pfc(experiment), report::describe::routes(experiment));
     if console.style.json {
@@ -133,7 +141,8 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
             })
         });
         return console.print_json(&json!({
-            "file": file, "schemes": schemes, "traffic": traffic, "pfc": pfc, "routes": routes, "estimate": estimate,
+            "file": file, "schemes": schemes, "traffic": traffic, "pfc": pfc, "pfc_cycle": pfc_cycle,
+            "routes": routes, "estimate": estimate,
         }));
     }
     let schemes = experiment.schemes.len();
@@ -304,6 +313,7 @@ fn run_one(
     }
     warn_of_stopped_programs(&results);
     warn_of_telemetry(&results);
+    warn_of_long_pauses(&results);
     let failures = report::failures(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
@@ -326,6 +336,20 @@ fn warn_of_stopped_programs(results: &Results) {
                 ));
             }
         }
+    }
+}
+
+/// Warns of ports that PFC paused for too long.
+fn warn_of_long_pauses(results: &Results) {
+    /// Number of ports that are named; `summary.json` has all.
+    const MAX_WARNINGS: usize = 5;
+    let pauses = report::page::long_pauses(results);
+    for pause in pauses.iter().take(MAX_WARNINGS) {
+        console::warn(&format!("PFC watchdog: {pause}"));
+    }
+    if pauses.len() > MAX_WARNINGS {
+        let more = pauses.len() - MAX_WARNINGS;
+        console::warn(&format!("PFC watchdog: {more} more ports; `long_pauses` in summary.json has all"));
     }
 }
 

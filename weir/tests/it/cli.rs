@@ -287,6 +287,33 @@ fn a_flow_file_that_starts_after_the_end_is_rejected() {
     assert!(printed.contains("; PFC at 500KB; about 1 thousand packet-hops, "), "{printed}");
 }
 
+/// A check warns of routes on which PFC can deadlock, and names the cycle and what avoids it.
+#[test]
+fn a_check_warns_of_cycles_of_the_routes() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "topology: {kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], rate: 10Gbps,\n  \
+                links: [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [h6, s6],\n  \
+                [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s6], [s6, s1]]}\n\
+                schemes: [dcqcn]\nflows: [{from: h1, to: h4, size: 1KB}]\nduration: 20us\n";
+    fs::write(dir.path().join("ring.yaml"), text).unwrap();
+    let check = |options: &[&str]| {
+        let mut command = weir();
+        command.current_dir(&dir).args(["run", "--check", "ring.yaml"]).args(options);
+        let output = command.assert().success().get_output().clone();
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    let [_, warning] = check(&[]);
+    assert!(warning.contains("ring.yaml: PFC can deadlock: the routes have the cycle s"), "{warning}");
+    assert!(warning.contains(" -> s2 -> ") && warning.contains("`routing: up-down`"), "{warning}");
+    for option in ["routing=up-down", "pfc=off"] {
+        let [printed, warning] = check(&["--set", option]);
+        assert!(printed.contains("ring.yaml: ok") && warning.is_empty(), "{option}: {warning}");
+    }
+    let [printed, _] = check(&["--json"]);
+    let cycle = serde_json::from_str::<serde_json::Value>(&printed).unwrap()["pfc_cycle"].clone();
+    assert_eq!(cycle.as_str().unwrap().split(" -> ").count(), 7, "{cycle}");
+}
+
 #[test]
 fn spanning_trees_instead_of_ecmp_are_reported() {
     let dir = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::control::Control;
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 use weir_switch::pipeline::Digest;
+use weir_switch::tm::PauseQuanta;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput, stf};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -85,7 +86,7 @@ struct NullOutput;
 
 impl SwitchOutput for NullOutput {
     fn ready(&mut self, _: u16) {}
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn pause(&mut self, _: u16, _: u8, _: PauseQuanta) {}
     fn recycle(&mut self, _: Box<Packet>) {}
     fn digest(&mut self, _: Digest) {}
 }

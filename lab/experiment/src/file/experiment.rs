@@ -12,11 +12,11 @@ use crate::catalogue::Catalogue;
 use crate::workload::{FlowFeed, SourceFactory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
-use weir_controller::Routes;
 use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, PriorityTraffic, last_escape_priority};
 use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use weir_controller::{Routes, verify_channels};
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{
     BUILTIN_GAUGES, Deflection, LossRecovery, QueueThreshold, SchemeConfig, gauge_names,
@@ -85,15 +85,26 @@ impl Experiment {
     /// Returns the number of spanning trees, if routes follow trees because ECMP would not be symmetric; `None` if routes use
     /// ECMP, or the file specifies the routing method or the routes.
     pub fn trees_instead_of_ecmp(&self) -> Option<usize> {
+        let is_fallback = || self.routes().method == RoutingMethod::Trees;
+        (self.spec.routing == RoutingMethod::Auto && !self.has_own_routes() && is_fallback())
+            .then(|| self.routes().trees())
+    }
+
+    /// Returns whether the `entries` of the file provide the routes of every scheme.
+    fn has_own_routes(&self) -> bool {
         let provides_routes = |scheme: &Scheme| {
             scheme.program.as_ref().is_some_and(|program| {
                 program.artifact.index().is_ok_and(|p4info| scheme.provides_routes(&p4info))
             })
         };
-        let has_own_routes = self.schemes.iter().all(provides_routes);
-        let is_fallback = || self.routes().method == RoutingMethod::Trees;
-        (self.spec.routing == RoutingMethod::Auto && !has_own_routes && is_fallback())
-            .then(|| self.routes().trees())
+        self.schemes.iter().all(provides_routes)
+    }
+
+    /// Returns the switches of a cycle of the routes that PFC can turn into a deadlock, as `s1 -> s2 -> s3 -> s1`. `None`
+    /// if there is none, PFC is off, or the file provides the routes.
+    pub fn pfc_cycle(&self) -> Option<String> {
+        self.spec.pfc.on().filter(|_| !self.has_own_routes())?;
+        verify_channels(&self.topology, self.routes(), None).err().map(|cycle| cycle.switches())
     }
 
     /// Returns the scheme that `host` uses in the run of `scheme`: the host's own, if it has one.

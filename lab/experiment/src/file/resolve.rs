@@ -158,6 +158,7 @@ pub(super) fn resolve(
             "must be at least 1: no packet fits into an empty queue".to_owned(),
         ));
     }
+    check_pfc(&spec, &invalid)?;
     for (i, scheme) in schemes.iter().enumerate() {
         if let Some(Deflection { threshold: QueueThreshold { queue, reference_rate }, tokens, .. }) =
             scheme.config.needs().deflection
@@ -250,6 +251,30 @@ fn check_pfc_threshold(
         }
         _ => Ok(()),
     }
+}
+
+/// Checks the times of PFC.
+fn check_pfc(
+    spec: &ExperimentSpec,
+    invalid: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<(), ExperimentError> {
+    /// A PFC frame has the minimum size of an Ethernet frame.
+    const PFC_FRAME: u64 = 64;
+    /// Bytes in the time of a unit of `quanta`, 512 bits.
+    const UNIT: u64 = 64;
+    let Some(pfc) = spec.pfc.on() else { return Ok(()) };
+    // A pause frame is repeated after half of the time, and may then wait for a data frame.
+    let min = (2 * (spec.mtu.get() + PFC_FRAME)).div_ceil(UNIT);
+    if let Some(quanta) = pfc.quanta.filter(|quanta| u64::from(quanta.get()) < min) {
+        let reason = format!(
+            "{quanta} is too short: the pause would expire before the pause frame is repeated; choose {min} or more"
+        );
+        return Err(invalid("pfc.quanta", reason));
+    }
+    if pfc.watchdog == Some(Time::ZERO) {
+        return Err(invalid("pfc.watchdog", "must be greater than zero, for example 1ms".to_owned()));
+    }
+    Ok(())
 }
 
 /// Reads the program of the key `key_path`.

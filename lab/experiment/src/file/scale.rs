@@ -4,7 +4,7 @@
 //! queues and windows in bytes are therefore the same, and a fabric of 100 Gbit/s that runs at 10 Mbit/s behaves the same,
 //! ten thousand times slower, which is slow enough for software switches.
 
-use super::spec::ExperimentSpec;
+use super::spec::{ExperimentSpec, PfcSpec};
 use crate::catalogue::Catalogue;
 use crate::scalar::{OffOr, SchemeEntry};
 use std::fmt;
@@ -101,6 +101,9 @@ impl Scale {
         // The defaults are for full speed: unscaled, they would be shorter than a round trip of the model.
         times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));
         times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));
+        if let Some(pfc) = spec.pfc.on_mut() {
+            times.push(pfc.watchdog.get_or_insert(PfcSpec::WATCHDOG));
+        }
         for flow in &mut spec.flows {
             times.push(&mut flow.start);
             times.extend(&mut flow.stop);

@@ -36,7 +36,7 @@ pub struct ExperimentSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_rate: Option<Bandwidth>,
-    /// Routing method: `auto`, `ecmp` or `trees`.
+    /// Routing method: `auto`, `ecmp`, `trees` or `up-down`.
     #[serde(default)]
     pub routing: RoutingMethod,
     /// Schemes to compare. Each runs separately, on its own copy of the fabric and with the same flows. In the long form a
@@ -130,7 +130,7 @@ fn default_mtu() -> Bytes {
 
 /// FNCC §5.1.
 fn default_pfc() -> OffOr<PfcSpec> {
-    OffOr::On(PfcSpec { threshold: Some(Bytes::from_kb(500)), resume_offset: None })
+    OffOr::On(PfcSpec { threshold: Some(Bytes::from_kb(500)), ..PfcSpec::default() })
 }
 
 /// HPCC §5.1: 32 MB per switch.
@@ -231,6 +231,25 @@ pub struct PfcSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_offset: Option<Bytes>,
+    /// Length of a pause in units of 512 bit times of the link (IEEE 802.1Qbb). A switch repeats the pause frame after half of
+    /// it, as long as usage is too high; absent: 65535, which is 335.5 us at 100 Gbit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quanta: Option<NonZeroU16>,
+    /// The run warns of ports that are paused for this time or longer without interruption; absent: 200 ms, the detection time
+    /// of SONiC's PFC watchdog.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watchdog: Option<Time>,
+}
+
+impl PfcSpec {
+    /// `DEFAULT_DETECTION_TIME` of SONiC's command `pfcwd start_default`.
+    pub(super) const WATCHDOG: Time = Time::from_ms(200);
+
+    /// Returns the length from which a pause is reported.
+    pub fn watchdog(&self) -> Time {
+        self.watchdog.unwrap_or(Self::WATCHDOG)
+    }
 }
 
 /// Transport parameters.

@@ -2,11 +2,13 @@
 //! All types are plain data, written by a backend (simulator, Mininet) and read by the report.
 
 mod deadlock;
+mod long_pause;
 mod policy;
 mod series;
 mod summary;
 
 pub use deadlock::{DeadlockSummary, StuckQueue};
+pub use long_pause::LongPause;
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{
     FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace,

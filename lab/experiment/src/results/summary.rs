@@ -1,6 +1,6 @@
 //! The content of `summary.json`. `docs/summary.md` defines each metric.
 
-use super::{DeadlockSummary, PolicySummary};
+use super::{DeadlockSummary, LongPause, PolicySummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct SchemeSummary {
     pub drops: BTreeMap<String, u64>,
     /// Packets that switches marked ECN CE.
     pub marks: u64,
-    /// PFC pause frames sent, without resumes.
+    /// PFC pause frames sent, without resumes and repeated frames.
     pub pauses: u64,
     /// Packets deflected by IOFD.
     pub deflections: u64,
@@ -67,6 +67,9 @@ pub struct SchemeSummary {
     /// The PFC deadlock that ended the run; `None` if there was no deadlock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlock: Option<DeadlockSummary>,
+    /// Ports that PFC paused for `pfc.watchdog` or longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub long_pauses: Vec<LongPause>,
     /// Policy statistics; `None` without the key `policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,

@@ -95,6 +95,7 @@ fn scheme(experiment: &Experiment, ports: Vec<String>) -> SchemeSummary {
         marks: 1,
         pauses: 1,
         deadlock: Some(DeadlockSummary { at_us: 1.0, cycle: Vec::new(), queues: 1, packets: 1 }),
+        long_pauses: Vec::new(),
         deflections: 1,
         retransmits: 1,
         timeouts: 1,

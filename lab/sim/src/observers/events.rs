@@ -35,6 +35,16 @@ pub struct PfcEvent {
     pub frame: PfcFrame,
 }
 
+/// A PFC frame pauses or resumes a class of a transmitter, or a fault of its link resumes it.
+pub struct PauseEvent {
+    pub time: Time,
+    /// Number of the transmitter's link direction.
+    pub direction: u32,
+    pub class: u8,
+    /// When the pause expires unless it is extended before; `None` for a resume.
+    pub until: Option<Time>,
+}
+
 /// Records the events of one process. Methods are called in the order of events; an observer implements those that it
 /// needs. The event loop is generic over it, so an event that nobody observes costs nothing.
 pub trait Observer {
@@ -47,6 +57,8 @@ pub trait Observer {
     fn on_loss(&mut self, _: LinkDrop) {}
     #[inline(always)]
     fn on_pfc(&mut self, _: &PfcEvent) {}
+    #[inline(always)]
+    fn on_pause(&mut self, _: &PauseEvent) {}
     #[inline(always)]
     fn on_host_event(&mut self, _: HostIx, _: &HostReportKind) {}
     /// A host has been called, and its events have been reported.

@@ -29,7 +29,7 @@ impl PfcLog {
             switch: topology.switch(switch).name.clone(),
             port,
             priority: frame.priority,
-            is_pause: frame.is_pause,
+            is_pause: frame.quanta.is_pause(),
         };
         events.into_iter().map(record).collect()
     }
@@ -38,6 +38,6 @@ impl PfcLog {
 impl Observer for PfcLog {
     fn on_pfc(&mut self, &PfcEvent { time, switch, port, frame }: &PfcEvent) {
         self.events.push(PfcEvent { time, switch, port, frame });
-        self.outstanding += if frame.is_pause { 1 } else { -1 };
+        self.outstanding += if frame.quanta.is_pause() { 1 } else { -1 };
     }
 }

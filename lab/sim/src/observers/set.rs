@@ -1,9 +1,10 @@
 //! The observers of a process, as one observer.
 
 use super::counters::Counters;
-use super::events::{Arrival, Departure, Observer, PfcEvent};
+use super::events::{Arrival, Departure, Observer, PauseEvent, PfcEvent};
 use super::fingerprint::Fingerprint;
 use super::path_trace::PathTrace;
+use super::pause_watchdog::PauseWatchdog;
 use super::pfc_log::PfcLog;
 use super::policy::PolicyPackets;
 use super::rx_stats::RxStats;
@@ -19,6 +20,7 @@ pub struct BasicObservers {
     pub counters: Counters,
     pub fingerprint: Fingerprint,
     pub pfc_log: PfcLog,
+    pub pause_watchdog: PauseWatchdog,
 }
 
 /// All observers of a process. Those that are `None` were not requested.
@@ -37,6 +39,7 @@ impl Observers {
             counters: Counters::default(),
             fingerprint: Fingerprint::new(wires),
             pfc_log: PfcLog::default(),
+            pause_watchdog: PauseWatchdog::default(),
         };
         Observers { basic, slowdown: None, policy: None, rx_stats: None, path_trace: None }
     }
@@ -63,6 +66,9 @@ impl Observer for BasicObservers {
     fn on_pfc(&mut self, event: &PfcEvent) {
         self.pfc_log.on_pfc(event);
     }
+    fn on_pause(&mut self, event: &PauseEvent) {
+        self.pause_watchdog.on_pause(event);
+    }
 }
 
 /// Implements methods of [`Observer`] that pass events to all observers.
@@ -84,6 +90,7 @@ impl Observer for Observers {
         on_departure(departure: &Departure<'_>);
         on_loss(reason: LinkDrop);
         on_pfc(event: &PfcEvent);
+        on_pause(event: &PauseEvent);
         on_host_event(host: HostIx, event: &HostReportKind);
         on_host_call(now: Time, ix: HostIx, host: &Host);
     }

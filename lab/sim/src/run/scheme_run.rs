@@ -8,7 +8,7 @@ use crate::fabric_builder::FabricBuilder;
 use crate::forecast::{ScalingForecast, thread_cpu_time};
 use crate::messages::{HostReport, HostReportKind};
 use crate::network::{Network, lock};
-use crate::observers::{RxStats, Slowdown};
+use crate::observers::{Observers, RxStats, Slowdown};
 use crate::recorder::{FlowSample, Recorder, SampledFlows};
 use crate::scheduled_changes::ScheduledChanges;
 use crate::worker_pool::{Coordinator, WorkerPool};
@@ -88,6 +88,12 @@ impl<'e> SchemeRun<'e> {
         if spec.observe.packets {
             let rx_stats = || Box::new(RxStats::new(&spec.observe.size_classes));
             network.view().observers_mut().for_each(|observers| observers.rx_stats = Some(rx_stats()));
+        }
+        if let Some(pfc) = spec.pfc.on() {
+            let watchdogs = |observers: &mut Observers| {
+                observers.basic.pause_watchdog.threshold = pfc.watchdog();
+            };
+            network.view().observers_mut().for_each(watchdogs);
         }
         if let Some(join) = experiment.first_join() {
             let sender = flows[0].from;

@@ -5,7 +5,7 @@ use super::scheme_run::SchemeRun;
 use crate::counts;
 use crate::flows::ActiveFlow;
 use crate::network::View;
-use crate::observers::{PathTrace, PfcLog, RxStats};
+use crate::observers::{PathTrace, PauseWatchdog, PfcLog, RxStats};
 use weir_controller::topology::HostIx;
 use weir_experiment::observations::Observations;
 use weir_experiment::results::{PacketSummary, SchemeSnapshot, SchemeSummary, SchemeTrace};
@@ -47,6 +47,11 @@ impl SchemeRun<'_> {
             pauses: pauses.iter().filter(|pause| pause.is_pause).count() as u64,
             jobs: fct::job_times(self.flows.feed.job_times()),
             deadlock: self.deadlock.clone(),
+            long_pauses: PauseWatchdog::merge(
+                network.observers().map(|observers| &observers.basic.pause_watchdog),
+                topology,
+                self.now,
+            ),
             policy: self.changes.summarise(self.now, network),
             packets: self.packets(network),
             queue_gbps: self.queue_gbps(&goodputs),

@@ -55,6 +55,24 @@ fn a_deadlock_ends_the_run_and_is_named() {
     assert!(text.contains(&format!(" -> {port} (class 0; {} packets", deadlock.packets)), "{text}");
 }
 
+/// On up*/down* paths the same traffic does not deadlock. The watchdog names the ports of the ring that do, as they stay
+/// paused.
+#[test]
+fn up_down_routes_do_not_deadlock() {
+    let (summary, end) = summary(&ring(", routing: up-down"));
+    assert_eq!((summary.deadlock, end), (None, Time::from_ms(5)));
+    assert!(summary.pauses > 100 && summary.fct.count > 50, "{} pauses", summary.pauses);
+    let (routed, up_down) = (ring(""), ring(", routing: up-down"));
+    let cycle_of = |text: &str| {
+        let experiment = Experiment::parse(text, "deadlock.yaml", "deadlock", &[], None);
+        experiment.unwrap_or_else(|error| panic!("{error}")).pfc_cycle()
+    };
+    let cycle = cycle_of(&routed).expect("several trees share the ring");
+    assert_eq!(cycle.split(" -> ").count(), 7, "{cycle}");
+    assert_eq!(cycle_of(&up_down), None);
+    assert_eq!(cycle_of(&routed.replace("pfc: {threshold: 15KB}", "pfc: off")), None);
+}
+
 /// The run continues while a scheduled change could resolve the deadlock.
 #[test]
 fn a_deadlock_that_a_restart_may_end_does_not_end_the_run() {

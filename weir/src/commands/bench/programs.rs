@@ -11,6 +11,7 @@ use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, PacketKind, WeirRep
 use weir_sim::fabric_builder::FabricBuilder;
 use weir_switch::pipeline::Digest;
 use weir_switch::program::Engine;
+use weir_switch::tm::PauseQuanta;
 use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
 use weir_units::Time;
 
@@ -150,7 +151,7 @@ struct Sink {
 
 impl SwitchOutput for Sink {
     fn ready(&mut self, _: u16) {}
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn pause(&mut self, _: u16, _: u8, _: PauseQuanta) {}
     fn recycle(&mut self, packet: Box<Packet>) {
         self.pool.put(packet);
     }
