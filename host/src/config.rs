@@ -134,6 +134,7 @@ impl HostConfig {
             payload: Bytes::new(u64::from(max_payload)),
             tick: self.tick * u64::from(ticks_per_unit),
             record: self.custom_record().map(|(layout, names)| layout.fields(names)).unwrap_or_default(),
+            subflows: None,
         }
     }
 

@@ -26,7 +26,7 @@ pub struct SenderHarness {
 
 pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
     let (tick, record) = (Time::from_ns(1), RecordFields::default());
-    FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), tick, record }
+    FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), tick, record, subflows: None }
 }
 
 /// Returns a hop of a port at `gbps` Gbit/s.

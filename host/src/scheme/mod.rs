@@ -196,6 +196,7 @@ pub fn gauge_names(scheme: &dyn SchemeConfig) -> Vec<&'static str> {
         payload: Bytes::from_kb(1),
         tick: Time::from_ns(1),
         record: RecordFields::default(),
+        subflows: None,
     };
     let mut names = Vec::new();
     scheme.multipath_sender(&flow).gauges(&mut |name, _| names.push(name));

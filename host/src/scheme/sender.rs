@@ -19,6 +19,8 @@ pub struct FlowParams {
     /// Positions in a record of the fields named by
     /// [`Needs::custom_record_fields`](super::Needs::custom_record_fields).
     pub record: RecordFields,
+    /// Subflows of the message, if it has some already and changes its scheme; `None`: as many as the scheme needs.
+    pub subflows: Option<u8>,
 }
 
 /// An ACK, or a NACK, which acknowledges everything before the gap; or the reply to a probe, for which `seq` and
@@ -220,6 +222,8 @@ pub trait MultipathSender: fmt::Debug + Send {
     fn on_timer(&mut self, subflow: usize, _now: Time) -> Decision {
         self.decision(subflow)
     }
+    /// Returns the number of subflows that the sender half controls.
+    fn subflows(&self) -> usize;
     /// As [`Sender::resume`]; called for each subflow in order.
     fn resume(&mut self, subflow: usize, _now: Time, _from: &SendingRate) -> Decision {
         self.decision(subflow)
@@ -261,6 +265,9 @@ impl MultipathSender for Box<dyn Sender> {
     }
     fn on_timer(&mut self, _subflow: usize, now: Time) -> Decision {
         self.as_mut().on_timer(now)
+    }
+    fn subflows(&self) -> usize {
+        1
     }
     fn resume(&mut self, _subflow: usize, now: Time, from: &SendingRate) -> Decision {
         self.as_mut().resume(now, from)

@@ -257,7 +257,7 @@ impl OutboundMessage {
     }
 
     /// Applies a scheme change. `control` is the new sender half; `None` keeps the present one, because the new scheme
-    /// needs another number of subflows. `previous_rtt` is the base RTT before the change.
+    /// does not control several subflows. `previous_rtt` is the base RTT before the change.
     pub(super) fn reconfigure(
         &mut self,
         now: Time,

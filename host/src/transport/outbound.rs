@@ -105,8 +105,8 @@ impl Outbound {
     }
 
     /// Applies a scheme change. Each subflow of a message in progress continues at its effective sending rate, computed
-    /// with the previous base RTT. A message keeps its number of subflows, so it also keeps its sender half if the new
-    /// scheme needs another number. A policy that would change loss recovery or the use of credits is refused before
+    /// with the previous base RTT. A message keeps its number of subflows. It keeps its sender half only if that has
+    /// several and the new scheme controls a single one. A policy that would change loss recovery or the use of credits is refused before
     /// (`check_applicable`), so the fields for these stay.
     pub(crate) fn reconfigure(
         &mut self,
@@ -122,8 +122,10 @@ impl Outbound {
         self.probe_timeout = resolved.initial_rto;
         for slot in self.messages.slots() {
             let Some(message) = self.messages.get_slot_mut(slot) else { continue };
-            let control = (message.subflows.len() == usize::from(self.subflows))
-                .then(|| config.scheme.multipath_sender(&self.params));
+            let subflows = message.subflows.len();
+            let params = FlowParams { subflows: Some(subflows as u8), ..self.params };
+            let control = Some(config.scheme.multipath_sender(&params));
+            let control = control.filter(|control| control.subflows() == subflows);
             message.reconfigure(now, previous_rtt, &self.needs, resolved, control);
             self.reschedule_all(now, slot);
         }

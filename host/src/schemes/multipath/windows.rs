@@ -70,13 +70,13 @@ impl WindowsConfig {
         Needs { ecn: Some(self.ecn), transport: self.transport(), ..Needs::of(SwitchProgram::Ecn) }
     }
 
-    /// Returns the sender half of a message with the configured number of subflows.
+    /// Returns the sender half of a message with its number of subflows, if it has some already, or the configured one.
     pub(crate) fn multipath_sender<L: ControlLaw + 'static>(
         &self,
         law: L,
         flow: &FlowParams,
     ) -> Box<dyn MultipathSender> {
-        Box::new(WindowController::new(self, law, self.subflows.0, flow))
+        Box::new(WindowController::new(self, law, flow.subflows.unwrap_or(self.subflows.0), flow))
     }
 
     /// Returns the sender half of a message with one subflow.
@@ -277,6 +277,10 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
         }
         self.law.on_loss(&self.paths, r);
         self.decision(r)
+    }
+
+    fn subflows(&self) -> usize {
+        self.paths.len()
     }
 
     fn resume(&mut self, r: usize, _now: Time, from: &SendingRate) -> Decision {
