@@ -144,12 +144,14 @@ impl Trickle {
         timer
     }
 
-    /// Changes the parameters and starts an interval of the new Imin. No effect if they are unchanged.
-    pub fn configure(&mut self, config: TrickleConfig, now: Time, rng: &mut impl Rng) {
-        if config != self.config {
+    /// Changes the parameters, starts an interval of the new Imin and returns true. No effect if they are unchanged.
+    pub fn configure(&mut self, config: TrickleConfig, now: Time, rng: &mut impl Rng) -> bool {
+        let is_changed = config != self.config;
+        if is_changed {
             self.config = config;
             self.begin_interval(now, config.imin, rng);
         }
+        is_changed
     }
 
     /// Rule 2: starts an interval, sets c to 0 and t to a random time in `[I/2, I)`.

@@ -240,7 +240,8 @@ impl PolicyNode {
         self.stamp_at(now).saturating_add(MAX_STAMP_AHEAD_NS)
     }
 
-    /// Holds a policy from now on: records it in the history and applies its Trickle parameters.
+    /// Holds a policy from now on: records it in the history and applies its Trickle parameters. If they differ from those
+    /// in force, a new interval begins, which cancels a packet that is due.
     fn install(&mut self, held: HeldPolicy, origin: Origin) {
         // The history always contains at least the policy that is held from now on.
         while self.history.len() >= self.history_limit.max(1) {
@@ -256,7 +257,11 @@ impl PolicyNode {
             superseded: false,
         });
         let timer = held.policy.as_ref().map(|policy| policy.timer).unwrap_or_default();
-        self.trickle.configure(timer.apply_to(self.base_trickle), at, &mut self.rng);
+        if self.trickle.configure(timer.apply_to(self.base_trickle), at, &mut self.rng) {
+            // A packet of the previous interval must not be sent in the new one (RFC 6206 §4.2, rule 2), and the `reset`
+            // that follows has no effect, since the new interval is Imin long.
+            self.transmit_before = None;
+        }
         self.held = held;
     }
 
