@@ -18,8 +18,8 @@ pub struct Policy {
     pub parameters: BTreeMap<String, String>,
     /// Base RTT `T`; `None` for each host's own.
     pub base_rtt: Option<Time>,
-    /// Thresholds at which switches should mark; `None` for those of the scheme. Hosts only distribute them: a
-    /// controller has to write them into the switches' tables.
+    /// Thresholds at which switches should mark; `None` for those of the scheme. Hosts run the policy only if the
+    /// switches were configured for these thresholds, as a policy does not write tables.
     pub ecn: Option<EcnThresholds>,
     /// Trickle parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time: if they
     /// differ, some hosts send more than their share (sections 6.1 to 6.3). They apply while the policy is held,

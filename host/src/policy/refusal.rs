@@ -9,7 +9,7 @@ pub enum PolicyRefusal {
     Unknown,
     /// The switch program lacks a capability that the scheme needs.
     SwitchProgram,
-    /// The scheme would require other table entries in the switches.
+    /// The policy would require other table entries or classes in the switches.
     SwitchTables,
     /// The scheme needs ECN marks, and the switches are not configured to mark.
     NoMarks,
@@ -48,7 +48,9 @@ impl fmt::Display for PolicyRefusal {
         f.write_str(match self {
             PolicyRefusal::Unknown => "unknown scheme, parameter or value",
             PolicyRefusal::SwitchProgram => "requires another switch program",
-            PolicyRefusal::SwitchTables => "requires different switch table entries",
+            PolicyRefusal::SwitchTables => {
+                "requires different switch table entries, which a policy does not write: start switches and hosts with these parameters"
+            }
             PolicyRefusal::NoMarks => "requires ECN marks, but the switches are not configured to mark",
             PolicyRefusal::Transport => "requires the other kind of loss recovery",
             PolicyRefusal::Config => "incompatible with this host's configuration",

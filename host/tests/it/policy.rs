@@ -179,12 +179,13 @@ fn next_data(host: &mut Host, now: Time) -> (Flags, u8, u8) {
 #[test]
 fn messages_in_progress_keep_their_tokens_and_their_class() {
     let cases = [
-        ("dart", ("tokens", "0"), (0, 0)),
-        ("iofd", ("short", "1KB"), (0, 0)),
-        ("dcqcn", ("short_first", "8KB"), (0, 1)),
+        (scheme("dart"), ("tokens", "0")),
+        (scheme("iofd"), ("short", "1KB")),
+        (Registry::builtin().make("dcqcn", &[("short_first", "8KB")]).unwrap(), ("short_first", "off")),
     ];
-    for (name, edit, (tokens_after, class_after)) in cases {
-        let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme(name));
+    for (scheme, edit) in cases {
+        let name = scheme.name();
+        let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, Arc::clone(&scheme));
         config.express_class = 1;
         with_policy(&mut config);
         let mut host = Host::new(config).unwrap();
@@ -209,7 +210,55 @@ fn messages_in_progress_keep_their_tokens_and_their_class() {
         }
         open(&mut host, now, 2);
         let (_, tokens, class) = next_data(&mut host, now + Time::from_us(1));
-        assert_eq!((tokens, class), (tokens_after, class_after), "{name}: a message that begins later");
+        assert_eq!((tokens, class), (0, 0), "{name}: a message that begins later");
+    }
+}
+
+/// Messages in progress keep their number of subflows and change their control law nevertheless. A scheme for single
+/// subflows cannot take over several.
+#[test]
+fn messages_in_progress_change_their_control_law() {
+    let law_after = |running: &[(&str, &str)], edits: &[(&str, &str)]| {
+        let scheme = Registry::builtin().make("amp", running).unwrap();
+        let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme);
+        with_policy(&mut config);
+        let mut host = Host::new(config).unwrap();
+        let size = Some(Bytes::from_kb(600));
+        let spec = FlowSpec { peer: addr(1), next_hop_mac: [2; 6], entropy_port: 50_000, size, message: 1 };
+        let flow = host.open(Time::ZERO, spec).unwrap();
+        host.set_policy(Time::from_us(1), edits).unwrap_or_else(|error| panic!("{edits:?}: {error}"));
+        let mut gauges = Vec::new();
+        host.gauges(flow, &mut |name, _| gauges.push(name));
+        (gauges, host.subflow(flow, 1).is_some())
+    };
+    // Of these schemes, `uncoupled` and `dctcp` report `alpha`, and `amp` nothing.
+    let subflows = |count| [("scheme", "uncoupled"), ("subflows", count)];
+    for (running, count) in [("3", "3"), ("3", "2"), ("2", "4"), ("2", "1")] {
+        assert_eq!(law_after(&[("subflows", running)], &subflows(count)), (vec!["alpha"], true), "{count}");
+    }
+    assert_eq!(law_after(&[("subflows", "1")], &subflows("3")), (vec!["alpha"], false));
+    let window = [("scheme", "dctcp"), ("form", "window")];
+    assert_eq!(law_after(&[("subflows", "1")], &window), (vec!["alpha"], false));
+}
+
+/// RFC 6206 §4.2, rule 2: a packet that is due and not yet sent belongs to its interval. A policy with another Imin
+/// begins a new one.
+#[test]
+fn a_policy_with_another_imin_cancels_the_packet_that_is_due() {
+    let mut head = [0; MAX_HEADER_LEN];
+    for imin in [imin() / 2, imin() * 2] {
+        let policy = Policy::of(&*scheme("hpcc"));
+        let policy = policy.edit(&Registry::builtin(), &[("imin", &imin.to_string())]).unwrap();
+        let mut host = lone_host("hpcc", Bytes::new(1_518));
+        let due = host.next_wakeup().unwrap();
+        host.wakeup(due);
+        assert_eq!(host.transmit(due, 1, &mut head), Transmit::Nothing, "its class is paused");
+        host.receive(due, &frame_of(&policy, 1), 0);
+        assert_eq!(host.transmit(due, 0, &mut head), Transmit::Nothing, "in the new interval before t");
+        let next = host.next_wakeup().unwrap();
+        assert!((due + imin / 2..due + imin).contains(&next), "{next}");
+        host.wakeup(next);
+        assert_eq!(host.transmit(next, 0, &mut head), Transmit::Policy { class: 0 });
     }
 }
 
@@ -276,6 +325,10 @@ fn features_that_switches_lack_are_refused() {
         ("timely", "scheme", "dcqcn", NoMarks),
         ("dcqcn", "scheme", "amp", Transport),
         ("dart", "deflect_above", "20KB/10Gbps", SwitchTables),
+        ("iofd", "deflect_at_hosts", "on", SwitchTables),
+        ("dcqcn", "short_first", "8KB", SwitchTables),
+        ("dctcp", "ecn", "30KB/10Gbps", SwitchTables),
+        ("dctcp", "ecn_thresholds", "30KB/10Gbps", SwitchTables),
     ];
     for (running, key, value, reason) in cases {
         let mut host = lone_host(running, Bytes::new(1_518));
