@@ -327,8 +327,8 @@ fn features_that_switches_lack_are_refused() {
         ("dart", "deflect_above", "20KB/10Gbps", SwitchTables),
         ("iofd", "deflect_at_hosts", "on", SwitchTables),
         ("dcqcn", "short_first", "8KB", SwitchTables),
-        ("dctcp", "ecn", "30KB/10Gbps", SwitchTables),
-        ("dctcp", "ecn_thresholds", "30KB/10Gbps", SwitchTables),
+        ("dctcp", "ecn", "45KB/10Gbps", SwitchTables),
+        ("dctcp", "ecn_thresholds", "45KB/10Gbps", SwitchTables),
     ];
     for (running, key, value, reason) in cases {
         let mut host = lone_host(running, Bytes::new(1_518));

@@ -258,13 +258,13 @@ fn check_pfc(
     spec: &ExperimentSpec,
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<(), ExperimentError> {
-    /// A PFC frame has the minimum size of an Ethernet frame.
-    const PFC_FRAME: u64 = 64;
+    /// PFC frames of all eight classes, which have the minimum size of Ethernet frames.
+    const PFC_FRAMES: u64 = 8 * 64;
     /// Bytes in the time of a unit of `quanta`, 512 bits.
     const UNIT: u64 = 64;
     let Some(pfc) = spec.pfc.on() else { return Ok(()) };
-    // A pause frame is repeated after half of the time, and may then wait for a data frame.
-    let min = (2 * (spec.mtu.get() + PFC_FRAME)).div_ceil(UNIT);
+    // A pause frame is repeated after half of the time, and may then wait for a data frame and for other classes.
+    let min = (2 * (spec.mtu.get() + PFC_FRAMES)).div_ceil(UNIT);
     if let Some(quanta) = pfc.quanta.filter(|quanta| u64::from(quanta.get()) < min) {
         let reason = format!(
             "{quanta} is too short: the pause would expire before the pause frame is repeated; choose {min} or more"

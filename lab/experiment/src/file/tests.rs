@@ -115,7 +115,7 @@ fn errors_have_key_path_and_reason() {
         (&["buffer=0B"], &["buffer", "no packet fits"]),
         (&["queue_packets=0"], &["queue_packets", "no packet fits"]),
         (&["pfc=on"], &["pfc"]),
-        (&["pfc={quanta: 40}"], &["pfc.quanta: 40 is too short", "choose 50 or more"]),
+        (&["pfc={quanta: 40}"], &["pfc.quanta: 40 is too short", "choose 64 or more"]),
         (&["pfc={quanta: 0}"], &["pfc"]),
         (&["pfc={watchdog: 0s}"], &["pfc.watchdog: must be greater than zero"]),
         (&["ecn={kmin: 2KB, kmax: 1KB, pmax: 1%}"], &["ecn", "kmin"]),

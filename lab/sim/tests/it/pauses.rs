@@ -21,7 +21,7 @@ fn incasts(pfc: &str, more: &str) -> (SchemeSummary, String) {
 fn repeated_pauses_leave_a_run_as_it_is() {
     let (longest, digest) = incasts("", "");
     assert!(longest.pauses > 20 && longest.fct.unfinished == 0, "{} pauses", longest.pauses);
-    for quanta in [50, 500] {
+    for quanta in [64, 500] {
         let (summary, with_quanta) = incasts(&format!(", quanta: {quanta}"), "");
         assert_eq!((summary.pauses, with_quanta), (longest.pauses, digest.clone()), "{quanta}");
     }
