@@ -39,7 +39,10 @@ fn a_lost_resume_frame_stops_no_port_for_ever() {
     assert_eq!((long.by.clone(), long.class), (format!("s1:{host}"), 0));
     assert!((3_300.0..3_360.0).contains(&long.longest_us) && long.since_us < 10_000.0, "{long:?}");
     let text = long.to_string();
-    assert!(text.starts_with(&format!("{} was paused by {} for 3355us from ", long.port, long.by)), "{text}");
+    assert!(
+        text.starts_with(&format!("{} was paused by {} for 3.355ms from ", long.port, long.by)),
+        "{text}"
+    );
     assert_eq!(incasts(", watchdog: 3300us", loss).1, digest, "the same losses again");
     // Shorter pauses end sooner.
     let (summary, _) = incasts(", quanta: 500, watchdog: 1ms", loss);
