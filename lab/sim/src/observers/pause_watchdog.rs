@@ -126,11 +126,10 @@ mod tests {
             watchdog.on_pause(&PauseEvent { time: us(time), direction: 0, class, until: until.map(us) });
         };
         // Extended twice, then resumed: 12 us. A shorter one, a pause that expires after 11 us, and one in force.
-        [(0, Some(5)), (4, Some(9)), (8, Some(13)), (12, None)].map(|(time, until)| pause(time, 3, until));
-        [(20, Some(25)), (24, None)].map(|(time, until)| pause(time, 3, until));
-        [(30, Some(41)), (60, Some(65)), (62, None), (70, Some(90))]
-            .map(|(time, until)| pause(time, 3, until));
-        [(0, Some(5)), (6, Some(11))].map(|(time, until)| pause(time, 1, until));
+        let class_3 = [(0, Some(5)), (4, Some(9)), (8, Some(13)), (12, None)].into_iter();
+        let class_3 = class_3.chain([(20, Some(25)), (24, None), (30, Some(41)), (60, Some(65)), (62, None)]);
+        class_3.chain([(70, Some(90))]).for_each(|(time, until)| pause(time, 3, until));
+        [(0, Some(5)), (6, Some(11))].into_iter().for_each(|(time, until)| pause(time, 1, until));
         let at = |now| PauseWatchdog::merge([&watchdog].into_iter(), &topology, us(now));
         let expected = |times, since_us, longest_us| LongPause {
             port: "h1".into(),
