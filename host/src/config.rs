@@ -1,6 +1,7 @@
 //! The configuration of a host, and the reasons for the defaults of the transport.
 
 use crate::custom_record::RecordLayout;
+use crate::nic::NicConfig;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
 use crate::priority::Priority;
 use crate::scheme::{
@@ -49,6 +50,8 @@ pub struct HostConfig {
     pub express_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
+    /// Delays and limits between wire and transport.
+    pub nic: NicConfig,
     /// Configuration of policies; `None` disables them on this host.
     pub policy: Option<PolicyConfig>,
 }
@@ -75,6 +78,7 @@ impl HostConfig {
             data_class: 0,
             express_class: 0,
             transport: TransportConfig::default(),
+            nic: NicConfig::default(),
             policy: None,
         }
     }
@@ -207,6 +211,7 @@ impl HostConfig {
                 return Err(ConfigError::ZeroTimer { key });
             }
         }
+        self.nic.check()?;
         if let Some(policy) = &self.policy {
             policy.trickle.check()?;
             let max_frame = self.mtu.min(Bytes::new((HEADERS_LEN + MAX_POLICY_PACKET) as u64));
@@ -395,6 +400,15 @@ pub enum ConfigError {
         /// Name of the timer in [`TransportConfig`].
         key: &'static str,
     },
+    /// A count of the NIC model is zero.
+    #[error("{key}: must be at least 1; omit it for no limit")]
+    ZeroNicCount {
+        /// Name of the count in [`NicConfig`].
+        key: &'static str,
+    },
+    /// `coalesce_frames` is set, but `coalesce_time` is not.
+    #[error("coalesce_frames: requires coalesce_time, or fewer frames than that would wait for ever")]
+    CoalesceWithoutTime,
     /// `max_inbound` is zero.
     #[error("max_inbound: must be at least 1")]
     ZeroMaxInbound,

@@ -73,6 +73,8 @@ drop_reasons! {
     ReceiverFull = "receiver_full",
     /// The queue of control frames was full; its oldest frame was dropped.
     ControlQueueFull = "control_queue_full",
+    /// Too many received frames waited for the transport, because of the NIC model.
+    ReceiveRingFull = "receive_ring_full",
     /// A POLICY packet is not addressed to the policy group, by its IPv4 or by its Ethernet destination.
     PolicyUnicast = "policy_unicast",
     /// A POLICY packet is malformed.

@@ -25,6 +25,7 @@ pub mod custom_record;
 mod drops;
 mod event;
 mod host;
+mod nic;
 pub mod parameter;
 pub mod policy;
 pub mod port_algorithm;
@@ -52,4 +53,5 @@ pub use event::{
     SubflowInfo, Transmit, subflow_port,
 };
 pub use host::{Host, PolicyStatus};
+pub use nic::NicConfig;
 pub use stats::{DropReason, Drops, HostStats};

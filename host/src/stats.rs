@@ -11,8 +11,14 @@ impl fmt::Display for DropReason {
 }
 
 /// Numbers of dropped frames by reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drops([u64; DropReason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Drops([0; DropReason::ALL.len()])
+    }
+}
 
 impl Drops {
     pub(crate) fn count(&mut self, reason: DropReason) {

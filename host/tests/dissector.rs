@@ -269,6 +269,10 @@ fn pairs_and_paths_are_joined() {
     assert_eq!(lines[4], ["", "", "", "", "", "0x0005"]);
     let quiet = tshark(&frames, &["-o", "weir.grant_echoes_path:FALSE"], &fields);
     assert_eq!(quiet[3], ["2", "", "0.002000000", "", "", ""]);
+    let options = ["-o", "weir.grant_is_delay:TRUE"];
+    let delays = tshark(&frames, &options, &["weir.receiver_delay", "weir.data_path_id"]);
+    assert_eq!(delays[0], ["", ""], "DATA");
+    assert_eq!(delays[2], ["5", ""]);
 }
 
 fn records_are_read_by_their_format() {

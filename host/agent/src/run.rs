@@ -93,7 +93,7 @@ impl Agent {
         let nic = Nic::open(&config.interface, config.host.nic_rate, max_catch_up)?;
         let epoch = clock.resolve(config.start)?;
         // Receivers echo the path id in the grant field unless the scheme uses it.
-        let has_echoed_path = !config.host.scheme.needs().writes_grant;
+        let has_echoed_path = config.host.scheme.needs().echoes_path_id();
         let recorder = Recorder::new(
             &config.flows,
             config.first_message,

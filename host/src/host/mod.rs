@@ -1,3 +1,4 @@
+mod nic;
 mod policy;
 mod policy_check;
 mod policy_state;
@@ -8,10 +9,11 @@ use crate::config::{ConfigError, HostConfig, ResolvedTransport};
 use crate::event::{
     Announcement, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, SubflowInfo, Transmit,
 };
+use crate::nic::{ReceivePath, SendPath};
 use crate::ring::Ring;
 use crate::scheme::GaugeReporter;
 use crate::stats::{DropReason, HostStats};
-use crate::transport::{ControlQueue, Inbound, Outbound, TxFrame};
+use crate::transport::{ControlQueue, FrameTimes, Inbound, Outbound, TxFrame};
 use crate::wire::{FrameView, MAX_HEADER_LEN, POLICY_GROUP, PacketKind};
 use policy_state::HostPolicy;
 use std::net::Ipv4Addr;
@@ -34,6 +36,10 @@ pub struct Host {
     outbound: Outbound,
     inbound: Inbound,
     control: ControlQueue,
+    /// `None` unless the NIC model affects reception.
+    receive_path: Option<Box<ReceivePath>>,
+    /// `None` unless the NIC model affects sending.
+    send_path: Option<Box<SendPath<Option<FlowId>>>>,
     policy: Option<Box<HostPolicy>>,
     events: Ring<HostEvent>,
     stats: HostStats,
@@ -50,7 +56,9 @@ impl Host {
         Ok(Host {
             outbound: Outbound::new(&config, &resolved),
             inbound: Inbound::new(&config, &resolved),
-            control: ControlQueue::new(config.transport.control_queue),
+            control: ControlQueue::new(config.transport.control_queue, &config.nic),
+            receive_path: ReceivePath::new(&config.nic),
+            send_path: SendPath::new(&config.nic, config.nic_rate, config.mtu),
             policy: HostPolicy::new(&config),
             events: Ring::new(),
             stats: HostStats::default(),
@@ -93,7 +101,15 @@ impl Host {
     /// Handles a received frame: `frame`, followed by `virtual_payload` zero bytes that are not stored in it. Accepts
     /// any bytes; a frame that is not accepted is counted under its [`DropReason`].
     pub fn receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) {
-        if let Err(reason) = self.try_receive(now, frame, virtual_payload) {
+        if self.receive_path.is_some() {
+            return self.receive_through_nic(now, frame, virtual_payload);
+        }
+        self.handle(FrameTimes { arrived_at: now, now }, frame, virtual_payload);
+    }
+
+    /// Passes a frame to the transport.
+    fn handle(&mut self, times: FrameTimes, frame: &[u8], virtual_payload: u32) {
+        if let Err(reason) = self.try_handle(times, frame, virtual_payload) {
             self.stats.drops.count(reason);
         }
     }
@@ -103,24 +119,29 @@ impl Host {
         self.stats.drops.count(reason);
     }
 
-    fn try_receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) -> Result<(), DropReason> {
+    fn try_handle(
+        &mut self,
+        times: FrameTimes,
+        frame: &[u8],
+        virtual_payload: u32,
+    ) -> Result<(), DropReason> {
         let frame = FrameView::new(frame, virtual_payload)?;
         let is_to_group = self.policy.is_some() && frame.ip.destination() == POLICY_GROUP;
         if frame.ip.destination() != self.config.addr && !is_to_group {
             return Err(DropReason::NotForUs);
         }
         if is_to_group || frame.weir.kind() == PacketKind::Policy {
-            return self.receive_policy(now, &frame);
+            return self.receive_policy(times.now, &frame);
         }
         let Host { inbound, outbound, control, stats, events, .. } = self;
         match frame.weir.kind() {
-            PacketKind::Data => inbound.on_data(now, &frame, control, stats, events),
-            PacketKind::Probe => inbound.on_probe(now, &frame, control, stats),
+            PacketKind::Data => inbound.on_data(times, &frame, control, stats, events),
+            PacketKind::Probe => inbound.on_probe(times, &frame, control, stats),
             PacketKind::Ack
             | PacketKind::Nack
             | PacketKind::Cnp
             | PacketKind::Rate
-            | PacketKind::ProbeReply => outbound.on_feedback(now, &frame, stats, events),
+            | PacketKind::ProbeReply => outbound.on_feedback(times, &frame, stats, events),
             // Unreachable: `receive_policy` has handled it.
             PacketKind::Policy => Err(DropReason::UnexpectedKind),
         }
@@ -138,10 +159,18 @@ impl Host {
             "header buffer must have at least {MAX_HEADER_LEN} bytes, got {}",
             head.len()
         );
+        if self.send_path.is_some() {
+            return self.transmit_through_nic(now, paused, head);
+        }
+        self.next_frame(now, paused, head)
+    }
+
+    /// Returns the next frame of the transport, as [`transmit`](Self::transmit) does.
+    fn next_frame(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
         let control_class = self.config.control_class;
         if !self.control.is_empty()
             && paused & 1 << control_class == 0
-            && let Some(head_len) = self.control.pop().and_then(|frame| frame.emit(&self.config, head))
+            && let Some(head_len) = self.control.pop().and_then(|frame| frame.emit(now, &self.config, head))
         {
             return Transmit::Frame { head_len, payload: 0, class: control_class, flow: None };
         }
@@ -166,13 +195,15 @@ impl Host {
     /// Returns the time at which to call [`wakeup`](Self::wakeup); `None` if no timer is armed.
     pub fn next_wakeup(&self) -> Option<Time> {
         let policy = self.policy.as_deref().map(HostPolicy::next_wakeup);
-        earliest(earliest(self.outbound.next_wakeup(), self.inbound.next_wakeup()), policy)
+        let transport = earliest(self.outbound.next_wakeup(), self.inbound.next_wakeup());
+        earliest(earliest(transport, policy), self.next_nic_wakeup())
     }
 
     /// Runs every timer that is due at `now`: pacing releases, retransmission timeouts, scheme timers, credits,
-    /// delayed ACKs, the Trickle timer and the end of a policy's lifetime. Call [`transmit`](Self::transmit)
+    /// delayed ACKs, the Trickle timer, the end of a policy's lifetime, and those of the NIC model. Call [`transmit`](Self::transmit)
     /// afterwards.
     pub fn wakeup(&mut self, now: Time) {
+        self.wakeup_nic(now);
         self.outbound.wakeup(now, &mut self.stats, &mut self.events);
         self.inbound.wakeup(now, &mut self.control, &mut self.stats);
         self.wakeup_policy(now);

@@ -185,6 +185,9 @@ pub struct Needs {
     /// True if the receiver half writes the grant field of ACKs. Otherwise the transport echoes the path id of the
     /// DATA packet in that field.
     pub writes_grant: bool,
+    /// True if ACKs carry in the grant field how long the acknowledged packet waited at the receiver, for
+    /// [`AckEvent::endpoint_delay`](super::AckEvent::endpoint_delay). Excludes `writes_grant`.
+    pub reports_endpoint_delay: bool,
     /// Which messages switches may deflect, and when; `None` if the scheme uses no deflection.
     pub deflection: Option<Deflection>,
     /// Size up to which messages are sent before longer ones and get a priority class of their own; `None` if all
@@ -204,10 +207,16 @@ impl Needs {
             custom_record_fields: None,
             ecn: None,
             writes_grant: false,
+            reports_endpoint_delay: false,
             deflection: None,
             express_max_size: None,
             transport: TransportNeeds::default(),
         }
+    }
+
+    /// Returns whether the grant field of ACKs has the path id of the acknowledged DATA.
+    pub fn echoes_path_id(&self) -> bool {
+        !self.writes_grant && !self.reports_endpoint_delay
     }
 
     /// Returns the capabilities that the switch program must have.

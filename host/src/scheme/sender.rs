@@ -47,6 +47,10 @@ pub struct AckEvent<'a> {
     pub concurrency: u16,
     /// The grant field of the ACK; 0 unless [`Needs::writes_grant`](super::Needs::writes_grant) is set.
     pub grant: u32,
+    /// The part of `rtt` that passed in the two hosts: at the receiver from the arrival of the packet to the departure of
+    /// the ACK, and here from the arrival of the ACK to `now`. `None` unless
+    /// [`Needs::reports_endpoint_delay`](super::Needs::reports_endpoint_delay) is set.
+    pub endpoint_delay: Option<Time>,
     /// XOR of the switch ids on the path that the telemetry describes.
     pub path_id: u16,
     /// XOR of the switch ids on the path of the acknowledged DATA. Differs from `path_id` where ACKs gather telemetry

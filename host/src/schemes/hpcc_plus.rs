@@ -259,6 +259,7 @@ impl Receiver for RxHpcc {
             ecn_echo: data.is_marked,
             concurrency: data.active_flows,
             grant: 0,
+            endpoint_delay: None,
             path_id: data.path_id,
             data_path: data.path_id,
             telemetry: data.telemetry,

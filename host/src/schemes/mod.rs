@@ -15,6 +15,7 @@ mod powertcp;
 mod rcp;
 mod registry;
 mod rocc;
+mod swift;
 mod timely;
 mod weir;
 

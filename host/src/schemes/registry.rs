@@ -1,8 +1,8 @@
 //! Finds schemes by name.
 
 use super::{
-    dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, powertcp, rcp, rocc, timely,
-    weir,
+    dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, powertcp, rcp, rocc, swift,
+    timely, weir,
 };
 use crate::parameter::ParameterError;
 use crate::scheme::{Scheme, SchemeConfig};
@@ -33,6 +33,7 @@ impl Registry {
             .with::<timely::Timely>()
             .with::<powertcp::PowerTcp>()
             .with::<powertcp::ThetaPowerTcp>()
+            .with::<swift::Swift>()
             .with::<dctcp::Dctcp>()
             .with::<dasr::Dasr>()
             .with::<dasr::Dart>()

@@ -1,5 +1,6 @@
 //! Handles feedback to outgoing messages: ACKs, NACKs, CNPs, RATE packets, credits and replies to probes.
 
+use super::frame_times::FrameTimes;
 use super::message::OutboundMessage;
 use super::outbound::Outbound;
 use super::subflow::{AckOutcome, wire_timestamp};
@@ -18,11 +19,12 @@ impl Outbound {
     /// Handles a feedback packet. On error the message is unchanged.
     pub(crate) fn on_feedback(
         &mut self,
-        now: Time,
+        times: FrameTimes,
         frame: &FrameView<'_>,
         stats: &mut HostStats,
         events: &mut Ring<HostEvent>,
     ) -> Result<(), DropReason> {
+        let now = times.now;
         let weir = &frame.weir;
         let kind = weir.kind();
         if kind == PacketKind::Rate && self.needs.telemetry != TelemetrySource::RateNotifications {
@@ -70,7 +72,7 @@ impl Outbound {
                 Some(message.control.on_rate(index, &event))
             }
             _ => {
-                let decision = on_ack(message, now, frame, &self.needs, stats)?;
+                let decision = on_ack(message, times, frame, &self.needs, stats)?;
                 if message.is_finished() {
                     self.finish(now, slot, events);
                     return Ok(());
@@ -128,6 +130,7 @@ fn on_probe_reply(
         ecn_echo: false,
         concurrency: weir.concurrency(),
         grant: 0,
+        endpoint_delay: None,
         path_id: weir.echoed_path_id(),
         data_path: weir.echoed_path_id(),
         // Probes take the path of DATA and gather records as DATA does.
@@ -140,11 +143,12 @@ fn on_probe_reply(
 /// Handles an ACK or a NACK. Returns the scheme's decision; `None` if the ACK is stale or finishes the message.
 fn on_ack(
     message: &mut OutboundMessage,
-    now: Time,
+    times: FrameTimes,
     frame: &FrameView<'_>,
     needs: &Needs,
     stats: &mut HostStats,
 ) -> Result<Option<Decision>, DropReason> {
+    let now = times.now;
     let weir = &frame.weir;
     let index = usize::from(weir.subflow());
     let (new_bytes, is_loss_detected) = match message.acknowledge(index, now, weir.seq(), weir.timestamp()) {
@@ -166,7 +170,7 @@ fn on_ack(
         subflow.on_rtt_sample(rtt, new_bytes > 0);
     }
     subflow.ack_path = weir.path_id();
-    subflow.data_path = (!needs.writes_grant).then_some(data_path);
+    subflow.data_path = needs.echoes_path_id().then_some(data_path);
     let (seq, snd_nxt, recovery) = (subflow.una(), subflow.nxt(), subflow.recovery());
     if message.is_finished() {
         stats.acks_received += 1;
@@ -184,7 +188,7 @@ fn on_ack(
         }
     };
     // Only records that ACKs gather can describe another path than that of DATA.
-    let paths_may_differ = needs.telemetry == TelemetrySource::Acks && !needs.writes_grant;
+    let paths_may_differ = needs.telemetry == TelemetrySource::Acks && needs.echoes_path_id();
     let ack = AckEvent {
         now,
         seq,
@@ -195,6 +199,10 @@ fn on_ack(
         ecn_echo: weir.flags().has(Flags::ECN_ECHO),
         concurrency: weir.concurrency(),
         grant: if needs.writes_grant { weir.grant() } else { 0 },
+        endpoint_delay: needs.reports_endpoint_delay.then(|| {
+            let at_receiver = Time::from_ns(u64::from(weir.grant()));
+            at_receiver.saturating_add(now.saturating_sub(times.arrived_at))
+        }),
         path_id,
         data_path: if paths_may_differ { data_path } else { path_id },
         telemetry: &telemetry,

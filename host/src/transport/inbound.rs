@@ -1,5 +1,7 @@
+use super::announced::{AnnouncedSenders, parse_announcement};
 use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::deadlines::Deadlines;
+use super::frame_times::FrameTimes;
 use super::inbound_message::{AcceptedSegment, InboundMessage, SegmentOffsets, SegmentOrder, SentNack};
 use super::message_table::{MessageState, MessageTable, message_key};
 use super::seq::unwrap_seq;
@@ -11,7 +13,7 @@ use crate::scheme::{AckFields, DataEvent, LossRecovery, MAX_SUBFLOWS, Receiver, 
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::{GatheredBy, Telemetry};
-use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, MAX_LIST_ENTRIES, PacketKind};
+use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, PacketKind};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
@@ -32,6 +34,8 @@ pub(crate) struct Inbound {
     ack_flags: Flags,
     /// True if the receiver half writes the grant field of ACKs ([`Needs::writes_grant`](crate::scheme::Needs)).
     scheme_writes_grant: bool,
+    /// [`Needs::reports_endpoint_delay`](crate::scheme::Needs).
+    reports_endpoint_delay: bool,
     telemetry: TelemetrySource,
     nack_interval: Time,
     ack_delay: Time,
@@ -91,29 +95,6 @@ struct PacketContext<'a> {
     announced: AnnouncedSenders<'a>,
 }
 
-/// The announcement in a packet with LOOKAHEAD (Dart's look-ahead): the number of the incast and the low 16 bits of
-/// each sender's address.
-#[derive(Clone, Copy, Default)]
-struct AnnouncedSenders<'a> {
-    incast: u32,
-    senders: &'a [[u8; 2]],
-}
-
-/// Parses the announcement of a packet; empty if the packet has no LOOKAHEAD flag, `None` if the list is truncated or
-/// longer than [`MAX_LIST_ENTRIES`].
-fn parse_announcement<'a>(frame: &FrameView<'a>) -> Option<AnnouncedSenders<'a>> {
-    if !frame.weir.flags().has(Flags::LOOKAHEAD) {
-        return Some(AnnouncedSenders::default());
-    }
-    let (count, rest) = frame.payload().split_first_chunk()?;
-    let (incast, ids) = rest.split_first_chunk()?;
-    let count = usize::from(u16::from_be_bytes(*count));
-    if count > MAX_LIST_ENTRIES {
-        return None;
-    }
-    Some(AnnouncedSenders { incast: u32::from_be_bytes(*incast), senders: ids.as_chunks().0.get(..count)? })
-}
-
 impl Inbound {
     pub(crate) fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Inbound {
         let (needs, transport) = (config.scheme.needs(), &config.transport);
@@ -130,6 +111,7 @@ impl Inbound {
             ack_every: config.ack_every,
             ack_flags: ack_flags(needs.telemetry),
             scheme_writes_grant: needs.writes_grant,
+            reports_endpoint_delay: needs.reports_endpoint_delay,
             telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
@@ -165,6 +147,7 @@ impl Inbound {
         self.receiver = config.scheme.receiver(&config.flow_params(resolved.max_payload));
         self.ack_flags = ack_flags(needs.telemetry);
         self.scheme_writes_grant = needs.writes_grant;
+        self.reports_endpoint_delay = needs.reports_endpoint_delay;
         self.telemetry = needs.telemetry;
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
@@ -218,12 +201,13 @@ impl Inbound {
     /// its message and counts as activity of it.
     pub(crate) fn on_data(
         &mut self,
-        now: Time,
+        times: FrameTimes,
         frame: &FrameView<'_>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
         events: &mut Ring<HostEvent>,
     ) -> Result<(), DropReason> {
+        let now = times.now;
         if frame.payload_len() == 0 {
             return Err(DropReason::EmptyData);
         }
@@ -236,7 +220,7 @@ impl Inbound {
             MessageState::InProgress(slot) => slot,
             MessageState::Completed(Tombstone { size, rcv_nxt }) => {
                 let (size, rcv_nxt) = (*size, rcv_nxt.as_ref().map(|rcv_nxt| rcv_nxt[index]));
-                return self.on_data_of_completed_message(now, frame, size, rcv_nxt, control, stats);
+                return self.on_data_of_completed_message(times, frame, size, rcv_nxt, control, stats);
             }
             MessageState::Unknown => self.insert_message(now, message_key, stats)?,
         };
@@ -258,15 +242,16 @@ impl Inbound {
             announced: if is_next_expected { announced } else { AnnouncedSenders::default() },
         };
         let ack_fields = self.run_receiver(now, frame, context, stats);
-        let mut ack = self.ack_for(frame, &ack_fields);
+        let mut ack = self.ack_for(times, frame, &ack_fields);
         if ack_fields.send_cnp {
             let cnp = ControlFrame {
                 kind: PacketKind::Cnp,
                 flags: Flags::NONE,
                 records: RecordBuf::NONE,
+                arrived_at: None,
                 ..ack.clone()
             };
-            control.push(cnp, stats);
+            control.push(now, cnp, stats);
         }
         ack.seq = accepted.rcv_nxt as u32;
         let is_marked = frame.ip.ecn() == Ecn::Ce;
@@ -287,7 +272,7 @@ impl Inbound {
             if !is_nacked {
                 message.last_nack = Some(SentNack { rcv_nxt, sent_at: now });
                 message.subflow(index).on_ack_sent();
-                control.push(ControlFrame { kind: PacketKind::Nack, ..ack }, stats);
+                control.push(now, ControlFrame { kind: PacketKind::Nack, ..ack }, stats);
             }
             return Ok(());
         }
@@ -313,10 +298,10 @@ impl Inbound {
                 && (self.is_selective || accepted.order == SegmentOrder::InOrder)
                 && let Some(delayed_ack) = subflow.delayed_ack.take()
             {
-                control.push(delayed_ack, stats);
+                control.push(now, delayed_ack, stats);
             }
             subflow.on_ack_sent();
-            control.push(ack, stats);
+            control.push(now, ack, stats);
         } else {
             subflow.delayed_ack = Some(ack);
             if subflow.ack_deadline.is_none() {
@@ -328,7 +313,7 @@ impl Inbound {
         }
         if accepted.completes_message {
             // Delayed ACKs of the other subflows would otherwise be lost with the message.
-            message.take_delayed_acks().for_each(|ack| control.push(ack, stats));
+            message.take_delayed_acks().for_each(|ack| control.push(now, ack, stats));
             let size = message.received.prefix_end();
             self.reorder_range_count -= message.reorder_range_count();
             self.credit_deadlines.remove(slot);
@@ -404,8 +389,14 @@ impl Inbound {
     /// Builds the ACK that answers this packet. Its `seq` is 0; the caller sets the cumulative acknowledgement.
     ///
     /// The ACK always echoes the timestamp, and the ECN mark unless the receiver half suppresses it. It also echoes the
-    /// path id, in the grant field, and the telemetry records, unless the receiver half writes the grant field.
-    pub(super) fn ack_for(&self, frame: &FrameView<'_>, ack_fields: &AckFields) -> ControlFrame {
+    /// telemetry records and, in the grant field, the path id, unless the receiver half writes the grant field. If the
+    /// scheme wants the endpoint delay, the path id is overwritten when the ACK leaves.
+    pub(super) fn ack_for(
+        &self,
+        times: FrameTimes,
+        frame: &FrameView<'_>,
+        ack_fields: &AckFields,
+    ) -> ControlFrame {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
         if frame.ip.ecn() == Ecn::Ce && !ack_fields.suppress_ecn_echo {
@@ -420,6 +411,7 @@ impl Inbound {
             subflow: weir.subflow(),
             seq: 0,
             timestamp: weir.timestamp(),
+            arrived_at: self.reports_endpoint_delay.then_some(times.arrived_at),
             concurrency: ack_fields.concurrency,
             grant: if self.scheme_writes_grant { ack_fields.grant } else { u32::from(weir.path_id()) },
             // A receiver half that computes the grant has consumed the records; the sender does not need them.
@@ -434,7 +426,7 @@ impl Inbound {
     /// the message has arrived, by whichever subflow, so the whole packet is acknowledged.
     fn on_data_of_completed_message(
         &mut self,
-        now: Time,
+        times: FrameTimes,
         frame: &FrameView<'_>,
         size: u64,
         rcv_nxt: Option<u64>,
@@ -453,10 +445,10 @@ impl Inbound {
             completes_message: false,
             announced: AnnouncedSenders::default(),
         };
-        let ack_fields = self.run_receiver(now, frame, context, stats);
+        let ack_fields = self.run_receiver(times.now, frame, context, stats);
         // The packet may lie beyond `rcv_nxt` of its subflow if its bytes arrived on another subflow.
         let seq = rcv_nxt.max(offsets.seq + offsets.len) as u32;
-        control.push(ControlFrame { seq, ..self.ack_for(frame, &ack_fields) }, stats);
+        control.push(times.now, ControlFrame { seq, ..self.ack_for(times, frame, &ack_fields) }, stats);
         Ok(())
     }
 
@@ -485,7 +477,7 @@ impl Inbound {
                 && let Some(ack) = subflow.delayed_ack.take()
             {
                 subflow.on_ack_sent();
-                control.push(ack, stats);
+                control.push(now, ack, stats);
             }
         }
     }

@@ -10,9 +10,11 @@
 //! retransmission DATA carries its offset in the subflow in `seq` and its offset in the message in `grant`, and the
 //! receiver keeps the bytes behind a gap.
 
+mod announced;
 mod control;
 mod deadlines;
 mod feedback;
+mod frame_times;
 mod id_map;
 mod inbound;
 mod inbound_message;
@@ -32,5 +34,6 @@ mod seq;
 mod subflow;
 
 pub(crate) use control::ControlQueue;
+pub(crate) use frame_times::FrameTimes;
 pub(crate) use inbound::Inbound;
 pub(crate) use outbound::{Outbound, TxFrame};

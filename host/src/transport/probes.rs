@@ -1,6 +1,7 @@
 //! Answers probes: with the telemetry that they gathered, or with credits if the scheme uses credits.
 
 use super::control::{ControlFrame, ControlQueue, RecordBuf};
+use super::frame_times::FrameTimes;
 use super::inbound::{CreditTrigger, Inbound};
 use super::message_table::{MessageState, message_key};
 use crate::scheme::{AckFields, Credit};
@@ -14,7 +15,7 @@ impl Inbound {
     /// unexpected.
     pub(crate) fn on_probe(
         &mut self,
-        now: Time,
+        times: FrameTimes,
         frame: &FrameView<'_>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
@@ -26,17 +27,22 @@ impl Inbound {
             return Err(DropReason::LengthMismatch);
         }
         if self.uses_credits {
-            return self.on_credit_request(now, frame, control, stats);
+            return self.on_credit_request(times, frame, control, stats);
         }
-        let concurrency = u16::try_from(self.age_and_count_active(now)).unwrap_or(u16::MAX);
-        let ack = self.ack_for(frame, &AckFields { concurrency, ..AckFields::default() });
+        let concurrency = u16::try_from(self.age_and_count_active(times.now)).unwrap_or(u16::MAX);
+        let ack = self.ack_for(times, frame, &AckFields { concurrency, ..AckFields::default() });
         // `ack_for` leaves the grant field to schemes that write it; a reply to a probe always echoes the path id.
         let grant = u32::from(frame.weir.path_id());
         let seq = frame.weir.seq();
-        control.push(
-            ControlFrame { kind: PacketKind::ProbeReply, flags: Flags::NONE, seq, grant, ..ack },
-            stats,
-        );
+        let reply = ControlFrame {
+            kind: PacketKind::ProbeReply,
+            flags: Flags::NONE,
+            seq,
+            grant,
+            arrived_at: None,
+            ..ack
+        };
+        control.push(times.now, reply, stats);
         Ok(())
     }
 
@@ -44,17 +50,18 @@ impl Inbound {
     /// the sender knowing. In the last case the answer is an ACK of the whole message.
     fn on_credit_request(
         &mut self,
-        now: Time,
+        times: FrameTimes,
         frame: &FrameView<'_>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
-        let ack = self.ack_for(frame, &AckFields::default());
+        let now = times.now;
+        let ack = self.ack_for(times, frame, &AckFields::default());
         let message_key = message_key(frame.ip.source(), frame.weir.message());
         let slot = match self.messages.find(message_key) {
             MessageState::InProgress(slot) => slot,
             MessageState::Completed(tombstone) => {
-                control.push(ControlFrame { seq: tombstone.size as u32, ..ack }, stats);
+                control.push(now, ControlFrame { seq: tombstone.size as u32, ..ack }, stats);
                 return Ok(());
             }
             MessageState::Unknown => self.insert_message(now, message_key, stats)?,
@@ -65,6 +72,7 @@ impl Inbound {
             kind: PacketKind::ProbeReply,
             flags: Flags::NONE,
             records: RecordBuf::NONE,
+            arrived_at: None,
             ..ack
         };
         // After a repeated request the credit numbers continue, and granting starts again only if it had stopped.
@@ -102,7 +110,7 @@ impl Inbound {
         self.credit_deadlines.set(slot, next_at);
         if let Some(seq) = number {
             credit.seq = seq;
-            control.push(credit.clone(), stats);
+            control.push(now, credit.clone(), stats);
         }
     }
 }

@@ -50,6 +50,7 @@ impl MultipathHarness {
             ecn_echo: marked,
             concurrency: 0,
             grant: 0,
+            endpoint_delay: None,
             path_id: 0,
             data_path: 0,
             telemetry: &Telemetry::new(&[], RecordFormat::BASE),
