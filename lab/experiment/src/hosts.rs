@@ -1,6 +1,6 @@
 //! The configuration of the hosts of an experiment.
 
-use crate::file::TransportSpec;
+use crate::file::{NicSpec, TransportSpec};
 use crate::{Experiment, Scheme};
 use weir_controller::plan::EXPRESS_PRIORITY;
 use weir_controller::topology::HostIx;
@@ -36,6 +36,7 @@ pub fn host_config(
     config.mtu = spec.mtu;
     config.tick = tick;
     spec.transport.apply(&mut config);
+    config.nic = spec.nic.as_ref().map(NicSpec::config).unwrap_or_default();
     config.transport.recovery = Some(experiment.recovery(scheme));
     config.data_class = experiment.data_class(ix);
     config.express_class = EXPRESS_PRIORITY;
@@ -89,6 +90,8 @@ fn key_of(error: &ConfigError, has_recovery_key: bool) -> Option<String> {
         ConfigError::ZeroBaseRtt => "transport.base_rtt".to_owned(),
         ConfigError::ZeroAckEvery => "transport.ack_every".to_owned(),
         ConfigError::ZeroTimer { key } => format!("transport.{key}"),
+        ConfigError::ZeroNicCount { key } => format!("nic.{key}"),
+        ConfigError::CoalesceWithoutTime => "nic.coalesce_frames".to_owned(),
         ConfigError::Trickle(_) => "policy".to_owned(),
         ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if has_recovery_key => {
             "transport.recovery".to_owned()

@@ -68,6 +68,12 @@ impl Backend for Mininet {
                 "queues: BMv2 serves queues by priority, not by weight; use virtual time",
             ));
         }
+        if spec.nic.is_some() {
+            return Err(Error::input(
+                "nic: hosts in Mininet have the delays of this machine, and no model of a NIC; remove the key or use \
+                 virtual time",
+            ));
+        }
         if !spec.faults.iter().all(FaultSpec::is_link_fault)
             || spec.policy.as_ref().is_some_and(|policy| !policy.set.is_empty() || !policy.tune.is_empty())
         {

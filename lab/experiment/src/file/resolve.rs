@@ -456,6 +456,7 @@ fn resolve_scheme_overrides(
                 || own_needs.transport.recovery == run_needs.transport.recovery;
             if own_needs.telemetry != run_needs.telemetry
                 || own_needs.writes_grant != run_needs.writes_grant
+                || own_needs.reports_endpoint_delay != run_needs.reports_endpoint_delay
                 || !has_same_recovery
             {
                 let reason = format!(

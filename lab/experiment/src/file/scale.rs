@@ -4,10 +4,12 @@
 //! queues and windows in bytes are therefore the same, and a fabric of 100 Gbit/s that runs at 10 Mbit/s behaves the same,
 //! ten thousand times slower, which is slow enough for software switches.
 
+use super::nic::NicSpec;
 use super::spec::{ExperimentSpec, PfcSpec};
 use crate::catalogue::Catalogue;
 use crate::scalar::{OffOr, SchemeEntry};
 use std::fmt;
+use std::num::NonZeroU64;
 use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{Topology, TopologySpec};
 use weir_host::parameter;
@@ -103,6 +105,23 @@ impl Scale {
         times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));
         if let Some(pfc) = spec.pfc.on_mut() {
             times.push(pfc.watchdog.get_or_insert(PfcSpec::WATCHDOG));
+        }
+        if let Some(NicSpec {
+            send_delay,
+            receive_delay,
+            ack_delay,
+            cnp_delay,
+            coalesce_time,
+            packet_rate,
+            ..
+        }) = &mut spec.nic
+        {
+            times.extend([send_delay, receive_delay, ack_delay, cnp_delay, coalesce_time]);
+            if let Some(rate) = packet_rate {
+                // A packet takes longer, like a bit.
+                let scaled = self.rate(Bandwidth::from_bps(rate.get())).as_bps();
+                *rate = NonZeroU64::new(scaled).unwrap_or(NonZeroU64::MIN);
+            }
         }
         for flow in &mut spec.flows {
             times.push(&mut flow.start);

@@ -3,6 +3,7 @@
 //! The doc comments of these types are the descriptions in the JSON Schema (`weir schema`) and in `docs/keys.md`.
 
 use super::faults::FaultSpec;
+use super::nic::NicSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
 use crate::scalar::{OffOr, SchemeEntry, one_or_many, one_or_many_schema};
@@ -76,6 +77,9 @@ pub struct ExperimentSpec {
     /// Transport parameters.
     #[serde(default)]
     pub transport: TransportSpec,
+    /// Delays and limits of every host between its transport and the wire; absent: none. For virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<NicSpec>,
     /// Individually listed flows.
     #[serde(default)]
     pub flows: Vec<FlowSpec>,

@@ -432,3 +432,27 @@ fn syntax_errors_say_what_is_wrong() {
         assert_eq!(message(text, &[]), format!("x.yaml:{expected}"), "{text}");
     }
 }
+
+#[test]
+fn a_scale_model_scales_the_nic() {
+    let keys = [
+        "nic={send_delay: 1us, receive_delay: 2us, ack_delay: 3us, cnp_delay: 4us, coalesce_time: 5us}",
+        "nic.packet_rate=8000000",
+        "nic.coalesce_frames=32",
+        "model_rate=10Mbps",
+    ];
+    let nic = parse(GOOD, &keys).unwrap().spec.nic.expect("the file has the key").config();
+    let times = [nic.send_delay, nic.receive_delay, nic.ack_delay, nic.cnp_delay, nic.coalesce_time];
+    assert_eq!(times, [10, 20, 30, 40, 50].map(Time::from_ms));
+    assert_eq!((nic.packet_rate, nic.coalesce_frames), (Some(800), Some(32)));
+}
+
+#[test]
+fn a_nic_that_cannot_work_is_refused() {
+    assert_eq!(
+        message(GOOD, &["nic={coalesce_frames: 32}"]),
+        "x.yaml: nic.coalesce_frames: requires coalesce_time, or fewer frames than that would wait for ever"
+    );
+    assert!(message(GOOD, &["nic={packet_rate: 0}"]).contains("nic.packet_rate"));
+    assert!(message(GOOD, &["nic={recieve_delay: 1us}"]).contains("receive_delay"));
+}

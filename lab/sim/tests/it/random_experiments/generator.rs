@@ -17,13 +17,14 @@ pub(crate) const NOT_DRAWN: [&str; 8] =
 /// Pairs of keys of which only one may be set.
 const EXCLUSIVE: [(&str, &str); 1] = [("load", "every")];
 /// Pairs of keys of which each requires the other.
-const TOGETHER: [(&str, &str); 1] = [("reorder", "reorder_by")];
+const TOGETHER: [(&str, &str); 2] = [("reorder", "reorder_by"), ("coalesce_frames", "coalesce_time")];
 /// How many in 100 files have a top-level key that may be absent; 33 if it is not listed.
-const SHARES: [(&str, u64); 10] = [
+const SHARES: [(&str, u64); 11] = [
     ("buffer", 40),
     ("faults", 55),
     ("flows", 60),
     ("model_rate", 6),
+    ("nic", 15),
     ("policy", 25),
     ("program", 8),
     ("queues", 8),
@@ -402,7 +403,7 @@ impl Draw<'_> {
     fn other_scheme(&self, path: &str) -> Value {
         let needs = |scheme: &dyn SchemeConfig| {
             let needs = scheme.needs();
-            (needs.telemetry, needs.writes_grant, needs.transport.recovery)
+            (needs.telemetry, needs.writes_grant, needs.reports_endpoint_delay, needs.transport.recovery)
         };
         let all = self.generator.catalogue.schemes.schemes();
         let fitting = all.filter(|scheme| needs(&**scheme) == needs(&*self.schemes[0]));

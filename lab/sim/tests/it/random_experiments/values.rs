@@ -30,6 +30,7 @@ pub(crate) fn integer(key: &str, stream: &mut RandomStream) -> u64 {
         "times" => (1, 20),
         "queue_packets" => (4, 300),
         "quanta" => (300, 65_535),
+        "packet_rate" => (200_000, 20_000_000),
         "weight" | "ack_every" | "imax" => (1, 8),
         "seed" => (1, 1_000),
         "k" => (0, 4),
