@@ -108,7 +108,7 @@ impl Scheme for Swift {
     }
 }
 
-/// The target of the fabric delay (Swift §3.5). Times are in seconds.
+/// The target of the fabric delay (docs/algorithms/swift.md#target). Times are in seconds.
 #[derive(Clone, Copy, Debug)]
 struct DelayTarget {
     base: f64,
@@ -280,7 +280,7 @@ impl Sender for SwiftSender {
 
     fn decision(&self) -> Decision {
         let cwnd = self.cwnd();
-        // Below one packet the window is one packet, and the pacer waits for rtt / cwnd after each (Swift §3.4).
+        // Below one packet the window is one packet, and the pacer waits for rtt / cwnd after each.
         let rate = if cwnd < 1.0 {
             let frame_bits = (self.payload + HEADERS_LEN as f64) * 8.0;
             Bandwidth::from_bps_f64(frame_bits * cwnd / self.rtt).min(self.nic_rate)
