@@ -1,7 +1,7 @@
 //! The configuration of a host, and the reasons for the defaults of the transport.
 
 use crate::custom_record::RecordLayout;
-use crate::nic::NicConfig;
+use crate::nic::{NicConfig, NicError};
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
 use crate::priority::Priority;
 use crate::scheme::{
@@ -400,15 +400,9 @@ pub enum ConfigError {
         /// Name of the timer in [`TransportConfig`].
         key: &'static str,
     },
-    /// A count of the NIC model is zero.
-    #[error("{key}: must be at least 1; omit it for no limit")]
-    ZeroNicCount {
-        /// Name of the count in [`NicConfig`].
-        key: &'static str,
-    },
-    /// `coalesce_frames` is set, but `coalesce_time` is not.
-    #[error("coalesce_frames: requires coalesce_time, or fewer frames than that would wait for ever")]
-    CoalesceWithoutTime,
+    /// The NIC model is invalid.
+    #[error(transparent)]
+    Nic(#[from] NicError),
     /// `max_inbound` is zero.
     #[error("max_inbound: must be at least 1")]
     ZeroMaxInbound,

@@ -53,5 +53,5 @@ pub use event::{
     SubflowInfo, Transmit, subflow_port,
 };
 pub use host::{Host, PolicyStatus};
-pub use nic::NicConfig;
+pub use nic::{NicConfig, NicError};
 pub use stats::{DropReason, Drops, HostStats};

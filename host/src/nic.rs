@@ -1,6 +1,5 @@
 //! The NIC model: delays and limits between the wire and the transport of a host. By default there are none.
 
-use crate::config::ConfigError;
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -31,15 +30,15 @@ pub struct NicConfig {
 
 impl NicConfig {
     /// Checks that the keys are possible and fit together.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), NicError> {
         if self.packet_rate == Some(0) {
-            return Err(ConfigError::ZeroNicCount { key: "packet_rate" });
+            return Err(NicError::ZeroCount { key: "packet_rate" });
         }
         if self.coalesce_frames == Some(0) {
-            return Err(ConfigError::ZeroNicCount { key: "coalesce_frames" });
+            return Err(NicError::ZeroCount { key: "coalesce_frames" });
         }
         if self.coalesce_frames.is_some() && self.coalesce_time == Time::ZERO {
-            return Err(ConfigError::CoalesceWithoutTime);
+            return Err(NicError::CoalesceWithoutTime);
         }
         Ok(())
     }
@@ -57,6 +56,30 @@ impl NicConfig {
 
     fn limits_receiving(&self) -> bool {
         self.receive_delay > Time::ZERO || self.coalesce_time > Time::ZERO || self.packet_rate.is_some()
+    }
+}
+
+/// The reason why a [`NicConfig`] is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NicError {
+    /// A count is zero.
+    #[error("{key}: must be at least 1; omit it for no limit")]
+    ZeroCount {
+        /// Name of the count in [`NicConfig`].
+        key: &'static str,
+    },
+    /// `coalesce_frames` is set, but `coalesce_time` is not.
+    #[error("coalesce_frames: requires coalesce_time, or fewer frames than that would wait for ever")]
+    CoalesceWithoutTime,
+}
+
+impl NicError {
+    /// Returns the name of the key in [`NicConfig`] to which the error refers.
+    pub fn key(&self) -> &'static str {
+        match self {
+            NicError::ZeroCount { key } => key,
+            NicError::CoalesceWithoutTime => "coalesce_frames",
+        }
     }
 }
 

@@ -637,6 +637,7 @@ fn mininet_options_are_rejected_in_virtual_time() {
         stderr_of_rejected(experiment, &[&["--on", "mininet", "--check"], arguments].concat())
     };
     assert!(in_mininet("hpcc-plus-weights", &[]).contains("not by weight"));
+    assert!(in_mininet("swift-endpoint", &[]).contains("no model of a NIC"));
     let key = tempfile::NamedTempFile::new().expect("a file");
     fs::write(key.path(), [b'k'; 64]).expect("a key");
     let with_key = ["--policy-key", key.path().to_str().expect("text")];

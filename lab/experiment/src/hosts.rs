@@ -90,8 +90,7 @@ fn key_of(error: &ConfigError, has_recovery_key: bool) -> Option<String> {
         ConfigError::ZeroBaseRtt => "transport.base_rtt".to_owned(),
         ConfigError::ZeroAckEvery => "transport.ack_every".to_owned(),
         ConfigError::ZeroTimer { key } => format!("transport.{key}"),
-        ConfigError::ZeroNicCount { key } => format!("nic.{key}"),
-        ConfigError::CoalesceWithoutTime => "nic.coalesce_frames".to_owned(),
+        ConfigError::Nic(error) => format!("nic.{}", error.key()),
         ConfigError::Trickle(_) => "policy".to_owned(),
         ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if has_recovery_key => {
             "transport.recovery".to_owned()
