@@ -165,6 +165,11 @@ impl<'a> Telemetry<'a> {
         self.format
     }
 
+    /// Returns the same records as gathered by this packet.
+    pub fn with_gathered_by(self, gathered_by: GatheredBy) -> Telemetry<'a> {
+        Telemetry { gathered_by, ..self }
+    }
+
     /// Returns the packet that gathered the records.
     pub fn gathered_by(&self) -> GatheredBy {
         self.gathered_by

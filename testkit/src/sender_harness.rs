@@ -2,7 +2,7 @@
 
 use weir_host::custom_record::RecordFields;
 use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
-use weir_host::telemetry::{Hop, Telemetry, TelemetryCounters};
+use weir_host::telemetry::{GatheredBy, Hop, Telemetry, TelemetryCounters};
 use weir_host::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -21,6 +21,8 @@ pub struct SenderHarness {
     pub rtt: Option<Time>,
     pub endpoint_delay: Option<Time>,
     pub format: RecordFormat,
+    /// The packet that gathered the telemetry. `Ack`, the default, needs no correction for frames that grow.
+    pub gathered_by: GatheredBy,
     seq: u64,
     snd_nxt: u64,
 }
@@ -48,6 +50,7 @@ impl SenderHarness {
             rtt: Some(Time::from_us(10)),
             endpoint_delay: None,
             format: RecordFormat::BASE,
+            gathered_by: GatheredBy::Ack,
             seq: 0,
             snd_nxt: 100_000,
         }
@@ -92,7 +95,7 @@ impl SenderHarness {
                 endpoint_delay: self.endpoint_delay,
                 path_id: self.path_id,
                 data_path: self.data_path.unwrap_or(self.path_id),
-                telemetry: &Telemetry::new(hops, self.format),
+                telemetry: &Telemetry::new(hops, self.format).with_gathered_by(self.gathered_by),
             },
             &mut self.checks,
         );

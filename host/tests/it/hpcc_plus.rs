@@ -1,6 +1,7 @@
 //! HPCC++: where telemetry comes from, how often, and who computes (docs/algorithms/hpcc-plus-plus.md).
 
 use crate::variants::scheme;
+use weir_host::scheme::FlowParams;
 use weir_host::telemetry::{GatheredBy, Hop, QueueShare, Telemetry};
 use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind, RecordFormat};
 use weir_host::{DropReason, HostStats};
@@ -145,8 +146,11 @@ fn probes_are_answered() {
 #[test]
 fn the_receiver_computes_once_per_t() {
     let mut host = host(&scheme("hpcc++", &[("compute", "receiver")]), |config| config.ack_every = 10_000);
-    let mut model = SenderHarness::new(&*scheme("hpcc++", &[]), &params(RATE, BASE_RTT));
+    // A full frame of 1,518 B with eight records of 12 B.
+    let full = FlowParams { payload: Bytes::new(1_518 - 66 - 8 * 12), ..params(RATE, BASE_RTT) };
+    let mut model = SenderHarness::new(&*scheme("hpcc++", &[]), &full);
     model.concurrency = 1;
+    model.gathered_by = GatheredBy::Data;
     let mut grants = Vec::new();
     for packet in 0..100u64 {
         let now = Time::from_ms(1) + us(packet);

@@ -45,8 +45,9 @@ fn a_lying_switch_gains_at_most_the_window_of_the_deceived_sender() {
             assert!(queue <= 170, "{scheme}, {name}: {queue} KB");
         }
     }
-    for (scheme, name, [deceived, other, queue]) in rows {
-        let row = format!("| {scheme} | {name} | {deceived} % | {other} % | {queue} KB |");
-        assert!(page.contains(&row), "docs/threats.md needs this row:\n{row}");
-    }
+    let rows = rows.iter().map(|(scheme, name, [deceived, other, queue])| {
+        format!("| {scheme} | {name} | {deceived} % | {other} % | {queue} KB |")
+    });
+    let missing: Vec<String> = rows.filter(|row| !page.contains(row)).collect();
+    assert!(missing.is_empty(), "docs/threats.md needs these rows:\n{}", missing.join("\n"));
 }

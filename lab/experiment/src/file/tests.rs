@@ -449,10 +449,10 @@ fn a_scale_model_scales_the_nic() {
 
 #[test]
 fn a_nic_that_cannot_work_is_refused() {
-    assert_eq!(
-        message(GOOD, &["nic={coalesce_frames: 32}"]),
-        "x.yaml: nic.coalesce_frames: requires coalesce_time, or fewer frames than that would wait for ever"
-    );
+    let refused = message(GOOD, &["nic={coalesce_frames: 32}"]);
+    let expected =
+        "x.yaml: nic.coalesce_frames: requires coalesce_time, or fewer frames than that would wait for ever";
+    assert!(refused.starts_with(expected), "{refused}");
     assert!(message(GOOD, &["nic={packet_rate: 0}"]).contains("nic.packet_rate"));
     assert!(message(GOOD, &["nic={recieve_delay: 1us}"]).contains("receive_delay"));
 }

@@ -26,7 +26,7 @@ fn utilisation(switches: usize, flows: usize) -> [f64; 3] {
         .collect();
     let results = results(&format!(
         "{{topology: {{kind: dumbbell, switches: {switches}, senders: {}, receivers: 1, rate: 100Gbps, delay: 1.5us}},
-          pfc: {{threshold: 500KB}}, schemes: [hpcc, fncc, {{scheme: hpcc++, set: {{w_ai: 80B}}}}], duration: 3ms,
+          pfc: {{threshold: 500KB}}, schemes: [hpcc, fncc, {{scheme: hpcc++, set: {{w_ai: 80B}}}}], duration: 6ms,
           observe: {{interval: 50us, rates: false, fairness_window: 1ms}}, flows: [{}]}}",
         receiver - 1,
         flows.join(", ")
@@ -43,7 +43,7 @@ fn flows_use_as_much_of_their_links_over_six_switches_as_over_one() {
         for switches in [2, 3, 4, 6] {
             for (scheme, (one, many)) in SCHEMES.iter().zip(one.iter().zip(utilisation(switches, flows))) {
                 assert!(
-                    (one - many).abs() < 0.6,
+                    (one - many).abs() < 0.5,
                     "{scheme}, {flows} flows: {one:.2} % with one switch, {many:.2} % with {switches}"
                 );
             }
@@ -94,7 +94,7 @@ fn a_queue_is_answered_though_readings_are_older_than_a_wrap() {
           flows: [{from: h1, to: h3, start: 0us}, {from: h2, to: h3, start: 1ms}],
           duration: 120ms, observe: {interval: 1ms, ports: ['s1:h3'], rates: false}}",
     );
-    for (label, scheme) in &results.summary.schemes {
+    for label in results.summary.schemes.keys() {
         let queues = &results.traces[label].ports[0].queue_bytes;
         let (peak, last) = (*queues.iter().max().unwrap(), *queues.last().unwrap());
         assert!(peak > 50_000_000 && last < 1_000_000, "{label}: {peak} B, {last} B after 120 ms");
