@@ -112,7 +112,7 @@ struct headers_t {
 // What travels with a packet from ingress to egress. Zero when a packet arrives (v1model).
 struct metadata_t {
     reason_t drop_reason;
-    bit<32>  enqueued_bytes;         // what queue_bytes was raised by: egress takes off the same, and adds it to tx_bytes
+    bit<32>  enqueued_bytes;         // what queue_bytes was raised by and Dequeue takes off; then, less records, what Depart adds to tx_bytes
     hash_range_t hash_range;         // path_hash is taken modulo this
     bit<32>  path_hash;
     bit<16>  ecmp_group;             // the group to choose from,

@@ -73,6 +73,12 @@ impl SwitchOrder {
             return order;
         }
         let depth = depths(topology);
+        let by_depth = |ix: SwitchIx| (topology.switch(ix).is_avoided, depth[ix.0 as usize], ix);
+        let order = SwitchOrder::from_keys(topology.switch_ixs().map(by_depth).collect());
+        if order.connects_all(topology) {
+            return order;
+        }
+        // Avoided switches are needed.
         SwitchOrder::from_keys(topology.switch_ixs().map(|ix| (false, depth[ix.0 as usize], ix)).collect())
     }
 

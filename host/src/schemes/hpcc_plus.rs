@@ -264,9 +264,9 @@ impl Receiver for RxHpcc {
             data_path: data.path_id,
             telemetry: data.telemetry,
         };
-        let window = flow.core.on_ack(&event, checks, |_| ReferenceUpdate::Keep).window;
+        flow.core.on_ack(&event, checks, |_| ReferenceUpdate::Keep);
         if is_due {
-            flow.window = window;
+            flow.window = flow.core.window();
         }
         // ACKs that are sent between commits, for other reasons, repeat the last window.
         let grant = u32::try_from(flow.window.get()).unwrap_or(u32::MAX);

@@ -297,7 +297,7 @@ impl Sender for SwiftSender {
 
     /// The target of the fabric delay and the two delays, in microseconds; the two windows, in packets.
     fn gauges(&self, report: &mut GaugeReporter<'_>) {
-        report("target", self.target.of(self.hops, self.fabric.cwnd) * 1e6);
+        report("target_delay", self.target.of(self.hops, self.fabric.cwnd) * 1e6);
         report("fabric_delay", self.fabric_delay * 1e6);
         report("endpoint_delay", self.endpoint_delay.unwrap_or(0.0) * 1e6);
         report("fcwnd", self.fabric.cwnd);

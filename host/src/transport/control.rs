@@ -138,15 +138,13 @@ impl ControlQueue {
     /// supersedes it, and otherwise the sender recovers by its retransmission timeout.
     pub(crate) fn push(&mut self, now: Time, frame: ControlFrame, stats: &mut HostStats) {
         let len = self.frames.len() + self.acks.frames.len() + self.cnps.frames.len();
-        let line = match frame.kind {
-            PacketKind::Cnp => &mut self.cnps,
-            _ => &mut self.acks,
-        };
         if len >= self.limit {
-            if self.frames.pop_front().is_none() {
-                line.frames.pop_front();
+            let is_dropped = self.frames.pop_front().is_some()
+                || self.acks.frames.pop_front().is_some()
+                || self.cnps.frames.pop_front().is_some();
+            if is_dropped {
+                stats.drops.count(DropReason::ControlQueueFull);
             }
-            stats.drops.count(DropReason::ControlQueueFull);
         }
         match frame.kind {
             PacketKind::Nack => stats.nacks_sent += 1,
@@ -154,6 +152,10 @@ impl ControlQueue {
             PacketKind::ProbeReply => stats.probe_replies_sent += 1,
             _ => stats.acks_sent += 1,
         }
+        let line = match frame.kind {
+            PacketKind::Cnp => &mut self.cnps,
+            _ => &mut self.acks,
+        };
         if line.delay == Time::ZERO {
             self.frames.push_back(frame);
         } else {

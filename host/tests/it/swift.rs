@@ -40,10 +40,10 @@ fn assert_near(value: f64, expected: f64) {
 fn the_target_depends_on_hops_and_window() {
     let mut harness = harness(&[("max_cwnd", "1000")]);
     assert_near(gauge(&harness, "fcwnd"), 15.0);
-    assert_near(gauge(&harness, "target"), 25.0 + 6.313);
+    assert_near(gauge(&harness, "target_delay"), 25.0 + 6.313);
     harness.rtt = None;
     harness.ack(&[hop(10, 0, 0, 0); 3]);
-    assert_near(gauge(&harness, "target"), 25.0 + 3.0 + 6.313);
+    assert_near(gauge(&harness, "target_delay"), 25.0 + 3.0 + 6.313);
     // Below 0.1 packets the scaling is its range, above 256 it is none.
     for (window, scaling) in [("0.05", 100.0), ("0.1", 100.0), ("1", 30.244), ("256", 0.0), ("900", 0.0)] {
         let mut harness = self::harness(&[("min_cwnd", "0.01"), ("max_cwnd", "1000"), ("max_mdf", "0.99")]);
@@ -51,7 +51,7 @@ fn the_target_depends_on_hops_and_window() {
         let from = weir_host::scheme::SendingRate { rate: 1e9, window: wanted * PAYLOAD as f64 };
         harness.sender.resume(harness.now, &from);
         assert_near(gauge(&harness, "fcwnd"), wanted);
-        assert_near(gauge(&harness, "target"), 25.0 + scaling);
+        assert_near(gauge(&harness, "target_delay"), 25.0 + scaling);
     }
 }
 

@@ -349,7 +349,7 @@ fn warn_of_long_pauses(results: &Results) {
     }
     if pauses.len() > MAX_WARNINGS {
         let more = pauses.len() - MAX_WARNINGS;
-        console::warn(&format!("PFC watchdog: {more} more ports; `long_pauses` in summary.json has all"));
+        console::warn(&format!("PFC watchdog: {more} more; `long_pauses` in summary.json has all"));
     }
 }
 
@@ -360,8 +360,8 @@ fn warn_of_telemetry(results: &Results) {
         let other_path = scheme.telemetry.get(OTHER_PATH).filter(|_| scheme.deflections == 0);
         if let Some(acks) = other_path {
             console::warn(&format!(
-                "{label}: {acks} ACKs had records of another path than that of their data: with telemetry on ACKs, an ACK \
-                 must come back by the ports that its data left by"
+                "{label}: {acks} ACKs had records of another path than that of their data: with telemetry on ACKs, \
+                 ACKs must take the path of their data in reverse; are the routes symmetric?"
             ));
         }
         let ignored = scheme.telemetry.iter().filter(|(check, _)| *check != OTHER_PATH);

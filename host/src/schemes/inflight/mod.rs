@@ -169,6 +169,11 @@ impl HpccController {
         self.decision
     }
 
+    /// Returns `W` as of the last ACK, also if it does not limit the flow; at least 1 byte.
+    pub(super) fn window(&self) -> Bytes {
+        Bytes::new((self.reference.w as u64).max(1))
+    }
+
     /// Reports `U` of the most congested hop and the reference window in bytes, the smallest of all hops.
     pub(super) fn gauges(&self, report: &mut GaugeReporter<'_>) {
         report("u", self.u);

@@ -27,7 +27,7 @@ parameters! {
 
 impl Scheme for ThetaPowerTcp {
     const NAME: &'static str = "theta-powertcp";
-    const ABOUT: &'static str = "theta-PowerTCP: the same by round-trip times, without telemetry";
+    const ABOUT: &'static str = "theta-PowerTCP: power estimated from round-trip times, without telemetry";
     fn needs(&self) -> Needs {
         Needs::of(SwitchProgram::Ecn)
     }
@@ -37,8 +37,11 @@ impl Scheme for ThetaPowerTcp {
             Variant::Simulator => 0.7,
         };
         let gamma = self.gamma.value().map_or(gamma, Ratio::get);
+        let window = PowerWindow::new(&self.shared, gamma, flow);
         Box::new(ThetaSender {
-            window: PowerWindow::new(&self.shared, gamma, flow),
+            max_tau: window.tau,
+            hops: None,
+            window,
             min_current: self.shared.min_current,
             rtt_margin: self.rtt_margin,
             power: 1.0,
@@ -63,6 +66,10 @@ struct ThetaSender {
     power: f64,
     /// The sample before; `None` before the first one.
     previous: Option<RttSample>,
+    /// Upper bound of `tau`: the host's or the parameter.
+    max_tau: Time,
+    /// Switches of the path, from the last ACK that told them.
+    hops: Option<u8>,
 }
 
 impl ThetaSender {
@@ -91,6 +98,10 @@ impl Sender for ThetaSender {
         let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) else { return self.decision() };
         // Deviation: the paper has one known tau. Within a rack round trips are shorter, and a queue would not count
         // until they have that length. The authors' simulator takes the smallest RTT, too.
+        if ack.hops.is_some() && ack.hops != self.hops {
+            // The smallest RTT of another path is none of this one's.
+            (self.window.tau, self.hops) = (self.max_tau, ack.hops);
+        }
         self.window.tau = self.window.tau.min(rtt);
         let is_first = self.previous.is_none();
         let is_measured = self.measure(RttSample { rtt, at: ack.now });

@@ -40,10 +40,12 @@ fn check_workload_spelling(root: &Value, keys: &[&str]) -> Result<(), String> {
             let Some(entries) = list("workloads").filter(|entries| !entries.is_empty()) else {
                 return Ok(());
             };
-            let names: Vec<String> = entry_names(entries).into_iter().flatten().collect();
+            let names = entry_names(entries).into_iter().enumerate();
+            let names: Vec<String> =
+                names.map(|(index, name)| name.unwrap_or_else(|| index.to_string())).collect();
             let rest = keys[1..].join(".");
             Err(format!(
-                "the file has `workloads` ({0}); write workloads.{1}.{rest}",
+                "the file has `workloads` ({}); write workloads.{}.{rest}",
                 names.join(", "),
                 names[0]
             ))

@@ -94,6 +94,7 @@ pub(super) fn read(
     let mut spec: ExperimentSpec =
         spec.map_err(|error| invalid(with_range_of_topology_key(error, &root, positions)))?;
     spec.merge_workloads();
+    spec.keep_default_pfc_threshold();
     Ok(spec)
 }
 

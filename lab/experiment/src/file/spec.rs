@@ -174,6 +174,18 @@ impl ExperimentSpec {
         threshold(&self.pfc) == threshold(&default_pfc())
     }
 
+    /// Keeps the threshold of files without the key `pfc` where it only has keys that set no thresholds.
+    pub(super) fn keep_default_pfc_threshold(&mut self) {
+        let default = default_pfc().on().and_then(|pfc| pfc.threshold);
+        if let Some(pfc) = self.pfc.on_mut()
+            && pfc.threshold.is_none()
+            && pfc.resume_offset.is_none()
+            && (pfc.quanta.is_some() || pfc.watchdog.is_some())
+        {
+            pfc.threshold = default;
+        }
+    }
+
     /// Moves the single `workload` of a file to the front of `workloads`.
     pub(super) fn merge_workloads(&mut self) {
         self.workloads.splice(0..0, self.workload.take());
@@ -227,7 +239,7 @@ impl ExperimentSpec {
 #[serde(deny_unknown_fields)]
 pub struct PfcSpec {
     /// Buffer usage of an ingress port above which the switch pauses the neighbour; absent, although `pfc` is present: the
-    /// dynamic threshold with headroom of the HPCC simulator.
+    /// dynamic threshold with headroom of the HPCC simulator, or 500 KB if only `quanta` or `watchdog` are present.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Bytes>,

@@ -64,13 +64,11 @@ impl<'a> SweepFct<'a> {
     /// Writes `fct.csv`, or `fct.parquet`, into the directory of the sweep; no file if no run has the table.
     pub(super) fn write(&self, format: TableFormat) -> io::Result<()> {
         let path = |format| -> PathBuf { self.dir.join(tables::file_name_of(FCT.name, format)) };
-        for format in [TableFormat::Csv, TableFormat::Parquet] {
-            // That of an earlier sweep, maybe in the other format.
-            match fs::remove_file(path(format)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
+        // That of an earlier sweep, or in the other format.
+        let remove = |format| match fs::remove_file(path(format)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
         let has_table = |dir: &String| {
             let formats = [TableFormat::Csv, TableFormat::Parquet];
             formats
@@ -79,7 +77,7 @@ impl<'a> SweepFct<'a> {
         };
         let runs = self.results.runs.iter().zip(self.dirs);
         if !runs.filter(|((_, outcome), _)| outcome.summary.is_some()).any(|(_, dir)| has_table(dir)) {
-            return Ok(());
+            return [TableFormat::Csv, TableFormat::Parquet].into_iter().try_for_each(remove);
         }
         let columns = self.columns();
         write_atomic_with(&path(format), MODE_PUBLIC, |file| match format {
@@ -87,6 +85,10 @@ impl<'a> SweepFct<'a> {
             TableFormat::Parquet => {
                 tables::parquet::write_rows(file, FCT.name, &columns, |on_row| self.rows(on_row))
             }
+        })?;
+        remove(match format {
+            TableFormat::Csv => TableFormat::Parquet,
+            TableFormat::Parquet => TableFormat::Csv,
         })
     }
 }
