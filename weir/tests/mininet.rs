@@ -207,7 +207,7 @@ const SCALE_MODEL: [&str; 12] = [
     "--set",
     "observe.fairness_window=40us",
     "--set",
-    "pfc.threshold=100MB",
+    "pfc=off",
     "--set",
     "schemes=[fncc, hpcc, dcqcn, dart]",
 ];
