@@ -62,10 +62,25 @@ pub struct RateLimits {
 impl RateLimits {
     /// Creates the limits of a flow.
     pub fn new(config: &PacingConfig, flow: &FlowParams) -> RateLimits {
+        RateLimits::with(config.min_rate, config.window, flow)
+    }
+
+    /// Creates the limits of a flow from single parameters.
+    pub fn with(min_rate: RateSpec, window: WindowMode, flow: &FlowParams) -> RateLimits {
         let line_rate = flow.nic_rate.as_bps_f64();
         // `max(1.0)`: `clamp` panics if its upper bound is below the lower one.
-        let min_rate = config.min_rate.resolve(flow.nic_rate).as_bps_f64().clamp(1.0, line_rate.max(1.0));
-        RateLimits { min_rate, nic_rate: flow.nic_rate, window: config.window, base_rtt: flow.base_rtt }
+        let min_rate = min_rate.resolve(flow.nic_rate).as_bps_f64().clamp(1.0, line_rate.max(1.0));
+        RateLimits { min_rate, nic_rate: flow.nic_rate, window, base_rtt: flow.base_rtt }
+    }
+
+    /// Replaces `T`, by which the window follows from the rate.
+    pub fn set_base_rtt(&mut self, base_rtt: Time) {
+        self.base_rtt = base_rtt;
+    }
+
+    /// Returns `T`.
+    pub fn base_rtt(&self) -> Time {
+        self.base_rtt
     }
 
     /// Returns the NIC's rate in bit/s.

@@ -10,11 +10,11 @@ mod theta;
 pub(super) use telemetry::PowerTcp;
 pub(super) use theta::ThetaPowerTcp;
 
-use super::pacing::MIN_RATE;
+use super::pacing::{MIN_RATE, RateLimits, WindowMode};
 use crate::parameter::{EnumParameter, HostDefault, KeywordOr, RateSpec};
 use crate::parameters;
 use crate::scheme::{AckEvent, Decision, FlowParams, SendingRate};
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::Time;
 
 parameters! {
     /// The parameters that both schemes share.
@@ -58,15 +58,12 @@ const MIN_POWER: f64 = 1e-6;
 /// The control law for one flow. It keeps rates in bit/s, which are windows over `tau`.
 #[derive(Debug)]
 struct PowerWindow {
-    nic_rate: Bandwidth,
-    /// Smallest rate in bit/s.
-    min_rate: f64,
+    /// The limits of the rate, and `tau`, the base round-trip time.
+    limits: RateLimits,
     variant: Variant,
     gamma: f64,
     /// Additive increase in bit/s.
     beta: f64,
-    /// `tau`: the base round-trip time.
-    tau: Time,
     rate: f64,
     /// `cwnd_old` over `tau`, which changes once per round trip.
     old_rate: f64,
@@ -77,18 +74,23 @@ struct PowerWindow {
 impl PowerWindow {
     /// Creates the state of a flow that starts at line rate.
     fn new(config: &PowerConfig, gamma: f64, flow: &FlowParams) -> PowerWindow {
-        let line_rate = flow.nic_rate.as_bps_f64();
+        // PowerTCP Alg. 1: the pacing rate is the window over `tau`.
+        let mut limits = RateLimits::with(config.min_rate, WindowMode::Varying, flow);
+        limits.set_base_rtt(config.base_rtt.or(flow.base_rtt));
         PowerWindow {
-            nic_rate: flow.nic_rate,
-            min_rate: config.min_rate.resolve(flow.nic_rate).as_bps_f64().max(1.0),
+            limits,
             variant: config.variant,
             gamma,
             beta: config.beta.resolve(flow.nic_rate).as_bps_f64(),
-            tau: config.base_rtt.or(flow.base_rtt),
-            rate: line_rate,
-            old_rate: line_rate,
+            rate: limits.line_rate(),
+            old_rate: limits.line_rate(),
             last_update_seq: 0,
         }
+    }
+
+    /// Returns `tau`.
+    fn tau(&self) -> Time {
+        self.limits.base_rtt()
     }
 
     /// Returns whether the ACK confirms data that was sent after the last commit.
@@ -108,26 +110,19 @@ impl PowerWindow {
             Variant::Simulator => self.old_rate,
         };
         let target = self.old_rate / power.max(MIN_POWER) + self.beta;
-        self.rate = self.clamp(self.gamma * target + (1.0 - self.gamma) * smoothed_from);
+        self.rate = self.limits.clamp(self.gamma * target + (1.0 - self.gamma) * smoothed_from);
         if commit {
             self.old_rate = self.rate;
         }
     }
 
-    /// Limits a rate in bit/s to the range between the minimum and the NIC's rate.
-    fn clamp(&self, rate: f64) -> f64 {
-        rate.max(self.min_rate).min(self.nic_rate.as_bps_f64())
-    }
-
     /// Continues a running flow at the rate left by another scheme.
     fn resume(&mut self, from: &SendingRate) {
-        self.rate = self.clamp(from.rate);
+        self.rate = self.limits.clamp(from.rate);
         self.old_rate = self.rate;
     }
 
-    /// PowerTCP Alg. 1: the pacing rate is the window over `tau`.
     fn decision(&self) -> Decision {
-        let rate = Bandwidth::from_bps_f64(self.rate).clamp(Bandwidth::from_bps(1), self.nic_rate);
-        Decision { window: rate.bytes_in(self.tau).max(Bytes::new(1)), rate, timer: None }
+        self.limits.decide(self.rate, None)
     }
 }

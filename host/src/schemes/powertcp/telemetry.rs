@@ -42,7 +42,7 @@ impl Scheme for PowerTcp {
         let eta = self.eta.value().map_or(eta, Ratio::get);
         let window = PowerWindow::new(&self.shared, self.gamma, flow);
         Box::new(PowerSender {
-            path: PathRecord::new(window.tau, 1.0, eta, flow.tick).with_records_on_data(flow),
+            path: PathRecord::new(window.tau(), 1.0, eta, flow.tick).with_records_on_data(flow),
             power: SmoothedPower::new(self.shared.min_current),
             window,
             eta,

@@ -39,7 +39,7 @@ impl Scheme for ThetaPowerTcp {
         let gamma = self.gamma.value().map_or(gamma, Ratio::get);
         let window = PowerWindow::new(&self.shared, gamma, flow);
         Box::new(ThetaSender {
-            max_tau: window.tau,
+            max_tau: window.tau(),
             hops: None,
             window,
             min_current: self.shared.min_current,
@@ -84,7 +84,7 @@ impl ThetaSender {
             return false;
         }
         self.previous = Some(sample);
-        let (rtt, tau) = (sample.rtt.as_secs_f64(), self.window.tau.as_secs_f64());
+        let (rtt, tau) = (sample.rtt.as_secs_f64(), self.window.tau().as_secs_f64());
         let gradient = (rtt - previous.rtt.as_secs_f64()) / elapsed;
         let power = (gradient + 1.0).max(self.min_current) * rtt / (tau * self.rtt_margin);
         self.power += (elapsed / tau).min(1.0) * (power - self.power);
@@ -100,9 +100,10 @@ impl Sender for ThetaSender {
         // until they have that length. The authors' simulator takes the smallest RTT, too.
         if ack.hops.is_some() && ack.hops != self.hops {
             // The smallest RTT of another path is none of this one's.
-            (self.window.tau, self.hops) = (self.max_tau, ack.hops);
+            self.window.limits.set_base_rtt(self.max_tau);
+            self.hops = ack.hops;
         }
-        self.window.tau = self.window.tau.min(rtt);
+        self.window.limits.set_base_rtt(self.window.tau().min(rtt));
         let is_first = self.previous.is_none();
         let is_measured = self.measure(RttSample { rtt, at: ack.now });
         let commit = self.window.is_new_round(ack);
