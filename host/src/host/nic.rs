@@ -47,7 +47,7 @@ impl Host {
         match (policy, frame) {
             (Some(policy), _) => policy,
             (None, Some(DepartingFrame { head: written, payload, class, flow })) => {
-                // Fits: the frame was written to a buffer of this length.
+                // Fits: a head has at most MAX_HEADER_LEN bytes, and `transmit` has checked that the buffer has them.
                 let head_len = written.len();
                 head[..head_len].copy_from_slice(&written);
                 Transmit::Frame { head_len, payload, class, flow }

@@ -39,8 +39,8 @@ pub(in crate::schemes) struct Sample {
     pub queued: f64,
     /// Bytes in the queue now over `B*T`; `queued` has the smaller one of now and before.
     pub queue: f64,
-    /// Rate of arrivals at the port over its rate: bytes sent, and those by which the queue grew. Negative if switches
-    /// round so.
+    /// Rate of arrivals at the port over its rate: bytes sent, and those by which the queue grew. Slightly
+    /// negative at times, as both counters are rounded.
     pub arrivals: f64,
     /// `min(tau, T) / T`, with the time constant of the average in place of `T`. 0 if the hop has no new data.
     pub tau: f64,
@@ -102,9 +102,9 @@ pub(in crate::schemes) struct PathRecord {
     averages_in_t: f64,
     /// Target utilisation.
     eta: f64,
-    /// Length of a full frame without records if every frame gathers records, which `txBytes` does not count. Infinite
-    /// if frames do not grow.
-    growing_frame: f64,
+    /// Bytes of a full DATA frame without records. Infinite if not every DATA frame gathers records, so that the correction for
+    /// them is 0.
+    frame_without_records: f64,
     /// Half of the timestamps' range: larger differences cannot be distinguished from negative ones.
     half_wrap: Time,
 }
@@ -121,14 +121,14 @@ impl PathRecord {
             inv_t_ticks: 1.0 / t_ticks,
             averages_in_t,
             eta,
-            growing_frame: f64::INFINITY,
+            frame_without_records: f64::INFINITY,
             half_wrap: tick * u64::from(Hop::TIMESTAMP_MODULUS / 2),
         }
     }
 
     /// For a scheme whose every DATA packet gathers records, which lengthen it at each hop.
     pub(in crate::schemes) fn with_records_on_data(self, flow: &FlowParams) -> PathRecord {
-        PathRecord { growing_frame: HEADERS_LEN as f64 + flow.payload.as_f64(), ..self }
+        PathRecord { frame_without_records: HEADERS_LEN as f64 + flow.payload.as_f64(), ..self }
     }
 
     /// Returns whether the path has been recorded.
@@ -174,7 +174,7 @@ impl PathRecord {
         // sojourn time is measured.
         let is_sojourn = ack.telemetry.format().contains(RecordFormat::SOJOURN);
         let growth_per_hop = match ack.telemetry.gathered_by() {
-            GatheredBy::Data => ack.telemetry.format().record_len() as f64 / self.growing_frame,
+            GatheredBy::Data => ack.telemetry.format().record_len() as f64 / self.frame_without_records,
             GatheredBy::Ack => 0.0,
         };
         let is_partial = is_partial(ack);

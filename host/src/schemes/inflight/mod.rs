@@ -81,11 +81,16 @@ impl ControlParams {
     fn decide(&self, w: f64) -> Decision {
         let rate = Bandwidth::from_bps_f64(w * 8.0 / self.t);
         Decision {
-            window: if self.has_window { Bytes::new((w as u64).max(1)) } else { Bytes::MAX },
+            window: if self.has_window { whole_bytes(w) } else { Bytes::MAX },
             rate: rate.clamp(Bandwidth::from_bps(1), self.nic_rate),
             timer: None,
         }
     }
+}
+
+/// Returns a window in bytes, at least 1.
+fn whole_bytes(w: f64) -> Bytes {
+    Bytes::new((w as u64).max(1))
 }
 
 /// The change that a scheme makes to the reference window before ComputeWind.
@@ -169,9 +174,9 @@ impl HpccController {
         self.decision
     }
 
-    /// Returns `W` as of the last ACK, also if it does not limit the flow; at least 1 byte.
+    /// Returns `W` as of the last ACK, also if it does not limit the flow.
     pub(super) fn window(&self) -> Bytes {
-        Bytes::new((self.reference.w as u64).max(1))
+        whole_bytes(self.reference.w)
     }
 
     /// Reports `U` of the most congested hop and the reference window in bytes, the smallest of all hops.
@@ -273,8 +278,8 @@ impl HpccController {
 
     /// HPCC Alg. 1, end of MeasureInflight: updates `U` and the average of each hop.
     ///
-    /// Returns the most congested hop by its average, or `None` if `U` has not changed because its hop has no new data.
-    /// Then the caller must keep the window: the same sample would change it again.
+    /// Returns the most congested hop by its average, or `None` if the hop that sets `U` has no new data. Then the caller must
+    /// keep the window: the same sample would change it again.
     fn average(&mut self, measured: &Measurement, worst: &Sample) -> Option<usize> {
         let mut congested = *worst;
         let mut largest = f64::NEG_INFINITY;
