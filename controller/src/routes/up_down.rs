@@ -1,8 +1,8 @@
 //! Up*/down* routes: PFC cannot deadlock on any graph (Schroeder et al., Autonet, 1991).
 //!
 //! All switches have one order. A link leads up towards the switch that comes first in it, and a path goes up any number
-//! of times, then down any number of times. A packet on its way down never waits for one on its way up, and each
-//! direction follows the order, so that the channels of all paths together have no cycle.
+//! of times, then down any number of times. Number the channels: first those that lead up, from the bottom to the top, then
+//! those that lead down, from the top to the bottom. Every path uses channels in ascending order, so there is no cycle.
 //!
 //! Autonet's switches know by which port a packet arrived. Here a switch sees the destination alone, and both directions
 //! of a flow must use the same links. Both hold for these paths: from a switch to a rack, up to the *lowest* switch from
@@ -61,25 +61,22 @@ type Key = (bool, u32, SwitchIx);
 
 impl SwitchOrder {
     /// Orders the switches by tier, which in a Clos fabric permits all shortest paths. If some racks then have no switch
-    /// above both, orders them by their distance from one root, which is above all others.
+    /// above both, orders them by their distance from one root, which is above all others but those to be avoided.
     fn new(topology: &Topology) -> SwitchOrder {
         let top = topology.switches.iter().map(|switch| switch.tier).max().unwrap_or(0);
         let by_tier = |ix: SwitchIx| {
             let switch = topology.switch(ix);
             (switch.is_avoided, u32::from(top - switch.tier), ix)
         };
-        let order = SwitchOrder::from_keys(topology.switch_ixs().map(by_tier).collect());
-        if order.connects_all(topology) {
-            return order;
-        }
         let depth = depths(topology);
         let by_depth = |ix: SwitchIx| (topology.switch(ix).is_avoided, depth[ix.0 as usize], ix);
-        let order = SwitchOrder::from_keys(topology.switch_ixs().map(by_depth).collect());
-        if order.connects_all(topology) {
-            return order;
-        }
-        // Avoided switches are needed.
-        SwitchOrder::from_keys(topology.switch_ixs().map(|ix| (false, depth[ix.0 as usize], ix)).collect())
+        // Avoids no switch: connects whatever is connected.
+        let by_depth_alone = |ix: SwitchIx| (false, depth[ix.0 as usize], ix);
+        let order_by =
+            |key: &dyn Fn(SwitchIx) -> Key| SwitchOrder::from_keys(topology.switch_ixs().map(key).collect());
+        let preferred: [&dyn Fn(SwitchIx) -> Key; 2] = [&by_tier, &by_depth];
+        let mut orders = preferred.into_iter().map(order_by);
+        orders.find(|order| order.connects_all(topology)).unwrap_or_else(|| order_by(&by_depth_alone))
     }
 
     fn from_keys(keys: Vec<Key>) -> SwitchOrder {
