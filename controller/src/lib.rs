@@ -39,6 +39,7 @@ mod residue;
 mod route_table;
 pub mod routes;
 pub mod runtime_json;
+mod split_mix;
 pub mod thresholds;
 pub mod topology;
 pub mod verify;

@@ -14,6 +14,7 @@
 use super::racks::deliver_locally;
 use super::trees::{best_root, max_trees};
 use crate::route_table::{NextHop, Routes, RoutingMethod};
+use crate::split_mix::SplitMix64;
 use crate::topology::{Neighbour, SwitchIx, Topology};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -219,11 +220,7 @@ fn compute_plane(topology: &Topology, order: &SwitchOrder, plane: u64) -> Plane 
     up.iter().map(ports).collect()
 }
 
-/// Returns a number for each plane and input (the finaliser of SplitMix64).
+/// Returns a number for each plane and input.
 fn hash(plane: u64, input: u64) -> u64 {
-    let mut x =
-        input.wrapping_add(plane.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    SplitMix64::new(input.wrapping_add(plane.wrapping_mul(SplitMix64::INCREMENT))).next()
 }

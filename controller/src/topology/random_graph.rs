@@ -1,30 +1,17 @@
 //! Builds random regular graphs for Jellyfish (Singla et al., NSDI 2012, §3).
 
+use crate::split_mix::SplitMix64;
 use petgraph::unionfind::UnionFind;
 use std::collections::BTreeSet;
 
 /// Maximum number of graphs tried. At degree 3 and above nearly every one is connected.
 const MAX_ATTEMPTS: u64 = 64;
 
-/// SplitMix64 generator: the same seed gives the same graph on all platforms.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    /// Returns a number from 0 to `limit - 1`.
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
-    }
-}
-
 /// Returns the links of a connected graph of `nodes` nodes in which each has `degree` distinct neighbours; if both
 /// numbers are odd, one node has one less. Links are sorted. Returns `None` if no such graph was found.
 pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
     (0..MAX_ATTEMPTS).find_map(|attempt| {
-        let mut random = SplitMix64(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
+        let mut random = SplitMix64::new(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
         try_build(nodes, degree, &mut random).filter(|links| is_connected(nodes, links))
     })
 }
