@@ -396,5 +396,5 @@ fn k16_is_routed_and_proved_quickly() {
     assert_eq!((proof.max_paths_per_pair, proof.max_path_len), (64, 5));
     let rtt = BaseRtt::new(&topology, &routes, Bytes::new(1000));
     assert_eq!(rtt.max(&topology), Time::from_ns(12_000 + 6 * 80));
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }

@@ -23,8 +23,9 @@ use weir_controller::{PlanOptions, Routes, RoutingMethod, routes, verify};
 use weir_server::p4runtime::{Programs, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
-/// Time limit; a debug build on a shared machine gets more.
-const LIMIT: Duration = if cfg!(debug_assertions) { Duration::from_secs(12) } else { Duration::from_secs(3) };
+/// Time limit. A debug build runs beside other tests on a shared machine, which has taken 18 s: its limit shows only that
+/// no switch waits for another's timeouts.
+const LIMIT: Duration = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_secs(3) };
 
 fn program() -> Arc<Program> {
     let build_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build");

@@ -227,7 +227,7 @@ async fn a_primary_that_reads_nothing_loses_packets_and_then_its_stream() {
     let start = Instant::now();
     primary.write(Insert, l2(2, 2)).await.unwrap();
     assert!(bed.dataplane.handle().stats().wait().unwrap().packet_out > 100);
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
     // A new primary: the silent client cannot be notified, so it is disconnected.
     let mut second = bed.client().await;
     second.bid(9).await;
