@@ -126,9 +126,11 @@ impl TableBuilder {
 
 /// Returns one row for each scheme: the metrics of the report, with their units as suffixes.
 pub(crate) fn summary(results: &Results) -> Table {
-    let metrics = metrics(results);
+    let metrics = metrics(&results.summary, &results.order);
     let mut columns = vec![("scheme".to_owned(), Column::text())];
-    columns.extend(metrics.iter().map(|metric| (with_unit(metric.name, metric.unit), Column::number())));
+    columns.extend(
+        metrics.iter().map(|metric| (with_unit(metric.definition.name, metric.unit), Column::number())),
+    );
     let mut rows = TableBuilder { columns, next: 0 };
     for (index, scheme) in results.order.iter().enumerate() {
         rows.text(scheme);

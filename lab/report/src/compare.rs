@@ -251,7 +251,7 @@ pub fn flatten_yaml(yaml: &str) -> BTreeMap<String, String> {
 fn comparison(merged: &MergedRuns) -> Markup {
     let results = &merged.results;
     let ports: Vec<Option<&str>> = merged.ports.iter().map(Option::as_deref).collect();
-    let metrics = metrics_at(results, &ports);
+    let metrics = metrics_at(&results.summary, &results.order, &ports);
     let distinct_ports: Vec<&str> =
         ports.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
     html! {
@@ -292,8 +292,8 @@ fn comparison(merged: &MergedRuns) -> Markup {
 fn metric_row(metric: &Metric, merged: &MergedRuns) -> Markup {
     html! {
         tr {
-            th scope="row" title=(metric.meaning) {
-                (metric.name) @if !metric.unit.is_empty() { " " span.unit { (metric.unit) } }
+            th scope="row" title=(metric.definition.meaning) {
+                (metric.definition.name) @if !metric.unit.is_empty() { " " span.unit { (metric.unit) } }
             }
             @for index in 0..metric.values.len() {
                 td.best[metric.is_best(index)] {
@@ -318,7 +318,7 @@ fn change(metric: &Metric, index: usize, baseline: Option<usize>) -> Markup {
     if value == baseline || percent.abs() < MIN_PERCENT {
         return html! {};
     }
-    let (symbol, class) = match (metric.better, value < baseline) {
+    let (symbol, class) = match (metric.definition.better, value < baseline) {
         (BetterWhen::Lower, true) | (BetterWhen::Higher, false) => ("▲", "better"),
         (BetterWhen::Lower, false) | (BetterWhen::Higher, true) => ("▼", "worse"),
         (BetterWhen::Neither, _) => ("", "other"),

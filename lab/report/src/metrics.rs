@@ -1,22 +1,24 @@
 //! The metrics by which schemes are compared, for the tables on the terminal and in the HTML report.
 
+pub mod list;
+mod unit;
+
+pub use list::MetricDefinition;
+pub use unit::ValueUnit;
+
 use super::format;
 use std::collections::BTreeMap;
-use weir_experiment::results::{JobTimes, Results, SchemeSummary, Summary};
+use weir_experiment::results::{Results, SchemeSummary, Summary};
 
 /// A metric with its value for every scheme.
 pub struct Metric {
-    pub name: &'static str,
-    /// Unit of values; empty for counts and ratios.
+    pub definition: &'static MetricDefinition,
+    /// Unit of values: the definition's, or a larger one ([`readable`](Metric::readable)).
     pub unit: &'static str,
-    /// Definition in one sentence; shown as tooltip of the column head.
-    pub meaning: &'static str,
-    /// Direction in which values are better.
-    pub better: BetterWhen,
+    /// Number of decimals in this unit.
+    pub decimals: usize,
     /// Value of each scheme, in the order of the experiment; `None` if the metric does not apply.
     pub values: Vec<Option<f64>>,
-    /// Number of decimals.
-    pub decimals: usize,
 }
 
 /// Direction in which values of a metric are better.
@@ -55,7 +57,7 @@ impl Metric {
         let texts: Vec<String> = (0..self.values.len()).map(|i| self.text(i)).collect();
         let texts_differ = texts.iter().any(|t| *t != texts[0]);
         let values = self.values.iter().flatten().copied();
-        let best = match self.better {
+        let best = match self.definition.better {
             BetterWhen::Lower => values.reduce(f64::min),
             BetterWhen::Higher => values.reduce(f64::max),
             BetterWhen::Neither => None,
@@ -97,165 +99,57 @@ pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
     ports.into_iter().map(|(port, _)| port).collect()
 }
 
-const KB: f64 = 1e3;
-
 /// Returns the metrics that apply to at least one scheme. Queue and utilisation are those of the [`bottleneck`].
-pub fn metrics(results: &Results) -> Vec<Metric> {
-    let port = bottleneck(&results.summary);
-    metrics_at(results, &vec![port; results.order.len()])
+pub fn metrics(summary: &Summary, order: &[String]) -> Vec<Metric> {
+    metrics_at(summary, order, &vec![bottleneck(summary); order.len()])
 }
 
 /// Like [`metrics`], but with queue and utilisation of the given port for each scheme.
-pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
-    let (schemes, ports): (Vec<&SchemeSummary>, Vec<Option<&str>>) = results
-        .order
-        .iter()
-        .zip(ports)
-        .filter_map(|(label, port)| Some((results.summary.schemes.get(label)?, *port)))
-        .unzip();
-    let at_ports = |value: &dyn Fn(&SchemeSummary, &str) -> Option<f64>| {
-        schemes.iter().zip(&ports).map(|(s, port)| value(s, (*port)?)).collect::<Vec<_>>()
+pub fn metrics_at(summary: &Summary, order: &[String], ports: &[Option<&str>]) -> Vec<Metric> {
+    let schemes = order.iter().zip(ports);
+    let schemes = schemes.filter_map(|(label, port)| Some((summary.schemes.get(label)?, *port)));
+    let schemes: Vec<(&SchemeSummary, Option<&str>)> = schemes.collect();
+    let metric = |definition: &'static MetricDefinition| {
+        let values = schemes.iter().map(|(scheme, port)| definition.value(scheme, *port)).collect();
+        let MetricDefinition { unit, decimals, .. } = *definition;
+        Metric { definition, unit, decimals, values }
     };
-    let per_scheme =
-        |value: &dyn Fn(&SchemeSummary) -> Option<f64>| schemes.iter().map(|s| value(s)).collect::<Vec<_>>();
-    let queue = |value: fn(&weir_experiment::results::QueueSummary) -> f64| {
-        at_ports(&|s, port| s.queues.get(port).map(value))
+    let applies = |metric: &Metric| {
+        let mut values = metric.values.iter().flatten();
+        if metric.definition.is_rare { values.any(|value| *value != 0.0) } else { values.next().is_some() }
     };
-    let metric = |better| {
-        move |name, unit, decimals, values, meaning| Metric { name, unit, meaning, better, values, decimals }
-    };
-    let (lower_is_better, higher_is_better, neutral) =
-        (metric(BetterWhen::Lower), metric(BetterWhen::Higher), metric(BetterWhen::Neither));
-    let count = |value: fn(&SchemeSummary) -> u64| per_scheme(&|s| Some(value(s) as f64));
-
-    let mut list = vec![
-        lower_is_better(
-            "peak queue",
-            "KB",
-            1,
-            queue(|q| q.peak_bytes as f64 / KB),
-            "maximum queue length of the bottleneck port",
-        ),
-        lower_is_better(
-            "mean queue",
-            "KB",
-            1,
-            queue(|q| q.mean_bytes / KB),
-            "mean over the whole run, bottleneck port",
-        ),
-        lower_is_better(
-            "p99 queue",
-            "KB",
-            1,
-            queue(|q| q.p99_bytes as f64 / KB),
-            "99th percentile of the samples, bottleneck port",
-        ),
-        higher_is_better(
-            "utilisation",
-            "%",
-            1,
-            at_ports(&|s, port| s.utilisation.get(port).map(|u| 100.0 * u)),
-            "bytes sent / link capacity over the whole run, bottleneck port",
-        ),
-        lower_is_better(
-            "first slowdown",
-            "us",
-            1,
-            per_scheme(&|s| s.first_slowdown_us),
-            "time at which the first flow reduced its rate after another joined",
-        ),
-        higher_is_better(
-            "Jain index",
-            "",
-            4,
-            per_scheme(&|s| s.jain),
-            "Jain's index of goodput in the fairness window; 1: equal shares",
-        ),
-        lower_is_better(
-            "drops",
-            "",
-            0,
-            count(|s| s.drops.values().sum()),
-            "packets dropped in switches and hosts, all reasons",
-        ),
-        neutral("ECN marks", "", 0, count(|s| s.marks), "packets marked CE by switches"),
-        lower_is_better("PFC pauses", "", 0, count(|s| s.pauses), "PFC pause frames sent, without resumes"),
-        lower_is_better("retransmits", "", 0, count(|s| s.retransmits), "retransmitted data packets"),
-    ];
-    if schemes.iter().any(|s| s.deflections > 0) {
-        list.push(neutral(
-            "deflections",
-            "",
-            0,
-            count(|s| s.deflections),
-            "packets deflected from a congested port",
-        ));
-    }
-    if schemes.iter().any(|s| s.fct.count + s.fct.unfinished > 0) {
-        let slowdown = |value: fn(&weir_experiment::results::Percentiles) -> f64| {
-            per_scheme(&|s| s.fct.slowdown.as_ref().map(value))
-        };
-        list.push(lower_is_better(
-            "FCT slowdown p50",
-            "",
-            2,
-            slowdown(|p| p.p50),
-            "completion time of flows / that on an idle fabric, median",
-        ));
-        list.push(lower_is_better(
-            "FCT slowdown p95",
-            "",
-            2,
-            slowdown(|p| p.p95),
-            "the same, 95th percentile",
-        ));
-        list.push(lower_is_better(
-            "FCT slowdown p99",
-            "",
-            2,
-            slowdown(|p| p.p99),
-            "the same, 99th percentile",
-        ));
-        list.push(lower_is_better(
-            "unfinished",
-            "",
-            0,
-            count(|s| s.fct.unfinished),
-            "flows with a size that had not finished at the end",
-        ));
-    }
-    if schemes.iter().any(|s| s.jobs.is_some()) {
-        let time = |value: fn(&JobTimes) -> f64| per_scheme(&|s| s.jobs.as_ref().map(value));
-        list.push(neutral("jobs", "", 0, time(|jobs| jobs.count as f64), "jobs that finished"));
-        list.push(lower_is_better(
-            "JCT p50",
-            "us",
-            1,
-            time(|jobs| jobs.p50_us),
-            "completion time of jobs, from the first request to the last byte of the last response, median",
-        ));
-        list.push(lower_is_better("JCT p99", "us", 1, time(|jobs| jobs.p99_us), "the same, 99th percentile"));
-    }
-    list.retain(|metric| metric.values.iter().any(Option::is_some));
-    list
+    list::ALL.iter().map(metric).filter(applies).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixtures;
+    use weir_experiment::results::JobTimes;
 
     #[test]
     fn completion_times_of_jobs_are_compared() {
         let mut results = fixtures::dumbbell();
-        let names = |results: &Results| metrics(results).iter().map(|metric| metric.name).collect::<Vec<_>>();
-        assert!(!names(&results).contains(&"JCT p99"));
+        let all = |results: &Results| metrics(&results.summary, &results.order);
+        let names = |list: &[Metric]| list.iter().map(|metric| metric.definition.name).collect::<Vec<_>>();
+        assert!(!names(&all(&results)).contains(&"JCT p99"));
         let jobs = JobTimes { count: 7, mean_us: 3.0, p50_us: 2.0, p90_us: 5.0, p99_us: 6.0 };
         results.summary.schemes.get_mut("fncc").unwrap().jobs = Some(jobs);
-        assert!(names(&results).ends_with(&["jobs", "JCT p50", "JCT p99"]), "{:?}", names(&results));
-        let all = metrics(&results);
+        let all = all(&results);
+        assert!(names(&all).ends_with(&["jobs", "JCT p50", "JCT p99"]), "{:?}", names(&all));
         let last = all.last().unwrap();
         let fncc = results.order.iter().position(|scheme| scheme == "fncc").unwrap();
         assert_eq!((last.unit, last.values[fncc]), ("us", Some(6.0)));
+    }
+
+    /// `docs/summary.md` has the list as a table.
+    #[test]
+    fn the_documentation_has_the_list() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/summary.md");
+        let table = list::markdown();
+        assert!(
+            std::fs::read_to_string(path).unwrap().contains(&table),
+            "docs/summary.md needs this:\n{table}"
+        );
     }
 }

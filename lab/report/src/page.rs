@@ -156,7 +156,8 @@ pub fn simulated(results: &Results) -> String {
 }
 
 fn comparison(results: &Results) -> Markup {
-    let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
+    let metrics: Vec<Metric> =
+        metrics(&results.summary, &results.order).into_iter().map(Metric::readable).collect();
     let port = bottleneck(&results.summary);
     html! {
         section {
@@ -197,8 +198,8 @@ fn comparison(results: &Results) -> Markup {
 fn metric_row(metric: &Metric) -> Markup {
     html! {
         tr {
-            th scope="row" title=(metric.meaning) {
-                (metric.name) @if !metric.unit.is_empty() { " " span.unit { (metric.unit) } }
+            th scope="row" title=(metric.definition.meaning) {
+                (metric.definition.name) @if !metric.unit.is_empty() { " " span.unit { (metric.unit) } }
             }
             @for index in 0..metric.values.len() {
                 td.best[metric.is_best(index)] { (metric.text(index)) }

@@ -1,7 +1,7 @@
 //! Values of `summary.json` next to values published in papers.
 
 use super::format;
-use super::metrics::LONG_US;
+use super::metrics::{LONG_US, ValueUnit};
 use serde_json::Value;
 use weir_experiment::results::Summary;
 use weir_units::Time;
@@ -68,13 +68,16 @@ pub fn operands(formula: &str) -> impl Iterator<Item = &str> {
 
 /// Formats a value of `formula` with the unit that follows from the last key of its path.
 pub fn text(formula: &str, value: f64) -> String {
-    match formula.trim() {
-        f if f.contains(CHANGE) => format!("{value:+.1} %"),
-        f if f.contains(QUOTIENT) => format::significant(value),
-        f if f.ends_with("_us") && value >= LONG_US => format::duration(Time::from_secs_f64(value / 1e6)),
-        f if f.ends_with("_us") => format!("{} us", format::decimal(value, 1)),
-        f if f.ends_with("_bytes") => format::bytes(value),
-        _ => format::significant(value),
+    match operator_in(formula) {
+        CHANGE => format!("{value:+.1} %"),
+        QUOTIENT => format::significant(value),
+        _ => match ValueUnit::of_path(formula.trim()) {
+            ValueUnit::Microseconds if value >= LONG_US => format::duration(Time::from_secs_f64(value / 1e6)),
+            ValueUnit::Microseconds => format!("{} us", format::decimal(value, 1)),
+            ValueUnit::Bytes => format::bytes(value),
+            ValueUnit::Gbps => format!("{} Gbit/s", format::significant(value)),
+            ValueUnit::None => format::significant(value),
+        },
     }
 }
 

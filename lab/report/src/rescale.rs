@@ -2,6 +2,8 @@
 //! factor, rates multiplied.
 
 use super::load::LoadedRun;
+use super::metrics::ValueUnit;
+use serde_json::Value;
 use weir_experiment::results::{SchemeSummary, SchemeTrace, SenderSeries, SenderUnit};
 use weir_units::{Bandwidth, Time};
 
@@ -19,29 +21,27 @@ pub fn convert(runs: &mut [LoadedRun]) {
     }
 }
 
-fn summary(scheme: &mut SchemeSummary, factor: f64) {
-    let mut times: Vec<&mut f64> = Vec::new();
-    times.extend(&mut scheme.first_slowdown_us);
-    if let Some(jobs) = &mut scheme.jobs {
-        times.extend([&mut jobs.mean_us, &mut jobs.p50_us, &mut jobs.p90_us, &mut jobs.p99_us]);
-    }
-    if let Some(deadlock) = &mut scheme.deadlock {
-        times.push(&mut deadlock.at_us);
-    }
-    for pause in &mut scheme.long_pauses {
-        times.extend([&mut pause.since_us, &mut pause.longest_us]);
-    }
-    if let Some(policy) = &mut scheme.policy {
-        times.push(&mut policy.imin_us);
-        for set in &mut policy.sets {
-            times.push(&mut set.at_us);
-            times.extend(&mut set.all_after_us);
+/// Converts every value of a summary by the unit that its key names.
+fn summary(scheme: &mut SchemeSummary, slowdown: f64) {
+    let mut json = serde_json::to_value(&*scheme).expect("a summary is JSON");
+    convert_values(&mut json, ValueUnit::None, slowdown);
+    *scheme = serde_json::from_value(json).expect("the summary with other numbers");
+}
+
+/// `unit` is that of the keys around `json`.
+fn convert_values(json: &mut Value, unit: ValueUnit, slowdown: f64) {
+    match json {
+        // Whole numbers are counts.
+        Value::Number(number) if number.is_f64() => {
+            let factor = unit.full_speed_factor(slowdown);
+            *json = number.as_f64().map_or(Value::Null, |value| (value * factor).into());
         }
-        for interval in &mut policy.intervals {
-            times.extend([&mut interval.from_us, &mut interval.to_us]);
-        }
+        Value::Array(list) => list.iter_mut().for_each(|value| convert_values(value, unit, slowdown)),
+        Value::Object(map) => map.iter_mut().for_each(|(key, value)| {
+            convert_values(value, ValueUnit::of_key(key).unwrap_or(unit), slowdown);
+        }),
+        _ => {}
     }
-    times.into_iter().for_each(|time| *time /= factor);
 }
 
 fn trace(scheme: &mut SchemeTrace, factor: f64) {
@@ -77,10 +77,16 @@ mod tests {
     use super::*;
     use crate::manifest::Integrity;
     use crate::{RunDescription, fixtures};
+    use weir_experiment::results::{FctClass, Percentiles};
 
     fn run(slowdown: f64) -> LoadedRun {
         let mut results = fixtures::dumbbell();
-        results.summary.schemes.values_mut().for_each(|scheme| summary(scheme, 1.0 / slowdown));
+        let percentiles = Percentiles { mean: 50.0, p50: 50.0, p95: 70.0, p99: 80.0 };
+        let class = FctClass { count: 2, fct_us: Some(percentiles), ..FctClass::default() };
+        for scheme in results.summary.schemes.values_mut() {
+            (scheme.queue_gbps, scheme.fct.classes) = (vec![40.0], vec![class]);
+            summary(scheme, 1.0 / slowdown);
+        }
         results.traces.values_mut().for_each(|scheme| trace(scheme, 1.0 / slowdown));
         let integrity = Integrity::Verified;
         LoadedRun {
@@ -110,7 +116,9 @@ mod tests {
         convert(&mut runs);
         let [full, model] = &runs;
         assert_eq!((full.time_divisor, model.time_divisor), (None, Some(10_000.0)));
-        assert_eq!(model.results.summary.schemes["fncc"].first_slowdown_us, Some(304.0));
+        let summary = &model.results.summary.schemes["fncc"];
+        assert_eq!(summary.first_slowdown_us, Some(304.0));
+        assert_eq!((summary.queue_gbps[0], summary.fct.classes[0].fct_us.unwrap().p99), (40.0, 80.0));
         let (full, model) = (&full.results.traces["fncc"], &model.results.traces["fncc"]);
         assert_eq!((full.interval, full.end), (model.interval, model.end));
         assert_eq!(full.flows[1].start, model.flows[1].start);

@@ -14,7 +14,8 @@ const STYLE: TableStyle = TableStyle::new()
 /// Draws the comparison of schemes: a row for each scheme if that fits `width` columns, else a row for each metric,
 /// in several stacked tables if necessary. `styled` adds bold for terminals.
 pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
-    let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
+    let metrics: Vec<Metric> =
+        metrics(&results.summary, &results.order).into_iter().map(Metric::readable).collect();
     let wide = by_scheme(results, &metrics, styled);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
     stack_tables(results.order.len(), width, |schemes| by_metric(results, &metrics, schemes, styled))
@@ -70,7 +71,7 @@ fn by_scheme(results: &Results, metrics: &[Metric], styled: bool) -> String {
     let mut table = empty(styled);
     let heads = metrics.iter().map(|m| {
         // One word per line, and the unit below, to keep the table narrow.
-        let words = m.name.replace(' ', "\n");
+        let words = m.definition.name.replace(' ', "\n");
         let unit = if m.unit.is_empty() { String::new() } else { format!("\n({})", m.unit) };
         bold(right(words + &unit), styled)
     });
@@ -90,7 +91,7 @@ fn by_metric(results: &Results, metrics: &[Metric], schemes: Range<usize>, style
         let unit = if metric.unit.is_empty() { String::new() } else { format!(" ({})", metric.unit) };
         let values =
             schemes.clone().map(|index| bold(right(metric.text(index)), styled && metric.is_best(index)));
-        table.add_row(std::iter::once(Cell::new(format!("{}{unit}", metric.name))).chain(values));
+        table.add_row(std::iter::once(Cell::new(format!("{}{unit}", metric.definition.name))).chain(values));
     }
     padded(table, 1)
 }

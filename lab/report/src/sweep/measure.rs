@@ -2,13 +2,14 @@
 
 use super::stats::Estimate;
 use super::wildcard::{Expansion, SizeClass, expand};
-use crate::metrics::{self, Metric};
+use crate::metrics::list::{self, MetricDefinition};
+use crate::metrics::{self, ValueUnit};
 use crate::{format, paper_value};
 use std::collections::BTreeMap;
-use weir_experiment::results::{Results, Summary};
+use weir_experiment::results::Summary;
 
 /// A metric with a value for each run, or for each scheme of each run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct MetricColumn {
     pub name: String,
     source: MetricSource,
@@ -18,18 +19,12 @@ pub struct MetricColumn {
     is_class_fixed: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum MetricSource {
     /// A metric of the report's summary table.
-    Row { row: &'static str, decimals: usize, unit: &'static str },
+    Row(&'static MetricDefinition),
     /// A path in the summary of each scheme, or a formula with paths that include schemes.
     Formula(String),
-}
-
-impl MetricSource {
-    fn row(row: &Metric) -> MetricSource {
-        MetricSource::Row { row: row.name, decimals: row.decimals, unit: row.unit }
-    }
 }
 
 /// The subject of a value: a scheme, or the whole run (`None`).
@@ -43,17 +38,16 @@ impl MetricColumn {
     ///
     /// If the summary of `first` has no such value.
     pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<MetricColumn, String> {
-        let rows = metrics::metrics(&without_traces(first, order));
         let read = |name: &str, text: &str| {
-            let row = rows.iter().find(|row| row.name == text);
-            let source = row.map_or_else(|| MetricSource::Formula(text.to_owned()), MetricSource::row);
+            let formula = || MetricSource::Formula(text.to_owned());
+            let source = list::by_name(text).map_or_else(formula, MetricSource::Row);
             let scheme = order.first().and_then(|label| serde_json::to_value(first.schemes.get(label)?).ok());
             let class = match &source {
                 MetricSource::Formula(formula) => {
                     let path = paper_value::operands(formula).next().unwrap_or_default();
                     scheme.and_then(|scheme| SizeClass::of_path(below_scheme(path, order), &scheme))
                 }
-                MetricSource::Row { .. } => None,
+                MetricSource::Row(_) => None,
             };
             let measure = MetricColumn { name: name.to_owned(), source, class, is_class_fixed: false };
             (!measure.values(first, order).is_empty()).then_some(measure)
@@ -61,8 +55,8 @@ impl MetricColumn {
         // Labels of schemes may contain `=`, so the whole text is tried first.
         let with_heading = || text.split_once('=').and_then(|(name, text)| read(name.trim(), text.trim()));
         read(text.trim(), text.trim()).or_else(with_heading).ok_or_else(|| {
-            let rows: Vec<&str> = rows.iter().map(|row| row.name).collect();
-            let rows = rows.join(", ");
+            let rows = metrics::metrics(first, order);
+            let rows = rows.iter().map(|row| row.definition.name).collect::<Vec<_>>().join(", ");
             format!("{text}: unknown metric; use a path in summary.json such as fct.slowdown.p95, or one of: {rows}")
         })
     }
@@ -125,11 +119,17 @@ impl MetricColumn {
     pub fn default_columns(runs: &[(&Summary, &[String])]) -> Vec<MetricColumn> {
         let mut list: Vec<MetricColumn> = Vec::new();
         for (summary, order) in runs {
-            for row in metrics::metrics(&without_traces(summary, order)) {
+            for row in metrics::metrics(summary, order) {
                 let is_informative = row.values.iter().flatten().any(|value| *value != 0.0);
-                if is_informative && !list.iter().any(|measure| measure.name == row.name) {
-                    let (name, source) = (row.name.to_owned(), MetricSource::row(&row));
-                    list.push(MetricColumn { name, source, class: None, is_class_fixed: false });
+                let name = row.definition.name;
+                if is_informative && !list.iter().any(|measure| measure.name == name) {
+                    let source = MetricSource::Row(row.definition);
+                    list.push(MetricColumn {
+                        name: name.to_owned(),
+                        source,
+                        class: None,
+                        is_class_fixed: false,
+                    });
                 }
             }
         }
@@ -139,12 +139,10 @@ impl MetricColumn {
     /// Returns the unit; empty for counts and ratios.
     pub fn unit(&self) -> &str {
         match &self.source {
-            MetricSource::Row { unit, .. } => unit,
+            MetricSource::Row(definition) => definition.unit,
             MetricSource::Formula(formula) if formula.contains(" vs ") => "%",
             MetricSource::Formula(formula) if formula.contains(" / ") => "",
-            MetricSource::Formula(formula) if formula.ends_with("_us") => "us",
-            MetricSource::Formula(formula) if formula.ends_with("_bytes") => "bytes",
-            MetricSource::Formula(_) => "",
+            MetricSource::Formula(path) => ValueUnit::of_path(path).text(),
         }
     }
 
@@ -159,20 +157,17 @@ impl MetricColumn {
     /// Returns the least and the largest possible value.
     fn domain(&self) -> (f64, f64) {
         let text = match &self.source {
-            MetricSource::Row { row, .. } => row,
+            MetricSource::Row(definition) => return definition.domain,
             MetricSource::Formula(formula) => formula.as_str(),
         };
         let last = text.rsplit('.').next().unwrap_or(text);
         let has_key = |key: &str| text.split('.').any(|part| part == key);
-        let is_slowdown = text.starts_with("FCT slowdown")
-            || has_key("slowdown")
-            || (has_key("by_size") && !["upto_bytes", "count"].contains(&last));
+        let is_slowdown =
+            has_key("slowdown") || (has_key("by_size") && !["upto_bytes", "count"].contains(&last));
         match text {
             _ if text.contains(" vs ") => (-100.0, f64::INFINITY),
             _ if text.contains(" / ") => (0.0, f64::INFINITY),
             _ if is_slowdown => (1.0, f64::INFINITY),
-            "utilisation" => (0.0, 100.0),
-            "Jain index" => (0.0, 1.0),
             _ if has_key("utilisation") || last == "jain" || last.contains("_share") => (0.0, 1.0),
             // Times, sizes, rates and counts.
             _ => (0.0, f64::INFINITY),
@@ -184,13 +179,9 @@ impl MetricColumn {
         Some(Estimate { domain: self.domain(), ..Estimate::from_values(values)? })
     }
 
-    /// Returns the last key of the path, if it is a mean or percentile of a sample.
-    fn statistic(&self) -> Option<&str> {
-        let (text, separator) = match &self.source {
-            MetricSource::Row { row, .. } => (*row, ' '),
-            MetricSource::Formula(formula) => (formula.as_str(), '.'),
-        };
-        let last = text.rsplit(separator).next()?.trim_end_matches("_us");
+    /// Returns the last key of a path that is a mean or percentile of a sample.
+    fn statistic(path: &str) -> Option<&str> {
+        let last = path.rsplit('.').next()?.trim_end_matches("_us");
         let is_percentile =
             |text: &str| text.strip_prefix('p').is_some_and(|rank| rank.parse::<u8>().is_ok());
         (last == "mean" || is_percentile(last)).then_some(last)
@@ -198,25 +189,30 @@ impl MetricColumn {
 
     /// Returns the rank of a metric that is a percentile: 99 for `p99`.
     pub fn percentile(&self) -> Option<u8> {
-        self.statistic()?.strip_prefix('p')?.parse().ok()
+        match &self.source {
+            MetricSource::Row(definition) => definition.percentile(),
+            MetricSource::Formula(formula) => {
+                MetricColumn::statistic(formula)?.strip_prefix('p')?.parse().ok()
+            }
+        }
     }
 
     /// Returns the numbers of flows or jobs over which a run has computed a mean or percentile, of all schemes; empty for
     /// other metrics.
     pub fn sample_sizes(&self, summary: &Summary, order: &[String]) -> Vec<u64> {
-        let formula = match &self.source {
-            _ if self.statistic().is_none() => return Vec::new(),
-            MetricSource::Row { row, .. } if row.starts_with("FCT") => "fct.slowdown",
-            MetricSource::Row { row, .. } if row.starts_with("JCT") => "jobs.p99_us",
-            MetricSource::Row { .. } => return Vec::new(),
-            MetricSource::Formula(formula) => formula,
+        let paths: Vec<&str> = match &self.source {
+            MetricSource::Row(definition) => definition.sample.into_iter().collect(),
+            MetricSource::Formula(formula) => match MetricColumn::statistic(formula) {
+                Some(_) => paper_value::operands(formula).collect(),
+                None => Vec::new(),
+            },
         };
         // The count is in the object of the statistic or in one that contains it.
         let count = |path: &str| {
             let mut outer = path.match_indices('.').rev().map(|(dot, _)| &path[..dot]);
             outer.find_map(|path| paper_value::value(&format!("{path}.count"), summary))
         };
-        let paths = paper_value::operands(formula).flat_map(|path| {
+        let paths = paths.into_iter().flat_map(|path| {
             order.iter().map(move |label| format!("{label}.{path}")).chain([path.to_owned()])
         });
         paths.filter_map(|path| count(&path)).map(|count| count as u64).collect()
@@ -231,11 +227,10 @@ impl MetricColumn {
             }
         }
         match &self.source {
-            MetricSource::Row { row, .. } => {
-                let rows = metrics::metrics(&without_traces(summary, order));
-                let row = rows.iter().find(|other| other.name == *row);
-                let values = row.into_iter().flat_map(|row| order.iter().zip(&row.values));
-                values.filter_map(|(label, value)| Some((Some(label.clone()), (*value)?))).collect()
+            MetricSource::Row(definition) => {
+                let port = metrics::bottleneck(summary);
+                let value = |label: &String| definition.value(summary.schemes.get(label)?, port);
+                order.iter().filter_map(|label| Some((Some(label.clone()), value(label)?))).collect()
             }
             MetricSource::Formula(formula) => {
                 let value_of = |label: &String| paper_value::value(&format!("{label}.{formula}"), summary);
@@ -255,7 +250,7 @@ impl MetricColumn {
     /// Formats a value for a column whose heading has the [`unit`](Self::unit).
     pub fn number(&self, value: f64) -> String {
         match self.source {
-            MetricSource::Row { decimals, .. } => format::decimal(value, decimals),
+            MetricSource::Row(definition) => format::decimal(value, definition.decimals),
             MetricSource::Formula(_) if self.unit() == "bytes" => format::decimal(value, 0),
             MetricSource::Formula(_) if self.unit() == "%" => format!("{value:+.1}"),
             MetricSource::Formula(_) => format::significant(value),
@@ -291,15 +286,11 @@ fn below_scheme<'a>(path: &'a str, order: &[String]) -> &'a str {
     order.iter().find_map(rest).unwrap_or(path)
 }
 
-fn without_traces(summary: &Summary, order: &[String]) -> Results {
-    Results { summary: summary.clone(), traces: BTreeMap::new(), order: order.to_vec() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixtures;
-    use weir_experiment::results::{FctClass, Percentiles};
+    use weir_experiment::results::{FctClass, Percentiles, Results};
 
     #[test]
     fn parses_paths_formulas_and_rows() {
