@@ -10,67 +10,92 @@ use super::formats::FORMATS;
 use super::imported::{ImportError, Imported};
 use crate::topology::{Custom, LinkSpec, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use weir_units::{Bandwidth, Time};
 
 /// Maximum number of hosts and switches together, so that an invalid header does not exhaust memory.
 const MAX_NODES: usize = 2_000_000;
 
+/// The lines that are not empty, with their numbers.
+type Lines<'a> = dyn Iterator<Item = (usize, &'a str)> + 'a;
+
+/// The counts of the header, and its line.
+struct Header {
+    line: usize,
+    nodes: usize,
+    switches: usize,
+    links: usize,
+}
+
+fn at_line(line: usize, problem: impl Display) -> ImportError {
+    ImportError::at(format!("line {line}"), problem)
+}
+
+impl Header {
+    fn parse(lines: &mut Lines<'_>) -> Result<Header, ImportError> {
+        let (line, text) = lines.next().ok_or_else(|| at_line(1, "the file is empty"))?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let count = |word: &str| {
+            word.parse::<usize>().map_err(|_| at_line(line, format!("\"{word}\" is not a number")))
+        };
+        let [nodes, switches, links] = match words[..] {
+            [nodes, switches, links] | [nodes, switches, _, links] => [nodes, switches, links],
+            // The two rates are ignored, since every link has its own. In SimAI's files the last word is the name of a
+            // GPU, not a rate.
+            [nodes, switches, _, links, server_rate, fabric_rate]
+                if rate_of(server_rate).and(rate_of(fabric_rate)).is_some() =>
+            {
+                [nodes, switches, links]
+            }
+            _ => {
+                let problem = "the header is not \"nodes switches links\", \"nodes switches tors links\" or \"nodes \
+                               switches tors links server_rate fabric_rate\" (SimAI's with GPUs and NVSwitches is not \
+                               supported)";
+                return Err(at_line(line, format!("{problem}; {FORMATS}")));
+            }
+        };
+        let (nodes, switches, links) = (count(nodes)?, count(switches)?, count(links)?);
+        if nodes > MAX_NODES || switches > nodes {
+            let problem = format!(
+                "invalid counts: {nodes} nodes, {switches} of them switches (at most {MAX_NODES} nodes)"
+            );
+            return Err(at_line(line, problem));
+        }
+        Ok(Header { line, nodes, switches, links })
+    }
+
+    fn node_id(&self, line: usize, word: &str) -> Result<usize, ImportError> {
+        let id = word.parse().ok().filter(|&id: &usize| id < self.nodes);
+        id.ok_or_else(|| at_line(line, format!("\"{word}\" is not a node id below {}", self.nodes)))
+    }
+
+    /// Reads the ids of the switches. The simulator reads words, so they may span several lines.
+    fn parse_switches(&self, lines: &mut Lines<'_>) -> Result<BTreeSet<usize>, ImportError> {
+        let mut switches = BTreeSet::new();
+        while switches.len() < self.switches {
+            let (line, ids) =
+                lines.next().ok_or_else(|| ImportError::at("end of file", "switch ids are missing"))?;
+            for word in ids.split_whitespace() {
+                let id = self.node_id(line, word)?;
+                if !switches.insert(id) {
+                    return Err(at_line(line, format!("switch {id} is listed twice")));
+                }
+            }
+        }
+        if switches.len() > self.switches {
+            let problem = format!("{} switch ids are listed, not {}", switches.len(), self.switches);
+            return Err(at_line(self.line, problem));
+        }
+        Ok(switches)
+    }
+}
+
 /// Imports a file; all its nodes get names from their ids, such as `s3`.
 pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let line = |number: usize| format!("line {number}");
-    let (header_line, header) = lines.next().ok_or_else(|| ImportError::at(line(1), "the file is empty"))?;
-    let words: Vec<&str> = header.split_whitespace().collect();
-    let parse_count = |word: &str| {
-        word.parse::<usize>()
-            .map_err(|_| ImportError::at(line(header_line), format!("\"{word}\" is not a number")))
-    };
-    let (nodes, switch_count, link_count) = match words[..] {
-        [nodes, switches, links] | [nodes, switches, _, links] => {
-            (parse_count(nodes)?, parse_count(switches)?, parse_count(links)?)
-        }
-        // The two rates are ignored, since every link has its own. In SimAI's files the last word is the name of a GPU,
-        // not a rate.
-        [nodes, switches, _, links, server_rate, fabric_rate]
-            if rate_of(server_rate).and(rate_of(fabric_rate)).is_some() =>
-        {
-            (parse_count(nodes)?, parse_count(switches)?, parse_count(links)?)
-        }
-        _ => {
-            let problem = "the header is not \"nodes switches links\", \"nodes switches tors links\" or \"nodes switches \
-                           tors links server_rate fabric_rate\" (SimAI's with GPUs and NVSwitches is not supported)";
-            return Err(ImportError::at(line(header_line), format!("{problem}; {FORMATS}")));
-        }
-    };
-    if nodes > MAX_NODES || switch_count > nodes {
-        return Err(ImportError::at(
-            line(header_line),
-            format!(
-                "invalid counts: {nodes} nodes, {switch_count} of them switches (at most {MAX_NODES} nodes)"
-            ),
-        ));
-    }
-    // The simulator reads words, so the ids may span several lines.
-    let mut switches = BTreeSet::new();
-    while switches.len() < switch_count {
-        let (line_number, ids) =
-            lines.next().ok_or_else(|| ImportError::at("end of file", "switch ids are missing"))?;
-        for word in ids.split_whitespace() {
-            let id = word.parse().ok().filter(|&id: &usize| id < nodes);
-            let id = id.ok_or_else(|| {
-                ImportError::at(line(line_number), format!("\"{word}\" is not a node id below {nodes}"))
-            })?;
-            if !switches.insert(id) {
-                return Err(ImportError::at(line(line_number), format!("switch {id} is listed twice")));
-            }
-        }
-    }
-    if switches.len() > switch_count {
-        return Err(ImportError::at(
-            line(header_line),
-            format!("{} switch ids are listed, not {switch_count}", switches.len()),
-        ));
-    }
+    let header = Header::parse(&mut lines)?;
+    let switches = header.parse_switches(&mut lines)?;
+    let Header { nodes, links: link_count, .. } = header;
     let name = |id: usize| if switches.contains(&id) { format!("s{id}") } else { format!("h{id}") };
     let mut links = Vec::new();
     let mut lossy = 0;
@@ -80,23 +105,16 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         })?;
         let words: Vec<&str> = words.split_whitespace().collect();
         let &[a, b, rate, delay, ref rest @ ..] = words.as_slice() else {
-            return Err(ImportError::at(line(line_number), "a link is \"a b rate delay error-rate\""));
+            return Err(at_line(line_number, "a link is \"a b rate delay error-rate\""));
         };
-        let id = |word: &str| {
-            let id = word.parse().ok().filter(|&id: &usize| id < nodes);
-            id.ok_or_else(|| {
-                ImportError::at(line(line_number), format!("\"{word}\" is not a node id below {nodes}"))
-            })
-        };
+        let id = |word: &str| header.node_id(line_number, word);
+        let no_rate = || at_line(line_number, format!("\"{rate}\" is not a rate"));
         lossy += usize::from(rest.first().is_some_and(|rate| rate.parse::<f64>() != Ok(0.0)));
         links.push(LinkSpec {
             a: name(id(a)?),
             b: name(id(b)?),
-            rate: Some(
-                rate_of(rate)
-                    .ok_or_else(|| ImportError::at(line(line_number), format!("\"{rate}\" is not a rate")))?,
-            ),
-            delay: Some(delay.parse::<Time>().map_err(|reason| ImportError::at(line(line_number), reason))?),
+            rate: Some(rate_of(rate).ok_or_else(no_rate)?),
+            delay: Some(delay.parse::<Time>().map_err(|reason| at_line(line_number, reason))?),
             a_port: None,
             b_port: None,
         });

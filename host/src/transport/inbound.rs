@@ -2,7 +2,7 @@ use super::announced::{AnnouncedSenders, parse_announcement};
 use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::deadlines::Deadlines;
 use super::frame_times::FrameTimes;
-use super::inbound_message::{AcceptedSegment, InboundMessage, SegmentOffsets, SegmentOrder, SentNack};
+use super::inbound_message::{AcceptedSegment, InboundMessage, SegmentOffsets, SegmentOrder};
 use super::message_table::{MessageState, MessageTable, message_key};
 use super::seq::unwrap_seq;
 use crate::config::{HostConfig, ResolvedTransport};
@@ -266,11 +266,7 @@ impl Inbound {
         let message = self.messages.get_slot_mut(slot).expect("the slot was found or inserted above");
         message.path_id = weir.path_id();
         if accepted.order == SegmentOrder::OutOfOrder && !self.is_selective {
-            let is_nacked = message.last_nack.is_some_and(|nack| {
-                nack.rcv_nxt == rcv_nxt && now.saturating_sub(nack.sent_at) < self.nack_interval
-            });
-            if !is_nacked {
-                message.last_nack = Some(SentNack { rcv_nxt, sent_at: now });
+            if message.take_nack_turn(now, rcv_nxt, self.nack_interval) {
                 message.subflow(index).on_ack_sent();
                 control.push(now, ControlFrame { kind: PacketKind::Nack, ..ack }, stats);
             }
@@ -312,24 +308,28 @@ impl Inbound {
             }
         }
         if accepted.completes_message {
-            // Delayed ACKs of the other subflows would otherwise be lost with the message.
-            message.take_delayed_acks().for_each(|ack| control.push(now, ack, stats));
-            let size = message.received.prefix_end();
-            self.reorder_range_count -= message.reorder_range_count();
-            self.credit_deadlines.remove(slot);
-            let is_selective = self.is_selective;
-            self.messages.finish(slot, |message| Tombstone {
-                size,
-                rcv_nxt: is_selective.then(|| Box::new(message.rcv_nxt_by_subflow())),
-            });
-            events.push_back(HostEvent::MessageReceived {
-                peer: frame.ip.source(),
-                message: weir.message(),
-                bytes: Bytes::new(size),
-                at: now,
-            });
+            let bytes = self.complete(now, slot, control, stats);
+            let (peer, message) = (frame.ip.source(), weir.message());
+            events.push_back(HostEvent::MessageReceived { peer, message, bytes, at: now });
         }
         Ok(())
+    }
+
+    /// Replaces a message that has arrived by a tombstone. Returns its size.
+    fn complete(&mut self, now: Time, slot: u32, control: &mut ControlQueue, stats: &mut HostStats) -> Bytes {
+        let message =
+            self.messages.get_slot_mut(slot).expect("the last packet of the message has just arrived");
+        // Delayed ACKs of the other subflows would otherwise be lost with the message.
+        message.take_delayed_acks().for_each(|ack| control.push(now, ack, stats));
+        let size = message.received.prefix_end();
+        self.reorder_range_count -= message.reorder_range_count();
+        self.credit_deadlines.remove(slot);
+        let is_selective = self.is_selective;
+        self.messages.finish(slot, |message| Tombstone {
+            size,
+            rcv_nxt: is_selective.then(|| Box::new(message.rcv_nxt_by_subflow())),
+        });
+        Bytes::new(size)
     }
 
     /// Records the bytes of a packet and updates the number of ranges behind gaps.

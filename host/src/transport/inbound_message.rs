@@ -16,7 +16,7 @@ pub(super) struct InboundMessage {
     /// Stored inline, so that a message with one subflow needs no allocation.
     first_subflow: InboundSubflow,
     other_subflows: Vec<InboundSubflow>,
-    pub last_nack: Option<SentNack>,
+    last_nack: Option<SentNack>,
     /// The last credit sent for the message; `None` until the sender has requested credits.
     pub credit: Option<ControlFrame>,
     /// True if the scheme has changed since the last credit was sent.
@@ -25,10 +25,10 @@ pub(super) struct InboundMessage {
 
 /// A NACK that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SentNack {
+struct SentNack {
     /// The byte that the NACK asked for.
-    pub rcv_nxt: u64,
-    pub sent_at: Time,
+    rcv_nxt: u64,
+    sent_at: Time,
 }
 
 /// Receive state of one subflow.
@@ -86,6 +86,18 @@ pub(super) struct AcceptedSegment {
 }
 
 impl InboundMessage {
+    /// Returns whether a NACK that asks for byte `rcv_nxt` is due, and remembers it as sent: none for the same byte has
+    /// been sent for `interval`.
+    pub(super) fn take_nack_turn(&mut self, now: Time, rcv_nxt: u64, interval: Time) -> bool {
+        let is_nacked = self
+            .last_nack
+            .is_some_and(|nack| nack.rcv_nxt == rcv_nxt && now.saturating_sub(nack.sent_at) < interval);
+        if !is_nacked {
+            self.last_nack = Some(SentNack { rcv_nxt, sent_at: now });
+        }
+        !is_nacked
+    }
+
     /// Returns the state of subflow `index`, created on first use.
     pub(super) fn subflow(&mut self, index: usize) -> &mut InboundSubflow {
         let Some(other) = index.checked_sub(1) else { return &mut self.first_subflow };

@@ -3,7 +3,7 @@
 pub mod list;
 mod unit;
 
-pub use list::MetricDefinition;
+pub use list::{BetterWhen, MetricDefinition};
 pub use unit::ValueUnit;
 
 use super::format;
@@ -19,15 +19,6 @@ pub struct Metric {
     pub decimals: usize,
     /// Value of each scheme, in the order of the experiment; `None` if the metric does not apply.
     pub values: Vec<Option<f64>>,
-}
-
-/// Direction in which values of a metric are better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BetterWhen {
-    Lower,
-    Higher,
-    /// Neither direction is better: the metric only describes the run.
-    Neither,
 }
 
 /// Times of at least this many microseconds are shown in a larger unit; they occur in scale models.

@@ -1,5 +1,7 @@
 //! Compiles the primitives of actions, parsers and deparsers to bytecode. A primitive is one statement in BMv2 JSON.
 
+mod externs;
+
 use super::codegen::CodeBuilder;
 use super::control_slots::CLONE_SESSION_VALID;
 use super::declarations::{Declarations, FieldList};
@@ -8,9 +10,8 @@ use super::expr::{BinOp, Bindings, BoolExpr, Expr, FieldRef, HeaderExpr, NumExpr
 use super::header_types::FIRST_FIELD_SLOT;
 use super::json::JsonNode;
 use super::layout::SlotRef;
-use super::op::{LogMessage, Op, Opcode, Pc, WideOp, WideOpcode, WideSlot};
+use super::op::{Op, Opcode, Pc, WideOp, WideOpcode, WideSlot};
 use super::signatures::ActionId;
-use super::source;
 
 /// Compiles primitives and appends their code to a [`CodeBuilder`].
 pub(crate) struct ActionCompiler<'s, 'p> {
@@ -231,31 +232,63 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     /// Compiles one primitive that is not a jump.
     pub(crate) fn lower_primitive(&mut self, node: &JsonNode, name: &str) -> Result<(), LoadError> {
         let parameters = node.get("parameters")?;
-        match name {
+        let is_known = name == "no_op"
+            || self.lower_assignment(name, node, &parameters)?
+            || self.lower_header_primitive(name, node, &parameters)?
+            || self.lower_extern(name, node, &parameters)?
+            || self.lower_packet_primitive(name, node, &parameters)?;
+        match is_known {
+            true => Ok(()),
+            false => node.get("op")?.err(format_args!("primitive {name:?} is not supported")),
+        }
+    }
+
+    /// Compiles an assignment to a field; `false` if the primitive is another.
+    fn lower_assignment(
+        &mut self,
+        name: &str,
+        node: &JsonNode,
+        parameters: &JsonNode,
+    ) -> Result<bool, LoadError> {
+        let op = match name {
             "assign" | "modify_field" => {
                 let [target, value] = parameters.tuple()?;
                 let (dest, value) = (self.assign_target(&target)?, self.bindings.num(&value)?);
-                self.assign(node, dest, &value)
+                self.assign(node, dest, &value)?;
+                return Ok(true);
+            }
+            "assign_VL" => {
+                self.assign_varbit(parameters)?;
+                return Ok(true);
             }
             "add_to_field" | "subtract_from_field" => {
                 let [target, value] = parameters.tuple()?;
                 let op = if name == "add_to_field" { BinOp::Add } else { BinOp::Sub };
-                self.assign_binary(&target, op, &target, &value)
+                self.assign_binary(&target, op, &target, &value)?;
+                return Ok(true);
             }
-            "add" | "subtract" | "bit_xor" | "bit_or" | "bit_and" | "shift_left" | "shift_right" => {
-                let [target, left, right] = parameters.tuple()?;
-                let op = match name {
-                    "add" => BinOp::Add,
-                    "subtract" => BinOp::Sub,
-                    "bit_xor" => BinOp::Xor,
-                    "bit_or" => BinOp::Or,
-                    "bit_and" => BinOp::And,
-                    "shift_left" => BinOp::Shl,
-                    _ => BinOp::Shr,
-                };
-                self.assign_binary(&target, op, &left, &right)
-            }
-            "assign_VL" => self.assign_varbit(&parameters),
+            "add" => BinOp::Add,
+            "subtract" => BinOp::Sub,
+            "bit_xor" => BinOp::Xor,
+            "bit_or" => BinOp::Or,
+            "bit_and" => BinOp::And,
+            "shift_left" => BinOp::Shl,
+            "shift_right" => BinOp::Shr,
+            _ => return Ok(false),
+        };
+        let [target, left, right] = parameters.tuple()?;
+        self.assign_binary(&target, op, &left, &right)?;
+        Ok(true)
+    }
+
+    /// Compiles a primitive on whole headers, unions or stacks; `false` if the primitive is another.
+    fn lower_header_primitive(
+        &mut self,
+        name: &str,
+        node: &JsonNode,
+        parameters: &JsonNode,
+    ) -> Result<bool, LoadError> {
+        match name {
             "add_header" | "add_header_fast" | "remove_header" => {
                 let [header] = parameters.tuple()?;
                 let header = self.bindings.header(&header)?;
@@ -263,17 +296,16 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let opcode = if name == "remove_header" { Opcode::SetInvalid } else { Opcode::SetValid };
                 let index = self.builder.header_op(&header);
                 self.builder.emit(opcode, 64, 0, base, index);
-                Ok(())
             }
             "assign_header" | "copy_header" => {
                 let [to, from] = parameters.tuple()?;
                 let (to, from) = (self.bindings.header(&to)?, self.bindings.header(&from)?);
-                self.copy_header(node, &to, &from)
+                self.copy_header(node, &to, &from)?;
             }
             "assign_union" => {
                 let [to, from] = parameters.tuple()?;
                 let (to, from) = (self.bindings.union(&to)?, self.bindings.union(&from)?);
-                self.copy_union(node, to, from)
+                self.copy_union(node, to, from)?;
             }
             "assign_header_stack" | "assign_union_stack" => {
                 let [to, from] = parameters.tuple()?;
@@ -288,7 +320,6 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 self.builder.mark_stack_address_taken(to);
                 self.builder.mark_stack_address_taken(from);
                 self.builder.emit(Opcode::CopyStack, 64, to as u16, from as u16, 0);
-                Ok(())
             }
             "push" | "pop" => {
                 let [stack, count] = parameters.tuple()?;
@@ -296,49 +327,29 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 self.builder.mark_stack_address_taken(stack);
                 let opcode = if name == "push" { Opcode::Push } else { Opcode::Pop };
                 self.builder.emit(opcode, 64, 0, stack as u16, count);
-                Ok(())
             }
-            "register_read" => {
-                let [target, register, index] = parameters.tuple()?;
-                self.lower_register_read(&target, &register, &index)
-            }
-            "register_write" => {
-                let [register, index, value] = parameters.tuple()?;
-                self.lower_register_write(&register, &index, &value)
-            }
-            "count" => {
-                let [counter, index] = parameters.tuple()?;
-                let names = self.declared.counters.iter().map(|array| array.name.as_str());
-                let counter = index_of_last(&counter, "counter array", names)?;
-                let index = self.lower_index(&index)?;
-                self.builder.emit(Opcode::CounterCount, 64, 0, counter, index);
-                Ok(())
-            }
-            "execute_meter" => {
-                let [meter, index, target] = parameters.tuple()?;
-                let names = self.declared.meters.iter().map(|array| array.name.as_str());
-                let meter = index_of_last(&meter, "meter array", names)?;
-                let index = self.lower_index(&index)?;
-                self.emit_in_out(&target, Opcode::MeterExecute, meter, index)
-            }
-            "modify_field_with_hash_based_offset" => {
-                let [target, base, calculation, size] = parameters.tuple()?;
-                self.lower_hash(&target, &base, &calculation, &size)
-            }
-            "modify_field_rng_uniform" => {
-                let [target, low, high] = parameters.tuple()?;
-                let (low, high) = (self.lower_index(&low)?, self.lower_index(&high)?);
-                self.emit_in_out(&target, Opcode::Random, low, high)
-            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Compiles a primitive that decides what becomes of the packet; `false` if the primitive is another.
+    fn lower_packet_primitive(
+        &mut self,
+        name: &str,
+        node: &JsonNode,
+        parameters: &JsonNode,
+    ) -> Result<bool, LoadError> {
+        match name {
             "drop" => {
                 let [] = parameters.tuple()?;
-                self.lower_drop(node)
+                self.lower_drop(node)?;
             }
             "mark_to_drop" => {
                 let [header] = parameters.tuple()?;
-                self.lower_mark_to_drop(&header)
+                self.lower_mark_to_drop(&header)?;
             }
-            "exit" => self.set_control_slot(node, self.declared.control_slots.exit, &NumExpr::from_u64(1)),
+            "exit" => self.set_control_slot(node, self.declared.control_slots.exit, &NumExpr::from_u64(1))?,
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 let [session, list] = parameters.tuple()?;
                 let list = self.field_list_index(&list, "field list", &self.declared.field_lists)?;
@@ -351,7 +362,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let session =
                     NumExpr::Binary(BinOp::Or, low, Box::new(NumExpr::from_u64(CLONE_SESSION_VALID)));
                 self.set_control_slot(node, self.declared.control_slots.clone_session, &session)?;
-                self.set_control_slot(node, self.declared.control_slots.clone_list, &list)
+                self.set_control_slot(node, self.declared.control_slots.clone_list, &list)?;
             }
             "resubmit" | "recirculate" => {
                 let [list] = parameters.tuple()?;
@@ -361,35 +372,21 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 } else {
                     self.declared.control_slots.recirculate
                 };
-                self.set_control_slot(node, slot, &list)
+                self.set_control_slot(node, slot, &list)?;
             }
             "generate_digest" => {
                 let [_receiver, list] = parameters.tuple()?;
                 let list = self.field_list_index(&list, "learn list", &self.declared.learn_lists)?;
-                self.set_control_slot(node, self.declared.control_slots.digest, &list)
+                self.set_control_slot(node, self.declared.control_slots.digest, &list)?;
             }
             "truncate" => {
                 let [length] = parameters.tuple()?;
                 let length = self.lower_index(&length)?;
                 self.builder.emit(Opcode::Truncate, 64, 0, length, 0);
-                Ok(())
             }
-            "log_msg" => self.lower_log(&parameters),
-            "assert" | "assume" => {
-                let [condition] = parameters.tuple()?;
-                let condition = self.bindings.bool(&condition)?;
-                let slot = self.builder.lower_bool(node, &condition)?;
-                let text = match source::location(node.value) {
-                    Some(location) => location.to_string(),
-                    None => format!("{name} in {}", self.context),
-                };
-                let index = self.builder.assertion(text);
-                self.builder.emit(Opcode::Assert, 64, 0, slot, index);
-                Ok(())
-            }
-            "no_op" => Ok(()),
-            other => node.get("op")?.err(format_args!("primitive {other:?} is not supported")),
+            _ => return Ok(false),
         }
+        Ok(true)
     }
 
     fn stack_index(&self, node: &JsonNode) -> Result<usize, LoadError> {
@@ -488,105 +485,6 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         let wide = |slot| WideSlot { slot, limbs: count, signed: false };
         let (d, a) = (wide(to), wide(from));
         self.builder.emit_wide_op(WideOp { kind: WideOpcode::CopySlots, bits: 0, d, a, b: a });
-    }
-
-    fn lower_register_read(
-        &mut self,
-        target: &JsonNode,
-        register: &JsonNode,
-        index: &JsonNode,
-    ) -> Result<(), LoadError> {
-        let array = self.register_index(register)?;
-        if self.declared.registers[usize::from(array)].bits <= 64 {
-            let index = self.lower_index(index)?;
-            return self.emit_in_out(target, Opcode::RegRead, array, index);
-        }
-        let value = NumExpr::Register { array, index: Box::new(self.bindings.num(index)?) };
-        let dest = self.assign_target(target)?;
-        self.assign(target, dest, &value)
-    }
-
-    fn lower_register_write(
-        &mut self,
-        register: &JsonNode,
-        index: &JsonNode,
-        value: &JsonNode,
-    ) -> Result<(), LoadError> {
-        let array = self.register_index(register)?;
-        let bits = self.declared.registers[usize::from(array)].bits;
-        let index = self.lower_index(index)?;
-        let num = self.bindings.num(value)?;
-        let limbs = bits.div_ceil(64) as u16;
-        let slot = self.builder.temp(limbs);
-        self.builder.assign(value, SlotRef::unsigned(slot, bits), &num)?;
-        if limbs == 1 {
-            // If the last operation is the `Mov` that `assign` has just emitted to the temporary, and it truncates
-            // nothing (`clear_high` is 0), its source is stored directly, which saves the `Mov`. Any other
-            // operation is put back.
-            match self.builder.unlinked.code.pop() {
-                Some(op) if op.opcode == Opcode::Mov && op.d == slot && op.clear_high == 0 => {
-                    self.builder.emit(Opcode::RegWrite, 64, op.a, array, index);
-                }
-                Some(op) => {
-                    self.builder.unlinked.code.push(op);
-                    self.builder.emit(Opcode::RegWrite, 64, slot, array, index);
-                }
-                None => {}
-            }
-            return Ok(());
-        }
-        let a = WideSlot { slot, limbs, signed: false };
-        let b = WideSlot { slot: index, limbs: 1, signed: false };
-        self.builder.emit_wide_op(WideOp { kind: WideOpcode::RegWrite(array), bits, d: b, a, b });
-        Ok(())
-    }
-
-    fn lower_hash(
-        &mut self,
-        target: &JsonNode,
-        base: &JsonNode,
-        calculation: &JsonNode,
-        size: &JsonNode,
-    ) -> Result<(), LoadError> {
-        let names = self.declared.calculations.iter().map(|known| known.name.as_str());
-        let calc = index_of_last(calculation, "calculation", names)?;
-        let (base, size_num) = (self.bindings.num(base)?, self.bindings.num(size)?);
-        let size = self.builder.lower_to_slot(size, &size_num)?;
-        let slot = self.builder.temp(1);
-        self.builder.emit(Opcode::Hash, 64, slot, calc, 0);
-        match &size_num {
-            NumExpr::Const(big) if big.to_u64().is_some_and(u64::is_power_of_two) => {
-                let mask = self.builder.constant(big.to_u64().unwrap_or(1) - 1);
-                self.builder.emit(Opcode::And, 64, slot, slot, mask);
-            }
-            // Modulo 0 gives 0. BMv2 has the same result: it treats a size of 0 as 1.
-            _ => self.builder.emit(Opcode::Mod, 64, slot, slot, size),
-        }
-        let hashed = NumExpr::Slot(SlotRef::unsigned(slot, 64));
-        let dest = self.assign_target(target)?;
-        match &base {
-            NumExpr::Const(big) if big.to_u64() == Some(0) => self.assign(target, dest, &hashed),
-            _ => self.assign(target, dest, &NumExpr::Binary(BinOp::Add, Box::new(hashed), Box::new(base))),
-        }
-    }
-
-    fn lower_log(&mut self, parameters: &JsonNode) -> Result<(), LoadError> {
-        let [format, values] = parameters.tuple()?;
-        let mut slots = Vec::new();
-        // p4c writes an empty object instead of an empty list.
-        let list = values.get("value")?;
-        let is_empty = list.value.as_object().is_some_and(|members| members.is_empty());
-        for value in if is_empty { Vec::new() } else { list.items()? } {
-            let num = self.bindings.num(&value)?;
-            slots.push(self.builder.lower_to_wide_slot(&value, &num)?);
-        }
-        let index = self.builder.unlinked.logs.len().min(usize::from(u16::MAX)) as u16;
-        self.builder
-            .unlinked
-            .logs
-            .push(LogMessage { format: format.get("value")?.str()?.to_string(), values: slots });
-        self.builder.emit(Opcode::Log, 64, 0, index, 0);
-        Ok(())
     }
 }
 

@@ -274,10 +274,7 @@ impl Bindings<'_> {
 
     fn operation(&self, node: &JsonNode) -> Result<Expr, LoadError> {
         let op_node = node.get("op")?;
-        let operand = |key: &str| {
-            let node = node.get_opt(key).ok_or_else(|| node.error(format_args!("{key:?} is missing")))?;
-            Ok((self.expr(&node)?, node))
-        };
+        let operand = |key: &str| self.operand(node, key);
         let number = |key: &str| operand(key).and_then(|(expr, node)| self.as_num(&node, expr));
         let boolean = |key: &str| operand(key).and_then(|(expr, node)| self.as_bool(&node, expr));
         let binary =
@@ -327,20 +324,7 @@ impl Bindings<'_> {
                 Ok(Expr::Bool(BoolExpr::ValidUnion(self.as_union(&node, expr)?)))
             }
             op @ ("two_comp_mod" | "usat_cast" | "sat_cast") => {
-                let value = Box::new(number("left")?);
-                let width_node = node.get("right")?;
-                let width = match self.as_num(&width_node, self.expr(&width_node)?)? {
-                    NumExpr::Const(width) => width.to_u64().filter(|width| (1..=4096).contains(width)),
-                    _ => None,
-                };
-                let Some(width) = width else {
-                    return width_node.err("expected a constant width from 1 to 4096");
-                };
-                Ok(Expr::Num(match op {
-                    "two_comp_mod" => NumExpr::SignedWrap(value, width as u32),
-                    "usat_cast" => NumExpr::SatU(value, width as u32),
-                    _ => NumExpr::SatS(value, width as u32),
-                }))
+                self.cast(node, op, Box::new(number("left")?))
             }
             "?" => {
                 let cond = Box::new(boolean("cond")?);
@@ -355,42 +339,75 @@ impl Bindings<'_> {
                     ))),
                 }
             }
+            op => match self.element(node, op)? {
+                Some(element) => Ok(element),
+                None => op_node.err(format_args!("operation {op:?} is not supported")),
+            },
+        }
+    }
+
+    /// Loads the operand `key` of an operation. Returns it with its node.
+    fn operand<'n>(&self, node: &JsonNode<'n>, key: &str) -> Result<(Expr, JsonNode<'n>), LoadError> {
+        let node = node.get_opt(key).ok_or_else(|| node.error(format_args!("{key:?} is missing")))?;
+        Ok((self.expr(&node)?, node))
+    }
+
+    /// Loads the cast of a number to the width in the right operand.
+    fn cast(&self, node: &JsonNode, op: &str, value: Box<NumExpr>) -> Result<Expr, LoadError> {
+        let width_node = node.get("right")?;
+        let width = match self.as_num(&width_node, self.expr(&width_node)?)? {
+            NumExpr::Const(width) => width.to_u64().filter(|width| (1..=4096).contains(width)),
+            _ => None,
+        };
+        let Some(width) = width else {
+            return width_node.err("expected a constant width from 1 to 4096");
+        };
+        Ok(Expr::Num(match op {
+            "two_comp_mod" => NumExpr::SignedWrap(value, width as u32),
+            "usat_cast" => NumExpr::SatU(value, width as u32),
+            _ => NumExpr::SatS(value, width as u32),
+        }))
+    }
+
+    /// Loads an element of a stack, header or union, or a stack's index; `None` if the operation is another.
+    fn element(&self, node: &JsonNode, op: &str) -> Result<Option<Expr>, LoadError> {
+        Ok(Some(match op {
             "dereference_header_stack" | "dereference_stack" | "dereference_union_stack" => {
-                let (Expr::Stack(stack), stack_node) = operand("left")? else {
+                let (Expr::Stack(stack), stack_node) = self.operand(node, "left")? else {
                     return node.get("left")?.err("expected a header stack");
                 };
-                let index = Box::new(number("right")?);
+                let (index, index_node) = self.operand(node, "right")?;
+                let index = Box::new(self.as_num(&index_node, index)?);
                 let is_union_stack = stack_node.get("type")?.str()? == "header_union_stack";
-                Ok(match is_union_stack {
+                match is_union_stack {
                     true => Expr::Union(UnionExpr::StackElement(stack, index)),
                     false => Expr::Header(HeaderExpr::StackElement(stack, index)),
-                })
+                }
             }
-            op @ ("last_stack_index" | "size_stack") => {
+            "last_stack_index" | "size_stack" => {
                 // p4c writes the stack as the right operand; the format's documentation has it on the left.
                 let key = if node.get_opt("right").is_some() { "right" } else { "left" };
-                let (Expr::Stack(stack), _) = operand(key)? else {
+                let (Expr::Stack(stack), _) = self.operand(node, key)? else {
                     return node.get(key)?.err("expected a header stack");
                 };
                 // `size_stack` is the number of extracted elements, `last_stack_index` one less.
-                Ok(Expr::Num(NumExpr::StackIndex { stack, add: if op == "size_stack" { 0 } else { -1 } }))
+                Expr::Num(NumExpr::StackIndex { stack, add: if op == "size_stack" { 0 } else { -1 } })
             }
             "access_field" => {
-                let (expr, header_node) = operand("left")?;
+                let (expr, header_node) = self.operand(node, "left")?;
                 let (header, index) = (self.as_header(&header_node, expr)?, node.get("right")?);
-                let field = self.field_of_header(&index, header, |ty| {
+                Expr::Num(self.field_of_header(&index, header, |ty| {
                     index.usize_at_most(self.layout.types[ty].fields.len().saturating_sub(1))
-                })?;
-                Ok(Expr::Num(field))
+                })?)
             }
             "access_union_header" => {
-                let (expr, union_node) = operand("left")?;
+                let (expr, union_node) = self.operand(node, "left")?;
                 let (union, index) = (self.as_union(&union_node, expr)?, node.get("right")?);
                 let member = index.usize_at_most(union.members(self.layout).len() - 1)?;
-                Ok(Expr::Header(HeaderExpr::Member(union, member)))
+                Expr::Header(HeaderExpr::Member(union, member))
             }
-            other => op_node.err(format_args!("operation {other:?} is not supported")),
-        }
+            _ => return Ok(None),
+        }))
     }
 
     /// Loads the comparison of two varbit fields for equality, the only operation on them in expressions. Returns

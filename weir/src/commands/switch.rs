@@ -29,11 +29,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
-use weir_server::p4runtime::{Programs, ServerConfig};
-use weir_server::thrift::{NotificationSocket, ThriftConfig};
+use weir_server::p4runtime::{Programs, Server as P4RuntimeServer, ServerConfig};
+use weir_server::thrift::{NotificationSocket, ThriftConfig, ThriftServer};
 use weir_switch::Switch;
 use weir_switch::driver::{
-    CaptureConfig, DataplaneConfig, FabricDataplane, FabricMember, FrameSource, StartError,
+    CaptureConfig, DataplaneConfig, DataplaneHandle, FabricDataplane, FabricMember, FrameSource, StartError,
 };
 use weir_switch::tm::QueueLimits;
 use weir_testbed::links::{LINKS, socket};
@@ -104,28 +104,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     })?;
 
     let interface_count = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interface_count);
-    let config = DataplaneConfig {
-        frames: match args.use_files {
-            None => FrameSource::Interfaces,
-            Some(seconds) => FrameSource::Files {
-                directory: ".".into(),
-                wait: Time::from_secs(u64::try_from(seconds).unwrap_or(0)),
-            },
-        },
-        clock: args.clock.into(),
-        priorities: target.priority_queues,
-        limits: QueueLimits { packets: args.queue_depth, ..QueueLimits::BMV2 },
-        port_links: BTreeMap::new(),
-        port_rates: args.port_rates.iter().copied().collect(),
-        cpu_port: target.cpu_port,
-        drop_port: target.drop_port,
-        max_ports: args.max_port_count,
-        ring_bytes: args.ring_bytes(interface_count),
-        capture: pcap
-            .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
-        dump_bytes: args.dump_packet_data,
-        trace: trace_packets,
-    };
+    let config = dataplane_config(args, &target, pcap, interface_count, trace_packets);
     let members = match &fabric {
         None => {
             let switch =
@@ -143,31 +122,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         StartError::System(_) => Failure::work(error),
         StartError::Dataplane(_) => Failure::input(error),
     })?;
-    let programs = Arc::new(Programs::default());
-    let (mut servers, mut thrift_servers, mut sources) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
-        let device_id = args.device_id + index as u64;
-        let seed = fabric.as_ref().map_or(seed, |fabric| fabric.seed(index));
-        let config = ThriftConfig {
-            // `thrift::start` sets the port.
-            listen: (args.thrift_addr(), ThriftConfig::DEFAULT_PORT).into(),
-            device_id,
-            seed,
-            allow_config_swap: !target.disable_swap,
-            programs: programs.clone(),
-            notifications: notifications.clone(),
-        };
-        thrift_servers.push(thrift::start(args, index, config, handle.clone())?);
-        let programs = programs.clone();
-        let config = ServerConfig { device_id, seed, programs, ..ServerConfig::default() };
-        sources.push(metrics::MetricsSource {
-            name: name.clone().unwrap_or_else(|| device_id.to_string()),
-            dataplane: handle.clone(),
-            dropped_messages: config.lost.clone(),
-            calls: config.calls.clone(),
-        });
-        servers.push((handle.clone(), config));
-    }
+    let Servers { thrift: thrift_servers, p4runtime: servers, metrics: sources } =
+        start_servers(args, &target, (&names, fabric.as_ref()), dataplane.handles(), (seed, notifications))?;
     let link_server = control.zip(fabric.as_ref()).map(|(control, fabric)| {
         // The socket speaks the protocol of a link emulator, so that `weir link` can control the fabric's
         // links.
@@ -175,14 +131,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     });
     let link_server = link_server.transpose()?;
     let p4runtime = endpoints.serve(servers)?;
-    for ((name, address), thrift_server) in names.iter().zip(p4runtime.addresses()).zip(&thrift_servers) {
-        // The wording is BMv2's. With port 0 the line is the only way to learn the port.
-        let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-        writeln!(console.out, "{name}Server listening on {address}")?;
-        if let Some(server) = thrift_server {
-            writeln!(console.out, "{name}Thrift server listening on {}", server.address())?;
-        }
-    }
+    announce(&names, &p4runtime, &thrift_servers, console)?;
     let metrics_server = metrics_listener.map(|listener| {
         writeln!(console.out, "Metrics at http://{}/metrics", listener.address())?;
         crate::metrics::serve(listener, move || metrics::page(&sources))
@@ -209,6 +158,100 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 writeln!(console.out, "{name}")?;
             }
             write!(console.out, "{stats}")?;
+        }
+    }
+    Ok(())
+}
+
+fn dataplane_config(
+    args: &Args,
+    target: &TargetOptions,
+    pcap: Option<&Path>,
+    interface_count: usize,
+    trace_packets: bool,
+) -> DataplaneConfig {
+    DataplaneConfig {
+        frames: match args.use_files {
+            None => FrameSource::Interfaces,
+            Some(seconds) => FrameSource::Files {
+                directory: ".".into(),
+                wait: Time::from_secs(u64::try_from(seconds).unwrap_or(0)),
+            },
+        },
+        clock: args.clock.into(),
+        priorities: target.priority_queues,
+        limits: QueueLimits { packets: args.queue_depth, ..QueueLimits::BMV2 },
+        port_links: BTreeMap::new(),
+        port_rates: args.port_rates.iter().copied().collect(),
+        cpu_port: target.cpu_port,
+        drop_port: target.drop_port,
+        max_ports: args.max_port_count,
+        ring_bytes: args.ring_bytes(interface_count),
+        capture: pcap
+            .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
+        dump_bytes: args.dump_packet_data,
+        trace: trace_packets,
+    }
+}
+
+/// The servers of the switches, in their order.
+struct Servers {
+    /// `None` for a switch without Thrift.
+    thrift: Vec<Option<ThriftServer>>,
+    /// Data plane and configuration of each P4Runtime server, which is not started yet.
+    p4runtime: Vec<(DataplaneHandle, ServerConfig)>,
+    metrics: Vec<metrics::MetricsSource>,
+}
+
+/// Starts the Thrift servers, and configures the others. `names` are the names of the switches in the fabric.
+fn start_servers(
+    args: &Args,
+    target: &TargetOptions,
+    (names, fabric): (&[Option<String>], Option<&Fabric>),
+    handles: &[DataplaneHandle],
+    (seed, notifications): (u64, Option<Arc<NotificationSocket>>),
+) -> Result<Servers, Failure> {
+    let programs = Arc::new(Programs::default());
+    let mut servers = Servers { thrift: Vec::new(), p4runtime: Vec::new(), metrics: Vec::new() };
+    for (index, (name, handle)) in names.iter().zip(handles).enumerate() {
+        let device_id = args.device_id + index as u64;
+        let seed = fabric.map_or(seed, |fabric| fabric.seed(index));
+        let config = ThriftConfig {
+            // `thrift::start` sets the port.
+            listen: (args.thrift_addr(), ThriftConfig::DEFAULT_PORT).into(),
+            device_id,
+            seed,
+            allow_config_swap: !target.disable_swap,
+            programs: programs.clone(),
+            notifications: notifications.clone(),
+        };
+        servers.thrift.push(thrift::start(args, index, config, handle.clone())?);
+        let programs = programs.clone();
+        let config = ServerConfig { device_id, seed, programs, ..ServerConfig::default() };
+        servers.metrics.push(metrics::MetricsSource {
+            name: name.clone().unwrap_or_else(|| device_id.to_string()),
+            dataplane: handle.clone(),
+            dropped_messages: config.lost.clone(),
+            calls: config.calls.clone(),
+        });
+        servers.p4runtime.push((handle.clone(), config));
+    }
+    Ok(servers)
+}
+
+/// Prints the addresses of the servers.
+fn announce(
+    names: &[Option<String>],
+    p4runtime: &P4RuntimeServer,
+    thrift_servers: &[Option<ThriftServer>],
+    console: &mut Console,
+) -> Result<(), Failure> {
+    for ((name, address), thrift_server) in names.iter().zip(p4runtime.addresses()).zip(thrift_servers) {
+        // The wording is BMv2's. With port 0 the line is the only way to learn the port.
+        let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        writeln!(console.out, "{name}Server listening on {address}")?;
+        if let Some(server) = thrift_server {
+            writeln!(console.out, "{name}Thrift server listening on {}", server.address())?;
         }
     }
     Ok(())

@@ -1,8 +1,17 @@
 //! The list of metrics: each with its name, unit, definition, direction, range, sample and value in one place.
 
-use super::BetterWhen::{self, Higher, Lower, Neither};
+use BetterWhen::{Higher, Lower, Neither};
 use std::fmt::Write as _;
 use weir_experiment::results::{JobTimes, Percentiles, QueueSummary, SchemeSummary};
+
+/// Direction in which values of a metric are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BetterWhen {
+    Lower,
+    Higher,
+    /// Neither direction is better: the metric only describes the run.
+    Neither,
+}
 
 /// Definition of a metric.
 #[derive(Debug)]

@@ -5,13 +5,15 @@
 //! operation therefore becomes one 64-bit operation: an exact one if the range fits, or one modulo 2^64 if only low
 //! bits are used. The others become operations on several limbs ([`WideOp`]).
 
+mod wide;
+
 use super::builder::{CodeBuilder, FIRST_CONST, FIRST_TEMP};
 use crate::program::error::LoadError;
-use crate::program::expr::{BinOp, FieldRef, HeaderExpr, NumExpr};
+use crate::program::expr::{BinOp, BoolExpr, FieldRef, HeaderExpr, NumExpr};
 use crate::program::json::{BigInt, JsonNode};
 use crate::program::layout::SlotRef;
 use crate::program::limbs::low_mask;
-use crate::program::op::{Op, Opcode, Slot, WideOp, WideOpcode, WideSlot};
+use crate::program::op::{Op, Opcode, Slot, WideOpcode, WideSlot};
 
 /// Maximum width of intermediate results: twice that of fields, so that any two fields can be multiplied.
 const MAX_WIDE_BITS: u32 = 8192;
@@ -140,38 +142,8 @@ impl CodeBuilder<'_> {
                 exact(self.constants(limbs))
             }
             NumExpr::Slot(slot_ref) => self.load(*slot_ref, range),
-            NumExpr::Field { header, field } => {
-                let field = &self.layout.types[field.ty].fields[field.field];
-                let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.slot_count);
-                if let HeaderExpr::Static(id) = **header {
-                    let slot = self.layout.header(id).first_slot + rel;
-                    return Ok(self.load(SlotRef { slot, bits, signed, saturating: false }, range));
-                }
-                let base = self.header_base(node, header)?;
-                let slot = self.temp(limbs);
-                if limbs == 1 {
-                    self.emit(Opcode::LoadAt, 64, slot, base, rel);
-                } else {
-                    self.emit_wide(WideOpcode::LoadAt(rel), bits, (slot, limbs), None, Some(base));
-                }
-                self.load(SlotRef { slot, bits, signed, saturating: false }, range)
-            }
-            NumExpr::Register { array, index } => {
-                let index = self.lower_to_slot(node, index)?;
-                let (slot, bits) = (self.temp(range.limbs()), range.bits);
-                // BMv2 throws on an index out of bounds; here it reads as 0.
-                let zero = self.constants(vec![0; usize::from(range.limbs())]);
-                if range.limbs() == 1 {
-                    self.emit(Opcode::Mov, 64, slot, zero, 0);
-                    self.emit(Opcode::RegRead, bits as u8, slot, *array, index);
-                } else {
-                    let zero = Operand { slot: zero, limbs: range.limbs(), range, is_modular: false };
-                    self.emit_wide(WideOpcode::Mov, bits, (slot, range.limbs()), Some(zero), None);
-                    let kind = WideOpcode::RegRead(*array);
-                    self.emit_wide(kind, bits, (slot, range.limbs()), None, Some(index));
-                }
-                exact(slot)
-            }
+            NumExpr::Field { header, field } => self.load_field(node, header, *field, range)?,
+            NumExpr::Register { array, index } => exact(self.load_register(node, *array, index, range)?),
             NumExpr::Binary(BinOp::And, left, right) => self.and(node, left, right, range, demanded_bits)?,
             NumExpr::Binary(BinOp::Shr, left, right) => self.shift_right(node, left, right, range)?,
             NumExpr::Binary(op @ (BinOp::Div | BinOp::Mod), left, right) => {
@@ -191,22 +163,7 @@ impl CodeBuilder<'_> {
             NumExpr::Binary(op, left, right) => {
                 self.lower_modular(node, *op, left, right, range, demanded_bits)?
             }
-            NumExpr::Not(inner) => {
-                let inner = self.lower_num(node, inner, demanded_bits)?;
-                if inner.limbs == 1
-                    && (inner.is_modular || range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64))
-                {
-                    let modular = inner.is_modular || range.limbs() > 1;
-                    return Ok(Operand {
-                        is_modular: modular,
-                        limbs: 1,
-                        range,
-                        slot: self.emit_to_temp(Opcode::Not, 64, inner.slot, 0),
-                    });
-                }
-                let modular = inner.is_modular;
-                Operand { is_modular: modular, ..self.wide_op(node, WideOpcode::Not, range, inner, None)? }
-            }
+            NumExpr::Not(inner) => self.not(node, inner, range, demanded_bits)?,
             NumExpr::SignedWrap(inner, width) => {
                 let inner_range = self.range(inner);
                 if inner_range.bits < *width {
@@ -225,20 +182,7 @@ impl CodeBuilder<'_> {
                 self.saturate(node, inner, *width, range, Opcode::SatS, WideOpcode::SatS)?
             }
             NumExpr::Select(cond, left, right) => {
-                let cond = self.lower_bool(node, cond)?;
-                let (left, right) =
-                    (self.lower_num(node, left, demanded_bits)?, self.lower_num(node, right, demanded_bits)?);
-                let narrow = demanded_bits.is_some_and(|n| n <= 64) || range.limbs() == 1;
-                let modular = left.is_modular || right.is_modular || (narrow && range.limbs() > 1);
-                if narrow {
-                    let slot = self.emit_to_temp(Opcode::Mov, 64, right.slot, 0);
-                    self.emit(Opcode::MovIf, 64, slot, left.slot, cond);
-                    return Ok(Operand { slot, limbs: 1, range, is_modular: modular });
-                }
-                let chosen = self.wide_op(node, WideOpcode::Mov, range, right, None)?;
-                let d = (chosen.slot, chosen.limbs);
-                self.emit_wide(WideOpcode::MovIf, u32::from(chosen.limbs) * 64, d, Some(left), Some(cond));
-                Operand { is_modular: modular, ..chosen }
+                self.select(node, cond, (left.as_ref(), right.as_ref()), range, demanded_bits)?
             }
             NumExpr::FromBool(value) => exact(self.lower_bool(node, value)?),
             NumExpr::StackIndex { stack, add } => {
@@ -247,6 +191,95 @@ impl CodeBuilder<'_> {
                 exact(self.emit_to_temp(Opcode::Add, 64, next_index, add))
             }
         })
+    }
+
+    fn load_field(
+        &mut self,
+        node: &JsonNode,
+        header: &HeaderExpr,
+        field: FieldRef,
+        range: ValueRange,
+    ) -> Result<Operand, LoadError> {
+        let field = &self.layout.types[field.ty].fields[field.field];
+        let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.slot_count);
+        if let HeaderExpr::Static(id) = *header {
+            let slot = self.layout.header(id).first_slot + rel;
+            return Ok(self.load(SlotRef { slot, bits, signed, saturating: false }, range));
+        }
+        let base = self.header_base(node, header)?;
+        let slot = self.temp(limbs);
+        if limbs == 1 {
+            self.emit(Opcode::LoadAt, 64, slot, base, rel);
+        } else {
+            self.emit_wide(WideOpcode::LoadAt(rel), bits, (slot, limbs), None, Some(base));
+        }
+        Ok(self.load(SlotRef { slot, bits, signed, saturating: false }, range))
+    }
+
+    /// Emits the read of a register's cell. Returns its first slot.
+    fn load_register(
+        &mut self,
+        node: &JsonNode,
+        array: u16,
+        index: &NumExpr,
+        range: ValueRange,
+    ) -> Result<Slot, LoadError> {
+        let index = self.lower_to_slot(node, index)?;
+        let (slot, bits) = (self.temp(range.limbs()), range.bits);
+        // BMv2 throws on an index out of bounds; here it reads as 0.
+        let zero = self.constants(vec![0; usize::from(range.limbs())]);
+        if range.limbs() == 1 {
+            self.emit(Opcode::Mov, 64, slot, zero, 0);
+            self.emit(Opcode::RegRead, bits as u8, slot, array, index);
+        } else {
+            let zero = Operand { slot: zero, limbs: range.limbs(), range, is_modular: false };
+            self.emit_wide(WideOpcode::Mov, bits, (slot, range.limbs()), Some(zero), None);
+            self.emit_wide(WideOpcode::RegRead(array), bits, (slot, range.limbs()), None, Some(index));
+        }
+        Ok(slot)
+    }
+
+    fn not(
+        &mut self,
+        node: &JsonNode,
+        inner: &NumExpr,
+        range: ValueRange,
+        demanded_bits: Option<u32>,
+    ) -> Result<Operand, LoadError> {
+        let inner = self.lower_num(node, inner, demanded_bits)?;
+        if inner.limbs == 1
+            && (inner.is_modular || range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64))
+        {
+            let is_modular = inner.is_modular || range.limbs() > 1;
+            let slot = self.emit_to_temp(Opcode::Not, 64, inner.slot, 0);
+            return Ok(Operand { is_modular, limbs: 1, range, slot });
+        }
+        let is_modular = inner.is_modular;
+        Ok(Operand { is_modular, ..self.wide_op(node, WideOpcode::Not, range, inner, None)? })
+    }
+
+    fn select(
+        &mut self,
+        node: &JsonNode,
+        cond: &BoolExpr,
+        (left, right): (&NumExpr, &NumExpr),
+        range: ValueRange,
+        demanded_bits: Option<u32>,
+    ) -> Result<Operand, LoadError> {
+        let cond = self.lower_bool(node, cond)?;
+        let left = self.lower_num(node, left, demanded_bits)?;
+        let right = self.lower_num(node, right, demanded_bits)?;
+        let narrow = demanded_bits.is_some_and(|n| n <= 64) || range.limbs() == 1;
+        let is_modular = left.is_modular || right.is_modular || (narrow && range.limbs() > 1);
+        if narrow {
+            let slot = self.emit_to_temp(Opcode::Mov, 64, right.slot, 0);
+            self.emit(Opcode::MovIf, 64, slot, left.slot, cond);
+            return Ok(Operand { slot, limbs: 1, range, is_modular });
+        }
+        let chosen = self.wide_op(node, WideOpcode::Mov, range, right, None)?;
+        let d = (chosen.slot, chosen.limbs);
+        self.emit_wide(WideOpcode::MovIf, u32::from(chosen.limbs) * 64, d, Some(left), Some(cond));
+        Ok(Operand { is_modular, ..chosen })
     }
 
     /// Returns the operand in a slot, sign-extended to a temporary if it is signed.
@@ -403,82 +436,6 @@ impl CodeBuilder<'_> {
             return Ok(Operand { slot, limbs: 1, range, is_modular: false });
         }
         self.emit_wide_resize(node, kind, width, range, value, None)
-    }
-
-    /// Emits a wide operation into new temporaries, with as many limbs as `range` needs. Returns the result.
-    fn wide_op(
-        &mut self,
-        node: &JsonNode,
-        kind: WideOpcode,
-        range: ValueRange,
-        a: Operand,
-        b: Option<Operand>,
-    ) -> Result<Operand, LoadError> {
-        self.wide_limbs(node, kind, range.limbs(), range, a, b)
-    }
-
-    /// Same as [`CodeBuilder::wide_op`], with a result of `limbs` limbs.
-    pub(super) fn wide_limbs(
-        &mut self,
-        node: &JsonNode,
-        kind: WideOpcode,
-        limbs: u16,
-        range: ValueRange,
-        a: Operand,
-        b: Option<Operand>,
-    ) -> Result<Operand, LoadError> {
-        if u32::from(limbs) * 64 > MAX_WIDE_BITS {
-            return node.err(format_args!("numbers wider than {MAX_WIDE_BITS} bits are not supported"));
-        }
-        let slot = self.temp(limbs);
-        self.emit_wide(kind, u32::from(limbs) * 64, (slot, limbs), Some(a), b.map(|b| b.slot));
-        if let Some(b) = b {
-            self.set_wide_b(b);
-        }
-        Ok(Operand { slot, limbs, range, is_modular: false })
-    }
-
-    /// Emits a wide operation whose `bits` are a parameter, such as the width to extend from, instead of the
-    /// width of its result. Returns the result.
-    fn emit_wide_resize(
-        &mut self,
-        node: &JsonNode,
-        kind: WideOpcode,
-        bits: u32,
-        range: ValueRange,
-        a: Operand,
-        b: Option<Operand>,
-    ) -> Result<Operand, LoadError> {
-        let value = self.wide_op(node, kind, range, a, b)?;
-        if let Some(op) = self.unlinked.wide.last_mut() {
-            op.bits = bits;
-        }
-        Ok(value)
-    }
-
-    /// Replaces operand `b` of the last wide operation by a wide number.
-    fn set_wide_b(&mut self, b: Operand) {
-        if let Some(op) = self.unlinked.wide.last_mut() {
-            op.b = b.wide();
-        }
-    }
-
-    /// Emits a wide operation. `d` is the first slot and the number of limbs of the result; operand `b` is a single
-    /// slot.
-    fn emit_wide(
-        &mut self,
-        kind: WideOpcode,
-        bits: u32,
-        d: (Slot, u16),
-        a: Option<Operand>,
-        b: Option<Slot>,
-    ) {
-        // An operand of 0 limbs is not accessed.
-        let none = WideSlot { slot: d.0, limbs: 0, signed: false };
-        let d = WideSlot { slot: d.0, limbs: d.1, signed: false };
-        let a = a.map_or(none, Operand::wide);
-        let b = b.map_or(none, |slot| WideSlot { slot, limbs: 1, signed: false });
-        self.emit_wide_op(WideOp { kind, bits, d, a, b });
     }
 
     /// Lowers a number to one slot, modulo 2^64: for indices, lengths and shift amounts.

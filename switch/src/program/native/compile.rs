@@ -2,19 +2,18 @@
 //! egress with the packet) and which slots each function has to define, and emits the beginning and end of both
 //! functions. The parser, the operations and the deparser are lowered by other modules.
 
+mod egress;
+
 use super::abi::{
-    EXIT_DEPARSE, EXIT_DROP, EXIT_FINISH, EXIT_INTERPRET, EXIT_MULTICAST, EXIT_UNICAST, Helpers,
-    MAX_FRAME_ACCESS, NativeInput, ROW_NEXT_SHIFT,
+    EXIT_DROP, EXIT_FINISH, EXIT_INTERPRET, EXIT_MULTICAST, EXIT_UNICAST, Helpers, NativeInput,
+    ROW_NEXT_SHIFT,
 };
 use super::code::{Native, ResumePoint, Unsupported};
 use super::emitter::{Emitter, FRAME, readonly};
-use super::lower_deparser::HeaderSets;
 use super::slot_storage::{self, SlotSet};
 use crate::program::access::{self, Access, ReachableCode};
-use crate::program::frame_access::{FrameAccess, HeaderEmit};
-use crate::program::header_moves::WINDOW_LEN;
+use crate::program::frame_access::FrameAccess;
 use crate::program::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
-use crate::program::limbs::low_mask;
 use crate::program::link::LinkedProgram;
 use crate::program::op::{Opcode, Pc, Slot};
 use crate::program::parser::ParseOp;
@@ -22,7 +21,7 @@ use crate::program::signatures::ActionInfo;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, Function, Inst, InstBuilder, InstructionData, Signature, UserFuncName, Value, ValueDef, types,
+    AbiParam, Function, Inst, InstBuilder, Signature, UserFuncName, Value, ValueDef, types,
 };
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -134,13 +133,7 @@ impl<'a> NativeCompiler<'a> {
             ingress.reachable.targets.iter().chain(&egress.reachable.targets).copied(),
         );
         let memory = slot_storage::memory_slots(program, frame_access, &all);
-        let mut flags = settings::builder();
-        let mut set = |name, value| flags.set(name, value).map_err(|_| Unsupported);
-        set("opt_level", "speed")?;
-        set("enable_verifier", if cfg!(test) { "true" } else { "false" })?;
-        set("unwind_info", "false")?;
-        let isa = isa::lookup_by_name("x86_64").map_err(|_| Unsupported)?;
-        let isa = isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)?;
+        let isa = isa()?;
         let [mut written_before_egress, written_in_egress] =
             [&ingress, &egress].map(|Stage { access, .. }| {
                 let mut written_slots = SlotSet::new(program.capacity);
@@ -162,30 +155,7 @@ impl<'a> NativeCompiler<'a> {
         for op in all.ops(program).filter(|op| op.opcode == Opcode::SetValid) {
             maybe_created.extend(program.const_base(op.a));
         }
-        for state in &program.parser.states {
-            for op in &state.ops {
-                match op {
-                    ParseOp::Extract { header, base, .. } => {
-                        written_before_egress
-                            .extend(*base..*base + program.layout.header_type(*header).block_len);
-                        if frame_access.headers[usize::from(header.0)]
-                            .as_ref()
-                            .is_none_or(|header| !header.is_lazy)
-                        {
-                            maybe_created.insert(*base);
-                        }
-                    }
-                    ParseOp::ExtractNext { stack, .. } => {
-                        let stack = &program.layout.stacks[usize::from(*stack)];
-                        let elements = stack.base..stack.base + stack.size * stack.stride;
-                        // An element is extracted with all its fields, so its frame offset slot is 0.
-                        maybe_created.extend(elements.clone());
-                        written_before_egress.extend(elements.chain([stack.next_index_slot]));
-                    }
-                    _ => {}
-                }
-            }
-        }
+        add_extracted(program, frame_access, &mut written_before_egress, &mut maybe_created);
         let flags = &program.control_slots;
         let can_reenter =
             [flags.clone_session, flags.recirculate].iter().any(|flag| written_in_egress.contains(*flag))
@@ -391,210 +361,6 @@ impl<'a> NativeCompiler<'a> {
         memory
     }
 
-    /// Generates egress, and decides which slots are bridged.
-    fn egress(&self) -> Result<EgressCode, Unsupported> {
-        let program = self.program;
-        let (standard, flags) = (&program.standard, &program.control_slots);
-        let mut context = FunctionBuilderContext::new();
-        let mut function = empty_function();
-        let mut emitter = Emitter::new(
-            FunctionBuilder::new(&mut function, &mut context),
-            (program, self.frame_access, self.helpers),
-            (&self.egress.reachable.targets, &self.memory),
-            (FRAME, &self.max_frame_access),
-        );
-        let Access { read, written, logged, .. } = &self.egress.access;
-        let mut slots = self.slots(read.iter().chain(written));
-        slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);
-        for header_emit in self.frame_access.deparser.iter().flatten() {
-            slots.extend([header_emit.base + VALID_SLOT, header_emit.base + FRAME_OFFSET_SLOT]);
-            slots.extend(header_emit.create.iter().map(|field| field.slot));
-            slots.extend(header_emit.update.iter().flat_map(|group| &group.fields).map(|field| field.slot));
-        }
-        // A clone or a recirculated packet keeps the fields of its field list when it enters the pipeline again.
-        if self.can_reenter {
-            slots.extend(Access::after_egress(program).read);
-            slots.extend(self.preserved.iter());
-        }
-        // Slots that the interpreter reads afterwards, to deparse the packet (if this code does not) and for a trace.
-        let mut needed = SlotSet::new(program.capacity);
-        let headers = program.layout.headers.iter().zip(&self.frame_access.headers);
-        for (header, extract) in headers.filter(|(header, _)| !header.is_metadata) {
-            needed.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
-            let is_lazy = extract.as_ref().is_some_and(|extract| extract.is_lazy);
-            let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].block_len;
-            needed.extend(fields.filter(|slot| !is_lazy || self.frame_access.written.contains(slot)));
-        }
-        let from_frame: HashSet<Slot> =
-            self.frame_access.left_in_frame.iter().flatten().map(|field| field.slot).collect();
-        let deparsed = Access::deparser(program, &[]).read;
-        needed.extend(deparsed.iter().chain(logged).copied().filter(|slot| !from_frame.contains(slot)));
-        slots.extend(needed.iter());
-        let (mut loads, zero) = (Vec::new(), emitter.iconst(0));
-        // Not a temporary or constant.
-        let is_zeroed = |slot: &Slot| usize::from(*slot) < program.zeroed_slots;
-        let mut bridged: Vec<Slot> = self.memory.iter().filter(is_zeroed).collect();
-        let helper_slots = slot_storage::memory_slots(program, self.frame_access, &self.egress.reachable);
-        let mut copied_to_vector = Vec::new();
-        for (word, slot) in bridged.iter().enumerate() {
-            if slots.contains(*slot) || helper_slots.contains(*slot) {
-                let value = emitter.load_bridged(word);
-                emitter.store_slot(*slot, value);
-                copied_to_vector.push(*slot);
-            }
-        }
-        for slot in slots.iter().filter(is_zeroed) {
-            if self.memory.contains(slot) {
-                continue;
-            }
-            if !self.is_zero_at_egress(slot) {
-                // Which slots are bridged is known only when the live loads are known, so the index of the bridged word
-                // is patched below. A dead load keeps index 0 and is removed by Cranelift. Until the patch, all these
-                // loads look equal and must not be merged; GVN, which merges, runs later, in `compile`.
-                let value = emitter.load_bridged(0);
-                loads.push((slot, value));
-                emitter.declare_slot(slot, value);
-            } else if self.written_in_egress.contains(slot) {
-                emitter.declare_slot(slot, zero);
-            } else {
-                emitter.declare_zero(slot);
-            }
-        }
-        let inputs = [
-            (standard.egress_timestamp, NativeInput::Now, u32::from(TIMESTAMP_BITS)),
-            (standard.enq_timestamp, NativeInput::EnqTimestamp, standard.enq_timestamp_bits),
-            (standard.enq_qdepth, NativeInput::EnqDepth, standard.qdepth_bits),
-            (standard.deq_timedelta, NativeInput::DeqTimedelta, standard.deq_timedelta_bits),
-            (standard.deq_qdepth, NativeInput::DeqDepth, standard.qdepth_bits),
-            (standard.qid, NativeInput::Qid, 64),
-            (standard.egress_rid, NativeInput::Rid, 64),
-            (standard.egress_port, NativeInput::Port, 64),
-            (standard.packet_length, NativeInput::PacketLength, 64),
-            (flags.drop_port, NativeInput::DropPort, 64),
-        ];
-        for (slot, input, bits) in inputs {
-            let value = emitter.load_input(input);
-            let value = emitter.mask(value, low_mask(bits));
-            emitter.declare_slot(slot, value);
-        }
-        // Ingress may have left the drop port in `egress_spec`. Any other value will do: the packet is dropped only
-        // if egress itself assigns the drop port.
-        let not_drop = emitter.load_input(NativeInput::DropPort);
-        let not_drop = emitter.add_imm(not_drop, 1);
-        let not_drop = emitter.mask(not_drop, low_mask(standard.port_bits));
-        emitter.declare_slot(standard.egress_spec, not_drop);
-        emitter.declare_slot(flags.exit, zero);
-        // No clone is pending when egress starts: the pipeline makes it, and clears this slot, when ingress or egress
-        // returns.
-        emitter.declare_slot(flags.clone_session, zero);
-        let always_declared = [standard.egress_spec, flags.clone_session];
-        // The deparser is compiled only if it consists of frame accesses alone: it updates no checksum over
-        // slots and runs no code of its own.
-        let compiled_deparser = self
-            .frame_access
-            .deparser
-            .as_ref()
-            .filter(|_| !self.frame_access.has_slot_checksum_updates && program.deparser.code.is_none());
-        let bytes = |header_emits: &&Vec<HeaderEmit>| {
-            header_emits.iter().map(|emit| usize::from(emit.bytes)).sum::<usize>()
-        };
-        // Checked here although `frame_offset` refuses larger offsets: that error would reject the whole program,
-        // this test leaves only the deparser to the interpreter.
-        let compiled_deparser =
-            compiled_deparser.filter(|header_emits| bytes(header_emits) + WINDOW_LEN <= MAX_FRAME_ACCESS);
-        // Slots to store when the interpreter finishes egress. With a compiled deparser, unchanged headers need not be
-        // stored, but slots that a clone or recirculated packet keeps must be.
-        let mut spilled_on_finish = emitter.variables();
-        let is_preserved =
-            |slot: &Slot| self.can_reenter && (*slot == standard.priority || self.preserved.contains(*slot));
-        if compiled_deparser.is_some() {
-            spilled_on_finish.retain(|slot| {
-                self.written_in_egress.contains(*slot) || is_preserved(slot) || always_declared.contains(slot)
-            });
-        }
-        let end = emitter.builder.create_block();
-        emitter.emit_code(program.egress, end)?;
-
-        emitter.switch_to(end);
-        let rare_flags = [flags.clone_session, flags.recirculate];
-        let may_be_pending = rare_flags
-            .iter()
-            .any(|flag| !emitter.is_known_zero(*flag) && self.written_in_egress.contains(*flag))
-            || !emitter.is_known_zero(flags.recirculate);
-        if may_be_pending {
-            let (finish, usual) = (emitter.create_cold_block(), emitter.builder.create_block());
-            let (session, recirculate) =
-                (emitter.use_slot(flags.clone_session), emitter.use_slot(flags.recirculate));
-            let any = emitter.builder.ins().bor(session, recirculate);
-            emitter.brif(any, finish, usual);
-            emitter.switch_to(finish);
-            emitter.spill(&spilled_on_finish);
-            emitter.emit_return(EXIT_FINISH);
-            emitter.switch_to(usual);
-        }
-        let (port, drop_port) =
-            (emitter.use_slot(standard.egress_spec), emitter.load_input(NativeInput::DropPort));
-        let is_drop = emitter.compare(IntCC::Equal, port, drop_port);
-        let (dropped, forward) = (emitter.builder.create_block(), emitter.builder.create_block());
-        emitter.brif(is_drop, dropped, forward);
-        emitter.switch_to(dropped);
-        emitter.emit_return(EXIT_DROP);
-        emitter.switch_to(forward);
-        let slow = emitter.create_cold_block();
-        let mut spilled_on_deparse = Vec::new();
-        match compiled_deparser {
-            Some(header_emits) => {
-                emitter.deparser(
-                    header_emits,
-                    &HeaderSets {
-                        maybe_created: &self.maybe_created,
-                        never_invalidated: &self.never_invalidated,
-                    },
-                    slow,
-                )?;
-                let is_needed = |slot: &Slot| {
-                    let block = |header: &Header| {
-                        !header.is_metadata
-                            && (header.first_slot
-                                ..header.first_slot + program.layout.types[header.ty].block_len)
-                                .contains(slot)
-                    };
-                    program.layout.headers.iter().any(block)
-                        || always_declared.contains(slot)
-                        || *slot == flags.recirculate
-                };
-                emitter.switch_to(slow);
-                spilled_on_deparse.extend(spilled_on_finish.iter().copied().filter(is_needed));
-                emitter.spill(&spilled_on_deparse);
-                emitter.emit_return(EXIT_DEPARSE);
-            }
-            None => {
-                emitter.jump(slow);
-                emitter.switch_to(slow);
-                emitter.spill(&spilled_on_finish);
-                emitter.emit_return(EXIT_FINISH);
-            }
-        }
-        emitter.complete()?;
-        let live = live_values(&function);
-        let is_live = |(slot, value): &(Slot, Value)| live.contains(value) || needed.contains(*slot);
-        for (slot, value) in loads.into_iter().filter(is_live) {
-            if let ValueDef::Result(inst, _) = function.dfg.value_def(value)
-                && let InstructionData::Load { offset, .. } = &mut function.dfg.insts[inst]
-            {
-                *offset = (8 * bridged.len() as i32).into();
-            }
-            bridged.push(slot);
-        }
-        Ok(EgressCode {
-            code: self.compile(function)?,
-            bridged,
-            copied_to_vector,
-            spilled_on_finish,
-            spilled_on_deparse,
-        })
-    }
-
     /// Returns these slots as a set, without the arguments of actions, which come from the entry.
     fn slots<'s>(&self, slots: impl Iterator<Item = &'s Slot>) -> SlotSet {
         let mut set = SlotSet::new(self.program.capacity);
@@ -613,6 +379,46 @@ impl<'a> NativeCompiler<'a> {
             return Err(Unsupported);
         }
         Ok(compiled.code_buffer().to_vec())
+    }
+}
+
+/// Returns the target of the machine code, with the settings.
+fn isa() -> Result<OwnedTargetIsa, Unsupported> {
+    let mut flags = settings::builder();
+    let mut set = |name, value| flags.set(name, value).map_err(|_| Unsupported);
+    set("opt_level", "speed")?;
+    set("enable_verifier", if cfg!(test) { "true" } else { "false" })?;
+    set("unwind_info", "false")?;
+    let isa = isa::lookup_by_name("x86_64").map_err(|_| Unsupported)?;
+    isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)
+}
+
+/// Adds the slots that the parser writes to `written`, and the headers that it extracts with all their fields to
+/// `maybe_created`.
+fn add_extracted(
+    program: &LinkedProgram,
+    frame_access: &FrameAccess,
+    written: &mut SlotSet,
+    maybe_created: &mut SlotSet,
+) {
+    for op in program.parser.states.iter().flat_map(|state| &state.ops) {
+        match op {
+            ParseOp::Extract { header, base, .. } => {
+                written.extend(*base..*base + program.layout.header_type(*header).block_len);
+                let extract = frame_access.headers[usize::from(header.0)].as_ref();
+                if extract.is_none_or(|header| !header.is_lazy) {
+                    maybe_created.insert(*base);
+                }
+            }
+            ParseOp::ExtractNext { stack, .. } => {
+                let stack = &program.layout.stacks[usize::from(*stack)];
+                let elements = stack.base..stack.base + stack.size * stack.stride;
+                // An element is extracted with all its fields, so its frame offset slot is 0.
+                maybe_created.extend(elements.clone());
+                written.extend(elements.chain([stack.next_index_slot]));
+            }
+            _ => {}
+        }
     }
 }
 
