@@ -152,3 +152,21 @@ fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Cl
         _ => "none".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `weir` does not have the schemes of a program that extends it.
+    #[test]
+    fn the_first_line_of_run_yaml_names_the_program_that_repeats_the_run() {
+        let mut run = RunDescription { yaml: "name: x\n".into(), ..RunDescription::default() };
+        let version = run.program.to_string();
+        assert_eq!(run.to_yaml(), format!("# {version}: `weir run run.yaml` repeats this run.\nname: x\n"));
+        run.program = ProgramInfo { name: "my-lab".into(), commit: Some("3807f88a1b2c".into()) };
+        let expected = format!(
+            "# my-lab with {version} (3807f88a1b2c): `my-lab run run.yaml` repeats this run.\nname: x\n"
+        );
+        assert_eq!(run.to_yaml(), expected);
+    }
+}

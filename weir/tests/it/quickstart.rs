@@ -119,6 +119,49 @@ fn documentation_shows_what_the_quickstart_prints() {
     }
 }
 
+/// The pages name the distance to the paper, which is not reproduced.
+#[test]
+fn documentation_says_how_far_the_quickstart_is_from_the_paper() {
+    let (summary, file) = (summary(shared().0.path()), fs::read_to_string(quickstart()).unwrap());
+    let peak = |scheme: &str| summary.schemes[scheme].queues[BOTTLENECK].peak_bytes as f64;
+    let distance = format!("{:.1} %", 100.0 * (1.0 - peak("fncc") / peak("hpcc")));
+    let published = "37.5 %";
+    assert!(file.contains(&format!("value: \"-{published}\"")), "{file}");
+    let slowdown = |scheme: &str| format!("| {:.1} us |", summary.schemes[scheme].first_slowdown_us.unwrap());
+    for (page, shown) in [
+        ("README.md", vec![distance.clone(), published.to_owned()]),
+        (
+            "docs/start/quickstart.md",
+            vec![format!("| -{published} | -{distance} |"), slowdown("fncc"), slowdown("hpcc")],
+        ),
+    ] {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
+        for shown in shown {
+            assert!(text.contains(&shown), "{page} does not show {shown}");
+        }
+        assert!(
+            !text.contains("reproduces"),
+            "{page}: the experiment is repeated, the figure is not reproduced"
+        );
+    }
+}
+
+#[test]
+fn the_program_and_its_commit_are_in_every_artefact() {
+    let version = Command::new(cargo_bin("weir")).arg("--version").output().unwrap().stdout;
+    let version = String::from_utf8(version).unwrap().trim_end().to_owned();
+    let pattern = regex::Regex::new(r"^weir \d+\.\d+\.\d+( \([0-9a-f]{12}(, modified)?\))?$").unwrap();
+    assert!(pattern.is_match(&version), "{version}");
+    let has_commit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.git").exists();
+    assert!(version.contains('(') || !has_commit, "a build in a checkout names its commit: {version}");
+    let dir = shared().0.path();
+    assert_eq!(summary(dir).program.as_deref(), Some(&*version));
+    let yaml = fs::read_to_string(dir.join("out/run.yaml")).unwrap();
+    let first = format!("# {version}: `weir run run.yaml` repeats this run.");
+    assert_eq!(yaml.lines().next(), Some(&*first));
+    assert!(fs::read_to_string(dir.join("out/report.html")).unwrap().contains(&version));
+}
+
 #[test]
 fn the_report_loads_nothing_and_its_charts_have_data() {
     let out = shared().0.path().join("out");
@@ -179,6 +222,12 @@ fn schemes_and_keys_can_be_chosen() {
     assert_eq!(summary.schemes.keys().collect::<Vec<_>>(), ["hpcc"]);
     assert!((summary.virtual_s - 400e-6).abs() < 1e-12);
     assert!(dir.path().join("out/flows.csv").exists() && !dir.path().join("out/queues.csv").exists());
+    // The title is that of the file, of which these keys make another experiment.
+    let report = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
+    let title = "FNCC against HPCC (FNCC Fig. 9 and 10) (with duration=400us, observe.csv=[flows])";
+    assert!(report.contains(title), "the title of the report does not name the keys");
+    let unchanged = fs::read_to_string(shared().0.path().join("out/report.html")).unwrap();
+    assert!(!unchanged.contains("Fig. 9 and 10) (with "));
 }
 
 /// Ctrl-C as a shell sends it.
