@@ -152,7 +152,6 @@ pub(super) fn resolve(
             "must be positive, for example 32MB: no packet fits into an empty buffer".to_owned(),
         ));
     }
-    check_pfc_threshold(&spec, &invalid)?;
     if spec.queue_packets == Some(0) {
         return Err(invalid(
             "queue_packets",
@@ -234,24 +233,6 @@ pub(super) fn resolve(
         .and_then(|()| experiment.check_sender_quantities())
         .map_err(|(key_path, reason)| invalid(&key_path, reason))?;
     Ok(experiment)
-}
-
-/// Rejects a PFC threshold that the buffer of a switch cannot reach: it would be the same as `pfc: off`, unsaid. The
-/// default threshold is only a [warning](super::warnings).
-fn check_pfc_threshold(
-    spec: &ExperimentSpec,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(), ExperimentError> {
-    match spec.unreachable_pfc_threshold() {
-        Some(threshold) if !spec.has_default_pfc_threshold() => {
-            let reason = format!(
-                "{threshold} exceeds the buffer of a switch, {}: no switch would ever pause; lower it, or write pfc: off",
-                spec.buffer
-            );
-            Err(invalid("pfc.threshold", reason))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Checks the times of PFC.

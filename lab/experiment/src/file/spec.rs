@@ -163,7 +163,7 @@ impl ExperimentSpec {
         self.queues.iter().map(|queue| queue.weight.get()).collect()
     }
 
-    /// Returns the PFC threshold, if it is above what the buffer of a switch can hold.
+    /// Returns the PFC threshold, if it is above what the buffer of a switch can hold, so that no switch pauses.
     pub(super) fn unreachable_pfc_threshold(&self) -> Option<Bytes> {
         self.pfc.on().and_then(|pfc| pfc.threshold).filter(|&threshold| threshold > self.buffer)
     }

@@ -162,7 +162,6 @@ fn errors_have_key_path_and_reason() {
             ],
         ),
         (&["workload={kind: permutation, x: 1}"], &["expected one of `kind`, `name`, `"]),
-        (&["pfc.threshold=64MB"], &["pfc.threshold: 64MB exceeds the buffer of a switch"]),
         (
             &["faults=[{kind: down, links: [h1], from: 2ms}]"],
             &["faults[0].from: 2ms is not before the end of the run (1ms)"],
