@@ -41,6 +41,7 @@ const UNPRIVILEGED_TESTS: &[harness::Test] =
 
 const ROOT_TESTS: &[harness::Test] = &[
     ("the_quickstart_does_what_it_does_in_virtual_time", the_quickstart_does_what_it_does_in_virtual_time),
+    ("base_rtt_is_measured_by_pings_alone", base_rtt_is_measured_by_pings_alone),
     (
         "a_fat_tree_carries_a_permutation_on_symmetric_paths",
         a_fat_tree_carries_a_permutation_on_symmetric_paths,
@@ -246,6 +247,7 @@ fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
     let output = netns.run("quickstart", "mininet", &[&SCALE_MODEL[..], &pcap].concat());
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     netns.wait_until_nothing_is_left();
+    assert_tutorial_shows_header(&text(&output.stdout));
     let (summary, fabric) = (netns.json("summary.json"), netns.json("fabric.json"));
     assert_eq!(summary["backend"], "mininet");
     assert!(summary.get("partial").is_none(), "{summary}");
@@ -273,6 +275,55 @@ fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
     for file in ["flows.csv", "queues.csv", "rates.csv", "report.html", "run.yaml", "queue-s1-3.svg"] {
         assert!(netns.dir.path().join("run").join(file).is_file(), "{file}");
     }
+}
+
+/// The tutorial shows the table's columns and units as they are printed, but for their widths.
+fn assert_tutorial_shows_header(printed: &str) {
+    let page = fs::read_to_string(format!("{ROOT}/docs/tutorials/bmv2.md")).expect("a page");
+    let header = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| !line.starts_with(" scheme ")).take(3);
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(header(printed).len(), 3, "{printed}");
+    assert_eq!(header(&page), header(printed), "docs/tutorials/bmv2.md");
+}
+
+/// T of a leaf-spine at 1 Mbit/s is the model's: pings that wait for each other would make it 7 to 10 % longer. The
+/// threshold of PFC is above the buffer, which means that no switch pauses.
+fn base_rtt_is_measured_by_pings_alone() {
+    const LEAF_SPINE: &str = "\
+name: ls4
+topology: {kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, rate: 100Gbps, delay: 1us}
+mtu: 1518B
+pfc: {threshold: 100MB}
+schemes: [hpcc]
+flows:
+  - {from: h1, to: h5, port: 50001}
+  - {from: h4, to: h6, port: 50004}
+duration: 40us
+observe: {interval: 1us}
+";
+    let netns = TestNetns::new("base-rtt");
+    fs::write(netns.dir.path().join("ls4.yaml"), LEAF_SPINE).expect("written");
+    let arguments =
+        ["run", "ls4.yaml", "--on", "mininet", "--switch", "weir", "--rate", "1Mbps", "--out", "run"];
+    let output = netns.weir(&arguments).output().expect("the process exits");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    netns.wait_until_nothing_is_left();
+    let fabric = netns.json("fabric.json");
+    let facts = &fabric["schemes"]["hpcc"];
+    assert_eq!(facts["pairs"], 30);
+    let [base_rtt, model, pings] =
+        ["base_rtt_us", "model_rtt_us", "ping_rtt_us"].map(|key| number(&facts[key]));
+    let excess = base_rtt / model - 1.0;
+    eprintln!(
+        "T is {:.2} % above the model's {:.1} ms; the longest ping of all at once took {:.1} ms",
+        excess * 100.0,
+        model / 1e3,
+        pings / 1e3
+    );
+    assert!((0.0..0.02).contains(&excess), "T is {base_rtt} us, the model's {model} us");
+    assert_eq!(netns.json("summary.json")["schemes"]["hpcc"]["pauses"], 0);
 }
 
 /// Faults of the experiment happen at their times, and links can also be changed manually, both with one process for
