@@ -28,6 +28,7 @@ fn main() -> ExitCode {
 
 const UNPRIVILEGED_TESTS: &[harness::Test] = &[
     ("plan_and_verify_need_no_switch", plan_and_verify_need_no_switch),
+    ("unconnected_networks_need_entries_of_their_own", unconnected_networks_need_entries_of_their_own),
     ("invalid_input_is_rejected_with_status_2", invalid_input_is_rejected_with_status_2),
 ];
 const ROOT_TESTS: &[harness::Test] = &[
@@ -38,6 +39,10 @@ const ROOT_TESTS: &[harness::Test] = &[
         up::a_fabric_comes_up_without_mininet_and_leaves_nothing,
     ),
     ("a_fabric_leaves_namespaces_of_others_alone", up::a_fabric_leaves_namespaces_of_others_alone),
+    (
+        "a_namespace_that_is_busy_is_removed_by_the_next_attempt",
+        up::a_namespace_that_is_busy_is_removed_by_the_next_attempt,
+    ),
     ("two_fabrics_do_not_share_a_namespace", up::two_fabrics_do_not_share_a_namespace),
     ("a_second_fabric_does_not_write_into_the_first", up::a_second_fabric_does_not_write_into_the_first),
     ("switches_that_were_killed_are_reported", up::switches_that_were_killed_are_reported),
@@ -124,6 +129,39 @@ fn plan_and_verify_need_no_switch() {
     assert!(json.contains(r#""dst_addr": ["#) && json.contains("10.0.1.0"), "{json}");
 }
 
+fn assert_rejected(arguments: &[&str], reason: &str) {
+    let output = weir(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", output_text(&output));
+    assert!(output_text(&output).contains(reason), "{arguments:?}: {}", output_text(&output));
+}
+
+/// Two networks in one file of the p4 tutorials, which is valid if the file has the switches' entries: no routes are
+/// computed between them.
+fn unconnected_networks_need_entries_of_their_own() {
+    const ISLANDS: &str = r#"{"hosts": {
+        "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11"}, "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:02:22"},
+        "h3": {"ip": "10.0.3.3/24", "mac": "08:00:00:00:03:33"}, "h4": {"ip": "10.0.3.4/24", "mac": "08:00:00:00:04:44"}},
+      "switches": {"s1": {"runtime_json": "s-runtime.json"}, "s2": {"runtime_json": "s-runtime.json"}},
+      "links": [["h1", "s1-p1"], ["h2", "s1-p2"], ["h3", "s2-p1"], ["h4", "s2-p2"]]}"#;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let topology = write("topology.json", ISLANDS);
+    write("s-runtime.json", r#"{"target": "bmv2", "table_entries": []}"#);
+    let proof = weir(&["verify", "-t", &topology]);
+    assert!(proof.status.success(), "{}", output_text(&proof));
+    assert!(output_text(&proof).contains("proved: 4 ordered pairs of hosts"), "{}", output_text(&proof));
+    // An experiment file that refers to the topology is read in the same way.
+    let fabric = write("fabric.yaml", "{kind: file, path: topology.json}\n");
+    let proof = weir(&["verify", "-t", &fabric]);
+    assert!(output_text(&proof).contains("proved: 4 ordered pairs of hosts"), "{}", output_text(&proof));
+    let without = write("without.json", &ISLANDS.replace(r#"{"runtime_json": "s-runtime.json"}"#, "{}"));
+    assert_rejected(&["verify", "-t", &without], "topology: no path between \"h1\" and \"h3\"");
+}
+
 fn invalid_input_is_rejected_with_status_2() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let write = |name: &str, text: &str| {
@@ -132,11 +170,6 @@ fn invalid_input_is_rejected_with_status_2() {
         path.to_str().expect("text").to_owned()
     };
     let good = write("good.yaml", FABRIC);
-    let assert_rejected = |arguments: &[&str], reason: &str| {
-        let output = weir(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", output_text(&output));
-        assert!(output_text(&output).contains(reason), "{arguments:?}: {}", output_text(&output));
-    };
     assert_rejected(&["verify", "-t", "/nowhere.yaml"], "/nowhere.yaml");
     assert_rejected(&["verify", "-t", &write("no.yaml", "a: 1\n")], "missing `topology` or `kind`");
     assert_rejected(

@@ -239,6 +239,21 @@ pub(crate) fn a_fabric_leaves_namespaces_of_others_alone() {
     netns.assert_clean();
 }
 
+/// While something is mounted on the file of a namespace, the file cannot be removed. An attempt undoes one mount.
+pub(crate) fn a_namespace_that_is_busy_is_removed_by_the_next_attempt() {
+    let netns = TestNetns::new();
+    let up = netns.weir("up", &["fabric.yaml"]);
+    assert!(up.status.success(), "{}", output_text(&up));
+    let file = format!("/run/netns/{}-h2", netns.name);
+    for _ in 0..2 {
+        let mounted = Command::new("mount").args(["--bind", &file, &file]).output().expect("mount");
+        assert!(mounted.status.success(), "{}", output_text(&mounted));
+    }
+    let down = netns.weir("down", &[]);
+    assert!(down.status.success(), "{}", output_text(&down));
+    netns.assert_clean();
+}
+
 /// Host b-h1 of a fabric x and host h1 of a fabric x-b would have the same namespace, x-b-h1.
 pub(crate) fn two_fabrics_do_not_share_a_namespace() {
     let netns = TestNetns::new();

@@ -52,7 +52,13 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
         let (status, error) = run("controller tables s9");
         assert_eq!((status, error.contains("unknown switch s9")), (2, true), "{error}");
 
+        let diff = format!("controller diff --program {program}");
+        let (status, error) = run(&diff);
+        assert_eq!(status, 2, "{error}");
+        assert!(error.contains("2 of 2 switches differ from the plan"), "{error}");
+        assert!(error.contains("`weir controller watch` changes routes while a link is down"), "{error}");
         assert_eq!(run(&format!("controller apply --program {program}")).0, 0);
+        assert_eq!(run(&diff), (0, "2 switches are as planned\n".to_owned()));
         let (status, tables) = run("controller tables s2 s1");
         let (first, second) = (tables.find("s1: "), tables.find("s2: "));
         assert!(status == 0 && first.is_some() && first < second, "{tables}");
