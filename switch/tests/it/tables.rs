@@ -398,6 +398,33 @@ fn a_custom_crc_has_the_parameters_that_were_set() {
     }
 }
 
+/// The same with 16 bits.
+#[test]
+fn a_custom_crc_of_16_bits_has_the_parameters_that_were_set() {
+    let text = include_str!("../data/tables.json").replacen("\"crc32\"", "\"crc16_custom\"", 1);
+    let key = Key { what: 15, addr: 0x0a00_0001, port: 0x1ff, ..Key::default() };
+    for engine in [Engine::Compiled, Engine::Interpreter] {
+        let mut pipeline = Pipeline::new(Program::load(&text, engine).unwrap(), 1);
+        let hash = |pipeline: &mut Pipeline| process(pipeline, key).unwrap().result;
+        // CRC-16/ARC of 0a 00 00 01 01 ff.
+        assert_eq!(hash(&mut pipeline), 100 + 0xba10 % 1000, "the default");
+        // CRC-16/X-25.
+        let mut parameters = CrcParameters {
+            width: 16,
+            polynomial: 0x1021,
+            initial: 0xffff,
+            final_xor: 0xffff,
+            reflect_input: true,
+            reflect_output: true,
+        };
+        pipeline.set_crc_parameters("calc", parameters).unwrap();
+        assert_eq!(hash(&mut pipeline), 100 + 0x92fd % 1000, "{engine:?}");
+        parameters.width = 32;
+        assert!(pipeline.set_crc_parameters("calc", parameters).is_err());
+        assert_eq!(hash(&mut pipeline), 100 + 0x92fd % 1000, "an error changes nothing");
+    }
+}
+
 #[test]
 fn resubmit_and_recirculate_keep_their_list() {
     let (mut pipeline, mut effects) = (pipeline("tables"), SideEffects::default());

@@ -154,10 +154,26 @@ impl RunningSwitch {
         RunningSwitch(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
+    /// Returns the addresses of its P4Runtime and Thrift servers, once they are served.
+    fn addresses(&mut self) -> [String; 2] {
+        let mut stdout = BufReader::new(self.0.stdout.as_mut().unwrap());
+        [(), ()].map(|()| {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            assert!(line.contains("erver listening on "), "{line}");
+            line.trim().rsplit(' ').next().unwrap().to_owned()
+        })
+    }
+
     /// Sends a signal, and waits for the process. Returns exit status, stdout and stderr.
-    fn stop(mut self, signal: &str) -> (Option<i32>, String, String) {
+    fn stop(self, signal: &str) -> (Option<i32>, String, String) {
         let pid = self.0.id().to_string();
         assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self.finish()
+    }
+
+    /// Waits for the process. Returns exit status, stdout and stderr.
+    fn finish(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
@@ -376,6 +392,86 @@ fn a_full_disk_ends_the_log_and_not_the_switch() {
     assert!(out.contains("switch: 200 received"), "{out}");
     assert!(err.starts_with("warning: --log-file log: ") && err.lines().count() == 1, "{err}");
     assert!(fs::metadata(&log).unwrap().len() <= 8 * 1024);
+}
+
+/// Calls a method without arguments of Thrift's service `standard`. Returns the reply.
+fn thrift_reply(address: &str, method: &str) -> Vec<u8> {
+    const CALL: u32 = 0x8001_0001; // version 1 of the binary protocol
+    const SEQUENCE: u32 = 7;
+    const STOP: u8 = 0;
+    let name = format!("standard:{method}");
+    let mut message = [CALL.to_be_bytes(), (name.len() as u32).to_be_bytes()].concat();
+    message.extend(name.as_bytes());
+    message.extend(SEQUENCE.to_be_bytes());
+    message.push(STOP);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(&message).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn digests_are_published_at_bmv2s_default_address() {
+    // No other process has this device id.
+    let device = 9_000_000_000 + u64::from(std::process::id());
+    let directory = tempfile::tempdir().unwrap();
+    let mut switch = RunningSwitch::start(directory.path(), &["--device-id", &device.to_string()]);
+    let [_, thrift] = switch.addresses();
+    let socket = format!("/tmp/bmv2-{device}-notifications.ipc");
+    let info = thrift_reply(&thrift, "bm_mgmt_get_info");
+    let address = format!("ipc://{socket}");
+    assert!(info.windows(address.len()).any(|part| part == address.as_bytes()), "{info:?}");
+    let mut subscriber = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    subscriber.set_read_timeout(Some(TIMEOUT)).unwrap();
+    // The headers of a subscriber and of a publisher (nanomsg RFC sp-ipc-mapping-01).
+    subscriber.write_all(b"\0SP\0\0\x21\0\0").unwrap();
+    let mut header = [0; 8];
+    subscriber.read_exact(&mut header).unwrap();
+    assert_eq!(&header, b"\0SP\0\0\x20\0\0");
+    assert_eq!(switch.stop("-TERM").0, Some(0));
+    assert!(!Path::new(&socket).exists());
+}
+
+#[test]
+fn a_saved_state_is_restored_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    // The reply is a message header, and a struct with one string.
+    let state = |thrift: &str| {
+        let reply = thrift_reply(thrift, "bm_serialize_state");
+        let start = reply.iter().position(|&byte| byte == b'{').expect("JSON");
+        String::from_utf8(reply[start..reply.len() - 1].to_vec()).unwrap()
+    };
+    let mut switch = RunningSwitch::start(directory.path(), &[]);
+    let [p4runtime, thrift] = switch.addresses();
+    let empty = state(&thrift);
+    fs::write(directory.path().join("fabric.yaml"), "{kind: star, hosts: 3}").unwrap();
+    let mut apply = Command::cargo_bin("weir").unwrap();
+    apply.current_dir(directory.path()).args([
+        "controller",
+        "apply",
+        "--topology",
+        "fabric.yaml",
+        "--program",
+    ]);
+    apply.arg(program()).arg(format!("--switch=s1={p4runtime}")).assert().success();
+    let saved = state(&thrift);
+    assert!(saved.len() > empty.len(), "{saved}");
+    assert_eq!(switch.stop("-TERM").0, Some(0));
+
+    fs::write(directory.path().join("state"), &saved).unwrap();
+    let mut switch = RunningSwitch::start(directory.path(), &["--restore-state", "state"]);
+    let [_, thrift] = switch.addresses();
+    assert_eq!(state(&thrift), saved);
+    assert_eq!(switch.stop("-TERM").0, Some(0));
+
+    fs::write(directory.path().join("state"), &saved[1..]).unwrap();
+    let switch = RunningSwitch::start(directory.path(), &["--restore-state", "state"]);
+    let output = switch.finish();
+    assert_eq!(output.0, Some(2));
+    assert!(output.2.contains("error: state: the saved state is not JSON"), "{}", output.2);
 }
 
 #[test]

@@ -555,7 +555,7 @@ fn value_sets_are_changed_as_in_bmv2() {
 #[test]
 fn parameters_of_custom_crcs_are_set_by_name() {
     const HASHES: &str = include_str!("../../../tests/data/tables.json");
-    let custom = HASHES.replacen("\"crc32\"", "\"crc32_custom\"", 1);
+    let custom = |algorithm: &str| HASHES.replacen("\"crc32\"", algorithm, 1);
     let config16 = Value::structure([
         (1, Value::I16(0x8005u16 as i16)),
         (2, Value::I16(-1)),
@@ -570,22 +570,54 @@ fn parameters_of_custom_crcs_are_set_by_name() {
         (4, Value::Bool(true)),
         (5, Value::Bool(false)),
     ]);
-    for (program, expected) in [(custom.as_str(), VOID), (HASHES, Reply::Exception(2))] {
-        let server = TestServer::new(Some(program));
+    let wrong_type = || Reply::Exception(2);
+    for (program, expected16, expected32) in [
+        (custom("\"crc32_custom\""), wrong_type(), VOID),
+        (custom("\"crc16_custom\""), VOID, wrong_type()),
+        (HASHES.to_owned(), wrong_type(), wrong_type()),
+    ] {
+        let server = TestServer::new(Some(&program));
         let mut client = server.connect();
         let mut set = |method: &str, name: &str, config: &Value| {
             client.standard(method, [Value::text(name), config.clone()])
         };
-        assert_eq!(set("bm_set_crc32_custom_parameters", "calc", &config32), expected);
-        assert_eq!(
-            set("bm_set_crc16_custom_parameters", "calc", &config16),
-            Reply::Exception(2),
-            "WRONG_TYPE"
-        );
+        assert_eq!(set("bm_set_crc32_custom_parameters", "calc", &config32), expected32);
+        assert_eq!(set("bm_set_crc16_custom_parameters", "calc", &config16), expected16);
+        assert_eq!(set("bm_set_crc16_custom_parameters", "nowhere", &config16), Reply::Exception(1));
         assert_eq!(set("bm_set_crc32_custom_parameters", "nowhere", &config32), Reply::Exception(1));
         assert_eq!(set("bm_set_toeplitz_hash_key", "calc", &bytes(&[0; 40])), Reply::Exception(2));
         assert_eq!(set("bm_set_toeplitz_hash_key", "nowhere", &bytes(&[0; 40])), Reply::Exception(1));
     }
+}
+
+#[test]
+fn the_state_is_serialised_for_a_switch_that_restores_it() {
+    let server = TestServer::new(Some(ENTITIES));
+    let mut client = server.connect();
+    let serialise = |client: &mut Client| match client.call(STANDARD, "bm_serialize_state", []) {
+        Reply::Result(Some(Value::Binary(state))) => String::from_utf8(state).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let before = serialise(&mut client);
+    let prefix = key([(1, vec![bytes(&[10, 0, 1, 0]), Value::I32(24)])]);
+    let (table, action) = (Value::text("TheIngress.lpm_one"), Value::text("TheIngress.counted"));
+    let handle = client.result("bm_mt_add_entry", [table, prefix, action, data([&[9]]), priority(0)]);
+    assert_eq!(handle, Value::I32(0));
+    let paths = Value::text("TheIngress.paths");
+    client.result("bm_mt_act_prof_add_member", [paths, Value::text("TheIngress.send"), data([&[7]])]);
+    let state = serialise(&mut client);
+    assert_ne!(state, before);
+
+    let config = DataplaneConfig { priorities: 8, ..DataplaneConfig::default() };
+    let mut restored = Switch::new(Program::from_json(ENTITIES).unwrap(), config.switch_config(), 1).unwrap();
+    let pipeline = restored.pipeline_mut();
+    pipeline.restore_state(&state).unwrap();
+    assert_eq!(pipeline.save_state(), state);
+    let table = pipeline.table_by_name("TheIngress.lpm_one").unwrap();
+    assert_eq!((pipeline.table_len(table), pipeline.members("TheIngress.paths").unwrap().len()), (1, 1));
+
+    let empty = TestServer::new(None);
+    assert_eq!(serialise(&mut empty.connect()), "", "without a program");
 }
 
 /// A subscriber of the notifications socket, without nanomsg.
