@@ -1,5 +1,5 @@
-//! `weir host`: invalid input, results on interrupts and full disks, and privileges; all commands: limits of threads.
-//! Needs root, except for the tests of invalid input.
+//! `weir host`: invalid input, results on interrupts and full disks, and privileges; all commands: limits of threads and
+//! memory. Needs root, except for the tests of invalid input.
 
 use assert_cmd::Command;
 use std::io::{BufRead, BufReader};
@@ -36,6 +36,7 @@ const ROOT_TESTS: &[harness::Test] = &[
     ),
     ("without_the_capability_the_error_names_it", without_the_capability_the_error_names_it),
     ("a_thread_that_cannot_start_is_an_error", a_thread_that_cannot_start_is_an_error),
+    ("a_command_without_memory_ends", a_command_without_memory_ends),
 ];
 
 fn stderr_of_rejected(args: &[&str]) -> String {
@@ -257,33 +258,82 @@ fn without_the_capability_the_error_names_it() {
     assert!(stderr.contains("needs root or CAP_NET_RAW"), "{stderr}");
 }
 
-/// A limit of processes (`ulimit -u`, the limit of a cgroup) counts threads. Under each limit a command does its work, or
-/// ends with an error, and SIGTERM ends a switch.
-fn a_thread_that_cannot_start_is_an_error() {
-    // The limit does not apply to root, and counts all processes of a user: no other has this one.
+/// Starts commands under a limit of prlimit(1).
+struct LimitedUser {
+    dir: tempfile::TempDir,
+}
+
+impl LimitedUser {
+    /// Limits of processes do not apply to root, and count all processes of a user: no other has this one.
     const USER: u32 = 54_321;
-    let dir = tempfile::tempdir().unwrap();
-    let experiment = "topology: {kind: star, hosts: 3, rate: 100Gbps}\nschemes: [hpcc, fncc]\nduration: 100us\n\
-                      flows: [{from: h1, to: h3, size: 1MB}, {from: h2, to: h3, size: 1MB}]\n";
-    fs::write(dir.path().join("x.yaml"), experiment).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_weir"), dir.path().join("weir")).unwrap();
-    std::os::unix::fs::chown(dir.path(), Some(USER), Some(USER)).unwrap();
-    let user = USER.to_string();
-    let run = |limit: u32, args: &[&str]| {
-        let mut command = StdCommand::new("setpriv");
-        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
-        command.args(["prlimit", &format!("--nproc={limit}"), "./weir"]).args(args);
-        let command = command.current_dir(dir.path()).stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    /// Interfaces of a fabric of a star with three hosts, and of a link.
+    const SETUP: &str = "ip link set lo up && for n in 1 2 3; do \
+                         ip link add s1-eth$n type veth peer name q$n && ip link set s1-eth$n up && ip link set q$n up \
+                         || exit 9; done";
+    const EXPERIMENT: &str = "topology: {kind: star, hosts: 3, rate: 100Gbps}\nschemes: [hpcc, fncc]\nduration: 100us\n\
+                              flows: [{from: h1, to: h3, size: 1MB}, {from: h2, to: h3, size: 1MB}]\n";
+    const RUN: &[&str] = &["run", "x.yaml", "--quiet", "--threads", "3"];
+    const SWEEP: &[&str] =
+        &["sweep", "x.yaml", "--over", "seed=1..3", "--threads", "3", "--out", "sweep", "--quiet"];
+    const SWITCH: &[&str] =
+        &["switch", "hpcc.json", "--thrift-addr", "127.0.0.1", "--thrift-port", "0", "--"];
+    const LINK: &[&str] = &["link", "run", "a=q1,q2,rate=10Mbps"];
+    const TABLES: &[&str] = &["controller", "tables", "--topology", "x.yaml", "--grpc-base-port", "1"];
+    const WATCH: &[&str] = &[
+        "controller",
+        "watch",
+        "--topology",
+        "x.yaml",
+        "--program",
+        "hpcc.json",
+        "--grpc-base-port",
+        "1",
+        "--timeout",
+        "200ms",
+        "--for",
+        "400ms",
+    ];
+
+    fn new() -> LimitedUser {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("x.yaml"), Self::EXPERIMENT).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_weir"), dir.path().join("weir")).unwrap();
+        for file in ["hpcc.json", "hpcc.p4info.txtpb"] {
+            let build = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4src/build");
+            fs::copy(format!("{build}/{file}"), dir.path().join(file)).unwrap();
+        }
+        std::os::unix::fs::chown(dir.path(), Some(Self::USER), Some(Self::USER)).unwrap();
+        LimitedUser { dir }
+    }
+
+    /// Commands that stay until SIGTERM: a switch, the switches of a fabric, and a link.
+    fn servers() -> [Vec<&'static str>; 3] {
+        let server = ["--grpc-server-addr", "127.0.0.1:0"];
+        let fabric = [&["switch", "--fabric", "x.yaml"], &Self::SWITCH[1..], &server].concat();
+        [[Self::SWITCH, &server].concat(), fabric, Self::LINK.to_vec()]
+    }
+
+    /// Runs a command. A server gets SIGTERM once it has started. Returns the exit status, `None` after a signal, and
+    /// standard error.
+    fn run(&self, limit: &str, args: &[&str]) -> (Option<i32>, String) {
+        let setpriv = format!(
+            "setpriv --reuid {user} --regid {user} --clear-groups --inh-caps -all,+net_raw --ambient-caps -all,+net_raw",
+            user = Self::USER
+        );
+        let script = format!("{} && exec {setpriv} prlimit {limit} ./weir \"$@\"", Self::SETUP);
+        let mut command = StdCommand::new("unshare");
+        command.args(["--net", "sh", "-c", &script, "sh"]).args(args).current_dir(self.dir.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        // Ends with the output of a command, or with the first line of a switch that runs.
+        // Ends with the output of a command, or with the first line of a server that runs.
         let _ = stdout.read_line(&mut line);
-        if args[0] == "switch" && !line.is_empty() {
+        if Self::servers().iter().any(|server| server == args) && !line.is_empty() {
             let killed = StdCommand::new("kill").args(["-TERM", &child.id().to_string()]).status();
             assert!(killed.is_ok_and(|status| status.success()));
         }
-        for _ in 0..200 {
+        for _ in 0..300 {
             if child.try_wait().unwrap().is_some() {
                 let Output { status, stderr, .. } = child.wait_with_output().unwrap();
                 return (status.code(), String::from_utf8_lossy(&stderr).into_owned());
@@ -291,16 +341,18 @@ fn a_thread_that_cannot_start_is_an_error() {
             sleep(Duration::from_millis(100));
         }
         child.kill().unwrap();
-        panic!("limit {limit}: {args:?} does not end");
-    };
-    let switch = ["switch", "--no-p4", "--thrift-addr", "127.0.0.1", "--thrift-port", "0", "--"];
-    for args in [
-        &["run", "x.yaml", "--quiet", "--threads", "3"][..],
-        &["sweep", "x.yaml", "--over", "seed=1..3", "--threads", "3", "--out", "sweep"],
-        &[&switch[..], &["--grpc-server-addr", "127.0.0.1:0"]].concat(),
-        &["controller", "tables", "--topology", "x.yaml", "--grpc-base-port", "1"],
-    ] {
-        let outcomes: Vec<_> = (1..=12).map(|limit| run(limit, args)).collect();
+        panic!("{limit}: {args:?} does not end");
+    }
+}
+
+/// A limit of processes (`ulimit -u`, the limit of a cgroup) counts threads. Under each limit a command does its work, or
+/// ends with an error, and SIGTERM ends a server.
+fn a_thread_that_cannot_start_is_an_error() {
+    let user = LimitedUser::new();
+    let servers = LimitedUser::servers();
+    let others = [LimitedUser::RUN, LimitedUser::SWEEP, LimitedUser::TABLES, LimitedUser::WATCH];
+    for args in others.into_iter().chain(servers.iter().map(Vec::as_slice)) {
+        let outcomes: Vec<_> = (1..=12).map(|limit| user.run(&format!("--nproc={limit}"), args)).collect();
         for (limit, (code, stderr)) in (1..).zip(&outcomes) {
             assert!(matches!(code, Some(0 | 1)), "limit {limit}: {args:?}: {code:?} {stderr}");
             assert!(!stderr.contains("panicked"), "limit {limit}: {args:?}: {stderr}");
@@ -310,5 +362,34 @@ fn a_thread_that_cannot_start_is_an_error() {
         assert!(outcomes[0].1.contains(too_few), "{args:?}: {}", outcomes[0].1);
         // A client has one thread per core.
         assert!(args[0] == "controller" || outcomes[11].0 == Some(0), "{args:?}: {:?}", outcomes[11]);
+    }
+}
+
+/// A limit of the address space (`ulimit -v`) also counts the stacks of threads. Under each limit a command does its work,
+/// ends with an error or is aborted; none hangs, and SIGTERM ends a server.
+fn a_command_without_memory_ends() {
+    let user = LimitedUser::new();
+    let servers = LimitedUser::servers();
+    for args in [LimitedUser::RUN, LimitedUser::WATCH].into_iter().chain(servers.iter().map(Vec::as_slice)) {
+        let mut failed_calls = 0;
+        for megabytes in (66..130).step_by(8) {
+            let limit = format!("--as={megabytes}000000");
+            let (code, stderr) = user.run(&limit, args);
+            let has_failed_call = ["Resource temporarily unavailable", "Cannot allocate memory"]
+                .iter()
+                .any(|reason| stderr.contains(reason));
+            failed_calls += u32::from(has_failed_call);
+            let is_expected = match code {
+                Some(0) => true,
+                // 2: an interface that cannot be opened.
+                Some(1 | 2) => stderr.starts_with("error: ") && has_failed_call,
+                // The kernel cannot load the program, or an allocation has failed.
+                None => stderr.is_empty() || stderr.contains("memory allocation of "),
+                Some(_) => false,
+            };
+            assert!(is_expected && !stderr.contains("panicked"), "{limit}: {args:?}: {code:?} {stderr}");
+        }
+        // A run goes on with fewer threads.
+        assert!(failed_calls > 0 || args == LimitedUser::RUN, "{args:?}: choose other limits");
     }
 }

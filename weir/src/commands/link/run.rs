@@ -136,6 +136,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     let observer = controller.map(Bmv2RateController::start).transpose().map_err(Failure::Work)?;
     let emulator = LinkEmulator::start(links, args.seed, observer).map_err(|error| match error {
+        StartError::System(_) => Failure::work(error),
         StartError::Dataplane(DataplaneError::Port { reason, .. }) => Failure::Input(reason),
         other => Failure::input(other),
     })?;
