@@ -26,6 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
         "forged_nacks_and_cnps_slow_one_flow_while_they_last",
         forged_nacks_and_cnps_slow_one_flow_while_they_last,
     ),
+    ("agents_with_credits_and_announcements_survive", agents_with_credits_and_announcements_survive),
     ("replayed_data_is_delivered_once", replayed_data_is_delivered_once),
     ("frames_that_a_network_stack_discards_are_counted", frames_that_a_network_stack_discards_are_counted),
 ];
@@ -195,6 +196,98 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
         ms(victim),
         ms(other)
     );
+}
+
+/// DASR, Dart and ExpressPass, whose packets have further meanings: packets of every kind for one message and for made-up
+/// ones, to both sides, whole and with garbage. Another message is delivered whole.
+fn agents_with_credits_and_announcements_survive() {
+    const VICTIM: u32 = 7;
+    const SIZE: Bytes = Bytes::new(1_000_000);
+    for name in ["dasr", "dart", "expresspass"] {
+        let net = Net::new();
+        let with_scheme = move |config: &mut AgentConfig| {
+            config.host.scheme = Registry::builtin().get(name).expect("the scheme is built in");
+        };
+        let receiver = start(&net, 1, vec![], with_scheme);
+        let flows = vec![flow(0, Some(SIZE), 50_000), flow(0, Some(SIZE), 50_001)];
+        let sender = start(&net, 0, flows, move |config| {
+            end_with_flows(config);
+            with_scheme(config);
+            config.first_message = VICTIM;
+        });
+        let attackers = [0, 1].map(|side| net.spawn(side, move || attack_with_all_kinds(side, VICTIM)));
+        let forged: u64 =
+            attackers.into_iter().map(|thread| thread.join().expect("the attacker thread panicked")).sum();
+        let sent = sender.wait();
+        let received = receiver.stop();
+        let other = &sent.flows[1];
+        eprintln!(
+            "{name}: {forged} forged; victim {:?}, other {:?} after {:?} ms; {:?}, {:?}",
+            sent.flows[0].state,
+            other.state,
+            other.fct_ns.map(|ns| ns / 1_000_000),
+            sent.drops,
+            received.drops
+        );
+        assert!(forged > 1_000, "{name}: {forged}");
+        assert_eq!(other.state, FlowState::Finished, "{name}: {:?}", sent.drops);
+        let whole =
+            received.received.iter().find(|message| message.message == VICTIM + 1 && message.port == 50_001);
+        assert!(whole.is_some_and(|message| message.complete && message.bytes == SIZE.get()), "{name}");
+        for drops in [&sent.drops, &received.drops] {
+            assert!(drops.values().sum::<u64>() > 100, "{name}: {drops:?}");
+        }
+    }
+}
+
+/// Sends packets of all kinds from this side to the other: for the message `victim` and for messages that do not exist, half
+/// of them with garbage behind the UDP header. Returns their number.
+fn attack_with_all_kinds(side: usize, victim: u32) -> u64 {
+    const FLAGS: [Flags; 7] = [
+        Flags::NONE,
+        Flags::START,
+        Flags::END,
+        Flags::TELEMETRY,
+        Flags::ECN_ECHO,
+        Flags::LOOKAHEAD,
+        Flags::EXPRESS,
+    ];
+    let (mut out, _wire) = open_raw();
+    let mut rng = Pcg64Mcg::seed_from_u64(6 + side as u64);
+    let mac = |side: usize| [2, 0, 10, 99, 0, side as u8 + 1];
+    let (until, mut sent) = (Instant::now() + ATTACK_DURATION, 0);
+    while Instant::now() < until {
+        for kind in PacketKind::ALL {
+            let is_data = kind == PacketKind::Data;
+            let message = if !is_data && rng.random() { victim } else { rng.random_range(1_000..2_000) };
+            let repr = FrameRepr {
+                source_mac: mac(side),
+                destination_mac: mac(1 - side),
+                source: ADDRS[side],
+                destination: ADDRS[1 - side],
+                entropy_port: if message == victim { 50_000 } else { rng.random() },
+                payload_len: if is_data { rng.random_range(1..200) } else { 0 },
+                weir: WeirRepr {
+                    flags: FLAGS[rng.random_range(0..FLAGS.len())],
+                    seq: rng.random(),
+                    timestamp: rng.random(),
+                    grant: rng.random(),
+                    concurrency: rng.random(),
+                    message,
+                    ..WeirRepr::of(kind)
+                },
+                ..ack(message, 0)
+            };
+            let mut frame = emit(&repr, &[]);
+            if rng.random() {
+                let index = rng.random_range(42..frame.len());
+                frame[index] = rng.random();
+            }
+            sent += u64::from(out.send_to(&frame, None).is_some_and(|done| done.is_ok()));
+        }
+        sleep(Duration::from_micros(200));
+    }
+    sent
 }
 
 fn replayed_data_is_delivered_once() {
