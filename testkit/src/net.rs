@@ -115,6 +115,8 @@ pub struct TestNetwork {
     pub faults: Faults,
     /// The host whose packets carry tampered records, and the change to them.
     pub tamper: Option<(usize, RecordTamper)>,
+    /// A host that does nothing until this time, and then handles all that it missed. Its clock has jumped.
+    pub suspended: Option<(usize, Time)>,
     nics: Vec<Nic>,
     ports: Vec<Port>,
     /// Rate of all links.
@@ -172,6 +174,7 @@ impl TestNetwork {
             peak_queue: vec![0; hosts],
             faults: Faults::default(),
             tamper: None,
+            suspended: None,
             nics: (0..hosts).map(|_| Nic::default()).collect(),
             ports: (0..hosts).map(|_| Port::default()).collect(),
             rate: RATE,
@@ -310,6 +313,20 @@ impl TestNetwork {
     }
 
     fn handle(&mut self, event: Event) {
+        if let Some((suspended, until)) = self.suspended
+            && until > self.now
+            && let Event::Wakeup { host } | Event::NicFree { host } | Event::AtHost { host, .. } = event
+            && host == suspended
+        {
+            if let Event::Wakeup { .. } = event {
+                // An earlier wakeup has replaced this one.
+                if self.nics[host].wakeup_at != Some(self.now) {
+                    return;
+                }
+                self.nics[host].wakeup_at = Some(until);
+            }
+            return self.schedule(until, event);
+        }
         match event {
             // An earlier wakeup has replaced this one.
             Event::Wakeup { host } if self.nics[host].wakeup_at != Some(self.now) => {}

@@ -1,6 +1,6 @@
 //! Flows that cannot finish: the sender ends them with an error.
 
-use crate::variants::{all_variants, scheme};
+use crate::variants::{all_schemes, all_variants, scheme};
 use weir_host::wire::PacketKind;
 use weir_host::{FlowError, FlowId, HostEvent};
 use weir_testkit::frames::from_peer;
@@ -8,6 +8,29 @@ use weir_testkit::net::{Faults, TestNetwork, addr, rebuild};
 use weir_units::{Bytes, Time};
 
 const SIZE: Bytes = Bytes::from_kb(10_000);
+
+/// The process of the sender, then that of the receiver, is suspended for seconds in the middle of a flow, and handles all
+/// that it missed when it resumes (SIGSTOP, a suspended virtual machine).
+#[test]
+fn a_suspended_host_continues_its_flows() {
+    for scheme in all_schemes() {
+        let name = scheme.name();
+        for suspended in [0, 1] {
+            let mut net = TestNetwork::star(2, &scheme);
+            let flow = net.open(0, 1, Some(SIZE / 2));
+            net.run_until(Time::from_us(200));
+            let resumes = net.now + Time::from_secs(5);
+            net.suspended = Some((suspended, resumes));
+            net.run_until(resumes - Time::from_us(1));
+            let acked = net.flow(0, flow).acked;
+            assert!(acked < SIZE / 2, "{name}: {acked}");
+            // Swift paces by the last RTT, in which a suspended receiver spent seconds, over a window below one packet.
+            let limit = if name == "swift" { Time::from_secs(20) } else { Time::from_ms(20) };
+            net.run_to_end(resumes + limit);
+            assert_eq!((net.fcts().len(), failures(&net)), (1, vec![]), "{name}, host {suspended}");
+        }
+    }
+}
 
 /// Returns the errors of flows, each with its time and the bytes that had been acknowledged.
 fn failures(net: &TestNetwork) -> Vec<(FlowId, Time, Bytes, FlowError)> {
