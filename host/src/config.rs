@@ -13,7 +13,7 @@ use crate::trickle::TrickleError;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// The configuration of a [`Host`](crate::Host).
 #[derive(Clone, Debug)]
@@ -171,6 +171,9 @@ impl HostConfig {
         if self.ack_every == 0 {
             return Err(ConfigError::ZeroAckEvery);
         }
+        if self.transport.pacing_credit > Ratio::ONE {
+            return Err(ConfigError::PacingCreditTooLarge { credit: self.transport.pacing_credit });
+        }
         for class in [self.control_class, self.data_class, self.express_class] {
             if class > MAX_CLASS {
                 return Err(ConfigError::InvalidClass { class });
@@ -194,6 +197,7 @@ impl HostConfig {
             min_rto,
             initial_rto,
             user_timeout: transport.user_timeout,
+            pacing_credit: transport.pacing_credit,
             active_window: transport.active_window.unwrap_or_else(|| {
                 rtts(DEFAULT_ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * DEFAULT_ACTIVE_FRAMES))
             }),
@@ -298,7 +302,7 @@ pub const DEFAULT_MAX_REORDER_RANGES: u32 = 65_536;
 pub const DEFAULT_CONTROL_QUEUE_LEN: u32 = 16_384;
 
 /// Timers and limits of the transport. `None` selects a default that follows from base RTT and NIC rate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TransportConfig {
     /// Kind of loss recovery; `None` for the scheme's. Must be the same on all hosts of a network.
     pub recovery: Option<LossRecovery>,
@@ -323,6 +327,10 @@ pub struct TransportConfig {
     /// Time for which a flow counts as active after its last packet. Default: the larger of [`DEFAULT_ACTIVE_RTTS`]
     /// base RTTs and [`DEFAULT_ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
+    /// Part of a pacing gap, at most 1, by which the lateness of a frame may shorten the gap behind it. A frame is late if
+    /// its gap was over before the NIC was free. 0 as in HPCC's simulator (`rdma-hw.cc`, UpdateNextAvail), where late frames
+    /// cost a flow a part of its rate; Linux credits up to half of a gap (`net/sched/sch_fq.c`, `tcp_output.c`).
+    pub pacing_credit: Ratio,
     /// Maximum number of incoming messages in progress. A new message beyond it evicts the oldest one of which no
     /// packet has arrived later than a base RTT after the first, or else the one idle for longest.
     pub max_inbound: u32,
@@ -345,6 +353,7 @@ impl Default for TransportConfig {
             nack_interval: None,
             ack_delay: None,
             active_window: None,
+            pacing_credit: Ratio::default(),
             max_inbound: DEFAULT_MAX_INBOUND,
             tombstones: DEFAULT_TOMBSTONES,
             control_queue: DEFAULT_CONTROL_QUEUE_LEN,
@@ -366,11 +375,12 @@ pub(crate) struct ResolvedTransport {
     pub nack_interval: Time,
     pub ack_delay: Time,
     pub active_window: Time,
+    pub pacing_credit: Ratio,
 }
 
 /// The reason why a configuration is invalid.
 #[allow(missing_docs)] // the messages explain the fields
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     /// The MTU leaves no room for payload.
     #[error(
@@ -391,6 +401,9 @@ pub enum ConfigError {
     /// `ack_every` is zero.
     #[error("ack_every: must be at least 1 (1 acknowledges every packet)")]
     ZeroAckEvery,
+    /// The credit for late frames exceeds a whole gap.
+    #[error("pacing_credit: must be at most 100 %, found {credit}{}", credit.percent_suggestion())]
+    PacingCreditTooLarge { credit: Ratio },
     /// A priority class is out of range.
     #[error("invalid priority class {class}: expected 0 to 7")]
     InvalidClass { class: u8 },

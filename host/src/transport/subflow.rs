@@ -110,7 +110,7 @@ impl Subflow {
             snd_max: 0,
             reno: (resolved.recovery == LossRecovery::Selective).then(|| Box::new(NewReno::new())),
             window: 0,
-            pacer: Pacer::new(now),
+            pacer: Pacer::new(now, resolved.pacing_credit),
             scheme_timer: None,
             rto: Rto::new(resolved.min_rto, resolved.initial_rto),
             rto_at: None,

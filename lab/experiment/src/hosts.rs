@@ -57,6 +57,7 @@ impl TransportSpec {
         transport.initial_rto = self.initial_rto.unwrap_or(transport.initial_rto);
         transport.user_timeout = self.user_timeout.unwrap_or(transport.user_timeout);
         transport.active_window = self.active_window;
+        transport.pacing_credit = self.pacing_credit.unwrap_or(transport.pacing_credit);
     }
 }
 
@@ -89,6 +90,7 @@ fn key_of(error: &ConfigError, has_recovery_key: bool) -> Option<String> {
         ConfigError::ZeroNicRate => "topology".to_owned(),
         ConfigError::ZeroBaseRtt => "transport.base_rtt".to_owned(),
         ConfigError::ZeroAckEvery => "transport.ack_every".to_owned(),
+        ConfigError::PacingCreditTooLarge { .. } => "transport.pacing_credit".to_owned(),
         ConfigError::ZeroTimer { key } => format!("transport.{key}"),
         ConfigError::Nic(error) => format!("nic.{}", error.key()),
         ConfigError::Trickle(_) => "policy".to_owned(),

@@ -17,7 +17,7 @@ use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{AsText, TopologySpec};
 use weir_host::scheme::{EcnThresholds, LossRecovery, SchemeConfig};
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// An experiment file.
 #[serde_as]
@@ -310,6 +310,12 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_window: Option<Time>,
+    /// Part of a pacing gap, at most 1, by which a late frame may shorten the gap behind it; absent: 0 (HPCC's simulator). Linux
+    /// has 50%.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maximum" = 1))]
+    pub pacing_credit: Option<Ratio>,
 }
 
 /// Loss recovery of the transport.
@@ -356,6 +362,7 @@ impl Default for TransportSpec {
             initial_rto: None,
             user_timeout: None,
             active_window: None,
+            pacing_credit: None,
         }
     }
 }

@@ -240,6 +240,22 @@ fn deflection_shortens_the_tail_of_short_messages() {
     }
 }
 
+/// Frames that wait for those of the host's other flow cost a paced flow a quarter of its share, unless lateness is
+/// credited.
+#[test]
+fn late_frames_cost_no_rate_if_they_are_credited() {
+    let gbps = |credit: &str| {
+        let set = format!("transport.pacing_credit={credit}");
+        let results = results("pacing-credit.yaml", &[&set, "duration=2ms"]);
+        let flows = &results.traces["dasr"].flows;
+        [0, 1].map(|flow: usize| flows[flow].acked.as_f64() * 8.0 / 2e-3 / 1e9)
+    };
+    let [late, peer] = gbps("0");
+    assert!(late < 0.8 * peer, "{late} {peer}");
+    let [credited, peer] = gbps("50%");
+    assert!((credited / peer - 1.0).abs() < 0.02, "{credited} {peer}");
+}
+
 /// N of HPCC++ counts the flows of the receiver's own link. If another link is the bottleneck, N = 1 must not let each
 /// flow grow as if it were alone: 16 flows would have a mean queue of 99 KB, 32 flows one of 202 KB.
 #[test]

@@ -123,6 +123,7 @@ struct ListArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "flows_from", "scheme", "set", "program", "rate", "mtu", "base_rtt", "telemetry_clock", "ack_every", "recovery",
         "rto", "nack_interval", "min_rto", "initial_rto", "user_timeout", "active_window",
+        "pacing_credit",
     ])]
     setup: Option<PathBuf>,
 

@@ -12,7 +12,7 @@ use weir_experiment::file::{RecoverySpec, TransportSpec};
 use weir_host::wire::MacAddr;
 use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT};
 use weir_testbed::host_setup::HostSetup;
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HostOptions {
@@ -91,6 +91,10 @@ pub(super) struct HostOptions {
     /// 1,024 frame times]
     #[arg(long, value_name = "TIME")]
     active_window: Option<Time>,
+
+    /// Part of a pacing gap, at most 1, by which a late frame may shorten the gap behind it (Linux: 50%)
+    #[arg(long, default_value = "0", value_name = "RATIO")]
+    pacing_credit: Ratio,
 }
 
 #[derive(Debug, clap::Args)]
@@ -233,6 +237,7 @@ impl HostOptions {
                 initial_rto: Some(self.initial_rto),
                 user_timeout: Some(self.user_timeout),
                 active_window: self.active_window,
+                pacing_credit: Some(self.pacing_credit),
             },
             flows: Vec::new(),
         })
