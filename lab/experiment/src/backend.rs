@@ -50,6 +50,8 @@ pub struct FabricReport {
     pub heading: Vec<(String, String)>,
     /// Sentences to print at the end of the run.
     pub lines: Vec<String>,
+    /// What makes measurements doubtful.
+    pub warnings: Vec<String>,
 }
 
 /// The reason why an experiment was not run, or not to its end.

@@ -35,6 +35,11 @@ pub(crate) struct SchemeFacts {
     pub base_rtt_us: f64,
     /// All flows that started.
     pub flows: Vec<FlowFacts>,
+    /// Number of samples of all queues, and of those that repeat the one before because a reading took too long.
+    pub samples: usize,
+    pub repeated_samples: usize,
+    /// Longest time between two readings of the queues.
+    pub max_sample_gap_us: f64,
     /// Scheduling delays of the agents' event loops, by host.
     pub lateness: BTreeMap<String, LatenessResult>,
 }
@@ -66,6 +71,7 @@ impl FabricFacts {
                 ("base RTT".to_owned(), format!("{rtt_ms:.1} ms, measured")),
             ],
             lines: self.schemes.iter().map(|(label, scheme)| scheme.line(label)).collect(),
+            warnings: self.schemes.iter().filter_map(|(label, scheme)| scheme.warning(label)).collect(),
         }
     }
 }
@@ -78,6 +84,18 @@ impl SchemeFacts {
             self.pairs,
             self.ping_rtt_us / 1e3,
         )
+    }
+
+    /// Returns a warning if queues were not read in time for every sample.
+    fn warning(&self, label: &str) -> Option<String> {
+        let SchemeFacts { samples, repeated_samples, max_sample_gap_us, .. } = self;
+        (*repeated_samples > 0).then(|| {
+            format!(
+                "{label}: {repeated_samples} of {samples} samples of queues repeat an earlier one, as no queue was read for \
+                 up to {:.1} ms: peaks may be higher than reported; use a slower --rate or an idle machine",
+                max_sample_gap_us / 1e3,
+            )
+        })
     }
 }
 

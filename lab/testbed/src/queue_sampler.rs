@@ -27,6 +27,30 @@ const MIN_POLL_PER_SWITCH: Time = Time::from_ms(2);
 /// Minimum sampling interval for any number of switches.
 const MIN_SAMPLE_INTERVAL: Time = Time::from_ms(5);
 
+/// What was sampled during a run. Samples of all ports are taken together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueueSamples {
+    pub ports: Vec<PortSamples>,
+    /// For each sample, whether it repeats the one before: a reading of all switches took so long that a whole interval
+    /// was missed.
+    pub is_repeated: Vec<bool>,
+    /// Longest time between two readings.
+    pub max_gap: Time,
+}
+
+impl QueueSamples {
+    /// Returns the number of samples that repeat an earlier one.
+    pub(crate) fn repeated(&self) -> usize {
+        self.is_repeated.iter().filter(|&&is_repeated| is_repeated).count()
+    }
+
+    /// Returns the queue lengths of a port at the samples that were read, in bytes.
+    pub(crate) fn fresh<'a>(&'a self, port: &'a PortSamples) -> impl Iterator<Item = u64> + 'a {
+        let samples = port.queue.iter().zip(&self.is_repeated);
+        samples.filter(|(_, is_repeated)| !**is_repeated).map(|(&bytes, _)| bytes)
+    }
+}
+
 /// One egress port over time.
 #[derive(Clone, Debug)]
 pub(crate) struct PortSamples {
@@ -64,6 +88,16 @@ enum Queues {
     Thrift(Vec<(String, ThriftClient)>),
 }
 
+/// Readings of all switches at one time.
+trait Readings {
+    /// Returns the queue length in bytes by switch and port.
+    fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error>;
+
+    /// Returns the cumulative bytes sent by each port, at the time of the queue lengths if these were read just before.
+    /// A port that no longer exists has 0.
+    fn sent(&mut self) -> Result<Vec<u64>, Error>;
+}
+
 impl Source {
     fn connect(topology: &Topology, config: &TestbedConfig, register: &Preamble) -> Result<Source, Error> {
         let ports =
@@ -96,8 +130,9 @@ impl Source {
         };
         Ok(Source::Switches { queues, counter_files: ports.map(file).collect() })
     }
+}
 
-    /// Returns the queue length in bytes by switch and port.
+impl Readings for Source {
     fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
         match self {
             Source::Switches { queues, .. } => (0..switches).map(|switch| queues.read(switch)).collect(),
@@ -108,8 +143,6 @@ impl Source {
         }
     }
 
-    /// Returns the cumulative bytes sent by each port, at the time of the queue lengths if these were read just before.
-    /// A port that no longer exists has 0.
     fn sent(&mut self) -> Result<Vec<u64>, Error> {
         match self {
             Source::Switches { counter_files, .. } => Ok(counter_files.iter().map(sent_bytes).collect()),
@@ -150,7 +183,7 @@ fn failed(switch: &str, error: &ThriftError) -> Error {
 
 /// A thread that samples all ports.
 pub(crate) struct QueueSampler {
-    thread: JoinHandle<Result<Vec<PortSamples>, Error>>,
+    thread: JoinHandle<Result<QueueSamples, Error>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -183,71 +216,81 @@ impl QueueSampler {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stop_flag = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("probe".to_owned()).spawn(move || {
-            sample(&mut source, &mut ports, start, interval, duration, &stop_flag)?;
-            Ok(ports)
-        })?;
+        let thread = std::thread::Builder::new()
+            .name("probe".to_owned())
+            .spawn(move || sample(&mut source, ports, start, (interval, duration), &stop_flag))?;
         Ok(QueueSampler { thread, stop })
     }
 
     /// Stops sampling, if it has not ended yet, and returns the samples.
-    pub(crate) fn finish(self) -> Result<Vec<PortSamples>, Error> {
+    pub(crate) fn finish(self) -> Result<QueueSamples, Error> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// The body of the sampling thread.
-fn sample(
-    source: &mut Source,
-    ports: &mut [PortSamples],
+/// The body of the sampling thread. Samples every `interval` until `duration` has passed since `start`.
+fn sample<R: Readings>(
+    source: &mut R,
+    ports: Vec<PortSamples>,
     start: f64,
-    interval: Time,
-    duration: Time,
+    (interval, duration): (Time, Time),
     stop_flag: &AtomicBool,
-) -> Result<(), Error> {
-    let switches = ports.iter().map(|samples| samples.switch.0 as usize + 1).max().unwrap_or(0);
+) -> Result<QueueSamples, Error> {
+    let mut samples = QueueSamples { ports, ..QueueSamples::default() };
+    let switches = samples.ports.iter().map(|port| port.switch.0 as usize + 1).max().unwrap_or(0);
     // Time of the n-th sample in seconds of CLOCK_MONOTONIC.
     let time_of = |n: u64| start + (interval * n).as_secs_f64();
     if !sleep_until(start, stop_flag) {
-        return Ok(());
+        return Ok(samples);
     }
-    record_sent(source, ports)?;
+    record_sent(source, &mut samples.ports)?;
     // Samples of a slow scale model are far apart. Queues are polled `polls - 1` times between two samples, only for
     // the peak.
     let polls = (interval / min_poll_interval(switches)).max(1);
+    let mut last_reading = start;
+    let mut read = |source: &mut R, samples: &mut QueueSamples| {
+        let queues = poll_queues(source, &mut samples.ports, switches)?;
+        let now = monotonic();
+        samples.max_gap = samples.max_gap.max(Time::from_secs_f64(now - last_reading));
+        last_reading = now;
+        Ok::<_, Error>(queues)
+    };
     for count in 1..=duration / interval {
         for poll in 1..polls {
             let time = time_of(count - 1) + (interval * poll).as_secs_f64() / polls as f64;
             if monotonic() < time && sleep_until(time, stop_flag) {
-                poll_queues(source, ports, switches)?;
+                read(source, &mut samples)?;
             }
         }
         if !sleep_until(time_of(count), stop_flag) {
-            return Ok(());
+            break;
         }
         // Too late for this sample.
-        if monotonic() > time_of(count + 1) && repeat_last_sample(ports) {
-            continue;
+        let is_repeated = monotonic() > time_of(count + 1) && repeat_last_sample(&mut samples.ports);
+        samples.is_repeated.push(is_repeated);
+        if !is_repeated {
+            let queues = read(source, &mut samples)?;
+            samples.ports.iter_mut().zip(queues).for_each(|(port, bytes)| port.queue.push(bytes));
+            record_sent(source, &mut samples.ports)?;
         }
-        poll_queues(source, ports, switches)?
-            .into_iter()
-            .zip(ports.iter_mut())
-            .for_each(|(bytes, samples)| samples.queue.push(bytes));
-        record_sent(source, ports)?;
     }
-    Ok(())
+    Ok(samples)
 }
 
 /// Appends the byte counts of all ports.
-fn record_sent(source: &mut Source, ports: &mut [PortSamples]) -> Result<(), Error> {
+fn record_sent(source: &mut impl Readings, ports: &mut [PortSamples]) -> Result<(), Error> {
     let sent = source.sent()?;
     ports.iter_mut().zip(sent).for_each(|(samples, bytes)| samples.sent.push(bytes));
     Ok(())
 }
 
 /// Reads all queues, in the order of the ports, and updates the peaks.
-fn poll_queues(source: &mut Source, ports: &mut [PortSamples], switches: usize) -> Result<Vec<u64>, Error> {
+fn poll_queues(
+    source: &mut impl Readings,
+    ports: &mut [PortSamples],
+    switches: usize,
+) -> Result<Vec<u64>, Error> {
     let cells = source.queues(switches)?;
     let poll = |samples: &mut PortSamples| {
         let cells = cells.get(samples.switch.0 as usize);
@@ -308,5 +351,47 @@ mod tests {
         assert_eq!(sample_interval(Time::from_us(100), 3), ms(6), "a multiple of what was requested");
         assert_eq!(sample_interval(ms(10), 20), ms(40));
         assert_eq!(sample_interval(ms(1), 1), ms(5));
+    }
+
+    /// A switch whose queue grows by 1,000 bytes from reading to reading, and which is busy once.
+    struct BusySwitch {
+        readings: u64,
+        busy_at: u64,
+        busy_for: Duration,
+    }
+
+    impl Readings for BusySwitch {
+        fn queues(&mut self, _switches: usize) -> Result<Vec<Vec<u64>>, Error> {
+            self.readings += 1;
+            if self.readings == self.busy_at {
+                std::thread::sleep(self.busy_for);
+            }
+            Ok(vec![vec![0, 1_000 * self.readings]])
+        }
+        fn sent(&mut self) -> Result<Vec<u64>, Error> {
+            Ok(vec![0])
+        }
+    }
+
+    /// Samples that were missed while a reading took long repeat the one before, are counted, and are no readings.
+    #[test]
+    fn missed_samples_are_counted_and_set_no_peak() {
+        let mut switch = BusySwitch { readings: 0, busy_at: 3, busy_for: Duration::from_millis(62) };
+        let port = PortSamples { switch: SwitchIx(0), port: 1, queue: Vec::new(), peak: 0, sent: Vec::new() };
+        let times = (Time::from_ms(5), Time::from_ms(100));
+        let samples = sample(&mut switch, vec![port], monotonic(), times, &AtomicBool::new(false)).unwrap();
+        let port = &samples.ports[0];
+        assert_eq!(
+            (port.queue.len(), port.sent.len()),
+            (20, 21),
+            "sample n belongs to time n times the interval"
+        );
+        assert!(samples.repeated() >= 10, "{:?}", samples.is_repeated);
+        assert!(samples.max_gap >= Time::from_ms(62), "{}", samples.max_gap);
+        let fresh: Vec<u64> = samples.fresh(port).collect();
+        assert_eq!(fresh, (1..=switch.readings).map(|n| 1_000 * n).collect::<Vec<_>>());
+        assert_eq!(port.peak, 1_000 * switch.readings);
+        let repeats = |n: &usize| samples.is_repeated[*n];
+        assert!((0..20).filter(repeats).all(|n| port.queue[n] == port.queue[n - 1]));
     }
 }

@@ -1,7 +1,7 @@
 //! Computes the results of a run from what the agents, the queue sampler and the switches' counters have measured. The
 //! definitions are those of runs in virtual time (`docs/summary.md`).
 
-use super::queue_sampler::PortSamples;
+use super::queue_sampler::{PortSamples, QueueSamples};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_agent::results::{AgentResults, FlowResult, FlowState, SeriesResult};
@@ -26,7 +26,7 @@ pub(crate) struct Measurements<'a> {
     /// Results of the agents by host.
     pub agents: &'a BTreeMap<String, AgentResults>,
     /// Samples of all switch ports.
-    pub ports: &'a [PortSamples],
+    pub samples: &'a QueueSamples,
     /// Counters of switches; [`results`](Self::results) adds those of hosts.
     pub counts: Counts,
     /// Quantities of senders to report.
@@ -59,7 +59,7 @@ impl<'a> Measurements<'a> {
         // No PFC, and no jobs, packets, policies and weighted queues are measured.
         let observations = Observations {
             end: self.end(),
-            ports: self.ports.iter().filter_map(|port| self.port(port)).collect(),
+            ports: self.samples.ports.iter().filter_map(|port| self.port(port)).collect(),
             flows: &records,
             goodputs: self.goodputs_in_window(&flows),
             first_slowdown: self.first_slowdown(),
@@ -88,7 +88,7 @@ impl<'a> Measurements<'a> {
 
     /// Returns the number of queue samples; 0 if queues were not observed.
     fn sample_count(&self) -> usize {
-        self.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
+        self.samples.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
     }
 
     /// Returns the time of the last sample.
@@ -200,17 +200,17 @@ impl<'a> Measurements<'a> {
     /// Returns what was observed of a port; `None` without samples.
     fn port(&self, port: &PortSamples) -> Option<PortObservation> {
         let sent = port.sent.last()?.saturating_sub(*port.sent.first()?);
-        let mut samples = QueueHistogram::default();
-        port.queue.iter().for_each(|&bytes| samples.add(bytes));
-        // The peak includes polls between two samples.
-        let peak_bytes = samples.peak().max(port.peak);
+        let mut fresh = QueueHistogram::default();
+        self.samples.fresh(port).for_each(|bytes| fresh.add(bytes));
         let (name, rate) = (self.port_name(port), self.port_rate(port));
-        Some(PortObservation::new(name, &samples, peak_bytes, Bytes::new(sent), rate))
+        // The peak includes polls between two samples.
+        Some(PortObservation::new(name, &fresh, port.peak, Bytes::new(sent), rate))
     }
 
     fn port_series(&self) -> Vec<PortSeries> {
         let observed_ports = paths::observed_ports(self.experiment, self.routes);
-        let observed = self.ports.iter().filter(|port| observed_ports.contains(&(port.switch, port.port)));
+        let observed =
+            self.samples.ports.iter().filter(|port| observed_ports.contains(&(port.switch, port.port)));
         observed
             .map(|port| {
                 let capacity_bytes = self.port_rate(port).bytes_in(self.sample_interval).as_f64().max(1.0);

@@ -6,7 +6,7 @@ use super::faults::Faults;
 use super::mininet_process::{Frames, MininetProcess, PingMatrix, Signals};
 use super::p4runtime::Controller;
 use super::plan::{Plan, SwitchKind, TestbedConfig, full_frame, queue_depth, thrift_address};
-use super::queue_sampler::{self, PortSamples, QueueSampler};
+use super::queue_sampler::{self, QueueSampler, QueueSamples};
 use super::results::Measurements;
 use p4runtime::p4::config::v1::Preamble;
 use p4runtime::p4::v1::Update;
@@ -253,7 +253,7 @@ impl Testbed<'_> {
             .named(queue_sampler::QUEUE_REGISTER)
             .ok()
             .map(|register| register.preamble().clone());
-        let ports = self.traffic(mininet, &agents, register, index, observer)?;
+        let samples = self.traffic(mininet, &agents, register, index, observer)?;
         let frames_after = mininet.packets()?;
         let mut counts = collect_counts(&controller, &p4info, &frames_before, &frames_after)?;
         for (reason, frames) in mininet.link_drops()? {
@@ -270,7 +270,7 @@ impl Testbed<'_> {
             experiment,
             routes: self.routes,
             agents: &agent_results,
-            ports: &ports,
+            samples: &samples,
             counts,
             quantities: experiment.sender_quantities(scheme),
             sample_interval: self.sample_interval,
@@ -359,7 +359,7 @@ impl Testbed<'_> {
         register: Option<Preamble>,
         index: usize,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<PortSamples>, Error> {
+    ) -> Result<QueueSamples, Error> {
         let (topology, end) = (&self.experiment.topology, self.experiment.spec.duration);
         // Set by the callbacks below.
         let (sampler, faults) = (RefCell::new(None), RefCell::new(None));
@@ -383,7 +383,7 @@ impl Testbed<'_> {
                     observer.progress(&Progress { scheme, index, scheme_count, now, end, packet_hops: 0 });
             },
         )?;
-        let ports = sampler.into_inner().transpose()?.map(QueueSampler::finish).transpose()?;
+        let samples = sampler.into_inner().transpose()?.map(QueueSampler::finish).transpose()?;
         faults.into_inner().transpose()?.map(Faults::finish).transpose()?;
         // Status 1: a flow did not finish in time, which the results show; 130: interrupted.
         match exits.iter().find(|(_, exit)| ![0, 1, 130].contains(&exit.status)) {
@@ -391,7 +391,7 @@ impl Testbed<'_> {
                 "the agent of {host} exited with status {}: {}",
                 exit.status, exit.stderr_tail
             ))),
-            None => Ok(ports.unwrap_or_default()),
+            None => Ok(samples.unwrap_or_default()),
         }
     }
 
@@ -418,6 +418,9 @@ impl Testbed<'_> {
             model_rtt_us: us(pings.model_rtt),
             base_rtt_us: us(base_rtt),
             flows: flows.collect(),
+            samples: measurements.samples.is_repeated.len(),
+            repeated_samples: measurements.samples.repeated(),
+            max_sample_gap_us: us(measurements.samples.max_gap),
             lateness: measurements
                 .agents
                 .iter()

@@ -300,7 +300,7 @@ fn run_one(
     if console.style.json {
         let output = json!({
             "experiment": results.summary.experiment, "directory": dir, "report": page, "schemes": results.order,
-            "summary": results.summary, "fabric": fabric.map(|fabric| fabric.json),
+            "summary": results.summary, "fabric": fabric.as_ref().map(|fabric| &fabric.json),
         });
         console.print_json(&output)?;
     } else if console.style.quiet {
@@ -314,6 +314,7 @@ fn run_one(
     warn_of_stopped_programs(&results);
     warn_of_telemetry(&results);
     warn_of_long_pauses(&results);
+    fabric.iter().flat_map(|fabric| &fabric.warnings).for_each(|warning| console::warn(warning));
     let failures = report::failures(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
@@ -353,7 +354,8 @@ fn warn_of_long_pauses(results: &Results) {
     }
 }
 
-/// Warns of telemetry that senders could not use. Records of another path are no fault of a fabric that deflects packets.
+/// Warns of telemetry that senders could not use. Records of another path are no fault of a fabric that deflects packets, or
+/// whose paths changed.
 fn warn_of_telemetry(results: &Results) {
     const OTHER_PATH: &str = "other_path";
     for (label, scheme) in &results.summary.schemes {
