@@ -59,6 +59,22 @@ fn the_reported_n_sets_the_increase_at_the_last_hop() {
     assert_eq!([1, 4, 100].map(elsewhere), [80; 3]);
 }
 
+/// Draft §5: N * W_AI is the headroom of the link, and not that of the sender's NIC, so that senders of any rate grow alike.
+#[test]
+fn the_headroom_is_that_of_the_receivers_link() {
+    let grown = |nic_gbps: u64, link_gbps: u64| {
+        let params = params(Bandwidth::from_gbps(nic_gbps), us(12));
+        let mut probe = SenderHarness::new(&*scheme("hpcc++", &[("max_stage", "9")]), &params);
+        probe.concurrency = 4;
+        let bytes = |us: u32| us * 125 * link_gbps as u32;
+        probe.ack_next_round(&[hop(link_gbps, 0, 0, 300_000)]);
+        let low = probe.ack_next_round(&[hop(link_gbps, 12_000, bytes(12), 300_000)]).window.get();
+        probe.ack_next_round(&[hop(link_gbps, 24_000, bytes(12), 0)]).window.get() - low
+    };
+    assert_eq!([400, 100, 40].map(|nic| grown(nic, 100)), [1_875; 3]);
+    assert_eq!(grown(100, 40), 750);
+}
+
 /// Telemetry once per round trip: the first packet, then the first after its ACK; again if it was lost.
 #[test]
 fn one_packet_per_round_trip_asks() {

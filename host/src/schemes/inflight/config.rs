@@ -29,7 +29,7 @@ parameters! {
         /// Additive increase of the window, which makes flows fair.
         w_ai: Increase = Increase::Window(Bytes::new(80)) => {
             symbol: "W_AI", unit: "B",
-            range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N at its own link and 80 B elsewhere",
+            range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for B*T*(1-eta)/N at the receiver's link, with the N that it reports, and 80 B elsewhere",
             source: "HPCC §5.1 fn4",
         };
         /// Base round-trip time T, which relates windows to rates.
@@ -76,8 +76,8 @@ enum Increase {
     Headroom {
         flows: u32,
     },
-    /// The headroom divided by the number of flows that the receiver reports (HPCC++ draft §5), if the receiver's
-    /// link is the bottleneck (§6.2); [`DEFAULT_W_AI`] otherwise.
+    /// The headroom of the receiver's link, `B*T * (1 - eta)`, divided by the number of flows that the receiver reports
+    /// (HPCC++ draft §5), if that link is the bottleneck (§6.2); [`DEFAULT_W_AI`] otherwise.
     Reported,
 }
 
@@ -166,7 +166,7 @@ impl InflightConfig {
         let t = self.base_rtt(flow).as_secs_f64();
         let bytes_in_t = |rate: Bandwidth| rate.as_bytes_per_sec_f64() * t;
         let w_init = bytes_in_t(flow.nic_rate);
-        let headroom = (w_init * (1.0 - self.eta)).max(0.0);
+        let headroom_share = (1.0 - self.eta).max(0.0);
         ControlParams {
             eta: self.eta,
             max_stage: match self.max_stage {
@@ -177,11 +177,11 @@ impl InflightConfig {
             w_ai: match self.w_ai {
                 Increase::Window(bytes) => bytes.as_f64(),
                 Increase::Rate(rate) => bytes_in_t(rate),
-                Increase::Headroom { flows } => headroom / f64::from(flows),
+                Increase::Headroom { flows } => w_init * headroom_share / f64::from(flows),
                 Increase::Reported => DEFAULT_W_AI,
             },
             average_of: self.average_of,
-            shared_headroom: matches!(self.w_ai, Increase::Reported).then_some(headroom),
+            headroom_share: matches!(self.w_ai, Increase::Reported).then_some(headroom_share),
             // At most the window of line rate, and large enough that no division yields a permanent 0.
             w_min: bytes_in_t(self.min_rate.resolve(flow.nic_rate)).max(MIN_WINDOW).min(w_init),
             w_init,

@@ -32,8 +32,8 @@ struct ControlParams {
     eta: f64,
     max_stage: u32,
     w_ai: f64,
-    /// Additive increase to be divided among all flows; `None` unless W_AI depends on the reported number of flows.
-    shared_headroom: Option<f64>,
+    /// `1 - eta`, the headroom of a link over its `B*T`; `None` unless W_AI is the headroom over the reported number of flows.
+    headroom_share: Option<f64>,
     average_of: AverageOf,
     w_min: f64,
     w_init: f64,
@@ -238,12 +238,13 @@ impl HpccController {
             return self.decision;
         };
         let last_hop = self.path.len() - 1;
-        if let Some(headroom) = self.params.shared_headroom {
-            // The receiver's N counts the flows on its own link (HPCC++ draft §6.2). Whether that link is the bottleneck
+        if let Some(share) = self.params.headroom_share {
+            // HPCC++ draft §5: N * W_AI should not exceed the headroom of the link, whatever the rates of the NICs. The
+            // receiver's N counts the flows on its own link (§6.2). Whether that link is the bottleneck
             // is decided by averages: one reading of the fastest of several flows is often largest at its last hop, and
             // it would take the increase that the others need.
             self.params.w_ai = match ack.concurrency {
-                n if n > 0 && congested_hop == last_hop => headroom / f64::from(n),
+                n if n > 0 && congested_hop == last_hop => self.path.bdp(last_hop) * share / f64::from(n),
                 _ => DEFAULT_W_AI,
             };
         }

@@ -240,6 +240,26 @@ fn deflection_shortens_the_tail_of_short_messages() {
     }
 }
 
+/// HPCC++ draft §5: the increase is a share of the link's headroom and not of the NIC's. With a share of their own NIC's, the senders
+/// would have 71, 18 and 2 Gbit/s.
+#[test]
+fn hpcc_plus_is_fair_to_senders_of_other_rates() {
+    let text = "{topology: {kind: custom, delay: 1.5us, rate: 100Gbps, hosts: [h1, h2, h3, h4], switches: [s1], links: [
+          {a: h1, b: s1, rate: 400Gbps}, [h2, s1], {a: h3, b: s1, rate: 10Gbps}, [h4, s1]]},
+        pfc: off, schemes: [hpcc++, {scheme: hpcc++, label: rtt, set: {telemetry: rtt}}], duration: 3ms, observe: {interval: 10us},
+        flows: [{from: h1, to: h4}, {from: h2, to: h4, start: 50us}, {from: h3, to: h4, start: 100us}]}";
+    let experiment = Experiment::parse(text, "x.yaml", "x", &[], None).unwrap_or_else(|e| panic!("{e}"));
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    for (label, trace) in &results.traces {
+        let goodput = |flow: usize| {
+            let late = &trace.rates[flow].goodput[200..];
+            late.iter().map(|rate| rate.as_bps_f64()).sum::<f64>() / late.len() as f64 / 1e9
+        };
+        let [fast, even, slow] = [0, 1, 2].map(goodput);
+        assert!((fast / even - 1.0).abs() < 0.1 && slow > 9.0, "{label}: {fast} {even} {slow}");
+    }
+}
+
 /// Frames that wait for those of the host's other flow cost a paced flow a quarter of its share, unless lateness is
 /// credited.
 #[test]
