@@ -193,8 +193,8 @@ impl<'a> Telemetry<'a> {
     }
 }
 
-/// Counters of implausible telemetry. The records are ignored, except those counted as `other_path`, which only some
-/// schemes ignore.
+/// Counters of implausible telemetry, and of changes of the path. Implausible records are ignored, except those counted as
+/// `other_path`, which only some schemes ignore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TelemetryCounters {
     /// Records whose port rate is unknown.
@@ -207,21 +207,24 @@ pub struct TelemetryCounters {
     pub other_path: u64,
     /// Records of a congested port that is not on the flow's path.
     pub other_port: u64,
+    /// Times that the path of a flow changed, so that its measurement began anew.
+    pub path_changes: u64,
 }
 
 impl TelemetryCounters {
     /// Returns the counters with their names in results.
-    pub fn by_name(&self) -> [(&'static str, u64); 5] {
+    pub fn by_name(&self) -> [(&'static str, u64); 6] {
         [
             ("telemetry_unknown_rate", self.unknown_rate),
             ("telemetry_too_fast", self.too_fast),
             ("telemetry_backwards", self.stale),
             ("telemetry_other_path", self.other_path),
             ("telemetry_other_port", self.other_port),
+            ("telemetry_path_changes", self.path_changes),
         ]
     }
 
-    /// Returns the sum of all counters.
+    /// Returns the number of implausible records.
     pub fn total(&self) -> u64 {
         self.unknown_rate + self.too_fast + self.stale + self.other_path + self.other_port
     }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use weir_controller::Routes;
 use weir_controller::plan::{PlanOptions, Planner};
+use weir_controller::reconcile::DesiredState;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_host::port_algorithm::{CongestionThreshold, PortAlgorithm};
 use weir_host::scheme::TelemetrySource;
@@ -51,6 +52,15 @@ impl<'e> SwitchTables<'e> {
         let mut updates = self.planner.updates(ix).map_err(plan_error)?;
         updates.extend(self.scheme.entry_updates(ix, self.p4info).map_err(plan_error)?);
         Ok(updates)
+    }
+
+    /// Returns the planned entities of every switch, by the name of the switch, without those of the file's `entries`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SwitchTables::updates_for`].
+    pub fn desired_states(&self) -> Result<BTreeMap<String, DesiredState>, Error> {
+        self.planner.desired_states().map_err(plan_error)
     }
 
     /// Returns the updates for every switch, by the name of the switch.

@@ -5,6 +5,8 @@ use crate::network::Network;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::sync::Arc;
+use weir_controller::Routes;
+use weir_controller::reconcile::diff;
 use weir_controller::topology::SwitchIx;
 use weir_experiment::backend::Error;
 use weir_experiment::hosts::base_rtt;
@@ -75,26 +77,42 @@ impl<'e> FabricBuilder<'e> {
             .map_err(|error| Error::Work(format!("switch {name}: {error}")))
     }
 
-    /// Installs the table entries that the controller would install in the switch.
+    /// Installs the table entries that the controller would install in the switch for these routes.
     ///
     /// # Errors
     ///
     /// The entries cannot be computed, or the switch rejects one.
-    pub fn install_tables(&self, ix: SwitchIx, switch: &mut Switch) -> Result<(), Error> {
+    pub fn install_tables(&self, ix: SwitchIx, switch: &mut Switch, routes: &Routes) -> Result<(), Error> {
         let name = &self.experiment.topology.switch(ix).name;
-        self.apply_updates(name, &self.tables()?.updates_for(ix)?, switch)
+        self.apply_updates(name, &self.tables(routes)?.updates_for(ix)?, switch)
     }
 
-    fn tables(&self) -> Result<SwitchTables<'_>, Error> {
+    /// Replaces the table entries for the routes `before` by those for `after` in the switches `of`, as the controller would.
+    ///
+    /// # Errors
+    ///
+    /// The entries cannot be computed, or a switch rejects an update.
+    pub fn reroute(
+        &self,
+        (before, after): (&Routes, &Routes),
+        of: impl Iterator<Item = SwitchIx>,
+        network: &Network,
+    ) -> Result<(), Error> {
+        let before = self.tables(before)?.desired_states()?;
+        let after = self.tables(after)?.desired_states()?;
+        for ix in of {
+            let name = &self.experiment.topology.switch(ix).name;
+            let actual: Vec<_> = before[name].entities().map(|desired| desired.entity.clone()).collect();
+            let steps = diff(&after[name], &actual, &self.p4info).steps;
+            let updates: Vec<Update> = steps.into_iter().map(|step| step.update).collect();
+            self.apply_updates(name, &updates, &mut network.view().switch_mut(ix).switch)?;
+        }
+        Ok(())
+    }
+
+    fn tables<'a>(&'a self, routes: &'a Routes) -> Result<SwitchTables<'a>, Error> {
         let tick = clock(self.base_rtt).time(1);
-        SwitchTables::new(
-            self.experiment,
-            self.scheme,
-            self.experiment.routes(),
-            self.base_rtt,
-            tick,
-            &self.p4info,
-        )
+        SwitchTables::new(self.experiment, self.scheme, routes, self.base_rtt, tick, &self.p4info)
     }
 
     fn apply_updates(&self, name: &str, updates: &[Update], switch: &mut Switch) -> Result<(), Error> {
@@ -105,7 +123,7 @@ impl<'e> FabricBuilder<'e> {
 
     fn switches(&self) -> Result<Vec<Switch>, Error> {
         let topology = &self.experiment.topology;
-        let tables = self.tables()?;
+        let tables = self.tables(self.experiment.routes())?;
         let mut switches = Vec::with_capacity(topology.switches.len());
         for ix in topology.switch_ixs() {
             let name = &topology.switch(ix).name;

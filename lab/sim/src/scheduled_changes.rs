@@ -8,10 +8,11 @@ use crate::network::{Network, View};
 use crate::nodes::UNCONNECTED;
 use crate::observers::{HistogramBin, PolicyPackets};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_controller::Routes;
 use weir_controller::topology::{HostIx, LinkIx, SwitchIx};
 use weir_experiment::backend::Error;
 use weir_experiment::counts::Counts;
-use weir_experiment::file::{Attack, Change};
+use weir_experiment::file::{Attack, AvoidedLinks, Change};
 use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
 use weir_experiment::rng::RandomStream;
 use weir_experiment::{Experiment, LinkChange};
@@ -37,6 +38,15 @@ pub(crate) struct ScheduledChanges<'e> {
     hops_at_half_time: Option<HopCounts>,
     /// Links that the user has taken down during the run, through the [`Observer`](weir_experiment::backend::Observer).
     observer_down: BTreeSet<LinkIx>,
+    routing: Rerouting,
+}
+
+/// The routes in force.
+struct Rerouting {
+    avoided: AvoidedLinks,
+    routes: Routes,
+    /// Switches whose tables are empty after a restart.
+    unfilled: BTreeSet<SwitchIx>,
 }
 
 /// Numbers of packets that arrived at switches; a packet counts once at each.
@@ -72,7 +82,12 @@ impl<'e> ScheduledChanges<'e> {
                         view.wire_mut(index).impairments = Some(Box::new(new_impairments(experiment, index)));
                     }
                 }
-                Change::Attack(..) | Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) => {}
+                Change::Avoid(_)
+                | Change::UseAgain(_)
+                | Change::Attack(..)
+                | Change::Restart(_)
+                | Change::Refill(_)
+                | Change::SetPolicy(_) => {}
             }
         }
         ScheduledChanges {
@@ -86,6 +101,11 @@ impl<'e> ScheduledChanges<'e> {
             expired: 0,
             hops_at_half_time: None,
             observer_down: BTreeSet::new(),
+            routing: Rerouting {
+                avoided: AvoidedLinks::default(),
+                routes: experiment.routes().clone(),
+                unfilled: BTreeSet::new(),
+            },
         }
     }
 
@@ -133,9 +153,16 @@ impl<'e> ScheduledChanges<'e> {
                     let up = update_impairments(network, links, |impairments| impairments.link_up(now));
                     up.into_iter().for_each(|index| network.unpause(now, index));
                 }
+                change @ (Change::Avoid(_) | Change::UseAgain(_)) => self.reroute(network, change)?,
                 Change::Restart(ix) => self.restart(now, network, *ix)?,
                 Change::Refill(ix) => {
-                    self.builder.install_tables(*ix, &mut network.view().switch_mut(*ix).switch)?;
+                    let mut view = network.view();
+                    self.builder.install_tables(
+                        *ix,
+                        &mut view.switch_mut(*ix).switch,
+                        &self.routing.routes,
+                    )?;
+                    self.routing.unfilled.remove(ix);
                 }
                 Change::SetPolicy(index) => self.set_policy(now, network, *index),
                 Change::Attack(host, with) => self.attack(now, network, *host, *with),
@@ -177,9 +204,23 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
+    /// Changes the routes of all switches at once. A switch that has restarted gets them when its tables are restored.
+    fn reroute(&mut self, network: &Network, change: &Change) -> Result<(), Error> {
+        let (topology, base) = (&self.experiment.topology, self.experiment.routes());
+        let Rerouting { avoided, routes, unfilled } = &mut self.routing;
+        avoided.apply(change);
+        let method = self.experiment.spec.routing;
+        let new = avoided.routes(topology, method, base, routes).map_err(Error::work)?;
+        let filled = topology.switch_ixs().filter(|ix| !unfilled.contains(ix));
+        self.builder.reroute((routes, &new), filled, network)?;
+        *routes = new;
+        Ok(())
+    }
+
     /// Replaces a switch by one with the same program and empty tables.
     fn restart(&mut self, now: Time, network: &Network, ix: SwitchIx) -> Result<(), Error> {
         let new_switch = self.builder.empty_switch(ix)?;
+        self.routing.unfilled.insert(ix);
         let mut view = network.view();
         let node = view.switch_mut(ix);
         counts::add_switch_counts(&mut self.pre_restart_counts, &node.switch);

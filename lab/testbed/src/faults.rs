@@ -64,7 +64,12 @@ fn requests(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
                 (up.collect(), "up=true".to_owned())
             }
             // Rejected by `Mininet::check`.
-            Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) | Change::Attack(..) => continue,
+            Change::Avoid(_)
+            | Change::UseAgain(_)
+            | Change::Restart(_)
+            | Change::Refill(_)
+            | Change::SetPolicy(_)
+            | Change::Attack(..) => continue,
         };
         if !links.is_empty() {
             let links = links.iter().map(|&link| names[link].clone()).collect();

@@ -78,7 +78,7 @@ impl Backend for Mininet {
             || spec.policy.as_ref().is_some_and(|policy| !policy.set.is_empty() || !policy.tune.is_empty())
         {
             return Err(Error::input(
-                "faults that restart switches or attack, and `set` and `tune` of `policy`, are for virtual time; in \
+                "faults that change routes, restart switches or attack, and `set` and `tune` of `policy`, are for virtual time; in \
                  Mininet `weir policy set` sets policies",
             ));
         }

@@ -358,15 +358,20 @@ fn warn_of_long_pauses(results: &Results) {
 /// whose paths changed.
 fn warn_of_telemetry(results: &Results) {
     const OTHER_PATH: &str = "other_path";
+    const PATH_CHANGES: &str = "path_changes";
     for (label, scheme) in &results.summary.schemes {
-        let other_path = scheme.telemetry.get(OTHER_PATH).filter(|_| scheme.deflections == 0);
+        let has_one_path = scheme.deflections == 0 && !scheme.telemetry.contains_key(PATH_CHANGES);
+        let other_path = scheme.telemetry.get(OTHER_PATH).filter(|_| has_one_path);
         if let Some(acks) = other_path {
             console::warn(&format!(
                 "{label}: {acks} ACKs had records of another path than that of their data: with telemetry on ACKs, \
                  ACKs must take the path of their data in reverse; are the routes symmetric?"
             ));
         }
-        let ignored = scheme.telemetry.iter().filter(|(check, _)| *check != OTHER_PATH);
+        let ignored = scheme
+            .telemetry
+            .iter()
+            .filter(|(check, _)| ![OTHER_PATH, PATH_CHANGES].contains(&check.as_str()));
         let ignored: Vec<String> = ignored.map(|(check, count)| format!("{check} {count}")).collect();
         if !ignored.is_empty() {
             console::warn(&format!("{label}: senders ignored telemetry records: {}", ignored.join(", ")));

@@ -148,7 +148,11 @@ impl PathRecord {
 
     /// Discards all records if the records or DATA have taken another path (HPCC §4.1: pathID changed). Returns
     /// whether it discarded them.
-    pub(in crate::schemes) fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
+    pub(in crate::schemes) fn restart_if_changed(
+        &mut self,
+        ack: &AckEvent<'_>,
+        checks: &mut TelemetryCounters,
+    ) -> bool {
         if is_partial(ack) {
             return false;
         }
@@ -156,6 +160,7 @@ impl PathRecord {
         if len == 0 || (len == self.len && path_ids == self.path_ids) {
             return false;
         }
+        checks.path_changes += u64::from(self.is_known());
         self.len = len;
         self.path_ids = path_ids;
         self.hops = Default::default();

@@ -218,7 +218,7 @@ impl HpccController {
         if !commit && !self.params.fast_react && self.path.is_known() {
             return self.decision;
         }
-        if self.path.restart_if_changed(ack) {
+        if self.path.restart_if_changed(ack, checks) {
             self.hop_u = [self.u; MAX_HOPS];
             if let Some(per_hop) = &mut self.per_hop {
                 // The links are new: start them from the present window and not from line rate.

@@ -65,7 +65,7 @@ impl Sender for PowerSender {
     /// PowerTCP Alg. 1, NEWACK.
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision {
         let is_partial = is_partial(ack);
-        self.path.restart_if_changed(ack);
+        self.path.restart_if_changed(ack, checks);
         let measured = self.path.measure(ack, checks);
         if measured.samples().is_empty() {
             // The first ACK of a flow or path only records, as in HPCC (docs/algorithms/hpcc.md#first-ack).

@@ -5,7 +5,9 @@ use super::faults::{Attack, FaultSpec};
 use super::lookup::{host, links};
 use super::scheme::Scheme;
 use super::spec::ExperimentSpec;
-use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use std::collections::BTreeMap;
+use weir_controller::topology::{HostIx, LinkIx, SwitchIx, Topology};
+use weir_controller::{RouteError, Routes, RoutingMethod, reroute};
 use weir_host::schemes::Registry;
 use weir_switch::link::LinkChange;
 use weir_units::{Ratio, Time};
@@ -47,6 +49,10 @@ pub enum Change {
     Down(Vec<usize>),
     /// These links come up, unless another fault still keeps them down.
     Up(Vec<usize>),
+    /// Routes avoid these links.
+    Avoid(Vec<usize>),
+    /// Routes use these links again, unless another fault still makes them avoid them.
+    UseAgain(Vec<usize>),
     /// A switch loses its queued packets and its table entries.
     Restart(SwitchIx),
     /// The controller has restored the tables of a switch.
@@ -87,9 +93,10 @@ pub(super) fn resolve(
             _ => Ok(()),
         };
         let (key, start) = match fault {
-            FaultSpec::Impair { from, .. } | FaultSpec::Down { from, .. } | FaultSpec::Away { from, .. } => {
-                ("from", *from)
-            }
+            FaultSpec::Impair { from, .. }
+            | FaultSpec::Down { from, .. }
+            | FaultSpec::Reroute { from, .. }
+            | FaultSpec::Away { from, .. } => ("from", *from),
             FaultSpec::Restart { at, .. } | FaultSpec::Attack { at, .. } => ("at", *at),
         };
         if start >= spec.duration {
@@ -149,6 +156,12 @@ pub(super) fn resolve(
                 schedule(*from, Change::Down(links.clone()));
                 to.iter().for_each(|to| schedule(*to, Change::Up(links.clone())));
             }
+            FaultSpec::Reroute { links: names, from, to } => {
+                check_order(*from, *to)?;
+                let links = links(topology, names, &key_path("links"), invalid)?;
+                schedule(*from, Change::Avoid(links.clone()));
+                to.iter().for_each(|to| schedule(*to, Change::UseAgain(links.clone())));
+            }
             FaultSpec::Away { hosts, from, to } => {
                 check_order(*from, *to)?;
                 for name in hosts {
@@ -206,6 +219,69 @@ pub(super) fn resolve(
     }
     changes.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(changes)
+}
+
+/// The links that routes avoid at a point in time.
+#[derive(Clone, Debug, Default)]
+pub struct AvoidedLinks {
+    /// Number of faults that make routes avoid each link.
+    faults: BTreeMap<LinkIx, u32>,
+}
+
+impl AvoidedLinks {
+    /// Follows a change. Returns whether it concerns routes.
+    pub fn apply(&mut self, change: &Change) -> bool {
+        match change {
+            Change::Avoid(links) => {
+                links.iter().for_each(|&link| *self.faults.entry(LinkIx(link as u32)).or_default() += 1);
+            }
+            Change::UseAgain(links) => {
+                for &link in links {
+                    let faults = self.faults.entry(LinkIx(link as u32)).or_default();
+                    *faults = faults.saturating_sub(1);
+                }
+            }
+            _ => return false,
+        }
+        self.faults.retain(|_, faults| *faults > 0);
+        true
+    }
+
+    /// Returns the routes that avoid the links. `base` are those with all links, `current` those in force.
+    ///
+    /// # Errors
+    ///
+    /// `method` is ECMP, which is not symmetric without these links.
+    pub fn routes(
+        &self,
+        topology: &Topology,
+        method: RoutingMethod,
+        base: &Routes,
+        current: &Routes,
+    ) -> Result<Routes, RouteError> {
+        if self.faults.is_empty() {
+            return Ok(base.clone());
+        }
+        reroute(&topology.without_links(&self.faults.keys().copied().collect()), method, current)
+    }
+}
+
+/// Checks that ECMP stays symmetric after every change. Other methods always have routes.
+pub(super) fn check_reroutes(
+    topology: &Topology,
+    routes: &Routes,
+    changes: &[ScheduledChange],
+    invalid: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<(), ExperimentError> {
+    let mut avoided = AvoidedLinks::default();
+    for ScheduledChange { at, change } in changes {
+        if avoided.apply(change)
+            && let Err(error) = avoided.routes(topology, RoutingMethod::Ecmp, routes, routes)
+        {
+            return Err(invalid("routing", format!("after the `reroute` at {at}: {error}")));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the times of all restarts of a switch, each with its index in `faults`.

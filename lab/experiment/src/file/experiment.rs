@@ -2,6 +2,7 @@
 
 use super::changes::{ScheduledChange, join_time};
 use super::error::ExperimentError;
+use super::faults::FaultSpec;
 use super::flow::{Flow, FlowNamer};
 use super::program::ProgramSpec;
 use super::scale::{Scale, host_rate};
@@ -88,6 +89,21 @@ impl Experiment {
         let is_fallback = || self.routes().method == RoutingMethod::Trees;
         (self.spec.routing == RoutingMethod::Auto && !self.has_own_routes() && is_fallback())
             .then(|| self.routes().trees())
+    }
+
+    /// Rejects faults that change routes which the controller does not compute.
+    pub(super) fn check_reroutes(
+        &self,
+        invalid: &impl Fn(&str, String) -> ExperimentError,
+    ) -> Result<(), ExperimentError> {
+        let is_reroute = |fault: &FaultSpec| matches!(fault, FaultSpec::Reroute { .. });
+        match self.spec.faults.iter().position(is_reroute) {
+            Some(i) if self.has_own_routes() => Err(invalid(
+                &format!("faults[{i}].kind"),
+                "`reroute` has no effect, because `entries` provide the routes; remove it".to_owned(),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Returns whether the `entries` of the file provide the routes of every scheme.

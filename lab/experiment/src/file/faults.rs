@@ -66,6 +66,19 @@ pub enum FaultSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
+    /// Routes avoid links from `from` to `to`, as after the controller has learned of a failure, or for maintenance. The links stay
+    /// up unless a fault `down` names them too.
+    Reroute {
+        /// Links: `<node>-<node>`, or a node for all of its links.
+        links: Vec<String>,
+        /// Start of the fault.
+        #[serde_as(as = "AsText")]
+        from: Time,
+        /// End of the fault; absent: the end of the run.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Time>,
+    },
     /// The links of hosts are down from `from` to `to`. With `from: 0` the hosts join late.
     Away {
         /// Names of the hosts.
@@ -126,7 +139,7 @@ impl FaultSpec {
     pub fn is_link_fault(&self) -> bool {
         match self {
             FaultSpec::Impair { .. } | FaultSpec::Down { .. } | FaultSpec::Away { .. } => true,
-            FaultSpec::Restart { .. } | FaultSpec::Attack { .. } => false,
+            FaultSpec::Reroute { .. } | FaultSpec::Restart { .. } | FaultSpec::Attack { .. } => false,
         }
     }
 
@@ -136,9 +149,9 @@ impl FaultSpec {
             FaultSpec::Impair { from, to, jitter, reorder_by, .. } => {
                 [from].into_iter().chain(to).chain(jitter).chain(reorder_by).collect()
             }
-            FaultSpec::Down { from, to, .. } | FaultSpec::Away { from, to, .. } => {
-                [from].into_iter().chain(to).collect()
-            }
+            FaultSpec::Down { from, to, .. }
+            | FaultSpec::Reroute { from, to, .. }
+            | FaultSpec::Away { from, to, .. } => [from].into_iter().chain(to).collect(),
             FaultSpec::Restart { at, refill_after, .. } => vec![at, refill_after],
             FaultSpec::Attack { at, every, .. } => vec![at, every],
         }

@@ -23,7 +23,7 @@ mod workload_names;
 
 pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
-pub use changes::{Change, ScheduledChange};
+pub use changes::{AvoidedLinks, Change, ScheduledChange};
 pub use error::ExperimentError;
 pub use experiment::Experiment;
 pub use faults::{Attack, FaultSpec};

@@ -210,8 +210,10 @@ pub(super) fn resolve(
     let routes = OnceLock::new();
     if spec.routing == RoutingMethod::Ecmp {
         let ecmp = weir_controller::routes(&topology, spec.routing);
+        let ecmp = ecmp.map_err(|error| invalid("routing", error.to_string()))?;
+        changes::check_reroutes(&topology, &ecmp, &changes, &invalid)?;
         // The cell is new, so that `set` cannot fail.
-        let _ = routes.set(ecmp.map_err(|error| invalid("routing", error.to_string()))?);
+        let _ = routes.set(ecmp);
     }
     let experiment = Experiment {
         spec,
@@ -229,6 +231,7 @@ pub(super) fn resolve(
         original_spec,
         routes,
     };
+    experiment.check_reroutes(&invalid)?;
     hosts::check(&experiment)
         .and_then(|()| experiment.check_sender_quantities())
         .map_err(|(key_path, reason)| invalid(&key_path, reason))?;

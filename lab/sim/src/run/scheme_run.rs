@@ -236,7 +236,7 @@ impl<'e> SchemeRun<'e> {
             is_over = self.is_deadlocked(network);
         } else {
             let applied = self.changes.apply_due(now, network, &mut self.global_events);
-            applied.expect("restarting a switch failed with a configuration that was accepted before");
+            applied.expect("a switch rejected a configuration like those that it accepted before");
             for report in network.take_reports() {
                 self.on_report(&report);
             }

@@ -119,6 +119,56 @@ fn restarts_of_one_switch_may_overlap() {
     assert_eq!(twice(restart("60us", "200us"), restart("60us", "200us")).0.fct.count, 2);
 }
 
+/// Two flows have a spine each. While routes avoid one of them, they share the other; afterwards both have a link again.
+/// HPCC and FNCC begin their measurement anew, once for each change. Only ACKs that are at the avoided spine are lost.
+#[test]
+fn routes_avoid_links_for_a_while() {
+    let outcome = |keys: &str| {
+        let text = format!(
+            "topology: {{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2, rate: 100Gbps, delay: 1.5us}}\n\
+             schemes: [hpcc, fncc]\nduration: 600us\n\
+             flows: [{{from: h1, to: h3}}, {{from: h2, to: h4}}]\n\
+             observe: {{interval: 10us, ports: [\"s1:s3\", \"s1:s4\"]}}\n{keys}\n"
+        );
+        let experiment =
+            Experiment::parse(&text, "test", "test", &[], None).unwrap_or_else(|e| panic!("{e}"));
+        run(&experiment, &mut ()).unwrap()
+    };
+    let fault = "{kind: reroute, links: [s1-s3], from: 200us, to: 400us}";
+    let results = outcome(&format!("faults: [{fault}]"));
+    for scheme in ["hpcc", "fncc"] {
+        let (summary, trace) = (&results.summary.schemes[scheme], &results.traces[scheme]);
+        // Mean load of both uplinks of s1 in the interval from `from` to `to`, in units of 10 us.
+        let load = |from: usize, to: usize| {
+            let mean = |port: usize| {
+                let samples = &trace.ports[port].utilisation[from..to];
+                samples.iter().sum::<f64>() / samples.len() as f64
+            };
+            [mean(0), mean(1)]
+        };
+        assert!(load(5, 20).iter().all(|&load| load > 0.85), "{scheme}: {:?}", load(5, 20));
+        let [avoided, shared] = load(25, 40);
+        assert!(avoided < 0.001 && shared > 0.8, "{scheme}: {:?}", load(25, 40));
+        assert!(load(45, 60).iter().all(|&load| load > 0.7), "{scheme}: {:?}", load(45, 60));
+        let lost: Vec<_> = summary.drops.iter().filter(|(_, packets)| **packets > 0).collect();
+        assert!(matches!(lost[..], [(reason, ..20)] if reason == "same_port"), "{scheme}: {lost:?}");
+        assert_eq!(summary.retransmits, 0, "{scheme}");
+        assert!(summary.telemetry["path_changes"] >= 2, "{scheme}: {:?}", summary.telemetry);
+    }
+    assert_eq!(outcome(&format!("faults: [{fault}]")).summary.digest, results.summary.digest);
+    // Two faults that overlap are one.
+    let (a, b) = (
+        "{kind: reroute, links: [s1-s3], from: 200us, to: 300us}",
+        "{kind: reroute, links: [s3-s1], from: 250us, to: 400us}",
+    );
+    assert_eq!(outcome(&format!("faults: [{a}, {b}]")).summary.digest, results.summary.digest);
+    // A switch that restarts meanwhile gets the routes of that moment.
+    let restart = "{kind: restart, switch: s1, at: 250us, refill_after: 20us}";
+    let restarted = outcome(&format!("transport: {{rto: 50us}}\nfaults: [{fault}, {restart}]"));
+    let [avoided, shared] = [0, 1].map(|port: usize| restarted.traces["hpcc"].ports[port].utilisation[39]);
+    assert!(avoided < 0.001 && shared > 0.0, "{avoided} {shared}");
+}
+
 /// With PFC, a port that was paused when a link or a switch went down does not stay paused.
 #[test]
 fn no_port_stays_paused() {
@@ -155,6 +205,8 @@ fn errors_are_reported_with_the_reason() {
         "faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]",
         "faults[0].to: 5us is not after 5us",
     );
+    reports("faults: [{kind: reroute, links: [s1-s9], from: 0}]", "faults[0].links: \"s1-s9\" is neither");
+    reports("faults: [{kind: reroute, links: [s1-s2], from: 2ms}]", "is not before the end of the run");
     reports("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
     reports("faults: [{kind: impair, duplicate: 150%}]", "faults[0].duplicate");
     reports("faults: [{kind: impair, reorder: 1%}]", "`reorder` requires `reorder_by`");
