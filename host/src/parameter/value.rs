@@ -88,6 +88,25 @@ impl ParameterValue for u32 {
     }
 }
 
+/// A count from 0 to 65,535.
+impl ParameterValue for u16 {
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| format!("\"{text}\" is not a count from 0 to {}", u16::MAX))
+    }
+    fn to_text(self) -> String {
+        self.to_string()
+    }
+    fn syntax() -> ValueSyntax {
+        ValueSyntax {
+            limits: Some((0.0, u16::MAX.into())),
+            ..ValueSyntax::new(&["integer", "string"], "^[0-9]+$")
+        }
+    }
+    fn as_number(self) -> Option<f64> {
+        Some(self.into())
+    }
+}
+
 /// A non-negative number, or a percentage.
 impl ParameterValue for f64 {
     fn parse(text: &str) -> Result<Self, String> {
