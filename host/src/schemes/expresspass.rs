@@ -4,6 +4,7 @@
 //!
 //! The feedback control follows the authors' ns-2 agent (`xpass.cc`, `credit_feedback_control`).
 
+use super::dice::hash;
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameters;
 use crate::port_algorithm::{CREDIT_BYTES, CreditLimit, PortAlgorithm};
@@ -158,14 +159,9 @@ impl CreditReceiver {
     }
 }
 
-/// Returns a pseudo-random number in [-1, 1): MurmurHash3's finalizer. Schemes have no random generator, and results
-/// must not depend on threads; a hash of time, credit number and slot is reproducible.
+/// Returns a pseudo-random number in [-1, 1).
 fn jitter_unit(seed: u64) -> f64 {
-    let mut x = seed;
-    for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
-        x = (x ^ x >> 33).wrapping_mul(factor);
-    }
-    (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    (hash(seed) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
 impl Receiver for CreditReceiver {

@@ -3,6 +3,7 @@
 mod dasr;
 mod dcqcn;
 mod dctcp;
+mod dice;
 mod expresspass;
 mod fncc;
 mod hpcc;
