@@ -8,6 +8,7 @@ mod expresspass;
 mod fncc;
 mod hpcc;
 mod hpcc_plus;
+mod ibcc;
 mod inflight;
 mod iofd;
 mod multipath;

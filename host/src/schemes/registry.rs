@@ -1,8 +1,8 @@
 //! Finds schemes by name.
 
 use super::{
-    dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, powertcp, rcp, rocc, swift,
-    timely, weir,
+    dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, ibcc, iofd, multipath, powertcp, rcp, rocc,
+    swift, timely, weir,
 };
 use crate::parameter::ParameterError;
 use crate::scheme::{Scheme, SchemeConfig};
@@ -35,6 +35,7 @@ impl Registry {
             .with::<powertcp::ThetaPowerTcp>()
             .with::<swift::Swift>()
             .with::<dctcp::Dctcp>()
+            .with::<ibcc::Ibcc>()
             .with::<dasr::Dasr>()
             .with::<dasr::Dart>()
             .with::<iofd::IofdOnly>()

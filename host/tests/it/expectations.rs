@@ -31,6 +31,8 @@ pub(crate) fn expectations(scheme: &dyn SchemeConfig) -> Expectations {
         // The queue oscillates around K, 300 KB at 100 Gbit/s.
         "dctcp" if is("form", "window") => (Time::from_ms(30), Time::from_ms(1), 700, 400),
         "dctcp" => (Time::from_ms(4), Time::from_ms(1), 450, 400),
+        // Nothing happens before the 19th notification; a step back takes 154 us, and halves of the link are 53 steps down.
+        "ibcc" => (Time::from_ms(20), Time::from_ms(10), 1_200, 200),
         // Converges in one round trip. The queue does not drain, because the shares add up to the capacity of the link.
         "dasr" | "dart" => (Time::from_us(100), Time::from_us(100), 120, 120),
         // The queue settles at Qref, 300 KB; both flows send at line rate for a period before the first computation.

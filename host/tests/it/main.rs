@@ -13,6 +13,7 @@ mod golden_rates;
 mod golden_windows;
 mod hostile;
 mod hpcc_plus;
+mod ibcc;
 mod lies;
 mod nic;
 mod p4;

@@ -107,7 +107,13 @@ fn flows_of_every_scheme_go_on_with_other_parameters() {
         net.run_until(net.now + Time::from_us(300));
         let rate_before = acked(&net) - start;
         // The first parameter of the scheme that does not change switch tables.
-        let edits = [("min_rate", "nic/900"), ("min_window", "3"), ("start", "0.4"), ("min_cwnd", "0.02")];
+        let edits = [
+            ("min_rate", "nic/900"),
+            ("min_window", "3"),
+            ("start", "0.4"),
+            ("min_cwnd", "0.02"),
+            ("max_delay", "57"),
+        ];
         let edit = edits.iter().find(|edit| scheme.get(edit.0).is_some()).copied();
         let edit = edit.unwrap_or(("eta", "0.94"));
         let id = set(&mut net, 3, &[edit]).unwrap_or_else(|error| panic!("{name}: {error}"));
