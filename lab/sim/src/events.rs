@@ -33,7 +33,7 @@ pub enum Event {
     FlowSchedule,
     /// A frame that the impairments of this wire delayed arrives.
     DelayedArrival(u32),
-    /// A PFC pause of this transmitter expires, or a pause frame that it has sent must be repeated.
+    /// A PFC pause of this transmitter expires, or a pause that it has sent must be refreshed.
     PauseTimer(u32),
     /// Queues and rates are sampled; only in the queue of the run.
     Sample,

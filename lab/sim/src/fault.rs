@@ -5,7 +5,9 @@
 //! channel and its random stream belong to the receiver's.
 
 use weir_experiment::rng::RandomStream;
-use weir_switch::link::{Delivery, FrameInFlight, LinkChange, LinkChannel, LinkDrop, LinkParameters};
+use weir_switch::link::{
+    Delivery, FrameInFlight, LinkChange, LinkChannel, LinkDrop, LinkParameters, RandomBits as _,
+};
 use weir_switch::packet::{Packet, PacketPool};
 use weir_units::Time;
 
@@ -19,16 +21,20 @@ pub struct Impairments {
     link: LinkParameters,
     /// With the frames that jitter or reordering delays.
     channel: LinkChannel<RandomStream>,
+    /// Decides which refreshes of PFC pauses are lost. Refreshes take no time and are not counted, so that they may not
+    /// change what happens to other frames either.
+    refreshes: RandomStream,
 }
 
 impl Impairments {
     /// Creates a wire without impairments.
-    pub(crate) fn new(random: RandomStream) -> Impairments {
+    pub(crate) fn new(random: RandomStream, refreshes: RandomStream) -> Impairments {
         Impairments {
             down_count: 0,
             last_up_at: Time::ZERO,
             link: LinkParameters::default(),
             channel: LinkChannel::new(random),
+            refreshes,
         }
     }
 
@@ -68,9 +74,18 @@ impl Impairments {
     }
 
     /// Decides whether a PFC frame that arrives at `now` is dropped. PFC frames are not delayed or corrupted.
-    pub(crate) fn check_pfc(&mut self, now: Time, propagation_delay: Time) -> Result<(), LinkDrop> {
+    pub(crate) fn check_pfc(
+        &mut self,
+        now: Time,
+        propagation_delay: Time,
+        is_refresh: bool,
+    ) -> Result<(), LinkDrop> {
         self.check_up(now, propagation_delay)?;
-        self.channel.check_loss(&self.link)
+        match is_refresh {
+            true if self.refreshes.bernoulli(self.link.loss) => Err(LinkDrop::Loss),
+            true => Ok(()),
+            false => self.channel.check_loss(&self.link),
+        }
     }
 
     /// Decides what becomes of a frame that would arrive at `now` without impairments. If it arrives later, it must be
@@ -100,5 +115,32 @@ impl Impairments {
     ) -> Option<(Box<Packet>, Result<(), LinkDrop>)> {
         let FrameInFlight { sent_at, frame, .. } = self.channel.pop_arrived(now)?;
         Some((frame, self.check_up(sent_at, propagation_delay)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Ratio;
+
+    #[test]
+    fn refreshes_of_pauses_do_not_change_what_else_is_lost() {
+        let half = LinkChange { loss: Ratio::new(0.5), ..LinkChange::default() };
+        let losses = |refreshes: usize| {
+            let stream = |name| RandomStream::new(1, name);
+            let mut wire = Impairments::new(stream("wire 0"), stream("wire 0 pause refreshes"));
+            wire.impair(&half);
+            let mut lost_refreshes = 0;
+            let others: Vec<bool> = (0..100)
+                .map(|_| {
+                    let refreshes = (0..refreshes).map(|_| wire.check_pfc(Time::ZERO, Time::ZERO, true));
+                    lost_refreshes += refreshes.filter(Result::is_err).count();
+                    wire.check_pfc(Time::ZERO, Time::ZERO, false).is_err()
+                })
+                .collect();
+            (others, lost_refreshes)
+        };
+        let ((without, _), (with, lost_refreshes)) = (losses(0), losses(3));
+        assert!(without == with && (100..200).contains(&lost_refreshes), "{lost_refreshes} of 300 refreshes");
     }
 }

@@ -230,6 +230,8 @@ pub struct PfcFrame {
     pub priority: u8,
     /// Length of the pause; 0 for a resume.
     pub quanta: PauseQuanta,
+    /// Whether it refreshes a pause that has begun.
+    pub is_refresh: bool,
 }
 
 /// Properties of a link direction, from which its two ends are made.
@@ -308,11 +310,15 @@ impl Transmitter {
         self.outgoing_pfc.push_back(InFlight { arrival, sent_at: now, frame });
     }
 
-    /// Sends a pause frame again. It waits for the frame that is being serialised, but takes no time of its own, so that
-    /// data arrives when it would without it: by default a repeated frame has 64 B in the time of 2 MB.
-    pub fn repeat_pfc(&mut self, now: Time, frame: PfcFrame) {
+    /// Sends a pause frame that refreshes a pause. It waits for the frame that is being serialised, but takes no time of its
+    /// own, so that data arrives when it would without it: by default a refresh has 64 B in the time of 2 MB.
+    pub fn refresh_pause(&mut self, now: Time, frame: PfcFrame) {
         let arrival = self.busy_until(now).unwrap_or(now) + self.delay;
-        self.outgoing_pfc.push_back(InFlight { arrival, sent_at: now, frame });
+        self.outgoing_pfc.push_back(InFlight {
+            arrival,
+            sent_at: now,
+            frame: PfcFrame { is_refresh: true, ..frame },
+        });
     }
 
     /// Returns whether all sent frames are handed over to the wire.

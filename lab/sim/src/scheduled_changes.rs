@@ -395,7 +395,8 @@ impl<'e> ScheduledChanges<'e> {
 
 /// Creates the impairments of direction `index`, with its own random stream.
 fn new_impairments(experiment: &Experiment, index: u32) -> Impairments {
-    Impairments::new(RandomStream::new(experiment.spec.seed, &format!("wire {index}")))
+    let stream = |name: String| RandomStream::new(experiment.spec.seed, &name);
+    Impairments::new(stream(format!("wire {index}")), stream(format!("wire {index} pause refreshes")))
 }
 
 fn directions_of(link: usize) -> [u32; 2] {

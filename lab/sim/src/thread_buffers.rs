@@ -51,7 +51,7 @@ impl SwitchOutput for SwitchEvents {
         self.ready.push(port);
     }
     fn pause(&mut self, port: u16, priority: u8, quanta: PauseQuanta) {
-        self.pfc.push((port, PfcFrame { priority, quanta }));
+        self.pfc.push((port, PfcFrame { priority, quanta, is_refresh: false }));
     }
     fn recycle(&mut self, packet: Box<Packet>) {
         self.dropped.push(packet);

@@ -71,7 +71,7 @@ impl Switch {
     pub fn next_pause_deadline(&self, port: u16) -> Option<Time> {
         self.queues.tm.next_pause_deadline(port)
     }
-    /// Ends pauses of this port that have expired, and repeats pause frames that would expire at its neighbour.
+    /// Ends pauses of this port that have expired, and refreshes pauses that would expire at its neighbour.
     pub fn on_pause_deadline(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) {
         let refreshes = self.queues.tm.take_refreshes(now, port);
         for priority in (0..self.queues.tm.priorities()).filter(|priority| refreshes & 1 << priority != 0) {

@@ -105,7 +105,7 @@ pub struct PfcPort {
     pub headroom: Bytes,
     /// The threshold is the free pool shifted right by this many bits.
     pub alpha_shift: u8,
-    /// Rate of the link, on which the length of a pause depends; zero: pause frames are not repeated, for neighbours on
+    /// Rate of the link, on which the length of a pause depends; zero: pauses are not refreshed, for neighbours on
     /// which pauses do not expire.
     pub rate: Bandwidth,
 }
@@ -135,7 +135,7 @@ pub struct PfcConfig {
     pub resume_offset: Bytes,
     /// Priorities that are never paused and not counted by PFC, one bit each.
     pub exempt: u8,
-    /// The length of a pause. The pause frame is repeated after half of it while the use stays above the threshold, so
+    /// The length of a pause. The pause is refreshed after half of it while the use stays above the threshold, so
     /// that a pause lasts as long as needed, and ends by itself if the resume frame is lost.
     pub quanta: PauseQuanta,
 }

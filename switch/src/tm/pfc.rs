@@ -28,9 +28,9 @@ pub(super) struct Pfc {
     priorities: usize,
     /// Indexed by `port_index * priorities + priority`; the index is called an account.
     usage: Vec<IngressUsage>,
-    /// By account: when its pause frame must be repeated, if it pauses the neighbour.
+    /// By account: when its pause must be refreshed, if it pauses the neighbour.
     refresh_at: Vec<Time>,
-    /// By port: the time after which a pause frame is repeated.
+    /// By port: the time after which a pause is refreshed.
     refresh_intervals: Vec<Time>,
     /// Size of the pool in bytes that lossless classes share by the dynamic threshold: the buffer without headroom and
     /// reserve of all ports.
@@ -61,7 +61,7 @@ impl Pfc {
         let usage: Vec<IngressUsage> = usage.collect();
         let interval = |share: Option<PfcPort>| match share.unwrap_or_default().rate {
             Bandwidth::ZERO => Time::MAX,
-            // Half of the pause, so that the repeated frame may wait for a frame of data.
+            // Half of the pause, so that the refresh may wait for a frame of data.
             rate => pfc.quanta.duration(rate) / 2,
         };
         Some(Pfc {
@@ -176,7 +176,7 @@ impl Pfc {
         self.refresh_at[account] = now.saturating_add(self.refresh_intervals[account / self.priorities]);
     }
 
-    /// Returns when the next pause frame of a port, given by its index, must be repeated; `None` if it pauses no
+    /// Returns when the next pause of a port, given by its index, must be refreshed; `None` if it pauses no
     /// priority of its neighbour.
     pub(super) fn next_refresh(&self, port_index: usize) -> Option<Time> {
         let accounts = port_index * self.priorities..(port_index + 1) * self.priorities;
@@ -184,7 +184,7 @@ impl Pfc {
         paused.map(|account| self.refresh_at[account]).min().filter(|&time| time < Time::MAX)
     }
 
-    /// Returns the priorities, one bit each, for which the pause frame of a port must be repeated now, and schedules
+    /// Returns the priorities, one bit each, for which the pause of a port must be refreshed now, and schedules
     /// the next time.
     pub(super) fn take_refreshes(&mut self, now: Time, port_index: usize) -> u8 {
         let mut due = 0;

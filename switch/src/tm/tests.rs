@@ -253,9 +253,9 @@ fn a_packet_is_charged_to_its_ingress_class() {
     assert!(!tm.is_pausing(0, 0));
 }
 
-/// A pause ends by itself, and is repeated before it ends while the use stays above the threshold.
+/// A pause ends by itself, and is refreshed before it ends while the use stays above the threshold.
 #[test]
-fn pauses_expire_and_are_repeated() {
+fn pauses_expire_and_are_refreshed() {
     let (rate, quanta) = (Bandwidth::from_gbps(100), PauseQuanta(1_000));
     let share = PfcPort { rate, ..PfcPort::default() };
     let ports = (0..2).map(|n| PortConfig { pfc: Some(share), ..PortConfig::new(n) }).collect();
@@ -266,7 +266,7 @@ fn pauses_expire_and_are_repeated() {
     let ns = Time::from_ns;
     assert_eq!(tm.next_pause_deadline(0), None);
     assert!(tm.enqueue(ns(100), request, ()).unwrap().pause);
-    // 1,000 units of 512 bits at 100 Gbit/s are 5,120 ns. The frame is repeated after half of that.
+    // 1,000 units of 512 bits at 100 Gbit/s are 5,120 ns. The pause is refreshed after half of that.
     assert_eq!(tm.next_pause_deadline(0), Some(ns(2_660)));
     assert_eq!(tm.take_refreshes(ns(2_659), 0), 0);
     assert_eq!((tm.take_refreshes(ns(2_660), 0), tm.next_pause_deadline(0)), (1 << 2, Some(ns(5_220))));

@@ -1,4 +1,4 @@
-//! PFC between the nodes of a fabric: pause frames arrive, expire and are repeated.
+//! PFC between the nodes of a fabric: pause frames arrive, expire and are refreshed.
 
 use super::Process;
 use crate::events::Event;
@@ -23,9 +23,13 @@ impl Process {
             return;
         };
         if let Some(impairments) = &mut wire.impairments
-            && let Err(reason) = impairments.check_pfc(self.now, wire.delay)
+            && let Err(reason) = impairments.check_pfc(self.now, wire.delay, frame.is_refresh)
         {
-            return observer.on_loss(reason);
+            // A refresh is counted neither when it is sent nor when it is lost.
+            if !frame.is_refresh {
+                observer.on_loss(reason);
+            }
+            return;
         }
         let pause_end = || {
             let rate = self.transmitters[reverse as usize].rate;
@@ -85,7 +89,7 @@ impl Process {
         }
     }
 
-    /// Schedules an event for the next pause of a transmitter that expires or must be repeated, unless one is pending
+    /// Schedules an event for the next pause of a transmitter that expires or must be refreshed, unless one is pending
     /// at that time or earlier.
     pub(super) fn arm_pause_timer(&mut self, index: u32) {
         let &Transmitter { from, from_port, .. } = &self.transmitters[index as usize];
@@ -120,7 +124,7 @@ impl Process {
                 while let Some((_, frame)) = buffers.outbox.pfc.pop() {
                     let transmitter = &mut self.transmitters[index as usize];
                     let was_flushed = transmitter.is_flushed();
-                    transmitter.repeat_pfc(now, frame);
+                    transmitter.refresh_pause(now, frame);
                     self.on_sent(index, was_flushed);
                 }
                 self.flush_outbox(switch, observer, buffers);

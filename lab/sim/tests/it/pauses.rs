@@ -1,4 +1,4 @@
-//! PFC pauses expire, are repeated, and are reported if they last too long.
+//! PFC pauses expire, are refreshed, and are reported if they last too long.
 
 use weir_experiment::Experiment;
 use weir_experiment::results::SchemeSummary;
@@ -16,9 +16,9 @@ fn incasts(pfc: &str, more: &str) -> (SchemeSummary, String) {
     (results.summary.schemes["dcqcn"].clone(), results.summary.digest)
 }
 
-/// While no PFC frame is lost, the length of a pause changes nothing: it is repeated in time, or resumed before.
+/// While no PFC frame is lost, the length of a pause changes nothing: it is refreshed in time, or resumed before.
 #[test]
-fn repeated_pauses_leave_a_run_as_it_is() {
+fn refreshed_pauses_leave_a_run_as_it_is() {
     let (longest, digest) = incasts("", "");
     assert!(longest.pauses > 20 && longest.fct.unfinished == 0, "{} pauses", longest.pauses);
     for quanta in [64, 500] {
