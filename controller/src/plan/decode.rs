@@ -7,12 +7,12 @@ use super::target::P4Target;
 use crate::pretty;
 use crate::reconcile::{canonical, replica_port};
 use crate::routes::{NextHop, Routes, RoutingMethod, SwitchRoutes};
-use crate::topology::{Prefix, Topology};
+use crate::topology::{Node, Prefix, SwitchIx, Topology};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
 use p4runtime::p4::v1::{Entity, TableEntry};
 use p4runtime::p4info::{Index, Object};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// The tables whose entries are routes.
@@ -55,7 +55,30 @@ pub fn decode(
     }
     let has_trees =
         switches.iter().any(|switch| switch.forward.values().any(|hop| matches!(hop, NextHop::Trees { .. })));
-    Ok(Routes { method: if has_trees { RoutingMethod::Trees } else { RoutingMethod::Ecmp }, switches })
+    let method = match has_trees {
+        false => RoutingMethod::Ecmp,
+        true if are_trees(topology, &switches) => RoutingMethod::Trees,
+        true => RoutingMethod::UpDown,
+    };
+    Ok(Routes { method, switches })
+}
+
+/// Returns whether the links that the routes of each index of `tree_route` use form a tree. Those of up*/down* paths, which
+/// have the same table, may have cycles.
+fn are_trees(topology: &Topology, switches: &[SwitchRoutes]) -> bool {
+    let count = switches.iter().map(|routes| routes.trees.len()).max().unwrap_or(0);
+    (0..count).all(|index| {
+        let links = topology.switch_ixs().flat_map(|ix| {
+            let ports = switches[ix.0 as usize].trees.get(index).into_iter().flat_map(BTreeMap::values);
+            ports.filter_map(move |&port| match topology.peer(ix, port)?.1.node {
+                Node::Switch(peer) => Some((ix.min(peer), ix.max(peer))),
+                Node::Host(_) => None,
+            })
+        });
+        let links: BTreeSet<(SwitchIx, SwitchIx)> = links.collect();
+        let ends: BTreeSet<SwitchIx> = links.iter().flat_map(|&(one, other)| [one, other]).collect();
+        links.len() < ends.len().max(1)
+    })
 }
 
 /// Adds a table entry to the routes, members of ECMP groups to `members` (group id -> index -> port). Returns `None` if

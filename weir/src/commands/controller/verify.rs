@@ -188,5 +188,9 @@ fn read_routes(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
     check_outcomes(&outcomes)?;
     let entries = outcomes.into_iter().filter_map(|(name, result)| Some((name, result.ok()?))).collect();
-    decode(&fabric.topology, &entries, &program.index, options.target.target()).map_err(Failure::work)
+    let live = decode(&fabric.topology, &entries, &program.index, options.target.target());
+    let live = live.map_err(Failure::work)?;
+    // Tables do not tell how routes were computed, but the plan does if they have its routes.
+    let is_as_planned = live.switches == fabric.routes.switches;
+    Ok(Routes { method: if is_as_planned { fabric.routes.method } else { live.method }, ..live })
 }
