@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Optional
 from .fabric import Fabric
 from .links import in_namespace
 from .plan import HOST_INTERFACE, SetupError
-from .processes import STDERR_TAIL, die_with_parent, realtime_prefix
+from .processes import STDERR_TAIL, die_with_parent, exit_text, realtime_prefix
 
 # iputils: "rtt min/avg/max/mdev = 0.045/0.052/0.060/0.007 ms"
 PING_RTT = re.compile(r"(?:rtt|round-trip) min/\S+ = ([0-9.]+)/")
@@ -106,7 +106,7 @@ def wait_until_listening(fabric: Fabric, host: str, agent: subprocess.Popen, sta
     """Waits until the agent has opened its UDP port, which it does last."""
     while f":{AGENT_PORT} " not in read(f"/proc/{fabric.hosts[host].pid}/net/udp"):
         if agent.poll() is not None:
-            raise SetupError(f"agent of {host} exited with status {agent.returncode}: {stderr_tail(agent)}")
+            raise SetupError(f"agent of {host} {exit_text(agent.returncode)}: {stderr_tail(agent)}")
         if time.monotonic() > start:
             raise SetupError(f"agent of {host} not ready in time; the machine is overloaded ({len(fabric.hosts)} hosts)")
         time.sleep(0.01)

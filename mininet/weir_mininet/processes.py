@@ -34,6 +34,13 @@ def realtime_prefix() -> List[str]:
     return []
 
 
+def exit_text(status: int) -> str:
+    """Says how a process ended. A negative status is a signal, as in subprocess.Popen.returncode."""
+    if status == -signal.SIGKILL:
+        return "was killed by SIGKILL, which the kernel sends when memory runs out"
+    return f"exited with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
+
+
 class ManagedProcess:
     """A process of the fabric. It is an error if it ends before it is stopped."""
 
@@ -53,7 +60,7 @@ class ManagedProcess:
         """Raises SetupError if the process has ended."""
         status = self.process.poll()
         if status is not None:
-            raise SetupError(f"{self.name} exited with status {status}{self.stderr_tail()}")
+            raise SetupError(f"{self.name} {exit_text(status)}{self.stderr_tail()}")
 
     def stderr_tail(self) -> str:
         """Returns the end of standard error as the last part of a message, or an empty string."""

@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
+use std::{fmt, fs};
 use tempfile::TempDir;
 use weir_experiment::backend::Error;
 
@@ -57,6 +57,21 @@ pub struct Signals {
 pub(crate) struct AgentExit {
     pub status: i32,
     pub stderr_tail: String,
+}
+
+/// Says how the agent ended. A negative status is a signal.
+impl fmt::Display for AgentExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SIGKILL: i32 = 9;
+        match self.status {
+            status if status == -SIGKILL => {
+                write!(f, "was killed by SIGKILL, which the kernel sends when memory runs out")?;
+            }
+            status if status < 0 => write!(f, "was ended by signal {}", -status)?,
+            status => write!(f, "exited with status {status}")?,
+        }
+        if self.stderr_tail.is_empty() { Ok(()) } else { write!(f, ": {}", self.stderr_tail) }
+    }
 }
 
 /// Frame counters of a switch interface.
@@ -347,6 +362,14 @@ mod tests {
     use super::*;
 
     /// `PACKAGE` contains every module of the Python package.
+    #[test]
+    fn an_agent_that_was_killed_has_a_reason() {
+        let exit = |status, tail: &str| AgentExit { status, stderr_tail: tail.to_owned() }.to_string();
+        assert_eq!(exit(-9, ""), "was killed by SIGKILL, which the kernel sends when memory runs out");
+        assert_eq!(exit(-11, ""), "was ended by signal 11");
+        assert_eq!(exit(2, "no such interface"), "exited with status 2: no such interface");
+    }
+
     #[test]
     fn all_modules_are_embedded() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../mininet/weir_mininet");

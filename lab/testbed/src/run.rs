@@ -387,10 +387,7 @@ impl Testbed<'_> {
         faults.into_inner().transpose()?.map(Faults::finish).transpose()?;
         // Status 1: a flow did not finish in time, which the results show; 130: interrupted.
         match exits.iter().find(|(_, exit)| ![0, 1, 130].contains(&exit.status)) {
-            Some((host, exit)) => Err(Error::Work(format!(
-                "the agent of {host} exited with status {}: {}",
-                exit.status, exit.stderr_tail
-            ))),
+            Some((host, exit)) => Err(Error::Work(format!("the agent of {host} {exit}"))),
             None => Ok(samples.unwrap_or_default()),
         }
     }
