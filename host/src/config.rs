@@ -114,9 +114,15 @@ impl HostConfig {
     /// Returns the payload bytes of a full packet: the MTU less the headers and, if DATA gathers telemetry, less room
     /// for all records that switches may add, so that the grown frame still fits the MTU. `None` if nothing remains.
     pub fn max_payload(&self) -> Option<Bytes> {
+        let payload = self.mtu.get().checked_sub((HEADERS_LEN + self.reserved_for_records()) as u64)?;
+        (payload > 0).then_some(Bytes::new(payload))
+    }
+
+    /// Returns the bytes of a packet that are reserved for records.
+    fn reserved_for_records(&self) -> usize {
         let needs = self.needs();
         // ACKs and probes have no payload, so their records always fit.
-        let reserve = match needs.telemetry {
+        match needs.telemetry {
             TelemetrySource::Data | TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
                 MAX_HOPS * needs.records.record_len()
             }
@@ -124,9 +130,7 @@ impl HostConfig {
             | TelemetrySource::Probes
             | TelemetrySource::Acks
             | TelemetrySource::RateNotifications => 0,
-        };
-        let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;
-        (payload > 0).then_some(Bytes::new(payload))
+        }
     }
 
     /// Returns the parameters of a flow with full packets of `max_payload` bytes.
@@ -158,7 +162,8 @@ impl HostConfig {
 
     /// Checks the configuration and fills in the defaults of the transport.
     pub(crate) fn resolve(&self) -> Result<ResolvedTransport, ConfigError> {
-        let max_payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
+        let min = Bytes::new((HEADERS_LEN + self.reserved_for_records() + 1) as u64);
+        let max_payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu, min })?;
         if self.mtu > MAX_MTU {
             return Err(ConfigError::MtuTooLarge { mtu: self.mtu });
         }
@@ -384,9 +389,9 @@ pub(crate) struct ResolvedTransport {
 pub enum ConfigError {
     /// The MTU leaves no room for payload.
     #[error(
-        "mtu: {mtu} is too small; it leaves no payload after 66B of headers and the room reserved for telemetry records"
+        "mtu: {mtu} is too small; with 66B of headers, the room reserved for telemetry records, and payload, it must be at least {min}"
     )]
-    MtuTooSmall { mtu: Bytes },
+    MtuTooSmall { mtu: Bytes, min: Bytes },
     /// The MTU exceeds the maximum IPv4 packet.
     #[error("mtu: {mtu} exceeds the maximum of 65549B (IPv4 total length)")]
     MtuTooLarge { mtu: Bytes },
@@ -436,7 +441,7 @@ pub enum ConfigError {
         scheme: &'static str,
     },
     /// The Trickle parameters of policies are invalid.
-    #[error("policy: {0}")]
+    #[error("policy: {}: {_0}", _0.key())]
     Trickle(#[from] TrickleError),
     /// The scheme needs telemetry, grants or another switch program than `ecn`, and loss recovery is selective.
     #[error("{scheme} requires recovery: go-back-n, because selective ACKs carry no telemetry or grants")]

@@ -91,13 +91,11 @@ impl TrickleConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrickleError {
     /// Imin is below the minimum.
-    #[error(
-        "imin: {imin} is below the minimum of {MIN_IMIN}; use a few times the worst latency of the network"
-    )]
+    #[error("{imin} is below the minimum of {MIN_IMIN}; use a few times the worst latency of the network")]
     Imin { imin: Time },
     /// Imin is too short for k.
     #[error(
-        "imin: {imin} is shorter than {min}, twice the time that k = {k} policies of full size take on this host's link"
+        "{imin} is shorter than {min}, twice the time that k = {k} policies of full size take on this host's link"
     )]
     IminTooShortForK {
         imin: Time,
@@ -106,8 +104,18 @@ pub enum TrickleError {
         min: Time,
     },
     /// Imax is too long.
-    #[error("imax: {doublings} doublings exceed the maximum of {MAX_DOUBLINGS}")]
+    #[error("{doublings} doublings exceed the maximum of {MAX_DOUBLINGS}")]
     Doublings { doublings: u32 },
+}
+
+impl TrickleError {
+    /// Returns the name of the parameter to which the error refers.
+    pub fn key(&self) -> &'static str {
+        match self {
+            TrickleError::Imin { .. } | TrickleError::IminTooShortForK { .. } => "imin",
+            TrickleError::Doublings { .. } => "imax",
+        }
+    }
 }
 
 /// An event of a Trickle timer.

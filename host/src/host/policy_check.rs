@@ -2,13 +2,14 @@
 
 use crate::config::HostConfig;
 use crate::policy::PolicyRefusal;
-use crate::scheme::{Needs, SchemeConfig, TelemetrySource};
+use crate::scheme::{EcnThresholds, Needs, SchemeConfig, TelemetrySource};
 
 /// Checks that a host can change from `base_config`, for which the switches are configured, to `new_config`; otherwise
-/// returns the refusal.
+/// returns the refusal. `thresholds` are those that the policy names, if it names any.
 pub(super) fn check_applicable(
     base_config: &HostConfig,
     new_config: &HostConfig,
+    thresholds: Option<EcnThresholds>,
 ) -> Result<(), PolicyRefusal> {
     let (base_needs, new_needs) = (base_config.scheme.needs(), new_config.scheme.needs());
     if base_config.unmet_need(&new_needs).is_some() {
@@ -31,7 +32,7 @@ pub(super) fn check_applicable(
         || tokens(&new_needs) > tokens(&base_needs)
         || uses_rate_packets(&base_needs) != uses_rate_packets(&new_needs)
         || has_express_class(&new_needs) && !has_express_class(&base_needs)
-        || marks_elsewhere(base_config, new_config)
+        || marks_elsewhere(base_config, new_config, thresholds)
     {
         return Err(PolicyRefusal::SwitchTables);
     }
@@ -45,13 +46,13 @@ pub(super) fn check_applicable(
 }
 
 /// Returns whether ports would have to mark at other thresholds than now. If only the scheme changes, its flows use the
-/// marks that there are; thresholds that somebody has chosen are in force or refused.
-fn marks_elsewhere(base_config: &HostConfig, new_config: &HostConfig) -> bool {
+/// marks that there are; `chosen` thresholds, even those that are the scheme's default, are in force or refused.
+fn marks_elsewhere(base_config: &HostConfig, new_config: &HostConfig, chosen: Option<EcnThresholds>) -> bool {
     let thresholds = |scheme: &dyn SchemeConfig| scheme.needs().ecn;
     let Some(wanted) = thresholds(&*new_config.scheme) else { return false };
     let default = new_config.registry.get(new_config.scheme.name()).ok();
     let is_default = default.is_some_and(|default| thresholds(&*default) == Some(wanted));
     let is_other_scheme = new_config.scheme.name() != base_config.scheme.name();
     thresholds(&*base_config.scheme).is_some_and(|present| present != wanted)
-        && !(is_other_scheme && is_default)
+        && !(is_other_scheme && is_default && chosen.is_none())
 }

@@ -61,7 +61,7 @@ impl HostPolicy {
         if let Some(policy_config) = &mut new_config.policy {
             policy_config.trickle = policy.timer.apply_to(policy_config.trickle);
         }
-        check_applicable(&self.base_config, &new_config).map(|()| new_config)
+        check_applicable(&self.base_config, &new_config, policy.ecn).map(|()| new_config)
     }
 
     /// Builds the POLICY frame that is due, in `self.frame`. Returns false if the frame would exceed IPv4's maximum

@@ -105,6 +105,30 @@ impl<C: 'static> ParameterDef<C> {
         }
     }
 
+    /// Declares a parameter that is a field of `C` and whose value is a keyword or must lie within `limits`.
+    pub fn with_value_range<W: Keyword, V: ParameterValue + PartialOrd>(
+        info: ParameterInfo,
+        limits: RangeInclusive<V>,
+        field: fn(&mut C) -> &mut KeywordOr<W, V>,
+    ) -> Self {
+        let numbers = limits.start().as_number().zip(limits.end().as_number());
+        let mut parameter = ParameterDef::new(info, field);
+        parameter.syntax.limits = numbers;
+        parameter.set = Box::new(move |c, text| {
+            let value = KeywordOr::<W, V>::parse(text)?;
+            match value {
+                KeywordOr::Value(number) if !limits.contains(&number) => {
+                    Err(format!("{text} is out of range"))
+                }
+                value => {
+                    *field(c) = value;
+                    Ok(())
+                }
+            }
+        });
+        parameter
+    }
+
     /// Returns the value in `config`, in the form that [`set`](Self::set) accepts.
     pub fn get(&self, config: &C) -> String
     where
@@ -193,6 +217,14 @@ pub enum ParameterError {
 }
 
 impl ParameterError {
+    /// Returns the message without the name of the parameter in front.
+    pub fn reason(&self) -> String {
+        match self {
+            ParameterError::InvalidValue { problem, range, .. } => format!("{problem}; expected {range}"),
+            ParameterError::Unknown { .. } => self.to_string(),
+        }
+    }
+
     /// Returns the name of the parameter, as passed to `set`.
     pub fn parameter(&self) -> &str {
         match self {

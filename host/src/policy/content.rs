@@ -131,6 +131,15 @@ impl Policy {
                 parameter => parameters.push((parameter, value)),
             }
         }
+        // Thresholds that are the default of the new scheme may still be those that somebody wants.
+        if let Some((_, value)) = pairs().find(|(key, _)| *key == ECN_PARAMETER) {
+            let wanted = EcnThresholds::parse(value).ok();
+            if pairs().any(|(key, _)| key == ECN) && policy.ecn != wanted {
+                let reason = format!("differs from `{ECN}`; give one of them");
+                return Err(PolicyError::Value { key: ECN_PARAMETER.to_owned(), reason });
+            }
+            policy.ecn = wanted;
+        }
         policy.timer.check()?;
         // Normalise the values, so that equal policies have equal bytes.
         let scheme = registry.make(&policy.scheme, &parameters)?;
@@ -199,6 +208,32 @@ impl fmt::Display for Policy {
     }
 }
 
+impl PolicyError {
+    /// Returns the key to which the error refers, if it refers to one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            PolicyError::Scheme(SchemeError::Parameter(error)) => Some(error.parameter()),
+            PolicyError::Value { key, .. } => Some(key),
+            PolicyError::Timer(error) => Some(error.key()),
+            PolicyError::Scheme(_)
+            | PolicyError::TooLong { .. }
+            | PolicyError::Refused(_)
+            | PolicyError::LastVersion
+            | PolicyError::Disabled => None,
+        }
+    }
+
+    /// Returns the message without the key in front.
+    pub fn reason(&self) -> String {
+        match self {
+            PolicyError::Scheme(SchemeError::Parameter(error)) => error.reason(),
+            PolicyError::Value { reason, .. } => reason.clone(),
+            PolicyError::Timer(error) => error.to_string(),
+            error => error.to_string(),
+        }
+    }
+}
+
 /// The reason why a policy cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
@@ -224,7 +259,7 @@ pub enum PolicyError {
         max: usize,
     },
     /// The Trickle parameters are invalid.
-    #[error(transparent)]
+    #[error("{}: {_0}", _0.key())]
     Timer(#[from] TrickleError),
     /// This host cannot run the policy.
     #[error("{0}")]
@@ -285,6 +320,12 @@ mod tests {
         let policy = dctcp.edit(&Registry::builtin(), &[("ecn_thresholds", "60KB/10Gbps")]).unwrap();
         assert_eq!(policy.config(&Registry::builtin()).unwrap().needs().ecn, policy.ecn);
         assert_eq!(policy.parameters, dctcp.parameters);
+        // Both keys say the same, but for the text of the parameter.
+        let by_parameter = dctcp.edit(&Registry::builtin(), &[("ecn", "60KB/10Gbps")]).unwrap();
+        assert_eq!(by_parameter.ecn, policy.ecn);
+        let both = [("ecn", "60KB/10Gbps"), ("ecn_thresholds", "70KB/10Gbps")];
+        let error = dctcp.edit(&Registry::builtin(), &both).unwrap_err().to_string();
+        assert_eq!(error, "ecn: differs from `ecn_thresholds`; give one of them");
         // A scheme that ignores marks accepts thresholds too.
         assert!(
             hpcc()

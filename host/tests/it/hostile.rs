@@ -213,7 +213,8 @@ fn bad_flows_and_configs_are_refused() {
         Host::new(config).map(|_| ()).unwrap_err()
     };
     let min = Bytes::new((HEADERS_LEN + 8 * INT_RECORD_LEN) as u64);
-    assert_eq!(error(&|c| c.mtu = min), ConfigError::MtuTooSmall { mtu: min });
+    let too_small = ConfigError::MtuTooSmall { mtu: min, min: min + Bytes::new(1) };
+    assert_eq!(error(&|c| c.mtu = min), too_small);
     assert!(Host::new(HostConfig { mtu: min + Bytes::new(1), ..good.clone() }).is_ok());
     let max = Bytes::new(65_549);
     assert!(Host::new(HostConfig { mtu: max, ..good.clone() }).is_ok());

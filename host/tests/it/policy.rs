@@ -3,6 +3,7 @@
 use crate::expectations::expectations;
 use std::sync::Arc;
 use weir_host::capabilities::Capabilities;
+use weir_host::parameter::ParameterValue as _;
 use weir_host::policy::{
     Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyNode, PolicyRefusal, StateError,
     default_trickle,
@@ -383,6 +384,17 @@ fn policies_may_select_every_scheme_that_the_switches_support() {
     for name in ["hpcc", "fncc", "timely", "dctcp", "dcqcn"] {
         assert_eq!(set(name), Ok(()), "{name}");
     }
+    // Thresholds that somebody names are in force or refused, also those that are the default of the new scheme.
+    let mut set_both = |thresholds: &str| {
+        host.set_policy(Time::ZERO, &[("scheme", "dctcp"), ("ecn", thresholds)]).map(|_| ())
+    };
+    let refused = Err(PolicyError::Refused(PolicyRefusal::SwitchTables));
+    let default = scheme("dctcp").get("ecn").unwrap();
+    assert_eq!(set_both(&default), refused);
+    let in_force = scheme("dcqcn").needs().ecn.unwrap().to_text();
+    assert_eq!(set_both(&in_force), Ok(()));
+    let mut set =
+        |name| host.set_policy(Time::ZERO, &[("scheme", name), ("ecn_thresholds", "scheme")]).map(|_| ());
     for name in ["rocc", "hpcc++", "expresspass"] {
         assert_eq!(set(name), Err(PolicyError::Refused(PolicyRefusal::SwitchProgram)), "{name}");
     }
