@@ -54,13 +54,25 @@ pub enum EcnError {
     /// Every packet would be marked.
     #[error("kmax is zero; leave ecn out to mark nothing")]
     ZeroKmax,
-    #[error("pmax {ratio} is above 1{meant}", ratio = .0, meant = .0.percent_suggestion())]
+    #[error("pmax of {}", .0.exceeds_one())]
     Probability(Ratio),
     #[error("per is zero")]
     ZeroReferenceRate,
     /// A threshold does not fit the table.
-    #[error("kmax is {kmax} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
+    #[error("kmax is {kmax} on a port of {rate}, and switches support at most {}B", u32::MAX)]
     TooLarge { kmax: Bytes, rate: Bandwidth },
+}
+
+impl EcnError {
+    /// Returns the key of [`EcnConfig`] to which the error refers.
+    pub fn key(&self) -> &'static str {
+        match self {
+            EcnError::Order { .. } => "kmin",
+            EcnError::ZeroKmax | EcnError::TooLarge { .. } => "kmax",
+            EcnError::Probability(_) => "pmax",
+            EcnError::ZeroReferenceRate => "per",
+        }
+    }
 }
 
 impl EcnConfig {
@@ -252,7 +264,7 @@ mod tests {
         assert!(
             error(EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, ..dcqcn() }).contains("kmax is zero")
         );
-        assert!(error(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("above 1"));
+        assert!(error(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("more than 100 %"));
         assert!(
             error(EcnConfig { reference_rate: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero")
         );

@@ -14,6 +14,13 @@ create_exception!(
 );
 create_exception!(weir, WorkError, PyRuntimeError, "The arguments are valid, but the work failed.");
 
+/// Replaces the options of the command line in a message by the arguments of the Python functions.
+fn with_arguments(message: &str) -> String {
+    const ARGUMENTS: [(&str, &str); 4] =
+        [("--set ", "set "), ("--over ", "over "), ("--metric:", "metrics:"), ("--schemes:", "schemes:")];
+    ARGUMENTS.iter().fold(message.to_owned(), |text, (option, argument)| text.replace(option, argument))
+}
+
 /// Creates an `InputError` with this location.
 fn input_error_at(
     py: Python<'_>,
@@ -21,7 +28,7 @@ fn input_error_at(
     file: Option<String>,
     position: Option<Position>,
 ) -> PyErr {
-    let error = InputError::new_err(message);
+    let error = InputError::new_err(with_arguments(&message));
     let value = error.value(py);
     let set = |name: &str, number: Option<usize>| value.setattr(name, number);
     let result = value
@@ -51,5 +58,18 @@ pub(crate) fn run_error(py: Python<'_>, error: Error) -> PyErr {
     match error {
         Error::Input(reason) => input_error(py, reason),
         Error::Work(reason) => WorkError::new_err(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn messages_name_arguments_of_python() {
+        let message = |text: &str| super::with_arguments(text);
+        assert_eq!(message("--schemes: unknown scheme \"x\""), "schemes: unknown scheme \"x\"");
+        assert_eq!(
+            message("x.yaml: size: no unit (--set size=1, column 6)"),
+            "x.yaml: size: no unit (set size=1, column 6)"
+        );
     }
 }

@@ -21,7 +21,10 @@ enum ParseErrorKind {
         /// The text with the unit that was probably meant.
         meant: Option<String>,
     },
-    TooLarge,
+    TooLarge {
+        /// The largest value, in the largest unit.
+        max: String,
+    },
     TooFine,
 }
 
@@ -38,7 +41,9 @@ impl fmt::Display for ParseUnitError {
                     return write!(f, "; did you mean \"{meant}\"?");
                 }
             }
-            ParseErrorKind::TooLarge => write!(f, "{quantity} \"{text}\" is too large")?,
+            ParseErrorKind::TooLarge { max } => {
+                return write!(f, "{quantity} \"{text}\" is too large; the largest is {max}");
+            }
             ParseErrorKind::TooFine => {
                 write!(f, "{quantity} \"{text}\" has more precision than can be represented")?
             }
@@ -78,6 +83,12 @@ impl UnitSystem {
             found.all(|(_, scale)| *scale == first.1).then_some(first.0)
         };
         candidates(&equal).or_else(|| candidates(&longer))
+    }
+
+    fn too_large(&self) -> ParseErrorKind {
+        let largest = self.suffixes.iter().max_by_key(|(_, scale)| *scale);
+        let max = largest.map_or_else(String::new, |(suffix, scale)| format!("{}{suffix}", u64::MAX / scale));
+        ParseErrorKind::TooLarge { max }
     }
 
     /// Parses `<decimal><suffix>` into an exact integer count of the smallest unit.
@@ -120,7 +131,7 @@ impl UnitSystem {
         }
         let whole: u128 = match whole.trim_start_matches('0') {
             "" => 0,
-            digits => digits.parse().map_err(|_| error(ParseErrorKind::TooLarge))?,
+            digits => digits.parse().map_err(|_| error(self.too_large()))?,
         };
         let numerator: u128 = if fraction.is_empty() { 0 } else { fraction.parse().expect("ASCII digits") };
         let denominator = 10u128.pow(fraction.len() as u32);
@@ -131,7 +142,7 @@ impl UnitSystem {
             .checked_mul(scale)
             .and_then(|w| w.checked_add(numerator * scale / denominator))
             .and_then(|v| u64::try_from(v).ok())
-            .ok_or_else(|| error(ParseErrorKind::TooLarge))
+            .ok_or_else(|| error(self.too_large()))
     }
 }
 

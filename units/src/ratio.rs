@@ -12,12 +12,29 @@ impl Ratio {
     pub fn new(value: f64) -> Option<Ratio> {
         (value.is_finite() && value >= 0.0).then_some(Ratio(value))
     }
+
+    /// Creates the limit of a range, a literal that is neither negative nor infinite.
+    ///
+    /// # Panics
+    ///
+    /// If it is.
+    pub const fn limit(value: f64) -> Ratio {
+        assert!(value >= 0.0 && value < f64::INFINITY);
+        Ratio(value)
+    }
+
     /// A regular expression (ECMA 262) for the text form, for JSON Schemas.
     pub const PATTERN: &str = r"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*%?\s*$";
 
-    /// Returns `; did you mean 60%?` for a share that exceeds 1 and is at most 100, else an empty string.
-    pub fn percent_suggestion(self) -> String {
-        if self.0 > 1.0 && self.0 <= 100.0 { format!("; did you mean {self}%?") } else { String::new() }
+    /// Returns why this share is not at most 1: `140 % is more than 100 %`. A number such as 60 may have been meant in
+    /// percent, which the text then suggests.
+    pub fn exceeds_one(self) -> String {
+        // 1.4 is 140 %, and nobody writes 500 % or more.
+        let is_percent = (5.0..=100.0).contains(&self.0);
+        let suggestion = if is_percent { format!("; did you mean {self}%?") } else { String::new() };
+        // Rounded, as 1.1 has no exact binary fraction.
+        let percent = (self.0 * 1e8).round() / 1e6;
+        format!("{percent} % is more than 100 %{suggestion}")
     }
 
     /// Returns the ratio as a float.
@@ -53,9 +70,10 @@ mod tests {
 
     #[test]
     fn a_number_that_was_meant_in_percent_has_a_suggestion() {
-        let suggestion = |value| Ratio::new(value).unwrap().percent_suggestion();
-        assert_eq!(suggestion(60.0), "; did you mean 60%?");
-        assert_eq!((suggestion(1.0), suggestion(101.0)), (String::new(), String::new()));
+        let reason = |text: &str| text.parse::<Ratio>().unwrap().exceeds_one();
+        assert_eq!(reason("60"), "6000 % is more than 100 %; did you mean 60%?");
+        assert_eq!(reason("140%"), "140 % is more than 100 %");
+        assert_eq!(reason("1.1"), "110 % is more than 100 %");
     }
 
     #[test]

@@ -204,11 +204,16 @@ fn excerpt(message: &str) -> Option<String> {
 /// Returns the assignment to which a message `... (--set KEY=VALUE, column N)` refers, with a caret below the column; `None`
 /// for other messages.
 fn assignment(message: &str) -> Option<String> {
-    let (_, assignment) = message.trim_end().strip_suffix(')')?.rsplit_once(" (--set ")?;
+    /// What gives assignments.
+    const ORIGINS: [&str; 3] = ["--set", "--over", "sweep.over"];
+    let message = message.trim_end().strip_suffix(')')?;
+    let (origin, assignment) = ORIGINS
+        .into_iter()
+        .find_map(|origin| Some((origin, message.rsplit_once(&format!(" ({origin} "))?.1)))?;
     let (assignment, column) = assignment.rsplit_once(", column ")?;
     let column = column.parse::<usize>().ok()?.checked_sub(1)?;
     let shown: String = assignment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Some(format!("\n  --set {shown}\n        {}^", " ".repeat(column)))
+    Some(format!("\n  {origin} {shown}\n  {}{}^", " ".repeat(origin.len() + 1), " ".repeat(column)))
 }
 
 #[cfg(test)]
@@ -220,6 +225,10 @@ mod tests {
         assert_eq!(
             assignment("x.yaml: schemes[1]: unknown (--set schemes=[fncc, FNCC], column 16)").unwrap(),
             "\n  --set schemes=[fncc, FNCC]\n                       ^"
+        );
+        assert_eq!(
+            assignment("x.yaml: workload.load: too high (sweep.over workload.load=140%, column 15)").unwrap(),
+            "\n  sweep.over workload.load=140%\n                           ^"
         );
         assert_eq!(assignment("x.yaml: seed: invalid (--set seed=x)"), None);
     }

@@ -22,6 +22,14 @@ impl TopologyError {
         }
     }
 
+    /// Returns the index of the link to which the error refers, if it refers to one.
+    pub fn link(&self) -> Option<usize> {
+        match self.location {
+            Location::Link(number) => number.checked_sub(1),
+            Location::Topology | Location::Field(_) => None,
+        }
+    }
+
     pub(super) fn at(location: Location, problem: TopologyProblem) -> TopologyError {
         TopologyError { location, problem }
     }
@@ -69,7 +77,7 @@ pub enum TopologyProblem {
     Disconnected(String, String),
     #[error("rate {0} has no telemetry code; supported rates: {codes}", codes = supported_rates())]
     NoRateCode(Bandwidth),
-    #[error("rate is zero")]
+    #[error("rate is zero; supported rates: {codes}", codes = supported_rates())]
     ZeroRate,
     #[error("port {port} of \"{switch}\" already has a link")]
     PortTaken { switch: String, port: u16 },

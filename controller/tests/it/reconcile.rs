@@ -396,3 +396,15 @@ fn a_partitioned_fabric_is_proved_for_each_component() {
         assert_eq!((proof.pairs, proof.partitioned_pairs), (4, 8), "{method:?}");
     }
 }
+
+/// Both methods write routes by index to the table `tree_route`. Only those along trees have no cycle of links.
+#[test]
+fn tables_with_up_down_paths_are_not_taken_for_trees() {
+    let topology = fabric("{kind: jellyfish, switches: 8, degree: 3, hosts_per_switch: 1}");
+    for method in [RoutingMethod::Trees, RoutingMethod::UpDown] {
+        let mut held = Fabric::new(topology.clone());
+        let planned = routes(&topology, method).unwrap();
+        held.fill(&planned);
+        assert_eq!((held.routes().method, held.routes().switches == planned.switches), (method, true));
+    }
+}

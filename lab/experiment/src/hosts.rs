@@ -93,7 +93,7 @@ fn key_of(error: &ConfigError, has_recovery_key: bool) -> Option<String> {
         ConfigError::PacingCreditTooLarge { .. } => "transport.pacing_credit".to_owned(),
         ConfigError::ZeroTimer { key } => format!("transport.{key}"),
         ConfigError::Nic(error) => format!("nic.{}", error.key()),
-        ConfigError::Trickle(_) => "policy".to_owned(),
+        ConfigError::Trickle(error) => format!("policy.{}", error.key()),
         ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if has_recovery_key => {
             "transport.recovery".to_owned()
         }

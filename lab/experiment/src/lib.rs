@@ -44,3 +44,4 @@ pub use file::{Experiment, ExperimentError, Flow, Scheme};
 pub use scalar::SchemeEntry;
 /// Used by workloads and topologies of other crates to derive `JsonSchema`.
 pub use schemars;
+pub use weir_host::suggest;

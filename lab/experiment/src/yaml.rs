@@ -1,5 +1,6 @@
 //! Reads YAML with serde, and reports errors with line, column and key path.
 
+use crate::file::Override;
 use crate::yaml_syntax;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use serde::de::DeserializeOwned;
@@ -132,11 +133,14 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
         let meant = did_you_mean(word, known.iter().copied());
         // The keys of a scheme in the long form.
         let is_parameter = meant.is_empty() && known.starts_with(&["scheme", "label", "set"]);
-        let hint = match is_parameter {
-            true => {
+        // `{load:0.4}` is a key without a value.
+        let colon = word.split_once(':').filter(|(key, _)| known.contains(key));
+        let hint = match colon {
+            Some((key, value)) => format!("; write `{key}: {value}`, with a space after the colon"),
+            None if is_parameter => {
                 format!("; parameters of a scheme stand under `set`: {{scheme: ..., set: {{{word}: ...}}}}")
             }
-            false => meant,
+            None => meant,
         };
         let reason = positions.with_assignment(&key_path, EntryPart::Key, format!("{reason}{hint}"));
         return KeyError { position: positions.part(&key_path, EntryPart::Key), key_path, reason };
@@ -144,7 +148,11 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
     if reason.starts_with("missing field")
         && let Some(misspelt) = positions.misspelt_key(&key_path, word)
     {
-        let reason = format!("{reason}; is `{misspelt}` a misspelling?");
+        let question = match misspelt.split_once(':') {
+            Some((key, value)) => format!("write `{key}: {value}`, with a space after the colon"),
+            None => format!("is `{misspelt}` a misspelling?"),
+        };
+        let reason = format!("{reason}; {question}");
         return KeyError {
             position: positions.part(&join_path(&key_path, &misspelt), EntryPart::Key),
             key_path,
@@ -160,8 +168,21 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
 }
 
 /// Replaces the names of Rust types in a message of serde by terms of YAML.
-fn without_rust_types(reason: &str) -> String {
+pub(crate) fn without_rust_types(reason: &str) -> String {
     let reason = reason.replacen("invalid type: sequence", "invalid type: list", 1);
+    // serde reads a list where a map with a `kind` is expected.
+    let reason =
+        if reason.starts_with("invalid length ") && reason.contains("expected internally tagged enum") {
+            "invalid type: list, expected a map of keys".to_owned()
+        } else {
+            reason
+        };
+    // serde_yaml keeps integers of 64 bits.
+    if let Some(number) =
+        reason.strip_suffix("` as u128, expected any YAML value").and_then(|text| text.split('`').nth(1))
+    {
+        return format!("{number} is too large for a whole number; the largest is {}", u64::MAX);
+    }
     let is_empty = reason.starts_with("invalid type: unit value");
     let reason = reason.replacen("invalid type: unit value", "no value", 1);
     let Some((before, word)) = reason.rsplit_once("expected ") else { return reason };
@@ -185,7 +206,7 @@ fn without_rust_types(reason: &str) -> String {
         "f64" => "a number",
         "a boolean" => "true or false",
         "a map" => "a map such as {key: value}",
-        "a sequence" => "a list",
+        "a sequence" => "a list such as [a, b]",
         "variant identifier" | "a Value::Tagged enum" => "one of the allowed values",
         _ if word.starts_with("struct ") || word.starts_with("internally tagged enum ") => "a map of keys",
         _ if is_nonzero => "a whole number above 0",
@@ -200,8 +221,9 @@ fn without_rust_types(reason: &str) -> String {
 #[derive(Default)]
 pub struct Positions {
     entries: HashMap<String, KeyEntry>,
-    /// Paths whose values are from the command line, with the assignment: `topology.hosts` and `topology.hosts=4`.
-    overrides: Vec<(String, String)>,
+    /// Paths whose values are from the command line, with origin and assignment: `topology.hosts`, `--set` and
+    /// `topology.hosts=4`.
+    overrides: Vec<(String, String, String)>,
 }
 
 /// A key or a list entry of a text.
@@ -310,9 +332,10 @@ impl Positions {
         Ok(Positions { entries: positions, overrides: Vec::new() })
     }
 
-    /// Marks the value at `path` as given on the command line by `assignment`, such as `flows.1.start=200us`: errors about it
+    /// Marks the value at `path` as given on the command line, by an assignment such as `flows.1.start=200us`: errors about it
     /// quote the assignment and have no position.
-    pub fn mark_overridden(&mut self, path: &str, assignment: &str) {
+    pub(crate) fn mark_overridden(&mut self, path: &str, given: Override<'_>) {
+        let assignment = given.assignment;
         self.entries.retain(|key, _| !is_within(key, path));
         let value = assignment.split_once('=').map_or("", |(_, value)| value);
         let start = assignment.chars().count() - value.chars().count();
@@ -331,7 +354,7 @@ impl Positions {
         }
         let whole = KeyEntry { assigned: Some((start + 1, Some(key_column))), ..KeyEntry::default() };
         self.entries.entry(path.to_owned()).or_insert(whole);
-        self.overrides.push((path.to_owned(), assignment.to_owned()));
+        self.overrides.push((path.to_owned(), given.origin.to_owned(), assignment.to_owned()));
     }
 
     /// Appends the assignment and the column in it to a message about the value at `key_path`, if the value is from the command
@@ -340,7 +363,8 @@ impl Positions {
         // A map that the text does not have was made by the assignment of one of its keys.
         let is_new = !key_path.is_empty() && !self.entries.contains_key(key_path);
         let is_about = |path: &str| is_within(key_path, path) || is_new && is_within(path, key_path);
-        let Some((path, assignment)) = self.overrides.iter().rev().find(|(path, _)| is_about(path)) else {
+        let mut overrides = self.overrides.iter().rev();
+        let Some((path, origin, assignment)) = overrides.find(|(path, ..)| is_about(path)) else {
             return reason;
         };
         let entry = self.entries.get(key_path).or_else(|| self.entries.get(path));
@@ -348,7 +372,7 @@ impl Positions {
             EntryPart::Key => key.unwrap_or(value),
             EntryPart::Value => value,
         });
-        in_assignment(&reason, assignment, column)
+        in_assignment(&reason, Override { assignment, origin }, column)
     }
 
     /// Returns an error about the value of a key.
@@ -377,8 +401,13 @@ impl Positions {
             "" => Some(path.as_str()),
             _ => path.strip_prefix(key_path)?.strip_prefix('.'),
         });
-        let keys: Vec<&str> = keys.filter(|key| !key.contains(['.', '['])).collect();
-        closest_match(missing, keys).map(str::to_owned)
+        let keys: Vec<&str> = keys.filter(|key| !key.contains('[')).collect();
+        // `{kind:poisson}` is a key without a value.
+        let without_space = |key: &&&str| key.strip_prefix(missing).is_some_and(|rest| rest.starts_with(':'));
+        let colon = keys.iter().find(without_space).copied();
+        colon
+            .or_else(|| closest_match(missing, keys.iter().copied().filter(|key| !key.contains('.'))))
+            .map(str::to_owned)
     }
 
     /// Returns the path of the scalar below `key_path` that the message `reason` quotes, if there is exactly one. In maps with a
@@ -434,16 +463,16 @@ pub fn with_file_position(file: &str, text: &str, message: &str) -> String {
     }
 }
 
-/// Appends an assignment of `--set` to a message, and the column (from 1) in it.
-pub(crate) fn in_assignment(reason: &str, assignment: &str, column: Option<usize>) -> String {
+/// Appends an assignment from the command line to a message, and the column (from 1) in it.
+pub(crate) fn in_assignment(reason: &str, given: Override<'_>, column: Option<usize>) -> String {
     match column {
-        Some(column) => format!("{reason} (--set {assignment}, column {column})"),
-        None => format!("{reason} (--set {assignment})"),
+        Some(column) => format!("{reason} ({given}, column {column})"),
+        None => format!("{reason} ({given})"),
     }
 }
 
 /// Returns whether `path` is `outer` or the path of a key or list entry in it. The root has an empty path.
-fn is_within(path: &str, outer: &str) -> bool {
+pub(crate) fn is_within(path: &str, outer: &str) -> bool {
     outer.is_empty()
         || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
@@ -513,7 +542,8 @@ workloads:
     #[test]
     fn a_value_from_the_command_line_has_no_position() {
         let mut positions = Positions::from_text(TEXT).unwrap();
-        positions.mark_overridden("topology", "topology={kind: star}");
+        let given = Override { assignment: "topology={kind: star}", origin: "--set" };
+        positions.mark_overridden("topology", given);
         assert_eq!(positions.get("topology.hosts"), None);
         assert!(positions.get("schemes[0]").is_some());
     }

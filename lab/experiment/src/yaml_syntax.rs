@@ -60,6 +60,15 @@ pub(crate) fn explain(text: &str, line: usize, column: usize, parser_reason: &st
                     .to_owned(),
             )
         }
+        "comment intercepting the multiline text" => {
+            let after = lines.iter().enumerate().skip(line).find(|(_, text)| is_content(text));
+            let (next, text) = after.map_or((line, content), |(index, text)| (index + 1, *text));
+            let reason = format!(
+                "this line is indented by {}, deeper than line {line} ({indent}), and so continues its value",
+                columns(indent_of(text))
+            );
+            (next, indent_of(text) + 1, reason)
+        }
         // The parser is at the line after the key.
         "simple key expect ':'" | "simple key expected ':'" => match line_above {
             Some(index) if column <= indent + 1 => {

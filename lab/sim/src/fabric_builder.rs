@@ -74,7 +74,7 @@ impl<'e> FabricBuilder<'e> {
         let config = switch_config(self.experiment, self.scheme, ix);
         let config = SwitchConfig { clock: clock(self.base_rtt), ..config };
         Switch::new(Arc::clone(&self.program), config, stream_seed(self.experiment.spec.seed, name))
-            .map_err(|error| Error::Work(format!("switch {name}: {error}")))
+            .map_err(|error| Error::Input(format!("switch {name}: {error}")))
     }
 
     /// Installs the table entries that the controller would install in the switch for these routes.

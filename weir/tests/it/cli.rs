@@ -203,7 +203,7 @@ fn a_check_rejects_what_a_run_rejects() {
         (format!("{star}\nschemes: [fncc]\nmtu: 0B\n{flow}\n"), "3:6: mtu: 0B is too small"),
         (
             format!("{star}\nschemes: [fncc]\npolicy: {{imin: 20us, k: 3}}\n{flow}\n"),
-            "3:1: policy: imin: 20us is shorter than 52.32us",
+            "3:16: policy.imin: 20us is shorter than 52.32us",
         ),
         (format!("{ring}\nschemes: [iofd]\nrouting: ecmp\n{flow}\n"), "3:10: routing: ECMP is not symmetric"),
         (

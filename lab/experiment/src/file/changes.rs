@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use weir_controller::topology::{HostIx, LinkIx, SwitchIx, Topology};
 use weir_controller::{RouteError, Routes, RoutingMethod, reroute};
 use weir_host::schemes::Registry;
+use weir_host::suggest::did_you_mean;
 use weir_switch::link::LinkChange;
 use weir_units::{Ratio, Time};
 
@@ -65,11 +66,6 @@ pub enum Change {
 
 /// Maximum number of packets of an attack. More would make the simulation slow: all threads synchronise at each packet.
 const MAX_ATTACK_PACKETS: u64 = 100_000;
-
-/// Returns the reason why a probability is invalid.
-fn exceeds_one(ratio: Ratio) -> String {
-    format!("must be at most 100 %, found {ratio}{}", ratio.percent_suggestion())
-}
 
 /// Returns the reason why a fault or a policy at this time has no effect.
 fn after_end(time: Time, duration: Time) -> String {
@@ -144,7 +140,7 @@ pub(super) fn resolve(
                     return Err(invalid(&key_path("kind"), reason.to_owned()));
                 }
                 if let Some((key, ratio)) = ratios(&impairment).find(|(_, ratio)| *ratio > Ratio::ONE) {
-                    return Err(invalid(&key_path(key), exceeds_one(ratio)));
+                    return Err(invalid(&key_path(key), ratio.exceeds_one()));
                 }
                 let links = links_or_all(names, &key_path("links"))?;
                 schedule(*from, Change::Impair(links.clone(), impairment));
@@ -152,6 +148,12 @@ pub(super) fn resolve(
             }
             FaultSpec::Down { links: names, from, to } => {
                 check_order(*from, *to)?;
+                if names.is_empty() {
+                    return Err(invalid(
+                        &key_path("links"),
+                        "no link; name at least one, for example s1-h1".to_owned(),
+                    ));
+                }
                 let links = links(topology, names, &key_path("links"), invalid)?;
                 schedule(*from, Change::Down(links.clone()));
                 to.iter().for_each(|to| schedule(*to, Change::Up(links.clone())));
@@ -164,8 +166,14 @@ pub(super) fn resolve(
             }
             FaultSpec::Away { hosts, from, to } => {
                 check_order(*from, *to)?;
-                for name in hosts {
-                    host(topology, name, &key_path("hosts"), invalid)?;
+                if hosts.is_empty() {
+                    return Err(invalid(
+                        &key_path("hosts"),
+                        "no host; name at least one, for example h1".to_owned(),
+                    ));
+                }
+                for (index, name) in hosts.iter().enumerate() {
+                    host(topology, name, &key_path(&format!("hosts[{index}]")), invalid)?;
                 }
                 let links = links(topology, hosts, &key_path("hosts"), invalid)?;
                 schedule(*from, Change::Down(links.clone()));
@@ -173,8 +181,15 @@ pub(super) fn resolve(
             }
             FaultSpec::Restart { switch, at, refill_after } => {
                 let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *switch);
-                let undeclared =
-                    || invalid(&key_path("switch"), format!("switch \"{switch}\" is not declared"));
+                let undeclared = || {
+                    let names = || topology.switch_ixs().map(|ix| topology.switch(ix).name.as_str());
+                    let meant = did_you_mean(switch, names());
+                    let known = names().next().zip(names().last());
+                    let known = known.map_or_else(String::new, |(first, last)| {
+                        format!("; the topology has {first} to {last}")
+                    });
+                    invalid(&key_path("switch"), format!("switch \"{switch}\" is not declared{known}{meant}"))
+                };
                 let ix = found.ok_or_else(undeclared)?;
                 schedule(*at, Change::Restart(ix));
                 // Another restart before the tables are restored makes the controller start again.

@@ -9,8 +9,8 @@ use weir_units::Bandwidth;
 pub enum ExperimentError {
     #[error("{file}: cannot be read: {reason}")]
     Unreadable { file: String, reason: String },
-    /// A `--set` cannot be applied; `reason` begins with the path of the key.
-    #[error("--set {reason}")]
+    /// An override cannot be applied; `reason` begins with its origin, such as `--set`, and the path of the key.
+    #[error("{reason}")]
     Override { reason: String },
     /// `--schemes` has a label that the experiment does not have.
     #[error("--schemes: {reason}")]

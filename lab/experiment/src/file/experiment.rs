@@ -65,6 +65,8 @@ pub struct Experiment {
 
 /// A workload that creates flows during the run.
 pub(super) struct DynamicWorkload {
+    /// Path in the file: `workloads[1]`.
+    pub(super) key_path: String,
     pub(super) name: Arc<str>,
     pub(super) title: String,
     pub(super) make: SourceFactory,

@@ -143,6 +143,14 @@ impl FaultSpec {
         }
     }
 
+    /// Returns the end of the fault, if the file has one.
+    pub(super) fn end(&self) -> Option<Time> {
+        match self {
+            FaultSpec::Impair { to, .. } | FaultSpec::Down { to, .. } | FaultSpec::Away { to, .. } => *to,
+            FaultSpec::Restart { .. } | FaultSpec::Attack { .. } => None,
+        }
+    }
+
     /// Returns all times of the fault. A scale model multiplies them.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         match self {

@@ -1,6 +1,7 @@
 //! Finds the hosts and links that keys name.
 
 use super::error::ExperimentError;
+use crate::workload::undeclared_host;
 use weir_controller::topology::{HostIx, Topology};
 
 /// Returns the host with this name.
@@ -11,7 +12,7 @@ pub(super) fn host(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<HostIx, ExperimentError> {
     let found = topology.host_ixs().find(|&ix| topology.host(ix).name == name);
-    found.ok_or_else(|| invalid(key_path, format!("host \"{name}\" is not declared")))
+    found.ok_or_else(|| invalid(key_path, undeclared_host(topology, name)))
 }
 
 /// Returns the indices of the links that `names` select, in ascending order without duplicates.
@@ -22,7 +23,7 @@ pub(super) fn links(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<usize>, ExperimentError> {
     let mut selected = Vec::new();
-    for name in names {
+    for (index, name) in names.iter().enumerate() {
         let len_before = selected.len();
         for (i, link) in topology.links.iter().enumerate() {
             let ends = [link.a, link.b].map(|end| topology.node_name(end.node));
@@ -35,7 +36,7 @@ pub(super) fn links(
         }
         if selected.len() == len_before {
             return Err(invalid(
-                key_path,
+                &format!("{key_path}[{index}]"),
                 format!("\"{name}\" is neither a node nor a link; a link is written as s1-s2"),
             ));
         }

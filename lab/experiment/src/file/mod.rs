@@ -29,6 +29,7 @@ pub use experiment::Experiment;
 pub use faults::{Attack, FaultSpec};
 pub use flow::{Flow, FlowNamer, flow_name};
 pub use nic::NicSpec;
+pub use overrides::Override;
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scale::Scale;
@@ -68,12 +69,26 @@ impl Experiment {
         overrides: &[String],
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
+        Experiment::load_overridden(catalogue, path, &given(overrides), seed)
+    }
+
+    /// Like [`load_with`](Self::load_with), for overrides that are not all those of `--set`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is invalid, or an override has no effect because another one replaces its value.
+    pub fn load_overridden(
+        catalogue: &Catalogue,
+        path: &Path,
+        overrides: &[Override<'_>],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
         let file = path.display().to_string();
         let text = read_text(path)
             .map_err(|e| ExperimentError::Unreadable { file: file.clone(), reason: e.to_string() })?;
         let stem =
             path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
-        Experiment::parse_with(catalogue, &text, &file, &stem, overrides, seed)
+        parse(catalogue, &text, &file, &stem, overrides, seed)
     }
 
     /// Calls [`parse_with`](Self::parse_with) with the built-in schemes, workloads and topologies.
@@ -105,22 +120,7 @@ impl Experiment {
         overrides: &[String],
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
-        let mut positions = Positions::from_text(text).map_err(|error| ExperimentError::key(file, error))?;
-        let mut spec = read(catalogue, text, file, overrides, &mut positions)?;
-        let locate = |error: ExperimentError| error.located(&positions);
-        resolve_paths(catalogue, &mut spec, file).map_err(locate)?;
-        if spec.name.is_empty() {
-            spec.name = default_name.to_owned();
-        }
-        if let Some(seed) = seed {
-            spec.seed = seed;
-        }
-        let model_rate = spec.model_rate.take();
-        let experiment = resolve(spec, file, catalogue).map_err(locate)?;
-        match model_rate {
-            Some(rate) => experiment.at_rate(rate),
-            None => Ok(experiment),
-        }
+        parse(catalogue, text, file, default_name, &given(overrides), seed)
     }
 
     /// Returns a scale model of the experiment: its slowest hosts have `rate`, all other rates are divided by the same
@@ -146,6 +146,61 @@ impl Experiment {
         let model =
             resolve(spec, "the model", &self.catalogue).map_err(|error| rate_error(error.to_string()))?;
         Ok(Experiment { scale, original_spec, ..model })
+    }
+}
+
+/// Puts file, line and column before a message about an experiment file, such as a [warning](Experiment::warnings). The
+/// message begins with the path of a key, which it then has as the file has it.
+pub fn with_position(file: &Path, message: &str) -> String {
+    let name = file.display();
+    let positions = read_text(file).ok().and_then(|text| Positions::from_text(&text).ok());
+    let Some((positions, (key_path, reason))) = positions.zip(message.split_once(": ")) else {
+        return format!("{name}: {message}");
+    };
+    let key_path = alias::as_written(key_path, &positions);
+    let position = positions.get(&key_path).map_or_else(String::new, |position| format!(":{position}"));
+    format!("{name}{position}: {key_path}: {reason}")
+}
+
+fn given(assignments: &[String]) -> Vec<Override<'_>> {
+    assignments.iter().map(Override::from).collect()
+}
+
+/// See [`Experiment::parse_with`].
+fn parse(
+    catalogue: &Catalogue,
+    text: &str,
+    file: &str,
+    default_name: &str,
+    overrides: &[Override<'_>],
+    seed: Option<u64>,
+) -> Result<Experiment, ExperimentError> {
+    let mut positions = Positions::from_text(text).map_err(|error| ExperimentError::key(file, error))?;
+    let mut spec = read(catalogue, text, file, overrides, &mut positions)?;
+    let seed_override = overrides.iter().find(|given| given.assignment.trim_start().starts_with("seed="));
+    if let (Some(given), Some(seed)) = (seed_override, seed) {
+        let reason =
+            format!("{given} has no effect: another option gives the seed {seed}; remove one of them");
+        return Err(ExperimentError::Override { reason });
+    }
+    let locate = |error: ExperimentError| error.located(&positions);
+    resolve_paths(catalogue, &mut spec, file).map_err(locate)?;
+    if spec.name.is_empty() {
+        spec.name = default_name.to_owned();
+    }
+    if let Some(seed) = seed {
+        spec.seed = seed;
+    }
+    let model_rate = spec.model_rate.take();
+    let experiment = resolve(spec, file, catalogue).map_err(locate)?;
+    match model_rate {
+        Some(rate) => experiment.at_rate(rate).map_err(|error| match error {
+            ExperimentError::Rate { reason, .. } => {
+                locate(ExperimentError::at_key(file, "model_rate", format!("{rate} {reason}")))
+            }
+            error => error,
+        }),
+        None => Ok(experiment),
     }
 }
 

@@ -1,25 +1,75 @@
-//! `--set a.b=c`: replaces keys of the experiment file from the command line.
+//! `--set a.b=c`: replaces keys of the experiment file from the command line, or for a run of a sweep.
 
-use crate::yaml::{KeyError, Positions, in_assignment, join_path};
+use crate::yaml::{KeyError, Positions, in_assignment, is_within, join_path, without_rust_types};
 use serde_yaml::{Mapping, Value};
+use std::fmt;
 use weir_host::suggest::did_you_mean;
+
+/// A value that replaces that of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Override<'a> {
+    /// `key.path=value`.
+    pub assignment: &'a str,
+    /// What gave it, for messages: `--set`, or the option or key of a sweep.
+    pub origin: &'a str,
+}
+
+impl<'a> From<&'a String> for Override<'a> {
+    fn from(assignment: &'a String) -> Override<'a> {
+        Override { assignment, origin: "--set" }
+    }
+}
+
+/// Writes `--set key.path=value`.
+impl fmt::Display for Override<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.origin, self.assignment)
+    }
+}
+
+/// Applies all `overrides` to `root` and marks them in `positions`.
+///
+/// # Errors
+///
+/// If one cannot be applied, or has no effect because a later one replaces its value. The message begins with the origin.
+pub(super) fn apply_all(
+    root: &mut Value,
+    overrides: &[Override<'_>],
+    positions: &mut Positions,
+) -> Result<(), String> {
+    let mut applied: Vec<(String, Override<'_>)> = Vec::new();
+    for given in overrides {
+        let key_path = apply(root, *given).map_err(|reason| format!("{} {reason}", given.origin))?;
+        // A run of a sweep has no `sweep` of its own.
+        if let Some((_, earlier)) =
+            applied.iter().find(|(path, _)| path != "sweep" && is_within(path, &key_path))
+        {
+            return Err(format!("{earlier} has no effect: {given} replaces the value; remove one of them"));
+        }
+        positions.mark_overridden(&key_path, *given);
+        applied.push((key_path, *given));
+    }
+    Ok(())
+}
 
 /// Applies `PATH=VALUE` to `root`. The path has dotted keys, and for entries of lists indices or names, such as
 /// `flows.1.start=200us` and `workloads.burst.size=1KB`; the value is parsed as YAML. Returns the path in the notation of
 /// error messages: `flows[1].start`.
-pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<String, String> {
+fn apply(root: &mut Value, given: Override<'_>) -> Result<String, String> {
+    let assignment = given.assignment;
     let (path, text) =
         assignment.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or_else(|| {
             format!(
                 "\"{assignment}\" is not an assignment; expected KEY=VALUE, for example transport.ack_every=2"
             )
         })?;
-    let invalid = |reason: &str, column| in_assignment(&format!("{path}: {reason}"), assignment, column);
+    let invalid = |reason: &str, column| in_assignment(&format!("{path}: {reason}"), given, column);
     Positions::from_text(text).map_err(|error| {
         let column = error.position.filter(|at| at.line == 1).map(|at| path.chars().count() + 1 + at.column);
         invalid(&error.reason, column)
     })?;
-    let value: Value = serde_yaml::from_str(text).map_err(|error| invalid(&error.to_string(), None))?;
+    let value: Value =
+        serde_yaml::from_str(text).map_err(|error| invalid(&without_rust_types(&error.to_string()), None))?;
     let keys: Vec<&str> = path.trim().split('.').collect();
     check_workload_spelling(root, &keys).map_err(|reason| format!("{path}: {reason}"))?;
     let (mut node, mut key_path) = (root, String::new());
@@ -141,7 +191,7 @@ pub(super) fn with_full_paths(error: KeyError, root: &Value) -> KeyError {
     /// Maximum number of paths in a message.
     const MAX_PATHS: usize = 3;
     let KeyError { key_path, reason, .. } = &error;
-    let Some(assignment) = reason.rfind(" (--set ").map(|start| &reason[start..]) else { return error };
+    let Some(assignment) = reason.rfind(" (").map(|start| &reason[start..]) else { return error };
     if !reason.starts_with("unknown field") || key_path.contains(['.', '[']) {
         return error;
     }
@@ -185,6 +235,34 @@ fn find_key(node: &Value, key: &str, path: &str, paths: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn apply(root: &mut Value, assignment: &str) -> Result<String, String> {
+        super::apply(root, Override { assignment, origin: "--set" })
+    }
+
+    #[test]
+    fn a_value_that_another_one_replaces_is_an_error() {
+        let apply_both = |first: (&str, &str), second: (&str, &str)| {
+            let text = "{workload: {kind: poisson}, schemes: [fncc, {scheme: hpcc, label: x}]}";
+            let mut positions = Positions::from_text(text).unwrap();
+            let given = [first, second].map(|(origin, assignment)| Override { assignment, origin });
+            apply_all(&mut serde_yaml::from_str(text).unwrap(), &given, &mut positions)
+        };
+        for (first, second) in [
+            ("seed=1", "seed=2"),
+            ("workload.load=10%", "workload={kind: poisson, load: 20%}"),
+            ("schemes.x.set.eta=0.9", "schemes.1.set.eta=0.8"),
+        ] {
+            let error = apply_both(("--set", first), ("--over", second)).unwrap_err();
+            let expected = format!(
+                "--set {first} has no effect: --over {second} replaces the value; remove one of them"
+            );
+            assert_eq!(error, expected);
+        }
+        for (first, second) in [("workload={kind: poisson}", "workload.load=20%"), ("seed=1", "seeds=2")] {
+            assert_eq!(apply_both(("--set", first), ("--set", second)), Ok(()));
+        }
+    }
 
     #[test]
     fn sets_keys_and_list_entries() {

@@ -5,13 +5,15 @@ use super::lookup;
 use super::scheme::Scheme;
 use crate::rng::stream_seed;
 use crate::scalar::Scalar;
+use crate::yaml::join_path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::collections::BTreeMap;
 use weir_controller::topology::{AsText, HostIx, Topology};
-use weir_host::policy::{Policy, PolicyConfig, PolicyKey, default_trickle};
-use weir_host::schemes::Registry;
+use weir_host::parameter::ParameterError;
+use weir_host::policy::{Policy, PolicyConfig, PolicyError, PolicyKey, default_trickle};
+use weir_host::schemes::{Registry, SchemeError};
 use weir_host::trickle::TrickleConfig;
 use weir_units::Time;
 
@@ -136,12 +138,14 @@ impl PolicySpec {
             let imin = imin.unwrap_or(weir_host::trickle::MIN_IMIN);
             TrickleConfig::new(imin, imax.unwrap_or(0), 1)
         };
-        check_trickle(self.imin, self.imax).map_err(|e| invalid("policy", e.to_string()))?;
+        check_trickle(self.imin, self.imax)
+            .map_err(|e| invalid(&join_path("policy", e.key()), e.to_string()))?;
         for (i, tune) in self.tune.iter().enumerate() {
             let key_path = format!("policy.tune[{i}]");
-            check_trickle(tune.imin, tune.imax).map_err(|e| invalid(&key_path, e.to_string()))?;
-            for name in &tune.hosts {
-                lookup::host(topology, name, &key_path, invalid)?;
+            check_trickle(tune.imin, tune.imax)
+                .map_err(|e| invalid(&join_path(&key_path, e.key()), e.to_string()))?;
+            for (j, name) in tune.hosts.iter().enumerate() {
+                lookup::host(topology, name, &format!("{key_path}.hosts[{j}]"), invalid)?;
             }
         }
         for (i, set) in self.set.iter().enumerate() {
@@ -158,7 +162,18 @@ impl PolicySpec {
             let mut policy = Policy::of(&*scheme.config);
             for (i, set) in &by_time {
                 let result = policy.edit(registry, &set.edits());
-                policy = result.map_err(|e| invalid(&format!("policy.set[{i}]"), e.to_string()))?;
+                policy = result.map_err(|e| {
+                    let key_path = format!("policy.set[{i}]");
+                    let is_unknown = matches!(
+                        &e,
+                        PolicyError::Scheme(SchemeError::Parameter(ParameterError::Unknown { .. }))
+                    );
+                    let error = invalid(
+                        &e.key().map_or(key_path.clone(), |key| join_path(&key_path, key)),
+                        e.reason(),
+                    );
+                    if is_unknown { error.about_key() } else { error }
+                })?;
             }
         }
         Ok(())

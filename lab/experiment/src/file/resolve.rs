@@ -4,18 +4,21 @@
 use super::error::ExperimentError;
 use super::experiment::{DynamicWorkload, Experiment};
 use super::flow::{Flow, FlowNamer, entropy_port};
+use super::overrides::{self, Override};
 use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, configure};
 use super::spec::ExperimentSpec;
-use super::{changes, overrides, workload_names};
+use super::{changes, workload_names};
 use crate::artifacts;
 use crate::catalogue::Catalogue;
 use crate::hosts;
 use crate::input::read_file;
 use crate::rng::{mix, stream_seed};
 use crate::scalar::SchemeEntry;
-use crate::workload::{DynWorkload, Flows, SenderAnnouncement, StaticFlow, WorkloadContext, host_set};
+use crate::workload::{
+    DynWorkload, Flows, SenderAnnouncement, StaticFlow, WorkloadContext, host_set, undeclared_host,
+};
 use crate::yaml::{self, KeyError, Positions, join_path};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +30,13 @@ use weir_controller::plan::{FORWARD, MAX_WEIGHTED_QUEUES};
 use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::DeflectionConfig;
 use weir_controller::topology::{
-    self, HostIx, SwitchIx, Topology, TopologyFile, TopologyProblem, TopologySpec,
+    self, HostIx, SwitchIx, Topology, TopologyError, TopologyFile, TopologyProblem, TopologySpec,
 };
 use weir_host::scheme::{Deflection, QueueThreshold, SchemeConfig};
 use weir_host::schemes::Registry;
-use weir_host::suggest::did_you_mean;
 use weir_host::wire::{WEIR_PORT, max_announced_under_any_scheme};
-use weir_units::{Bytes, Time};
+use weir_switch::tm::PfcConfig;
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// Resolves relative paths against the directory of `file`, and reads the topology file, if there is one.
 pub(super) fn resolve_paths(
@@ -69,16 +72,13 @@ pub(super) fn read(
     catalogue: &Catalogue,
     text: &str,
     file: &str,
-    overrides: &[String],
+    overrides: &[Override<'_>],
     positions: &mut Positions,
 ) -> Result<ExperimentSpec, ExperimentError> {
     let invalid = |error: KeyError| ExperimentError::key(file, error);
     let mut root: Value = yaml::read_with_positions(text, positions).map_err(invalid)?;
-    for assignment in overrides {
-        let key_path =
-            overrides::apply(&mut root, assignment).map_err(|reason| ExperimentError::Override { reason })?;
-        positions.mark_overridden(&key_path, assignment);
-    }
+    overrides::apply_all(&mut root, overrides, positions)
+        .map_err(|reason| ExperimentError::Override { reason })?;
     let positions = &*positions;
     let expanded = root.get_mut("topology").map_or(Ok(false), |topology| {
         let expanded = catalogue.topologies.expand(topology);
@@ -132,10 +132,11 @@ pub(super) fn resolve(
             format!("invalid name \"{}\": must not start with '.' or contain '/' or '\\'", spec.name);
         return Err(invalid("name", reason));
     }
-    let topology = topology::build(&spec.topology).map_err(|error| match error.field() {
-        Some(field) => invalid(&join_path("topology", field), error.problem.to_string()),
-        None => invalid("topology", error.to_string()),
-    })?;
+    let topology =
+        topology::build(&spec.topology).map_err(|error| match key_of_error(&error, &spec.topology) {
+            Some(key) => invalid(&join_path("topology", &key), error.problem.to_string()),
+            None => invalid("topology", error.to_string()),
+        })?;
     let schemes = resolve_schemes(&spec, registry, &topology, &invalid)?;
     if spec.duration == Time::ZERO {
         return Err(invalid("duration", "must be positive, for example 1ms".to_owned()));
@@ -181,7 +182,10 @@ pub(super) fn resolve(
         let Some(ecn) = spec.ecn_for(&*scheme.config) else { continue };
         for link in &topology.links {
             // Only the check: the ramp itself is computed for each switch when the run starts.
-            ecn.ramp(link.rate).map_err(|e| invalid(&key_path, e.to_string()))?;
+            ecn.ramp(link.rate).map_err(|e| match spec.ecn.is_some() {
+                true => invalid(&join_path(&key_path, e.key()), e.to_string()),
+                false => invalid(&key_path, e.to_string()),
+            })?;
         }
     }
     let parsed_workloads = read_workloads(&spec, catalogue, &invalid)?;
@@ -195,7 +199,7 @@ pub(super) fn resolve(
         .collect();
     let flows = resolve_flows(&spec, &topology, static_flows, &invalid)?;
     let changes = changes::resolve(&spec, registry, &topology, &schemes, &invalid)?;
-    if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
+    if spec.flows.is_empty() && spec.workloads.is_empty() && spec.policy.is_none() {
         return Err(invalid("flows", "no traffic: specify `flows`, `workload` or `workloads`".to_owned()));
     }
     if !spec.observe.size_classes.is_sorted() {
@@ -238,6 +242,26 @@ pub(super) fn resolve(
     Ok(experiment)
 }
 
+/// Returns the key of the topology to which an error refers. Links of a kind of topology are not in the file, but their rate
+/// is.
+fn key_of_error(error: &TopologyError, spec: &TopologySpec) -> Option<String> {
+    if let Some(field) = error.field() {
+        return Some(field.to_owned());
+    }
+    let link = error.link()?;
+    let keys = serde_yaml::to_value(spec).ok()?;
+    if keys.get("links").is_some_and(Value::is_sequence) {
+        return Some(format!("links[{link}]"));
+    }
+    let wrong = match &error.problem {
+        TopologyProblem::NoRateCode(rate) => *rate,
+        TopologyProblem::ZeroRate => Bandwidth::ZERO,
+        _ => return None,
+    };
+    let is_wrong = |value: &Value| value.as_str().and_then(|text| text.parse().ok()) == Some(wrong);
+    keys.as_mapping()?.iter().find(|(_, value)| is_wrong(value))?.0.as_str().map(str::to_owned)
+}
+
 /// Checks the times of PFC.
 fn check_pfc(
     spec: &ExperimentSpec,
@@ -248,13 +272,20 @@ fn check_pfc(
     /// Bytes in the time of a unit of `quanta`, 512 bits.
     const UNIT: u64 = 64;
     let Some(pfc) = spec.pfc.on() else { return Ok(()) };
-    // A pause frame is repeated after half of the time, and may then wait for a data frame and for other classes.
+    // A pause is refreshed after half of the time, and the frame may then wait for a data frame and for other classes.
     let min = (2 * (spec.mtu.get() + PFC_FRAMES)).div_ceil(UNIT);
     if let Some(quanta) = pfc.quanta.filter(|quanta| u64::from(quanta.get()) < min) {
         let reason = format!(
-            "{quanta} is too short: the pause would expire before the pause frame is repeated; choose {min} or more"
+            "{quanta} is too short: the pause would expire before it is refreshed; choose {min} or more"
         );
         return Err(invalid("pfc.quanta", reason));
+    }
+    let resume_offset = pfc.resume_offset.unwrap_or(PfcConfig::RESUME_OFFSET);
+    if let Some(threshold) = pfc.threshold.filter(|&threshold| threshold <= resume_offset) {
+        let reason = format!(
+            "{threshold} is not above the resume offset, {resume_offset}, so that a pause would never end; raise the threshold"
+        );
+        return Err(invalid("pfc.threshold", reason));
     }
     if pfc.watchdog == Some(Time::ZERO) {
         return Err(invalid("pfc.watchdog", "must be greater than zero, for example 1ms".to_owned()));
@@ -495,7 +526,8 @@ fn resolve_workloads(
                 static_flows.extend(flows.into_iter().map(|flow| (Arc::clone(name), flow)));
             }
             Flows::Dynamic(make) => {
-                dynamic.push(DynamicWorkload { name: Arc::clone(name), title: workload.title(), make });
+                let (key_path, name, title) = (key_path.clone(), Arc::clone(name), workload.title());
+                dynamic.push(DynamicWorkload { key_path, name, title, make });
             }
         }
     }
@@ -524,15 +556,7 @@ fn resolve_flows(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Flow>, ExperimentError> {
     let host = |key_path: String, name: &str| {
-        topology.host_named(name).ok_or_else(|| {
-            let (first, last) = (topology.hosts.first(), topology.hosts.last());
-            let known = match (first, last) {
-                (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
-                _ => "the topology has no hosts".to_owned(),
-            };
-            let meant = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
-            invalid(&key_path, format!("host \"{name}\" is not declared; {known}{meant}"))
-        })
+        topology.host_named(name).ok_or_else(|| invalid(&key_path, undeclared_host(topology, name)))
     };
     let listed_flows = workload_names::listed_flows();
     let mut unnamed_flows = Vec::new();
@@ -683,8 +707,17 @@ fn resolve_ports(
         };
         ports.extend(all_ports().filter(is_named));
         if !all_ports().any(|port| is_named(&port)) {
+            let (switch, _) = name.split_once(':').unwrap_or((name, ""));
+            let own: Vec<String> = all_ports()
+                .filter(|(ix, _)| topology.switch(*ix).name == switch)
+                .map(|(_, port)| port.to_string())
+                .collect();
+            let known = match (own.first(), own.last()) {
+                (Some(first), Some(last)) => format!("; {switch} has the ports {first} to {last}"),
+                _ => String::new(),
+            };
             let reason = format!(
-                "\"{name}\" is not a switch port; expected for example s1:2, s1:s2 (by neighbour) or all"
+                "\"{name}\" is not a switch port{known}; expected for example s1:2, s1:s2 (by neighbour) or all"
             );
             return Err(invalid(&format!("observe.ports[{i}]"), reason));
         }

@@ -62,9 +62,9 @@ pub(super) fn configure(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Arc<dyn SchemeConfig>, ExperimentError> {
     entry.config(registry).map_err(|error| {
-        let reason = error.to_string();
-        let SchemeError::Parameter(error) = error else { return invalid(key_path, reason) };
-        let at_parameter = invalid(&join_path(key_path, &format!("set.{}", error.parameter())), reason);
+        let SchemeError::Parameter(error) = error else { return invalid(key_path, error.to_string()) };
+        let at_parameter =
+            invalid(&join_path(key_path, &format!("set.{}", error.parameter())), error.reason());
         match error {
             ParameterError::Unknown { .. } => at_parameter.about_key(),
             ParameterError::InvalidValue { .. } => at_parameter,

@@ -122,8 +122,12 @@ pub struct ExperimentSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct SweepSpec {
     /// Keys and their values, in the syntax of `--over`: `workload.load=0.2,0.4`, `seed=1..5`.
+    #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema")]
     pub over: Vec<String>,
     /// Metrics to show for every run, in the syntax of `--metric`.
+    #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema")]
     pub metrics: Vec<String>,
 }
 
@@ -247,7 +251,7 @@ pub struct PfcSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_offset: Option<Bytes>,
-    /// Length of a pause in units of 512 bit times of the link (IEEE 802.1Qbb). A switch repeats the pause frame after half of
+    /// Length of a pause in units of 512 bit times of the link (IEEE 802.1Qbb). A switch refreshes the pause after half of
     /// it, as long as usage is too high; absent: 65535, which is 335.5 us at 100 Gbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quanta: Option<NonZeroU16>,

@@ -107,8 +107,19 @@ fn errors_have_key_path_and_reason() {
         (&["topology.rate=100gbps"], &["topology.rate: ", "did you mean \"100Gbps\"?"]),
         (
             &["workload={kind: poisson, sizes: 1KB, load: 60}"],
-            &["workload.load: must be above 0 and at most 100 %, found 60; did you mean 60%?"],
+            &["workload.load: 6000 % is more than 100 %; did you mean 60%?"],
         ),
+        (
+            &["workload={kind: poisson, sizes: 1KB, load: 140%}"],
+            &["workload.load: 140 % is more than 100 % (--set"],
+        ),
+        (&["workload={kind: poisson, sizes: 1KB, load: 0}"], &["workload.load: must be above 0"]),
+        (&["seed=1", "seed=2"], &["--set seed=1 has no effect: --set seed=2 replaces the value"]),
+        (
+            &["workload={kind: poisson, sizes: 1KB, load:0.4}"],
+            &["unknown field `load:0.4`", "write `load: 0.4`, with a space after the colon"],
+        ),
+        (&["topology={kind:star, hosts: 3}"], &["write `kind: star`, with a space after the colon"]),
         (&["ecn={kmin: 1KB, kmax: 2KB, pmax: 20}"], &["ecn", "did you mean 20%?"]),
         (&["faults=[{kind: loss, rate: 5}]"], &["faults[0].rate", "did you mean 5%?"]),
         (&["transport.ack_every=0"], &["transport.ack_every"]),
@@ -176,8 +187,46 @@ fn errors_have_key_path_and_reason() {
         (&["transport.base_rtt=0s"], &["transport.base_rtt: must be greater than zero"]),
         (&["transport={recovery: selective}"], &["transport.recovery: fncc requires recovery: go-back-n"]),
         (&["transport={min_rto: 0s}"], &["transport.min_rto: must be greater than zero"]),
-        (&["policy={imin: 20ns, k: 3}"], &["policy: imin: 20ns is shorter than"]),
-        (&["policy={k: 100000}"], &["policy: imin: ", "k = 100000"]),
+        (&["policy={imin: 20ns, k: 3}"], &["policy.imin: 20ns is shorter than"]),
+        (&["policy={k: 100000}"], &["policy.imin: ", "k = 100000"]),
+        (&["policy={imax: 99}"], &["policy.imax: 99 doublings exceed the maximum of 63"]),
+        (
+            &["policy={set: [{at: 1us, via: h1, etta: 1}]}"],
+            &["policy.set[0].etta: unknown parameter \"etta\"", "column 34"],
+        ),
+        (
+            &["policy={tune: [{hosts: [h1, h9], k: 3}]}"],
+            &["policy.tune[0].hosts[1]: host \"h9\" is not declared"],
+        ),
+        (
+            &["schemes=[{scheme: fncc, set: {eta: 0}}]"],
+            &["schemes[0].set.eta: 0 is out of range; expected 0.05 to 2"],
+        ),
+        (&["topology.rate=0Gbps"], &["topology.rate: rate is zero; supported rates: 1Mbps"]),
+        (&["topology.rate=7Gbps"], &["topology.rate: rate 7Gbps has no telemetry code"]),
+        (&["topology=[star]"], &["topology: invalid type: list, expected a map of keys"]),
+        (&["seed=99999999999999999999"], &["seed: 99999999999999999999 is too large"]),
+        (&["mtu=100B"], &["mtu: 100B is too small", "it must be at least "]),
+        (&["pfc={threshold: 0B}"], &["pfc.threshold: 0B is not above the resume offset, 3KiB"]),
+        (&["faults=[{kind: loss, rate: 1%, links: [s1-s2, s1-h9]}]"], &["faults[0].links[1]: \"s1-h9\""]),
+        (&["faults=[{kind: down, links: [], from: 1us}]"], &["faults[0].links: no link"]),
+        (&["faults=[{kind: away, hosts: [], from: 1us}]"], &["faults[0].hosts: no host"]),
+        (
+            &["faults=[{kind: restart, switch: s9, at: 1us, refill_after: 1us}]"],
+            &["faults[0].switch: switch \"s9\" is not declared; the topology has s1 to s3"],
+        ),
+        (&["observe.ports=[\"s1:99\"]"], &["is not a switch port; s1 has the ports 1 to 3"]),
+        (&["ecn={kmin: 1KB, kmax: 5GB, pmax: 1%}"], &["ecn.kmax", "at most 4294967295B"]),
+        (&["model_rate=1Tbps"], &["model_rate: 1Tbps must be above 0 and at most"]),
+        (&["duration=99999999s"], &["duration: time \"99999999s\" is too large; the largest is 18446744s"]),
+        (
+            &["workload={kind: poisson, sizes: {uniform: {min: 2KB, max: 1KB}}, load: 1%}"],
+            &["workload.sizes: `min` 2KB is above `max` 1KB"],
+        ),
+        (
+            &["workload={kind: poisson, sizes: 1KB, load: 1%, to: h3-h1}"],
+            &["workload.to: h3 comes after h1; write h1-h3"],
+        ),
         (&[JELLYFISH, "routing=ecmp", "flows=[{from: h1, to: h2}]"], &["routing: ECMP is not symmetric"]),
         (
             &[
@@ -326,7 +375,7 @@ fn keys_with_two_spellings_are_one() {
     );
     assert!(both(invalid, incast).starts_with("x.yaml:10:44: workload.size: "), "{}", both(invalid, incast));
     let lost = error("faults: [{kind: loss, rate: 2}]");
-    assert!(lost.starts_with("x.yaml:10:29: faults[0].rate: must be at most 100 %"), "{lost}");
+    assert!(lost.starts_with("x.yaml:10:29: faults[0].rate: 200 % is more than 100 %"), "{lost}");
 }
 
 #[test]
@@ -376,9 +425,9 @@ fn invalid_links_and_disconnected_hosts_are_rejected() {
     };
     assert!(parse(&custom("[[h1, s1], [h2, s2], [s1, s2]]"), &[]).is_ok());
     let text = message(&custom("[[h1, s1], [h2, s2], [s1, s1]]"), &[]);
-    assert!(text.contains("link 3") && text.contains("itself"), "{text}");
+    assert!(text.contains("topology.links[2]: ") && text.contains("itself"), "{text}");
     let text = message(&custom("[[h1, s1], [h2, s2], [s1, s9]]"), &[]);
-    assert!(text.contains("link 3") && text.contains("\"s9\" is not declared"), "{text}");
+    assert!(text.contains("topology.links[2]: ") && text.contains("\"s9\" is not declared"), "{text}");
     let text = message(&custom("[[h1, s1], [h2, s2]]"), &[]);
     assert!(text.contains("h1") && text.contains("h2"), "names the disconnected pair: {text}");
 }

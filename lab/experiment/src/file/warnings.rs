@@ -1,6 +1,8 @@
 //! What an experiment file says that has no effect, or another one than its author may expect.
 
 use super::experiment::Experiment;
+use crate::workload::WorkloadSpec;
+use std::sync::Arc;
 use weir_units::Time;
 
 impl Experiment {
@@ -28,7 +30,65 @@ impl Experiment {
         let window = observe.fairness_window.and_then(|window| {
             longer("observe.fairness_window", window, "Jain's index covers the whole run")
         });
-        pfc.into_iter().chain(interval).chain(window).collect()
+        let delay = self.topology.links.iter().map(|link| link.delay).min().unwrap_or_default();
+        let round_trip = (delay * 2 >= duration).then(|| {
+            format!(
+                "duration: {duration} is not longer than a round trip over one link ({}): no ACK arrives",
+                delay * 2
+            )
+        });
+        pfc.into_iter()
+            .chain(round_trip)
+            .chain(interval)
+            .chain(window)
+            .chain(self.late_ends())
+            .chain(self.idle_workloads())
+            .collect()
+    }
+
+    /// Warns of ends of flows, workloads and faults that the run does not reach.
+    fn late_ends(&self) -> Vec<String> {
+        let spec = &self.spec;
+        let flows = (0..).zip(&spec.flows);
+        let mut ends: Vec<(String, Time)> = flows
+            .filter_map(|(i, flow): (usize, _)| Some((format!("flows[{i}].stop"), flow.stop?)))
+            .collect();
+        // The keys of a workload are those of its kind; all kinds with a `stop` mean the same by it.
+        let stop = |workload: &WorkloadSpec| workload.keys.get("stop")?.as_str()?.parse::<Time>().ok();
+        let workloads = (0..).zip(&spec.workloads);
+        ends.extend(
+            workloads.filter_map(|(i, workload): (usize, _)| {
+                Some((format!("workloads[{i}].stop"), stop(workload)?))
+            }),
+        );
+        let faults = (0..).zip(&spec.faults);
+        ends.extend(
+            faults.filter_map(|(i, fault): (usize, _)| Some((format!("faults[{i}].to"), fault.end()?))),
+        );
+        let is_late = |(_, end): &(String, Time)| *end > spec.duration;
+        let text = |(key, end): (String, Time)| {
+            format!("{key}: {end} is after the end of the run ({})", spec.duration)
+        };
+        ends.into_iter().filter(is_late).map(text).collect()
+    }
+
+    /// Warns of workloads that start no flow with this seed.
+    fn idle_workloads(&self) -> Vec<String> {
+        let (feed, duration) = (self.flow_feed(), self.spec.duration);
+        let has_flow = |key_path: &str, name: &Arc<str>| {
+            let source = self.workloads.iter().position(|workload| workload.key_path == key_path);
+            let starts_later = |source| feed.next_start_of(source).is_some_and(|start| start < duration);
+            source.map_or_else(|| self.flows.iter().any(|flow| flow.workload == *name), starts_later)
+        };
+        // The flows of the key `flows` come first.
+        let names = self.workload_names.iter().skip(usize::from(!self.spec.flows.is_empty()));
+        let workloads = (0..self.spec.workloads.len()).map(|i| format!("workloads[{i}]")).zip(names);
+        let idle = workloads.filter(|(key_path, name)| !has_flow(key_path, name));
+        let seed = self.spec.seed;
+        let text = |(key_path, name): (String, &Arc<str>)| {
+            format!("{key_path}: {name} starts no flow before the end of the run ({duration}, seed {seed})")
+        };
+        idle.map(text).collect()
     }
 }
 
@@ -57,13 +117,44 @@ mod tests {
                 "observe.interval: 2ms is longer than the run (1ms): no sample is taken",
             ),
             ("observe: {fairness_window: 2ms}", "observe.fairness_window: 2ms is longer than the run (1ms)"),
+            (
+                "workload: {kind: poisson, sizes: 1KB, load: 10%, stop: 2ms}",
+                "workloads[0].stop: 2ms is after the end of the run (1ms)",
+            ),
+            (
+                "faults: [{kind: down, links: [h1], from: 0us, to: 5ms}]",
+                "faults[0].to: 5ms is after the end of the run (1ms)",
+            ),
+            (
+                "workload: {kind: poisson, sizes: 1GB, load: 0.001%}",
+                "workloads[0]: poisson starts no flow before the end of the run (1ms, seed 1)",
+            ),
+            (
+                "workload: {kind: poisson, sizes: 1KB, load: 10%, count: 0}",
+                "workloads[0]: poisson starts no flow",
+            ),
+            (
+                "workload: {kind: messages, size: 1GB, load: 0.001%}",
+                "workloads[0]: messages starts no flow before the end of the run (1ms, seed 1)",
+            ),
         ] {
             let found = warnings(keys);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
         }
+        let stop = "flows: [{from: h1, to: h2, stop: 2ms}]";
+        let text = format!("topology: {{kind: star, hosts: 2}}\nschemes: [fncc]\n{stop}\nduration: 1ms\n");
+        let slow = text.replace("hosts: 2", "hosts: 2, delay: 1ms").replace(", stop: 2ms", "");
+        let slow = Experiment::parse(&slow, "x.yaml", "x", &[], None).unwrap().warnings();
+        assert_eq!(
+            slow,
+            ["duration: 1ms is not longer than a round trip over one link (2ms): no ACK arrives"]
+        );
+        let stops = Experiment::parse(&text, "x.yaml", "x", &[], None).unwrap().warnings();
+        assert_eq!(stops, ["flows[0].stop: 2ms is after the end of the run (1ms)"]);
         for keys in [
             "",
             "pfc: {threshold: 32MiB}",
+            "workload: {kind: poisson, sizes: 1KB, load: 10%, stop: 1ms}",
             "buffer: 100KB\npfc: off",
             "observe: {interval: 1ms, fairness_window: 1ms}",
         ] {

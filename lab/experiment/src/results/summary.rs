@@ -47,7 +47,7 @@ pub struct SchemeSummary {
     pub drops: BTreeMap<String, u64>,
     /// Packets that switches marked ECN CE.
     pub marks: u64,
-    /// PFC pause frames sent, without resumes and repeated frames.
+    /// PFC pause frames sent, without resumes and refreshes.
     pub pauses: u64,
     /// Packets deflected by IOFD.
     pub deflections: u64,

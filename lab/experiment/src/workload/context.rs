@@ -105,10 +105,8 @@ impl RandomStreams {
 pub(super) fn check_load(load: Ratio) -> Result<f64, InvalidKey> {
     match load.get() {
         share if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => {
-            let meant = load.percent_suggestion();
-            Err(InvalidKey::new("load", format!("must be above 0 and at most 100 %, found {load}{meant}")))
-        }
+        0.0 => Err(InvalidKey::new("load", "must be above 0, for example 40%")),
+        _ => Err(InvalidKey::new("load", load.exceeds_one())),
     }
 }
 
@@ -220,19 +218,22 @@ impl Pairs {
     }
 }
 
+/// Says that the topology has no host with this name, and which it has.
+pub(crate) fn undeclared_host(topology: &Topology, name: &str) -> String {
+    let meant = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
+    let known = match (topology.hosts.first(), topology.hosts.last()) {
+        (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
+        _ => "the topology has no hosts".to_owned(),
+    };
+    format!("host \"{name}\" is not declared; {known}{meant}")
+}
+
 /// Resolves a set of hosts, see [`WorkloadContext::hosts`].
 pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<HostIx>, String> {
     let Some(text) = text else { return Ok(topology.host_ixs().collect()) };
     let host = |name: &str| {
         let name = name.trim();
-        topology.host_named(name).ok_or_else(|| {
-            let meant = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
-            let known = match (topology.hosts.first(), topology.hosts.last()) {
-                (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
-                _ => "the topology has no hosts".to_owned(),
-            };
-            format!("host \"{name}\" is not declared; {known}{meant}")
-        })
+        topology.host_named(name).ok_or_else(|| undeclared_host(topology, name))
     };
     let mut selected = BTreeSet::new();
     for part in text.split(',') {
@@ -257,7 +258,8 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
             }
         };
         if first > last {
-            return Err(format!("invalid host range \"{part}\""));
+            let [first, last] = [first, last].map(|host| topology.host(host).name.as_str());
+            return Err(format!("{first} comes after {last}; write {last}-{first}"));
         }
         selected.extend((first.0..=last.0).step_by(step).map(HostIx));
     }

@@ -35,6 +35,11 @@ impl FlowFeed {
         self.sources.iter().filter_map(|(source, _)| source.next_start()).min()
     }
 
+    /// Returns the start of the next flow of the source with this index; `None` if there is none at present.
+    pub(crate) fn next_start_of(&self, source: usize) -> Option<Time> {
+        self.sources[source].0.next_start()
+    }
+
     /// Removes the earliest flow that starts at `now` or before. Returns the index of its source, the flow, and random bits
     /// for its entropy port.
     pub fn pop_due(&mut self, now: Time) -> Option<(usize, Arrival, u64)> {

@@ -47,11 +47,7 @@ impl Workload for MessagesSpec {
         let size = nonzero_size("size", self.size)?;
         let start_range = context.start_range(self.start, self.stop)?;
         if self.load.get() > 1.0 {
-            let meant = self.load.percent_suggestion();
-            return Err(InvalidKey::new(
-                "load",
-                format!("must be at most 100 %, found {}{meant}", self.load),
-            ));
+            return Err(InvalidKey::new("load", self.load.exceeds_one()));
         }
         let stream_seed = stream_seed(context.seed, "messages");
         let span = start_range.end - start_range.start;

@@ -23,8 +23,8 @@ mod poisson;
 mod sizes;
 mod source;
 
-pub(crate) use context::host_set;
 pub use context::{InvalidKey, RandomStreams, WorkloadContext};
+pub(crate) use context::{host_set, undeclared_host};
 pub use feed::FlowFeed;
 pub use flow_file::{HPCC_START, write as write_flow_file};
 pub(crate) use kind::{DynWorkload, schema_of_kind};

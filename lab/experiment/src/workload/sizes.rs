@@ -159,9 +159,8 @@ impl SizesSpec {
         match &sizes {
             Sizes::Choice(all) if all.is_empty() => Err("`choice` is empty".to_owned()),
             Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("sizes must be at least 1B".to_owned()),
-            Sizes::Uniform { min, max } if *min == Bytes::ZERO || max < min => {
-                Err(format!("invalid size range {min} to {max}"))
-            }
+            Sizes::Uniform { min, .. } if *min == Bytes::ZERO => Err("`min` must be at least 1B".to_owned()),
+            Sizes::Uniform { min, max } if max < min => Err(format!("`min` {min} is above `max` {max}")),
             _ if sizes.mean() < 1.0 => Err("the mean size must be at least 1B".to_owned()),
             _ => Ok(sizes),
         }

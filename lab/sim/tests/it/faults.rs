@@ -199,7 +199,7 @@ fn errors_are_reported_with_the_reason() {
     let reports = |faults: &str, message: &str| assert!(error(faults).contains(message), "{}", error(faults));
     reports(
         "faults: [{kind: down, links: [s1-s9], from: 0}]",
-        "faults[0].links: \"s1-s9\" is neither a node nor a link",
+        "faults[0].links[0]: \"s1-s9\" is neither a node nor a link",
     );
     reports(
         "faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]",

@@ -318,7 +318,7 @@ fn invalid_values_are_reported_with_their_location() {
     };
     for (workload, parts) in [
         ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "use websearch"]),
-        ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "at most 100 %"]),
+        ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "120 % is more than 100 %"]),
         ("{kind: poisson, sizes: 1KB}", ["workload.load", "missing; specify"]),
         ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "mutually exclusive"]),
         ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "positive"]),
