@@ -8,6 +8,7 @@
 ///
 /// - `unit: .., range: .., source: ..`, and any other field of the description;
 /// - `in 0.0..=1.0, unit: ..` for a value within limits, for every type with an order;
+/// - `value in 0.0..=1.0, unit: ..` for a value within limits or a keyword ([`KeywordOr`](crate::parameter::KeywordOr));
 /// - `info: MIN_RATE` for a description shared by several schemes, after `in ..,` if the value has limits;
 /// - `part` for a field that is itself a configuration, whose parameters become parameters of the enclosing one;
 ///   `part, window from "source"` replaces the source of one of them, and `part: list` declares only the parameters
@@ -84,6 +85,10 @@ macro_rules! parameters {
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { in $limits:expr, $($about:tt)* }) => {
         let info = $crate::parameters!(@info $help, $field, $($about)*);
         $all.push($crate::parameter::ParameterDef::with_range(info, $limits, |config: &mut $config| &mut config.$field));
+    };
+    (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { value in $limits:expr, $($about:tt)* }) => {
+        let info = $crate::parameters!(@info $help, $field, $($about)*);
+        $all.push($crate::parameter::ParameterDef::with_value_range(info, $limits, |config: &mut $config| &mut config.$field));
     };
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { $($about:tt)* }) => {
         let info = $crate::parameters!(@info $help, $field, $($about)*);

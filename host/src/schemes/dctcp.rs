@@ -24,7 +24,7 @@ parameters! {
             source: "HPCC simulator; RFC 8257",
         };
         /// Weight of the newest round trip in alpha, the average share of marked bytes.
-        g: f64 = 0.0625 => { in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCTCP §3.3: 1/16" };
+        g: f64 = 0.0625 => { in 0.0001..=1.0, symbol: "g", range: "0.0001 to 1", source: "DCTCP §3.3: 1/16" };
         /// Additive increase per round trip without marks.
         increase: Increase = Increase::Packet => {
             symbol: "AI", unit: "B", range: "packet, a size (over T) or a rate",

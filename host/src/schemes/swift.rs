@@ -45,11 +45,11 @@ parameters! {
         };
         /// Multiplicative decrease constant.
         beta: f64 = 0.8 => {
-            in 0.0..=1.0, symbol: "beta", range: "0 to 1", source: "Bolt's and Falcon's simulators, csg-htsim",
+            in 0.01..=1.0, symbol: "beta", range: "0.01 to 1", source: "Bolt's and Falcon's simulators, csg-htsim",
         };
         /// Largest share of the window by which one decrease reduces it.
         max_mdf: f64 = 0.5 => {
-            in 0.0..=0.99, symbol: "max_mdf", range: "0 to 0.99",
+            in 0.01..=0.99, symbol: "max_mdf", range: "0.01 to 0.99",
             source: "Bolt's and Falcon's simulators, csg-htsim",
         };
         /// Smallest window.

@@ -23,14 +23,15 @@ parameters! {
         };
         /// Weight of the newest difference of round-trip times.
         ewma: KeywordOr<VariantDefault, Ratio> = KeywordOr::word() => {
-            symbol: "alpha", range: "variant (patched 0.875, paper 0.02, simulator 0.875) or 0 to 1",
+            value in Ratio::limit(0.001)..=Ratio::ONE, symbol: "alpha",
+            range: "variant (patched 0.875, paper 0.02, simulator 0.875) or 0.001 to 1",
             source: "TIMELY authors' snippet (the paper gives none); HPCC simulator; eRPC has 0.46",
         };
         /// Multiplicative decrease factor.
-        beta: f64 = 0.8 => { in 0.0..=1.0, symbol: "beta", range: "0 to 1", source: "TIMELY §6" };
+        beta: f64 = 0.8 => { in 0.01..=1.0, symbol: "beta", range: "0.01 to 1", source: "TIMELY §6" };
         /// Multiplicative decrease factor between the thresholds (patched variant).
         patch_beta: f64 = 0.008 => {
-            in 0.0..=1.0, symbol: "beta", range: "0 to 1",
+            in 0.0001..=1.0, symbol: "beta", range: "0.0001 to 1",
             source: "Zhu et al., CoNEXT 2016, as others' simulators have it; eRPC has 0.26",
         };
         /// Below this round-trip time the rate always rises.

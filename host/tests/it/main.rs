@@ -17,6 +17,7 @@ mod ibcc;
 mod lies;
 mod nic;
 mod p4;
+mod parameters;
 mod policy;
 mod rates;
 mod receiver;

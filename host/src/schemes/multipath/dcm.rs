@@ -8,7 +8,7 @@ use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 parameters! {
     /// DCM's parameters.
     pub(in crate::schemes) struct Dcm {
-        g: f64 = 1.0 / 16.0 => { in 0.0..=1.0, info: G };
+        g: f64 = 1.0 / 16.0 => { in 0.0001..=1.0, info: G };
         windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }

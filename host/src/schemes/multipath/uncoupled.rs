@@ -9,7 +9,7 @@ use crate::scheme::{FlowParams, GaugeReporter, MultipathSender, Needs, Scheme, S
 pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
     name: "g",
     unit: "-",
-    range: "0 to 1",
+    range: "0.0001 to 1",
     symbol: "g",
     source: "DCTCP §3.3: 1/16",
     help: "Weight of the newest round trip in alpha, the average share of marked bytes.",
@@ -18,7 +18,7 @@ pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
 parameters! {
     /// Parameters of uncoupled subflows.
     pub(in crate::schemes) struct Uncoupled {
-        g: f64 = 1.0 / 16.0 => { in 0.0..=1.0, info: G };
+        g: f64 = 1.0 / 16.0 => { in 0.0001..=1.0, info: G };
         windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }

@@ -21,7 +21,7 @@ parameters! {
         };
         /// Power at which the window keeps its size.
         eta: KeywordOr<VariantDefault, Ratio> = KeywordOr::word() => {
-            symbol: "eta", range: "variant (paper 1, simulator 0.95) or 0 to 1",
+            value in Ratio::limit(0.05)..=Ratio::ONE, symbol: "eta", range: "variant (paper 1, simulator 0.95) or 0.05 to 1",
             source: "PowerTCP Alg. 1 has none; authors' simulator U_TARGET",
         };
     }

@@ -15,7 +15,8 @@ parameters! {
         shared: PowerConfig = PowerConfig::default() => { part };
         /// Weight of the newest window.
         gamma: KeywordOr<VariantDefault, Ratio> = KeywordOr::word() => {
-            symbol: "gamma", range: "variant (paper 0.9, simulator 0.7) or 0 to 1",
+            value in Ratio::limit(0.01)..=Ratio::ONE, symbol: "gamma",
+            range: "variant (paper 0.9, simulator 0.7) or 0.01 to 1",
             source: "PowerTCP: recommended; authors' simulator rdma-hw.cc:1066",
         };
         /// Factor on the base round-trip time, below which an RTT is not taken for a queue.
