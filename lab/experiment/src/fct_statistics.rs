@@ -17,14 +17,14 @@ const NORMAL_QUANTILE: f64 = 1.959_964;
 const MIN_FOR_MEAN: usize = 30;
 
 /// Returns the statistics of slowdown and completion time for each group of flows: all workloads if there are several,
-/// then each workload; in each of them all sizes, then the classes between `bounds`. Groups without finished flows have no
-/// rows.
+/// then each workload; in each of them all sizes, then the classes between `bounds`. Groups in which no flow started have
+/// no rows; those in which none finished have rows without values.
 pub fn statistics(flows: &[FlowRecord], bounds: &[Bytes], workloads: &[Arc<str>]) -> Vec<FctStatistic> {
-    let finished: Vec<&FlowRecord> = flows.iter().filter(|flow| flow.slowdown().is_some()).collect();
+    let sized: Vec<&FlowRecord> = flows.iter().filter(|flow| flow.size.is_some()).collect();
     let mut rows = Vec::new();
     let all: Option<Arc<str>> = (workloads.len() > 1).then(|| ALL_WORKLOADS.into());
     for workload in all.iter().chain(workloads) {
-        let of_workload: Vec<&FlowRecord> = (finished.iter().copied())
+        let of_workload: Vec<&FlowRecord> = (sized.iter().copied())
             .filter(|flow| Some(workload) == all.as_ref() || flow.workload == *workload)
             .collect();
         group(&mut rows, workload, (Bytes::ZERO, None), &of_workload);
@@ -39,33 +39,40 @@ pub fn statistics(flows: &[FlowRecord], bounds: &[Bytes], workloads: &[Arc<str>]
     rows
 }
 
-/// Adds the statistics of these finished flows, whose sizes are in `range`.
+/// Adds the statistics of these flows, whose sizes are in `range`.
 fn group(
     rows: &mut Vec<FctStatistic>,
     workload: &Arc<str>,
     (over, upto): (Bytes, Option<Bytes>),
     flows: &[&FlowRecord],
 ) {
-    let slowdowns = SortedSample::from_values(flows.iter().filter_map(|flow| flow.slowdown()));
-    let times = SortedSample::from_values(flows.iter().filter_map(|flow| Some(flow.fct?.as_us_f64())));
+    let unfinished = flows.iter().filter(|flow| flow.fct.is_none()).count() as u64;
+    let finished = || flows.iter().filter(|flow| flow.slowdown().is_some());
+    let slowdowns = SortedSample::from_values(finished().filter_map(|flow| flow.slowdown()));
+    let times = SortedSample::from_values(finished().filter_map(|flow| Some(flow.fct?.as_us_f64())));
+    if slowdowns.is_none() && unfinished == 0 {
+        return;
+    }
     // A slowdown is at least 1, a time at least 0.
     for (quantity, min, sample) in [("slowdown", 1.0, slowdowns), ("fct_us", 0.0, times)] {
-        let Some(sample) = sample else { continue };
-        let mut add = |statistic: &'static str, value: f64, interval: Option<(f64, f64)>| {
+        let sample = sample.as_ref();
+        let mut add = |statistic: &'static str, value: Option<f64>, interval: Option<(f64, f64)>| {
             rows.push(FctStatistic {
                 workload: Arc::clone(workload),
                 over_bytes: over.get(),
                 upto_bytes: upto.map(Bytes::get),
-                count: sample.count(),
+                count: sample.map_or(0, SortedSample::count),
+                unfinished,
                 quantity: quantity.into(),
                 statistic: statistic.into(),
                 value,
                 interval,
             });
         };
-        add("mean", sample.mean(), interval_of_mean(&sample, min));
+        add("mean", sample.map(SortedSample::mean), sample.and_then(|sample| interval_of_mean(sample, min)));
         for (statistic, percent) in PERCENTILES {
-            add(statistic, sample.percentile(percent), interval_of_percentile(&sample, percent));
+            let value = sample.map(|sample| sample.percentile(percent));
+            add(statistic, value, sample.and_then(|sample| interval_of_percentile(sample, percent)));
         }
     }
 }
@@ -198,7 +205,7 @@ mod tests {
         let groups: Vec<_> = rows
             .iter()
             .filter(|row| (&*row.quantity, &*row.statistic) == ("slowdown", "mean"))
-            .map(|row| (&*row.workload, row.over_bytes, row.upto_bytes, row.count, row.value))
+            .map(|row| (&*row.workload, row.over_bytes, row.upto_bytes, row.count, row.value.unwrap()))
             .collect();
         let expected = [
             ("all", 0, None, 3, 14.0 / 3.0),
@@ -212,6 +219,25 @@ mod tests {
         ];
         assert_eq!(groups, expected);
         assert_eq!(rows.len(), 8 * expected.len(), "two quantities with four statistics each");
+        let mut some_unfinished = flows.clone();
+        some_unfinished[1].fct = None;
+        let rows = statistics(&some_unfinished, &[Bytes::from_kb(1)], &workloads);
+        let groups: Vec<_> = rows
+            .iter()
+            .filter(|row| (&*row.quantity, &*row.statistic) == ("slowdown", "p99"))
+            .map(|row| (&*row.workload, row.over_bytes, row.count, row.unfinished, row.value))
+            .collect();
+        let expected = [
+            ("all", 0, 2, 1, Some(4.0)),
+            ("all", 0, 1, 0, Some(2.0)),
+            ("all", 1_000, 1, 1, Some(4.0)),
+            ("poisson", 0, 2, 0, Some(4.0)),
+            ("poisson", 0, 1, 0, Some(2.0)),
+            ("poisson", 1_000, 1, 0, Some(4.0)),
+            ("incast", 0, 0, 1, None),
+            ("incast", 1_000, 0, 1, None),
+        ];
+        assert_eq!(groups, expected);
         let single = statistics(&flows[..1], &[], &workloads[..1]);
         assert!(single.len() == 8 && single.iter().all(|row| &*row.workload == "poisson"));
     }

@@ -67,18 +67,21 @@ pub(crate) fn section(results: &Results) -> Markup {
         let is_same = |row: &&FctStatistic| group_of(row) == *group && row.quantity == "slowdown";
         rows.iter().filter(is_same).find(|row| row.statistic == statistic).cloned()
     };
+    let has_unfinished = schemes.iter().any(|(_, rows)| rows.iter().any(|row| row.unfinished > 0));
     html! {
         @if groups.len() > 1 {
             section {
                 h2 { "Completion times by workload and size" }
                 p.note {
                     "Slowdown of finished flows, with 95 % confidence intervals where there are enough flows for them. "
+                    @if has_unfinished { "Flows that had not finished at the end of the run are in no mean or percentile, which are therefore too low. " }
                     code { "fct.csv" } " has these numbers, and completion times."
                 }
                 div.scroll {
                     table.many {
                         thead { tr {
                             th scope="col" { "flows" } th scope="col" { "scheme" } th scope="col" { "n" }
+                            @if has_unfinished { th scope="col" { "unfinished" } }
                             @for statistic in STATISTICS { th scope="col" { (statistic) } }
                         } }
                         @for group in &groups {
@@ -88,6 +91,7 @@ pub(crate) fn section(results: &Results) -> Markup {
                                         @if index == 0 { th scope="rowgroup" rowspan=(schemes.len()) { (name_of(*group, &groups)) } }
                                         th scope="row" { (label) }
                                         td { (find(rows, group, "mean").map_or(0, |row| row.count)) }
+                                        @if has_unfinished { td { (find(rows, group, "mean").map_or(0, |row| row.unfinished)) } }
                                         @for statistic in STATISTICS { (cell(find(rows, group, statistic).as_ref())) }
                                     }
                                 }
@@ -106,8 +110,8 @@ pub(crate) fn section(results: &Results) -> Markup {
 fn cell(row: Option<&FctStatistic>) -> Markup {
     html! {
         td {
-            @if let Some(row) = row {
-                (decimal(row.value, 2))
+            @if let Some((row, value)) = row.and_then(|row| Some((row, row.value?))) {
+                (decimal(value, 2))
                 @if row.statistic == "p99" && row.count < ENOUGH_FOR_P99 { "*" }
                 @if let Some((low, high)) = row.interval {
                     " " span.unit { (decimal(low, 2)) " to " (decimal(high, 2)) }
@@ -144,6 +148,17 @@ mod tests {
         );
         let marked = page.matches("*").count();
         assert_eq!(marked, 2 * results.order.len() + 1, "two groups, and the note: {page}");
+    }
+
+    #[test]
+    fn unfinished_flows_have_a_column_if_there_are_any() {
+        let mut results = fixtures::workload();
+        assert!(!section(&results).into_string().contains("unfinished"));
+        let trace = results.traces.get_mut("fncc").unwrap();
+        trace.flows[..20].iter_mut().for_each(|flow| flow.fct = None);
+        trace.fct = statistics(&trace.flows, &[Bytes::from_kb(100)], &["poisson".into()]);
+        let page = section(&results).into_string();
+        assert!(page.contains("had not finished at the end") && page.contains("<td>20</td>"), "{page}");
     }
 
     #[test]

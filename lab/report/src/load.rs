@@ -7,8 +7,8 @@ use super::tables::{self, Table};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 use thiserror::Error;
 use weir_experiment::Catalogue;
 use weir_experiment::Experiment;
@@ -79,11 +79,32 @@ impl RunHeader {
 /// If `dir` is not a run directory, or the summary is malformed.
 pub fn read_header(dir: &Path) -> Result<RunHeader, LoadError> {
     let not_a_run = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
+    check_dir(dir).map_err(not_a_run)?;
     let file = dir.join(SUMMARY);
     let text = fs::read_to_string(&file).map_err(|error| not_a_run(format!("{SUMMARY}: {error}")))?;
     let summary = serde_json::from_str(&text)
         .map_err(|error| LoadError::Malformed { file, reason: error.to_string() })?;
     Ok(RunHeader { summary, yaml: fs::read_to_string(dir.join("run.yaml")).unwrap_or_default() })
+}
+
+/// Checks that `dir` is a directory.
+///
+/// # Errors
+///
+/// The reason, for a message that begins with the path.
+pub fn check_dir(dir: &Path) -> Result<(), String> {
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => {
+            let run = dir.parent().filter(|parent| parent.join(SUMMARY).exists());
+            Err(run.map_or_else(
+                || "is a file".to_owned(),
+                |run| format!("is a file of the run {}; name that directory", run.display()),
+            ))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err("no such directory".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Reads the run in `dir`. `catalogue` has the schemes and workloads of the experiment; `charts` are further sections
@@ -96,6 +117,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     if dir.join("sweep.csv").exists() {
         return Err(LoadError::Sweep { dir: dir.to_owned() });
     }
+    check_dir(dir).map_err(|reason| LoadError::NoRun { dir: dir.to_owned(), reason })?;
     let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
     let RunHeader { summary, yaml } = read_header(dir)?;
     // `None` for a run of an earlier version with other keys: its results can still be compared.
@@ -251,9 +273,12 @@ struct FctRow {
     over_bytes: u64,
     upto_bytes: Option<u64>,
     n: u64,
+    /// Absent in runs of earlier versions.
+    #[serde(default)]
+    unfinished: u64,
     quantity: String,
     statistic: String,
-    value: f64,
+    value: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
 }
@@ -282,6 +307,7 @@ pub fn fct_rows(
             over_bytes: row.over_bytes,
             upto_bytes: row.upto_bytes,
             count: row.n,
+            unfinished: row.unfinished,
             quantity: row.quantity.into(),
             statistic: row.statistic.into(),
             value: row.value,
@@ -488,8 +514,15 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let error = |dir: &Path| load(dir, &Catalogue::builtin(), &[]).err().expect("no run").to_string();
+        let file = dir.path().join("x.yaml");
+        fs::write(&file, "").unwrap();
+        assert!(error(&file).contains("x.yaml: is a file; expected a directory"), "{}", error(&file));
+        let missing = dir.path().join("missing");
+        assert!(error(&missing).contains("missing: no such directory; expected"), "{}", error(&missing));
         assert!(error(dir.path()).contains("summary.json") && error(dir.path()).contains("weir run"));
         crate::write(dir.path(), &fixtures::run(), &fixtures::dumbbell()).unwrap();
+        let page = error(&dir.path().join("report.html"));
+        assert!(page.contains("is a file of the run ") && page.contains("name that directory"), "{page}");
         fs::write(dir.path().join("queues.csv"), "scheme,time_us\nfncc,1\n").unwrap();
         assert!(error(dir.path()).contains("queues.csv"), "{}", error(dir.path()));
         fs::remove_file(dir.path().join("queues.csv")).unwrap();

@@ -55,7 +55,7 @@ fn trace(scheme: &mut SchemeTrace, factor: f64) {
         flow.ideal = flow.ideal.map(time);
     }
     for row in scheme.fct.iter_mut().filter(|row| row.quantity == "fct_us") {
-        row.value /= factor;
+        row.value = row.value.map(|value| value / factor);
         row.interval = row.interval.map(|(low, high)| (low / factor, high / factor));
     }
     for flow in &mut scheme.rates {

@@ -45,13 +45,16 @@ pub struct FctStatistic {
     pub over_bytes: u64,
     /// Inclusive upper bound of the flow size; `None`: no bound.
     pub upto_bytes: Option<u64>,
-    /// Number of finished flows.
+    /// Number of finished flows, over which the value is computed.
     pub count: u64,
+    /// Number of flows that started and had not finished at the end of the run.
+    pub unfinished: u64,
     /// `slowdown`, or `fct_us`: the completion time in microseconds.
     pub quantity: Cow<'static, str>,
     /// `mean`, `p50`, `p95` or `p99`.
     pub statistic: Cow<'static, str>,
-    pub value: f64,
+    /// `None` if no flow finished.
+    pub value: Option<f64>,
     /// Ends of the 95 % confidence interval; `None` if there are too few flows for it.
     pub interval: Option<(f64, f64)>,
 }

@@ -106,6 +106,7 @@ pub const FCT: Table = Table {
         ("over_bytes", Kind::Count),
         ("upto_bytes", Kind::Count),
         ("n", Kind::Count),
+        ("unfinished", Kind::Count),
         ("quantity", Kind::Text),
         ("statistic", Kind::Text),
         ("value", Kind::Number),
@@ -121,7 +122,7 @@ pub const FCT: Table = Table {
 };
 
 /// Returns a row of [`FCT`]. `class` is the name of the size class.
-pub(crate) fn fct_cells<'a>(scheme: &'a str, row: &'a FctStatistic, class: &'a str) -> [Cell<'a>; 11] {
+pub(crate) fn fct_cells<'a>(scheme: &'a str, row: &'a FctStatistic, class: &'a str) -> [Cell<'a>; 12] {
     [
         Cell::Text(scheme),
         Cell::Text(&row.workload),
@@ -129,9 +130,10 @@ pub(crate) fn fct_cells<'a>(scheme: &'a str, row: &'a FctStatistic, class: &'a s
         Cell::Count(Some(row.over_bytes)),
         Cell::Count(row.upto_bytes),
         Cell::Count(Some(row.count)),
+        Cell::Count(Some(row.unfinished)),
         Cell::Text(&row.quantity),
         Cell::Text(&row.statistic),
-        Cell::Number(Some(row.value)),
+        Cell::Number(row.value),
         Cell::Number(row.interval.map(|(low, _)| low)),
         Cell::Number(row.interval.map(|(_, high)| high)),
     ]
