@@ -187,7 +187,7 @@ pub(crate) fn sweep(
     };
     let failed = |error: Error| run_error(py, error);
     let outcomes = outcomes.map_err(failed)?;
-    let results = sweep.results(&outcomes).map_err(failed)?;
+    let results = sweep.results(&outcomes);
     sweep.write(&results).map_err(failed)?;
     if let Some(raised) = raised {
         return Err(raised);

@@ -203,14 +203,15 @@ pub(crate) fn sweep(results: &SweepResults<'_>) -> Table {
     let columns = keys.chain(rest.map(|(name, column)| (name.to_owned(), column))).collect();
     let mut rows = TableBuilder { columns, next: 0 };
     for row in &results.rows {
-        for (measure, estimate) in results.measures.iter().zip(&row.estimates) {
-            let Some(estimate) = estimate else { continue };
+        for (measure, estimate) in results.estimates(row) {
             row.point.iter().for_each(|value| {
                 rows.text(value);
             });
             rows.text(SweepResults::subject(&row.subject)).text(&measure.name).text(measure.unit());
-            rows.number(Some(estimate.mean)).number(estimate.half_width).count(Some(estimate.runs as u64));
-            let interval = estimate.half_width.map(|_| estimate.interval());
+            let half_width = estimate.and_then(|it| it.half_width);
+            let count = estimate.map_or(0, |it| it.runs as u64);
+            rows.number(estimate.map(|it| it.mean)).number(half_width).count(Some(count));
+            let interval = estimate.filter(|it| it.half_width.is_some()).map(|it| it.interval());
             rows.number(interval.map(|(low, _)| low)).number(interval.map(|(_, high)| high));
         }
     }

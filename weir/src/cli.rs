@@ -4,7 +4,7 @@ use crate::commands::CommandLine;
 use crate::console::Console;
 use crate::{huge_pages, interrupt};
 use clap::FromArgMatches as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -115,10 +115,11 @@ impl Cli {
     /// is executed twice.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        let matches = CommandLine::command_for(&self.extensions.catalogue).try_get_matches();
+        let mut command = CommandLine::command_for(&self.extensions.catalogue);
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
         let command_line = match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
             Ok(command_line) => command_line,
-            Err(error) => return report_parse_error(&error),
+            Err(error) => return report_parse_error(&with_command_of_option(error, &command)),
         };
         let mut extensions = self.extensions;
         // Reports then name the program that can reproduce them.
@@ -135,6 +136,32 @@ impl Cli {
         let outcome = command_line.run(&mut console);
         console.close(outcome)
     }
+}
+
+/// Replaces the tip of a usage error about an option that another command has: `weir run --over` is no misspelt `--verbose`.
+fn with_command_of_option(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
+    let name = given.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned();
+    let has_option = |command: &&clap::Command| {
+        command
+            .get_arguments()
+            .any(|option| option.get_long_and_visible_aliases().is_some_and(|names| names.contains(&&*name)))
+    };
+    let owners: Vec<String> = command
+        .get_subcommands()
+        .filter(has_option)
+        .map(|owner| format!("`weir {}`", owner.get_name()))
+        .collect();
+    // An option of many commands, such as --json, says nothing about what was meant.
+    if error.kind() != ErrorKind::UnknownArgument || owners.is_empty() || owners.len() > 3 {
+        return error;
+    }
+    let tip = format!("--{name} is an option of {}", owners.join(", "));
+    // The usage has the option that clap took it for.
+    error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::Usage);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Prints a usage error, or the requested help, and returns the exit status.

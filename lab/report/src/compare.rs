@@ -3,13 +3,13 @@
 use super::chart::sample_line;
 use super::figures::{self, LineStyle};
 use super::load::LoadedRun;
-use super::metrics::{BetterWhen, Metric, bottleneck, metrics_at, port_name};
+use super::metrics::{BetterWhen, Metric, bottleneck, metrics_at, port_note_over, ports_by_congestion};
 use super::program::VERSION;
 use super::{format, interactive, page, paper_value};
 use maud::{Markup, html};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_experiment::results::{Results, Summary};
+use weir_experiment::results::Results;
 
 /// A comparison of more schemes has the compact layout.
 const MAX_WIDE_COLUMNS: usize = 4;
@@ -24,14 +24,6 @@ struct MergedRuns {
     /// Index of the baseline of each scheme: the scheme of the same name in the first run that has it; `None` if that
     /// is the scheme itself.
     baselines: Vec<Option<usize>>,
-}
-
-impl MergedRuns {
-    /// Returns each run with its compared port.
-    fn runs_and_ports(&self) -> BTreeSet<(&str, &str)> {
-        let pairs = self.styles.iter().zip(&self.ports);
-        pairs.filter_map(|(style, port)| Some((style.run.as_deref()?, port.as_deref()?))).collect()
-    }
 }
 
 /// Returns the page. `runs` must not be empty.
@@ -70,8 +62,8 @@ pub fn comparison_page(runs: &[LoadedRun]) -> String {
         }
         @for line in left_out(runs) { p.note { (line) "." } }
         (differences(runs, &names))
-        (comparison(&merged))
-        @for sentence in page::small_samples(&merged.results) { p.note { (sentence) "." } }
+        (comparison(&merged, port_sentence(runs)))
+        @for sentence in page::sample_notes(&merged.results) { p.note { (sentence) "." } }
         (paper_section(runs, &names))
         @for section in &sections { (page::charts(section)) }
         (interactive::flows(&merged.results))
@@ -131,19 +123,49 @@ fn merge(runs: &[LoadedRun], names: &[String]) -> MergedRuns {
             baselines.push((position > 0).then_some(baseline));
         }
     }
-    let ports_of_runs = ports_of_runs(runs, &summary);
+    let ports_of_runs = ports(runs);
     let ports = run_indices.into_iter().map(|run| ports_of_runs[run].clone()).collect();
     MergedRuns { results: Results { summary, traces, order }, styles, ports, baselines }
 }
 
-/// Returns the port to compare for each run: the one with the longest queue of all runs, if every run has this port,
-/// else the one with the longest queue of the run.
-fn ports_of_runs(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
+/// Returns the port to compare for each run, on the page and in the terminal: the bottleneck of all runs together, if every
+/// run has this port, else the [`bottleneck`] of each run. `None` for a run in which nothing was sent.
+pub fn ports(runs: &[LoadedRun]) -> Vec<Option<String>> {
     let has_port = |run: &LoadedRun, port: &str| {
         run.results.summary.schemes.values().any(|s| s.queues.contains_key(port))
     };
-    let shared = bottleneck(all).filter(|port| runs.iter().all(|run| has_port(run, port)));
+    let all = runs.iter().flat_map(|run| run.results.summary.schemes.values());
+    let shared = ports_by_congestion(all).into_iter().next();
+    let shared = shared.filter(|port| runs.iter().all(|run| has_port(run, port)));
     runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
+}
+
+/// Says at which port queue and utilisation are compared; `None` if nothing was sent.
+pub fn port_sentence(runs: &[LoadedRun]) -> Option<String> {
+    let ports = ports(runs);
+    let distinct: BTreeSet<&String> = ports.iter().flatten().collect();
+    match distinct.into_iter().collect::<Vec<_>>()[..] {
+        [] => None,
+        [port] => {
+            let merged = merge(runs, &names(runs));
+            let over = match merged.results.order.len() {
+                1 => "",
+                _ if runs.len() > 1 => " over all schemes and runs",
+                _ => " over all schemes",
+            };
+            Some(port_note_over(&merged.results, port, over))
+        }
+        _ => {
+            let names = names(runs);
+            let own =
+                |(name, port): (&String, &Option<String>)| Some(format!("{} of {name}", port.as_ref()?));
+            let list: Vec<String> = names.iter().zip(&ports).filter_map(own).collect();
+            Some(format!(
+                "The runs have different ports: queue and utilisation at the port with the largest mean queue of each, {}",
+                list.join(", ")
+            ))
+        }
+    }
 }
 
 fn run_list(runs: &[LoadedRun], names: &[String]) -> Markup {
@@ -211,7 +233,8 @@ fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
     }
 }
 
-/// Returns all values of `run.yaml` by key path, except name, title and the paper's values.
+/// Returns all values of `run.yaml` by key path, except those that do not affect results: name, title, the paper's values,
+/// and the keys of a sweep.
 pub fn flatten_yaml(yaml: &str) -> BTreeMap<String, String> {
     fn scalar_text(scalar: &Value) -> String {
         let text = serde_yaml::to_string(scalar).unwrap_or_default();
@@ -244,16 +267,18 @@ pub fn flatten_yaml(yaml: &str) -> BTreeMap<String, String> {
     if let Ok(value) = serde_yaml::from_str::<Value>(yaml) {
         walk("", &value, &mut flat);
     }
-    flat.retain(|key, _| !["name", "title"].contains(&key.as_str()) && !key.starts_with("paper."));
+    let affects_results = |key: &str| {
+        let top = key.split('.').next().unwrap_or(key);
+        !["name", "title", "paper", "sweep"].contains(&top)
+    };
+    flat.retain(|key, _| affects_results(key));
     flat
 }
 
-fn comparison(merged: &MergedRuns) -> Markup {
+fn comparison(merged: &MergedRuns, port_sentence: Option<String>) -> Markup {
     let results = &merged.results;
     let ports: Vec<Option<&str>> = merged.ports.iter().map(Option::as_deref).collect();
     let metrics = metrics_at(&results.summary, &results.order, &ports);
-    let distinct_ports: Vec<&str> =
-        ports.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
     html! {
         section {
             h2 { "Summary" }
@@ -269,17 +294,7 @@ fn comparison(merged: &MergedRuns) -> Markup {
                 }
             }
             p.note {
-                @match distinct_ports[..] {
-                    [] => {}
-                    [port] => { "Queue and utilisation are those of " (port_name(results, port)) ", the port with the longest queue. " }
-                    _ => {
-                        "The runs have different ports: queue and utilisation are those of the port with the longest queue of each, "
-                        @for (i, (run, port)) in merged.runs_and_ports().iter().enumerate() {
-                            @if i > 0 { ", " } (port) " of " (run)
-                        }
-                        ". "
-                    }
-                }
+                @if let Some(sentence) = port_sentence { (sentence) ". " }
                 "Bold: the best value of a row."
                 @if merged.baselines.iter().any(Option::is_some) {
                     " Below a number: its difference from the same scheme in the first run that has it (▲ better, ▼ worse); empty if equal."
@@ -400,9 +415,31 @@ mod tests {
             let share = scheme.utilisation.remove("s1:3").unwrap();
             scheme.utilisation.insert("tor2:2".into(), share);
         }
-        let page = comparison_page(&[run("a", 100_000, 1), other]);
+        let runs = [run("a", 100_000, 1), other];
+        let page = comparison_page(&runs);
         assert!(page.contains("s1:3 of a, tor2:2 of b"));
+        assert_eq!(ports(&runs), [Some("s1:3".to_owned()), Some("tor2:2".to_owned())]);
         assert!(page.contains("▼ +50.0 %"), "the queues of the different ports are compared");
+    }
+
+    /// The port with the longest mean queue differs between the runs, but both have it.
+    #[test]
+    fn runs_of_one_fabric_are_compared_at_one_port() {
+        let mut other = run("b", 150_000, 1);
+        for scheme in other.results.summary.schemes.values_mut() {
+            scheme.queues.get_mut("s1:3").unwrap().mean_bytes = 0.0;
+        }
+        let runs = [run("a", 100_000, 1), other];
+        assert_eq!(bottleneck(&runs[1].results.summary), Some("s2:2"));
+        assert_eq!(ports(&runs), [Some("s1:3".to_owned()), Some("s1:3".to_owned())]);
+        let sentence = port_sentence(&runs).unwrap();
+        assert!(
+            sentence.starts_with(
+                "Queue and utilisation at s1:3 towards s2, the port with the largest mean queue over all schemes and runs"
+            ),
+            "{sentence}"
+        );
+        assert!(comparison_page(&runs).contains(&sentence));
     }
 
     #[test]
@@ -429,9 +466,11 @@ mod tests {
     #[test]
     fn lists_and_absent_keys_are_shown() {
         let mut other = run("b", 1, 1);
-        other.description.yaml = "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\n".into();
+        other.description.yaml =
+            "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\nsweep: {over: [seed=1..3]}\npaper: []\n".into();
         let page = comparison_page(&[run("a", 1, 1), other]);
         assert!(page.contains(">[fncc, hpcc]<") && page.contains(">absent<"));
+        assert!(!page.contains("<code>sweep") && !page.contains("<code>paper"));
     }
 
     #[test]

@@ -61,10 +61,34 @@ impl Metric {
     }
 }
 
-/// Returns the bottleneck: the port with the longest mean queue over all schemes; among equals the one with the highest
-/// utilisation. `None` if nothing was sent.
+/// Returns the bottleneck: the port with the largest mean queue over the run and all schemes; among equals the one with
+/// the highest utilisation. Not the port with the largest peak, which may be that of a single burst. `None` if nothing was
+/// sent.
 pub fn bottleneck(summary: &Summary) -> Option<&str> {
-    ports_by_congestion(summary).into_iter().next()
+    ports_by_congestion(summary.schemes.values()).into_iter().next()
+}
+
+/// Says at which port queue and utilisation of a summary table were measured, why there, and where the longest queue was
+/// if that is another port.
+pub fn port_note(results: &Results, port: &str) -> String {
+    port_note_over(results, port, if results.order.len() > 1 { " over all schemes" } else { "" })
+}
+
+/// Like [`port_note`]. `over` says over what the port's mean queue is the largest.
+pub(crate) fn port_note_over(results: &Results, port: &str, over: &str) -> String {
+    let schemes = &results.summary.schemes;
+    let peaks = schemes.iter().flat_map(|(label, scheme)| {
+        scheme.queues.iter().map(move |(port, queue)| (queue.peak_bytes, port, label))
+    });
+    let own = schemes.values().filter_map(|scheme| Some(scheme.queues.get(port)?.peak_bytes)).max();
+    let longest = peaks.max_by_key(|(peak, ..)| *peak).filter(|(peak, ..)| Some(*peak) > own);
+    let longest = longest.map_or_else(String::new, |(peak, other, label)| {
+        let other = port_name(results, other);
+        let under = if schemes.len() > 1 { format!(" under {label}") } else { String::new() };
+        format!("; the longest queue, {}, was at {other}{under}", format::bytes(peak as f64))
+    });
+    let port = port_name(results, port);
+    format!("Queue and utilisation at {port}, the port with the largest mean queue{over}{longest}")
 }
 
 /// Returns a port with its neighbour, if the port was observed: `s1:3 towards s2`.
@@ -73,11 +97,11 @@ pub fn port_name(results: &Results, port: &str) -> String {
     series.map_or_else(|| port.to_owned(), |series| format!("{port} towards {}", series.towards))
 }
 
-/// Returns all ports that sent something, the most congested first.
-pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
+/// Returns all ports that sent something under any of the schemes, the most congested first.
+pub fn ports_by_congestion<'s>(schemes: impl Iterator<Item = &'s SchemeSummary>) -> Vec<&'s str> {
     // Sums over the schemes of mean queue and utilisation.
     let mut ports: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for scheme in summary.schemes.values() {
+    for scheme in schemes {
         for (port, queue) in &scheme.queues {
             let (queue_sum, utilisation_sum) = ports.entry(port).or_default();
             *queue_sum += queue.mean_bytes;
@@ -117,6 +141,24 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use weir_experiment::results::JobTimes;
+
+    #[test]
+    fn the_note_names_the_port_with_the_longest_queue_if_it_is_another_one() {
+        let mut results = fixtures::dumbbell();
+        let note = |results: &Results| port_note(results, bottleneck(&results.summary).unwrap());
+        let own =
+            "Queue and utilisation at s1:3 towards s2, the port with the largest mean queue over all schemes";
+        assert_eq!(note(&results), own);
+        let scheme = results.summary.schemes.get_mut("fncc").unwrap();
+        scheme.queues.get_mut("s2:2").unwrap().peak_bytes = 300_000;
+        assert_eq!(
+            note(&results),
+            format!("{own}; the longest queue, 300 KB, was at s2:2 towards s3 under fncc")
+        );
+        results.summary.schemes.retain(|label, _| label != "fncc");
+        results.order.retain(|label| label != "fncc");
+        assert_eq!(note(&results), own.trim_end_matches(" over all schemes"));
+    }
 
     #[test]
     fn completion_times_of_jobs_are_compared() {

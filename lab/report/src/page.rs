@@ -4,7 +4,7 @@ use super::chart::{Chart, LegendPlacement, Line, PLOT_CSS, Size, sample_line};
 pub use super::completion::{ENOUGH_FOR_P95, ENOUGH_FOR_P99};
 use super::describe::RunDescription;
 use super::figures::{Figure, Layout, Section};
-use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
+use super::metrics::{Metric, bottleneck, metrics, port_note, ports_by_congestion};
 use super::names::file_name;
 use super::{completion, format, interactive, paper_value, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -108,9 +108,31 @@ pub fn long_pauses(results: &Results) -> Vec<String> {
     results.order.iter().flat_map(pauses_of).collect()
 }
 
+/// Returns what limits the meaning of means and percentiles: [unfinished flows](unfinished), and [few
+/// samples](small_samples).
+pub fn sample_notes(results: &Results) -> Vec<String> {
+    unfinished(results).into_iter().chain(small_samples(results)).collect()
+}
+
+/// Returns a sentence if flows had not finished at the end of the run, which are in no mean or percentile.
+fn unfinished(results: &Results) -> Option<String> {
+    let of_scheme = |label: &String| {
+        let fct = &results.summary.schemes.get(label)?.fct;
+        let started = fct.count + fct.unfinished;
+        (fct.unfinished > 0).then(|| format!("{label} {} of {}", fct.unfinished, format::count(started)))
+    };
+    let list: Vec<String> = results.order.iter().filter_map(of_scheme).collect();
+    (!list.is_empty()).then(|| {
+        format!(
+            "Flows that had not finished at the end ({}) are in no completion time: means and percentiles are too low",
+            list.join(", ")
+        )
+    })
+}
+
 /// Returns a sentence if a high percentile of a scheme, or else of a workload or size class, is over so few flows that it
 /// is the maximum or close to it; the same for jobs.
-pub fn small_samples(results: &Results) -> Vec<String> {
+fn small_samples(results: &Results) -> Vec<String> {
     let schemes =
         || results.order.iter().filter_map(|label| Some((label, results.summary.schemes.get(label)?)));
     let few = |counts: Vec<(String, u64)>| -> Vec<(String, u64)> {
@@ -175,11 +197,10 @@ fn comparison(results: &Results) -> Markup {
             }
             @if let Some(port) = port {
                 p.note {
-                    "Queue and utilisation are those of " (port_name(results, port))
-                    ", the port with the longest queue. Bold: the best value of a row."
+                    (port_note(results, port)) ". Bold: the best value of a row."
                 }
             }
-            @for sentence in small_samples(results) { p.note { (sentence) "." } }
+            @for sentence in sample_notes(results) { p.note { (sentence) "." } }
             @for (label, scheme) in &results.summary.schemes {
                 @if !scheme.drops.is_empty() {
                     p.note {
@@ -304,7 +325,7 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
         sections.iter().flat_map(|section| &section.figures).any(|figure| figure.file == name).then_some(name)
     };
     let summary = &results.summary;
-    let ports = ports_by_congestion(summary);
+    let ports = ports_by_congestion(summary.schemes.values());
     let schemes: Vec<_> = results.order.iter().filter_map(|s| Some((s, summary.schemes.get(s)?))).collect();
     html! {
         section.ports-section {
@@ -390,7 +411,14 @@ mod tests {
         }
         let sentence = small_samples(&results).remove(0);
         assert!(sentence.contains(&format!("fewer than 100 flows ({} 43):", results.order[0])), "{sentence}");
-        assert!(page(&fixtures::run(), &results, &[]).contains("fewer than 100 flows"));
+        results.summary.schemes.get_mut(&results.order[1]).unwrap().fct.unfinished = 7;
+        let notes = sample_notes(&results);
+        assert!(
+            notes[0].contains(&format!("at the end ({} 7 of 107) are in no", results.order[1])),
+            "{notes:?}"
+        );
+        let page = page(&fixtures::run(), &results, &[]);
+        assert!(notes.iter().all(|note| page.contains(note)));
     }
 
     #[test]

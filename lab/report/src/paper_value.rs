@@ -28,12 +28,17 @@ pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     let number = |path: &str| match find(&schemes, path.trim()) {
         // `drops` is the sum over all reasons. The sum of no floats would be -0.
         Some(Value::Object(counts)) => {
+            let key = path.trim().rsplit('.').next().filter(|key| COUNTS_BY_REASON.contains(key));
+            key?;
             counts.values().map(Value::as_f64).sum::<Option<f64>>().map(|sum| sum + 0.0)
         }
         Some(value) => value.as_f64(),
         None => {
-            let (scheme, count) = path.trim().rsplit_once('.')?;
-            (ABSENT_IF_ZERO.contains(&count) && find(&schemes, scheme).is_some()).then_some(0.0)
+            let (outer, count) = path.trim().rsplit_once('.')?;
+            let by_reason = outer.rsplit_once('.').filter(|(_, map)| COUNTS_BY_REASON.contains(map));
+            let scheme = by_reason.map(|(scheme, _)| scheme);
+            let scheme = scheme.or(ABSENT_IF_ZERO.contains(&count).then_some(outer))?;
+            find(&schemes, scheme).is_some().then_some(0.0)
         }
     };
     let formula = formula.trim();
@@ -49,6 +54,8 @@ pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
 
 /// Counts that `summary.json` omits if they are 0.
 const ABSENT_IF_ZERO: [&str; 2] = ["timeouts", "suppressions"];
+/// Maps of counts by reason. A reason that did not occur is absent.
+pub const COUNTS_BY_REASON: [&str; 4] = ["drops", "failed", "refused", "telemetry"];
 const QUOTIENT: &str = " / ";
 const CHANGE: &str = " vs ";
 

@@ -284,7 +284,7 @@ impl<'a, W: Write> Trace<'a, W> {
                     slices.push((key, since, *time));
                     open.remove(&key);
                 }
-                // A repeated pause extends the current one.
+                // A refresh extends the current one.
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Tables on the terminal.
 
-use super::metrics::{Metric, metrics};
+use super::metrics::{Metric, bottleneck, metrics_at};
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use std::ops::Range;
 use weir_experiment::results::Results;
@@ -12,10 +12,16 @@ const STYLE: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::new('─', '─', '─', '─'));
 
 /// Draws the comparison of schemes: a row for each scheme if that fits `width` columns, else a row for each metric,
-/// in several stacked tables if necessary. `styled` adds bold for terminals.
+/// in several stacked tables if necessary. Queue and utilisation are those of the run's [`bottleneck`]. `styled` adds bold
+/// for terminals.
 pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
-    let metrics: Vec<Metric> =
-        metrics(&results.summary, &results.order).into_iter().map(Metric::readable).collect();
+    table_at(results, bottleneck(&results.summary), styled, width)
+}
+
+/// Like [`table`], but with queue and utilisation of the given port.
+pub fn table_at(results: &Results, port: Option<&str>, styled: bool, width: Option<usize>) -> String {
+    let metrics = metrics_at(&results.summary, &results.order, &vec![port; results.order.len()]);
+    let metrics: Vec<Metric> = metrics.into_iter().map(Metric::readable).collect();
     let wide = by_scheme(results, &metrics, styled);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
     stack_tables(results.order.len(), width, |schemes| by_metric(results, &metrics, schemes, styled))

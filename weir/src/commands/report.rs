@@ -73,18 +73,19 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             .print_json(&json!({"report": args.out, "runs": runs.iter().map(run_json).collect::<Vec<_>>()}));
     }
     if !console.style.quiet {
-        for run in &runs {
+        for (run, port) in runs.iter().zip(compare::ports(&runs)) {
             let incomplete = if run.results.summary.partial { " (incomplete)" } else { "" };
             let scale = run.time_divisor.map_or_else(String::new, |factor| {
                 format!(" (scale model: times divided by {})", format::significant_short(factor))
             });
             writeln!(console.out, "{}{incomplete}{scale}", run.name)?;
-            writeln!(console.out, "{}", table::table(&run.results, console.styled, console.width))?;
-            for line in page::small_samples(&run.results) {
+            let table = table::table_at(&run.results, port.as_deref(), console.styled, console.width);
+            writeln!(console.out, "{table}")?;
+            for line in page::sample_notes(&run.results) {
                 writeln!(console.out, "{line}.")?;
             }
         }
-        for line in compare::left_out(&runs) {
+        for line in compare::port_sentence(&runs).into_iter().chain(compare::left_out(&runs)) {
             writeln!(console.out, "{line}.")?;
         }
         write!(console.out, "Report ")?;

@@ -106,11 +106,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let tasks: Vec<RunTask> =
         plan.iter().flat_map(|(_, entries)| entries).flat_map(|planned| planned.tasks.clone()).collect();
-    let outcomes = pool::check(&tasks)?;
+    let (outcomes, _) = pool::check(&tasks)?;
     for planned in plan.iter().flat_map(|(_, entries)| entries) {
         let location = format!("{}: {}", args.list.display(), planned.entry.file);
         metric_check::check(&planned.entry.columns, &planned.tasks)
-            .map_err(|failure| failure.at(&location))?;
+            .map_err(|(_, failure)| failure.at(&location))?;
     }
     // Held until the command ends: two commands must not write the same directory.
     let _lock = dir::lock(&args.out, &args.out)?;

@@ -24,9 +24,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_experiment::backend::{Backend, CorePool, Error, RunOutcome};
+use weir_experiment::file::with_position;
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
-use weir_report::sweep::grid::Grid;
+use weir_report::sweep::{Sweep, SweepRequest};
 use weir_report::{
     self as report, CheckpointWriter, CheckpointingObserver, RunDescription, RunDir, files, format, metrics,
     names, perfetto, policy, table,
@@ -75,12 +76,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         RunDir::at(dir).map_err(Failure::input)?;
     }
     for (file, experiment) in args.files.iter().zip(&experiments) {
-        let file = file.display();
-        if let Some(sweep) = &experiment.spec.sweep {
-            let invalid = |reason| Failure::input(format!("{file}: sweep.over {reason}"));
-            Grid::parse(&sweep.over).map_err(invalid)?;
+        let warnings = experiment.warnings();
+        warnings.iter().for_each(|warning| console::warn(&with_position(file, warning)));
+        let has_sweep = experiment.spec.sweep.as_ref().is_some_and(|sweep| !sweep.over.is_empty());
+        if has_sweep && !args.check {
+            Sweep::check_keys(sweep_request(file, args, console))?;
         }
-        experiment.warnings().iter().for_each(|warning| console::warn(&format!("{file}: {warning}")));
     }
     if args.check {
         return args
@@ -130,6 +131,8 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
             file.display()
         ));
     }
+    let has_sweep = experiment.spec.sweep.as_ref().is_some_and(|sweep| !sweep.over.is_empty());
+    let sweep_runs = has_sweep.then(|| Sweep::check(sweep_request(file, args, console))).transpose()?;
     let traffic = report::describe::traffic(experiment);
     let (pfc, routes) = (report::describe::pfc(experiment), report::describe::routes(experiment));
     if console.style.json {
@@ -142,7 +145,7 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
         });
         return console.print_json(&json!({
             "file": file, "schemes": schemes, "traffic": traffic, "pfc": pfc, "pfc_cycle": pfc_cycle,
-            "routes": routes, "estimate": estimate,
+            "routes": routes, "estimate": estimate, "sweep_runs": sweep_runs,
         }));
     }
     let schemes = experiment.schemes.len();
@@ -154,7 +157,17 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
     if let Some(estimate) = estimate {
         write!(console.out, "; {estimate}")?;
     }
+    if let Some(runs) = sweep_runs {
+        write!(console.out, "; the sweep has {runs} runs, all valid")?;
+    }
     Ok(writeln!(console.out)?)
+}
+
+/// Returns the sweep of the file's `sweep` block.
+fn sweep_request<'a>(file: &'a Path, args: &'a Args, console: &'a Console) -> SweepRequest<'a> {
+    let (set, schemes): (&[_], &[_]) = (&args.set, &args.schemes);
+    let extensions = &console.extensions;
+    SweepRequest { extensions, file, set, schemes, over: &[], metrics: &[], dir: None }
 }
 
 fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, Failure> {
@@ -416,10 +429,9 @@ fn print(
         writeln!(out, "{line}.")?;
     }
     if let Some(port) = metrics::bottleneck(summary) {
-        let port = metrics::port_name(results, port);
-        writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
+        writeln!(out, "{}.", metrics::port_note(results, port))?;
     }
-    for line in report::page::small_samples(results) {
+    for line in report::page::sample_notes(results) {
         writeln!(out, "{line}.")?;
     }
     if let Some((_, routes)) = description.properties.iter().find(|(label, _)| label == "routes") {

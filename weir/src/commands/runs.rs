@@ -93,14 +93,17 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     } else if is_run(&args.dir) {
         runs.push(read(&args.dir, &args.dir.display().to_string()));
     } else {
-        fs::read_dir(&args.dir).map_err(|error| {
-            let remedy = "expected a directory with runs of `weir run`";
-            Failure::Input(format!("{}: {error}; {remedy}", args.dir.display()))
-        })?;
+        load::check_dir(&args.dir)
+            .and_then(|()| fs::read_dir(&args.dir).map_err(|error| error.to_string()))
+            .map_err(|reason| {
+                let remedy = "expected a directory with runs of `weir run`";
+                Failure::Input(format!("{}: {reason}; {remedy}", args.dir.display()))
+            })?;
         find(&args.dir, "", MAX_DEPTH, &mut runs);
     }
+    // Of runs with the same date, that with the highest number is the newest.
     runs.sort_by(|a, b| {
-        b.date.cmp(&a.date).then_with(|| natural_order(&a.name).cmp(&natural_order(&b.name)))
+        b.date.cmp(&a.date).then_with(|| natural_order(&b.name).cmp(&natural_order(&a.name)))
     });
     let reference = args.against.as_deref().map(|name| reference(name, &runs)).transpose()?;
     let differences: Vec<Option<Difference>> = match reference {
@@ -197,9 +200,20 @@ fn modified(path: &Path) -> SystemTime {
     path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH)
 }
 
-/// Returns a key that sorts `x-1-10` after `x-1-2`.
-fn natural_order(name: &str) -> (usize, &str) {
-    (name.len(), name)
+/// Returns a key that sorts `x-1-10` after `x-1-2`, and `x-2` after both: texts and numbers in turns.
+fn natural_order(name: &str) -> Vec<(&str, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text_end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(text_end);
+        let number_end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (number, after) = after.split_at(number_end);
+        // A number without a place in 64 bits is larger than all others.
+        parts.push((text, if number.is_empty() { 0 } else { number.parse().unwrap_or(u64::MAX) }));
+        rest = after;
+    }
+    parts
 }
 
 /// Returns the run to which `--against` refers.
@@ -335,7 +349,9 @@ mod tests {
             |count: usize| shortened((1..=count).map(|n| format!("k{n}")).collect::<Vec<_>>().into_iter());
         assert_eq!((text(0), text(3)), (String::new(), "k1, k2, k3".to_owned()));
         assert_eq!(text(5), "k1, k2, k3 and 2 more");
-        assert!(natural_order("x-1-2") < natural_order("x-1-10"));
+        for (first, second) in [("x-1-2", "x-1-10"), ("x-1-10", "x-2"), ("x-1", "x-1-2"), ("a-9", "b-1")] {
+            assert!(natural_order(first) < natural_order(second), "{first} {second}");
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let _ = fs::remove_dir(dir);
         return Ok(());
     }
-    sweep.warnings.iter().for_each(|warning| warn(&format!("{}: {warning}", args.file.display())));
+    sweep.warnings.iter().for_each(|warning| warn(warning));
     interrupt::catch_ctrl_c()?;
     interrupt::set_results_dir(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
@@ -190,7 +190,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, show_progress: console.show_progress }),
     };
     let outcomes = sweep.run(&*engine, args.fresh, warn)?;
-    let results = sweep.results(&outcomes)?;
+    let results = sweep.results(&outcomes);
     let page = sweep.write(&results)?;
     if console.style.json {
         console.print_json(&sweep_json(&sweep, &results))?;
@@ -272,14 +272,14 @@ fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure
 /// Returns the JSON output: the means of `sweep.csv`, and the failed runs.
 fn sweep_json(sweep: &Sweep, results: &SweepResults<'_>) -> Value {
     let rows = results.rows.iter().map(|row| {
-        let metrics = results.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
-            let estimate = estimate.as_ref()?;
-            let interval = estimate.half_width.map(|_| estimate.interval());
+        let metrics = results.estimates(row).map(|(measure, estimate)| {
+            let interval = estimate.filter(|it| it.half_width.is_some()).map(|it| it.interval());
             let value = json!({
-                "unit": measure.unit(), "runs": estimate.runs, "mean": estimate.mean, "ci95_half": estimate.half_width,
+                "unit": measure.unit(), "runs": estimate.map_or(0, |it| it.runs), "mean": estimate.map(|it| it.mean),
+                "ci95_half": estimate.and_then(|it| it.half_width),
                 "ci95_low": interval.map(|(low, _)| low), "ci95_high": interval.map(|(_, high)| high),
             });
-            Some((measure.name.clone(), value))
+            (measure.name.clone(), value)
         });
         let point: Map<String, Value> =
             results.keys().into_iter().map(str::to_owned).zip(row.point.iter().cloned().map(Value::from)).collect();
@@ -312,7 +312,7 @@ fn print(
     if !results.rows.is_empty() {
         writeln!(out, "{}", results.text(console.styled, Some(width)))?;
     }
-    for sentence in results.fewer_runs().into_iter().chain(results.small_samples()) {
+    for sentence in results.notes() {
         writeln!(out, "{sentence}.")?;
     }
     let cached = outcomes.iter().filter(|outcome| outcome.is_cached).count();

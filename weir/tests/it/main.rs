@@ -8,6 +8,7 @@ mod engines;
 mod files;
 mod fleet;
 mod fuzz;
+mod mistakes;
 mod modules;
 mod output;
 mod quickstart;

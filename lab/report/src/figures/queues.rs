@@ -6,7 +6,7 @@ use super::section::{Figure, Layout, Section};
 use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement, Picture, Unit};
 use crate::format;
-use crate::metrics::{port_name, ports_by_congestion};
+use crate::metrics::{bottleneck, port_name, ports_by_congestion};
 use crate::names::file_name;
 use weir_experiment::results::Results;
 
@@ -43,10 +43,12 @@ pub(super) fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis
             let name = port_name(results, port);
             Figure {
                 file: format!("queue-{}", file_name(port)),
-                title: if rank == 0 && ports.len() > 1 {
-                    format!("{name} (bottleneck)")
-                } else {
-                    name.clone()
+                title: match bottleneck(&results.summary) {
+                    // The bottleneck of the run may be a port that was not observed.
+                    Some(bottleneck) if bottleneck == port && ports.len() > 1 => {
+                        format!("{name} (bottleneck)")
+                    }
+                    _ => name.clone(),
                 },
                 layout: if rank == 0 { Layout::Full } else { Layout::Half },
                 picture: Picture::Chart(Chart {
@@ -70,7 +72,8 @@ pub(super) fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis
 
 /// Returns the note of a report without time series: how to record those of the most congested ports.
 fn no_ports_note(results: &Results) -> String {
-    let ports: Vec<&str> = ports_by_congestion(&results.summary).into_iter().take(MAX_PORTS).collect();
+    let ports: Vec<&str> =
+        ports_by_congestion(results.summary.schemes.values()).into_iter().take(MAX_PORTS).collect();
     let reason =
         "No port was observed over time: the flows cross more than 8 ports, and observe.ports selects none.";
     if ports.is_empty() {

@@ -25,7 +25,8 @@ pub(super) struct Scheme<'a> {
 
 /// Returns the observed ports, the most congested first.
 pub(super) fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> {
-    let ranks: HashMap<&str, usize> = ports_by_congestion(&results.summary).into_iter().zip(0..).collect();
+    let ranks: HashMap<&str, usize> =
+        ports_by_congestion(results.summary.schemes.values()).into_iter().zip(0..).collect();
     let all = schemes.iter().flat_map(|s| &s.trace.ports).map(|port| port.port.as_str());
     let mut seen = HashSet::new();
     let mut ports: Vec<&str> = all.filter(|port| seen.insert(*port)).collect();

@@ -53,6 +53,11 @@ impl MetricDefinition {
         }
     }
 
+    /// Returns whether the value is that of one port.
+    pub fn is_at_port(&self) -> bool {
+        matches!(self.value, Value::AtPort(_))
+    }
+
     /// Returns the rank of a metric that is a percentile of a sample: 99 for `JCT p99`.
     pub fn percentile(&self) -> Option<u8> {
         self.sample.and(self.name.rsplit_once(" p")?.1.parse().ok())
@@ -78,6 +83,8 @@ pub fn markdown() -> String {
     text
 }
 
+/// [`MetricDefinition::sample`] of the completion times of flows.
+pub const OF_FLOWS: &str = "fct.count";
 const COUNT: (f64, f64) = (0.0, f64::INFINITY);
 const KB: f64 = 1e3;
 
@@ -116,7 +123,7 @@ const fn slowdown(
     meaning: &'static str,
     value: fn(&SchemeSummary) -> Option<f64>,
 ) -> MetricDefinition {
-    let sample = Some("fct.count");
+    let sample = Some(OF_FLOWS);
     let value = Value::OfScheme(value);
     MetricDefinition { name, decimals: 2, meaning, domain: (1.0, f64::INFINITY), sample, value, ..BASE }
 }

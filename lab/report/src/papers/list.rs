@@ -198,6 +198,8 @@ fn plan_entry(
         (true, Quick::Skip) => is_skipped = true,
         (true, Quick::Reduced(overrides)) => {
             entry.over = overrides.over.unwrap_or(entry.over);
+            let key = |assignment: &String| assignment.split('=').next().unwrap_or_default().to_owned();
+            entry.set.retain(|set| !overrides.set.iter().any(|reduced| key(reduced) == key(set)));
             entry.set.extend(overrides.set);
         }
         _ => {}
@@ -214,7 +216,9 @@ fn plan_entry(
     let task = |cell| RunTask {
         extensions: extensions.clone(),
         file: file.clone(),
-        set: entry.set.iter().cloned().chain(grid.overrides(cell)).collect(),
+        set: entry.set.clone(),
+        over: grid.overrides(cell),
+        over_origin: "over",
         seed: grid.seed(cell),
         schemes: entry.schemes.clone(),
         dir: out.join(&name).join(grid.dir_name(cell)),

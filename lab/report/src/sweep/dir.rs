@@ -3,8 +3,8 @@
 use crate::dir::{self, DirError, PARTIAL_SUFFIX, RunDir};
 use crate::lock::LOCK;
 use crate::tables::{FCT, file_name_of};
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 use weir_experiment::file::TableFormat;
 
 /// Table of means over the runs.
@@ -40,9 +40,11 @@ fn is_sweep_file(name: &str) -> bool {
 fn is_final(name: &str) -> bool {
     let is_fct =
         [TableFormat::Csv, TableFormat::Parquet].map(|format| file_name_of(FCT.name, format) == name);
-    is_fct.contains(&true)
-        || [TABLE, RUNS_TABLE, PAGE].contains(&name)
-        || (name.starts_with("sweep-") && name.ends_with(".svg"))
+    is_fct.contains(&true) || [TABLE, RUNS_TABLE, PAGE].contains(&name) || is_chart(name)
+}
+
+fn is_chart(name: &str) -> bool {
+    name.starts_with("sweep-") && name.ends_with(".svg")
 }
 
 /// Returns whether this is a temporary file: `.<name>.<random>`.
@@ -60,6 +62,21 @@ pub fn remove_drafts(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)?.into_iter().filter(|name| is_draft(name)) {
         let path = dir.join(name);
         fs::remove_file(&path).map_err(|source| DirError::Io { path, source })?;
+    }
+    Ok(())
+}
+
+/// Removes the charts of an earlier sweep over other keys or metrics: those that are not to be `kept`.
+///
+/// # Errors
+///
+/// If the directory cannot be read, or a file cannot be removed.
+pub fn remove_other_charts(dir: &Path, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if is_chart(&name) && !is_kept(&name) {
+            fs::remove_file(dir.join(name))?;
+        }
     }
     Ok(())
 }
@@ -92,6 +109,9 @@ mod tests {
         check(&dir).unwrap();
         remove_drafts(&dir).unwrap();
         assert!(!dir.join(".sweep.csv.1234").exists());
+        fs::write(dir.join("sweep-drops.svg"), "").unwrap();
+        remove_other_charts(&dir, |name| name == "sweep-peak-queue.svg").unwrap();
+        assert!(!dir.join("sweep-drops.svg").exists());
         let kept = [TABLE, RUNS_TABLE, PAGE, "sweep-peak-queue.svg", LOCK, "load=0.2,seed=1"];
         assert!(kept.iter().all(|name| dir.join(name).exists()));
         for (file, subdir) in [("thesis.tex", ""), (".bashrc", ""), ("main.c", "src")] {

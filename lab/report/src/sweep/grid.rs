@@ -62,19 +62,30 @@ impl SweepAxis {
                 Some((first, last)) if first <= last && last - first < MAX_RUNS as u64 => {
                     values.extend((first..=last).map(|n| n.to_string()));
                 }
-                Some(_) => return invalid(&format!("the range {item} is empty or too long")),
+                Some((first, last)) if first > last => {
+                    return invalid(&format!("the range {item} is empty: {first} is above {last}"));
+                }
+                Some((first, last)) => {
+                    let count = u128::from(last - first) + 1;
+                    return invalid(&format!("the range {item} has {count} values, more than {MAX_RUNS}"));
+                }
                 None if item.is_empty() => return invalid("missing value"),
+                None if is_range(item) => {
+                    return invalid(&format!(
+                        "{item} is no range; a range has whole numbers, 1..5, or times and their number, 0us..12us/25"
+                    ));
+                }
                 None => values.push(item.to_owned()),
             }
         }
-        if key == SEED && values.iter().any(|value| value.parse::<u64>().is_err()) {
-            return invalid("seeds must be whole numbers");
+        if let Some(value) = values.iter().find(|value| key == SEED && value.parse::<u64>().is_err()) {
+            return invalid(&format!("\"{value}\" is no seed, a whole number from 0 to {}", u64::MAX));
         }
         let keys = key.split(JOINT_SEPARATOR).count();
         if let Some(value) =
             values.iter().find(|value| keys > 1 && value.split(JOINT_SEPARATOR).count() != keys)
         {
-            return invalid(&format!("expected {keys} values joined by {JOINT_SEPARATOR}, found {value}"));
+            return Err(joint_value_reason(text, key, value));
         }
         for (i, value) in values.iter().enumerate() {
             if values[..i].contains(value) {
@@ -83,6 +94,22 @@ impl SweepAxis {
         }
         Ok(SweepAxis { key: key.to_owned(), values })
     }
+}
+
+/// Says that a value of `KEY+KEY=VALUES` has not one part for each key.
+fn joint_value_reason(text: &str, key: &str, value: &str) -> String {
+    let keys: Vec<&str> = key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR).collect();
+    let parts = value.split(JOINT_SEPARATOR).count();
+    let has = if parts == 1 { "1 value".to_owned() } else { format!("{parts} values") };
+    let example = |n: usize| keys.iter().map(|_| n.to_string()).collect::<Vec<_>>().join("+");
+    format!(
+        "{text}: \"{value}\" has {has} for the {} keys {}, which change together; join one value for each key by \
+         {JOINT_SEPARATOR}, for example {key}={},{}",
+        keys.len(),
+        keys.join(" and "),
+        example(1),
+        example(2)
+    )
 }
 
 /// Parses `0us..12us/25`, both ends included.
@@ -100,6 +127,12 @@ fn times(text: &str) -> Option<Vec<Time>> {
 fn range(text: &str) -> Option<(u64, u64)> {
     let (first, last) = text.split_once("..")?;
     Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Returns whether a text was meant as a range: two values that begin with a digit.
+fn is_range(text: &str) -> bool {
+    let begins_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    text.split_once("..").is_some_and(|(first, last)| begins_with_digit(first) && begins_with_digit(last))
 }
 
 /// Splits at commas outside of brackets, because a value may be a list or a map.
@@ -127,6 +160,15 @@ pub struct Cell {
     pub values: Vec<String>,
 }
 
+/// The reason why texts are no axes of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct GridError {
+    /// Index of the invalid text; `None` if it is about all of them.
+    pub index: Option<usize>,
+    pub reason: String,
+}
+
 /// All axes of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grid {
@@ -139,19 +181,29 @@ impl Grid {
     /// # Errors
     ///
     /// Those of [`SweepAxis::parse`]; also if a key is duplicate or the grid has too many cells.
-    pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Grid, String> {
+    pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Grid, GridError> {
         let mut axes: Vec<SweepAxis> = Vec::new();
-        for text in texts {
-            let axis = SweepAxis::parse(text.as_ref())?;
-            if axes.iter().any(|other| other.key == axis.key) {
-                return Err(format!("{}: duplicate key; list all its values in one option", axis.key));
+        for (index, text) in texts.iter().enumerate() {
+            let at_axis = |reason| GridError { index: Some(index), reason };
+            let axis = SweepAxis::parse(text.as_ref()).map_err(at_axis)?;
+            if let Some(key) =
+                axis.keys().find(|key| axes.iter().flat_map(SweepAxis::keys).any(|k| k == *key))
+            {
+                return Err(at_axis(format!("{key}: duplicate key; list all its values in one option")));
             }
             axes.push(axis);
         }
         let cells = axes.iter().try_fold(1usize, |cells, axis| cells.checked_mul(axis.values.len()));
         match cells {
             Some(cells) if cells <= MAX_RUNS => Ok(Grid { axes }),
-            _ => Err(format!("more than {MAX_RUNS} runs; reduce the values")),
+            Some(cells) => Err(GridError {
+                index: None,
+                reason: format!("{cells} runs, more than {MAX_RUNS}; reduce the values"),
+            }),
+            None => Err(GridError {
+                index: None,
+                reason: format!("more than {MAX_RUNS} runs; reduce the values"),
+            }),
         }
     }
 
@@ -250,8 +302,15 @@ mod tests {
             let reason = axis(wrong).unwrap_err();
             assert!(reason.starts_with(wrong) && reason.contains("for example"), "{reason}");
         }
-        assert!(Grid::parse(&["a=1", "a=2"]).unwrap_err().contains("duplicate"));
-        assert!(Grid::parse(&["a=1..9999", "b=1..9999"]).unwrap_err().contains("reduce the values"));
+        let error = |texts: &[&str]| Grid::parse(texts).unwrap_err();
+        for texts in [["a=1", "a=2"], ["a=1", "a+b=2+3"], ["a=1", "~a=2"]] {
+            let error = error(&texts);
+            assert!(error.index == Some(1) && error.reason.starts_with("a: duplicate key"), "{error}");
+        }
+        let error = error(&["a=1..9999", "b=1..9999"]);
+        assert_eq!(error.index, None);
+        assert_eq!(error.reason, "99980001 runs, more than 100000; reduce the values");
+        assert!(axis("a=1..1000000").unwrap_err().contains("1000000 values, more than 100000"));
     }
 
     #[test]
@@ -271,8 +330,12 @@ mod tests {
         assert_eq!(cells.len(), 2);
         assert_eq!(grid.overrides(&cells[1]), ["a.load=4%", "b.load=6%", "c=1+2"]);
         assert_eq!(grid.point(&cells[1]), ["4%+6%", "1+2"]);
-        let reason = Grid::parse(&["a+b=1+2,3"]).unwrap_err();
-        assert!(reason.contains("expected 2 values"), "{reason}");
+        let error = Grid::parse(&["a+b=1+10,2"]).unwrap_err();
+        assert_eq!(
+            error.reason,
+            "a+b=1+10,2: \"2\" has 1 value for the 2 keys a and b, which change together; join one value for each key \
+             by +, for example a+b=1+1,2+2"
+        );
     }
 
     #[test]
@@ -287,10 +350,12 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_range_of_times_is_a_plain_value() {
-        for invalid in ["0us..1us/1", "1us..0us/3"] {
-            assert_eq!(SweepAxis::parse(&format!("t={invalid}")).unwrap().values, [invalid]);
+    fn an_invalid_range_is_an_error() {
+        for invalid in ["0us..1us/1", "1us..0us/3", "1KB..9KB/3", "0.1..0.9"] {
+            let error = SweepAxis::parse(&format!("t={invalid}")).unwrap_err();
+            assert!(error.contains(&format!("{invalid} is no range")), "{error}");
         }
+        assert_eq!(SweepAxis::parse("path=../x").unwrap().values, ["../x"]);
     }
 
     #[test]

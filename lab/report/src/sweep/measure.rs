@@ -2,11 +2,14 @@
 
 use super::stats::Estimate;
 use super::wildcard::{Expansion, SizeClass, expand};
-use crate::metrics::list::{self, MetricDefinition};
+use crate::format;
+use crate::metrics::list::{self, MetricDefinition, OF_FLOWS};
 use crate::metrics::{self, ValueUnit};
-use crate::{format, paper_value};
+use crate::paper_value::{self, COUNTS_BY_REASON};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_experiment::results::Summary;
+use weir_experiment::suggest::{closest_match, did_you_mean};
 
 /// A metric with a value for each run, or for each scheme of each run.
 #[derive(Clone, Debug)]
@@ -56,8 +59,14 @@ impl MetricColumn {
         let with_heading = || text.split_once('=').and_then(|(name, text)| read(name.trim(), text.trim()));
         read(text.trim(), text.trim()).or_else(with_heading).ok_or_else(|| {
             let rows = metrics::metrics(first, order);
-            let rows = rows.iter().map(|row| row.definition.name).collect::<Vec<_>>().join(", ");
-            format!("{text}: unknown metric; use a path in summary.json such as fct.slowdown.p95, or one of: {rows}")
+            let rows: Vec<&str> = rows.iter().map(|row| row.definition.name).collect();
+            match suggestion(text, &rows, first, order) {
+                Some(meant) => format!("{text}: unknown metric; {meant}"),
+                None => format!(
+                    "{text}: unknown metric; use a path in summary.json such as fct.slowdown.p95, or one of: {}",
+                    rows.join(", ")
+                ),
+            }
         })
     }
 
@@ -96,23 +105,27 @@ impl MetricColumn {
         }
     }
 
-    /// Like [`parse_all`](Self::parse_all), with the values that a wildcard stands for in any of `runs`; none if there are no
-    /// runs.
-    ///
-    /// # Errors
-    ///
-    /// If the first run has no such value.
-    pub fn parse_for_runs(text: &str, runs: &[(&Summary, &[String])]) -> Result<Vec<MetricColumn>, String> {
-        let Some(((first, order), others)) = runs.split_first() else { return Ok(Vec::new()) };
-        let mut columns = MetricColumn::parse_all(text, first, order)?;
-        for (summary, order) in others.iter().filter(|_| text.contains('*')) {
+    /// Like [`parse_all`](Self::parse_all), with the values that a wildcard stands for in any of `runs`, which have been
+    /// [checked](super::metric_check); a column without values if no run has any, for example because none had flows.
+    pub fn parse_for_runs(text: &str, runs: &[(&Summary, &[String])]) -> Vec<MetricColumn> {
+        let mut columns: Vec<MetricColumn> = Vec::new();
+        for (summary, order) in runs {
             for column in MetricColumn::parse_all(text, summary, order).unwrap_or_default() {
                 if !columns.iter().any(|known| known.name == column.name) {
                     columns.push(column);
                 }
             }
+            if !columns.is_empty() && !text.contains('*') {
+                break;
+            }
         }
-        Ok(columns)
+        if columns.is_empty() && !runs.is_empty() {
+            let (name, formula) = text.split_once('=').unwrap_or((text, text));
+            let source = MetricSource::Formula(formula.trim().to_owned());
+            let name = name.trim().to_owned();
+            columns.push(MetricColumn { name, source, class: None, is_class_fixed: false });
+        }
+        columns
     }
 
     /// Returns the metrics of the report's summary table that apply to these runs.
@@ -185,6 +198,32 @@ impl MetricColumn {
         let is_percentile =
             |text: &str| text.strip_prefix('p').is_some_and(|rank| rank.parse::<u8>().is_ok());
         (last == "mean" || is_percentile(last)).then_some(last)
+    }
+
+    /// Returns the count by reason that it is, such as `drops.buffer_full`; `None` for other metrics.
+    pub fn reason(&self) -> Option<(&'static str, &str)> {
+        let MetricSource::Formula(formula) = &self.source else { return None };
+        COUNTS_BY_REASON.into_iter().find_map(|map| {
+            let (_, reason) = formula
+                .rsplit_once(&format!("{map}."))
+                .filter(|(before, _)| before.is_empty() || before.ends_with('.'))?;
+            (!reason.contains(['.', ' '])).then_some((map, reason))
+        })
+    }
+
+    /// Returns whether it is a row of the summary table that is measured at the bottleneck.
+    pub fn is_at_port(&self) -> bool {
+        matches!(self.source, MetricSource::Row(definition) if definition.is_at_port())
+    }
+
+    /// Returns whether it is a mean or percentile of completion times of flows.
+    pub fn is_of_flows(&self) -> bool {
+        match &self.source {
+            MetricSource::Row(definition) => definition.sample == Some(OF_FLOWS),
+            MetricSource::Formula(formula) => {
+                MetricColumn::statistic(formula).is_some() && formula.contains("fct.")
+            }
+        }
     }
 
     /// Returns the rank of a metric that is a percentile: 99 for `p99`.
@@ -280,6 +319,69 @@ impl MetricColumn {
     }
 }
 
+/// Returns what an unknown metric probably means: `did you mean "fct.slowdown.p95"?`, or the keys at the place where its
+/// path ends; `None` if nothing is near.
+fn suggestion(text: &str, rows: &[&str], summary: &Summary, order: &[String]) -> Option<String> {
+    let scheme = order.first().and_then(|label| serde_json::to_value(summary.schemes.get(label)?).ok())?;
+    let formula = text.split_once('=').map_or(text, |(_, formula)| formula).trim();
+    let is_formula = !paper_value::operator_in(formula).is_empty();
+    paper_value::operands(formula).find_map(|path| {
+        let below = below_scheme(path, order);
+        // The first key of a formula's path is a scheme.
+        if is_formula && below == path {
+            let label = path.split('.').next().unwrap_or(path);
+            let meant = did_you_mean(label, order.iter().map(String::as_str));
+            return Some(format!("\"{label}\" is no scheme here ({}){meant}", order.join(", ")));
+        }
+        wrong_key(below, &scheme, rows)
+    })
+}
+
+/// Returns what is wrong with the first key of `path` that does not exist in `scheme`; `None` if all do, or nothing is near.
+fn wrong_key(path: &str, scheme: &Value, rows: &[&str]) -> Option<String> {
+    let keys: Vec<&str> = path.split('.').collect();
+    let mut value = scheme;
+    for (depth, key) in keys.iter().enumerate() {
+        let child = match value {
+            Value::Object(map) if *key == "*" => map.values().next(),
+            Value::Array(list) if *key == "*" => list.first(),
+            Value::Array(list) => key.parse::<usize>().ok().and_then(|index| list.get(index)),
+            _ => value.get(*key),
+        };
+        if let Some(child) = child {
+            value = child;
+            continue;
+        }
+        let parent = keys[..depth].join(".");
+        let known: Vec<&str> = match value {
+            Value::Object(map) => map.keys().map(String::as_str).collect(),
+            Value::Array(list) => {
+                return Some(format!("{parent} has the indices 0 to {}", list.len().saturating_sub(1)));
+            }
+            _ => return Some(format!("{parent} is a number")),
+        };
+        let rows = rows.iter().copied().filter(|_| depth == 0);
+        return match closest_match(key, known.iter().copied().chain(rows)) {
+            Some(meant) => {
+                let rest = [&keys[..depth], &[meant], &keys[depth + 1..]].concat().join(".");
+                Some(format!("did you mean \"{rest}\"?"))
+            }
+            None if depth == 0 => None,
+            None => Some(format!("{parent} has {}", listed(&known))),
+        };
+    }
+    let keys = value.as_object()?.keys().map(String::as_str).collect::<Vec<_>>();
+    Some(format!("it is no number; it has {}", listed(&keys)))
+}
+
+/// Joins the first of these names.
+fn listed(names: &[&str]) -> String {
+    /// Maximum number of names in a message.
+    const MAX_LISTED: usize = 12;
+    let rest = if names.len() > MAX_LISTED { ", ..." } else { "" };
+    names[..names.len().min(MAX_LISTED)].join(", ") + rest
+}
+
 /// Returns a path without the label of a scheme in front.
 fn below_scheme<'a>(path: &'a str, order: &[String]) -> &'a str {
     let rest = |label: &String| path.strip_prefix(label.as_str())?.strip_prefix('.');
@@ -309,7 +411,32 @@ mod tests {
         assert_eq!(named.values(summary, order), values("peak queue"));
         assert_eq!(values("hpcc eta=0.95.first_slowdown_us")[&None], 331.0);
         let reason = read("fct.slowdwon.p95").unwrap_err();
-        assert!(reason.contains("slowdwon") && reason.contains("mean queue"), "{reason}");
+        assert!(reason.starts_with("fct.slowdwon.p95: unknown metric"), "{reason}");
+    }
+
+    #[test]
+    fn an_unknown_metric_has_a_suggestion() {
+        let results = fixtures::workload();
+        let reason = |text: &str| {
+            let error = MetricColumn::parse(text, &results.summary, &results.order).unwrap_err();
+            error.split_once(": unknown metric; ").unwrap().1.to_owned()
+        };
+        for (text, expected) in [
+            ("peak queu", "did you mean \"peak queue\"?"),
+            ("x=fct.slowdwon.p95", "did you mean \"fct.slowdown.p95\"?"),
+            ("fct.slowdown.p96", "did you mean \"fct.slowdown.p95\"?"),
+            ("fct.slowdown.maximum", "fct.slowdown has mean, p50, p95, p99"),
+            ("queues.s1:1", "it is no number; it has mean_bytes, p99_bytes, peak_bytes"),
+            ("fct.by_size.90.count", "fct.by_size has the indices 0 to 19"),
+            ("marks.all", "marks is a number"),
+            (
+                "fnc.marks vs hpcc.marks",
+                "\"fnc\" is no scheme here (fncc, hpcc, dcqcn); did you mean \"fncc\"?",
+            ),
+        ] {
+            assert_eq!(reason(text), expected, "{text}");
+        }
+        assert!(reason("nothing like it").starts_with("use a path in summary.json"));
     }
 
     #[test]

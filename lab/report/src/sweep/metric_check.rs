@@ -15,33 +15,29 @@ use weir_experiment::results::{
 /// Length of lists in the artificial summary. Metrics refer to their entries by index; no run has more buckets, classes
 /// or policies.
 const LIST_LEN: usize = 64;
-/// Prefixes of maps with reasons as keys. Reasons are not known before they occur, so any is accepted.
-const REASON_PREFIXES: [&str; 2] = ["drops.", "refused."];
-
 /// Checks that the runs of these tasks can have every metric, so that typing errors are found before they run.
 ///
 /// # Errors
 ///
-/// If no task has one of the metrics, or an experiment is invalid.
-pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
-    let mut unknown: Vec<&String> =
-        metrics.iter().filter(|text| !REASON_PREFIXES.iter().any(|prefix| text.contains(prefix))).collect();
+/// If no task has one of the metrics, or an experiment is invalid. Comes with the index of the metric.
+pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), (usize, Error)> {
+    let mut unknown: Vec<(usize, &String)> = metrics.iter().enumerate().collect();
     let mut first_error = None;
     for task in tasks {
         if unknown.is_empty() {
             break;
         }
-        let experiment = task.load()?;
+        let experiment = task.load().map_err(|error| (unknown[0].0, error))?;
         let (summary, order) = (summary(&experiment), order(&experiment));
         let mut errors = Vec::new();
-        unknown.retain(|text| {
+        unknown.retain(|(_, text)| {
             let parsed = MetricColumn::parse_all(text, &summary, &order);
             parsed.map_err(|error| errors.push(format!("{error}{}", missing_key(text)))).is_err()
         });
         first_error = first_error.or(errors.into_iter().next());
     }
     match (unknown.first(), first_error) {
-        (Some(_), Some(reason)) => Err(Error::Input(reason)),
+        (Some((index, _)), Some(reason)) => Err((*index, Error::Input(reason))),
         _ => Ok(()),
     }
 }
@@ -210,6 +206,8 @@ mod tests {
             extensions: Extensions::default(),
             file,
             set: Vec::new(),
+            over: Vec::new(),
+            over_origin: "--over",
             seed: None,
             schemes: Vec::new(),
             dir: PathBuf::from("x"),
@@ -232,6 +230,8 @@ mod tests {
             "queues.*.peak_bytes",
             "queues.s1:3.peak_bytes",
             "packets.classes.0.marked_share",
+            "telemetry.other_path",
+            "fct.failed.timeout",
             "policy.sets.0.all_after_us",
             "drops",
             "drops.buffer_full",
@@ -253,8 +253,10 @@ mod tests {
             "",
         ] {
             let metrics = ["marks".to_owned(), invalid.to_owned()];
-            let Err(Error::Input(reason)) = check(&metrics, &tasks) else { panic!("{invalid} is accepted") };
-            assert!(reason.starts_with(invalid) && reason.contains("peak queue"), "{reason}");
+            let Err((1, Error::Input(reason))) = check(&metrics, &tasks) else {
+                panic!("{invalid} is accepted")
+            };
+            assert!(reason.starts_with(invalid) && reason.contains("unknown metric"), "{reason}");
         }
     }
 

@@ -166,7 +166,7 @@ pub fn page(about: &About<'_>, results: &SweepResults<'_>, dirs: &[String]) -> S
         section {
             h2 { "Means" }
             (means(results))
-            @for sentence in results.fewer_runs().into_iter().chain(results.small_samples()) { p.note { (sentence) "." } }
+            @for sentence in results.notes() { p.note { (sentence) "." } }
         }
         (page::charts(&section(results)))
         (runs(results, dirs))

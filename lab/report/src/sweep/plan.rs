@@ -3,7 +3,7 @@
 use super::dir::{self, PAGE, RUNS_TABLE, TABLE};
 use super::engine::{self, Engine, PendingRun};
 use super::fct::SweepFct;
-use super::grid::Grid;
+use super::grid::{Grid, GridError};
 use super::measure::MetricColumn;
 use super::metric_check;
 use super::page::{self, About};
@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
-use weir_experiment::file::TableFormat;
+use weir_experiment::file::{TableFormat, with_position};
 
 /// The arguments of a sweep, in the syntax of `weir sweep`.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +85,9 @@ pub struct Sweep {
     _lock: DirLock,
 }
 
+/// The key of an experiment file with the keys of a sweep, in messages.
+const OVER_IN_FILE: &str = "sweep.over";
+
 /// A sweep before its runs are checked and its directory is locked.
 struct Draft {
     base: Experiment,
@@ -100,7 +103,7 @@ impl Draft {
         let SweepRequest { extensions, file, set, schemes, .. } = request;
         let base = Experiment::load_with(&extensions.catalogue, file, set, None).map_err(Error::input)?;
         let (over, origin) = match request.over {
-            [] => (base.spec.sweep.clone().unwrap_or_default().over, "sweep.over"),
+            [] => (base.spec.sweep.clone().unwrap_or_default().over, OVER_IN_FILE),
             over => (over.to_vec(), "--over"),
         };
         if over.is_empty() {
@@ -109,7 +112,13 @@ impl Draft {
                 file.display()
             )));
         }
-        let grid = Grid::parse(&over).map_err(|reason| Error::Input(format!("{origin} {reason}")))?;
+        let grid = Grid::parse(&over).map_err(|GridError { index, reason }| {
+            let index = index.map_or_else(String::new, |index| format!("[{index}]"));
+            Error::Input(match origin {
+                OVER_IN_FILE => with_position(file, &format!("{origin}{index}: {reason}")),
+                _ => format!("{origin} {reason}"),
+            })
+        })?;
         let default_dir = || Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name)));
         let dir = request.dir.map_or_else(default_dir, Path::to_owned);
         let cells = grid.cells();
@@ -117,7 +126,9 @@ impl Draft {
         let tasks = cells.iter().zip(&dirs).map(|(cell, name)| RunTask {
             extensions: extensions.clone(),
             file: file.to_owned(),
-            set: set.iter().cloned().chain(grid.overrides(cell)).collect(),
+            set: set.to_vec(),
+            over: grid.overrides(cell),
+            over_origin: origin,
             seed: grid.seed(cell),
             schemes: schemes.to_vec(),
             dir: dir.join(name),
@@ -127,7 +138,66 @@ impl Draft {
     }
 }
 
+/// Returns the metrics of a sweep, all of which its runs can have.
+fn check_metrics(
+    request: SweepRequest<'_>,
+    base: &Experiment,
+    tasks: &[RunTask],
+) -> Result<Vec<String>, Error> {
+    let in_file = base.spec.sweep.as_ref().map_or(&[][..], |sweep| &sweep.metrics);
+    if !request.metrics.is_empty() {
+        metric_check::check(request.metrics, tasks).map_err(|(_, error)| error.at("--metric"))?;
+        return Ok(request.metrics.to_vec());
+    }
+    let at_key = |(index, error): (usize, Error)| match error {
+        Error::Input(reason) => {
+            Error::Input(with_position(request.file, &format!("sweep.metrics[{index}]: {reason}")))
+        }
+        other => other,
+    };
+    metric_check::check(in_file, tasks).map_err(at_key)?;
+    Ok(in_file.to_vec())
+}
+
+/// Returns the different warnings of all runs, with file and position. A warning that not all runs have says how many do.
+fn warnings_of_runs(file: &Path, warnings: &[String], runs: usize) -> Vec<String> {
+    let mut texts: Vec<&String> = Vec::new();
+    for warning in warnings {
+        if !texts.contains(&warning) {
+            texts.push(warning);
+        }
+    }
+    let text = |warning: &&String| {
+        let count = warnings.iter().filter(|other| other == warning).count();
+        let share = if count < runs { format!(" ({count} of {runs} runs)") } else { String::new() };
+        format!("{}{share}", with_position(file, warning))
+    };
+    texts.iter().map(text).collect()
+}
+
 impl Sweep {
+    /// Checks the keys and values of a sweep, but not the experiment of each run.
+    ///
+    /// # Errors
+    ///
+    /// If they are invalid, or there are none.
+    pub fn check_keys(request: SweepRequest<'_>) -> Result<(), Error> {
+        Draft::new(request).map(|_| ())
+    }
+
+    /// Reads and checks all experiments and the metrics, as before a sweep, and returns the number of runs. Touches no
+    /// directory.
+    ///
+    /// # Errors
+    ///
+    /// If the request is invalid.
+    pub fn check(request: SweepRequest<'_>) -> Result<usize, Error> {
+        let Draft { base, tasks, .. } = Draft::new(request)?;
+        tasks.iter().try_for_each(|task| task.load().map(|_| ()))?;
+        check_metrics(request, &base, &tasks)?;
+        Ok(tasks.len())
+    }
+
     /// Reads and checks all experiments, and locks the directory.
     ///
     /// # Errors
@@ -135,12 +205,11 @@ impl Sweep {
     /// If the request is invalid, or another process has locked the directory.
     pub fn plan(request: SweepRequest<'_>) -> Result<Sweep, Error> {
         let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(request)?;
-        let (warnings, format) = (base.warnings(), base.spec.observe.format);
-        let file_sweep = base.spec.sweep.unwrap_or_default();
-        let metrics = if request.metrics.is_empty() { file_sweep.metrics } else { request.metrics.to_vec() };
         dir::check(&dir)?;
-        let outcomes = task::check(&tasks)?;
-        metric_check::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
+        let (outcomes, warnings) = task::check(&tasks)?;
+        let warnings = warnings_of_runs(request.file, &warnings, tasks.len());
+        let metrics = check_metrics(request, &base, &tasks)?;
+        let format = base.spec.observe.format;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
         dir::remove_drafts(&dir)?;
@@ -186,7 +255,7 @@ impl Sweep {
             return Err(Error::Input(format!("run {index}: the sweep has {total} runs, numbered from 0")));
         };
         let tasks = [task];
-        let outcomes = engine::run(engine, &tasks, task::check(&tasks)?, fresh, warn)?;
+        let outcomes = engine::run(engine, &tasks, task::check(&tasks)?.0, fresh, warn)?;
         let [task] = tasks;
         Ok((task.dir, outcomes.into_iter().next().expect("one outcome per task")))
     }
@@ -208,22 +277,14 @@ impl Sweep {
     }
 
     /// Returns the means over the runs that are done.
-    ///
-    /// # Errors
-    ///
-    /// If no run has one of the metrics.
-    pub fn results<'a>(&'a self, outcomes: &'a [RunResult]) -> Result<SweepResults<'a>, Error> {
+    pub fn results<'a>(&'a self, outcomes: &'a [RunResult]) -> SweepResults<'a> {
         let done = outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, run.order.as_slice())));
         let done: Vec<_> = done.collect();
-        let read = |text: &String| {
-            let reason = |reason| Error::Input(format!("--metric {reason}; the runs are kept"));
-            MetricColumn::parse_for_runs(text, &done).map_err(reason)
-        };
         let measures = match &self.metrics[..] {
             [] => MetricColumn::default_columns(&done),
-            metrics => metrics.iter().map(read).collect::<Result<Vec<_>, _>>()?.concat(),
+            metrics => metrics.iter().flat_map(|text| MetricColumn::parse_for_runs(text, &done)).collect(),
         };
-        Ok(SweepResults::new(&self.grid, outcomes, measures))
+        SweepResults::new(&self.grid, outcomes, measures)
     }
 
     /// Returns the completion times of all runs that are done.
@@ -245,8 +306,10 @@ impl Sweep {
             write_file(TABLE, &results.csv()?)?;
             write_file(RUNS_TABLE, &results.runs_csv()?)?;
             self.fct(results).write(self.format)?;
-            for (name, svg) in page::svgs(results) {
-                write_file(&name, svg.as_bytes())?;
+            let charts: Vec<(String, String)> = page::svgs(results).collect();
+            dir::remove_other_charts(&self.dir, |name| charts.iter().any(|(chart, _)| chart == name))?;
+            for (name, svg) in &charts {
+                write_file(name, svg.as_bytes())?;
             }
             write_file(PAGE, page::page(&about, results, &self.dirs).as_bytes())
         };

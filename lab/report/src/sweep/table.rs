@@ -7,8 +7,10 @@ use super::task::RunResult;
 use crate::completion::enough_for;
 use crate::tables::csv::escape_formula;
 use comfy_table::CellAlignment;
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use weir_experiment::results::Summary;
 
 /// Breaks a path after some of its dots, so that a long one does not make its column wide.
 fn broken_at_dots(name: &str) -> String {
@@ -35,6 +37,8 @@ pub struct SweepResults<'a> {
     /// For each metric, the least and the largest number of flows or jobs of a run over which it was computed; `None` if
     /// it is not a mean or percentile of a sample.
     sample_sizes: Vec<Option<(u64, u64)>>,
+    /// For each metric, whether its values are those of a run, and not of each scheme.
+    is_of_run: Vec<bool>,
     /// One row for each point and subject, in the order of the grid and of the experiment.
     pub rows: Vec<Row>,
 }
@@ -68,9 +72,21 @@ impl<'a> SweepResults<'a> {
         let runs: Vec<(Cell, &RunResult)> = grid.cells().into_iter().zip(outcomes).collect();
         let mut rows: Vec<Row> = Vec::new();
         let mut samples: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        let summaries = || outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, &run.order)));
+        let is_of_run = |measure: &MetricColumn| {
+            summaries().any(|(summary, order)| measure.values(summary, order).contains_key(&None))
+        };
+        let is_of_run: Vec<bool> = measures.iter().map(is_of_run).collect();
+        let has_scheme_rows = is_of_run.contains(&false);
         for (cell, outcome) in &runs {
             let Some(summary) = &outcome.summary else { continue };
             let point = grid.point(cell);
+            // Also for a scheme without any value, so that its run is not left out.
+            for subject in outcome.order.iter().filter(|_| has_scheme_rows).cloned().map(Some) {
+                if !rows.iter().any(|row| row.point == point && row.subject == subject) {
+                    rows.push(Row { point: point.clone(), subject, runs: 0, estimates: Vec::new() });
+                }
+            }
             for (column, measure) in measures.iter().enumerate() {
                 let mut values = measure.values(summary, &outcome.order);
                 let order = outcome.order.iter().cloned().map(Some).chain([None]);
@@ -98,18 +114,24 @@ impl<'a> SweepResults<'a> {
         }
         rows.sort_by_key(|row| points.iter().position(|point| *point == row.point));
         let sample_sizes = measures.iter().map(|measure| {
-            let summaries = outcomes.iter().filter_map(|run| Some((run.summary.as_ref()?, &run.order)));
-            let sizes =
-                || summaries.clone().flat_map(|(summary, order)| measure.sample_sizes(summary, order));
-            sizes().min().zip(sizes().max())
+            let sizes = || summaries().flat_map(|(summary, order)| measure.sample_sizes(summary, order));
+            // Without any flow or job there is no mean or percentile.
+            sizes().filter(|size| *size > 0).min().zip(sizes().max())
         });
         let sample_sizes = sample_sizes.collect();
-        SweepResults { grid, runs, measures, sample_sizes, rows }
+        SweepResults { grid, runs, measures, sample_sizes, is_of_run, rows }
     }
 
     /// Returns the number of runs that are done.
     pub fn completed(&self) -> usize {
         self.runs.iter().filter(|(_, outcome)| outcome.summary.is_some()).count()
+    }
+
+    /// Returns the metrics that apply to the subject of a row, each with its estimate; `None` if no run has a value.
+    pub fn estimates(&self, row: &Row) -> impl Iterator<Item = (&MetricColumn, Option<Estimate>)> {
+        let columns = self.measures.iter().zip(&row.estimates).zip(&self.is_of_run);
+        let applies = columns.filter(|(_, is_of_run)| **is_of_run == row.subject.is_none());
+        applies.map(|((measure, estimate), _)| (measure, *estimate))
     }
 
     /// Returns the subjects; schemes are in the order of the experiment.
@@ -142,8 +164,58 @@ impl<'a> SweepResults<'a> {
         (self.measures[column].heading(), count)
     }
 
+    /// Returns the sentences below the table: at which port queues were measured, and what limits the meaning of means and
+    /// percentiles.
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.port_rule().into_iter().chain(self.fewer_runs()).chain(self.unfinished());
+        notes.chain(self.small_samples()).chain(self.unknown_reasons()).collect()
+    }
+
+    /// Returns a sentence that says at which port queue and utilisation were measured, if the table has them.
+    fn port_rule(&self) -> Option<String> {
+        self.measures.iter().any(MetricColumn::is_at_port).then(|| {
+            "Queue and utilisation of a run at its port with the largest mean queue over all schemes; its report names the port"
+                .to_owned()
+        })
+    }
+
+    /// Returns a sentence for each count of a reason, such as `drops.buffer_full`, that did not occur in any run: its name may
+    /// be a misspelling.
+    fn unknown_reasons(&self) -> Vec<String> {
+        let schemes = self.runs.iter().filter_map(|(_, outcome)| outcome.summary.as_ref());
+        let schemes: Vec<Value> = schemes
+            .flat_map(|summary| summary.schemes.values())
+            .filter_map(|scheme| serde_json::to_value(scheme).ok())
+            .collect();
+        let sentence = |(map, reason): (&str, &str)| {
+            let path = if map == "failed" { "/fct/failed".to_owned() } else { format!("/{map}") };
+            let counts = schemes.iter().filter_map(|scheme| scheme.pointer(&path)?.as_object());
+            let known: BTreeSet<&String> = counts.flat_map(|counts| counts.keys()).collect();
+            let list = known.iter().map(|known| known.as_str()).collect::<Vec<_>>().join(", ");
+            let others = if list.is_empty() { String::new() } else { format!("; these runs have {list}") };
+            (!known.iter().any(|known| *known == reason))
+                .then(|| format!("No run has {map} with the reason {reason}{others}"))
+        };
+        self.measures.iter().filter_map(MetricColumn::reason).filter_map(sentence).collect()
+    }
+
+    /// Returns a sentence if the table has statistics of completion times, and some flows had not finished.
+    fn unfinished(&self) -> Option<String> {
+        let summaries = self.runs.iter().filter_map(|(_, outcome)| outcome.summary.as_ref());
+        let unfinished =
+            |summary: &Summary| summary.schemes.values().map(|scheme| scheme.fct.unfinished).max();
+        let counts: Vec<u64> = summaries.filter_map(unfinished).filter(|count| *count > 0).collect();
+        let max = counts.iter().max().filter(|_| self.measures.iter().any(MetricColumn::is_of_flows))?;
+        Some(format!(
+            "Flows that had not finished at the end (in {} of {} runs, up to {max} of a scheme) are in no completion time: \
+             means and percentiles are too low",
+            counts.len(),
+            self.completed()
+        ))
+    }
+
     /// Returns a sentence that explains the mark of means over fewer runs than are done, if the table has any.
-    pub fn fewer_runs(&self) -> Option<String> {
+    fn fewer_runs(&self) -> Option<String> {
         let marked =
             |row: &Row| row.estimates.iter().flatten().any(|estimate| !row.mark(estimate).is_empty());
         self.rows.iter().any(marked).then(|| {
@@ -152,7 +224,7 @@ impl<'a> SweepResults<'a> {
     }
 
     /// Returns a sentence for each high percentile that is over so few flows that it is the maximum or close to it.
-    pub fn small_samples(&self) -> Vec<String> {
+    fn small_samples(&self) -> Vec<String> {
         /// Maximum number of metrics in a sentence.
         const MAX_LISTED: usize = 3;
         let mut ranks: Vec<u8> = self.measures.iter().filter_map(MetricColumn::percentile).collect();
@@ -219,15 +291,15 @@ impl<'a> SweepResults<'a> {
             self.keys().into_iter().chain(fixed).map(|name| escape_formula(name).into_owned()),
         )?;
         for row in &self.rows {
-            for (measure, estimate) in self.measures.iter().zip(&row.estimates) {
-                let Some(estimate) = estimate else { continue };
-                let interval = estimate.half_width.map(|_| estimate.interval());
+            for (measure, estimate) in self.estimates(row) {
+                let mean = estimate.map(|estimate| estimate.mean);
+                let interval = estimate.filter(|it| it.half_width.is_some()).map(|it| it.interval());
                 let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
                 let names = [row.subject.as_deref().unwrap_or_default(), &measure.name, measure.unit()];
                 let names = row.point.iter().map(String::as_str).chain(names);
                 let numbers = [
-                    estimate.runs.to_string(),
-                    estimate.mean.to_string(),
+                    estimate.map_or(0, |estimate| estimate.runs).to_string(),
+                    text(mean),
                     text(interval.map(|(low, _)| low)),
                     text(interval.map(|(_, high)| high)),
                 ];
@@ -253,7 +325,7 @@ impl<'a> SweepResults<'a> {
             let Some(summary) = &outcome.summary else { continue };
             let values: Vec<_> = self.measures.iter().map(|m| m.values(summary, &outcome.order)).collect();
             for subject in outcome.order.iter().cloned().map(Some).chain([None]) {
-                if values.iter().all(|values| !values.contains_key(&subject)) {
+                if !self.is_of_run.contains(&subject.is_none()) {
                     continue;
                 }
                 let numbers =

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
+use weir_experiment::file::Override;
 use weir_experiment::results::Summary;
 
 /// A run of an experiment.
@@ -19,8 +20,12 @@ pub struct RunTask {
     /// Schemes, workloads and topologies that the file can use.
     pub extensions: Extensions,
     pub file: PathBuf,
-    /// Overrides, in the syntax of `--set`.
+    /// Overrides that all runs have, in the syntax of `--set`.
     pub set: Vec<String>,
+    /// Overrides of this run, in the same syntax.
+    pub over: Vec<String>,
+    /// What gave them, for messages: `--over` or `sweep.over`.
+    pub over_origin: &'static str,
     /// Seed; `None`: that of the file.
     pub seed: Option<u64>,
     /// Labels of the schemes to run; empty: all.
@@ -29,11 +34,13 @@ pub struct RunTask {
     pub dir: PathBuf,
 }
 
+/// A run of a sweep must not have the key `sweep` itself.
+const NO_SWEEP: &str = "sweep=null";
+
 impl RunTask {
     /// Returns all overrides of the file.
     pub fn overrides(&self) -> Vec<String> {
-        // A run of a sweep must not have the key `sweep` itself.
-        self.set.iter().cloned().chain(["sweep=null".to_owned()]).collect()
+        self.set.iter().chain(&self.over).cloned().chain([NO_SWEEP.to_owned()]).collect()
     }
 
     /// Reads and checks the experiment.
@@ -42,8 +49,12 @@ impl RunTask {
     ///
     /// If the experiment is invalid, or a scheme is unknown.
     pub fn load(&self) -> Result<Experiment, Error> {
-        let experiment =
-            Experiment::load_with(&self.extensions.catalogue, &self.file, &self.overrides(), self.seed);
+        let over = self.over.iter().map(|assignment| Override { assignment, origin: self.over_origin });
+        let no_sweep = Override { assignment: NO_SWEEP, origin: self.over_origin };
+        let overrides: Vec<Override<'_>> =
+            self.set.iter().map(Override::from).chain(over).chain([no_sweep]).collect();
+        let catalogue = &self.extensions.catalogue;
+        let experiment = Experiment::load_overridden(catalogue, &self.file, &overrides, self.seed);
         let mut experiment = experiment.map_err(Error::input)?;
         if !self.schemes.is_empty() {
             experiment.retain_schemes(&self.schemes).map_err(Error::input)?;
@@ -102,18 +113,21 @@ pub struct RunResult {
     pub description: RunDescription,
 }
 
-/// Reads and checks all tasks before the first run. Returns an empty outcome for each.
+/// Reads and checks all tasks before the first run. Returns an empty outcome for each, and the warnings of all of them.
 ///
 /// # Errors
 ///
 /// If an experiment is invalid, or the directory of a run contains other files.
-pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
+pub fn check(tasks: &[RunTask]) -> Result<(Vec<RunResult>, Vec<String>), Error> {
+    let mut warnings = Vec::new();
     let outcome = |task: &RunTask| {
         let experiment = task.load()?;
+        warnings.extend(experiment.warnings());
         RunDir::at(&task.dir).map_err(Error::input)?;
         let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
         let description = task.extensions.describe(&experiment);
         Ok(RunResult { order, summary: None, failure: None, is_cached: false, description })
     };
-    tasks.iter().map(outcome).collect()
+    let outcomes = tasks.iter().map(outcome).collect::<Result<Vec<_>, Error>>()?;
+    Ok((outcomes, warnings))
 }
