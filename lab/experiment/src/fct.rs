@@ -2,12 +2,21 @@
 
 use crate::classes::{class_of, ranges};
 use crate::results::{Fct, FctBucket, FctClass, FlowRecord, GoodputSummary, JobTimes, Percentiles};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::{Bytes, Time};
 
 /// `fct_analysis.py` divides the flows, sorted by size, into parts of 5 %.
 const BUCKETS: usize = 20;
+
+/// Returns the flows whose completion times count: those that start at `warmup` (`observe.warmup`) or later.
+pub fn measured(flows: &[FlowRecord], warmup: Option<Time>) -> Cow<'_, [FlowRecord]> {
+    match warmup {
+        None => Cow::Borrowed(flows),
+        Some(warmup) => flows.iter().filter(|flow| flow.start >= warmup).cloned().collect(),
+    }
+}
 
 /// Summarises the flows that have a size, and those of each of `workloads`. `bounds` are the upper bounds of the size
 /// classes; empty: no classes.
@@ -174,6 +183,14 @@ mod tests {
             acked: Bytes::ZERO,
             retransmits: 0,
         }
+    }
+
+    #[test]
+    fn flows_that_start_before_the_warmup_ends_do_not_count() {
+        let at = |us| FlowRecord { start: Time::from_us(us), ..flow(1_000, Some(1_000)) };
+        let flows = [at(0), at(9), at(10), at(11)];
+        assert_eq!(measured(&flows, Some(Time::from_us(10))).len(), 2);
+        assert_eq!(measured(&flows, None).len(), 4);
     }
 
     #[test]

@@ -99,7 +99,11 @@ impl Observations<'_> {
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
             telemetry: self.counts.telemetry,
-            fct: fct::summarise(self.flows, &observe.size_classes, experiment.named_workloads()),
+            fct: fct::summarise(
+                &fct::measured(self.flows, observe.warmup),
+                &observe.size_classes,
+                experiment.named_workloads(),
+            ),
             jobs: self.jobs,
             deadlock: self.deadlock,
             long_pauses: self.long_pauses,

@@ -14,7 +14,7 @@ use weir_experiment::results::{
 };
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::{Experiment, Flow};
-use weir_experiment::{fct_statistics, paths};
+use weir_experiment::{fct, fct_statistics, paths};
 use weir_host::FlowInfo;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -67,17 +67,18 @@ impl<'a> Measurements<'a> {
             ..Observations::default()
         };
         let summary = observations.summarise(self.experiment);
+        let fct = fct_statistics::statistics(
+            &fct::measured(&records, observe.warmup),
+            &observe.size_classes,
+            self.experiment.workload_names(),
+        );
         let trace = SchemeTrace {
             interval: self.sample_interval,
             end: self.end(),
             ports: self.port_series(),
             rates,
             senders,
-            fct: fct_statistics::statistics(
-                &records,
-                &observe.size_classes,
-                self.experiment.workload_names(),
-            ),
+            fct,
             flows: records,
             pauses: Vec::new(),
             // Packets are traced only in virtual time.

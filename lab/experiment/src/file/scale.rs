@@ -95,6 +95,7 @@ impl Scale {
         self.apply_to_topology(&mut spec.topology);
         let mut times = vec![&mut spec.duration, &mut spec.observe.interval];
         times.extend(&mut spec.observe.fairness_window);
+        times.extend(&mut spec.observe.warmup);
         times.extend(&mut spec.transport.base_rtt);
         times.extend(&mut spec.transport.active_window);
         times.extend(&mut spec.transport.rto);

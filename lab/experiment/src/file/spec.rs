@@ -443,6 +443,10 @@ pub struct ObserveSpec {
     #[serde_as(as = "Vec<AsText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub size_classes: Vec<Bytes>,
+    /// Flows that start earlier are left out of completion times: until then the fabric fills.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Time>,
     /// Count data packets, their ECN marks and the links that they crossed, per class of `size_classes`, and the bytes on
     /// all links.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -466,6 +470,7 @@ impl Default for ObserveSpec {
             csv: vec![CsvFile::Flows, CsvFile::Queues, CsvFile::Rates, CsvFile::Pauses],
             format: TableFormat::Csv,
             size_classes: Vec::new(),
+            warmup: None,
             packets: false,
             goodput: false,
             layers: false,

@@ -37,10 +37,14 @@ impl Experiment {
                 delay * 2
             )
         });
+        let warmup = observe
+            .warmup
+            .and_then(|warmup| longer("observe.warmup", warmup, "no flow counts in completion times"));
         pfc.into_iter()
             .chain(round_trip)
             .chain(interval)
             .chain(window)
+            .chain(warmup)
             .chain(self.late_ends())
             .chain(self.idle_workloads())
             .collect()
@@ -137,6 +141,7 @@ mod tests {
                 "workload: {kind: messages, size: 1GB, load: 0.001%}",
                 "workloads[0]: messages starts no flow before the end of the run (1ms, seed 1)",
             ),
+            ("observe: {warmup: 2ms}", "observe.warmup: 2ms is longer than the run (1ms)"),
         ] {
             let found = warnings(keys);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");

@@ -63,7 +63,11 @@ impl SchemeRun<'_> {
         let traces = network.observers().filter_map(|observers| observers.path_trace.as_deref());
         let packets = PathTrace::merge(traces, topology);
         let size_classes = &self.experiment.spec.observe.size_classes;
-        let fct = fct_statistics::statistics(&flows, size_classes, self.experiment.workload_names());
+        let fct = fct_statistics::statistics(
+            &fct::measured(&flows, self.experiment.spec.observe.warmup),
+            size_classes,
+            self.experiment.workload_names(),
+        );
         (summary, SchemeTrace { interval, end, ports, rates, senders, pauses, flows, fct, packets })
     }
 
