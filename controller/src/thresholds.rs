@@ -146,9 +146,9 @@ pub struct DeflectionConfig {
     pub tokens: u8,
 }
 
-/// 10 ms in ticks of BMv2's clock: more than two retransmission timeouts of the hosts.
+/// 100 ms in ticks of BMv2's clock: the hosts' longest default of the retransmission timeout.
 fn default_lifetime() -> u64 {
-    10_000
+    100_000
 }
 fn default_tokens() -> u8 {
     1

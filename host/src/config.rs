@@ -247,6 +247,12 @@ impl HostConfig {
             }
             _ => {}
         }
+        let min_lifetime = rto.min(MAX_GO_BACK_N_DRAIN);
+        if let Some(lifetime) = needs.deflection.and_then(|deflection| deflection.lifetime)
+            && lifetime < min_lifetime
+        {
+            return Err(ConfigError::EntryLifetimeTooShort { scheme, lifetime, min: min_lifetime });
+        }
         debug_assert!(
             (1..=MAX_SUBFLOWS).contains(&needs.transport.subflows),
             "the range of the parameter ensures this"
@@ -431,6 +437,17 @@ pub enum ConfigError {
         scheme: &'static str,
         /// The capabilities or records that the switch program lacks.
         missing: UnmetNeed,
+    },
+    /// Switches may forget a deflected message while its packets wait.
+    #[error(
+        "{scheme}: entry_lifetime {lifetime} is below {min}, for which packets may wait before they count as lost: a \
+         switch that forgets their message reorders them; use {min} or more, or off"
+    )]
+    EntryLifetimeTooShort {
+        /// The scheme.
+        scheme: &'static str,
+        lifetime: Time,
+        min: Time,
     },
     /// The scheme has several subflows, and loss recovery is go-back-N.
     #[error(

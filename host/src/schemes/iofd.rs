@@ -35,9 +35,9 @@ parameters! {
             source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
         };
         /// A switch whose entries are all in use may reuse one that was idle for longer than this time.
-        lifetime: KeywordOr<Off, Time> = KeywordOr::Value(Time::from_ms(10)) => {
-            name: "entry_lifetime", unit: "s", range: "off or a time above 0",
-            source: "Weir's choice: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
+        lifetime: KeywordOr<Off, Time> = KeywordOr::Value(Time::from_ms(100)) => {
+            name: "entry_lifetime", unit: "s", range: "off or a time of at least `rto`, or of 100 ms if that is longer",
+            source: "Weir's choice: the longest default of `rto`; Dart relies on losslessness, where no END gets lost",
         };
     }
 }

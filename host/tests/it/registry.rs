@@ -86,7 +86,7 @@ fn entries_of_deflected_messages_expire_by_default() {
     let deflections: Vec<_> = schemes.schemes().filter_map(|scheme| scheme.needs().deflection).collect();
     assert_eq!(deflections.len(), 3, "iofd, dart and weir");
     let has_default_lifetime =
-        deflections.iter().all(|deflection| deflection.lifetime == Some(Time::from_ms(10)));
+        deflections.iter().all(|deflection| deflection.lifetime == Some(Time::from_ms(100)));
     assert!(has_default_lifetime, "{deflections:?}");
     let dart = schemes.make("dart", &[("entry_lifetime", "off")]).unwrap();
     assert_eq!(dart.needs().deflection.and_then(|deflection| deflection.lifetime), None);

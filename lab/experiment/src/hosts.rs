@@ -100,6 +100,7 @@ fn key_of(error: &ConfigError, has_recovery_key: bool) -> Option<String> {
         ConfigError::SubflowsNeedSelective { .. }
         | ConfigError::NeedsGoBackN { .. }
         | ConfigError::UnsupportedBySwitches { .. }
+        | ConfigError::EntryLifetimeTooShort { .. }
         | ConfigError::InvalidClass { .. }
         | ConfigError::ZeroMaxInbound => return None,
     })
