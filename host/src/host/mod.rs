@@ -89,7 +89,7 @@ impl Host {
     ///
     /// The list does not fit the flow's packets.
     pub fn announce(&mut self, flow: FlowId, announcement: &Announcement) -> Result<(), OpenError> {
-        self.outbound.announce(flow.0, announcement)
+        self.outbound.announce(flow.0, announcement, self.config.addr)
     }
 
     /// Ends the flow early: one more packet of new data is sent, with END. No effect if the flow has finished or

@@ -190,6 +190,11 @@ pub struct Needs {
     pub reports_endpoint_delay: bool,
     /// Which messages switches may deflect, and when; `None` if the scheme uses no deflection.
     pub deflection: Option<Deflection>,
+    /// True if [`Sender::peer_rate`](super::Sender::peer_rate) limits all messages of a host to one receiver together.
+    pub limits_peers: bool,
+    /// Wait for the NIC from which on DATA leaves with an ECN mark, as it would behind a queue of that length in a switch.
+    /// `None`: hosts do not mark.
+    pub source_marking: Option<Time>,
     /// Size up to which messages are sent before longer ones and get a priority class of their own; `None` if all
     /// messages are treated alike.
     pub express_max_size: Option<Bytes>,
@@ -209,6 +214,8 @@ impl Needs {
             writes_grant: false,
             reports_endpoint_delay: false,
             deflection: None,
+            limits_peers: false,
+            source_marking: None,
             express_max_size: None,
             transport: TransportNeeds::default(),
         }

@@ -151,6 +151,11 @@ pub trait Sender: fmt::Debug + Send {
     }
     /// Returns the decision in force. Before any event this is how the flow starts.
     fn decision(&self) -> Decision;
+    /// Returns the limit of the rate of all messages of this host to the same receiver together, as of the last event.
+    /// Only asked if [`Needs::limits_peers`](super::Needs::limits_peers) is set. Default: none.
+    fn peer_rate(&self) -> Option<Bandwidth> {
+        None
+    }
     /// Returns whether the window limits the sending rate, and the rate of decisions is the NIC's. Results then show
     /// window over RTT as the sending rate, not the pacing rate. Default: false.
     fn is_window_based(&self) -> bool {
@@ -238,6 +243,10 @@ pub trait MultipathSender: fmt::Debug + Send {
     fn is_active(&self, _subflow: usize) -> bool {
         true
     }
+    /// As [`Sender::peer_rate`].
+    fn peer_rate(&self) -> Option<Bandwidth> {
+        None
+    }
     /// As [`Sender::is_window_based`].
     fn is_window_based(&self) -> bool {
         false
@@ -278,6 +287,9 @@ impl MultipathSender for Box<dyn Sender> {
     }
     fn decision(&self, _subflow: usize) -> Decision {
         self.as_ref().decision()
+    }
+    fn peer_rate(&self) -> Option<Bandwidth> {
+        self.as_ref().peer_rate()
     }
     fn is_window_based(&self) -> bool {
         self.as_ref().is_window_based()

@@ -81,8 +81,7 @@ impl Outbound {
             }
         };
         if let Some(decision) = decision {
-            stats.suppressions += u64::from(message.apply_decision(index, decision));
-            self.reschedule_all(now, slot);
+            self.apply(now, slot, index, decision, stats);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 use super::range_set::RangeSet;
 use super::requests::PacketRequests;
 use super::seq::MAX_WINDOW;
-use super::subflow::{AckOutcome, Segment, Subflow};
+use super::subflow::{AckOutcome, Departure, Segment, Subflow};
 use crate::config::ResolvedTransport;
 use crate::event::{Announcement, FlowError, FlowInfo, FlowSpec, OpenError, SubflowInfo, subflow_port};
 use crate::priority::Priority;
@@ -34,6 +34,9 @@ pub(super) struct OutboundMessage {
     /// The sender half of the scheme.
     pub control: Box<dyn MultipathSender>,
     pub subflows: Box<[Subflow]>,
+    /// Slot of the receiver in [`PeerPacers`](super::peers::PeerPacers); `None` unless the scheme limits all messages to
+    /// it.
+    pub peer_slot: Option<u32>,
     /// True if the scheme keeps some subflows from sending new data. Starts as true, so that subflows that have not
     /// joined yet do not count as suppressed.
     has_suppressed_subflows: bool,
@@ -71,6 +74,7 @@ impl OutboundMessage {
             reinject: VecDeque::new(),
             requests,
             subflows: (0..subflows).map(subflow).collect(),
+            peer_slot: None,
             control,
             has_suppressed_subflows: true,
             start: now,
@@ -110,11 +114,15 @@ impl OutboundMessage {
 
     /// Announces the senders of an incast in the first packets. No effect with selective retransmission: subflows
     /// have no common first packet.
-    pub(super) fn announce(&mut self, announcement: &Announcement) -> Result<(), OpenError> {
+    pub(super) fn announce(
+        &mut self,
+        announcement: &Announcement,
+        own_addr: Ipv4Addr,
+    ) -> Result<(), OpenError> {
         if self.is_selective() {
             return Ok(());
         }
-        self.requests.announce(announcement, self.id, self.size, self.max_payload)
+        self.requests.announce(announcement, own_addr, self.id, self.size, self.max_payload)
     }
 
     fn is_selective(&self) -> bool {
@@ -217,7 +225,12 @@ impl OutboundMessage {
 
     /// Writes the headers of the next DATA packet of subflow `index`. Call only if [`may_send`](Self::may_send)
     /// returned true.
-    pub(super) fn emit(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) -> Option<Segment> {
+    pub(super) fn emit(
+        &mut self,
+        departure: &Departure,
+        index: usize,
+        out: &mut [u8; HEADERS_LEN],
+    ) -> Option<Segment> {
         let subflow = self.subflows.get_mut(index)?;
         let mut segment = if subflow.has_retransmission() {
             subflow.next_retransmission(self.size)?
@@ -242,7 +255,7 @@ impl OutboundMessage {
             true => Some(segment.message_offset as u32),
             false => self.requests.spend_credit(),
         };
-        subflow.emit(now, &segment, grant, out);
+        subflow.emit(departure, &segment, grant, out);
         self.trim_reinject();
         Some(segment)
     }

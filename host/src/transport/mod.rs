@@ -24,6 +24,7 @@ mod message_table;
 mod open;
 mod outbound;
 mod pacer;
+mod peers;
 mod probes;
 mod range_set;
 mod ready;

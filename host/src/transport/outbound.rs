@@ -2,8 +2,10 @@ use super::deadlines::Deadlines;
 use super::id_map::IdMap;
 use super::message::OutboundMessage;
 use super::open;
+use super::peers::PeerPacers;
 use super::ready::ReadyQueues;
 use super::requests::PacketRequests;
+use super::subflow::Departure;
 use crate::FlowId;
 use crate::config::{HostConfig, ResolvedTransport};
 use crate::event::{Announcement, FlowInfo, FlowSpec, HostEvent, OpenError, SubflowInfo};
@@ -11,11 +13,12 @@ use crate::port_algorithm::PortAlgorithm;
 use crate::priority::Priority;
 use crate::ring::Ring;
 use crate::scheme::{
-    Deflection, FlowParams, GaugeReporter, LossEvent, LossKind, LossRecovery, MAX_SUBFLOWS, Needs,
+    Decision, Deflection, FlowParams, GaugeReporter, LossEvent, LossKind, LossRecovery, MAX_SUBFLOWS, Needs,
 };
 use crate::slab::{Key, Slab};
 use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
+use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
 
 /// A frame to transmit: `head_len` bytes that were written to the buffer, followed by `payload_len` zero bytes.
@@ -27,10 +30,14 @@ pub(crate) struct TxFrame {
     pub payload_len: u32,
 }
 
+/// Length of the NIC's queue at most, in waits from which on packets are marked. Dart VI-A: packets are marked from a tenth of
+/// the buffer on.
+const MAX_BACKLOG: u64 = 10;
+
 /// The sending half of a host's transport: all outgoing messages.
 ///
-/// A subflow is in `ready` exactly if its `is_queued` flag is set. It is in `paced` only if it may send but its pacing
-/// gap is not over. Otherwise it is in neither, until an ACK, a credit or a timeout calls
+/// A subflow is in `ready`, or in `peers` until it is its turn, exactly if its `is_queued` flag is set. It is in `paced`
+/// only if it may send but its pacing gap is not over. Otherwise it is in none, until an ACK, a credit or a timeout calls
 /// [`reschedule`](Self::reschedule). Subflows in `ready` are served round robin, and each takes the next bytes of its
 /// message (AMP's code, `getSubflowToUse`).
 #[derive(Debug)]
@@ -42,6 +49,8 @@ pub(crate) struct Outbound {
     ready: ReadyQueues<(Key, u8)>,
     /// Ends of pacing gaps.
     paced: Deadlines,
+    /// Receivers, if the scheme limits all messages to one of them.
+    peers: PeerPacers,
     /// Retransmission and scheme timers. An entry is never later than the subflow's deadline but may be earlier:
     /// entries are only moved forward, so that an ACK costs no heap operation.
     timers: Deadlines,
@@ -67,6 +76,7 @@ impl Outbound {
             by_message: IdMap::default(),
             ready: ReadyQueues::new(),
             paced: Deadlines::default(),
+            peers: PeerPacers::default(),
             timers: Deadlines::default(),
             needs,
             deflection: needs.deflection,
@@ -100,8 +110,35 @@ impl Outbound {
         let message = OutboundMessage::new(now, spec, repr, resolved, self.subflows, requests, control);
         let key = self.messages.insert(message);
         self.by_message.insert(spec.message, key.slot);
+        self.join_peer(now, key.slot);
         self.reschedule_all(now, key.slot);
         Ok(key)
+    }
+
+    /// Makes a message share the limit of its receiver, if the scheme has one.
+    fn join_peer(&mut self, now: Time, slot: u32) {
+        let Some(message) = self.messages.get_slot_mut(slot) else { return };
+        message.peer_slot = self.needs.limits_peers.then(|| {
+            let rate = message.control.peer_rate().unwrap_or(self.params.nic_rate);
+            self.peers.join(now, message.peer(), rate)
+        });
+    }
+
+    /// Applies the scheme's decision for a subflow after an event.
+    pub(super) fn apply(
+        &mut self,
+        now: Time,
+        slot: u32,
+        index: usize,
+        decision: Decision,
+        stats: &mut HostStats,
+    ) {
+        let Some(message) = self.messages.get_slot_mut(slot) else { return };
+        stats.suppressions += u64::from(message.apply_decision(index, decision));
+        if let Some((peer, rate)) = message.peer_slot.zip(message.control.peer_rate()) {
+            self.peers.set_rate(peer, rate);
+        }
+        self.reschedule_all(now, slot);
     }
 
     /// Applies a scheme change. Each subflow of a message in progress continues at its effective sending rate, computed
@@ -120,6 +157,11 @@ impl Outbound {
         self.params = config.flow_params(resolved.max_payload);
         self.subflows = self.needs.transport.subflows;
         self.probe_timeout = resolved.initial_rto;
+        for (key, index) in self.peers.clear() {
+            if let Some(message) = self.messages.get(key) {
+                self.ready.push(message.priority(), (key, index));
+            }
+        }
         for slot in self.messages.slots() {
             let Some(message) = self.messages.get_slot_mut(slot) else { continue };
             let subflows = message.subflows.len();
@@ -127,12 +169,18 @@ impl Outbound {
             let control = Some(config.scheme.multipath_sender(&params));
             let control = control.filter(|control| control.subflows() == subflows);
             message.reconfigure(now, previous_rtt, &self.needs, resolved, control);
+            self.join_peer(now, slot);
             self.reschedule_all(now, slot);
         }
     }
 
-    pub(crate) fn announce(&mut self, key: Key, announcement: &Announcement) -> Result<(), OpenError> {
-        self.messages.get_mut(key).map_or(Ok(()), |message| message.announce(announcement))
+    pub(crate) fn announce(
+        &mut self,
+        key: Key,
+        announcement: &Announcement,
+        own_addr: Ipv4Addr,
+    ) -> Result<(), OpenError> {
+        self.messages.get_mut(key).map_or(Ok(()), |message| message.announce(announcement, own_addr))
     }
 
     pub(crate) fn stop(&mut self, now: Time, key: Key) {
@@ -143,7 +191,10 @@ impl Outbound {
     }
 
     pub(crate) fn info(&self, key: Key) -> Option<FlowInfo> {
-        self.messages.get(key).map(|message| message.info(self.params.base_rtt))
+        let message = self.messages.get(key)?;
+        let info = message.info(self.params.base_rtt);
+        let limit = message.peer_slot.and_then(|peer| self.peers.rate(peer)).unwrap_or(info.rate);
+        Some(FlowInfo { rate: info.rate.min(limit), sending_rate: info.sending_rate.min(limit), ..info })
     }
 
     pub(crate) fn subflow_info(&self, key: Key, index: usize) -> Option<SubflowInfo> {
@@ -194,12 +245,18 @@ impl Outbound {
             // `transmit` checks the subflow again when it is popped.
             return;
         }
+        subflow.set_blocked(now, !may_send);
         if !may_send {
             self.paced.remove(timer_id);
         } else if subflow.next_departure() <= now {
             subflow.is_queued = true;
             self.paced.remove(timer_id);
-            self.ready.push(priority, (self.messages.key(slot), index as u8));
+            let peer = message.peer_slot.filter(|&peer| !self.peers.is_free(peer, now));
+            let entry = (self.messages.key(slot), index as u8);
+            match peer {
+                Some(peer) => self.peers.wait(peer, entry),
+                None => self.ready.push(priority, entry),
+            }
         } else if self.paced.get(timer_id) != Some(subflow.next_departure()) {
             self.paced.set(timer_id, subflow.next_departure());
         }
@@ -210,6 +267,12 @@ impl Outbound {
         while let Some(timer_id) = self.paced.pop_due(now) {
             let (slot, index) = self.subflow_of_timer(timer_id);
             self.reschedule(now, slot, index);
+        }
+        while let Some((peer, (key, index))) = self.peers.pop_due(now) {
+            match self.messages.get(key) {
+                Some(message) => self.ready.push(message.priority(), (key, index)),
+                None => self.peers.pass_turn(peer),
+            }
         }
     }
 
@@ -233,19 +296,26 @@ impl Outbound {
             let (may_send, priority) = (message.may_send(index), message.priority());
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
             subflow.is_queued = false;
+            let peer_slot = message.peer_slot;
+            let peer_free_at = peer_slot.map_or(Time::ZERO, |peer| self.peers.next_departure(peer));
+            let free_at = subflow.next_departure().max(peer_free_at);
             let mut frame = None;
-            if may_send && subflow.next_departure() <= now {
+            if may_send && free_at <= now {
+                let departure = departure(now, free_at, self.needs.source_marking);
                 if message.requests.is_probe_due(now, self.params.base_rtt, self.probe_timeout) {
                     message.emit_probe(now, index, out);
                     stats.probes_sent += 1;
                     frame = Some(TxFrame { key, priority, head_len: HEADERS_LEN, payload_len: 0 });
-                } else if let Some(segment) = message.emit(now, index, out) {
+                } else if let Some(segment) = message.emit(&departure, index, out) {
                     let requests = &message.requests;
                     let announcement_len =
                         requests.write_announcement(segment.seq, segment.payload, announcement_out);
                     stats.data_sent += 1;
                     stats.payload_sent += u64::from(segment.payload);
                     stats.retransmits += u64::from(segment.is_retransmission);
+                    if let Some(peer) = peer_slot {
+                        self.peers.on_sent(peer, departure.due, segment.frame_len());
+                    }
                     let head_len = HEADERS_LEN + announcement_len;
                     // The announcement is the start of the payload, but is written like a header.
                     let payload_len = segment.payload - announcement_len as u32;
@@ -256,16 +326,17 @@ impl Outbound {
             if frame.is_some() {
                 return frame;
             }
+            if let Some(peer) = peer_slot {
+                self.peers.pass_turn(peer);
+            }
         }
         None
     }
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no timer is armed.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        match (self.paced.earliest(), self.timers.earliest()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let deadlines = [self.paced.earliest(), self.peers.earliest(), self.timers.earliest()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Releases paced subflows and handles the timers that expired.
@@ -314,6 +385,9 @@ impl Outbound {
         let key = self.messages.key(slot);
         let message = self.messages.remove(slot)?;
         self.by_message.remove(&message.id());
+        if let Some(peer) = message.peer_slot {
+            self.peers.leave(peer);
+        }
         for index in 0..message.subflows.len() {
             let timer_id = self.timer_id(slot, index);
             self.paced.remove(timer_id);
@@ -321,4 +395,14 @@ impl Outbound {
         }
         Some((key, message))
     }
+}
+
+/// Returns how a frame departs that could have left at `free_at` if the NIC had been idle. Hosts that mark
+/// ([`Needs::source_marking`]) behave as if the frame had waited in a queue of the NIC: the gap behind it began when it was
+/// due, so its successor may make up for the wait.
+fn departure(now: Time, free_at: Time, source_marking: Option<Time>) -> Departure {
+    let wait = now.saturating_sub(free_at);
+    let made_up = source_marking.map_or(Time::ZERO, |max_wait| wait.min(max_wait * MAX_BACKLOG));
+    let is_marked = source_marking.is_some_and(|max_wait| wait >= max_wait);
+    Departure { now, due: now.saturating_sub(made_up), is_marked }
 }

@@ -12,7 +12,10 @@ pub(super) struct Pacer {
     lateness: Time,
     /// Part of a gap by which lateness shortens it at most.
     credit: Ratio,
+    /// Time from which there has been something to send; the gap may have been over before.
+    sendable_since: Time,
     next_departure: Time,
+    is_blocked: bool,
 }
 
 impl Pacer {
@@ -24,7 +27,9 @@ impl Pacer {
             last_frame_len: 0,
             lateness: Time::ZERO,
             credit,
+            sendable_since: now,
             next_departure: now,
+            is_blocked: false,
         }
     }
 
@@ -48,13 +53,22 @@ impl Pacer {
         }
     }
 
-    /// Records that a frame of `frame_len` bytes leaves at `now`.
-    pub(super) fn on_sent(&mut self, now: Time, frame_len: u32) {
+    /// Records that a frame of `frame_len` bytes leaves. The gap behind it begins at `at`: now, or earlier if the frame had
+    /// to wait for the NIC.
+    pub(super) fn on_sent(&mut self, at: Time, frame_len: u32) {
         // A flow's first frame is never late.
         let is_credited = self.credit > Ratio::default() && self.last_frame_len > 0;
-        self.lateness = if is_credited { now.saturating_sub(self.next_departure) } else { Time::ZERO };
-        (self.last_departure, self.last_frame_len) = (now, frame_len);
+        self.lateness = if is_credited { at.saturating_sub(self.next_departure) } else { Time::ZERO };
+        (self.last_departure, self.last_frame_len) = (at, frame_len);
         self.update();
+    }
+
+    /// Records whether data or window are missing, so that no frame could leave even if its gap were over.
+    pub(super) fn set_blocked(&mut self, now: Time, is_blocked: bool) {
+        if std::mem::replace(&mut self.is_blocked, is_blocked) && !is_blocked {
+            self.sendable_since = now;
+            self.update();
+        }
     }
 
     fn update(&mut self) {
@@ -63,7 +77,8 @@ impl Pacer {
             Time::ZERO => Time::ZERO,
             lateness => lateness.min(Time::from_secs_f64(gap.as_secs_f64() * self.credit.get())),
         };
-        self.next_departure = self.last_departure.saturating_add(gap - credited);
+        let next = self.last_departure.saturating_add(gap - credited);
+        self.next_departure = next.max(self.sendable_since);
     }
 }
 

@@ -2,6 +2,7 @@ use crate::event::{Announcement, OpenError};
 use crate::scheme::TelemetrySource;
 use crate::wire::{Flags, LIST_ENTRY_LEN, LIST_HEADER_LEN, MAX_LIST_ENTRIES, max_announced};
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use weir_units::Time;
 
 /// What the packets of a message request or announce besides carrying data: when to request telemetry (in DATA or by
@@ -46,16 +47,20 @@ struct SenderList {
 }
 
 impl SenderList {
+    /// Returns the number of senders in a full packet; 1 for packets that are too small for any, whose messages have no list.
+    fn max_per_packet(&self) -> usize {
+        let room = (self.max_payload as usize).saturating_sub(LIST_HEADER_LEN);
+        (room / LIST_ENTRY_LEN).clamp(1, MAX_LIST_ENTRIES)
+    }
+
     /// Returns the part of the list in the packet at offset `seq` with `payload` bytes; empty if that packet carries
     /// none.
     fn senders_in_packet(&self, seq: u64, payload: u32) -> &[u16] {
-        let room = (self.max_payload as usize).saturating_sub(LIST_HEADER_LEN);
-        let per_packet = (room / LIST_ENTRY_LEN).min(MAX_LIST_ENTRIES);
+        let per_packet = self.max_per_packet();
         let packet_index = (seq / self.max_payload) as usize;
         // A policy may have changed the packet size since the message was opened. The list is then incomplete rather
         // than misaligned.
-        // `max(1)`: a full packet may be too small for any entry, and the list is then empty.
-        let packet_count = self.senders.len().div_ceil(per_packet.max(1));
+        let packet_count = self.senders.len().div_ceil(per_packet);
         if !seq.is_multiple_of(self.max_payload) || packet_index >= packet_count {
             return &[];
         }
@@ -148,10 +153,12 @@ impl PacketRequests {
     }
 
     /// Stores the senders that the first packets of message `message` of `size` bytes announce. Full packets have
-    /// `max_payload` bytes. Fails if the packets have no room for the list.
+    /// `max_payload` bytes. Fails if the packets have no room for the list. If it takes several packets, the list begins at a
+    /// place that depends on the position of this host, `own_addr`: the first packets of all messages then name all senders.
     pub(super) fn announce(
         &mut self,
         announcement: &Announcement,
+        own_addr: Ipv4Addr,
         message: u32,
         size: u64,
         max_payload: u32,
@@ -161,8 +168,11 @@ impl PacketRequests {
         if senders.len() as u64 > max {
             return Err(OpenError::TooManyAnnounced { message, count: senders.len(), max });
         }
+        let position = senders.iter().position(|&sender| sender == own_addr).unwrap_or(0);
         let senders: Box<[u16]> = senders.iter().map(|sender| u32::from(*sender) as u16).collect();
-        let list = SenderList { incast: announcement.incast, senders, max_payload };
+        let mut list = SenderList { incast: announcement.incast, senders, max_payload };
+        let packets = list.senders.len().div_ceil(list.max_per_packet());
+        list.senders.rotate_left(position % packets.max(1) * list.max_per_packet());
         self.sender_list = (!list.senders.is_empty()).then(|| Box::new(list));
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::config::ResolvedTransport;
 use crate::event::SubflowInfo;
 use crate::scheme::{Decision, LossRecovery, Needs, RecoveryState};
 use crate::wire::{
-    Flags, FrameRepr, HEADERS_LEN, PacketKind, RecordFormat, patch_data, patch_format, patch_grant,
+    Ecn, Flags, FrameRepr, HEADERS_LEN, PacketKind, RecordFormat, patch_data, patch_format, patch_grant,
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -84,10 +84,26 @@ pub(super) struct Segment {
     pub requests_congested_only: bool,
 }
 
+/// A frame that leaves now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    pub now: Time,
+    /// Time from which the gap behind the frame counts: earlier than `now` if the frame had to wait for the NIC and the
+    /// scheme's packets are marked for that.
+    pub due: Time,
+    /// True if the frame waited long enough for an ECN mark.
+    pub is_marked: bool,
+}
+
 impl Segment {
     /// Returns the offset in the message of the first byte after this packet.
     pub(super) fn end(&self) -> u64 {
         self.message_offset + u64::from(self.payload)
+    }
+
+    /// Returns the length of the frame in bytes.
+    pub(super) fn frame_len(&self) -> u32 {
+        HEADERS_LEN as u32 + self.payload
     }
 }
 
@@ -143,6 +159,10 @@ impl Subflow {
     }
     pub(super) fn next_departure(&self) -> Time {
         self.pacer.next_departure()
+    }
+    /// See [`Pacer::set_blocked`].
+    pub(super) fn set_blocked(&mut self, now: Time, is_blocked: bool) {
+        self.pacer.set_blocked(now, is_blocked);
     }
     pub(super) fn is_selective(&self) -> bool {
         self.reno.is_some()
@@ -258,15 +278,17 @@ impl Subflow {
     /// Writes the headers of a packet, with `grant` in the grant field if given, and arms the retransmission timer.
     pub(super) fn emit(
         &mut self,
-        now: Time,
+        departure: &Departure,
         segment: &Segment,
         grant: Option<u32>,
         out: &mut [u8; HEADERS_LEN],
     ) {
-        if segment.payload == self.max_payload() {
+        let now = departure.now;
+        let ecn = if departure.is_marked { Ecn::Ce } else { self.repr.ecn };
+        if segment.payload == self.max_payload() && ecn == self.repr.ecn {
             *out = self.full_headers;
         } else {
-            FrameRepr { payload_len: segment.payload, ..self.repr }.emit(&[], out);
+            FrameRepr { payload_len: segment.payload, ecn, ..self.repr }.emit(&[], out);
         }
         let start = if segment.seq == 0 { Flags::START } else { Flags::NONE };
         patch_data(
@@ -281,7 +303,7 @@ impl Subflow {
         if let Some(grant) = grant {
             patch_grant(out, grant);
         }
-        self.pacer.on_sent(now, HEADERS_LEN as u32 + segment.payload);
+        self.pacer.on_sent(departure.due, segment.frame_len());
         self.arm_rto(now);
     }
 

@@ -62,7 +62,8 @@ fn senders_are_counted_once() {
 }
 
 /// §III-B: a sender that stops is removed after the soft-state time, at the next of eight sweeps per soft-state time. A
-/// sender that was only silent is counted again.
+/// sender that was only silent is counted again. A newcomer is told how many there are: for senders that stay, an unused
+/// link means n = 1.
 #[test]
 fn silent_senders_are_removed_after_the_soft_state_time() {
     let mut host = receiver();
@@ -74,7 +75,10 @@ fn silent_senders_are_removed_after_the_soft_state_time() {
     for step in 1..=300 {
         let now = t + Time::from_ms(step * 10);
         seq += 1000;
-        if n(&mut host, now, &data(2, 1, seq, Flags::NONE)) == 1 && left.is_none() {
+        n(&mut host, now, &data(2, 1, seq, Flags::NONE));
+        let all = n(&mut host, now, &data(3, step as u32, 0, Flags::START));
+        n(&mut host, now, &data(3, step as u32, 1000, Flags::END));
+        if all == 2 && left.is_none() {
             left = Some(now - t);
         }
     }
@@ -123,18 +127,24 @@ impl Feed {
     }
 }
 
-/// §III-C, Figure 5: each transition, with n, the ECN echo and the number of CNPs.
+/// §III-C, Figure 5: each transition, with n, the ECN echo and the number of CNPs. And the state of a link that the
+/// shares do not fill, which lasts until a mark or until the senders change.
 #[test]
-fn the_three_states() {
+fn the_states_of_the_receiver() {
     let mut host = receiver();
     let t = Time::from_ms(1);
     n(&mut host, t, &data(2, 1, 0, Flags::START));
     n(&mut host, t, &data(3, 1, 0, Flags::START));
     let mut feed = Feed { host, now: t, seq: 0 };
     let (plain, marked) = (Ecn::Ect0, Ecn::Ce);
-    let (none, receiver, non_receiver) = ((3, false, 0), (3, false, 0), |cnps| (1, true, cnps));
-    // No Congestion, whatever the throughput.
-    assert_eq!(feed.run(0.5, plain, 4), none);
+    let (none, underused, receiver, non_receiver) =
+        ((3, false, 0), (1, false, 0), (4, false, 0), |cnps| (1, true, cnps));
+    assert_eq!(feed.run(1.0, plain, 4), none);
+    assert_eq!(feed.run(0.5, plain, 4), underused);
+    assert_eq!(feed.run(1.0, plain, 4), underused);
+    assert_eq!(n(&mut feed.host, feed.now, &data(4, 1, 0, Flags::START)), 4, "a sender comes");
+    n(&mut feed.host, feed.now, &data(4, 1, 1000, Flags::END));
+    assert_eq!(feed.run(1.0, plain, 2), none);
     // Marks below line rate: congestion in the network. Four round trips take 26 us, so there is one CNP.
     assert_eq!(feed.run(0.5, marked, 4), non_receiver(1));
     // Marks at line rate: congestion at the receiver within two windows. No CNP is due yet.
@@ -143,9 +153,9 @@ fn the_three_states() {
     assert_eq!(feed.run(0.92, marked, 3), receiver);
     assert_eq!(feed.run(0.85, marked, 12), non_receiver(2));
     // The marks end.
-    assert_eq!(feed.run(0.85, plain, 2), none);
-    // From No Congestion at line rate straight to the receiver's state.
-    assert_eq!(feed.run(1.0, plain, 3), none);
+    assert_eq!(feed.run(0.85, plain, 2), underused);
+    // At line rate straight to the receiver's state.
+    assert_eq!(feed.run(1.0, plain, 3), underused);
     assert_eq!(feed.run(1.0, marked, 3), receiver);
     assert_eq!(feed.run(1.0, plain, 2), none);
     // Just below line rate, coming from a lower rate, does not count as line rate.
@@ -155,15 +165,17 @@ fn the_three_states() {
 
 /// With `drain` the receiver counts one sender too many in the state Receiver Congestion, and only then.
 #[test]
-fn a_queue_at_the_receiver_is_drained_on_request() {
-    let mut host = host(&scheme("dasr", &[("drain", "on")]), |_| {});
-    let t = Time::from_ms(1);
-    n(&mut host, t, &data(2, 1, 0, Flags::START));
-    let mut feed = Feed { host, now: t, seq: 0 };
-    assert_eq!(feed.run(1.0, Ecn::Ect0, 3), (2, false, 0));
-    assert_eq!(feed.run(1.0, Ecn::Ce, 3), (3, false, 0));
-    assert_eq!(feed.run(1.0, Ecn::Ect0, 2), (2, false, 0));
-    assert_eq!(feed.run(0.5, Ecn::Ce, 4).0, 1);
+fn a_queue_at_the_receiver_is_drained() {
+    for (drain, n_of_marked) in [("on", 3), ("off", 2)] {
+        let mut host = host(&scheme("dasr", &[("drain", drain)]), |_| {});
+        let t = Time::from_ms(1);
+        n(&mut host, t, &data(2, 1, 0, Flags::START));
+        let mut feed = Feed { host, now: t, seq: 0 };
+        assert_eq!(feed.run(1.0, Ecn::Ect0, 3), (2, false, 0));
+        assert_eq!(feed.run(1.0, Ecn::Ce, 3), (n_of_marked, false, 0));
+        assert_eq!(feed.run(1.0, Ecn::Ect0, 2), (2, false, 0));
+        assert_eq!(feed.run(0.5, Ecn::Ce, 4).0, 1);
+    }
 }
 
 /// Dart Fig. 15 and Fig. 9: when a second sender starts, both send at exactly half of line rate within one round trip
@@ -360,6 +372,20 @@ fn an_announced_sender_that_does_not_start_is_forgotten() {
     assert_eq!(n(&mut host, t + us(201), &data(9, 1, 2000, Flags::NONE)), 2);
     assert_eq!(n(&mut host, t + us(201), &data(3, 1, 0, Flags::START)), 3);
     assert_eq!(n(&mut host, t + us(500), &data(9, 1, 3000, Flags::NONE)), 3);
+}
+
+/// While packets are marked, those of an announced sender may wait in a queue, so its time does not pass.
+#[test]
+fn an_announced_sender_is_expected_while_packets_are_marked() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let list = announcement(data(2, 1, 0, Flags::START), 1, &[addr(2), addr(3), addr(4)]);
+    assert_eq!(n_of(&mut host, t, &list), 3);
+    let mut feed = Feed { host, now: t, seq: 0 };
+    feed.run(1.0, Ecn::Ect0, 2);
+    // Receiver Congestion, in which one more sender is counted.
+    assert_eq!(feed.run(1.0, Ecn::Ce, 100).0, 5, "650 us");
+    assert_eq!(feed.run(1.0, Ecn::Ect0, 25).0, 4, "162 us later");
+    assert_eq!(feed.run(1.0, Ecn::Ect0, 10).0, 2, "227 us later");
 }
 
 /// A retransmitted packet of a finished message does not extend the time of an announcement of its sender.

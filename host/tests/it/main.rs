@@ -3,6 +3,7 @@
 mod ack_event;
 mod credits;
 mod dasr;
+mod dasr_sender;
 mod docs;
 mod expectations;
 mod failure;

@@ -21,7 +21,7 @@ mod state;
 use super::dcqcn::{self, Dcqcn, NotificationPoint, ReactionPoint};
 use super::iofd::{self, Iofd, dart_marking};
 use super::rocc::granted_rate;
-use crate::parameter::{HostDefault, KeywordOr};
+use crate::parameter::{HostDefault, KeywordOr, Off};
 use crate::parameters;
 use crate::port_algorithm::{GRANT_UNIT_BPS, UNLIMITED_GRANT};
 use crate::scheme::{
@@ -40,7 +40,8 @@ parameters! {
         look_ahead: bool = true => {
             range: "on or off", source: "Dart §III-D; off where tenants are not trusted",
         };
-        /// Time after which an announced sender that has not started is no longer counted.
+        /// Time after which an announced sender that has not started is no longer counted. Time up to the last marked packet
+        /// does not pass.
         announced_for: Time = Time::from_us(200) => {
             unit: "s", range: "a time above 0",
             source: "Weir's choice: twice the jitter of Dart's incasts, which has only soft_state for it",
@@ -62,8 +63,13 @@ parameters! {
         line_share: f64 = 0.95 => {
             in 0.1..=1.0, range: "0.1 to 1", source: "Weir's choice: Dart says equal to line rate",
         };
+        /// Wait for the NIC of the sender beyond which a packet leaves with an ECN mark.
+        source_marking: KeywordOr<Off, Time> = KeywordOr::Value(Time::from_us(18)) => {
+            unit: "s", range: "off or a time above 0",
+            source: "Dart §III-C: sources mark by queue depth; as long as 22.5 KB wait at 10 Gbit/s",
+        };
         /// In the state Receiver Congestion, add one to the number of senders until marks end.
-        drain: bool = false => {
+        drain: bool = true => {
             range: "on or off", source: "Weir's choice: Dart's shares add up to line rate, so a queue that has built up stays",
         };
         ecn: EcnThresholds = dart_marking() => { info: iofd::DART_ECN };
@@ -76,7 +82,13 @@ impl Scheme for Dasr {
     const ABOUT: &'static str =
         "DASR (Dart): the receiver divides its line rate among its senders, DCQCN for the rest";
     fn needs(&self) -> Needs {
-        Needs { ecn: Some(self.ecn), writes_grant: true, ..Needs::of(SwitchProgram::Ecn) }
+        Needs {
+            ecn: Some(self.ecn),
+            writes_grant: true,
+            limits_peers: true,
+            source_marking: self.source_marking.value(),
+            ..Needs::of(SwitchProgram::Ecn)
+        }
     }
     fn write_out_times(&mut self) {
         self.dcqcn.write_out_times();
@@ -166,6 +178,9 @@ impl Sender for DasrSender {
         self.cap = from.rate.min(self.line_rate);
         self.decision()
     }
+    fn peer_rate(&self) -> Option<Bandwidth> {
+        Some(Bandwidth::from_bps_f64(self.cap))
+    }
     fn decision(&self) -> Decision {
         let decision = self.dcqcn.capped_decision(self.cap);
         let window = self.window.map_or(decision.window, |window| window.min(decision.window));
@@ -198,10 +213,11 @@ impl Receiver for DasrReceiver {
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
         let senders = self.senders.on_data(data);
         self.notification.reset_if_new(data);
-        match self.detector.on_data(data) {
+        match self.detector.on_data(data, self.senders.started()) {
             CongestionState::NoCongestion => {
                 AckFields { suppress_ecn_echo: true, ..self.fields_for(senders) }
             }
+            CongestionState::Underused => AckFields { suppress_ecn_echo: true, ..self.fields_for(1) },
             CongestionState::Receiver => AckFields {
                 suppress_ecn_echo: true,
                 ..self.fields_for(senders + u16::from(self.drains_queue))

@@ -5,7 +5,7 @@
 //!             announced                 packet of an unfinished message
 //!   (absent) -----------> Announced --------------------------------------> Active ---+
 //!     ^  ^                    |                                              |  ^     | first packet of
-//!     |  |                    | silent for `announced_for`                   |  |     | another message
+//!     |  |                    | no mark, silent for `announced_for`          |  |     | another message
 //!     |  +--------------------+                                              |  +-----+
 //!     |                                                                      |
 //!     +----------------------------------------------------------------------+
@@ -29,13 +29,16 @@ use weir_units::Time;
 pub(super) struct ActiveSenders {
     /// Time after which a silent sender is removed. Soft state, in Dart's words: it ends unless packets refresh it.
     soft_state: Time,
-    /// Time after which an announced sender is removed if no packet of it has arrived.
+    /// Time after which an announced sender is removed if no packet of it has arrived. Time until the last marked packet does
+    /// not count: meanwhile the sender's packets may be queued.
     announced_for: Time,
     states: SenderStates,
     /// Times at which senders were announced, oldest first. An entry is stale unless its sender is still
     /// [`SenderState::Announced`] since that time.
     announcements: VecDeque<(Time, Ipv4Addr)>,
     named: NamedSenders,
+    /// Time of the last marked packet.
+    marked_at: Time,
     /// Time of the last sweep.
     swept_at: Time,
 }
@@ -66,6 +69,7 @@ impl ActiveSenders {
             states: SenderStates { tenant_bits, ..SenderStates::default() },
             announcements: VecDeque::new(),
             named: NamedSenders::new(soft_state),
+            marked_at: Time::ZERO,
             swept_at: Time::ZERO,
         }
     }
@@ -73,6 +77,9 @@ impl ActiveSenders {
     /// Processes a packet and returns n for its sender: the number of senders that share the receiver's line with it,
     /// as [`SenderStates::count_for`] counts them; at least 1.
     pub(super) fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
+        if data.is_marked {
+            self.marked_at = data.now;
+        }
         self.remove_silent(data.now);
         self.remove_unstarted(data.now);
         self.activate_or_refresh(data);
@@ -81,6 +88,11 @@ impl ActiveSenders {
             self.on_message_end(data.source);
         }
         self.states.count_for(data.source)
+    }
+
+    /// Returns the number of active senders; `None` while announced ones are missing.
+    pub(super) fn started(&self) -> Option<u16> {
+        (self.states.announced_count == 0).then_some(self.states.active_count)
     }
 
     /// A packet of an unfinished message makes its sender active. A packet of a finished one only refreshes a sender
@@ -105,6 +117,10 @@ impl ActiveSenders {
     /// incast has named them. Senders of another tenant are ignored.
     fn on_announcement(&mut self, data: &DataEvent<'_>) {
         let Some(tenant) = self.states.tenant(data.source) else { return };
+        if !data.announced.is_empty() {
+            // The sender has started, whether its own list names it or not: a later list must not add it again.
+            self.named.mark_named(data.now, tenant, data.incast, data.source);
+        }
         for low_bytes in data.announced {
             let low_bits = u32::from(u16::from_be_bytes(*low_bytes));
             let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_ADDR_MASK | low_bits);
@@ -127,11 +143,12 @@ impl ActiveSenders {
         }
     }
 
-    /// Removes announced senders that have not started in time. Some never will: if a one-packet message completes
-    /// before the announcement of its sender arrives, no further packet follows.
+    /// Removes announced senders that have not started in time. Some never will: without a number of the incast, a message
+    /// of one packet may complete before the announcement of its sender arrives.
     fn remove_unstarted(&mut self, now: Time) {
         while let Some(&(at, sender)) = self.announcements.front()
-            && now.saturating_sub(at) > self.announced_for
+            && (now.saturating_sub(at.max(self.marked_at)) > self.announced_for
+                || now.saturating_sub(at) > self.soft_state)
         {
             self.announcements.pop_front();
             if self.states.get(sender) == Some(SenderState::Announced { at }) {

@@ -6,6 +6,9 @@ use weir_units::Time;
 pub(super) enum CongestionState {
     /// No packet is marked.
     NoCongestion,
+    /// As [`NoCongestion`](Self::NoCongestion), but the shares of the senders do not fill the receiver's link: some senders
+    /// are limited elsewhere. Lasts until a packet is marked, or a sender comes or goes.
+    Underused,
     /// Packets are marked, and the receiver's link is fully used: it is the bottleneck.
     Receiver,
     /// Packets are marked although the receiver's link has spare capacity: the bottleneck is elsewhere.
@@ -28,6 +31,8 @@ pub(super) struct CongestionDetector {
     has_mark: bool,
     /// True if the last complete window was at line rate.
     is_at_line_rate: bool,
+    /// Number of senders since the start of the window; `None` if it has changed, or announced senders are missing.
+    senders: Option<u16>,
     state: CongestionState,
 }
 
@@ -44,12 +49,20 @@ impl CongestionDetector {
             bytes: 0,
             has_mark: false,
             is_at_line_rate: false,
+            senders: None,
             state: CongestionState::NoCongestion,
         }
     }
 
-    /// Measures a packet and returns the state after it.
-    pub(super) fn on_data(&mut self, data: &DataEvent<'_>) -> CongestionState {
+    /// Measures a packet and returns the state after it. `senders` is the number of active senders, `None` while announced
+    /// ones are missing.
+    pub(super) fn on_data(&mut self, data: &DataEvent<'_>, senders: Option<u16>) -> CongestionState {
+        if self.senders != senders {
+            self.senders = None;
+            if self.state == CongestionState::Underused {
+                self.state = CongestionState::NoCongestion;
+            }
+        }
         let elapsed = data.now.saturating_sub(self.window_start);
         if elapsed >= self.window {
             let rate = self.bytes as f64 * 8.0 / elapsed.as_secs_f64();
@@ -57,6 +70,7 @@ impl CongestionDetector {
             self.is_at_line_rate = rate >= self.line_rate * min_share;
             self.state = self.state_for(self.has_mark);
             (self.window_start, self.bytes, self.has_mark) = (data.now, 0, false);
+            self.senders = senders;
         }
         self.bytes += data.frame.get();
         if data.is_marked && !self.has_mark {
@@ -69,6 +83,8 @@ impl CongestionDetector {
 
     fn state_for(&self, has_mark: bool) -> CongestionState {
         match (has_mark, self.is_at_line_rate) {
+            (false, false) if self.senders.is_some_and(|n| n > 1) => CongestionState::Underused,
+            (false, _) if self.state == CongestionState::Underused => CongestionState::Underused,
             (false, _) => CongestionState::NoCongestion,
             (true, true) => CongestionState::Receiver,
             (true, false) => CongestionState::NonReceiver,

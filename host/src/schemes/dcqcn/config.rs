@@ -135,7 +135,19 @@ impl Dcqcn {
 /// Returns the parameters of DCQCN as part of Dart: those of the paper's variant, without marking, which Dart
 /// defines.
 pub(in crate::schemes) fn dart_parameters() -> Vec<ParameterDef<Dcqcn>> {
-    without(Dcqcn::parameters(), &["variant", "decrease_timer", "clamp_target", "ecn", "short_first"])
+    let excluded = ["variant", "decrease_timer", "clamp_target", "ecn", "short_first"];
+    let mut parameters = without(Dcqcn::parameters(), &excluded);
+    for parameter in &mut parameters {
+        let info = &mut parameter.info;
+        info.range = match info.name {
+            "alpha_timer" | "increase_timer" => "variant (DCQCN's 55us) or a time above 0",
+            "stages" => "variant (DCQCN's 5) or a count above 0",
+            "r_ai" => "variant (DCQCN's nic/1000), a rate above 0, or nic/N",
+            "r_hai" => "variant (DCQCN's nic/200), a rate above 0, or nic/N",
+            _ => info.range,
+        };
+    }
+    parameters
 }
 
 const MARKING_OR_VARIANT: &str = "variant (paper 5KB-200KB:0.01/40Gbps, simulator 100KB-400KB:0.2/25Gbps), \

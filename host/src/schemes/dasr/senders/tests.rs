@@ -22,6 +22,7 @@ struct Packet {
     is_unfinished: bool,
     is_first: bool,
     completes_message: bool,
+    is_marked: bool,
     announced: Vec<[u8; 2]>,
     incast: u32,
 }
@@ -33,7 +34,7 @@ impl Packet {
             source: self.source,
             payload: Bytes::new(1_000),
             frame: Bytes::new(1_066),
-            is_marked: false,
+            is_marked: self.is_marked,
             slot: self.is_unfinished.then_some(0),
             is_first: self.is_first,
             completes_message: self.completes_message,
@@ -64,6 +65,7 @@ struct Model {
     /// Hosts named by an incast: time of the first announcement, number of the incast, host.
     named: Vec<(Time, u32, Ipv4Addr)>,
     swept_at: Time,
+    marked_at: Time,
 }
 
 impl Model {
@@ -77,7 +79,14 @@ impl Model {
             self.swept_at = now;
             self.senders.retain(|sender| sender.messages == 0 || now - sender.last_seen <= SOFT_STATE);
         }
-        self.senders.retain(|sender| sender.messages > 0 || now - sender.last_seen <= ANNOUNCED_FOR);
+        if packet.is_marked {
+            self.marked_at = now;
+        }
+        let marked_at = self.marked_at;
+        self.senders.retain(|sender| {
+            let is_expected = now - sender.last_seen.max(marked_at) <= ANNOUNCED_FOR;
+            sender.messages > 0 || is_expected && now - sender.last_seen <= SOFT_STATE
+        });
         match self.index_of(packet.source) {
             Some(index) if self.senders[index].messages > 0 => {
                 self.senders[index].last_seen = now;
@@ -90,7 +99,13 @@ impl Model {
             _ => {}
         }
         let tenant = |host: Ipv4Addr| host.octets()[2];
-        for [high, low] in packet.announced.iter().copied() {
+        let own = packet.source.octets();
+        let own = (!packet.announced.is_empty()).then_some([own[2], own[3]]);
+        for (is_own, [high, low]) in own
+            .map(|own| (true, own))
+            .into_iter()
+            .chain(packet.announced.iter().map(|&listed| (false, listed)))
+        {
             let host = Ipv4Addr::new(10, 0, high, low);
             if tenant(host) != tenant(packet.source) {
                 continue;
@@ -102,7 +117,7 @@ impl Model {
             if packet.incast != 0 && !is_named {
                 self.named.push((now, packet.incast, host));
             }
-            if (packet.incast == 0 || !is_named) && self.index_of(host).is_none() {
+            if !is_own && (packet.incast == 0 || !is_named) && self.index_of(host).is_none() {
                 self.senders.push(ModelSender { host, messages: 0, last_seen: now });
             }
         }
@@ -150,6 +165,7 @@ impl Rng {
             is_unfinished,
             is_first,
             completes_message: is_unfinished && self.below(3) == 0,
+            is_marked: self.below(3) == 0,
             announced,
             incast: self.below(3) as u32,
         }
@@ -177,6 +193,7 @@ fn a_million_random_histories_count_as_the_model_does() {
             now,
             is_first: false,
             completes_message: false,
+            is_marked: false,
             announced: Vec::new(),
             ..packets[0].clone()
         };
