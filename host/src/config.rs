@@ -413,7 +413,7 @@ pub enum ConfigError {
     #[error("ack_every: must be at least 1 (1 acknowledges every packet)")]
     ZeroAckEvery,
     /// The credit for late frames exceeds a whole gap.
-    #[error("pacing_credit: must be at most 100 %, found {credit}{}", credit.percent_suggestion())]
+    #[error("pacing_credit: {}", credit.exceeds_one())]
     PacingCreditTooLarge { credit: Ratio },
     /// A priority class is out of range.
     #[error("invalid priority class {class}: expected 0 to 7")]

@@ -81,147 +81,8 @@ pub(super) fn resolve(
     invalid: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<ScheduledChange>, ExperimentError> {
     let mut changes = Vec::new();
-    let mut schedule = |at: Time, change: Change| changes.push(ScheduledChange { at, change });
-    for (i, fault) in spec.faults.iter().enumerate() {
-        let key_path = |key: &str| format!("faults[{i}].{key}");
-        let check_order = |from: Time, to: Option<Time>| match to {
-            Some(to) if to <= from => Err(invalid(&key_path("to"), format!("{to} is not after {from}"))),
-            _ => Ok(()),
-        };
-        let (key, start) = match fault {
-            FaultSpec::Impair { from, .. }
-            | FaultSpec::Down { from, .. }
-            | FaultSpec::Reroute { from, .. }
-            | FaultSpec::Away { from, .. } => ("from", *from),
-            FaultSpec::Restart { at, .. } | FaultSpec::Attack { at, .. } => ("at", *at),
-        };
-        if start >= spec.duration {
-            return Err(invalid(&key_path(key), after_end(start, spec.duration)));
-        }
-        let links_or_all = |names: &[String], key_path: &str| match names.is_empty() {
-            true => Ok((0..topology.links.len()).collect()),
-            false => links(topology, names, key_path, invalid),
-        };
-        match fault {
-            FaultSpec::Impair {
-                loss,
-                jitter,
-                reorder,
-                reorder_by,
-                duplicate,
-                corrupt,
-                links: names,
-                from,
-                to,
-            } => {
-                check_order(*from, *to)?;
-                match (reorder, reorder_by) {
-                    (Some(_), None | Some(Time::ZERO)) => {
-                        let reason = "`reorder` requires `reorder_by`, for example reorder_by: 5us";
-                        return Err(invalid(&key_path("reorder"), reason.to_owned()));
-                    }
-                    (None, Some(_)) => {
-                        let reason = "`reorder_by` requires `reorder`, for example reorder: 1%";
-                        return Err(invalid(&key_path("reorder_by"), reason.to_owned()));
-                    }
-                    _ => {}
-                }
-                let impairment = LinkChange {
-                    loss: *loss,
-                    jitter: *jitter,
-                    reorder: *reorder,
-                    reorder_by: *reorder_by,
-                    duplicate: *duplicate,
-                    corrupt: *corrupt,
-                    ..LinkChange::default()
-                };
-                if impairment.is_empty() {
-                    let reason = "no effect; set at least one of loss, jitter, reorder, duplicate, corrupt";
-                    return Err(invalid(&key_path("kind"), reason.to_owned()));
-                }
-                if let Some((key, ratio)) = ratios(&impairment).find(|(_, ratio)| *ratio > Ratio::ONE) {
-                    return Err(invalid(&key_path(key), ratio.exceeds_one()));
-                }
-                let links = links_or_all(names, &key_path("links"))?;
-                schedule(*from, Change::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| schedule(*to, Change::Impair(links.clone(), reset(&impairment))));
-            }
-            FaultSpec::Down { links: names, from, to } => {
-                check_order(*from, *to)?;
-                if names.is_empty() {
-                    return Err(invalid(
-                        &key_path("links"),
-                        "no link; name at least one, for example s1-h1".to_owned(),
-                    ));
-                }
-                let links = links(topology, names, &key_path("links"), invalid)?;
-                schedule(*from, Change::Down(links.clone()));
-                to.iter().for_each(|to| schedule(*to, Change::Up(links.clone())));
-            }
-            FaultSpec::Reroute { links: names, from, to } => {
-                check_order(*from, *to)?;
-                let links = links(topology, names, &key_path("links"), invalid)?;
-                schedule(*from, Change::Avoid(links.clone()));
-                to.iter().for_each(|to| schedule(*to, Change::UseAgain(links.clone())));
-            }
-            FaultSpec::Away { hosts, from, to } => {
-                check_order(*from, *to)?;
-                if hosts.is_empty() {
-                    return Err(invalid(
-                        &key_path("hosts"),
-                        "no host; name at least one, for example h1".to_owned(),
-                    ));
-                }
-                for (index, name) in hosts.iter().enumerate() {
-                    host(topology, name, &key_path(&format!("hosts[{index}]")), invalid)?;
-                }
-                let links = links(topology, hosts, &key_path("hosts"), invalid)?;
-                schedule(*from, Change::Down(links.clone()));
-                to.iter().for_each(|to| schedule(*to, Change::Up(links.clone())));
-            }
-            FaultSpec::Restart { switch, at, refill_after } => {
-                let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *switch);
-                let undeclared = || {
-                    let names = || topology.switch_ixs().map(|ix| topology.switch(ix).name.as_str());
-                    let meant = did_you_mean(switch, names());
-                    let known = names().next().zip(names().last());
-                    let known = known.map_or_else(String::new, |(first, last)| {
-                        format!("; the topology has {first} to {last}")
-                    });
-                    invalid(&key_path("switch"), format!("switch \"{switch}\" is not declared{known}{meant}"))
-                };
-                let ix = found.ok_or_else(undeclared)?;
-                schedule(*at, Change::Restart(ix));
-                // Another restart before the tables are restored makes the controller start again.
-                let refill_at = *at + *refill_after;
-                let is_interrupted =
-                    restarts(spec, switch).any(|other| other > (*at, i) && other.0 <= refill_at);
-                if !is_interrupted {
-                    schedule(refill_at, Change::Refill(ix));
-                }
-            }
-            FaultSpec::Attack { host: name, with, at, every, times } => {
-                if spec.policy.is_none() {
-                    return Err(invalid(
-                        &key_path("kind"),
-                        "`attack` requires `policy`; add policy: {}".to_owned(),
-                    ));
-                }
-                let ix = host(topology, name, &key_path("host"), invalid)?;
-                // Packets after the end are never sent.
-                let remaining = spec.duration.saturating_sub(*at);
-                let in_run =
-                    remaining.as_ps().checked_div(every.as_ps()).map_or(u64::MAX, |intervals| intervals + 1);
-                let packets = u64::from(*times).min(in_run);
-                if packets > MAX_ATTACK_PACKETS {
-                    let reason = format!(
-                        "{packets} packets before the end of the run exceed {MAX_ATTACK_PACKETS}; reduce `times` or increase `every`"
-                    );
-                    return Err(invalid(&key_path("times"), reason));
-                }
-                (0..packets).for_each(|n| schedule(*at + *every * n, Change::Attack(ix, *with)));
-            }
-        }
+    for (index, fault) in spec.faults.iter().enumerate() {
+        FaultResolver { spec, topology, index, invalid }.resolve(fault, &mut changes)?;
     }
     if let Some(policy) = &spec.policy {
         policy.check(registry, topology, schemes, invalid)?;
@@ -229,11 +90,172 @@ pub(super) fn resolve(
             if set.at >= spec.duration {
                 return Err(invalid(&format!("policy.set[{i}].at"), after_end(set.at, spec.duration)));
             }
-            schedule(set.at, Change::SetPolicy(i));
+            changes.push(ScheduledChange { at: set.at, change: Change::SetPolicy(i) });
         }
     }
     changes.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(changes)
+}
+
+/// Resolves one entry of `faults`.
+struct FaultResolver<'a, F> {
+    spec: &'a ExperimentSpec,
+    topology: &'a Topology,
+    /// Position in `faults`.
+    index: usize,
+    /// Makes an error at a key path.
+    invalid: &'a F,
+}
+
+impl<F: Fn(&str, String) -> ExperimentError> FaultResolver<'_, F> {
+    /// Appends the changes of the fault, and checks that it begins before the end.
+    fn resolve(&self, fault: &FaultSpec, changes: &mut Vec<ScheduledChange>) -> Result<(), ExperimentError> {
+        let (key, start) = match fault {
+            FaultSpec::Impair { from, .. }
+            | FaultSpec::Down { from, .. }
+            | FaultSpec::Reroute { from, .. }
+            | FaultSpec::Away { from, .. } => ("from", *from),
+            FaultSpec::Restart { at, .. } | FaultSpec::Attack { at, .. } => ("at", *at),
+        };
+        if start >= self.spec.duration {
+            return Err(self.error(key, after_end(start, self.spec.duration)));
+        }
+        if let Some(to) = fault.end().filter(|&to| to <= start) {
+            return Err(self.error("to", format!("{to} is not after {start}")));
+        }
+        let mut schedule = |at: Time, change: Change| changes.push(ScheduledChange { at, change });
+        let begin_and_end = match fault {
+            FaultSpec::Impair { links, .. } => {
+                let impairment = self.impairment(fault)?;
+                let links = match links.is_empty() {
+                    true => (0..self.topology.links.len()).collect(),
+                    false => self.links("links", links)?,
+                };
+                (Change::Impair(links.clone(), impairment), Change::Impair(links, reset(&impairment)))
+            }
+            FaultSpec::Down { links, .. } => {
+                if links.is_empty() {
+                    return Err(self.error("links", "no link; name at least one, for example s1-h1"));
+                }
+                let links = self.links("links", links)?;
+                (Change::Down(links.clone()), Change::Up(links))
+            }
+            FaultSpec::Reroute { links, .. } => {
+                let links = self.links("links", links)?;
+                (Change::Avoid(links.clone()), Change::UseAgain(links))
+            }
+            FaultSpec::Away { hosts, .. } => {
+                if hosts.is_empty() {
+                    return Err(self.error("hosts", "no host; name at least one, for example h1"));
+                }
+                for (position, name) in hosts.iter().enumerate() {
+                    let key_path = self.key_path(&format!("hosts[{position}]"));
+                    host(self.topology, name, &key_path, self.invalid)?;
+                }
+                let links = self.links("hosts", hosts)?;
+                (Change::Down(links.clone()), Change::Up(links))
+            }
+            FaultSpec::Restart { switch, refill_after, .. } => {
+                let ix = self.switch(switch)?;
+                schedule(start, Change::Restart(ix));
+                // Another restart before the tables are restored makes the controller start again.
+                let refill_at = start + *refill_after;
+                let is_interrupted = restarts(self.spec, switch)
+                    .any(|other| other > (start, self.index) && other.0 <= refill_at);
+                if !is_interrupted {
+                    schedule(refill_at, Change::Refill(ix));
+                }
+                return Ok(());
+            }
+            FaultSpec::Attack { host: name, with, every, times, .. } => {
+                if self.spec.policy.is_none() {
+                    return Err(self.error("kind", "`attack` requires `policy`; add policy: {}"));
+                }
+                let ix = host(self.topology, name, &self.key_path("host"), self.invalid)?;
+                let packets = self.attack_packets(start, *every, *times)?;
+                (0..packets).for_each(|n| schedule(start + *every * n, Change::Attack(ix, *with)));
+                return Ok(());
+            }
+        };
+        schedule(start, begin_and_end.0);
+        fault.end().into_iter().for_each(|to| schedule(to, begin_and_end.1.clone()));
+        Ok(())
+    }
+
+    fn key_path(&self, key: &str) -> String {
+        format!("faults[{}].{key}", self.index)
+    }
+
+    fn error(&self, key: &str, reason: impl Into<String>) -> ExperimentError {
+        (self.invalid)(&self.key_path(key), reason.into())
+    }
+
+    fn links(&self, key: &str, names: &[String]) -> Result<Vec<usize>, ExperimentError> {
+        links(self.topology, names, &self.key_path(key), self.invalid)
+    }
+
+    /// Returns the change that an `impair` makes to its links.
+    fn impairment(&self, fault: &FaultSpec) -> Result<LinkChange, ExperimentError> {
+        let FaultSpec::Impair { loss, jitter, reorder, reorder_by, duplicate, corrupt, .. } = fault else {
+            return Ok(LinkChange::default());
+        };
+        match (reorder, reorder_by) {
+            (Some(_), None | Some(Time::ZERO)) => {
+                let reason = "`reorder` requires `reorder_by`, for example reorder_by: 5us";
+                return Err(self.error("reorder", reason));
+            }
+            (None, Some(_)) => {
+                return Err(
+                    self.error("reorder_by", "`reorder_by` requires `reorder`, for example reorder: 1%")
+                );
+            }
+            _ => {}
+        }
+        let impairment = LinkChange {
+            loss: *loss,
+            jitter: *jitter,
+            reorder: *reorder,
+            reorder_by: *reorder_by,
+            duplicate: *duplicate,
+            corrupt: *corrupt,
+            ..LinkChange::default()
+        };
+        if impairment.is_empty() {
+            let reason = "no effect; set at least one of loss, jitter, reorder, duplicate, corrupt";
+            return Err(self.error("kind", reason));
+        }
+        if let Some((key, ratio)) = ratios(&impairment).find(|(_, ratio)| *ratio > Ratio::ONE) {
+            return Err(self.error(key, ratio.exceeds_one()));
+        }
+        Ok(impairment)
+    }
+
+    fn switch(&self, name: &str) -> Result<SwitchIx, ExperimentError> {
+        let topology = self.topology;
+        let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *name);
+        found.ok_or_else(|| {
+            let names = || topology.switch_ixs().map(|ix| topology.switch(ix).name.as_str());
+            let meant = did_you_mean(name, names());
+            let known = names().next().zip(names().last());
+            let known = known
+                .map_or_else(String::new, |(first, last)| format!("; the topology has {first} to {last}"));
+            self.error("switch", format!("switch \"{name}\" is not declared{known}{meant}"))
+        })
+    }
+
+    /// Returns the number of packets that an attack sends before the end of the run; packets after it are never sent.
+    fn attack_packets(&self, at: Time, every: Time, times: u32) -> Result<u64, ExperimentError> {
+        let remaining = self.spec.duration.saturating_sub(at);
+        let in_run = remaining.as_ps().checked_div(every.as_ps()).map_or(u64::MAX, |intervals| intervals + 1);
+        let packets = u64::from(times).min(in_run);
+        if packets > MAX_ATTACK_PACKETS {
+            let reason = format!(
+                "{packets} packets before the end of the run exceed {MAX_ATTACK_PACKETS}; reduce `times` or increase `every`"
+            );
+            return Err(self.error("times", reason));
+        }
+        Ok(packets)
+    }
 }
 
 /// The links that routes avoid at a point in time.

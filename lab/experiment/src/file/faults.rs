@@ -146,7 +146,10 @@ impl FaultSpec {
     /// Returns the end of the fault, if the file has one.
     pub(super) fn end(&self) -> Option<Time> {
         match self {
-            FaultSpec::Impair { to, .. } | FaultSpec::Down { to, .. } | FaultSpec::Away { to, .. } => *to,
+            FaultSpec::Impair { to, .. }
+            | FaultSpec::Down { to, .. }
+            | FaultSpec::Reroute { to, .. }
+            | FaultSpec::Away { to, .. } => *to,
             FaultSpec::Restart { .. } | FaultSpec::Attack { .. } => None,
         }
     }

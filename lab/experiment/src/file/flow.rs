@@ -1,6 +1,6 @@
 //! The flows of an experiment, and their names.
 
-use crate::workload::{Arrival, SenderAnnouncement};
+use crate::workload::{Arrival, DynWorkload, SenderAnnouncement};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_controller::topology::{HostIx, Topology};
@@ -74,3 +74,6 @@ pub fn flow_name(from: &str, to: &str, ordinal: u32) -> String {
 pub(super) fn entropy_port(random: u64) -> u16 {
     49_152 + (random % (65_536 - 49_152)) as u16
 }
+
+/// The key path of a workload in the file, and the workload.
+pub(super) type ParsedWorkload = (String, Box<dyn DynWorkload>);

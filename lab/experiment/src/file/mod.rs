@@ -9,6 +9,7 @@ mod error;
 mod experiment;
 mod faults;
 mod flow;
+mod flows;
 mod lookup;
 mod nic;
 mod overrides;

@@ -2,39 +2,29 @@
 //! values with their key paths.
 
 use super::error::ExperimentError;
-use super::experiment::{DynamicWorkload, Experiment};
-use super::flow::{Flow, FlowNamer, entropy_port};
+use super::experiment::Experiment;
+use super::flows::{read_workloads, resolve_flows, resolve_workloads};
 use super::overrides::{self, Override};
-use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
 use super::scale::{Scale, host_rate};
-use super::scheme::{Scheme, configure};
+use super::scheme::{Scheme, check_thresholds, resolve_scheme_overrides, resolve_schemes};
 use super::spec::ExperimentSpec;
 use super::{changes, workload_names};
-use crate::artifacts;
 use crate::catalogue::Catalogue;
 use crate::hosts;
 use crate::input::read_file;
-use crate::rng::{mix, stream_seed};
-use crate::scalar::SchemeEntry;
-use crate::workload::{
-    DynWorkload, Flows, SenderAnnouncement, StaticFlow, WorkloadContext, host_set, undeclared_host,
-};
+use crate::workload::host_set;
 use crate::yaml::{self, KeyError, Positions, join_path};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use weir_controller::import::{import, with_formats};
-use weir_controller::plan::{FORWARD, MAX_WEIGHTED_QUEUES};
+use weir_controller::plan::MAX_WEIGHTED_QUEUES;
 use weir_controller::routes::RoutingMethod;
-use weir_controller::thresholds::DeflectionConfig;
 use weir_controller::topology::{
     self, HostIx, SwitchIx, Topology, TopologyError, TopologyFile, TopologyProblem, TopologySpec,
 };
-use weir_host::scheme::{Deflection, QueueThreshold, SchemeConfig};
-use weir_host::schemes::Registry;
-use weir_host::wire::{WEIR_PORT, max_announced_under_any_scheme};
+use weir_host::scheme::SchemeConfig;
 use weir_switch::tm::PfcConfig;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -138,56 +128,9 @@ pub(super) fn resolve(
             None => invalid("topology", error.to_string()),
         })?;
     let schemes = resolve_schemes(&spec, registry, &topology, &invalid)?;
-    if spec.duration == Time::ZERO {
-        return Err(invalid("duration", "must be positive, for example 1ms".to_owned()));
-    }
-    if spec.observe.interval == Time::ZERO {
-        return Err(invalid("observe.interval", "must be positive, for example 1us".to_owned()));
-    }
-    if spec.transport.ack_every == 0 {
-        return Err(invalid("transport.ack_every", "must be at least 1: senders depend on ACKs".to_owned()));
-    }
-    if spec.buffer == Bytes::ZERO {
-        return Err(invalid(
-            "buffer",
-            "must be positive, for example 32MB: no packet fits into an empty buffer".to_owned(),
-        ));
-    }
-    if spec.queue_packets == Some(0) {
-        return Err(invalid(
-            "queue_packets",
-            "must be at least 1: no packet fits into an empty queue".to_owned(),
-        ));
-    }
+    check_values(&spec, &invalid)?;
     check_pfc(&spec, &invalid)?;
-    for (i, scheme) in schemes.iter().enumerate() {
-        if let Some(Deflection { threshold: QueueThreshold { queue, reference_rate }, tokens, .. }) =
-            scheme.config.needs().deflection
-        {
-            let config = DeflectionConfig {
-                threshold: queue,
-                reference_rate: Some(reference_rate),
-                // `scaled_threshold` does not depend on these two.
-                at_hosts: false,
-                lifetime: 0,
-                tokens,
-            };
-            for link in &topology.links {
-                config
-                    .scaled_threshold(link.rate)
-                    .map_err(|e| invalid(&format!("schemes[{i}]"), e.to_string()))?;
-            }
-        }
-        let key_path = if spec.ecn.is_some() { "ecn".to_owned() } else { format!("schemes[{i}]") };
-        let Some(ecn) = spec.ecn_for(&*scheme.config) else { continue };
-        for link in &topology.links {
-            // Only the check: the ramp itself is computed for each switch when the run starts.
-            ecn.ramp(link.rate).map_err(|e| match spec.ecn.is_some() {
-                true => invalid(&join_path(&key_path, e.key()), e.to_string()),
-                false => invalid(&key_path, e.to_string()),
-            })?;
-        }
-    }
+    check_thresholds(&spec, &topology, &schemes, &invalid)?;
     let parsed_workloads = read_workloads(&spec, catalogue, &invalid)?;
     let workload_names = workload_names::resolve(&spec, &invalid)?;
     let (static_flows, workloads) =
@@ -201,9 +144,6 @@ pub(super) fn resolve(
     let changes = changes::resolve(&spec, registry, &topology, &schemes, &invalid)?;
     if spec.flows.is_empty() && spec.workloads.is_empty() && spec.policy.is_none() {
         return Err(invalid("flows", "no traffic: specify `flows`, `workload` or `workloads`".to_owned()));
-    }
-    if !spec.observe.size_classes.is_sorted() {
-        return Err(invalid("observe.size_classes", "sizes must be in ascending order".to_owned()));
     }
     let scheme_overrides =
         resolve_scheme_overrides(&spec, registry, &topology, &schemes, &parsed_workloads, &invalid)?;
@@ -262,6 +202,38 @@ fn key_of_error(error: &TopologyError, spec: &TopologySpec) -> Option<String> {
     keys.as_mapping()?.iter().find(|(_, value)| is_wrong(value))?.0.as_str().map(str::to_owned)
 }
 
+/// Checks keys that depend on no other.
+fn check_values(
+    spec: &ExperimentSpec,
+    invalid: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<(), ExperimentError> {
+    if spec.duration == Time::ZERO {
+        return Err(invalid("duration", "must be positive, for example 1ms".to_owned()));
+    }
+    if spec.observe.interval == Time::ZERO {
+        return Err(invalid("observe.interval", "must be positive, for example 1us".to_owned()));
+    }
+    if spec.transport.ack_every == 0 {
+        return Err(invalid("transport.ack_every", "must be at least 1: senders depend on ACKs".to_owned()));
+    }
+    if spec.buffer == Bytes::ZERO {
+        return Err(invalid(
+            "buffer",
+            "must be positive, for example 32MB: no packet fits into an empty buffer".to_owned(),
+        ));
+    }
+    if spec.queue_packets == Some(0) {
+        return Err(invalid(
+            "queue_packets",
+            "must be at least 1: no packet fits into an empty queue".to_owned(),
+        ));
+    }
+    if !spec.observe.size_classes.is_sorted() {
+        return Err(invalid("observe.size_classes", "sizes must be in ascending order".to_owned()));
+    }
+    Ok(())
+}
+
 /// Checks the times of PFC.
 fn check_pfc(
     spec: &ExperimentSpec,
@@ -291,355 +263,6 @@ fn check_pfc(
         return Err(invalid("pfc.watchdog", "must be greater than zero, for example 1ms".to_owned()));
     }
     Ok(())
-}
-
-/// Reads the program of the key `key_path`.
-fn resolve_program(
-    spec: &ProgramSpec,
-    key_path: &str,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Program, ExperimentError> {
-    let invalid = |reason: String| invalid(key_path, reason);
-    let artifact = spec.artifact().map_err(invalid)?;
-    let p4info = artifact.index().map_err(invalid)?;
-    let profile = artifacts::switch_profile(&p4info)
-        .map_err(|error| invalid(format!("{}: {error}", artifact.title())))?;
-    Ok(Program { spec: spec.clone(), artifact, profile })
-}
-
-/// Checks that the controller can write routes, or that `entries` provide them.
-fn check_routes(
-    program: &Program,
-    entries: &[Entries],
-    key_path: &str,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(), ExperimentError> {
-    let artifact = &program.artifact;
-    let p4info = artifact.index().map_err(|reason| invalid(key_path, reason))?;
-    match p4info.tables.named(FORWARD) {
-        Err(error) if entries.is_empty() => {
-            let reason = format!("{}: {error}; provide routes with `entries`", artifact.title());
-            Err(invalid(key_path, reason))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Translates the entries of the key `key_path` for every switch, so that names that the scheme's program lacks are found
-/// before the run. `hint` follows the reason of an error.
-fn check_entries(
-    scheme: &Scheme,
-    (key_path, hint): (&str, &str),
-    topology: &Topology,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(), ExperimentError> {
-    if scheme.entries.is_empty() {
-        return Ok(());
-    }
-    let artifact = scheme.artifact();
-    let p4info = artifact.index().map_err(|reason| invalid("program", reason))?;
-    for (i, entries) in scheme.entries.iter().enumerate() {
-        let entry_error = |reason: String| {
-            invalid(&format!("{key_path}[{i}]"), format!("{reason} ({}{hint})", artifact.title()))
-        };
-        topology
-            .switch_ixs()
-            .try_for_each(|ix| entries.desired_state(ix, &p4info).map(|_| ()))
-            .map_err(entry_error)?;
-    }
-    Ok(())
-}
-
-fn resolve_schemes(
-    spec: &ExperimentSpec,
-    registry: &Registry,
-    topology: &Topology,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Vec<Scheme>, ExperimentError> {
-    if spec.schemes.is_empty() {
-        return Err(invalid("schemes", "at least one scheme is required (see `weir schemes`)".to_owned()));
-    }
-    let read_entries = |specs: &[EntriesSpec], key_path: &str| {
-        let entries = Entries::read(specs, key_path, topology);
-        entries.map(Arc::from).map_err(|(key_path, reason)| invalid(&key_path, reason))
-    };
-    // Schemes without entries of their own may have programs of their own, so each of them checks these again.
-    let common_entries: Arc<[Entries]> = read_entries(&spec.entries, "entries")?;
-    let common_program =
-        spec.program.as_ref().map(|program| resolve_program(program, "program", invalid)).transpose()?;
-    let mut labels = BTreeSet::new();
-    let mut resolved = Vec::new();
-    for (i, entry) in spec.schemes.iter().enumerate() {
-        let key_path = format!("schemes[{i}]");
-        let config = configure(registry, entry, &key_path, invalid)?;
-        if !labels.insert(entry.label.clone()) {
-            let reason = format!("duplicate label \"{}\"; set a different `label`", entry.label);
-            return Err(invalid(&key_path, reason));
-        }
-        let (entries, entries_key) = match &entry.entries {
-            Some(specs) => {
-                let key_path = format!("{key_path}.entries");
-                (read_entries(specs, &key_path)?, key_path)
-            }
-            None => (Arc::clone(&common_entries), "entries".to_owned()),
-        };
-        let (program, program_key) = match &entry.program {
-            Some(program) => {
-                let key_path = format!("{key_path}.program");
-                (Some(resolve_program(program, &key_path, invalid)?), key_path)
-            }
-            None => (common_program.clone(), "program".to_owned()),
-        };
-        if let Some(program) = &program {
-            check_routes(program, &entries, &program_key, invalid)?;
-        }
-        if let Some(program) = &program
-            && let Some(missing) = program.profile.unmet_need(&config.needs())
-        {
-            let reason = format!(
-                "{} requires {missing}, which {} does not provide",
-                entry.scheme,
-                program.artifact.title()
-            );
-            return Err(invalid(&key_path, reason));
-        }
-        let scheme = Scheme { label: entry.label.clone(), config, program, entries };
-        let hint = match &entry.program {
-            Some(_) if entry.entries.is_none() => {
-                format!(", the program of {key_path}; set `entries` there, possibly to []")
-            }
-            _ => String::new(),
-        };
-        check_entries(&scheme, (&entries_key, &hint), topology, invalid)?;
-        resolved.push(scheme);
-    }
-    Ok(resolved)
-}
-
-/// The scheme of the hosts that send the flows of a key.
-struct SchemeAssignment {
-    /// Path of the key `scheme`.
-    key_path: String,
-    hosts: Vec<HostIx>,
-    /// `None`: the scheme of the run.
-    scheme: Option<SchemeEntry>,
-}
-
-/// Returns the schemes that flows and workloads specify, by sending host.
-fn resolve_scheme_overrides(
-    spec: &ExperimentSpec,
-    registry: &Registry,
-    topology: &Topology,
-    schemes: &[Scheme],
-    workloads: &[ParsedWorkload],
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
-    let mut assignments: Vec<SchemeAssignment> = Vec::new();
-    for (i, flow) in spec.flows.iter().enumerate() {
-        let hosts = topology.host_named(&flow.from).into_iter().collect();
-        let key_path = format!("flows[{i}].scheme");
-        assignments.push(SchemeAssignment { key_path, hosts, scheme: flow.scheme.clone() });
-    }
-    let context = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
-    for (key_path, workload) in workloads {
-        let hosts = workload.senders(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))?;
-        let key_path = join_path(key_path, "scheme");
-        assignments.push(SchemeAssignment { key_path, hosts, scheme: workload.scheme() });
-    }
-    let mut overrides: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
-    let mut assigned = BTreeMap::new();
-    for SchemeAssignment { key_path, hosts, scheme: entry } in &assignments {
-        let assignment = entry.as_ref().map(|entry| (entry.scheme.as_str(), &entry.set));
-        for host in hosts {
-            if *assigned.entry(*host).or_insert(assignment) != assignment {
-                let name = &topology.host(*host).name;
-                let reason = format!("flows of {name} have different schemes, but a host uses a single one");
-                return Err(invalid(key_path, reason));
-            }
-        }
-        let Some(entry) = entry else { continue };
-        for (key, is_set) in [("program", entry.program.is_some()), ("entries", entry.entries.is_some())] {
-            if is_set {
-                let reason = format!("switches run one program for all hosts; set `{key}` under `schemes`");
-                return Err(invalid(&join_path(key_path, key), reason));
-            }
-        }
-        let config = configure(registry, entry, key_path, invalid)?;
-        // Both schemes share switches and receivers, so telemetry, grants and recovery must be the same.
-        for run_scheme in schemes {
-            let (own_needs, run_needs) = (config.needs(), run_scheme.config.needs());
-            let has_same_recovery = spec.transport.recovery.is_some()
-                || own_needs.transport.recovery == run_needs.transport.recovery;
-            if own_needs.telemetry != run_needs.telemetry
-                || own_needs.writes_grant != run_needs.writes_grant
-                || own_needs.reports_endpoint_delay != run_needs.reports_endpoint_delay
-                || !has_same_recovery
-            {
-                let reason = format!(
-                    "{} and {} have different requirements for switches or receivers; they cannot run together",
-                    entry.scheme, run_scheme.label
-                );
-                return Err(invalid(key_path, reason));
-            }
-        }
-        overrides.extend(hosts.iter().map(|&host| (host, Arc::clone(&config))));
-    }
-    Ok(overrides)
-}
-
-/// The key path of a workload in the file, and the workload.
-type ParsedWorkload = (String, Box<dyn DynWorkload>);
-
-fn read_workloads(
-    spec: &ExperimentSpec,
-    catalogue: &Catalogue,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Vec<ParsedWorkload>, ExperimentError> {
-    let read = |(i, workload)| {
-        let key_path = format!("workloads[{i}]");
-        match catalogue.workloads.read(workload) {
-            Ok(workload) => Ok((key_path, workload)),
-            Err((key, reason)) => Err(invalid(&join_path(&key_path, &key), reason)),
-        }
-    };
-    spec.workloads.iter().enumerate().map(read).collect()
-}
-
-/// A flow that is known before the run, and the name of its workload.
-type NamedFlow = (Arc<str>, StaticFlow);
-
-/// Returns the flows that are known before the run, and the workloads that create others.
-fn resolve_workloads(
-    spec: &ExperimentSpec,
-    topology: &Topology,
-    (workloads, names): (&[ParsedWorkload], &[Arc<str>]),
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(Vec<NamedFlow>, Vec<DynamicWorkload>), ExperimentError> {
-    let context = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
-    let (mut static_flows, mut dynamic) = (Vec::new(), Vec::new());
-    for ((key_path, workload), name) in workloads.iter().zip(names) {
-        if topology.hosts.len() < 2 {
-            return Err(invalid(key_path, "requires at least two hosts".to_owned()));
-        }
-        match workload.flows(&context).map_err(|e| invalid(&join_path(key_path, e.key), e.reason))? {
-            Flows::Static(flows) => {
-                static_flows.extend(flows.into_iter().map(|flow| (Arc::clone(name), flow)));
-            }
-            Flows::Dynamic(make) => {
-                let (key_path, name, title) = (key_path.clone(), Arc::clone(name), workload.title());
-                dynamic.push(DynamicWorkload { key_path, name, title, make });
-            }
-        }
-    }
-    Ok((static_flows, dynamic))
-}
-
-/// A flow that is known before the run, without name and ordinal.
-struct UnnamedFlow {
-    from: HostIx,
-    to: HostIx,
-    start: Time,
-    stop: Option<Time>,
-    size: Option<Bytes>,
-    announces: Option<SenderAnnouncement>,
-    /// UDP source port; `None`: drawn from the seed.
-    port: Option<u16>,
-    incast: bool,
-    workload: Arc<str>,
-}
-
-/// Returns all flows that are known before the run, sorted by start: those of the key `flows`, and `from_workloads`.
-fn resolve_flows(
-    spec: &ExperimentSpec,
-    topology: &Topology,
-    from_workloads: Vec<NamedFlow>,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Vec<Flow>, ExperimentError> {
-    let host = |key_path: String, name: &str| {
-        topology.host_named(name).ok_or_else(|| invalid(&key_path, undeclared_host(topology, name)))
-    };
-    let listed_flows = workload_names::listed_flows();
-    let mut unnamed_flows = Vec::new();
-    for (i, flow) in spec.flows.iter().enumerate() {
-        let key_path = |key: &str| format!("flows[{i}].{key}");
-        let from = host(key_path("from"), &flow.from)?;
-        let to = host(key_path("to"), &flow.to)?;
-        if from == to {
-            return Err(invalid(&key_path("to"), format!("\"{}\" cannot send to itself", flow.to)));
-        }
-        if flow.size == Some(Bytes::ZERO) {
-            return Err(invalid(&key_path("size"), "must be at least 1B".to_owned()));
-        }
-        if flow.start >= spec.duration {
-            let reason = format!("{} is not before the end of the run ({})", flow.start, spec.duration);
-            return Err(invalid(&key_path("start"), reason));
-        }
-        if let Some(stop) = flow.stop.filter(|&stop| stop <= flow.start) {
-            return Err(invalid(&key_path("stop"), format!("stop {stop} is not after start {}", flow.start)));
-        }
-        let announced = flow.announces.iter().map(|name| host(key_path("announces"), name));
-        let announced = announced.collect::<Result<Vec<_>, _>>()?;
-        let max = max_announced_under_any_scheme(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
-        if announced.len() as u64 > max {
-            let reason = format!("too many senders: {}; the packets can list at most {max}", announced.len());
-            return Err(invalid(&key_path("announces"), reason));
-        }
-        // 0: no number, see `SenderAnnouncement::incast_number`.
-        let incast_number = flow.incast.map_or(0, NonZeroU32::get);
-        let announced =
-            (!announced.is_empty()).then(|| SenderAnnouncement { incast_number, senders: announced.into() });
-        if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
-            let port = flow.port.unwrap_or_default();
-            let reason = format!("port {port} is reserved; use another, for example 50000");
-            return Err(invalid(&key_path("port"), reason));
-        }
-        unnamed_flows.push(UnnamedFlow {
-            from,
-            to,
-            start: flow.start,
-            stop: flow.stop,
-            size: flow.size,
-            announces: announced,
-            port: flow.port,
-            incast: false,
-            workload: Arc::clone(&listed_flows),
-        });
-    }
-    let unnamed = |(workload, StaticFlow { from, to, start, size, announces, incast })| UnnamedFlow {
-        from,
-        to,
-        start,
-        stop: None,
-        size,
-        announces,
-        port: None,
-        incast,
-        workload,
-    };
-    unnamed_flows.extend(from_workloads.into_iter().map(unnamed));
-    let port_seed = stream_seed(spec.seed, "entropy ports");
-    let mut flows: Vec<Flow> = Vec::with_capacity(unnamed_flows.len());
-    let mut namer = FlowNamer::new(topology, &[]);
-    for (i, flow) in unnamed_flows.into_iter().enumerate() {
-        let UnnamedFlow { from, to, start, stop, size, announces, port, incast, workload } = flow;
-        let (name, ordinal) = namer.next_name(from, to);
-        let entropy_port = port.unwrap_or_else(|| entropy_port(mix(port_seed ^ i as u64)));
-        flows.push(Flow {
-            name,
-            ordinal,
-            from,
-            to,
-            start,
-            stop,
-            size,
-            entropy_port,
-            announces,
-            incast,
-            workload,
-        });
-    }
-    flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
-    Ok(flows)
 }
 
 /// Returns the priority class of DATA for each host that `queues` lists; entry n of `queues` is class n + 1.
