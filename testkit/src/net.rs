@@ -421,6 +421,9 @@ impl TestNetwork {
             "{before} B in flight, window {}",
             subflow.window
         );
+        // A host that marks makes up for waits, for ten times the wait from which it marks.
+        let max_backlog = sender.config().scheme.needs().source_marking.map_or(Time::ZERO, |wait| wait * 10);
+        let mut sent_at = self.now.saturating_sub(max_backlog);
         if let Some(last) = self.nics[host].last_data.get(&flow) {
             let gap = info.rate.tx_time(last.len);
             assert!(
@@ -428,8 +431,9 @@ impl TestNetwork {
                 "sent {} after the previous packet, but pacing requires {gap}",
                 self.now - last.sent_at
             );
+            sent_at = sent_at.max(last.sent_at + gap);
         }
-        self.nics[host].last_data.insert(flow, SentFrame { sent_at: self.now, len: frame.len() });
+        self.nics[host].last_data.insert(flow, SentFrame { sent_at, len: frame.len() });
     }
 
     /// Sends the first frame in the queue of port `to`, unless the port is busy. Faults apply here.
