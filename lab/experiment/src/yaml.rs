@@ -87,6 +87,16 @@ pub(crate) fn read_with_positions<T: DeserializeOwned>(
     serde_path_to_error::deserialize(value).map_err(|error| {
         let parser_position =
             error.inner().location().map(|found| Position { line: found.line(), column: found.column() });
+        // The other parser accepts a tab after the dash of a list entry.
+        let tab = parser_position.and_then(|at| {
+            let column = text.lines().nth(at.line.checked_sub(1)?)?.chars().position(|c| c == '\t')? + 1;
+            Some(Position { column, ..at })
+        });
+        if tab.is_some() && error.inner().to_string().contains("found character that cannot start any token")
+        {
+            let reason = "a tab; write a space instead".to_owned();
+            return KeyError { position: tab, key_path: String::new(), reason };
+        }
         let error = to_key_error(error, positions);
         KeyError { position: error.position.or(parser_position), ..error }
     })
@@ -171,12 +181,13 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
 pub(crate) fn without_rust_types(reason: &str) -> String {
     let reason = reason.replacen("invalid type: sequence", "invalid type: list", 1);
     // serde reads a list where a map with a `kind` is expected.
-    let reason =
-        if reason.starts_with("invalid length ") && reason.contains("expected internally tagged enum") {
-            "invalid type: list, expected a map of keys".to_owned()
-        } else {
-            reason
-        };
+    let reason = if reason.starts_with("invalid length ")
+        && (reason.contains("tagged enum") || reason.contains("struct "))
+    {
+        "invalid type: list, expected a map of keys".to_owned()
+    } else {
+        reason
+    };
     // serde_yaml keeps integers of 64 bits.
     if let Some(number) =
         reason.strip_suffix("` as u128, expected any YAML value").and_then(|text| text.split('`').nth(1))
@@ -597,6 +608,12 @@ workloads:
             spec("{kind: star, hosts: 4.5, rate: 1Gbps}"),
             "1:21: hosts: invalid type: floating point `4.5`, expected a whole number"
         );
+    }
+
+    #[test]
+    fn a_tab_after_a_dash_has_its_position() {
+        let error = read::<Vec<String>>("- a\n-\tb\n").unwrap_err().to_string();
+        assert_eq!(error, "2:2: a tab; write a space instead");
     }
 
     #[test]

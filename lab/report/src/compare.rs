@@ -131,22 +131,37 @@ fn merge(runs: &[LoadedRun], names: &[String]) -> MergedRuns {
 /// Returns the port to compare for each run, on the page and in the terminal: the bottleneck of all runs together, if every
 /// run has this port, else the [`bottleneck`] of each run. `None` for a run in which nothing was sent.
 pub fn ports(runs: &[LoadedRun]) -> Vec<Option<String>> {
+    let shared = shared_port(runs);
+    runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
+}
+
+/// Returns the bottleneck of all runs together, if every run has this port.
+fn shared_port(runs: &[LoadedRun]) -> Option<&str> {
     let has_port = |run: &LoadedRun, port: &str| {
         run.results.summary.schemes.values().any(|s| s.queues.contains_key(port))
     };
+    // In another topology the port of this name may be another one.
+    let neighbour = |run: &LoadedRun, port: &str| {
+        let mut series = run.results.traces.values().flat_map(|trace| &trace.ports);
+        series.find(|series| series.port == port).map(|series| series.towards.clone())
+    };
+    let is_one_port = |port: &str| {
+        let neighbours: BTreeSet<String> = runs.iter().filter_map(|run| neighbour(run, port)).collect();
+        neighbours.len() <= 1
+    };
     let all = runs.iter().flat_map(|run| run.results.summary.schemes.values());
-    let shared = ports_by_congestion(all).into_iter().next();
-    let shared = shared.filter(|port| runs.iter().all(|run| has_port(run, port)));
-    runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
+    let port = ports_by_congestion(all).into_iter().next()?;
+    (runs.iter().all(|run| has_port(run, port)) && is_one_port(port)).then_some(port)
 }
 
 /// Says at which port queue and utilisation are compared; `None` if nothing was sent.
 pub fn port_sentence(runs: &[LoadedRun]) -> Option<String> {
     let ports = ports(runs);
     let distinct: BTreeSet<&String> = ports.iter().flatten().collect();
+    let is_shared = shared_port(runs).is_some();
     match distinct.into_iter().collect::<Vec<_>>()[..] {
         [] => None,
-        [port] => {
+        [port] if is_shared || runs.len() == 1 => {
             let merged = merge(runs, &names(runs));
             let over = match merged.results.order.len() {
                 1 => "",
@@ -440,6 +455,21 @@ mod tests {
             "{sentence}"
         );
         assert!(comparison_page(&runs).contains(&sentence));
+    }
+
+    #[test]
+    fn ports_of_the_same_name_in_other_topologies_are_not_compared() {
+        let mut other = run("b", 150_000, 1);
+        for trace in other.results.traces.values_mut() {
+            trace.ports.iter_mut().for_each(|series| series.towards = "h3".to_owned());
+        }
+        let runs = [run("a", 100_000, 1), other];
+        let sentence = port_sentence(&runs).unwrap();
+        assert!(
+            sentence.starts_with("The runs have different ports")
+                && sentence.ends_with("s1:3 of a, s1:3 of b"),
+            "{sentence}"
+        );
     }
 
     #[test]

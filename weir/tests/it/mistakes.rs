@@ -43,7 +43,7 @@ fn a_check_covers_the_runs_of_the_sweep_block() {
         (
             "seed=1..3",
             "\"marks\", mraks",
-            "error: x.yaml:7:21: sweep.metrics[1]: mraks: unknown metric; did you mean \"marks\"?",
+            "error: x.yaml:7:22: sweep.metrics[1]: mraks: unknown metric; did you mean \"marks\"?",
         ),
     ] {
         let (status, _, message) = check(&sweep(over, metrics));

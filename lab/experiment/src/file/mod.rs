@@ -13,6 +13,7 @@ mod flows;
 mod lookup;
 mod nic;
 mod overrides;
+mod pfc;
 mod policy;
 mod program;
 mod resolve;

@@ -8,7 +8,7 @@ use super::overrides::{self, Override};
 use super::scale::{Scale, host_rate};
 use super::scheme::{Scheme, check_thresholds, resolve_scheme_overrides, resolve_schemes};
 use super::spec::ExperimentSpec;
-use super::{changes, workload_names};
+use super::{changes, pfc, workload_names};
 use crate::catalogue::Catalogue;
 use crate::hosts;
 use crate::input::read_file;
@@ -25,7 +25,6 @@ use weir_controller::topology::{
     self, HostIx, SwitchIx, Topology, TopologyError, TopologyFile, TopologyProblem, TopologySpec,
 };
 use weir_host::scheme::SchemeConfig;
-use weir_switch::tm::PfcConfig;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Resolves relative paths against the directory of `file`, and reads the topology file, if there is one.
@@ -129,7 +128,7 @@ pub(super) fn resolve(
         })?;
     let schemes = resolve_schemes(&spec, registry, &topology, &invalid)?;
     check_values(&spec, &invalid)?;
-    check_pfc(&spec, &invalid)?;
+    pfc::check(&spec, &invalid)?;
     check_thresholds(&spec, &topology, &schemes, &invalid)?;
     let parsed_workloads = read_workloads(&spec, catalogue, &invalid)?;
     let workload_names = workload_names::resolve(&spec, &invalid)?;
@@ -230,37 +229,6 @@ fn check_values(
     }
     if !spec.observe.size_classes.is_sorted() {
         return Err(invalid("observe.size_classes", "sizes must be in ascending order".to_owned()));
-    }
-    Ok(())
-}
-
-/// Checks the times of PFC.
-fn check_pfc(
-    spec: &ExperimentSpec,
-    invalid: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(), ExperimentError> {
-    /// PFC frames of all eight classes, which have the minimum size of Ethernet frames.
-    const PFC_FRAMES: u64 = 8 * 64;
-    /// Bytes in the time of a unit of `quanta`, 512 bits.
-    const UNIT: u64 = 64;
-    let Some(pfc) = spec.pfc.on() else { return Ok(()) };
-    // A pause is refreshed after half of the time, and the frame may then wait for a data frame and for other classes.
-    let min = (2 * (spec.mtu.get() + PFC_FRAMES)).div_ceil(UNIT);
-    if let Some(quanta) = pfc.quanta.filter(|quanta| u64::from(quanta.get()) < min) {
-        let reason = format!(
-            "{quanta} is too short: the pause would expire before it is refreshed; choose {min} or more"
-        );
-        return Err(invalid("pfc.quanta", reason));
-    }
-    let resume_offset = pfc.resume_offset.unwrap_or(PfcConfig::RESUME_OFFSET);
-    if let Some(threshold) = pfc.threshold.filter(|&threshold| threshold <= resume_offset) {
-        let reason = format!(
-            "{threshold} is not above the resume offset, {resume_offset}, so that a pause would never end; raise the threshold"
-        );
-        return Err(invalid("pfc.threshold", reason));
-    }
-    if pfc.watchdog == Some(Time::ZERO) {
-        return Err(invalid("pfc.watchdog", "must be greater than zero, for example 1ms".to_owned()));
     }
     Ok(())
 }

@@ -224,7 +224,7 @@ fn errors_are_reported_with_the_reason() {
     reports("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: no parameter to set");
     reports("policy: {set: [{at: 0, via: h7, eta: 0.9}]}", "policy.set[0].via: host \"h7\" is not declared");
     reports("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "unknown parameter \"etta\" of hpcc");
-    reports("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0]: eta: ");
+    reports("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0].eta: 9 is out of range");
     reports("policy: {key: short}", "policy.key");
     reports("policy: {imin: 0}", "imin");
     reports("policy: {tune: [{hosts: [h9], k: 1}]}", "host \"h9\" is not declared");
