@@ -38,6 +38,8 @@ pub(crate) struct SchemeFacts {
     /// Number of samples of all queues, and of those that repeat the one before because a reading took too long.
     pub samples: usize,
     pub repeated_samples: usize,
+    /// Whether the switches kept the peaks of queues; otherwise these are of samples.
+    pub exact_peaks: bool,
     /// Longest time between two readings of the queues.
     pub max_sample_gap_us: f64,
     /// Scheduling delays of the agents' event loops, by host.
@@ -88,11 +90,15 @@ impl SchemeFacts {
 
     /// Returns a warning if queues were not read in time for every sample.
     fn warning(&self, label: &str) -> Option<String> {
-        let SchemeFacts { samples, repeated_samples, max_sample_gap_us, .. } = self;
+        let SchemeFacts { samples, repeated_samples, max_sample_gap_us, exact_peaks, .. } = self;
+        let doubtful = match exact_peaks {
+            true => "means and percentiles are of the others",
+            false => "peaks may be higher than reported",
+        };
         (*repeated_samples > 0).then(|| {
             format!(
                 "{label}: {repeated_samples} of {samples} samples of queues repeat an earlier one, as no queue was read for \
-                 up to {:.1} ms: peaks may be higher than reported; use a slower --rate or an idle machine",
+                 up to {:.1} ms: {doubtful}; use a slower --rate or an idle machine",
                 max_sample_gap_us / 1e3,
             )
         })

@@ -37,6 +37,8 @@ pub struct FabricSample {
     pub bytes: Vec<[u64; 2]>,
     /// Ports of each switch with their cells of the register.
     pub cells: Vec<Vec<(u16, u64)>>,
+    /// Ports of each switch with the largest queue since the last sample, in bytes.
+    pub peaks: Vec<Vec<(u16, u64)>>,
 }
 
 impl LinkRequest {

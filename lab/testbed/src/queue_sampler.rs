@@ -36,6 +36,8 @@ pub(crate) struct QueueSamples {
     pub is_repeated: Vec<bool>,
     /// Longest time between two readings.
     pub max_gap: Time,
+    /// Whether the switches keep the peaks, so that they do not depend on readings.
+    pub has_exact_peaks: bool,
 }
 
 impl QueueSamples {
@@ -58,7 +60,7 @@ pub(crate) struct PortSamples {
     pub port: u16,
     /// Queue length in bytes at each sample.
     pub queue: Vec<u64>,
-    /// Maximum queue length in bytes, including polls between samples.
+    /// Maximum queue length in bytes, including polls between samples: of the switch, if it keeps the peak.
     pub peak: u64,
     /// Cumulative bytes sent, at the start and at each sample: one entry more than `queue`.
     pub sent: Vec<u64>,
@@ -88,10 +90,16 @@ enum Queues {
     Thrift(Vec<(String, ThriftClient)>),
 }
 
+/// The queues of all switches at one time, in bytes, by switch and port.
+struct Queued {
+    now: Vec<Vec<u64>>,
+    /// The peaks since the last reading; `None` if switches do not keep them.
+    peaks: Option<Vec<Vec<u64>>>,
+}
+
 /// Readings of all switches at one time.
 trait Readings {
-    /// Returns the queue length in bytes by switch and port.
-    fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error>;
+    fn queues(&mut self, switches: usize) -> Result<Queued, Error>;
 
     /// Returns the cumulative bytes sent by each port, at the time of the queue lengths if these were read just before.
     /// A port that no longer exists has 0.
@@ -133,12 +141,16 @@ impl Source {
 }
 
 impl Readings for Source {
-    fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
+    fn queues(&mut self, switches: usize) -> Result<Queued, Error> {
         match self {
-            Source::Switches { queues, .. } => (0..switches).map(|switch| queues.read(switch)).collect(),
+            Source::Switches { queues, .. } => {
+                let now = (0..switches).map(|switch| queues.read(switch)).collect::<Result<_, _>>()?;
+                Ok(Queued { now, peaks: None })
+            }
             Source::Fabric { request, last, .. } => {
                 let sample: &FabricSample = last.insert(request.send_in_run(LINKS)?);
-                Ok(sample.cells.iter().map(|cells| by_port(cells)).collect())
+                let by_switch = |all: &[Vec<(u16, u64)>]| all.iter().map(|cells| by_port(cells)).collect();
+                Ok(Queued { now: by_switch(&sample.cells), peaks: Some(by_switch(&sample.peaks)) })
             }
         }
     }
@@ -250,7 +262,7 @@ fn sample<R: Readings>(
     let polls = (interval / min_poll_interval(switches)).max(1);
     let mut last_reading = start;
     let mut read = |source: &mut R, samples: &mut QueueSamples| {
-        let queues = poll_queues(source, &mut samples.ports, switches)?;
+        let queues = poll_queues(source, samples, switches)?;
         let now = monotonic();
         samples.max_gap = samples.max_gap.max(Time::from_secs_f64(now - last_reading));
         last_reading = now;
@@ -288,17 +300,21 @@ fn record_sent(source: &mut impl Readings, ports: &mut [PortSamples]) -> Result<
 /// Reads all queues, in the order of the ports, and updates the peaks.
 fn poll_queues(
     source: &mut impl Readings,
-    ports: &mut [PortSamples],
+    samples: &mut QueueSamples,
     switches: usize,
 ) -> Result<Vec<u64>, Error> {
-    let cells = source.queues(switches)?;
-    let poll = |samples: &mut PortSamples| {
-        let cells = cells.get(samples.switch.0 as usize);
-        let bytes = cells.and_then(|cells| cells.get(usize::from(samples.port))).copied().unwrap_or(0);
-        samples.peak = samples.peak.max(bytes);
+    let Queued { now, peaks } = source.queues(switches)?;
+    samples.has_exact_peaks = peaks.is_some();
+    let poll = |port: &mut PortSamples| {
+        let of_port = |cells: &[Vec<u64>]| {
+            let cells = cells.get(port.switch.0 as usize);
+            cells.and_then(|cells| cells.get(usize::from(port.port))).copied().unwrap_or(0)
+        };
+        let bytes = of_port(&now);
+        port.peak = port.peak.max(peaks.as_deref().map_or(bytes, of_port));
         bytes
     };
-    Ok(ports.iter_mut().map(poll).collect())
+    Ok(samples.ports.iter_mut().map(poll).collect())
 }
 
 /// Repeats the last sample if a sampling time was missed by a whole interval, so that sample n always belongs to time n
@@ -358,15 +374,18 @@ mod tests {
         readings: u64,
         busy_at: u64,
         busy_for: Duration,
+        keeps_peaks: bool,
     }
 
     impl Readings for BusySwitch {
-        fn queues(&mut self, _switches: usize) -> Result<Vec<Vec<u64>>, Error> {
+        fn queues(&mut self, _switches: usize) -> Result<Queued, Error> {
             self.readings += 1;
             if self.readings == self.busy_at {
                 std::thread::sleep(self.busy_for);
             }
-            Ok(vec![vec![0, 1_000 * self.readings]])
+            let bytes = 1_000 * self.readings;
+            let peaks = self.keeps_peaks.then(|| vec![vec![0, bytes + 500]]);
+            Ok(Queued { now: vec![vec![0, bytes]], peaks })
         }
         fn sent(&mut self) -> Result<Vec<u64>, Error> {
             Ok(vec![0])
@@ -376,10 +395,16 @@ mod tests {
     /// Samples that were missed while a reading took long repeat the one before, are counted, and are no readings.
     #[test]
     fn missed_samples_are_counted_and_set_no_peak() {
-        let mut switch = BusySwitch { readings: 0, busy_at: 3, busy_for: Duration::from_millis(62) };
-        let port = PortSamples { switch: SwitchIx(0), port: 1, queue: Vec::new(), peak: 0, sent: Vec::new() };
-        let times = (Time::from_ms(5), Time::from_ms(100));
-        let samples = sample(&mut switch, vec![port], monotonic(), times, &AtomicBool::new(false)).unwrap();
+        let run = |keeps_peaks: bool| {
+            let mut switch =
+                BusySwitch { readings: 0, busy_at: 3, busy_for: Duration::from_millis(62), keeps_peaks };
+            let port =
+                PortSamples { switch: SwitchIx(0), port: 1, queue: Vec::new(), peak: 0, sent: Vec::new() };
+            let times = (Time::from_ms(5), Time::from_ms(100));
+            let samples = sample(&mut switch, vec![port], monotonic(), times, &AtomicBool::new(false));
+            (samples.unwrap(), switch)
+        };
+        let (samples, switch) = run(false);
         let port = &samples.ports[0];
         assert_eq!(
             (port.queue.len(), port.sent.len()),
@@ -393,5 +418,8 @@ mod tests {
         assert_eq!(port.peak, 1_000 * switch.readings);
         let repeats = |n: &usize| samples.is_repeated[*n];
         assert!((0..20).filter(repeats).all(|n| port.queue[n] == port.queue[n - 1]));
+        let (samples, switch) = run(true);
+        assert!(samples.has_exact_peaks);
+        assert_eq!(samples.ports[0].peak, 1_000 * switch.readings + 500, "the peak of the switch");
     }
 }

@@ -204,7 +204,7 @@ impl<'a> Measurements<'a> {
         let mut fresh = QueueHistogram::default();
         self.samples.fresh(port).for_each(|bytes| fresh.add(bytes));
         let (name, rate) = (self.port_name(port), self.port_rate(port));
-        // The peak includes polls between two samples.
+        // The peak is the switch's own, or includes polls between two samples.
         Some(PortObservation::new(name, &fresh, port.peak, Bytes::new(sent), rate))
     }
 

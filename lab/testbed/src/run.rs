@@ -417,6 +417,7 @@ impl Testbed<'_> {
             flows: flows.collect(),
             samples: measurements.samples.is_repeated.len(),
             repeated_samples: measurements.samples.repeated(),
+            exact_peaks: measurements.samples.has_exact_peaks,
             max_sample_gap_us: us(measurements.samples.max_gap),
             lateness: measurements
                 .agents

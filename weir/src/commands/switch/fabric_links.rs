@@ -110,18 +110,18 @@ impl LinkController for FabricLinks {
     fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>> {
         let read = |(handle, ports): (&DataplaneHandle, &Vec<u16>)| {
             let (ports, register) = (ports.clone(), register.to_owned());
-            handle.call(move |switch, _| read_cells(switch, &ports, &register))
+            handle.call(move |switch, _| (read_cells(switch, &ports, &register), take_peaks(switch, &ports)))
         };
         let replies: Vec<_> = self.handles.iter().zip(&self.ports).map(read).collect();
-        let cells = replies.into_iter().map(|reply| reply.wait()).collect::<Result<Vec<_>, _>>();
-        Some(cells.and_then(|cells| {
+        let read = replies.into_iter().map(|reply| reply.wait()).collect::<Result<(Vec<_>, Vec<_>), _>>();
+        Some(read.and_then(|(cells, peaks)| {
             let (states, _) = self.read_states()?;
             let bytes = |link: &FabricLink| {
                 [0, 1].map(|end| {
                     direction_from(&states, link, end).map_or(0, |status| status.counters.offered.bytes)
                 })
             };
-            Ok(FabricSample { bytes: self.links.iter().map(bytes).collect(), cells })
+            Ok(FabricSample { bytes: self.links.iter().map(bytes).collect(), cells, peaks })
         }))
     }
 }
@@ -134,4 +134,12 @@ fn read_cells(switch: &Switch, ports: &[u16], register: &str) -> Vec<(u16, u64)>
         Some((port, bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))))
     };
     ports.iter().filter_map(cell).collect()
+}
+
+/// Returns the largest queue of each port since the last call, in bytes.
+fn take_peaks(switch: &mut Switch, ports: &[u16]) -> Vec<(u16, u64)> {
+    let peak = |&port: &u16| (port, switch.queues().port_occupancy(port).peak_bytes);
+    let peaks = ports.iter().map(peak).collect();
+    switch.reset_peaks();
+    peaks
 }
