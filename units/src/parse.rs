@@ -22,7 +22,7 @@ enum ParseErrorKind {
         meant: Option<String>,
     },
     TooLarge {
-        /// The largest value, in the largest unit.
+        /// The largest value, in the unit of the text.
         max: String,
     },
     TooFine,
@@ -85,12 +85,6 @@ impl UnitSystem {
         candidates(&equal).or_else(|| candidates(&longer))
     }
 
-    fn too_large(&self) -> ParseErrorKind {
-        let largest = self.suffixes.iter().max_by_key(|(_, scale)| *scale);
-        let max = largest.map_or_else(String::new, |(suffix, scale)| format!("{}{suffix}", u64::MAX / scale));
-        ParseErrorKind::TooLarge { max }
-    }
-
     /// Parses `<decimal><suffix>` into an exact integer count of the smallest unit.
     pub(crate) fn parse(&self, text: &str) -> Result<u64, ParseUnitError> {
         let error = |problem| ParseUnitError {
@@ -123,6 +117,11 @@ impl UnitSystem {
                 return Err(error(ParseErrorKind::UnknownUnit { unit: suffix.to_owned(), meant }));
             }
         };
+        // In the unit of the text.
+        let too_large = || {
+            let max = format!("{}{suffix}", u128::from(u64::MAX) / scale);
+            error(ParseErrorKind::TooLarge { max })
+        };
         let fraction = fraction.trim_end_matches('0');
         // Keeps `numerator * scale` within u128. Decimal units never need more than 14 digits; a fraction of a binary
         // unit may need more (2^-20 GiB has 20 digits) and is refused as too fine.
@@ -131,7 +130,7 @@ impl UnitSystem {
         }
         let whole: u128 = match whole.trim_start_matches('0') {
             "" => 0,
-            digits => digits.parse().map_err(|_| error(self.too_large()))?,
+            digits => digits.parse().map_err(|_| too_large())?,
         };
         let numerator: u128 = if fraction.is_empty() { 0 } else { fraction.parse().expect("ASCII digits") };
         let denominator = 10u128.pow(fraction.len() as u32);
@@ -142,7 +141,7 @@ impl UnitSystem {
             .checked_mul(scale)
             .and_then(|w| w.checked_add(numerator * scale / denominator))
             .and_then(|v| u64::try_from(v).ok())
-            .ok_or_else(|| error(self.too_large()))
+            .ok_or_else(too_large)
     }
 }
 

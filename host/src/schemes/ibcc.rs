@@ -129,7 +129,7 @@ impl Scheme for Ibcc {
         })
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(Destination { marking_rate: self.marking_rate })
+        Box::new(Destination { marking_rate: self.marking_rate, marks: 0 })
     }
 }
 
@@ -194,14 +194,21 @@ impl Sender for Source {
 #[derive(Debug)]
 struct Destination {
     marking_rate: u16,
+    /// Number of marked packets.
+    marks: u64,
 }
 
 impl Receiver for Destination {
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
-        // Each packet by itself: every eleventh would be that of the same flow where eleven flows take turns.
-        let dice = hash(data.now.as_ps()) >> 32;
-        let is_kept = dice % (u64::from(self.marking_rate) + 1) == 0;
-        AckFields { suppress_ecn_echo: data.is_marked && !is_kept, ..AckFields::default() }
+        if !data.is_marked {
+            return AckFields::default();
+        }
+        self.marks = self.marks.wrapping_add(1);
+        // Each packet by itself: every eleventh would be that of the same flow where eleven flows take turns. The number
+        // of the mark, unlike its time, is the same in a scale model.
+        let dice = hash(self.marks) >> 32;
+        let is_answered = dice % (u64::from(self.marking_rate) + 1) == 0;
+        AckFields { suppress_ecn_echo: !is_answered, ..AckFields::default() }
     }
     fn wants_telemetry(&self) -> bool {
         false

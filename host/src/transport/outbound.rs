@@ -76,7 +76,7 @@ impl Outbound {
             by_message: IdMap::default(),
             ready: ReadyQueues::new(),
             paced: Deadlines::default(),
-            peers: PeerPacers::default(),
+            peers: PeerPacers::new(resolved.pacing_credit),
             timers: Deadlines::default(),
             needs,
             deflection: needs.deflection,

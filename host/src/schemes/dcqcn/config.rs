@@ -16,7 +16,7 @@ parameters! {
         };
         /// Weight of the newest sample in alpha.
         pub(super) g: f64 = 0.003_906_25 => {
-            in 0.0001..=1.0, symbol: "g", range: "0.0001 to 1", source: "DCQCN §5: 1/256; HPCC simulator run.py",
+            in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCQCN §5: 1/256; HPCC simulator run.py",
         };
         /// Interval between two decays of alpha.
         pub(super) alpha_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {

@@ -4,6 +4,7 @@
 //! are reported with file, line, column and key path.
 
 mod alias;
+mod assignment;
 mod changes;
 mod error;
 mod experiment;
@@ -19,19 +20,20 @@ mod program;
 mod resolve;
 mod scale;
 mod scheme;
+mod schemes;
 mod spec;
 mod warnings;
 mod workload_names;
 
 pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
+pub use assignment::Override;
 pub use changes::{AvoidedLinks, Change, ScheduledChange};
 pub use error::ExperimentError;
 pub use experiment::Experiment;
 pub use faults::{Attack, FaultSpec};
 pub use flow::{Flow, FlowNamer, flow_name};
 pub use nic::NicSpec;
-pub use overrides::Override;
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scale::Scale;

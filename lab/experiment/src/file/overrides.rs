@@ -1,31 +1,9 @@
 //! `--set a.b=c`: replaces keys of the experiment file from the command line, or for a run of a sweep.
 
+use super::assignment::Override;
 use crate::yaml::{KeyError, Positions, in_assignment, is_within, join_path, without_rust_types};
 use serde_yaml::{Mapping, Value};
-use std::fmt;
 use weir_host::suggest::did_you_mean;
-
-/// A value that replaces that of the file.
-#[derive(Clone, Copy, Debug)]
-pub struct Override<'a> {
-    /// `key.path=value`.
-    pub assignment: &'a str,
-    /// What gave it, for messages: `--set`, or the option or key of a sweep.
-    pub origin: &'a str,
-}
-
-impl<'a> From<&'a String> for Override<'a> {
-    fn from(assignment: &'a String) -> Override<'a> {
-        Override { assignment, origin: "--set" }
-    }
-}
-
-/// Writes `--set key.path=value`.
-impl fmt::Display for Override<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.origin, self.assignment)
-    }
-}
 
 /// Applies all `overrides` to `root` and marks them in `positions`.
 ///

@@ -1,12 +1,14 @@
 //! Resolves an [`ExperimentSpec`] to an [`Experiment`]: replaces names by indices, applies defaults, and rejects invalid
 //! values with their key paths.
 
+use super::assignment::Override;
 use super::error::ExperimentError;
 use super::experiment::Experiment;
 use super::flows::{read_workloads, resolve_flows, resolve_workloads};
-use super::overrides::{self, Override};
+use super::overrides;
 use super::scale::{Scale, host_rate};
-use super::scheme::{Scheme, check_thresholds, resolve_scheme_overrides, resolve_schemes};
+use super::scheme::Scheme;
+use super::schemes::{check_thresholds, resolve_scheme_overrides, resolve_schemes};
 use super::spec::ExperimentSpec;
 use super::{changes, pfc, workload_names};
 use crate::catalogue::Catalogue;

@@ -206,7 +206,7 @@ fn errors_have_key_path_and_reason() {
         (&["topology.rate=7Gbps"], &["topology.rate: rate 7Gbps has no telemetry code"]),
         (&["topology=[star]"], &["topology: invalid type: list, expected a map of keys"]),
         (&["seed=99999999999999999999"], &["seed: 99999999999999999999 is too large"]),
-        (&["mtu=100B"], &["mtu: 100B is too small", "it must be at least "]),
+        (&["mtu=100B", "schemes=[hpcc]"], &["mtu: 100B is too small", "it must be at least "]),
         (&["pfc={threshold: 0B}"], &["pfc.threshold: 0B is not above the resume offset, 3KiB"]),
         (&["faults=[{kind: loss, rate: 1%, links: [s1-s2, s1-h9]}]"], &["faults[0].links[1]: \"s1-h9\""]),
         (&["faults=[{kind: down, links: [], from: 1us}]"], &["faults[0].links: no link"]),

@@ -1,7 +1,7 @@
 //! The metrics that a sweep shows for each run.
 
 use super::stats::Estimate;
-use super::suggestion::suggestion;
+use super::suggestion::{below_scheme, suggestion};
 use super::wildcard::{Expansion, SizeClass, expand};
 use crate::format;
 use crate::metrics::list::{self, MetricDefinition, OF_FLOWS};
@@ -316,12 +316,6 @@ impl MetricColumn {
             None => mean,
         }
     }
-}
-
-/// Returns a path without the label of a scheme in front.
-pub(super) fn below_scheme<'a>(path: &'a str, order: &[String]) -> &'a str {
-    let rest = |label: &String| path.strip_prefix(label.as_str())?.strip_prefix('.');
-    order.iter().find_map(rest).unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What an unknown metric probably means.
 
-use super::measure::below_scheme;
 use crate::paper_value;
 use serde_json::Value;
 use weir_experiment::results::Summary;
@@ -67,4 +66,10 @@ fn listed(names: &[&str]) -> String {
     const MAX_LISTED: usize = 12;
     let rest = if names.len() > MAX_LISTED { ", ..." } else { "" };
     names[..names.len().min(MAX_LISTED)].join(", ") + rest
+}
+
+/// Returns a path without the label of a scheme in front.
+pub(super) fn below_scheme<'a>(path: &'a str, order: &[String]) -> &'a str {
+    let rest = |label: &String| path.strip_prefix(label.as_str())?.strip_prefix('.');
+    order.iter().find_map(rest).unwrap_or(path)
 }

@@ -205,7 +205,7 @@ fn errors_are_reported_with_the_reason() {
         "faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]",
         "faults[0].to: 5us is not after 5us",
     );
-    reports("faults: [{kind: reroute, links: [s1-s9], from: 0}]", "faults[0].links: \"s1-s9\" is neither");
+    reports("faults: [{kind: reroute, links: [s1-s9], from: 0}]", "faults[0].links[0]: \"s1-s9\" is neither");
     reports("faults: [{kind: reroute, links: [s1-s2], from: 2ms}]", "is not before the end of the run");
     reports("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
     reports("faults: [{kind: impair, duplicate: 150%}]", "faults[0].duplicate");

@@ -89,8 +89,8 @@ fn a_model_has_the_queues_of_the_original() {
 
 /// All timers of all schemes are scaled, whatever word a default is: no quantity of the model depends on the rate. Telemetry
 /// is rounded differently, which changes the peak of hpcc++ by 6 % at 10 Mbit/s, and by up to 9 % the short mean queues of
-/// PowerTCP, which multiplies two rounded quantities; ExpressPass draws the jitter of its credits from the time, and ibcc
-/// the marks that it answers, which changes its mean by 6 %.
+/// PowerTCP, which multiplies two rounded quantities; ExpressPass draws the jitter of its credits
+/// from the time.
 #[test]
 fn every_scheme_has_the_queues_of_the_original() {
     let packet = 1518.0;

@@ -8,7 +8,9 @@ const SCHEMES: &str = "schemes=[dctcp, hpcc, {scheme: dctcp, label: windows, set
 
 fn run(overrides: &[&str]) -> Result<Results, String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/quickstart.yaml");
-    let overrides: Vec<String> = [SCHEMES].iter().chain(overrides).map(|text| (*text).to_owned()).collect();
+    let schemes = Some(&SCHEMES).filter(|_| !overrides.iter().any(|text| text.starts_with("schemes=")));
+    let overrides: Vec<String> =
+        schemes.into_iter().chain(overrides).map(|text| (*text).to_owned()).collect();
     let experiment = Experiment::load(&file, &overrides, None).map_err(|error| error.to_string())?;
     Ok(weir_sim::run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}")))
 }

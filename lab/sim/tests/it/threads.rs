@@ -25,6 +25,9 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
+/// An experiment of seconds whose hosts start a flow every 780 ms.
+const WITHOUT_EARLY_FLOWS: &str = "amp-fig14-ms.yaml";
+
 /// Loads an experiment and shortens it to `longer`, or by default to the maximum duration. Its first flows, faults and
 /// policies are moved into that time.
 fn shortened(path: &Path, longer: Option<Time>) -> Experiment {
@@ -71,7 +74,8 @@ fn every_experiment_gives_the_same_bytes_on_any_number_of_threads() {
             (results.summary.digest, results.summary.packet_hops)
         };
         let single = digest(1);
-        assert!(single.1 > 0, "{}: nothing happened", path.display());
+        let is_idle = path.ends_with(WITHOUT_EARLY_FLOWS);
+        assert!(single.1 > 0 || is_idle, "{}: nothing happened", path.display());
         let threads = if longer.is_some() { vec![2, 3, 8] } else { vec![default_threads] };
         for threads in threads {
             assert_eq!(digest(threads), single, "{} on {threads} threads", path.display());
