@@ -3,6 +3,9 @@
 //!
 //! Each test runs in its own network namespace, isolated from this machine's interfaces.
 
+// Prints measurements.
+#![allow(clippy::print_stderr)]
+
 use serde_json::Value;
 use std::fs;
 use std::io::Write;

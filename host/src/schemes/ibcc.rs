@@ -207,7 +207,7 @@ impl Receiver for Destination {
         // Each packet by itself: every eleventh would be that of the same flow where eleven flows take turns. The number
         // of the mark, unlike its time, is the same in a scale model.
         let dice = hash(self.marks) >> 32;
-        let is_answered = dice % (u64::from(self.marking_rate) + 1) == 0;
+        let is_answered = dice.is_multiple_of(u64::from(self.marking_rate) + 1);
         AckFields { suppress_ecn_echo: !is_answered, ..AckFields::default() }
     }
     fn wants_telemetry(&self) -> bool {

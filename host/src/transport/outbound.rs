@@ -135,7 +135,9 @@ impl Outbound {
     ) {
         let Some(message) = self.messages.get_slot_mut(slot) else { return };
         stats.suppressions += u64::from(message.apply_decision(index, decision));
-        if let Some((peer, rate)) = message.peer_slot.zip(message.control.peer_rate()) {
+        if let Some(peer) = message.peer_slot
+            && let Some(rate) = message.control.peer_rate()
+        {
             self.peers.set_rate(peer, rate);
         }
         self.reschedule_all(now, slot);
@@ -268,6 +270,13 @@ impl Outbound {
             let (slot, index) = self.subflow_of_timer(timer_id);
             self.reschedule(now, slot, index);
         }
+        if self.needs.limits_peers {
+            self.release_peers(now);
+        }
+    }
+
+    /// Moves the subflows whose turn to a receiver has come to `ready`.
+    fn release_peers(&mut self, now: Time) {
         while let Some((peer, (key, index))) = self.peers.pop_due(now) {
             match self.messages.get(key) {
                 Some(message) => self.ready.push(message.priority(), (key, index)),
@@ -335,8 +344,12 @@ impl Outbound {
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no timer is armed.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        let deadlines = [self.paced.earliest(), self.peers.earliest(), self.timers.earliest()];
-        deadlines.into_iter().flatten().min()
+        let either = |a: Option<Time>, b: Option<Time>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let own = either(self.paced.earliest(), self.timers.earliest());
+        if self.needs.limits_peers { either(own, self.peers.earliest()) } else { own }
     }
 
     /// Releases paced subflows and handles the timers that expired.

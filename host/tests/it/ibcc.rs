@@ -20,12 +20,14 @@ fn ack(probe: &mut SenderHarness, is_marked: bool) -> u64 {
     probe.ack(&[]).rate.as_bps() / 1_000_000
 }
 
+type Parameters<'a> = &'a [(&'a str, &'a str)];
+
 /// docs/algorithms/ibcc.md#worked-numbers: the three published tables, at 40 Gbit/s.
 #[test]
 fn entries_of_the_published_tables() {
     let mellanox = [("cct_shift", "0"), ("max_delay", "57.39")];
     let omni_path = [("cct", "linear"), ("cct_shift", "3"), ("max_delay", "10")];
-    let tables: [(&[(&str, &str)], [(usize, u64); 5]); 3] = [
+    let tables: [(Parameters<'_>, [(usize, u64); 5]); 3] = [
         (&[], [(18, 40_000), (19, 35_555), (38, 26_666), (53, 20_000), (127, 5_925)]),
         (&mellanox, [(16, 40_000), (17, 20_000), (24, 13_333), (30, 10_000), (127, 689)]),
         (&omni_path, [(1, 40_000), (2, 35_555), (13, 20_000), (64, 6_666), (127, 3_636)]),
