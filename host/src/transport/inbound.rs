@@ -244,14 +244,7 @@ impl Inbound {
         let ack_fields = self.run_receiver(now, frame, context, stats);
         let mut ack = self.ack_for(times, frame, &ack_fields);
         if ack_fields.send_cnp {
-            let cnp = ControlFrame {
-                kind: PacketKind::Cnp,
-                flags: Flags::NONE,
-                records: RecordBuf::NONE,
-                arrived_at: None,
-                ..ack.clone()
-            };
-            control.push(now, cnp, stats);
+            control.push(now, cnp_beside(&ack), stats);
         }
         ack.seq = accepted.rcv_nxt as u32;
         let is_marked = frame.ip.ecn() == Ecn::Ce;
@@ -480,5 +473,16 @@ impl Inbound {
                 control.push(now, ack, stats);
             }
         }
+    }
+}
+
+/// Returns the CNP for the packet that `ack` acknowledges.
+fn cnp_beside(ack: &ControlFrame) -> ControlFrame {
+    ControlFrame {
+        kind: PacketKind::Cnp,
+        flags: Flags::NONE,
+        records: RecordBuf::NONE,
+        arrived_at: None,
+        ..ack.clone()
     }
 }

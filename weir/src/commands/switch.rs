@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use weir_server::p4runtime::{Programs, Server as P4RuntimeServer, ServerConfig};
 use weir_server::thrift::{NotificationSocket, ThriftConfig, ThriftServer};
@@ -140,15 +140,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.out.flush()?;
     tracing::info!(device = args.device_id, switches = names.len(), ports = interface_count, "running");
 
-    while quit_rx.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        if !dataplane.is_running() {
-            return Err(Failure::work("the data plane thread panicked; see the message above"));
-        }
-        // `stop` below returns the error of the server.
-        if !p4runtime.is_running() {
-            break;
-        }
-    }
+    wait(&quit_rx, &dataplane, &p4runtime)?;
     drop((metrics_server, thrift_servers, link_server));
     p4runtime.stop().map_err(Failure::work)?;
     let stats = dataplane.stop();
@@ -158,6 +150,23 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 writeln!(console.out, "{name}")?;
             }
             write!(console.out, "{stats}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a signal, or until the P4Runtime server ends, whose error `stop` returns.
+fn wait(
+    quit: &Receiver<()>,
+    dataplane: &FabricDataplane,
+    p4runtime: &P4RuntimeServer,
+) -> Result<(), Failure> {
+    while quit.recv_timeout(HEALTH_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        if !dataplane.is_running() {
+            return Err(Failure::work("the data plane thread panicked; see the message above"));
+        }
+        if !p4runtime.is_running() {
+            break;
         }
     }
     Ok(())
