@@ -108,8 +108,7 @@ pub fn long_pauses(results: &Results) -> Vec<String> {
     results.order.iter().flat_map(pauses_of).collect()
 }
 
-/// Returns what limits the meaning of means and percentiles: [unfinished flows](unfinished), and [few
-/// samples](small_samples).
+/// Returns what limits the meaning of means and percentiles: unfinished flows, and few samples.
 pub fn sample_notes(results: &Results) -> Vec<String> {
     unfinished(results).into_iter().chain(small_samples(results)).collect()
 }

@@ -59,7 +59,7 @@ pub struct Row {
 const FEWER_RUNS: &str = "*";
 
 impl Row {
-    /// Returns the mark of a mean over fewer runs than are done, which [`SweepResults::fewer_runs`] explains; an empty text
+    /// Returns the mark of a mean over fewer runs than are done, which `SweepResults::fewer_runs` explains; an empty text
     /// for others.
     pub fn mark(&self, estimate: &Estimate) -> &'static str {
         if estimate.runs < self.runs { FEWER_RUNS } else { "" }
