@@ -117,7 +117,7 @@ async fn watch_installs_the_other_switches_beside_one_that_never_answers() {
     std::fs::write(&file, TOPOLOGY).expect("written");
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json");
     let arguments = format!(
-        "controller watch --topology {} --program {} --timeout 1s --for 4s --json",
+        "controller watch --topology {} --program {} --timeout 3s --for 12s --json",
         file.display(),
         program.display()
     );
