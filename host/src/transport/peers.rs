@@ -128,9 +128,28 @@ impl PeerPacers {
 
     /// Removes and returns all waiting subflows, in the order of their turns, and forgets all receivers.
     pub(super) fn clear(&mut self) -> Vec<(Key, u8)> {
-        let mut peers = std::mem::take(self).peers;
+        let mut peers = std::mem::replace(self, PeerPacers::new(self.credit)).peers;
         let waiting = |peer: &mut Peer| std::mem::take(&mut peer.waiting);
         let pop_all = |mut waiting: Ring<_>| std::iter::from_fn(move || waiting.pop_front());
         peers.values_mut().map(waiting).flat_map(pop_all).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,250 bytes at 10 Gbit/s take 1 us.
+    #[test]
+    fn credit_outlives_a_change_of_scheme() {
+        let us = Time::from_us;
+        let mut peers = PeerPacers::new(Ratio::new(0.5).unwrap());
+        for start in [us(0), us(100)] {
+            let slot = peers.join(start, Ipv4Addr::LOCALHOST, Bandwidth::from_gbps(10));
+            peers.on_sent(slot, start, 1_250);
+            peers.on_sent(slot, start + us(9), 1_250);
+            assert_eq!(peers.next_departure(slot), start + us(9) + Time::from_ns(500));
+            assert_eq!(peers.clear(), []);
+        }
     }
 }
