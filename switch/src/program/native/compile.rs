@@ -324,14 +324,7 @@ impl<'a> NativeCompiler<'a> {
             emitter.emit_return_verdict(EXIT_MULTICAST, group, priority);
             emitter.switch_to(unicast);
         }
-        let (port, drop_port) =
-            (emitter.use_slot(standard.egress_spec), emitter.load_input(NativeInput::DropPort));
-        let is_drop = emitter.compare(IntCC::Equal, port, drop_port);
-        let (dropped, forward) = (emitter.builder.create_block(), emitter.builder.create_block());
-        emitter.brif(is_drop, dropped, forward);
-        emitter.switch_to(dropped);
-        emitter.emit_return(EXIT_DROP);
-        emitter.switch_to(forward);
+        let port = self.return_if_dropped(&mut emitter);
         emitter.set_imm(standard.instance_type, NORMAL);
         emitter.store_bridged(bridged);
         emitter.emit_return_verdict(EXIT_UNICAST, port, priority);
@@ -359,6 +352,19 @@ impl<'a> NativeCompiler<'a> {
         };
         memory.extend(bridged.iter().copied().filter(is_write_only));
         memory
+    }
+
+    /// Emits a return that is taken if the packet is to be dropped. Returns the port to which it goes otherwise.
+    fn return_if_dropped(&self, emitter: &mut Emitter<'_, '_>) -> Value {
+        let port = emitter.use_slot(self.program.standard.egress_spec);
+        let drop_port = emitter.load_input(NativeInput::DropPort);
+        let is_drop = emitter.compare(IntCC::Equal, port, drop_port);
+        let (dropped, forward) = (emitter.builder.create_block(), emitter.builder.create_block());
+        emitter.brif(is_drop, dropped, forward);
+        emitter.switch_to(dropped);
+        emitter.emit_return(EXIT_DROP);
+        emitter.switch_to(forward);
+        port
     }
 
     /// Returns these slots as a set, without the arguments of actions, which come from the entry.

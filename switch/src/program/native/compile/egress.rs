@@ -6,13 +6,12 @@ use crate::program::frame_access::HeaderEmit;
 use crate::program::header_moves::WINDOW_LEN;
 use crate::program::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
 use crate::program::limbs::low_mask;
-use crate::program::native::abi::{EXIT_DEPARSE, EXIT_DROP, EXIT_FINISH, MAX_FRAME_ACCESS, NativeInput};
+use crate::program::native::abi::{EXIT_DEPARSE, EXIT_FINISH, MAX_FRAME_ACCESS, NativeInput};
 use crate::program::native::code::Unsupported;
 use crate::program::native::emitter::{Emitter, FRAME};
 use crate::program::native::lower_deparser::HeaderSets;
 use crate::program::native::slot_storage::{self, SlotSet};
 use crate::program::op::Slot;
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Value, ValueDef};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::HashSet;
@@ -69,14 +68,7 @@ impl NativeCompiler<'_> {
 
         emitter.switch_to(end);
         self.leave_if_pending(&mut emitter, &spilled_on_finish);
-        let (port, drop_port) =
-            (emitter.use_slot(standard.egress_spec), emitter.load_input(NativeInput::DropPort));
-        let is_drop = emitter.compare(IntCC::Equal, port, drop_port);
-        let (dropped, forward) = (emitter.builder.create_block(), emitter.builder.create_block());
-        emitter.brif(is_drop, dropped, forward);
-        emitter.switch_to(dropped);
-        emitter.emit_return(EXIT_DROP);
-        emitter.switch_to(forward);
+        self.return_if_dropped(&mut emitter);
         let slow = emitter.create_cold_block();
         let mut spilled_on_deparse = Vec::new();
         match deparser {
