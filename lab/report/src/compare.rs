@@ -62,7 +62,7 @@ pub fn comparison_page(runs: &[LoadedRun]) -> String {
         }
         @for line in left_out(runs) { p.note { (line) "." } }
         (differences(runs, &names))
-        (comparison(&merged, port_sentence(runs)))
+        (comparison(&merged, port_sentence_of(&merged, runs)))
         @for sentence in page::sample_notes(&merged.results) { p.note { (sentence) "." } }
         (paper_section(runs, &names))
         @for section in &sections { (page::charts(section)) }
@@ -156,13 +156,16 @@ fn shared_port(runs: &[LoadedRun]) -> Option<&str> {
 
 /// Says at which port queue and utilisation are compared; `None` if nothing was sent.
 pub fn port_sentence(runs: &[LoadedRun]) -> Option<String> {
+    port_sentence_of(&merge(runs, &names(runs)), runs)
+}
+
+fn port_sentence_of(merged: &MergedRuns, runs: &[LoadedRun]) -> Option<String> {
     let ports = ports(runs);
     let distinct: BTreeSet<&String> = ports.iter().flatten().collect();
     let is_shared = shared_port(runs).is_some();
     match distinct.into_iter().collect::<Vec<_>>()[..] {
         [] => None,
         [port] if is_shared || runs.len() == 1 => {
-            let merged = merge(runs, &names(runs));
             let over = match merged.results.order.len() {
                 1 => "",
                 _ if runs.len() > 1 => " over all schemes and runs",

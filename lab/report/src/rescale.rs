@@ -33,8 +33,7 @@ fn convert_values(json: &mut Value, unit: ValueUnit, slowdown: f64) {
     match json {
         // Whole numbers are counts.
         Value::Number(number) if number.is_f64() => {
-            let factor = unit.full_speed_factor(slowdown);
-            *json = number.as_f64().map_or(Value::Null, |value| (value * factor).into());
+            *json = number.as_f64().map_or(Value::Null, |value| unit.at_full_speed(value, slowdown).into());
         }
         Value::Array(list) => list.iter_mut().for_each(|value| convert_values(value, unit, slowdown)),
         Value::Object(map) => map.iter_mut().for_each(|(key, value)| {
@@ -54,9 +53,11 @@ fn trace(scheme: &mut SchemeTrace, factor: f64) {
         flow.fct = flow.fct.map(time);
         flow.ideal = flow.ideal.map(time);
     }
-    for row in scheme.fct.iter_mut().filter(|row| row.quantity == "fct_us") {
-        row.value = row.value.map(|value| value / factor);
-        row.interval = row.interval.map(|(low, high)| (low / factor, high / factor));
+    for row in &mut scheme.fct {
+        let unit = ValueUnit::of_path(&row.quantity);
+        row.value = row.value.map(|value| unit.at_full_speed(value, factor));
+        let interval = |(low, high)| (unit.at_full_speed(low, factor), unit.at_full_speed(high, factor));
+        row.interval = row.interval.map(interval);
     }
     for flow in &mut scheme.rates {
         flow.rate.iter_mut().chain(&mut flow.goodput).for_each(rate);

@@ -78,8 +78,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (file, experiment) in args.files.iter().zip(&experiments) {
         let warnings = experiment.warnings();
         warnings.iter().for_each(|warning| console::warn(&with_position(file, warning)));
-        let has_sweep = experiment.spec.sweep.as_ref().is_some_and(|sweep| !sweep.over.is_empty());
-        if has_sweep && !args.check {
+        if has_sweep(experiment) && !args.check {
             Sweep::check_keys(sweep_request(file, args, console))?;
         }
     }
@@ -131,8 +130,8 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
             file.display()
         ));
     }
-    let has_sweep = experiment.spec.sweep.as_ref().is_some_and(|sweep| !sweep.over.is_empty());
-    let sweep_runs = has_sweep.then(|| Sweep::check(sweep_request(file, args, console))).transpose()?;
+    let sweep_runs =
+        has_sweep(experiment).then(|| Sweep::check(sweep_request(file, args, console))).transpose()?;
     let traffic = report::describe::traffic(experiment);
     let (pfc, routes) = (report::describe::pfc(experiment), report::describe::routes(experiment));
     if console.style.json {
@@ -161,6 +160,11 @@ fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Consol
         write!(console.out, "; the sweep has {runs} runs, all valid")?;
     }
     Ok(writeln!(console.out)?)
+}
+
+/// Returns whether the file's `sweep` block names values.
+fn has_sweep(experiment: &Experiment) -> bool {
+    experiment.spec.sweep.as_ref().is_some_and(|sweep| !sweep.over.is_empty())
 }
 
 /// Returns the sweep of the file's `sweep` block.

@@ -21,6 +21,8 @@ pub(super) fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis
         n if n > MAX_PORTS => Some(format!("The {MAX_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
+    // It may be a port that was not observed.
+    let bottleneck = bottleneck(&results.summary);
     let mut figures: Vec<Figure> = ports
         .iter()
         .take(MAX_PORTS)
@@ -43,12 +45,10 @@ pub(super) fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis
             let name = port_name(results, port);
             Figure {
                 file: format!("queue-{}", file_name(port)),
-                title: match bottleneck(&results.summary) {
-                    // The bottleneck of the run may be a port that was not observed.
-                    Some(bottleneck) if bottleneck == port && ports.len() > 1 => {
-                        format!("{name} (bottleneck)")
-                    }
-                    _ => name.clone(),
+                title: if bottleneck == Some(port) && ports.len() > 1 {
+                    format!("{name} (bottleneck)")
+                } else {
+                    name.clone()
                 },
                 layout: if rank == 0 { Layout::Full } else { Layout::Half },
                 picture: Picture::Chart(Chart {

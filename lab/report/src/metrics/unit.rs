@@ -36,12 +36,12 @@ impl ValueUnit {
         }
     }
 
-    /// Returns by what a value of a scale model is multiplied for full speed. `slowdown` is the model's factor.
-    pub fn full_speed_factor(self, slowdown: f64) -> f64 {
+    /// Converts a value of a scale model, which ran `slowdown` times slower, to full speed.
+    pub fn at_full_speed(self, value: f64, slowdown: f64) -> f64 {
         match self {
-            ValueUnit::Microseconds => 1.0 / slowdown,
-            ValueUnit::Gbps => slowdown,
-            ValueUnit::Bytes | ValueUnit::None => 1.0,
+            ValueUnit::Microseconds => value / slowdown,
+            ValueUnit::Gbps => value * slowdown,
+            ValueUnit::Bytes | ValueUnit::None => value,
         }
     }
 }
