@@ -27,14 +27,18 @@ pub fn multi_thread(name: &str, workers: usize, blocking: usize) -> io::Result<R
     Ok(runtime)
 }
 
-/// Checks that the system starts `count` more threads at the same time.
+/// Checks that the system starts `count` more threads at the same time, with room for what they allocate.
 fn check_threads(count: usize) -> io::Result<()> {
+    // Twice the default. Under a limit of the address space, threads that only wait would leave too little for a runtime's,
+    // which allocate as soon as they run.
+    const STACK: usize = 4 << 20;
     let gate = Mutex::new(());
     let wait = || drop(gate.lock().unwrap_or_else(PoisonError::into_inner));
     thread::scope(|scope| {
         // The threads end when the gate opens, after the last of them has started.
         let _closed = gate.lock();
-        (0..count).try_for_each(|_| thread::Builder::new().spawn_scoped(scope, wait).map(drop))
+        (0..count)
+            .try_for_each(|_| thread::Builder::new().stack_size(STACK).spawn_scoped(scope, wait).map(drop))
     })
 }
 
