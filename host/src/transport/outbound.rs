@@ -414,8 +414,7 @@ impl Outbound {
 /// ([`Needs::source_marking`]) behave as if the frame had waited in a queue of the NIC: the gap behind it began when it was
 /// due, so its successor may make up for the wait.
 fn departure(now: Time, free_at: Time, source_marking: Option<Time>) -> Departure {
+    let Some(max_wait) = source_marking else { return Departure { now, due: now, is_marked: false } };
     let wait = now.saturating_sub(free_at);
-    let made_up = source_marking.map_or(Time::ZERO, |max_wait| wait.min(max_wait * MAX_BACKLOG));
-    let is_marked = source_marking.is_some_and(|max_wait| wait >= max_wait);
-    Departure { now, due: now.saturating_sub(made_up), is_marked }
+    Departure { now, due: now.saturating_sub(wait.min(max_wait * MAX_BACKLOG)), is_marked: wait >= max_wait }
 }

@@ -67,7 +67,7 @@ impl Pacer {
     pub(super) fn set_blocked(&mut self, now: Time, is_blocked: bool) {
         if std::mem::replace(&mut self.is_blocked, is_blocked) && !is_blocked {
             self.sendable_since = now;
-            self.update();
+            self.next_departure = self.next_departure.max(now);
         }
     }
 
