@@ -159,7 +159,7 @@ impl ReceivePath {
     /// Returns the time of the next interrupt or frame.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let reported = self.reported.front().map(|(at, _)| *at);
-        [reported, self.interrupt_at()].into_iter().flatten().min()
+        Time::earliest(reported, self.interrupt_at())
     }
 }
 
@@ -234,7 +234,7 @@ impl<F> SendPath<F> {
         // A time that has passed waits for the wire or for the end of a pause, after which the driver calls anyway.
         let next_ready = self.frames.iter().map(|(at, _)| *at).find(|&at| at > now);
         let next_taken = Some(self.next_at).filter(|&at| at > now && self.bytes < self.max_bytes);
-        self.wakeup_at = [next_ready, next_taken].into_iter().flatten().min();
+        self.wakeup_at = Time::earliest(next_ready, next_taken);
         frame
     }
 

@@ -195,8 +195,8 @@ impl Host {
     /// Returns the time at which to call [`wakeup`](Self::wakeup); `None` if no timer is armed.
     pub fn next_wakeup(&self) -> Option<Time> {
         let policy = self.policy.as_deref().map(HostPolicy::next_wakeup);
-        let transport = earliest(self.outbound.next_wakeup(), self.inbound.next_wakeup());
-        earliest(earliest(transport, policy), self.next_nic_wakeup())
+        let transport = Time::earliest(self.outbound.next_wakeup(), self.inbound.next_wakeup());
+        Time::earliest(Time::earliest(transport, policy), self.next_nic_wakeup())
     }
 
     /// Runs every timer that is due at `now`: pacing releases, retransmission timeouts, scheme timers, credits,
@@ -250,14 +250,5 @@ impl Host {
     /// Returns the counters since the host was created.
     pub fn stats(&self) -> &HostStats {
         &self.stats
-    }
-}
-
-/// Returns the earlier of two optional times.
-#[inline]
-pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

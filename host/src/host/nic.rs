@@ -1,6 +1,6 @@
 //! The path of frames through the NIC model.
 
-use super::{Host, earliest};
+use super::Host;
 use crate::event::Transmit;
 use crate::nic::DepartingFrame;
 use crate::stats::DropReason;
@@ -59,7 +59,7 @@ impl Host {
     pub(super) fn next_nic_wakeup(&self) -> Option<Time> {
         let received = self.receive_path.as_ref().and_then(|path| path.next_wakeup());
         let sent = self.send_path.as_ref().and_then(|path| path.next_wakeup());
-        earliest(earliest(received, sent), self.control.next_release())
+        Time::earliest(Time::earliest(received, sent), self.control.next_release())
     }
 
     pub(super) fn wakeup_nic(&mut self, now: Time) {

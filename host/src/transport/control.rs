@@ -173,7 +173,7 @@ impl ControlQueue {
 
     /// Returns the time at which to call [`release`](Self::release) next; `None` if no frame is delayed.
     pub(crate) fn next_release(&self) -> Option<Time> {
-        [self.acks.next_end(), self.cnps.next_end()].into_iter().flatten().min()
+        Time::earliest(self.acks.next_end(), self.cnps.next_end())
     }
 
     /// Removes and returns the oldest frame that may leave.

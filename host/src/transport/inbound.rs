@@ -449,10 +449,7 @@ impl Inbound {
     /// due.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let delayed_ack = self.delayed_acks.front().map(|deadline| deadline.time);
-        match (delayed_ack, self.credit_deadlines.earliest()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        Time::earliest(delayed_ack, self.credit_deadlines.earliest())
     }
 
     /// Queues the delayed ACKs and the credits whose deadline has come.

@@ -344,12 +344,8 @@ impl Outbound {
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no timer is armed.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        let either = |a: Option<Time>, b: Option<Time>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let own = either(self.paced.earliest(), self.timers.earliest());
-        if self.needs.limits_peers { either(own, self.peers.earliest()) } else { own }
+        let own = Time::earliest(self.paced.earliest(), self.timers.earliest());
+        if self.needs.limits_peers { Time::earliest(own, self.peers.earliest()) } else { own }
     }
 
     /// Releases paced subflows and handles the timers that expired.

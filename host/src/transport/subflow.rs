@@ -453,10 +453,7 @@ impl Subflow {
 
     /// Returns the earlier of the retransmission timeout and the scheme's timer.
     pub(super) fn deadline(&self) -> Option<Time> {
-        match (self.rto_at, self.scheme_timer) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        Time::earliest(self.rto_at, self.scheme_timer)
     }
 
     pub(super) fn info(&self, is_active: bool) -> SubflowInfo {
