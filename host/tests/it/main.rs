@@ -20,6 +20,7 @@ mod nic;
 mod p4;
 mod parameters;
 mod policy;
+mod policy_packets;
 mod rates;
 mod receiver;
 mod registry;
