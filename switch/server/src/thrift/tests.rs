@@ -3,166 +3,18 @@
 //! Numbers in `fields(2)`, `i32(1)` and the like are ids of Thrift fields. The codes of exceptions are those of
 //! BMv2's IDL.
 
-use super::value::{Fields, Value};
-use super::{NotificationSocket, ThriftConfig, ThriftServer};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::time::Duration;
-use thrift::protocol::{
-    TBinaryInputProtocol, TBinaryOutputProtocol, TInputProtocol, TMessageIdentifier, TMessageType,
-    TOutputProtocol, TType,
+mod client;
+mod digests;
+
+use super::value::Value;
+use client::{
+    Client, ENTITIES, OTHER, PRE, Reply, STANDARD, TARGET, TestServer, VOID, bytes, data, key, message,
+    priority,
 };
-use weir_switch::driver::{Dataplane, DataplaneConfig};
+use std::io::{Read, Write};
+use thrift::protocol::TType;
+use weir_switch::driver::DataplaneConfig;
 use weir_switch::{Program, Switch};
-
-/// A program with an object of every kind.
-const ENTITIES: &str = include_str!("../../../tests/it/control/entities.json");
-const OTHER: &str = include_str!("../../../tests/programs/p4runtime.json");
-const STANDARD: &str = "standard";
-const PRE: &str = "simple_pre_lag";
-const TARGET: &str = "simple_switch";
-/// Values of `ThriftConfig::allow_config_swap`.
-const SWAP_ALLOWED: bool = true;
-const SWAP_DISABLED: bool = false;
-/// Whether the protocol writes and requires its version in the header of a message.
-const STRICT: bool = true;
-
-/// A switch without interfaces, and its server.
-struct TestServer {
-    thrift: ThriftServer,
-    _dataplane: Dataplane,
-}
-
-impl TestServer {
-    fn new(program: Option<&str>) -> TestServer {
-        TestServer::build(program, SWAP_ALLOWED, None)
-    }
-
-    fn without_swap(program: Option<&str>) -> TestServer {
-        TestServer::build(program, SWAP_DISABLED, None)
-    }
-
-    /// A server that publishes digests. The CPU port is the one that `OTHER` expects.
-    fn with_notifications(socket: &str) -> TestServer {
-        let socket = Arc::new(NotificationSocket::bind(socket).unwrap());
-        TestServer::build(Some(OTHER), SWAP_ALLOWED, Some(socket))
-    }
-
-    fn build(
-        program: Option<&str>,
-        allow_config_swap: bool,
-        notifications: Option<Arc<NotificationSocket>>,
-    ) -> TestServer {
-        let cpu_port = notifications.is_some().then_some(255);
-        let config = DataplaneConfig { priorities: 8, cpu_port, ..DataplaneConfig::default() };
-        let switch = program.map(|json| {
-            let program = Program::from_json(json).unwrap();
-            Box::new(Switch::new(program, config.switch_config(), 1).unwrap())
-        });
-        let dataplane = Dataplane::start(config, switch, &[]).unwrap();
-        let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let config = ThriftConfig {
-            listen,
-            device_id: 3,
-            seed: 1,
-            allow_config_swap,
-            programs: Arc::default(),
-            notifications,
-        };
-        TestServer {
-            thrift: ThriftServer::start(dataplane.handle(), &config).unwrap(),
-            _dataplane: dataplane,
-        }
-    }
-
-    fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.thrift.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Client { stream, sequence: 0 }
-    }
-}
-
-struct Client {
-    stream: TcpStream,
-    sequence: i32,
-}
-
-/// A reply: a result, the code of an exception that the IDL declares, or the text of a TApplicationException.
-#[derive(Debug, PartialEq)]
-enum Reply {
-    Result(Option<Value>),
-    Exception(i32),
-    Application(String),
-}
-
-impl Client {
-    fn call(&mut self, service: &str, method: &str, args: impl IntoIterator<Item = Value>) -> Reply {
-        self.sequence += 1;
-        self.stream.write_all(&message(service, method, self.sequence, args)).unwrap();
-        let mut protocol = TBinaryInputProtocol::new(&mut self.stream, STRICT);
-        let reply = protocol.read_message_begin().unwrap();
-        assert_eq!((reply.name.as_str(), reply.sequence_number), (method, self.sequence));
-        let fields = Fields::read(&mut protocol, 0).unwrap();
-        match reply.message_type {
-            TMessageType::Exception => Reply::Application(fields.text(1).unwrap()),
-            _ => match fields.get(1) {
-                Some(Value::Struct(exception)) => Reply::Exception(exception.i32(1).unwrap()),
-                _ => Reply::Result(fields.get(0).cloned()),
-            },
-        }
-    }
-
-    /// A call of `standard` in context 0.
-    fn standard(&mut self, method: &str, args: impl IntoIterator<Item = Value>) -> Reply {
-        self.call(STANDARD, method, [Value::I32(0)].into_iter().chain(args))
-    }
-
-    fn result(&mut self, method: &str, args: impl IntoIterator<Item = Value>) -> Value {
-        match self.standard(method, args) {
-            Reply::Result(Some(value)) => value,
-            other => panic!("{method}: {other:?}"),
-        }
-    }
-
-    /// Returns whether the server has closed the connection.
-    fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 64]), Ok(0))
-    }
-}
-
-fn message(service: &str, method: &str, sequence: i32, args: impl IntoIterator<Item = Value>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut protocol = TBinaryOutputProtocol::new(&mut bytes, STRICT);
-    let name = format!("{service}:{method}");
-    protocol.write_message_begin(&TMessageIdentifier::new(name, TMessageType::Call, sequence)).unwrap();
-    Fields((1..).zip(args).collect()).write(&mut protocol).unwrap();
-    bytes
-}
-
-fn data<const N: usize>(args: [&[u8]; N]) -> Value {
-    Value::List(TType::String, args.map(|arg| Value::Binary(arg.to_vec())).into())
-}
-
-/// A list of `BmMatchParam`, each of a type with its fields.
-fn key<const N: usize>(params: [(i32, Vec<Value>); N]) -> Value {
-    let param = |(ty, fields): (i32, Vec<Value>)| {
-        let found = Value::structure((1..).zip(fields));
-        Value::structure([(1, Value::I32(ty)), (ty as i16 + 2, found)])
-    };
-    Value::List(TType::Struct, params.map(param).into())
-}
-
-fn bytes(value: &[u8]) -> Value {
-    Value::Binary(value.to_vec())
-}
-
-fn priority(number: i32) -> Value {
-    Value::structure([(1, Value::I32(number))])
-}
-
-const VOID: Reply = Reply::Result(None);
 
 #[test]
 fn entries_are_written_and_read_as_in_bmv2() {
@@ -341,7 +193,7 @@ fn multicast_groups_are_shared_with_other_writers() {
         pre("bm_mc_node_create", &[Value::I32(1), Value::text("2"), Value::text("")]),
         Reply::Exception(5)
     );
-    let handle = server._dataplane.handle();
+    let handle = server.dataplane.handle();
     let replicas = handle.with(|switch, _| switch.multicast_groups().clone()).unwrap();
     let replica = |port| weir_switch::engine::Replica { port, instance: 9 };
     assert_eq!(replicas.into_iter().collect::<Vec<_>>(), [(5, vec![replica(1), replica(3)])]);
@@ -413,7 +265,7 @@ fn another_program_is_loaded_and_then_swapped_in() {
     let load =
         |client: &mut Client, text: &str| client.call(STANDARD, "bm_load_new_config", [Value::text(text)]);
     let swap = |client: &mut Client| client.call(STANDARD, "bm_swap_configs", []);
-    let handle = server._dataplane.handle();
+    let handle = server.dataplane.handle();
     let runs = || handle.with(|switch, _| switch.pipeline().program().json().to_owned()).unwrap();
     assert_eq!(swap(&mut client), Reply::Exception(3), "NO_ONGOING_SWAP");
     let to_port_4 = Value::structure([(1, Value::I32(4))]);
@@ -618,133 +470,4 @@ fn the_state_is_serialised_for_a_switch_that_restores_it() {
 
     let empty = TestServer::new(None);
     assert_eq!(serialise(&mut empty.connect()), "", "without a program");
-}
-
-/// A subscriber of the notifications socket, without nanomsg.
-trait SubscriberStream: Read + Write {}
-impl<S: Read + Write> SubscriberStream for S {}
-
-#[test]
-fn digests_are_published_to_subscribers() {
-    const TIMEOUT: Option<Duration> = Some(Duration::from_millis(100));
-    let path = std::env::temp_dir().join(format!("weir-notifications-{}.ipc", std::process::id()));
-    let ipc = format!("ipc://{}", path.display());
-    for address in [ipc.as_str(), "tcp://127.0.0.1:0"] {
-        let server = TestServer::with_notifications(address);
-        let mut client = server.connect();
-        let Value::Struct(info) = client_info(&mut client) else { panic!() };
-        let published = info.text(3).unwrap();
-        let kind: &[u8] = if address == ipc { &[1] } else { &[] };
-        let mut stream: Box<dyn SubscriberStream> = match published.strip_prefix("tcp://") {
-            Some(address) => {
-                let stream = TcpStream::connect(address).unwrap();
-                stream.set_read_timeout(TIMEOUT).unwrap();
-                Box::new(stream)
-            }
-            None => {
-                let stream = UnixStream::connect(&path).unwrap();
-                stream.set_read_timeout(TIMEOUT).unwrap();
-                Box::new(stream)
-            }
-        };
-        stream.write_all(&[0, b'S', b'P', 0, 0, 33, 0, 0]).unwrap();
-        let mut header = [0; 8];
-        read_all(&mut *stream, &mut header).then_some(()).expect("a header");
-        assert_eq!(header, [0, b'S', b'P', 0, 0, 32, 0, 0]);
-        // Digests from before the subscription are lost, so they are repeated until the first one arrives.
-        let mut message = vec![0; kind.len() + 8 + 32 + 8];
-        let mut source = 0;
-        loop {
-            source += 1;
-            assert!(source < 200, "no digest arrives");
-            send_from(&server, source);
-            if read_all(&mut *stream, &mut message) {
-                break;
-            }
-        }
-        let (length, content) = message.split_at(kind.len() + 8);
-        assert_eq!(length, [kind, &40u64.to_be_bytes()].concat());
-        assert_eq!((&content[..4], &content[4..12]), (&b"LEA|"[..], &3u64.to_ne_bytes()[..]));
-        let list = 1i32;
-        assert_eq!(content[16..20], list.to_ne_bytes());
-        assert_eq!(content[32..], [0, 0, 0, 0, 0, source, 0, 255], "source and port");
-        let buffer = Value::I64(i64::from_ne_bytes(content[20..28].try_into().unwrap()));
-        // The same digest again only after an acknowledgement.
-        send_from(&server, source);
-        assert!(!read_all(&mut *stream, &mut message));
-        let list = Value::I32(list);
-        assert_eq!(client.standard("bm_learning_ack_buffer", [list.clone(), buffer]), VOID);
-        send_from(&server, source);
-        assert!((0..50).any(|_| read_all(&mut *stream, &mut message)));
-        // Two per buffer.
-        assert_eq!(client.standard("bm_learning_set_buffer_size", [list.clone(), Value::I32(2)]), VOID);
-        assert_eq!(client.standard("bm_learning_set_timeout", [list.clone(), Value::I32(0)]), VOID);
-        send_from(&server, 201);
-        assert!(!read_all(&mut *stream, &mut message));
-        send_from(&server, 202);
-        let mut message = vec![0; message.len() + 8];
-        assert!((0..50).any(|_| read_all(&mut *stream, &mut message)));
-        let samples = Value::List(TType::I32, vec![Value::I32(0), Value::I32(1), Value::I32(9)]);
-        assert_eq!(client.standard("bm_learning_ack", [list, Value::I64(2), samples]), VOID);
-        let unknown = client.standard("bm_learning_ack_buffer", [Value::I32(9), Value::I64(0)]);
-        assert_eq!(unknown, Reply::Exception(1), "INVALID_LIST_ID");
-        drop(server);
-        assert!(
-            (0..50).any(|_| matches!(stream.read(&mut [0; 8]), Ok(0))),
-            "the stream ends with the server"
-        );
-    }
-    assert!(!path.exists());
-
-    // A socket in use is rejected, one without a process is replaced, and another file is left alone.
-    let first = NotificationSocket::bind(&ipc).unwrap();
-    assert_eq!(NotificationSocket::bind(&ipc).unwrap_err().kind(), ErrorKind::AddrInUse);
-    drop(first);
-    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    drop(NotificationSocket::bind(&ipc).unwrap());
-    std::fs::write(&path, "text").unwrap();
-    assert_eq!(NotificationSocket::bind(&ipc).unwrap_err().kind(), ErrorKind::AddrInUse);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
-    std::fs::remove_file(&path).unwrap();
-    let error = NotificationSocket::bind("inproc://x").unwrap_err().to_string();
-    assert!(error.contains("use ipc://PATH or tcp://ADDRESS:PORT"), "{error}");
-}
-
-#[test]
-fn learning_needs_a_notifications_socket() {
-    let server = TestServer::new(Some(OTHER));
-    let mut client = server.connect();
-    let Value::Struct(info) = client_info(&mut client) else { panic!() };
-    assert_eq!(info.get(3), None);
-    let ack = client.standard("bm_learning_ack_buffer", [Value::I32(1), Value::I64(0)]);
-    assert_eq!(ack, Reply::Exception(3), "ERROR");
-}
-
-fn client_info(client: &mut Client) -> Value {
-    match client.call(STANDARD, "bm_mgmt_get_info", []) {
-        Reply::Result(Some(info)) => info,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Injects a packet from this source, which `OTHER` reports in a digest.
-fn send_from(server: &TestServer, source: u8) {
-    let mut frame = vec![0, 0x40];
-    frame.extend([0, 0, 0, 0, 0, 99, 0, 0, 0, 0, 0, source, 0x88, 0xb5]);
-    frame.extend([7; 46]);
-    server._dataplane.handle().packet_out(frame).unwrap();
-}
-
-/// Fills the buffer. Returns `false` if nothing arrives in time.
-fn read_all(stream: &mut dyn SubscriberStream, buffer: &mut [u8]) -> bool {
-    let mut read = 0;
-    while read < buffer.len() {
-        match stream.read(&mut buffer[read..]) {
-            Ok(0) => panic!("the stream has ended"),
-            Ok(more) => read += more,
-            Err(_) if read == 0 => return false,
-            Err(_) => {}
-        }
-    }
-    true
 }
