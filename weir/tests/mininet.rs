@@ -6,11 +6,14 @@
 // Prints measurements.
 #![allow(clippy::print_stderr)]
 
+mod netns;
+
+use netns::{TestNetns, assert_paths, number, python_of, signal, text, work_dirs};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use weir_testkit::harness;
@@ -60,144 +63,6 @@ const ROOT_TESTS: &[harness::Test] = &[
     ),
     ("a_network_of_the_tutorials_is_as_its_file_says", a_network_of_the_tutorials_is_as_its_file_says),
 ];
-
-/// A network namespace and a directory for results, removed when dropped.
-struct TestNetns {
-    namespace: String,
-    dir: tempfile::TempDir,
-}
-
-impl TestNetns {
-    fn new(test: &str) -> TestNetns {
-        let namespace = format!("weir-mn-{}-{test}", std::process::id());
-        for arguments in [&["netns", "add", &namespace][..], &["-n", &namespace, "link", "set", "lo", "up"]] {
-            assert!(
-                Command::new("ip").args(arguments).status().expect("iproute2").success(),
-                "{arguments:?}"
-            );
-        }
-        TestNetns { namespace, dir: tempfile::tempdir().expect("a temporary directory") }
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace, WEIR]).args(arguments).current_dir(self.dir.path());
-        command
-    }
-
-    /// Runs an experiment on a backend, with the results in `run/`.
-    fn run(&self, experiment: &str, on: &str, arguments: &[&str]) -> Output {
-        self.start_on(experiment, on, arguments).wait_with_output().expect("the process exits")
-    }
-
-    /// Starts a run in Mininet on Weir's switch.
-    fn start(&self, experiment: &str, arguments: &[&str]) -> Child {
-        self.start_on(experiment, "mininet", &[arguments, &["--switch", "weir"]].concat())
-    }
-
-    fn start_on(&self, experiment: &str, on: &str, arguments: &[&str]) -> Child {
-        let file = format!("{ROOT}/experiments/{experiment}.yaml");
-        let mut command = self.weir(&["run", &file, "--on", on, "--out", "run"]);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("weir starts")
-    }
-
-    fn json(&self, name: &str) -> Value {
-        let path = self.dir.path().join("run").join(name);
-        serde_json::from_str(&fs::read_to_string(&path).expect(name)).expect("JSON")
-    }
-
-    /// Returns pids and command lines of the fabric's processes.
-    fn processes(&self) -> Vec<(u32, String)> {
-        let mark = format!("{MARK}{}", self.inode());
-        let matching = |entry: fs::DirEntry| {
-            let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let pid = entry.file_name().to_string_lossy().parse().ok()?;
-            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let words = String::from_utf8_lossy(&words).replace('\0', " ");
-            String::from_utf8_lossy(&environ).contains(&mark).then_some((pid, words))
-        };
-        fs::read_dir("/proc").expect("/proc").flatten().filter_map(matching).collect()
-    }
-
-    /// Returns the remaining processes (command lines) and interfaces (lines of `ip link`) of the fabric.
-    fn leftovers(&self) -> Vec<String> {
-        let mut leftovers: Vec<String> = self.processes().into_iter().map(|(_, words)| words).collect();
-        let shown =
-            Command::new("ip").args(["-n", &self.namespace, "-o", "link"]).output().expect("iproute2").stdout;
-        leftovers.extend(
-            String::from_utf8_lossy(&shown).lines().filter(|l| l.contains("-eth")).map(str::to_owned),
-        );
-        leftovers
-    }
-
-    fn inode(&self) -> String {
-        let path = Path::new("/run/netns").join(&self.namespace);
-        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("the namespace exists"));
-        format!("net:[{inode}]")
-    }
-
-    fn wait_until_nothing_is_left(&self) {
-        let end = Instant::now() + TIMEOUT;
-        while !self.leftovers().is_empty() {
-            assert!(Instant::now() < end, "left behind: {:#?}", self.leftovers());
-            sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Waits until a process or an interface of the fabric contains `what`.
-    fn wait_for(&self, what: &str) {
-        let end = Instant::now() + TIMEOUT;
-        while !self.leftovers().iter().any(|line| line.contains(what)) {
-            assert!(Instant::now() < end, "no {what} in {:#?}", self.leftovers());
-            sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for TestNetns {
-    fn drop(&mut self) {
-        // Does not kill processes that a failed test has left; the next `ip netns` shows them.
-        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).output();
-    }
-}
-
-fn work_dirs() -> Vec<PathBuf> {
-    let entries = fs::read_dir(std::env::temp_dir())
-        .expect("a temporary directory")
-        .flatten()
-        .map(|entry| entry.path());
-    entries
-        .filter(|path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("weir-mininet-"))
-        })
-        .collect()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-/// Asserts that all host pairs responded, and that data and ACKs of every flow took the path of the routes.
-fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
-    let facts = &fabric["schemes"][scheme];
-    assert_eq!(facts["pairs"], pairs, "{scheme}");
-    let flow_paths = facts["flows"].as_array().expect("a list");
-    assert_eq!(flow_paths.len(), flows, "{scheme}");
-    for flow in flow_paths {
-        assert_eq!(flow["same_path"], true, "{scheme}: {flow}");
-        let planned = &flow["planned_path"];
-        for direction in ["data_paths", "ack_paths"] {
-            let paths = flow[direction].as_array().expect("a list");
-            assert!(paths.len() == 1 && paths[0]["path_id"] == *planned, "{scheme}: {flow}");
-            assert!(number(&paths[0]["packets"]) > 50.0, "{scheme}: {flow}");
-        }
-    }
-}
 
 /// The quickstart at the lowest rate: a full frame takes 12 ms, much longer than scheduling delays of processes with
 /// real-time priority. The second flow joins early, so that a run takes 11 s. PFC is off in both backends.
@@ -700,16 +565,4 @@ fn mininet_options_are_rejected_in_virtual_time() {
     assert!(in_mininet("quickstart", &policy).contains("requires --policy-key FILE"));
     let no_key = [&policy[..], &["--policy-key", "/no/key"]].concat();
     assert!(in_mininet("quickstart", &no_key).contains("--policy-key /no/key: No such file"));
-}
-
-fn signal(pid: u32, name: &str) {
-    let pid = pid.to_string();
-    assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill").success());
-}
-
-/// Returns the pid of a run's Python process, the child of weir. (`ip netns exec` replaces itself by weir.)
-fn python_of(weir: u32) -> u32 {
-    let children =
-        fs::read_to_string(format!("/proc/{weir}/task/{weir}/children")).expect("the process runs");
-    children.split_whitespace().next().expect("a child").parse().expect("a number")
 }
