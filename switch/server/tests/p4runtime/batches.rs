@@ -70,106 +70,119 @@ async fn read_all(client: &mut Client) -> Vec<Kind> {
     found
 }
 
+fn replication(kind: packet_replication_engine_entry::Type) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })
+}
+
+fn next_hops() -> u32 {
+    INFO.action_profiles.named("next_hops").unwrap().preamble().id
+}
+
+fn member(member_id: u32, port: u64) -> Kind {
+    let action = Some(action("via", &[port, 0xaa]));
+    Kind::ActionProfileMember(ActionProfileMember { action_profile_id: next_hops(), member_id, action })
+}
+
+fn group(members: &[u32]) -> Kind {
+    let one = |&member_id: &u32| action_profile_group::Member { member_id, weight: 1, ..Default::default() };
+    let members = members.iter().map(one).collect();
+    Kind::ActionProfileGroup(ActionProfileGroup {
+        action_profile_id: next_hops(),
+        group_id: 1,
+        members,
+        max_size: 8,
+    })
+}
+
+fn to_group(id: u32) -> Kind {
+    let action = TableAction { r#type: Some(table_action::Type::ActionProfileGroupId(id)) };
+    Kind::TableEntry(entry("groups", 0x800, Some(action)))
+}
+
+fn counter(packet_count: i64) -> Kind {
+    let counter_id = INFO.counters.named("types").unwrap().preamble().id;
+    let data = Some(CounterData { packet_count, byte_count: 10 });
+    Kind::CounterEntry(CounterEntry { counter_id, index: Some(Index { index: 2 }), data })
+}
+
+fn all_meters(config: MeterConfig) -> Kind {
+    let meter_id = INFO.meters.named("limits").unwrap().preamble().id;
+    Kind::MeterEntry(MeterEntry { meter_id, config: Some(config), ..Default::default() })
+}
+
+fn register(value: u8) -> Kind {
+    let register_id = INFO.registers.named("last_source").unwrap().preamble().id;
+    let data = Some(P4Data { data: Some(p4_data::Data::Bitstring(vec![value])) });
+    Kind::RegisterEntry(RegisterEntry { register_id, index: None, data })
+}
+
+fn replicas(ports: &[u8]) -> Vec<Replica> {
+    let one =
+        |&port: &u8| Replica { port_kind: Some(replica::PortKind::Port(vec![port])), ..Default::default() };
+    ports.iter().map(one).collect()
+}
+
+fn multicast(ports: &[u8]) -> Kind {
+    replication(packet_replication_engine_entry::Type::MulticastGroupEntry(MulticastGroupEntry {
+        multicast_group_id: 9,
+        replicas: replicas(ports),
+        metadata: vec![1],
+    }))
+}
+
+fn session(ports: &[u8]) -> Kind {
+    let replicas = replicas(ports);
+    let session = CloneSessionEntry { session_id: 5, replicas, ..Default::default() };
+    replication(packet_replication_engine_entry::Type::CloneSessionEntry(session))
+}
+
+fn digest(max_list_size: i32) -> Kind {
+    let config = Some(digest_entry::Config { max_list_size, ..Default::default() });
+    Kind::DigestEntry(DigestEntry { digest_id: INFO.digests.named("learn_t").unwrap().preamble().id, config })
+}
+
+fn value_set(types: &[u16]) -> Kind {
+    let member = |&kind: &u16| {
+        let exact = field_match::Exact { value: p4runtime::value::from_uint(kind.into()) };
+        let exact = Some(field_match::FieldMatchType::Exact(exact));
+        ValueSetMember { r#match: vec![FieldMatch { field_id: 1, field_match_type: exact }] }
+    };
+    let value_set_id = INFO.value_sets.named("control_types").unwrap().preamble().id;
+    Kind::ValueSetEntry(ValueSetEntry { value_set_id, members: types.iter().map(member).collect() })
+}
+
+fn route(destination: u64, prefix_len: i32, port: u64) -> Kind {
+    let value = p4runtime::value::from_uint(destination.into());
+    let lpm = field_match::FieldMatchType::Lpm(field_match::Lpm { value, prefix_len });
+    let match_all = FieldMatch { field_id: 1, field_match_type: Some(lpm) };
+    let mut entry = entry("routes", 0, call("via", &[port, 7]));
+    entry.r#match = if prefix_len == 0 { Vec::new() } else { vec![match_all] };
+    Kind::TableEntry(entry)
+}
+
+fn default_action(action: Option<TableAction>) -> Kind {
+    let table_id = table("l2").preamble().id;
+    Kind::TableEntry(TableEntry { table_id, is_default_action: true, action, ..Default::default() })
+}
+
+fn counted(destination: u64, packet_count: i64) -> Kind {
+    let counter_data = Some(CounterData { packet_count, byte_count: 1 });
+    Kind::TableEntry(TableEntry { counter_data, ..entry("l2", destination, call("forward", &[1])) })
+}
+
+fn direct(destination: u64, packet_count: i64) -> Kind {
+    let table_entry = Some(TableEntry { action: None, ..entry("l2", destination, None) });
+    let data = Some(CounterData { packet_count, byte_count: 2 });
+    Kind::DirectCounterEntry(DirectCounterEntry { table_entry, data })
+}
+
+fn timed(idle_timeout_ns: i64) -> Kind {
+    let entry = entry("sources", 5, call("known", &[]));
+    Kind::TableEntry(TableEntry { idle_timeout_ns, metadata: vec![7; 3], ..entry })
+}
+
 /// Returns updates that set up one entity of every kind, and updates of every type that change them.
 fn changes() -> (Vec<Update>, Vec<Update>) {
-    use packet_replication_engine_entry::Type as Pre;
-    let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
-    let profile = INFO.action_profiles.named("next_hops").unwrap().preamble().id;
-    let member = |member_id, port| {
-        let action = Some(action("via", &[port, 0xaa]));
-        Kind::ActionProfileMember(ActionProfileMember { action_profile_id: profile, member_id, action })
-    };
-    let group = |members: &[u32]| {
-        let one =
-            |&member_id: &u32| action_profile_group::Member { member_id, weight: 1, ..Default::default() };
-        let members = members.iter().map(one).collect();
-        Kind::ActionProfileGroup(ActionProfileGroup {
-            action_profile_id: profile,
-            group_id: 1,
-            members,
-            max_size: 8,
-        })
-    };
-    let to_group = |id| {
-        let action = TableAction { r#type: Some(table_action::Type::ActionProfileGroupId(id)) };
-        Kind::TableEntry(entry("groups", 0x800, Some(action)))
-    };
-    let counter = |packet_count| {
-        let counter_id = INFO.counters.named("types").unwrap().preamble().id;
-        let data = Some(CounterData { packet_count, byte_count: 10 });
-        Kind::CounterEntry(CounterEntry { counter_id, index: Some(Index { index: 2 }), data })
-    };
-    let all_meters = |config| {
-        let meter_id = INFO.meters.named("limits").unwrap().preamble().id;
-        Kind::MeterEntry(MeterEntry { meter_id, config, ..Default::default() })
-    };
-    let register = |value: u8| {
-        let register_id = INFO.registers.named("last_source").unwrap().preamble().id;
-        let data = Some(P4Data { data: Some(p4_data::Data::Bitstring(vec![value])) });
-        Kind::RegisterEntry(RegisterEntry { register_id, index: None, data })
-    };
-    let replicas = |ports: &[u8]| {
-        let one = |&port: &u8| Replica {
-            port_kind: Some(replica::PortKind::Port(vec![port])),
-            ..Default::default()
-        };
-        ports.iter().map(one).collect()
-    };
-    let multicast = |ports: &[u8]| {
-        let replicas = replicas(ports);
-        pre(Pre::MulticastGroupEntry(MulticastGroupEntry {
-            multicast_group_id: 9,
-            replicas,
-            metadata: vec![1],
-        }))
-    };
-    let session = |ports: &[u8]| {
-        let replicas = replicas(ports);
-        pre(Pre::CloneSessionEntry(CloneSessionEntry { session_id: 5, replicas, ..Default::default() }))
-    };
-    let digest = |max_list_size| {
-        let config = Some(digest_entry::Config { max_list_size, ..Default::default() });
-        Kind::DigestEntry(DigestEntry {
-            digest_id: INFO.digests.named("learn_t").unwrap().preamble().id,
-            config,
-        })
-    };
-    let value_set = |types: &[u16]| {
-        let member = |&kind: &u16| {
-            let exact = field_match::Exact { value: p4runtime::value::from_uint(kind.into()) };
-            let exact = Some(field_match::FieldMatchType::Exact(exact));
-            ValueSetMember { r#match: vec![FieldMatch { field_id: 1, field_match_type: exact }] }
-        };
-        let value_set_id = INFO.value_sets.named("control_types").unwrap().preamble().id;
-        Kind::ValueSetEntry(ValueSetEntry { value_set_id, members: types.iter().map(member).collect() })
-    };
-    let route = |destination: u64, prefix_len: i32, port| {
-        let value = p4runtime::value::from_uint(destination.into());
-        let lpm = field_match::FieldMatchType::Lpm(field_match::Lpm { value, prefix_len });
-        let match_all = FieldMatch { field_id: 1, field_match_type: Some(lpm) };
-        let mut entry = entry("routes", 0, call("via", &[port, 7]));
-        entry.r#match = if prefix_len == 0 { Vec::new() } else { vec![match_all] };
-        Kind::TableEntry(entry)
-    };
-    let default = |action| {
-        let default =
-            TableEntry { table_id: table("l2").preamble().id, is_default_action: true, ..Default::default() };
-        Kind::TableEntry(TableEntry { action, ..default })
-    };
-    let counted = |destination, packet_count| {
-        let counter_data = Some(CounterData { packet_count, byte_count: 1 });
-        Kind::TableEntry(TableEntry { counter_data, ..entry("l2", destination, call("forward", &[1])) })
-    };
-    let direct = |destination, packet_count| {
-        let table_entry = Some(TableEntry { action: None, ..entry("l2", destination, None) });
-        let data = Some(CounterData { packet_count, byte_count: 2 });
-        Kind::DirectCounterEntry(DirectCounterEntry { table_entry, data })
-    };
-    let timed = |ns| {
-        let metadata = vec![7; 3];
-        let entry = entry("sources", 5, call("known", &[]));
-        Kind::TableEntry(TableEntry { idle_timeout_ns: ns, metadata, ..entry })
-    };
     let before = vec![
         update(Insert, l2(1, 1)),
         update(Insert, counted(2, 50)),
@@ -199,7 +212,7 @@ fn changes() -> (Vec<Update>, Vec<Update>) {
         update(Delete, route(0x1000_0000_0000, 8, 2)),
         update(Modify, timed(5)),
         update(Delete, timed(0)),
-        update(Modify, default(call("punt", &[]))),
+        update(Modify, default_action(call("punt", &[]))),
         update(Delete, to_group(1)),
         update(Modify, group(&[2])),
         update(Delete, group(&[])),
@@ -207,7 +220,7 @@ fn changes() -> (Vec<Update>, Vec<Update>) {
         update(Delete, member(1, 9)),
         update(Insert, member(3, 3)),
         update(Modify, counter(7)),
-        update(Modify, all_meters(Some(MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4, eburst: 0 }))),
+        update(Modify, all_meters(MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4, eburst: 0 })),
         update(Modify, register(9)),
         update(Modify, multicast(&[3])),
         update(Delete, multicast(&[])),
