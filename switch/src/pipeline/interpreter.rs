@@ -51,9 +51,7 @@ impl<T: Tracer> ExecContext<'_, T> {
         macro_rules! set {
             ($op:ident, $value:expr) => {{
                 let value = clear_high($value, $op.clear_high);
-                if T::ENABLED {
-                    self.trace_assign(slots, $op.d, value);
-                }
+                self.trace_assign(slots, $op.d, value);
                 s!($op.d) = value;
             }};
         }
@@ -65,9 +63,7 @@ impl<T: Tracer> ExecContext<'_, T> {
             };
         }
         loop {
-            if T::ENABLED {
-                self.trace_conditions(pc as Pc);
-            }
+            self.trace_conditions(pc as Pc);
             let op = code[pc];
             pc += 1;
             match op.opcode {
@@ -89,19 +85,9 @@ impl<T: Tracer> ExecContext<'_, T> {
                 Opcode::Shl => set!(op, if s!(op.b) < 64 { s!(op.a) << s!(op.b) } else { 0 }),
                 Opcode::Shr => set!(op, if s!(op.b) < 64 { s!(op.a) >> s!(op.b) } else { 0 }),
                 Opcode::Sar => set!(op, (s!(op.a) as i64 >> s!(op.b).min(63)) as u64),
-                Opcode::Sext => {
-                    let above = op.clear_high & 63;
-                    s!(op.d) = ((s!(op.a) << above) as i64 >> above) as u64;
-                }
-                Opcode::SatU => {
-                    let value = s!(op.a) as i64;
-                    s!(op.d) =
-                        if value < 0 { 0 } else { (value as u64).min(u64::MAX >> (op.clear_high & 63)) };
-                }
-                Opcode::SatS => {
-                    let max = (i64::MAX as u64 >> (op.clear_high & 63)) as i64;
-                    s!(op.d) = (s!(op.a) as i64).clamp(-max - 1, max) as u64;
-                }
+                Opcode::Sext => s!(op.d) = sign_extend(s!(op.a), op.clear_high & 63),
+                Opcode::SatU => s!(op.d) = saturate_unsigned(s!(op.a) as i64, op.clear_high & 63),
+                Opcode::SatS => s!(op.d) = saturate_signed(s!(op.a) as i64, op.clear_high & 63),
                 Opcode::Eq => s!(op.d) = u64::from(s!(op.a) == s!(op.b)),
                 Opcode::LtU => s!(op.d) = u64::from(s!(op.a) < s!(op.b)),
                 Opcode::LeU => s!(op.d) = u64::from(s!(op.a) <= s!(op.b)),
@@ -131,11 +117,8 @@ impl<T: Tracer> ExecContext<'_, T> {
                 }
                 Opcode::ApplyTable => {
                     let (action, next) = self.apply(slots, TableId(op.a));
-                    if action == 0 {
-                        pc = usize::from(next);
-                    } else {
-                        (pc, return_pc) = (usize::from(action), usize::from(next));
-                    }
+                    pc = usize::from(if action == 0 { next } else { action });
+                    return_pc = if action == 0 { return_pc } else { usize::from(next) };
                 }
                 Opcode::Return => pc = return_pc,
                 Opcode::End => return Ok(()),
@@ -149,21 +132,9 @@ impl<T: Tracer> ExecContext<'_, T> {
                         set!(op, self.state.registers[cell.start]);
                     }
                 }
-                Opcode::RegWrite => {
-                    let value = s!(op.d);
-                    if let Some(cell) = program.registers[usize::from(op.a)].cell(s!(op.b)) {
-                        self.state.registers[cell.start] = value;
-                    }
-                }
-                Opcode::CounterCount => {
-                    if let Some(cell) = self.state.counters[usize::from(op.a)].get_mut(s!(op.b) as usize) {
-                        cell.count(self.ingress_length);
-                    }
-                }
-                Opcode::Hash => {
-                    let value = self.hash(slots, op.a);
-                    set!(op, value);
-                }
+                Opcode::RegWrite => self.write_register(op.a, s!(op.b), s!(op.d)),
+                Opcode::CounterCount => self.count(op.a, s!(op.b)),
+                Opcode::Hash => set!(op, self.hash(slots, op.a)),
                 _ => self.exec_slow(slots, op),
             }
         }
@@ -174,6 +145,20 @@ impl<T: Tracer> ExecContext<'_, T> {
         let State { scratch, calculations, .. } = &mut *self.state;
         let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.hash_input);
         hash::compute(calculation, slots, self.payload, buffer, &mut calculations[index])
+    }
+
+    #[inline]
+    fn write_register(&mut self, array: u16, index: u64, value: u64) {
+        if let Some(cell) = self.program.registers[usize::from(array)].cell(index) {
+            self.state.registers[cell.start] = value;
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, counter: u16, index: u64) {
+        if let Some(cell) = self.state.counters[usize::from(counter)].get_mut(index as usize) {
+            cell.count(self.ingress_length);
+        }
     }
 
     /// Looks up a table and loads the arguments of the action. Returns the address of the action's code (0:
@@ -198,4 +183,23 @@ impl<T: Tracer> ExecContext<'_, T> {
         }
         (action_ref.code, action_ref.next)
     }
+}
+
+/// Repeats the highest of the bits below the `above` highest bits in those.
+#[inline]
+fn sign_extend(value: u64, above: u8) -> u64 {
+    ((value << above) as i64 >> above) as u64
+}
+
+/// Limits a value to the range of unsigned numbers without the `above` highest bits.
+#[inline]
+fn saturate_unsigned(value: i64, above: u8) -> u64 {
+    (value.max(0) as u64).min(u64::MAX >> above)
+}
+
+/// Limits a value to the range of signed numbers without the `above` highest bits.
+#[inline]
+fn saturate_signed(value: i64, above: u8) -> u64 {
+    let max = (i64::MAX as u64 >> above) as i64;
+    value.clamp(-max - 1, max) as u64
 }

@@ -91,9 +91,7 @@ impl<T: Tracer> ExecContext<'_, T> {
             }
             Opcode::StoreAt => {
                 let (target, value) = (base(slots, op.d) + usize::from(op.b), slot(slots, op.a));
-                if T::ENABLED {
-                    self.trace_assign(slots, target as u16, value);
-                }
+                self.trace_assign(slots, target as u16, value);
                 slots[target] = value;
             }
             Opcode::Truncate => {
@@ -119,9 +117,7 @@ impl<T: Tracer> ExecContext<'_, T> {
 
     fn set(&mut self, slots: &mut [u64], op: Op, value: u64) {
         let value = clear_high(value, op.clear_high);
-        if T::ENABLED {
-            self.trace_assign(slots, op.d, value);
-        }
+        self.trace_assign(slots, op.d, value);
         slots[usize::from(op.d)] = value;
     }
 

@@ -9,7 +9,11 @@ use crate::program::{ActionId, Pc, TableId, TracePoint, limb_count};
 
 impl<T: Tracer> ExecContext<'_, T> {
     /// Reports that a slot gets this value; call it before the slot is written.
+    #[inline]
     pub(super) fn trace_assign(&mut self, slots: &[u64], slot: u16, value: u64) {
+        if !T::ENABLED {
+            return;
+        }
         let old = slots[usize::from(slot)];
         self.report_assign(slot, &[old], &[value]);
     }
@@ -24,7 +28,11 @@ impl<T: Tracer> ExecContext<'_, T> {
     }
 
     /// Reports conditions and hidden tables when control reaches their addresses.
+    #[inline]
     pub(super) fn trace_conditions(&mut self, pc: Pc) {
+        if !T::ENABLED {
+            return;
+        }
         let program = self.program;
         if let Some((name, start, end)) = self.open_condition
             && !(start..end).contains(&pc)
