@@ -188,9 +188,9 @@ impl HostConfig {
         let drain = self.nic_rate.tx_time(GO_BACK_N_RTO_BYTES).min(MAX_GO_BACK_N_DRAIN);
         let rtts = |n: u64| Time::from_ps(self.base_rtt.as_ps().saturating_mul(n));
         let rto = transport.rto.unwrap_or_else(|| drain.max(rtts(DEFAULT_GO_BACK_N_RTO_RTTS)));
-        let (min_rto, initial_rto) = match self.recovery() {
-            LossRecovery::GoBackN => (rto, rto),
-            LossRecovery::Selective => (transport.min_rto, transport.initial_rto),
+        let rto_bounds = match self.recovery() {
+            LossRecovery::GoBackN => RtoBounds { min: rto, initial: rto },
+            LossRecovery::Selective => RtoBounds { min: transport.min_rto, initial: transport.initial_rto },
         };
         let resolved = ResolvedTransport {
             max_payload: max_payload.get() as u32,
@@ -199,8 +199,7 @@ impl HostConfig {
                 .unwrap_or_else(|| MIN_NACK_INTERVAL.max(rtts(DEFAULT_NACK_RTTS))),
             ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
             recovery: self.recovery(),
-            min_rto,
-            initial_rto,
+            rto: rto_bounds,
             user_timeout: transport.user_timeout,
             pacing_credit: transport.pacing_credit,
             active_window: transport.active_window.unwrap_or_else(|| {
@@ -378,15 +377,21 @@ pub(crate) struct ResolvedTransport {
     /// Payload bytes of a full packet.
     pub max_payload: u32,
     pub recovery: LossRecovery,
-    /// Minimum retransmission timeout, and the timeout before the first RTT sample. Equal with go-back-N, which takes
-    /// no samples.
-    pub min_rto: Time,
-    pub initial_rto: Time,
+    pub rto: RtoBounds,
     pub user_timeout: Time,
     pub nack_interval: Time,
     pub ack_delay: Time,
     pub active_window: Time,
     pub pacing_credit: Ratio,
+}
+
+/// The bounds of the retransmission timeout (`transport/rto.rs`). Equal with go-back-N, which takes no RTT samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RtoBounds {
+    /// The timeout is at least this.
+    pub min: Time,
+    /// The timeout before the first RTT sample.
+    pub initial: Time,
 }
 
 /// The reason why a configuration is invalid.

@@ -90,7 +90,7 @@ impl Outbound {
                 LossRecovery::Selective => MAX_SUBFLOWS.ilog2(),
             },
             subflows: needs.transport.subflows,
-            probe_timeout: resolved.initial_rto,
+            probe_timeout: resolved.rto.initial,
             user_timeout: resolved.user_timeout,
         }
     }
@@ -158,7 +158,7 @@ impl Outbound {
         self.deflection = self.needs.deflection;
         self.params = config.flow_params(resolved.max_payload);
         self.subflows = self.needs.transport.subflows;
-        self.probe_timeout = resolved.initial_rto;
+        self.probe_timeout = resolved.rto.initial;
         for (key, index) in self.peers.clear() {
             if let Some(message) = self.messages.get(key) {
                 self.ready.push(message.priority(), (key, index));

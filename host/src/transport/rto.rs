@@ -1,13 +1,11 @@
-use crate::config::MAX_RTO_DOUBLINGS;
+use crate::config::{MAX_RTO_DOUBLINGS, RtoBounds};
 use weir_units::Time;
 
 /// The retransmission timeout of one subflow (RFC 6298). Without RTT samples, as with go-back-N, it is constant
 /// except for the exponential backoff.
 #[derive(Debug)]
 pub(super) struct Rto {
-    min: Time,
-    /// The timeout before the first RTT sample.
-    initial: Time,
+    bounds: RtoBounds,
     /// `None` before the first RTT sample.
     estimate: Option<RttEstimate>,
     /// Timeouts since new bytes were last acknowledged.
@@ -22,13 +20,13 @@ struct RttEstimate {
 }
 
 impl Rto {
-    pub(super) fn new(min: Time, initial: Time) -> Rto {
-        Rto { min, initial, estimate: None, timeouts: 0 }
+    pub(super) fn new(bounds: RtoBounds) -> Rto {
+        Rto { bounds, estimate: None, timeouts: 0 }
     }
 
     /// Changes the bounds, after a scheme change.
-    pub(super) fn set_bounds(&mut self, min: Time, initial: Time) {
-        (self.min, self.initial) = (min, initial);
+    pub(super) fn set_bounds(&mut self, bounds: RtoBounds) {
+        self.bounds = bounds;
     }
 
     /// Adds an RTT sample, with alpha = 1/8 and beta = 1/4 (§2.3).
@@ -62,9 +60,10 @@ impl Rto {
 
     /// Returns the present timeout, including the backoff.
     pub(super) fn current(&self) -> Time {
+        let RtoBounds { min, initial } = self.bounds;
         let base = match self.estimate {
-            None => self.initial.max(self.min),
-            Some(RttEstimate { srtt, rttvar }) => srtt.saturating_add(rttvar * 4).max(self.min),
+            None => initial.max(min),
+            Some(RttEstimate { srtt, rttvar }) => srtt.saturating_add(rttvar * 4).max(min),
         };
         Time::from_ps(base.as_ps().saturating_mul(1 << self.timeouts.min(MAX_RTO_DOUBLINGS)))
     }
@@ -77,7 +76,7 @@ mod tests {
     #[test]
     fn follows_rfc_6298() {
         let us = Time::from_us;
-        let mut rto = Rto::new(us(10), us(1_000));
+        let mut rto = Rto::new(RtoBounds { min: us(10), initial: us(1_000) });
         assert_eq!(rto.current(), us(1_000));
         rto.sample(us(100));
         assert_eq!(rto.current(), us(100 + 4 * 50));

@@ -128,7 +128,7 @@ impl Subflow {
             window: 0,
             pacer: Pacer::new(now, resolved.pacing_credit),
             scheme_timer: None,
-            rto: Rto::new(resolved.min_rto, resolved.initial_rto),
+            rto: Rto::new(resolved.rto),
             rto_at: None,
             waiting_since: now,
             is_asked_for_acked_bytes: false,
@@ -220,7 +220,7 @@ impl Subflow {
     pub(super) fn update_for_scheme(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
         open::update_for_scheme(&mut self.repr, needs, resolved.max_payload);
         self.repr.emit(&[], &mut self.full_headers);
-        self.rto.set_bounds(resolved.min_rto, resolved.initial_rto);
+        self.rto.set_bounds(resolved.rto);
     }
 
     /// Applies the scheme's decision.

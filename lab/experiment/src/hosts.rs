@@ -1,11 +1,10 @@
 //! The configuration of the hosts of an experiment.
 
-use crate::file::{NicSpec, TransportSpec};
+use crate::file::NicSpec;
 use crate::{Experiment, Scheme};
 use weir_controller::plan::EXPRESS_PRIORITY;
 use weir_controller::topology::HostIx;
 use weir_controller::{BaseRtt, Routes};
-use weir_host::scheme::LossRecovery;
 use weir_host::{ConfigError, HostConfig};
 use weir_units::Time;
 
@@ -42,23 +41,6 @@ pub fn host_config(
     config.express_class = EXPRESS_PRIORITY;
     config.control_class = experiment.feedback_class(scheme);
     config
-}
-
-impl TransportSpec {
-    /// Sets the keys in the configuration of a host. Keys that are absent keep its defaults; `base_rtt` is not among the
-    /// keys, because its default follows from the network.
-    pub fn apply(&self, config: &mut HostConfig) {
-        config.ack_every = self.ack_every;
-        let transport = &mut config.transport;
-        transport.recovery = self.recovery.map(LossRecovery::from);
-        transport.rto = self.rto;
-        transport.nack_interval = self.nack_interval;
-        transport.min_rto = self.min_rto.unwrap_or(transport.min_rto);
-        transport.initial_rto = self.initial_rto.unwrap_or(transport.initial_rto);
-        transport.user_timeout = self.user_timeout.unwrap_or(transport.user_timeout);
-        transport.active_window = self.active_window;
-        transport.pacing_credit = self.pacing_credit.unwrap_or(transport.pacing_credit);
-    }
 }
 
 /// Checks the configuration of every host for every scheme. An error has the path of the key, and the reason.

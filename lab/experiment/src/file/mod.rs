@@ -22,6 +22,7 @@ mod scale;
 mod scheme;
 mod schemes;
 mod spec;
+mod transport;
 mod warnings;
 mod workload_names;
 
@@ -39,9 +40,9 @@ pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scale::Scale;
 pub use scheme::Scheme;
 pub use spec::{
-    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec, TableFormat,
-    TransportSpec,
+    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, SweepSpec, TableFormat,
 };
+pub use transport::{RecoverySpec, TransportSpec};
 pub use workload_names::ALL_WORKLOADS;
 
 use crate::catalogue::Catalogue;

@@ -96,14 +96,7 @@ impl Scale {
         let mut times = vec![&mut spec.duration, &mut spec.observe.interval];
         times.extend(&mut spec.observe.fairness_window);
         times.extend(&mut spec.observe.warmup);
-        times.extend(&mut spec.transport.base_rtt);
-        times.extend(&mut spec.transport.active_window);
-        times.extend(&mut spec.transport.rto);
-        times.extend(&mut spec.transport.nack_interval);
-        times.extend(&mut spec.transport.user_timeout);
-        // The defaults are for full speed: unscaled, they would be shorter than a round trip of the model.
-        times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));
-        times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));
+        times.extend(spec.transport.times_mut());
         if let Some(pfc) = spec.pfc.on_mut() {
             times.push(pfc.watchdog.get_or_insert(PfcSpec::WATCHDOG));
         }

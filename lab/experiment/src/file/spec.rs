@@ -6,6 +6,7 @@ use super::faults::FaultSpec;
 use super::nic::NicSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
+use super::transport::TransportSpec;
 use crate::scalar::{OffOr, SchemeEntry, one_or_many, one_or_many_schema};
 use crate::workload::{DynWorkload, WorkloadSpec, Workloads};
 use crate::yaml::join_path;
@@ -16,7 +17,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{AsText, TopologySpec};
-use weir_host::scheme::{EcnThresholds, LossRecovery, SchemeConfig};
+use weir_host::scheme::{EcnThresholds, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// An experiment file.
@@ -269,105 +270,6 @@ impl PfcSpec {
     /// Returns the length from which a pause is reported.
     pub fn watchdog(&self) -> Time {
         self.watchdog.unwrap_or(Self::WATCHDOG)
-    }
-}
-
-/// Transport parameters.
-#[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TransportSpec {
-    /// Number of data packets per ACK.
-    #[serde(default = "default_ack_every")]
-    pub ack_every: u32,
-    /// Base RTT `T` of every sender; absent: the largest base RTT in the topology (docs/algorithms/hpcc.md#base-rtt).
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_rtt: Option<Time>,
-    /// Loss recovery: `go-back-n` or `selective`; absent: the method of each scheme.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovery: Option<RecoverySpec>,
-    /// Retransmission timeout with go-back-N; absent: the larger of 16 base RTTs and the NIC's time for 50 MB, at most 100
-    /// ms: 4 ms at 100 Gbit/s.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rto: Option<Time>,
-    /// Minimum interval between NACKs for the same expected byte; absent: the larger of 4 base RTTs and 500 us.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nack_interval: Option<Time>,
-    /// Minimum retransmission timeout with selective recovery; absent: 200 ms.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_rto: Option<Time>,
-    /// Retransmission timeout with selective recovery before the first RTT sample; absent: 1 s (RFC 6298).
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial_rto: Option<Time>,
-    /// Time without new acknowledgements after which a sender aborts a flow, checked at each retransmission timeout; absent: 100 s
-    /// (RFC 1122).
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_timeout: Option<Time>,
-    /// Time after its last packet during which a receiver counts a flow as active, that is in the number N of concurrent
-    /// flows; absent: the larger of 8 base RTTs and 1,024 frame times.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active_window: Option<Time>,
-    /// Part of a pacing gap, at most 1, by which a late frame may shorten the gap behind it; absent: 0 (HPCC's simulator). Linux
-    /// has 50%.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maximum" = 1))]
-    pub pacing_credit: Option<Ratio>,
-}
-
-/// Loss recovery of the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RecoverySpec {
-    /// `go-back-n`
-    GoBackN,
-    /// `selective`, as in TCP
-    Selective,
-}
-
-impl From<RecoverySpec> for LossRecovery {
-    fn from(spec: RecoverySpec) -> LossRecovery {
-        match spec {
-            RecoverySpec::GoBackN => LossRecovery::GoBackN,
-            RecoverySpec::Selective => LossRecovery::Selective,
-        }
-    }
-}
-
-impl From<LossRecovery> for RecoverySpec {
-    fn from(recovery: LossRecovery) -> RecoverySpec {
-        match recovery {
-            LossRecovery::GoBackN => RecoverySpec::GoBackN,
-            LossRecovery::Selective => RecoverySpec::Selective,
-        }
-    }
-}
-
-fn default_ack_every() -> u32 {
-    1
-}
-
-impl Default for TransportSpec {
-    fn default() -> Self {
-        TransportSpec {
-            ack_every: default_ack_every(),
-            base_rtt: None,
-            recovery: None,
-            rto: None,
-            nack_interval: None,
-            min_rto: None,
-            initial_rto: None,
-            user_timeout: None,
-            active_window: None,
-            pacing_credit: None,
-        }
     }
 }
 
