@@ -40,8 +40,7 @@ mod yaml_syntax;
 
 pub use backend::{Backend, LinkChange, Observer, Progress, RunOutcome};
 pub use catalogue::Catalogue;
-pub use file::{Experiment, ExperimentError, Flow, Scheme};
-pub use scalar::SchemeEntry;
+pub use file::{Experiment, ExperimentError, Flow, Scheme, SchemeEntry};
 /// Used by workloads and topologies of other crates to derive `JsonSchema`.
 pub use schemars;
 pub use weir_host::suggest;

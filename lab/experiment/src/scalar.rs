@@ -1,17 +1,12 @@
-//! Values with a short and a long form in YAML. The deserialisers are written by hand, because serde's untagged enums report
+//! Values that YAML may have in several forms. The deserialisers are written by hand, because serde's untagged enums report
 //! "did not match any variant" without the key of the invalid value.
 
-use crate::file::{EntriesSpec, ProgramSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::{fmt, marker::PhantomData};
-use weir_host::scheme::SchemeConfig;
-use weir_host::schemes::{Registry, SchemeError};
 
 /// `off`, or a map of keys.
 #[derive(Clone, Debug)]
@@ -81,108 +76,19 @@ impl<T: JsonSchema> JsonSchema for OffOr<T> {
     }
 }
 
-/// `fncc`, or `{scheme: fncc, label: ..., set: {lhcs: off}}`.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SchemeMap {
-    scheme: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    label: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    set: BTreeMap<String, Scalar>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    program: Option<ProgramSpec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    entries: Option<Vec<EntriesSpec>>,
-}
-
-/// One scheme to run.
-#[derive(Clone, Debug)]
-pub struct SchemeEntry {
-    /// Name in the registry.
-    pub scheme: String,
-    /// Name in the results; by default the name of the scheme.
-    pub label: String,
-    /// Parameters that differ from their defaults.
-    pub set: BTreeMap<String, String>,
-    /// P4 program of all switches in the run of this scheme; `None`: the experiment's, or the scheme's own.
-    pub program: Option<ProgramSpec>,
-    /// Table entries in the run of this scheme; `None`: the experiment's.
-    pub entries: Option<Vec<EntriesSpec>>,
-}
-
-impl SchemeEntry {
-    /// Returns the scheme `name` with default parameters.
-    pub fn named(name: &str) -> SchemeEntry {
-        let name = name.to_owned();
-        SchemeEntry { label: name.clone(), scheme: name, set: BTreeMap::new(), program: None, entries: None }
-    }
-
-    /// Returns the scheme's configuration.
-    ///
-    /// # Errors
-    ///
-    /// If the scheme or a parameter is unknown, or a value is invalid.
-    pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
-        let parameters: Vec<_> = self.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        registry.make(&self.scheme, &parameters)
-    }
-}
-
-impl Serialize for SchemeEntry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let SchemeEntry { scheme, label, set, program, entries } = self.clone();
-        if set.is_empty() && label == scheme && program.is_none() && entries.is_none() {
-            return serializer.serialize_str(&scheme);
-        }
-        let set = set.into_iter().map(|(k, v)| (k, Scalar(v))).collect();
-        SchemeMap { scheme, label: Some(label), set, program, entries }.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for SchemeEntry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SchemeVisitor;
-        impl<'de> Visitor<'de> for SchemeVisitor {
-            type Value = SchemeEntry;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a scheme name or a map like {scheme: fncc, label: no-lhcs, set: {lhcs: off}}")
-            }
-            fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-                Ok(SchemeEntry::named(name))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                let map = SchemeMap::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(SchemeEntry {
-                    label: map.label.unwrap_or_else(|| map.scheme.clone()),
-                    scheme: map.scheme,
-                    set: map.set.into_iter().map(|(k, Scalar(v))| (k, v)).collect(),
-                    program: map.program,
-                    entries: map.entries,
-                })
-            }
-        }
-        deserializer.deserialize_any(SchemeVisitor)
-    }
-}
-
-impl JsonSchema for SchemeEntry {
-    fn schema_name() -> Cow<'static, str> {
-        "SchemeEntry".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let map = generator.subschema_for::<SchemeMap>();
-        json_schema!({"anyOf": [{"type": "string"}, map]})
-    }
-}
-
 /// The value of a parameter: any YAML scalar, as text. The scheme parses it with its unit.
 #[derive(Clone, Debug)]
 pub struct Scalar(String);
 
 impl Scalar {
+    pub(crate) fn from_text(text: String) -> Scalar {
+        Scalar(text)
+    }
     pub fn text(&self) -> &str {
         &self.0
+    }
+    pub(crate) fn into_text(self) -> String {
+        self.0
     }
     pub(crate) fn replace(&mut self, text: String) {
         self.0 = text;

@@ -26,7 +26,7 @@ mod transport;
 mod warnings;
 mod workload_names;
 
-pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
+pub use crate::scalar::{OffOr, Scalar};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use assignment::Override;
 pub use changes::{AvoidedLinks, Change, ScheduledChange};
@@ -38,10 +38,8 @@ pub use nic::NicSpec;
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scale::Scale;
-pub use scheme::Scheme;
-pub use spec::{
-    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, SweepSpec, TableFormat,
-};
+pub use scheme::{Scheme, SchemeEntry};
+pub use spec::{CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, SweepSpec, TableFormat};
 pub use transport::{RecoverySpec, TransportSpec};
 pub use workload_names::ALL_WORKLOADS;
 

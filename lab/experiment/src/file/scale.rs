@@ -7,13 +7,12 @@
 use super::nic::NicSpec;
 use super::spec::{ExperimentSpec, PfcSpec};
 use crate::catalogue::Catalogue;
-use crate::scalar::{OffOr, SchemeEntry};
+use crate::scalar::OffOr;
 use std::fmt;
 use std::num::NonZeroU64;
 use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{Topology, TopologySpec};
 use weir_host::parameter;
-use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
 
 /// Converts rates and times of the file to those of the model.
@@ -128,7 +127,7 @@ impl Scale {
             workload.times_mut().into_iter().for_each(|time| *time = self.time(*time));
             workload.stretch(self.slowdown());
             if let Some(entry) = workload.scheme_mut() {
-                self.scheme(entry, &catalogue.schemes);
+                entry.scale(&self, &catalogue.schemes);
             }
         })?;
         if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
@@ -140,17 +139,9 @@ impl Scale {
                 value.replace(scaled);
             }
         }
-        spec.all_schemes_mut().for_each(|entry| self.scheme(entry, &catalogue.schemes));
+        spec.all_schemes_mut().for_each(|entry| entry.scale(&self, &catalogue.schemes));
         spec.paper.clear();
         Ok(())
-    }
-
-    /// Scales the parameters of a scheme, including those with default values: a default may be a timer.
-    fn scheme(self, entry: &mut SchemeEntry, registry: &Registry) {
-        let Ok(config) = entry.config(registry) else { return };
-        let pairs = config.values().into_iter().zip(config.scaled_values(&self));
-        let changed = pairs.filter(|((_, value), (_, scaled))| value != scaled);
-        entry.set.extend(changed.map(|(_, (name, scaled))| (name.to_owned(), scaled)));
     }
 }
 

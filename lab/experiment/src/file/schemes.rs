@@ -3,10 +3,9 @@
 use super::error::ExperimentError;
 use super::flow::ParsedWorkload;
 use super::program::{Entries, EntriesSpec, Program, ProgramSpec};
-use super::scheme::{Scheme, configure};
+use super::scheme::{Scheme, SchemeEntry, configure};
 use super::spec::ExperimentSpec;
 use crate::artifacts;
-use crate::scalar::SchemeEntry;
 use crate::workload::WorkloadContext;
 use crate::yaml::join_path;
 use std::collections::{BTreeMap, BTreeSet};

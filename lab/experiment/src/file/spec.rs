@@ -6,8 +6,9 @@ use super::faults::FaultSpec;
 use super::nic::NicSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
+use super::scheme::SchemeEntry;
 use super::transport::TransportSpec;
-use crate::scalar::{OffOr, SchemeEntry, one_or_many, one_or_many_schema};
+use crate::scalar::{OffOr, one_or_many, one_or_many_schema};
 use crate::workload::{DynWorkload, WorkloadSpec, Workloads};
 use crate::yaml::join_path;
 use schemars::JsonSchema;
@@ -18,7 +19,7 @@ use weir_controller::routes::RoutingMethod;
 use weir_controller::thresholds::EcnConfig;
 use weir_controller::topology::{AsText, TopologySpec};
 use weir_host::scheme::{EcnThresholds, SchemeConfig};
-use weir_units::{Bandwidth, Bytes, Ratio, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// An experiment file.
 #[serde_as]

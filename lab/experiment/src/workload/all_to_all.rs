@@ -3,7 +3,7 @@
 use super::context::{self, InvalidKey, WorkloadContext, nonzero_size, one};
 use super::kind::{Flows, Workload};
 use super::source::{Arrival, FlowEnd, FlowSource};
-use crate::scalar::SchemeEntry;
+use crate::file::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};

@@ -3,8 +3,8 @@
 use super::context::{self, InvalidKey, WorkloadContext, nonzero_size};
 use super::kind::{Flows, Workload};
 use super::source::{Arrival, FlowEnd, FlowSource};
+use crate::file::SchemeEntry;
 use crate::rng::RandomStream;
-use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};

@@ -3,7 +3,7 @@
 
 use super::context::{InvalidKey, RandomStreams, WorkloadContext};
 use super::source::{FlowSource, SenderAnnouncement};
-use crate::scalar::SchemeEntry;
+use crate::file::SchemeEntry;
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;

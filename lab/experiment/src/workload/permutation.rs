@@ -2,8 +2,8 @@
 
 use super::context::{InvalidKey, WorkloadContext};
 use super::kind::{Flows, StaticFlow, Workload};
+use crate::file::SchemeEntry;
 use crate::rng::{mix, stream_seed};
-use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
