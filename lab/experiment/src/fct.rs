@@ -1,7 +1,9 @@
-//! Statistics of flow completion times, as in the HPCC simulator's `fct_analysis.py` (docs/algorithms/methods.md).
+//! Completion times and goodput of flows and jobs: the statistics in `summary.json`, and how they are computed. Those of
+//! completion times are as in the HPCC simulator's `fct_analysis.py` (docs/algorithms/methods.md).
 
 use crate::classes::{class_of, ranges};
-use crate::results::{Fct, FctBucket, FctClass, FlowRecord, GoodputSummary, JobTimes, Percentiles};
+use crate::results::FlowRecord;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +11,109 @@ use weir_units::{Bytes, Time};
 
 /// `fct_analysis.py` divides the flows, sorted by size, into parts of 5 %.
 const BUCKETS: usize = 20;
+
+/// Flow completion times, as slowdown relative to an idle fabric (docs/algorithms/methods.md#completion-times).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fct {
+    /// Number of finished flows.
+    pub count: u64,
+    /// Flows with a size that started and did not finish before the end of the run, including aborted flows.
+    pub unfinished: u64,
+    /// Flows that their senders aborted, with or without a size, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<String, u64>,
+    /// Slowdown of all finished flows; `None` if there are none.
+    pub slowdown: Option<Percentiles>,
+    /// Buckets of equal counts in ascending order of flow size, as in HPCC's `fct_analysis.py`.
+    pub by_size: Vec<FctBucket>,
+    /// The classes of `observe.size_classes` in ascending order; the last has no upper bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<FctClass>,
+    /// The same for the flows of each workload, by its name; empty unless the experiment names a workload.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workloads: BTreeMap<String, Fct>,
+}
+
+/// Completion times of the flows of one size class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FctClass {
+    /// Exclusive lower bound of the flow size.
+    pub over_bytes: u64,
+    /// Inclusive upper bound of the flow size; `None` for the last class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upto_bytes: Option<u64>,
+    /// Number of finished flows.
+    pub count: u64,
+    /// Slowdown; `None` if no flow finished.
+    pub slowdown: Option<Percentiles>,
+    /// Completion times in microseconds.
+    pub fct_us: Option<Percentiles>,
+    /// Mean over the flows of size divided by completion time, in Gbit/s.
+    #[serde(default)]
+    pub goodput_gbps: Option<f64>,
+}
+
+/// Mean and percentiles of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// Slowdowns of the flows up to one size that are larger than those of the previous bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FctBucket {
+    /// Size of the largest flow in the bucket.
+    pub upto_bytes: u64,
+    /// Number of flows in the bucket.
+    pub count: u64,
+    #[serde(flatten)]
+    pub slowdown: Percentiles,
+}
+
+/// Job completion times, from the first request of a job to the last byte of its last response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobTimes {
+    /// Number of finished jobs.
+    pub count: u64,
+    /// Arithmetic mean, in microseconds.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 90th percentile.
+    pub p90_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+}
+
+/// Goodput of flows without a size: acknowledged payload over the time since the start of the flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GoodputSummary {
+    /// Number of flows.
+    pub flows: u64,
+    /// Arithmetic mean, in Gbit/s.
+    pub mean_gbps: f64,
+    /// 5th percentile.
+    pub p5_gbps: f64,
+    /// Median.
+    pub p50_gbps: f64,
+    /// 95th percentile.
+    pub p95_gbps: f64,
+}
+
+impl FlowRecord {
+    /// Returns completion time over ideal, at least 1; `None` if the flow is unfinished or has no size.
+    pub fn slowdown(&self) -> Option<f64> {
+        let (fct, ideal) = (self.fct?, self.ideal?);
+        Some((fct.as_ps() as f64 / ideal.as_ps() as f64).max(1.0))
+    }
+}
 
 /// Returns the flows whose completion times count: those that start at `warmup` (`observe.warmup`) or later.
 pub fn measured(flows: &[FlowRecord], warmup: Option<Time>) -> Cow<'_, [FlowRecord]> {

@@ -1,8 +1,17 @@
 //! Link utilisation by layer of the fabric (docs/summary.md).
 
-use crate::results::LayerSummary;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_controller::topology::{Endpoint, Node, Topology};
+
+/// Utilisation of the links of one layer of the fabric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerSummary {
+    /// Number of switch ports; a link between switches counts twice.
+    pub ports: u64,
+    /// Mean utilisation of these ports over the whole run, 0 to 1.
+    pub utilisation: f64,
+}
 
 /// Returns the mean utilisation of the switch ports of each layer. `utilisation` is keyed by `<switch>:<port>`; a missing
 /// port counts as 0. Layer 0 has the links of hosts, and layer `n + 1` the links between switches whose nearer switch is `n`

@@ -2,15 +2,90 @@
 //! metric.
 
 use crate::counts::Counts;
+use crate::fct::{self, Fct, GoodputSummary, JobTimes};
 use crate::file::Experiment;
 use crate::histogram::QueueHistogram;
-use crate::results::{
-    DeadlockSummary, FlowRecord, JobTimes, LongPause, PacketSummary, PolicySummary, QueueSummary,
-    SchemeSummary,
-};
-use crate::{fct, layers};
+use crate::layers::{self, LayerSummary};
+use crate::results::{DeadlockSummary, FlowRecord, LongPause, PacketSummary, PolicySummary};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, Time};
+
+/// Summary of one scheme.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SchemeSummary {
+    /// Egress queues by `<switch>:<port>`, for every port that sent a packet.
+    pub queues: BTreeMap<String, QueueSummary>,
+    /// Bytes sent as a share of the link's capacity, by `<switch>:<port>`, for the same ports.
+    pub utilisation: BTreeMap<String, f64>,
+    /// Time in microseconds at which the first flow reduced its rate after a later flow had joined; `None` if it never did,
+    /// or no flow joined later.
+    pub first_slowdown_us: Option<f64>,
+    /// Jain's fairness index of goodput over the fairness window; `None` with fewer than two flows.
+    pub jain: Option<f64>,
+    /// Dropped packets by reason, over all switches and hosts, without zeros.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets that switches marked ECN CE.
+    pub marks: u64,
+    /// PFC pause frames sent, without resumes and refreshes.
+    pub pauses: u64,
+    /// Packets deflected by IOFD.
+    pub deflections: u64,
+    /// Data packets that hosts retransmitted.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timeouts: u64,
+    /// Number of times that a message fell back from several subflows to one (AMP).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub suppressions: u64,
+    /// Telemetry that senders ignored or found to be of another path than their data's, by check, without zeros.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub telemetry: BTreeMap<String, u64>,
+    /// Completion times of flows with a size.
+    pub fct: Fct,
+    /// The PFC deadlock that ended the run; `None` if there was no deadlock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlock: Option<DeadlockSummary>,
+    /// Ports that PFC paused for `pfc.watchdog` or longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub long_pauses: Vec<LongPause>,
+    /// Policy statistics; `None` without the key `policy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicySummary>,
+    /// Completion times of jobs; `None` if no job finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobTimes>,
+    /// Packet statistics, in total and by size class, with `observe.packets`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketSummary>,
+    /// Goodput of flows without a size, with `observe.goodput`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<GoodputSummary>,
+    /// Utilisation by layer of the fabric, starting with the links of hosts, with `observe.layers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerSummary>,
+    /// Goodput in Gbit/s over the fairness window by weighted queue, of the flows that ran during the whole window; empty
+    /// without the key `queues`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_gbps: Vec<f64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // Signature required by serde.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// One egress queue over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueSummary {
+    /// Maximum over the run.
+    pub peak_bytes: u64,
+    /// Mean over the samples.
+    pub mean_bytes: f64,
+    /// 99th percentile over the samples: the upper edge of its 1000-byte bin, as in HPCC's queue monitor.
+    pub p99_bytes: u64,
+}
 
 /// The observations of a run. What a backend does not measure keeps its default.
 #[derive(Debug, Default)]

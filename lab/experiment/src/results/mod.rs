@@ -14,10 +14,11 @@ pub use series::{
     FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace,
     SenderSeries, SenderUnit,
 };
-pub use summary::{
-    Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass, PacketSummary,
-    Percentiles, QueueSummary, SchemeSummary, Summary,
-};
+pub use summary::{PacketClass, PacketSummary, Summary};
+
+pub use crate::fct::{Fct, FctBucket, FctClass, GoodputSummary, JobTimes, Percentiles};
+pub use crate::layers::LayerSummary;
+pub use crate::observations::{QueueSummary, SchemeSummary};
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

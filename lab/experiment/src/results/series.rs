@@ -205,10 +205,4 @@ impl FlowRecord {
     pub fn name(&self) -> String {
         flow_name(&self.from, &self.to, self.ordinal)
     }
-
-    /// Returns completion time over ideal, at least 1; `None` if the flow is unfinished or has no size.
-    pub fn slowdown(&self) -> Option<f64> {
-        let (fct, ideal) = (self.fct?, self.ideal?);
-        Some((fct.as_ps() as f64 / ideal.as_ps() as f64).max(1.0))
-    }
 }
