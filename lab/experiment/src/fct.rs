@@ -3,6 +3,7 @@
 
 use crate::classes::{class_of, ranges};
 use crate::results::FlowRecord;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use weir_units::{Bytes, Time};
 const BUCKETS: usize = 20;
 
 /// Flow completion times, as slowdown relative to an idle fabric (docs/algorithms/methods.md#completion-times).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fct {
     /// Number of finished flows.
     pub count: u64,
@@ -35,7 +36,7 @@ pub struct Fct {
 }
 
 /// Completion times of the flows of one size class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FctClass {
     /// Exclusive lower bound of the flow size.
     pub over_bytes: u64,
@@ -54,7 +55,7 @@ pub struct FctClass {
 }
 
 /// Mean and percentiles of a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// Arithmetic mean.
     pub mean: f64,
@@ -67,7 +68,7 @@ pub struct Percentiles {
 }
 
 /// Slowdowns of the flows up to one size that are larger than those of the previous bucket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FctBucket {
     /// Size of the largest flow in the bucket.
     pub upto_bytes: u64,
@@ -78,7 +79,7 @@ pub struct FctBucket {
 }
 
 /// Job completion times, from the first request of a job to the last byte of its last response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobTimes {
     /// Number of finished jobs.
     pub count: u64,
@@ -93,7 +94,7 @@ pub struct JobTimes {
 }
 
 /// Goodput of flows without a size: acknowledged payload over the time since the start of the flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GoodputSummary {
     /// Number of flows.
     pub flows: u64,

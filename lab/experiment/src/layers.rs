@@ -1,11 +1,12 @@
 //! Link utilisation by layer of the fabric (docs/summary.md).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_controller::topology::{Endpoint, Node, Topology};
 
 /// Utilisation of the links of one layer of the fabric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerSummary {
     /// Number of switch ports; a link between switches counts twice.
     pub ports: u64,

@@ -7,12 +7,13 @@ use crate::file::Experiment;
 use crate::histogram::QueueHistogram;
 use crate::layers::{self, LayerSummary};
 use crate::results::{DeadlockSummary, FlowRecord, LongPause, PacketSummary, PolicySummary};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Summary of one scheme.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchemeSummary {
     /// Egress queues by `<switch>:<port>`, for every port that sent a packet.
     pub queues: BTreeMap<String, QueueSummary>,
@@ -77,7 +78,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// One egress queue over the whole run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueSummary {
     /// Maximum over the run.
     pub peak_bytes: u64,

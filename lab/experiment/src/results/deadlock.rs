@@ -1,10 +1,11 @@
 //! PFC deadlocks in `summary.json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The PFC deadlock that ended the run of a scheme: paused ports that wait for each other in a cycle.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadlockSummary {
     /// Virtual time of the detection in microseconds.
     pub at_us: f64,
@@ -17,7 +18,7 @@ pub struct DeadlockSummary {
 }
 
 /// A queue in the cycle of a deadlock.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StuckQueue {
     /// `<switch>:<egress port>`
     pub port: String,

@@ -1,11 +1,12 @@
 //! What the PFC watchdog found, in `summary.json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weir_units::Time;
 
 /// A port, or the NIC of a host, that PFC paused in one class for `pfc.watchdog` or longer without interruption.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LongPause {
     /// `<switch>:<egress port>`, or the host.
     pub port: String,

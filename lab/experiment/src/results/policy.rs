@@ -1,10 +1,11 @@
 //! Policy statistics in `summary.json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Policy statistics, summed over all hosts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicySummary {
     /// Imin in microseconds, of the hosts that are not listed in `policy.tune`.
     pub imin_us: f64,
@@ -42,7 +43,7 @@ pub struct PolicySummary {
 }
 
 /// A policy that was set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicySetSummary {
     /// Time in microseconds.
     pub at_us: f64,
@@ -64,7 +65,7 @@ pub struct PolicySetSummary {
 }
 
 /// Number of messages in an interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyInterval {
     /// Start in microseconds.
     pub from_us: f64,

@@ -1,6 +1,7 @@
 //! The content of `summary.json`. `docs/summary.md` defines each metric.
 
 use crate::observations::SchemeSummary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ pub struct Summary {
 }
 
 /// Packet counts of one scheme.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketSummary {
     /// [`Summary::packet_hops`] of this scheme.
     pub packet_hops: u64,
@@ -43,7 +44,7 @@ pub struct PacketSummary {
 }
 
 /// Data packets that receivers got from the flows of one size class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketClass {
     /// Exclusive lower bound of the flow size.
     pub over_bytes: u64,

@@ -1,20 +1,18 @@
-//! Validates the requested metrics before the first run, against an artificial summary with every key that the
-//! experiment can produce.
+//! Validates the requested metrics before the first run, against an example summary with every key that the experiment can
+//! produce. Its keys are those of the types in [`weir_experiment::results`].
 
 use super::measure::MetricColumn;
 use super::task::RunTask;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
-use weir_experiment::results::{
-    DeadlockSummary, Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass,
-    PacketSummary, Percentiles, PolicyInterval, PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary,
-    Summary,
-};
+use weir_experiment::results::{SchemeSummary, Summary};
+use weir_experiment::schemars::schema_for;
+use weir_experiment::yaml::join_path;
 
-/// Length of lists in the artificial summary. Metrics refer to their entries by index; no run has more buckets, classes
-/// or policies.
+/// Length of lists in the example. Metrics refer to their entries by index; no run has more buckets, queues or policies.
 const LIST_LEN: usize = 64;
+
 /// Checks that the runs of these tasks can have every metric, so that typing errors are found before they run.
 ///
 /// # Errors
@@ -60,12 +58,10 @@ fn order(experiment: &Experiment) -> Vec<String> {
 /// Returns a summary with all keys that a run of this experiment can have. All values are 1, so that quotients are
 /// defined.
 fn summary(experiment: &Experiment) -> Summary {
-    let topology = &experiment.topology;
-    let ports = topology.switch_ixs().flat_map(|ix| {
-        let switch = topology.switch(ix);
-        switch.ports().map(|(port, _)| format!("{}:{port}", switch.name)).collect::<Vec<_>>()
-    });
-    let scheme = scheme(experiment, ports.collect());
+    let schema = schema_for!(SchemeSummary).to_value();
+    let example = Example { experiment, definitions: &schema["$defs"] };
+    let scheme: SchemeSummary =
+        serde_json::from_value(example.value(&schema, "")).expect("the schema is that of the type");
     Summary {
         experiment: String::new(),
         program: None,
@@ -80,114 +76,65 @@ fn summary(experiment: &Experiment) -> Summary {
     }
 }
 
-fn scheme(experiment: &Experiment, ports: Vec<String>) -> SchemeSummary {
-    let queue = QueueSummary { peak_bytes: 1, mean_bytes: 1.0, p99_bytes: 1 };
-    SchemeSummary {
-        queues: ports.iter().map(|port| (port.clone(), queue)).collect(),
-        utilisation: ports.into_iter().map(|port| (port, 1.0)).collect(),
-        first_slowdown_us: Some(1.0),
-        jain: Some(1.0),
-        drops: BTreeMap::new(),
-        marks: 1,
-        pauses: 1,
-        deadlock: Some(DeadlockSummary { at_us: 1.0, cycle: Vec::new(), queues: 1, packets: 1 }),
-        long_pauses: Vec::new(),
-        deflections: 1,
-        retransmits: 1,
-        timeouts: 1,
-        suppressions: 1,
-        telemetry: BTreeMap::new(),
-        fct: fct(experiment),
-        policy: Some(policy()),
-        jobs: Some(JobTimes { count: 1, mean_us: 1.0, p50_us: 1.0, p90_us: 1.0, p99_us: 1.0 }),
-        packets: Some(packets()),
-        goodput: Some(GoodputSummary {
-            flows: 1,
-            mean_gbps: 1.0,
-            p5_gbps: 1.0,
-            p50_gbps: 1.0,
-            p95_gbps: 1.0,
-        }),
-        layers: vec![LayerSummary { ports: 1, utilisation: 1.0 }; LIST_LEN],
-        queue_gbps: vec![1.0; LIST_LEN],
+/// Makes values from a JSON Schema.
+struct Example<'a> {
+    experiment: &'a Experiment,
+    /// The types to which the schema refers.
+    definitions: &'a Value,
+}
+
+impl Example<'_> {
+    /// Returns a value of the type with this schema, which is at `path` below a scheme.
+    fn value(&self, schema: &Value, path: &str) -> Value {
+        if let Some(reference) = schema["$ref"].as_str() {
+            let name = reference.rsplit('/').next().unwrap_or_default();
+            return self.value(&self.definitions[name], path);
+        }
+        // An optional value: the first is its type, the second `null`.
+        if let Some(types) = schema["anyOf"].as_array() {
+            return self.value(&types[0], path);
+        }
+        match schema["type"].as_str().or(schema["type"][0].as_str()) {
+            Some("object") => {
+                let of_map = |name: String| (name, &schema["additionalProperties"]);
+                let fixed = schema["properties"].as_object().into_iter().flatten();
+                let keys = fixed.map(|(key, schema)| (key.clone(), schema));
+                let keys = keys.chain(self.keys_of_map(path).into_iter().map(of_map));
+                let value = |(key, schema): (String, &Value)| {
+                    let value = self.value(schema, &join_path(path, &key));
+                    (key, value)
+                };
+                Value::Object(keys.map(value).collect::<Map<_, _>>())
+            }
+            Some("array") => vec![self.value(&schema["items"], path); self.list_len(path)].into(),
+            Some("string") => String::new().into(),
+            _ => 1.into(),
+        }
     }
-}
 
-fn fct(experiment: &Experiment) -> Fct {
-    let workloads = experiment.named_workloads();
-    let bounds = experiment.spec.observe.size_classes.len();
-    let classes = if bounds == 0 { 0 } else { bounds + 1 };
-    Fct {
-        workloads: workloads.iter().map(|name| (name.to_string(), fct_of_flows(classes))).collect(),
-        ..fct_of_flows(classes)
+    /// Returns the keys of the map at `path`. Maps of counts by reason are empty: a metric may have any reason.
+    fn keys_of_map(&self, path: &str) -> Vec<String> {
+        let topology = &self.experiment.topology;
+        let ports = topology.switch_ixs().flat_map(|ix| {
+            let switch = topology.switch(ix);
+            switch.ports().map(move |(port, _)| format!("{}:{port}", switch.name))
+        });
+        match path {
+            "queues" | "utilisation" => ports.collect(),
+            "fct.workloads" => {
+                self.experiment.named_workloads().iter().map(|name| name.to_string()).collect()
+            }
+            _ => Vec::new(),
+        }
     }
-}
 
-fn fct_of_flows(classes: usize) -> Fct {
-    let percentiles = Percentiles { mean: 1.0, p50: 1.0, p95: 1.0, p99: 1.0 };
-    let bucket = FctBucket { upto_bytes: 1, count: 1, slowdown: percentiles };
-    let class = FctClass {
-        over_bytes: 1,
-        upto_bytes: Some(1),
-        count: 1,
-        slowdown: Some(percentiles),
-        fct_us: Some(percentiles),
-        goodput_gbps: Some(1.0),
-    };
-    Fct {
-        count: 1,
-        unfinished: 1,
-        failed: BTreeMap::new(),
-        slowdown: Some(percentiles),
-        by_size: vec![bucket; LIST_LEN],
-        classes: vec![class; classes],
-        workloads: BTreeMap::new(),
-    }
-}
-
-fn packets() -> PacketSummary {
-    let class = PacketClass {
-        over_bytes: 1,
-        upto_bytes: Some(1),
-        received: 1,
-        marked: 1,
-        echoed: 1,
-        marked_share: Some(1.0),
-        echoed_share: Some(1.0),
-        mean_links: Some(1.0),
-    };
-    PacketSummary { packet_hops: 1, link_bytes: 1, classes: vec![class; LIST_LEN] }
-}
-
-fn policy() -> PolicySummary {
-    let set = PolicySetSummary {
-        at_us: 1.0,
-        via: String::new(),
-        id: String::new(),
-        change: String::new(),
-        error: None,
-        hosts: 1,
-        all_after_us: Some(1.0),
-        all_after_imin: Some(1.0),
-    };
-    let interval = PolicyInterval { from_us: 1.0, to_us: 1.0, messages: 1, per_host: 1.0 };
-    PolicySummary {
-        imin_us: 1.0,
-        imax: 1,
-        k: 1,
-        sets: vec![set; LIST_LEN],
-        sent: 1,
-        suppressed: 1,
-        resets: 1,
-        consistent: 1,
-        newer: 1,
-        older: 1,
-        refused: BTreeMap::new(),
-        lost: 1,
-        expired: 1,
-        fabric_share: 1.0,
-        fabric_share_late: 1.0,
-        intervals: vec![interval; LIST_LEN],
+    /// Returns the length of the list at `path`.
+    fn list_len(&self, path: &str) -> usize {
+        match self.experiment.spec.observe.size_classes.len() {
+            _ if !(path.starts_with("fct.") && path.ends_with(".classes")) => LIST_LEN,
+            0 => 0,
+            bounds => bounds + 1,
+        }
     }
 }
 
