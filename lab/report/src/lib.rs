@@ -17,6 +17,7 @@ pub mod files;
 #[cfg(test)]
 pub mod fixtures;
 pub mod format;
+pub mod formula;
 pub mod interactive;
 pub mod load;
 pub mod lock;
@@ -35,6 +36,7 @@ mod run_files;
 pub mod sweep;
 pub mod table;
 pub mod tables;
+pub mod unit;
 
 pub use checkpoint::{CheckpointWriter, CheckpointingObserver};
 pub use describe::{RunDescription, SectionBuilder, describe};

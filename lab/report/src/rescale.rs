@@ -2,9 +2,9 @@
 //! factor, rates multiplied.
 
 use super::load::LoadedRun;
-use super::metrics::ValueUnit;
+use super::unit::ValueUnit;
 use serde_json::Value;
-use weir_experiment::results::{SchemeSummary, SchemeTrace, SenderSeries, SenderUnit};
+use weir_experiment::results::{SchemeSummary, SchemeTrace};
 use weir_units::{Bandwidth, Time};
 
 /// Converts all runs, unless all have the same factor, so that runs at different rates can be compared.
@@ -63,12 +63,8 @@ fn trace(scheme: &mut SchemeTrace, factor: f64) {
         flow.rate.iter_mut().chain(&mut flow.goodput).for_each(rate);
     }
     for series in &mut scheme.senders {
-        let scale = match SenderSeries::unit_of(&series.quantity) {
-            SenderUnit::Time => 1.0 / factor,
-            SenderUnit::Rate => factor,
-            SenderUnit::Bytes | SenderUnit::None => 1.0,
-        };
-        series.values.iter_mut().flatten().for_each(|value| *value *= scale);
+        let unit = ValueUnit::of_quantity(&series.quantity);
+        series.values.iter_mut().flatten().for_each(|value| *value = unit.at_full_speed(*value, factor));
     }
     scheme.pauses.iter_mut().for_each(|pause| pause.time = time(pause.time));
 }

@@ -12,7 +12,7 @@ pub use long_pause::LongPause;
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{
     FctStatistic, FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace,
-    SenderSeries, SenderUnit,
+    SenderSeries,
 };
 pub use summary::{PacketClass, PacketSummary, Summary};
 

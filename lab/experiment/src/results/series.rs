@@ -94,31 +94,6 @@ pub struct SenderSeries {
     pub values: Vec<Option<f64>>,
 }
 
-/// The unit of a [`SenderSeries`]. It follows from the last word of the quantity's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SenderUnit {
-    /// Microseconds: `rtt`, `delay`.
-    Time,
-    /// Bytes: `window`.
-    Bytes,
-    /// Bit/s: `rate`.
-    Rate,
-    /// A ratio, a count, or a unit of the scheme's own.
-    None,
-}
-
-impl SenderSeries {
-    /// Returns the unit of the values of a quantity.
-    pub fn unit_of(quantity: &str) -> SenderUnit {
-        match quantity.rsplit('_').next() {
-            Some("rtt" | "delay") => SenderUnit::Time,
-            Some("window") => SenderUnit::Bytes,
-            Some("rate") => SenderUnit::Rate,
-            _ => SenderUnit::None,
-        }
-    }
-}
-
 /// The path of a packet.
 #[derive(Clone, Debug)]
 pub struct PacketPath {

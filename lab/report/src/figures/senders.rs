@@ -6,7 +6,8 @@ use super::time::TimeAxis;
 use crate::chart::{Axis, Chart, LegendPlacement, Line, Unit};
 use crate::format;
 use crate::names::file_name;
-use weir_experiment::results::{SenderSeries, SenderUnit};
+use crate::unit::ValueUnit;
+use weir_experiment::results::SenderSeries;
 
 /// Maximum number of flows in a chart.
 const MAX_LINES: usize = 6;
@@ -37,12 +38,13 @@ fn section(quantity: &str, schemes: &[Scheme<'_>], time: &TimeAxis) -> Section {
     };
     let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
     let largest = highest.max(-lowest);
-    let (unit, scale) = match SenderSeries::unit_of(quantity) {
+    let (unit, scale) = match ValueUnit::of_quantity(quantity) {
         // Series have microseconds, units picoseconds.
-        SenderUnit::Time => (Some(Unit::for_time(largest * 1e6)), 1e6),
-        SenderUnit::Bytes => (Some(Unit::for_bytes(largest)), 1.0),
-        SenderUnit::Rate => (Some(Unit::for_rate(largest)), 1.0),
-        SenderUnit::None => (None, 1.0),
+        ValueUnit::Microseconds => (Some(Unit::for_time(largest * 1e6)), 1e6),
+        ValueUnit::Bytes => (Some(Unit::for_bytes(largest)), 1.0),
+        ValueUnit::BitsPerSecond => (Some(Unit::for_rate(largest)), 1.0),
+        ValueUnit::Gbps => (Some(Unit::for_rate(largest * 1e9)), 1e9),
+        ValueUnit::None => (None, 1.0),
     };
     let (title, name) = match quantity {
         "rtt" => ("Round-trip times".to_owned(), "RTT"),

@@ -1,11 +1,11 @@
 //! Compares the results of an experiment's runs with values published in papers.
 
 use super::list::PlannedExperiment;
-use crate::paper_value;
 use crate::sweep::measure::MetricColumn;
 use crate::sweep::pool::RunResult;
 use crate::sweep::stats::Estimate;
 use crate::sweep::table::SweepResults;
+use crate::{formula, paper_value};
 
 /// A published value with the measured one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn measured(formula: &str, runs: &[&RunResult]) -> Option<String> {
     if done.is_empty() {
         return None;
     }
-    let values: Vec<f64> = done.iter().filter_map(|summary| paper_value::value(formula, summary)).collect();
+    let values: Vec<f64> = done.iter().filter_map(|summary| formula::value(formula, summary)).collect();
     let Some(Estimate { mean, half_width, .. }) = Estimate::from_values(&values) else {
         return Some("none".to_owned());
     };

@@ -1,12 +1,12 @@
 //! The metrics that a sweep shows for each run.
 
 use super::stats::Estimate;
-use super::suggestion::{below_scheme, suggestion};
-use super::wildcard::{Expansion, SizeClass, expand};
 use crate::format;
-use crate::metrics::list::{self, MetricDefinition, OF_FLOWS};
-use crate::metrics::{self, ValueUnit};
-use crate::paper_value::{self, COUNTS_BY_REASON};
+use crate::formula::{
+    self, COUNTS_BY_REASON, Expansion, SizeClass, below_scheme, expand, operands, suggestion,
+};
+use crate::metrics::{self, MetricDefinition, OF_FLOWS};
+use crate::unit::ValueUnit;
 use std::collections::BTreeMap;
 use weir_experiment::results::Summary;
 
@@ -42,11 +42,11 @@ impl MetricColumn {
     pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<MetricColumn, String> {
         let read = |name: &str, text: &str| {
             let formula = || MetricSource::Formula(text.to_owned());
-            let source = list::by_name(text).map_or_else(formula, MetricSource::Row);
+            let source = metrics::by_name(text).map_or_else(formula, MetricSource::Row);
             let scheme = order.first().and_then(|label| serde_json::to_value(first.schemes.get(label)?).ok());
             let class = match &source {
                 MetricSource::Formula(formula) => {
-                    let path = paper_value::operands(formula).next().unwrap_or_default();
+                    let path = operands(formula).next().unwrap_or_default();
                     scheme.and_then(|scheme| SizeClass::of_path(below_scheme(path, order), &scheme))
                 }
                 MetricSource::Row(_) => None,
@@ -241,14 +241,14 @@ impl MetricColumn {
         let paths: Vec<&str> = match &self.source {
             MetricSource::Row(definition) => definition.sample.into_iter().collect(),
             MetricSource::Formula(formula) => match MetricColumn::statistic(formula) {
-                Some(_) => paper_value::operands(formula).collect(),
+                Some(_) => operands(formula).collect(),
                 None => Vec::new(),
             },
         };
         // The count is in the object of the statistic or in one that contains it.
         let count = |path: &str| {
             let mut outer = path.match_indices('.').rev().map(|(dot, _)| &path[..dot]);
-            outer.find_map(|path| paper_value::value(&format!("{path}.count"), summary))
+            outer.find_map(|path| formula::value(&format!("{path}.count"), summary))
         };
         let paths = paths.into_iter().flat_map(|path| {
             order.iter().map(move |label| format!("{label}.{path}")).chain([path.to_owned()])
@@ -271,14 +271,11 @@ impl MetricColumn {
                 order.iter().filter_map(|label| Some((Some(label.clone()), value(label)?))).collect()
             }
             MetricSource::Formula(formula) => {
-                let value_of = |label: &String| paper_value::value(&format!("{label}.{formula}"), summary);
+                let value_of = |label: &String| formula::value(&format!("{label}.{formula}"), summary);
                 let by_scheme: BTreeMap<Subject, f64> =
                     order.iter().filter_map(|label| Some((Some(label.clone()), value_of(label)?))).collect();
                 if by_scheme.is_empty() {
-                    return paper_value::value(formula, summary)
-                        .map(|value| (None, value))
-                        .into_iter()
-                        .collect();
+                    return formula::value(formula, summary).map(|value| (None, value)).into_iter().collect();
                 }
                 by_scheme
             }

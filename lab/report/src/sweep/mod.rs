@@ -14,9 +14,7 @@ mod plan;
 pub mod pool;
 pub mod slurm;
 pub mod stats;
-mod suggestion;
 pub mod table;
 mod task;
-mod wildcard;
 
 pub use plan::{Sweep, SweepRequest, shell_quote};
