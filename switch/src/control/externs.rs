@@ -2,7 +2,6 @@
 //! belong to one table entry each.
 
 use super::error::ControlError;
-use super::key::checked_key;
 use super::page::ReadPage;
 use super::state::Control;
 use super::value::to_width;
@@ -184,7 +183,6 @@ impl Control {
         page: &mut ReadPage,
     ) -> Result<Vec<TableEntry>, ControlError> {
         if !target.r#match.is_empty() {
-            checked_key(self.table(target.table_id)?.0, target)?;
             self.find(switch, target)?;
         }
         self.read_table_entries(switch, request, page)

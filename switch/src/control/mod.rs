@@ -10,19 +10,18 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
-mod action;
 mod batch;
 mod digest;
+mod entry_read;
+mod entry_settings;
+mod entry_write;
 mod error;
 mod externs;
 mod idle_timeout;
-mod key;
 mod page;
 mod profile;
 mod replication;
 mod state;
-mod table;
-mod table_read;
 mod undo;
 mod value;
 mod value_set;

@@ -4,9 +4,9 @@
 //! A controller identifies members and groups by its own ids, the pipeline by handles. A one-shot set becomes
 //! a group and members without controller ids.
 
-use super::action::{ActionIds, ActionScope, profile_actions};
+use super::entry_write::ActionScope;
 use super::error::ControlError;
-use super::state::{Control, Group, OneShot, ProfileEntities};
+use super::state::{ActionIds, Control, Group, OneShot, ProfileEntities, profile_actions};
 use crate::Switch;
 use crate::pipeline::{ActionCall, GroupHandle, MemberHandle, TableError};
 use p4runtime::google::rpc::Code;

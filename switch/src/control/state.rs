@@ -1,11 +1,11 @@
 //! The state behind P4Runtime that a switch does not have.
 
-use super::action::ActionIds;
 use super::error::ControlError;
 use super::widths::check_widths;
 use crate::Switch;
-use crate::pipeline::{EntryHandle, GroupHandle, MemberHandle};
-use crate::program::TableId;
+use crate::pipeline::{EntryHandle, GroupHandle, MemberHandle, Pipeline};
+use crate::program::{ActionId, ActionInfo, TableId, TableInfo};
+use p4runtime::p4::config::v1::{ActionProfile, ActionRef};
 use p4runtime::p4::v1::{ActionProfileActionSet, ActionProfileGroup, MulticastGroupEntry, digest_entry};
 use p4runtime::p4info::{Index, Object};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +64,51 @@ impl Control {
     pub fn p4info(&self) -> &Arc<Index> {
         &self.index
     }
+}
+
+/// The pipeline's ids of the actions in the P4Info.
+#[derive(Clone, Debug)]
+pub(super) struct ActionIds {
+    /// By the P4Runtime ids of a table or action profile, and of its action.
+    pub pipeline: BTreeMap<(u32, u32), ActionId>,
+    pub p4runtime: BTreeMap<ActionId, u32>,
+}
+
+impl ActionIds {
+    fn new(index: &Index, pipeline: &Pipeline) -> ActionIds {
+        let mut ids = BTreeMap::new();
+        let mut insert = |owner: u32, refs: &[ActionRef], actions: &[ActionId]| {
+            let named: BTreeMap<&str, ActionId> = actions
+                .iter()
+                .rev()
+                .map(|&action| (pipeline.program().action_name(action), action))
+                .collect();
+            for &ActionRef { id, .. } in refs {
+                let name = index.actions.id(id).map_or("", |info| &info.preamble().name);
+                ids.extend(named.get(name).map(|&action| ((owner, id), action)));
+            }
+        };
+        let tables: BTreeMap<&str, &TableInfo> =
+            pipeline.program().tables().map(|(_, info)| (info.name.as_str(), info)).collect();
+        for table in &index.tables {
+            let actions = tables.get(table.preamble().name.as_str()).map_or(&[][..], |info| &info.actions);
+            insert(table.preamble().id, &table.action_refs, actions);
+        }
+        for profile in &index.action_profiles {
+            let actions = pipeline.member_actions(&profile.preamble().name).unwrap_or_default();
+            insert(profile.preamble().id, &profile_actions(index, profile), &actions);
+        }
+        let known = |(id, info): (ActionId, &ActionInfo)| {
+            Some((id, index.actions.named(&info.name).ok()?.preamble().id))
+        };
+        ActionIds { pipeline: ids, p4runtime: pipeline.program().actions().filter_map(known).collect() }
+    }
+}
+
+/// Returns the actions that are allowed in members of a profile: the actions of its tables.
+pub(super) fn profile_actions(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
+    let tables = profile.table_ids.iter().filter_map(|&id| index.tables.id(id));
+    tables.flat_map(|table| table.action_refs.iter().cloned()).collect()
 }
 
 /// Identifies an entry, or a default action, in a map over all tables.

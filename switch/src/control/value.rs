@@ -1,6 +1,7 @@
 //! Values of fields: byte strings that are checked against a width (P4Runtime section 8.4).
 
 use super::error::ControlError;
+use crate::pipeline::hex;
 use p4runtime::value::{bit_length, to_u64};
 
 /// Pads or shortens the value to ceil(bits / 8) bytes. Any number of leading zero bytes is accepted.
@@ -9,12 +10,8 @@ use p4runtime::value::{bit_length, to_u64};
 ///
 /// The value is empty or does not fit `bits` bits, or the field has a translated type (`bits` is 0).
 pub(super) fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
-    let bits = u32::try_from(bits).ok().filter(|&bits| bits > 0);
-    let bits =
-        bits.ok_or_else(|| ControlError::unimplemented("fields of translated types are not supported"))?;
-    if value.is_empty() {
-        return Err(ControlError::invalid("the value is an empty byte string"));
-    }
+    check_form(value, bits)?;
+    let bits = bits.unsigned_abs();
     if bit_length(value) > bits {
         return Err(ControlError::invalid(format!("{} does not fit {bits} bits", hex(value))));
     }
@@ -25,6 +22,21 @@ pub(super) fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError>
     Ok(padded)
 }
 
+/// Checks that P4Runtime allows the byte string as a value of a field, however large the number is.
+///
+/// # Errors
+///
+/// The value is empty, or the field has a translated type (`bits` is 0).
+pub(super) fn check_form(value: &[u8], bits: i32) -> Result<(), ControlError> {
+    if bits <= 0 {
+        return Err(ControlError::unimplemented("fields of translated types are not supported"));
+    }
+    if value.is_empty() {
+        return Err(ControlError::invalid("the value is an empty byte string"));
+    }
+    Ok(())
+}
+
 /// Returns the largest value of a field, which is also its full mask.
 pub(super) fn ones(bits: i32) -> Vec<u8> {
     let bits = bits.unsigned_abs();
@@ -33,22 +45,6 @@ pub(super) fn ones(bits: i32) -> Vec<u8> {
         *first = (1 << partial) - 1;
     }
     mask
-}
-
-/// Returns the mask of a prefix of `len` bits in a field of `bits` bits.
-pub(super) fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
-    let mut mask = ones(bits);
-    // Clears the bits after the prefix, from the lowest bit up.
-    for bit in 0..(bits - len).unsigned_abs() as usize {
-        let last = mask.len() - 1;
-        mask[last - bit / 8] &= !(1 << (bit % 8));
-    }
-    mask
-}
-
-/// Returns whether the value has no bit outside the mask; both have the same length.
-pub(super) fn is_masked(value: &[u8], mask: &[u8]) -> bool {
-    value.iter().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
 /// Converts a port number; v1model's have 9 bits.
@@ -64,17 +60,6 @@ pub(super) fn port(value: &[u8]) -> Result<u16, ControlError> {
         .ok_or_else(|| {
             ControlError::invalid(format!("{} is not a port number of {PORT_BITS} bits", hex(value)))
         })
-}
-
-/// Formats a value for messages; a long one is shortened.
-pub(super) fn hex(value: &[u8]) -> String {
-    /// The length of an IPv6 address in bytes.
-    const MAX_SHOWN_LEN: usize = 16;
-    let digits: String = value.iter().take(MAX_SHOWN_LEN).map(|byte| format!("{byte:02x}")).collect();
-    match value.len() {
-        ..=MAX_SHOWN_LEN => format!("0x{digits}"),
-        len => format!("0x{digits}... ({len} bytes)"),
-    }
 }
 
 #[cfg(test)]
@@ -93,10 +78,6 @@ mod tests {
     fn masks_have_the_fields_width() {
         assert_eq!(ones(9), [1, 0xff]);
         assert_eq!(ones(16), [0xff, 0xff]);
-        assert_eq!(prefix_mask(32, 24), [0xff, 0xff, 0xff, 0]);
-        assert_eq!(prefix_mask(9, 1), [1, 0]);
-        assert_eq!(prefix_mask(12, 5), [0b1111, 0b1000_0000]);
-        assert!(is_masked(&[1, 0], &[1, 0xff]) && !is_masked(&[1, 1], &[1, 0]));
     }
 
     #[test]

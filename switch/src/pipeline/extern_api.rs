@@ -6,7 +6,7 @@
 use super::api_types::{CounterValue, EntryHandle, MeterRates, ObjectKind, TableError};
 use super::custom_crc::{CrcParameters, CustomCrc};
 use super::meter::Meter;
-use super::table_api::{index_by_name, unknown_table};
+use super::table_read::{index_by_name, unknown_table};
 use super::table_state::TableState;
 use super::{Pipeline, values};
 use crate::program::{Algorithm, ExternArray, RegisterArray, TableId, limb_count};

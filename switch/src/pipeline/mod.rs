@@ -24,8 +24,9 @@ mod saved_state;
 mod scratch;
 mod slow_ops;
 mod state;
-mod table_api;
+mod table_read;
 mod table_state;
+mod table_write;
 mod trace;
 mod tracing;
 mod values;
@@ -40,6 +41,7 @@ pub use custom_crc::CrcParameters;
 pub use io::{ClonedPacket, Digest, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
 pub use scratch::Scratch;
 pub use trace::{NoTrace, Tracer};
+pub(crate) use values::hex;
 
 use crate::packet::Packet;
 use crate::program::{CLONE_SESSION_VALID, Program, low_mask};

@@ -1,7 +1,7 @@
 //! Runtime API of action profiles: members, each with an action, and groups of members.
 
 use super::api_types::{ActionCall, GroupHandle, MemberHandle, ObjectKind, TableError};
-use super::table_api::index_by_name;
+use super::table_read::index_by_name;
 use super::table_state::{Member, ProfileRef, WatchedGroup};
 use super::{Pipeline, values};
 use crate::program::ActionId;

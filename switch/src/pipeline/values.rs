@@ -13,10 +13,20 @@ pub(super) fn to_limbs(
     let digits = &value[zeros..];
     let used = digits.first().map_or(0, |top| digits.len() as u32 * 8 - top.leading_zeros());
     if used > bits {
-        let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        return Err(TableError::TooWide { what: format!("{} 0x{hex}", what()), bits });
+        return Err(TableError::TooWide { what: format!("{} {}", what(), hex(value)), bits });
     }
     Ok(limbs_from_be_bytes(digits, limb_count(bits)).collect())
+}
+
+/// Formats a value for messages; a long one is shortened.
+pub(crate) fn hex(value: &[u8]) -> String {
+    /// The length of an IPv6 address in bytes.
+    const MAX_SHOWN_LEN: usize = 16;
+    let digits: String = value.iter().take(MAX_SHOWN_LEN).map(|byte| format!("{byte:02x}")).collect();
+    match value.len() {
+        ..=MAX_SHOWN_LEN => format!("0x{digits}"),
+        len => format!("0x{digits}... ({len} bytes)"),
+    }
 }
 
 /// Returns the value as ceil(bits / 8) bytes, at least one.

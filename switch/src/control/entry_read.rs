@@ -1,19 +1,26 @@
-//! Reads table entries in the form in which they were written (P4Runtime's read-write symmetry).
+//! Reads table entries in the form in which they were written (P4Runtime's read-write symmetry): the inverse of
+//! `entry_write.rs`.
 
+use super::entry_write::{has_priorities, match_kind, to_key};
 use super::error::ControlError;
 use super::externs::{counter_data, meter_config};
-use super::key::{from_key, has_priorities, to_key};
 use super::page::ReadPage;
-use super::state::{Control, EntryRef};
-use crate::pipeline::ActionCall;
-use crate::program::TableId;
+use super::state::{ActionIds, Control, EntryRef};
+use super::value::ones;
+use crate::pipeline::{ActionCall, KeyMatch};
+use crate::program::{ActionId, TableId};
 use crate::{Switch, pipeline};
-use p4runtime::p4::config::v1::Table;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::match_field::MatchType;
 use p4runtime::p4::config::v1::table::IdleTimeoutBehavior;
+use p4runtime::p4::config::v1::{MatchField, Table};
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 use p4runtime::p4::v1::table_action::Type as ActionType;
 use p4runtime::p4::v1::table_entry::IdleTimeout;
-use p4runtime::p4::v1::{CounterData, TableAction, TableEntry};
-use p4runtime::p4info::Object;
+use p4runtime::p4::v1::{Action, CounterData, FieldMatch, TableAction, TableEntry};
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value::canonical;
 
 impl Control {
     pub(super) fn read_table_entries(
@@ -200,6 +207,7 @@ fn read_candidates(
         return all();
     }
     let key = to_key(table, &request.r#match)?;
+    let found = pipeline.table_find(id, &key, request.priority)?;
     // Priority 0 selects every priority, so the key is not complete.
     if has_priorities(table) && request.priority == 0 {
         return all();
@@ -208,8 +216,7 @@ fn read_candidates(
     if page.take_rows(1).is_empty() {
         return Ok(Vec::new());
     }
-    let found = switch.pipeline().table_find(id, &key, request.priority)?;
-    found.map(|handle| Ok(switch.pipeline().table_entry(id, handle)?)).into_iter().collect()
+    found.map(|handle| Ok(pipeline.table_entry(id, handle)?)).into_iter().collect()
 }
 
 fn elapsed(switch: &Switch, ticks: u64) -> IdleTimeout {
@@ -237,6 +244,102 @@ fn matches_filter(request: &TableEntry, entry: &TableEntry) -> bool {
 /// Returns whether the matches are equal, in any order of fields and with any leading zeros.
 fn same_match(request: &TableEntry, entry: &TableEntry) -> bool {
     let mut fields = request.r#match.clone();
-    fields.iter_mut().for_each(super::key::canonicalise);
+    fields.iter_mut().for_each(canonicalise);
     fields.len() == entry.r#match.len() && fields.iter().all(|field| entry.r#match.contains(field))
+}
+
+/// Converts a key of the pipeline to P4Runtime's form: values are canonical, and a field that matches any
+/// value is omitted.
+fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
+    table
+        .match_fields
+        .iter()
+        .zip(key)
+        .filter_map(|(field, key_match)| {
+            let field_match_type = Some(from_match(field, key_match)?);
+            Some(FieldMatch { field_id: field.id, field_match_type })
+        })
+        .collect()
+}
+
+fn from_match(field: &MatchField, key_match: &KeyMatch) -> Option<FieldMatchType> {
+    let bits = field.bitwidth;
+    let lpm = |value: &[u8], prefix_len: i32| {
+        (prefix_len > 0).then(|| FieldMatchType::Lpm(Lpm { value: canonical(value), prefix_len }))
+    };
+    Some(match (match_kind(field)?, key_match) {
+        (_, KeyMatch::Any) => return None,
+        (MatchType::Exact, KeyMatch::Exact(value)) => {
+            FieldMatchType::Exact(Exact { value: canonical(value) })
+        }
+        (MatchType::Lpm, KeyMatch::Lpm { value, prefix_len }) => lpm(value, i32::from(*prefix_len))?,
+        (MatchType::Lpm, KeyMatch::Exact(value)) => lpm(value, bits)?,
+        // BMv2's compiler makes a table with LPM and ternary fields ternary.
+        (MatchType::Lpm, KeyMatch::Ternary { value, mask }) => {
+            lpm(value, mask.iter().map(|byte| byte.count_ones() as i32).sum())?
+        }
+        (MatchType::Ternary, KeyMatch::Ternary { value, mask }) => {
+            if mask.iter().all(|&byte| byte == 0) {
+                return None;
+            }
+            FieldMatchType::Ternary(Ternary { value: canonical(value), mask: canonical(mask) })
+        }
+        (MatchType::Ternary, KeyMatch::Exact(value)) => {
+            FieldMatchType::Ternary(Ternary { value: canonical(value), mask: canonical(&ones(bits)) })
+        }
+        (MatchType::Range, KeyMatch::Range { low, high }) => {
+            if low.iter().all(|&byte| byte == 0) && *high == ones(bits) {
+                return None;
+            }
+            FieldMatchType::Range(Range { low: canonical(low), high: canonical(high) })
+        }
+        (MatchType::Optional, KeyMatch::Exact(value)) => {
+            FieldMatchType::Optional(Optional { value: canonical(value) })
+        }
+        (MatchType::Optional, KeyMatch::Ternary { value, mask }) => {
+            if mask.iter().all(|&byte| byte == 0) {
+                return None;
+            }
+            FieldMatchType::Optional(Optional { value: canonical(value) })
+        }
+        _ => return None,
+    })
+}
+
+/// Removes leading zero bytes from the values of a match.
+fn canonicalise(field: &mut FieldMatch) {
+    let values = match &mut field.field_match_type {
+        Some(FieldMatchType::Exact(m)) => vec![&mut m.value],
+        Some(FieldMatchType::Optional(m)) => vec![&mut m.value],
+        Some(FieldMatchType::Lpm(m)) => vec![&mut m.value],
+        Some(FieldMatchType::Ternary(m)) => vec![&mut m.value, &mut m.mask],
+        Some(FieldMatchType::Range(m)) => vec![&mut m.low, &mut m.high],
+        Some(FieldMatchType::Other(_)) | None => Vec::new(),
+    };
+    values.into_iter().for_each(|value| *value = canonical(value));
+}
+
+impl ActionIds {
+    /// Converts an action of the pipeline to P4Runtime's form.
+    ///
+    /// # Errors
+    ///
+    /// The P4Info has no such action, so it does not belong to the program.
+    pub(super) fn to_p4runtime(
+        &self,
+        index: &Index,
+        action: ActionId,
+        args: &[Vec<u8>],
+    ) -> Result<Action, ControlError> {
+        let info = self.p4runtime.get(&action).and_then(|&id| index.actions.id(id));
+        let info = info.ok_or_else(|| {
+            let number = action.0;
+            let message =
+                format!("the P4Info does not belong to the program's JSON: it lacks action {number}");
+            ControlError::new(Code::Internal, message)
+        })?;
+        let params = info.params.iter().zip(args);
+        let params = params.map(|(param, value)| Param { param_id: param.id, value: canonical(value) });
+        Ok(Action { action_id: info.preamble().id, params: params.collect() })
+    }
 }
